@@ -3,10 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SubmitResult } from '../server/contract/trainer.ts'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../testkit/processes/reference-rm.ts'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { applicationNames, type CpuTimes, CpuWatch, type ServicePids } from './account-cpu.ts'
 import {
   benchFolder,
@@ -55,17 +52,13 @@ export interface BatchCpu {
 }
 
 /** The reward-model servers by the model they serve. */
-export type Rms = Record<'texts' | 'chat', ReferenceRmProcess>
+export type Rms = Record<'texts' | 'chat', SimulatedServers>
 
 /** Starts a vLLM that is sent texts and one that is sent conversations. */
 export async function startRms(): Promise<Rms> {
-  const args = ['--score', 'hash']
   return {
-    texts: await startReferenceRmProcess([
-      ...args,
-      ...['--model', 'texts', '--vllm-version', TEXTS_VERSION],
-    ]),
-    chat: await startReferenceRmProcess([...args, '--model', 'chat']),
+    texts: await startSimulatedServers(['--model', 'texts', '--version', TEXTS_VERSION]),
+    chat: await startSimulatedServers(['--model', 'chat']),
   }
 }
 

@@ -1,6 +1,6 @@
 import type { SubmitResult } from '../server/contract/trainer.ts'
-import { type Behaviour, delayOfDraw, PLAIN_BEHAVIOUR } from '../testkit/reference-rm/behaviour.ts'
-import { tailHash } from '../testkit/reference-rm/score.ts'
+import { latencyOfText } from '../testkit/simulated-rm/latency.ts'
+import { textId } from '../testkit/simulated-rm/text.ts'
 import {
   type Bench,
   type Emit,
@@ -13,17 +13,17 @@ import { median, quantile, rounded } from './statistics.ts'
 import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 const SEED = 7
-const STRAGGLING: Behaviour = {
-  ...PLAIN_BEHAVIOUR,
-  delay: { fromMs: 100, toMs: 4000 },
+const STRAGGLING = {
+  latency: { kind: 'uniform', fromMs: 100, toMs: 4000 },
   slowShare: 0.005,
   slowMs: 30_000,
   seed: SEED,
-}
+} as const
 
 /** Whether groups come out as soon as their own rewards allow, and whether thousands of rewards wait side by side. */
 export async function measureGroups(emit: Emit): Promise<void> {
-  await withBench({ maxInFlight: 8192 }, async (bench) => {
+  const rmArgs = ['--seed', String(SEED), '--draw-by', 'text']
+  await withBench({ rmArgs, maxInFlight: 8192 }, async (bench) => {
     await warmUp(bench)
     await measureCompletion(bench, emit)
     await measureSideBySide(bench, emit)
@@ -39,14 +39,14 @@ async function warmUp(bench: Bench): Promise<void> {
 
 /** The delays follow from the texts, so what they alone allow is computed, not estimated. */
 async function measureCompletion(bench: Bench, emit: Emit): Promise<void> {
-  const { delay, slowShare, slowMs, seed } = STRAGGLING
-  const range = `uniform:${delay.fromMs},${delay.toMs}`
-  await bench.setRm({ delay: range, slowShare, slowMs, seed, resetCounters: true })
+  const { latency, slowShare, slowMs } = STRAGGLING
+  const range = `uniform:${latency.fromMs},${latency.toMs}`
+  await bench.rm.control({ latency: range, slowShare, slowMs, resetStats: true })
   const samples = makeSamples({ ...USUAL_SHAPE, samples: 1024 }, 1)
   const idealMs = new Map<string, number>()
   let slowTexts = 0
-  for (const { uid, response } of samples) {
-    const ms = delayOfDraw(STRAGGLING, tailHash(response))
+  for (const { uid, prompt, response } of samples) {
+    const ms = latencyOfText(STRAGGLING, textId(prompt as string, response))
     if (ms === slowMs) slowTexts += 1
     idealMs.set(uid, Math.max(idealMs.get(uid) ?? 0, ms))
   }
@@ -83,7 +83,7 @@ async function measureCompletion(bench: Bench, emit: Emit): Promise<void> {
 
 async function measureSideBySide(bench: Bench, emit: Emit): Promise<void> {
   const rewards = 5000
-  await bench.setRm({ delayMs: 4000, slowShare: 0, resetCounters: true })
+  await bench.rm.control({ latency: 4000, slowShare: 0, resetStats: true })
   const samples = makeSamples({ ...USUAL_SHAPE, samples: rewards }, 2)
   const body = submitBody(2, samples, { model: bench.rm.model })
   const t0 = performance.now()
@@ -91,7 +91,7 @@ async function measureSideBySide(bench: Bench, emit: Emit): Promise<void> {
   const submitMs = performance.now() - t0
   await waitForEnd(bench, batchId)
   const totalMs = performance.now() - t0
-  const { maxInFlight, requests } = await bench.setRm({})
+  const { maxInFlight, requests } = await bench.rm.counters()
   emit({
     name: 'groups.side_by_side',
     rewards,

@@ -11,12 +11,8 @@ import type {
   SubmitResult,
 } from '../server/contract/trainer.ts'
 import { freePort } from '../testkit/processes/port.ts'
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../testkit/processes/reference-rm.ts'
 import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
-import type { ReferenceRmCounters } from '../testkit/reference-rm/server.ts'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 
 /** One line of output: the name of the measurement, and its numbers with their units in their names. */
 export type Emit = (measurement: { name: string } & Record<string, unknown>) => void
@@ -24,13 +20,11 @@ export type Emit = (measurement: { name: string } & Record<string, unknown>) => 
 /** A service with a database of its own, a reward-model server beside it, and a client. */
 export interface Bench {
   service: ServiceProcess
-  rm: ReferenceRmProcess
+  rm: SimulatedServers
   /** A procedure's answer; queries and mutations alike go by POST. @throws with the service's own words. */
   call<T>(procedure: string, body: string | Buffer): Promise<T>
   /** A page's HTML, read to its end. @throws when it is not 200. */
   page(path: string): Promise<void>
-  /** Changes how the reward-model server behaves. */
-  setRm(change: Record<string, unknown>): Promise<ReferenceRmCounters>
 }
 
 /** Runs a measurement in a fresh service; ends everything and removes its data, whatever happens. */
@@ -39,13 +33,13 @@ export async function withBench(
   measure: (bench: Bench) => Promise<void>,
 ): Promise<void> {
   const folder = await benchFolder()
-  let rm: ReferenceRmProcess | undefined
+  let rm: SimulatedServers | undefined
   let opened: OpenService | undefined
   try {
-    rm = await startReferenceRmProcess(['--score', 'hash', ...(options.rmArgs ?? [])])
+    rm = await startSimulatedServers(['--running', '100000', ...(options.rmArgs ?? [])])
     opened = await openService({ dataDir: join(folder, 'data') })
     await registerRm(opened.call, 'bench', rm, options.maxInFlight)
-    await measure({ ...opened, rm, setRm: (change) => setRm(rm as ReferenceRmProcess, change) })
+    await measure({ ...opened, rm })
   } finally {
     await opened?.close()
     await rm?.stop()
@@ -94,29 +88,17 @@ export async function openService(options: {
   }
 }
 
-/** Makes a reference reward-model server known to a service, as a vLLM. */
+/** Makes a simulated reward-model server known to a service, as a vLLM. */
 export async function registerRm(
   call: Bench['call'],
   name: string,
-  rm: ReferenceRmProcess,
+  rm: SimulatedServers,
   maxInFlight = 128,
 ): Promise<void> {
   await call(
     'servers.register',
     JSON.stringify({ name, url: rm.url, engine: 'vllm', model: rm.model, maxInFlight }),
   )
-}
-
-async function setRm(
-  rm: ReferenceRmProcess,
-  change: Record<string, unknown>,
-): Promise<ReferenceRmCounters> {
-  const response = await fetch(`${rm.url}/__control`, {
-    method: 'POST',
-    body: JSON.stringify(change),
-  })
-  if (!response.ok) throw new Error(`/__control: ${await response.text()}`)
-  return ((await response.json()) as { counters: ReferenceRmCounters }).counters
 }
 
 function clientOf(pool: Pool): Pick<Bench, 'call' | 'page'> {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Pool } from 'undici'
-import { startSimulatedServers } from '../testkit/simulated-rm/process.ts'
+import { startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { type Bench, type Emit, withBench } from './harness.ts'
 import { type PassThrough, startPassThrough } from './pass-through.ts'
 import { classifyBodies } from './rate.ts'
@@ -44,7 +44,7 @@ async function measureCalls(bench: Bench, through: PassThrough, emit: Emit): Pro
 
   const { pids } = await bench.service.health()
   for (const serviceMs of RATES_AT) {
-    await bench.setRm({ delay: serviceMs ?? '0', delayBy: 'arrival' })
+    await bench.rm.control({ latency: serviceMs ?? 0 })
     const cpu = cpuMs(pids.server)
     const stolen = stolenShare()
     const full = await inTurn(ways, bodies)
@@ -62,7 +62,7 @@ async function measureCalls(bench: Bench, through: PassThrough, emit: Emit): Pro
     })
   }
 
-  await bench.setRm({ delay: SERVICE, delayBy: 'arrival' })
+  await bench.rm.control({ latency: SERVICE })
   const stolen = stolenShare()
   const timed = await inTurn(ways, bodies)
   const over = (q: 'p50Ms' | 'p99Ms', way: 'proxied' | 'passThrough') =>

@@ -1,6 +1,5 @@
 import type { SampleInput } from '../server/contract/trainer.ts'
 import { vllm } from '../server/engines/vllm.ts'
-import { REFERENCE_VERSION } from '../testkit/reference-rm/server.ts'
 import { type BareLoopResult, bareLoop } from './bare-loop.ts'
 import {
   type BatchTimes,
@@ -15,19 +14,21 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 const REPETITIONS = 5
 
+/** A vLLM that is sent conversations. */
+const CHAT_VERSION = '0.29.0'
 /** A vLLM of before conversations on /classify: it is sent texts, and so takes several a call. */
 export const TEXTS_VERSION = '0.11.2'
 
 /** From submit to results, by reward model and by rule, against bare requests to the same server. */
 export async function measureRate(emit: Emit): Promise<void> {
-  await withBench({}, async (bench) => {
-    const { bare, byModel, byRule } = await inTurn(bench, REFERENCE_VERSION)
+  await withBench({ rmArgs: ['--version', CHAT_VERSION] }, async (bench) => {
+    const { bare, byModel, byRule } = await inTurn(bench, CHAT_VERSION)
     const limit = median(bare.map((b) => b.perSecond))
     emit({ name: 'rate.bare_loop', ...bareSummary(bare) })
     emit({ name: 'rate.by_model', ...summary(byModel, limit) })
     emit({ name: 'rate.by_rule', ...summary(byRule, limit) })
   })
-  await withBench({ rmArgs: ['--vllm-version', TEXTS_VERSION] }, async (bench) => {
+  await withBench({ rmArgs: ['--version', TEXTS_VERSION] }, async (bench) => {
     const { bare, byModel, calls } = await inTurn(bench, TEXTS_VERSION)
     const limit = median(bare.map((b) => b.perSecond))
     emit({
@@ -52,9 +53,9 @@ async function inTurn(bench: Bench, version: string) {
     const ruleBody = submitBody(i, samples, {})
     const requests = classifyBodies(bench, samples, version)
     const bareTimes = await bareLoop(bench.rm.url, '/classify', requests)
-    const before = await bench.setRm({})
+    const before = await bench.rm.counters()
     const modelTimes = await runBatch(bench, modelBody)
-    const after = await bench.setRm({})
+    const after = await bench.rm.counters()
     const ruleTimes = await runBatch(bench, ruleBody)
     if (i === 0) continue
     bare.push(bareTimes)
@@ -69,7 +70,7 @@ async function inTurn(bench: Bench, version: string) {
 export function classifyBodies(
   bench: Bench,
   samples: readonly SampleInput[],
-  version = REFERENCE_VERSION,
+  version = CHAT_VERSION,
 ): string[] {
   const target = { model: bench.rm.model, version }
   return samples.map((sample) => {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import type { ControlChangeInput } from '../testkit/simulated-rm/options.ts'
-import { type SimulatedServers, startSimulatedServers } from '../testkit/simulated-rm/process.ts'
 import { logitOf, textId } from '../testkit/simulated-rm/text.ts'
 import type { Emit } from './harness.ts'
 import { BASELINES } from './router-step-baselines.ts'

@@ -1,8 +1,5 @@
 import { expect, type Page, test } from '@playwright/test'
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../testkit/processes/reference-rm.ts'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import {
   expectAccessible,
   expectFits,
@@ -16,7 +13,7 @@ import { startTestService, type TestService } from './fixtures/service.ts'
 /** Two rewards on the same rollouts, and runs over one another. */
 
 let service: TestService
-let rm: ReferenceRmProcess
+let rm: SimulatedServers
 let batch = ''
 let rescored = ''
 
@@ -30,7 +27,7 @@ const rollout = (i: number, right: boolean) => ({
 
 test.beforeAll(async () => {
   service = await startTestService()
-  rm = await startReferenceRmProcess(['--score', 'hash'])
+  rm = await startSimulatedServers()
   const { api } = service
   await api.servers.register.mutate({ name: 'rm-1', url: rm.url })
   const submit = async (run: string, step: number, rights: number) => {
@@ -48,7 +45,7 @@ test.beforeAll(async () => {
   }
   const { batchId } = await api.batches.rescore.mutate({
     batchId: batch,
-    reward: { model: 'reference-rm' } as never,
+    reward: { model: 'simulated-rm' } as never,
   })
   await api.batches.wait.query({ batchId, waitMs: 30_000 })
   rescored = batchId
@@ -67,7 +64,7 @@ test('from a batch to another reward, the comparison, the worst disagreement, an
   await page.goto(`${service.url}/compare?a=${batch}`)
   await page.getByRole('button', { name: `Rescore ${batch}` }).click()
   const sheet = page.getByRole('dialog', { name: `Rescore ${batch}` })
-  await sheet.getByLabel('Reward', { exact: true }).selectOption('reference-rm')
+  await sheet.getByLabel('Reward', { exact: true }).selectOption('simulated-rm')
   await sheet.getByRole('button', { name: 'Rescore' }).click()
 
   // It appears while the other one still scores, and is whole without a reload.
@@ -125,7 +122,7 @@ test('other signs alone, one group alone, by score, swapped: the address is all 
   await page.getByRole('button', { name: 'Swap first and second' }).click()
   await expect(page).toHaveURL(new RegExp(`a=${rescored}&b=${batch}`))
   await page.reload()
-  await expect(page.getByRole('region', { name: 'First batch' })).toContainText('reference-rm')
+  await expect(page.getByRole('region', { name: 'First batch' })).toContainText('simulated-rm')
   // The run has it apart from its steps, with the way here.
   await page.goto(`${service.url}/runs/learner`)
   await expect(page.getByRole('region', { name: 'Steps' }).locator('tbody tr')).toHaveCount(4)

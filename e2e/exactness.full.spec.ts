@@ -17,10 +17,7 @@ import { shortenMiddle } from '../components/format/text.ts'
 import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from '../server/contract/csv-cells.ts'
 import { TEXT_COLUMNS } from '../server/contract/export.ts'
 import type { RewardSpec, SubmitInput } from '../server/contract/trainer.ts'
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../testkit/processes/reference-rm.ts'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import {
   type BatchNumbers,
   differences,
@@ -55,7 +52,7 @@ const COLUMNS = [...ROLLOUT_COLUMNS, ...RESULT_COLUMNS].filter(
 )
 
 let service: TestService
-let rms: ReferenceRmProcess[] = []
+let rms: SimulatedServers[] = []
 let folder = ''
 let numbers: Numbers
 const facts: Record<string, Facts> = {}
@@ -67,11 +64,11 @@ test.beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'rewardops-exactness-'))
   service = await startTestService()
   // Two that give NaN for the same texts, and one that is often busy: failures and repeated calls.
-  const nan = ['--fault', 'nan', '--fault-share', '0.04', '--fault-by', 'text']
-  const busy = ['--fault', 'status:503', '--fault-share', '0.1', '--fault-by', 'arrival']
-  const usual = ['--score', 'hash', '--delay', 'uniform:1,60', '--slow-share', '0.01', '--slow-ms']
+  const nan = ['--draw-by', 'text', '--faults', '{"nan":0.04}']
+  const busy = ['--faults', '{"full503":0.1}']
+  const usual = ['--latency', 'uniform:1,60', '--slow-share', '0.01', '--slow-ms']
   rms = await Promise.all(
-    [nan, nan, busy].map((faults) => startReferenceRmProcess([...usual, '700', ...faults])),
+    [nan, nan, busy].map((faults) => startSimulatedServers([...usual, '700', ...faults])),
   )
   for (const [at, rm] of rms.entries()) {
     await service.api.servers.register.mutate({ name: `rm-${at + 1}`, url: rm.url, engine: 'vllm' })

@@ -1,17 +1,14 @@
 import { expect, type Page, test } from '@playwright/test'
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../testkit/processes/reference-rm.ts'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectLive, pageHeader, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
-let rm: ReferenceRmProcess
+let rm: SimulatedServers
 test.beforeAll(async () => {
   ;[service, rm] = await Promise.all([
     startTestService(),
-    startReferenceRmProcess(['--delay', 'uniform:100,600']),
+    startSimulatedServers(['--latency', 'uniform:100,600']),
   ])
   await service.api.servers.register.mutate({
     name: 'rm-1',

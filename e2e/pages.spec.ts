@@ -1,16 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { expect, type Page, test } from '@playwright/test'
 import type { SampleInput } from '../server/contract/trainer.ts'
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../testkit/processes/reference-rm.ts'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
 import { lookAtEach, type View } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
-let rms: ReferenceRmProcess[] = []
+let rms: SimulatedServers[] = []
 let batch = ''
 
 /** The bundled rollouts, some of them made odd. */
@@ -33,8 +30,8 @@ function rollouts(): SampleInput[] {
 test.beforeAll(async () => {
   service = await startTestService()
   // The same texts fail on both, so that another server does not help.
-  const faults = ['--fault', 'nan', '--fault-share', '0.04', '--fault-by', 'text']
-  rms = await Promise.all([startReferenceRmProcess(faults), startReferenceRmProcess(faults)])
+  const faults = ['--draw-by', 'text', '--faults', '{"nan":0.04}']
+  rms = await Promise.all([startSimulatedServers(faults), startSimulatedServers(faults)])
   for (const [i, rm] of rms.entries()) {
     await service.api.servers.register.mutate({ name: `rm-${i + 1}`, url: rm.url, engine: 'vllm' })
   }

@@ -1,19 +1,16 @@
 import { expect, type Page, test } from '@playwright/test'
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../testkit/processes/reference-rm.ts'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { lookAtEach, type View } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
-let rm: ReferenceRmProcess
+let rm: SimulatedServers
 let batchId = ''
 
 test.beforeAll(async () => {
   ;[service, rm] = await Promise.all([
     startTestService(),
-    startReferenceRmProcess(['--delay', 'uniform:20,200']),
+    startSimulatedServers(['--latency', 'uniform:20,200']),
   ])
   const { api } = service
   await api.servers.register.mutate({ name: 'rm', url: rm.url, engine: 'vllm' })

@@ -1,18 +1,15 @@
 import { expect, test } from '@playwright/test'
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../testkit/processes/reference-rm.ts'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
-let rm: ReferenceRmProcess
+let rm: SimulatedServers
 let batch = ''
 
 test.beforeAll(async () => {
   service = await startTestService()
-  rm = await startReferenceRmProcess()
+  rm = await startSimulatedServers()
   await service.api.servers.register.mutate({ name: 'rm-1', url: rm.url })
   const question = { uid: 'q-1', dataSource: 'openai/gsm8k', prompt: '6 * 7?', groundTruth: '42' }
   const samples = ['#### 42', '#### 41', 'no', '#### 42'].map((response) => ({
@@ -48,8 +45,8 @@ test('a batch is rescored: by its own reward, told what is wrong, by another; th
   await reward.fill('{"model": ')
   await sheet.getByRole('button', { name: 'Rescore' }).click()
   await expect(sheet.getByRole('alert')).toContainText('Invalid JSON')
-  await sheet.getByLabel('Reward', { exact: true }).selectOption('reference-rm')
-  await expect(reward).toHaveValue('{\n  "model": "reference-rm"\n}')
+  await sheet.getByLabel('Reward', { exact: true }).selectOption('simulated-rm')
+  await expect(reward).toHaveValue('{\n  "model": "simulated-rm"\n}')
   await expect(sheet.getByRole('alert')).toHaveCount(0)
   await sheet.getByRole('button', { name: 'Rescore' }).click()
 
@@ -74,6 +71,6 @@ test('what the service refuses is said in the sheet, on a small screen too', asy
   await sheet.getByLabel('Reward JSON', { exact: true }).fill('{"model": "nobody"}')
   await sheet.getByRole('button', { name: 'Rescore' }).click()
   await expect(sheet.getByRole('alert')).toContainText('nobody')
-  await expect(sheet.getByRole('alert')).toContainText('reference-rm')
+  await expect(sheet.getByRole('alert')).toContainText('simulated-rm')
   await expectFits(page)
 })

@@ -1,21 +1,17 @@
 import { expect, type Page, test } from '@playwright/test'
 import { freePort } from '../testkit/processes/port.ts'
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../testkit/processes/reference-rm.ts'
-import { type SimulatedServers, startSimulatedServers } from '../testkit/simulated-rm/process.ts'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectFits, pageHeader, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
-let rm: ReferenceRmProcess
+let rm: SimulatedServers
 /** Two that score raw, one that squashes, one that wants a key. */
 let sims: SimulatedServers[] = []
 test.beforeAll(async () => {
   ;[service, rm, ...sims] = await Promise.all([
     startTestService({ REWARDOPS_ALLOW_LAUNCH: '1' }),
-    startReferenceRmProcess(),
+    startSimulatedServers(['--model', 'first-rm']),
     startSimulatedServers(['--servers', '2']),
     startSimulatedServers(['--activation', 'ignored', '--model', 'squashing-rm']),
     startSimulatedServers(['--api-key', 'secret', '--model', 'locked-rm']),

@@ -1,15 +1,12 @@
 import { readFile } from 'node:fs/promises'
 import { expect, type Locator, type Page, test } from '@playwright/test'
 import type { TimelineDto } from '../server/contract/timeline.ts'
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../testkit/processes/reference-rm.ts'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
-let rms: ReferenceRmProcess[] = []
+let rms: SimulatedServers[] = []
 /** 40 groups of 4, a few of whose texts take much longer, some of which fail. */
 let batch = ''
 let timeline: TimelineDto
@@ -18,11 +15,11 @@ test.beforeAll(async () => {
   const slow = ['--slow-share', '0.03', '--slow-ms', '1500']
   ;[service, ...rms] = await Promise.all([
     startTestService(),
-    startReferenceRmProcess([
-      ...['--model', 'uneven', '--delay', 'uniform:40,300', ...slow],
-      ...['--fault', 'nan', '--fault-share', '0.03', '--fault-by', 'text'],
+    startSimulatedServers([
+      ...['--model', 'uneven', '--latency', 'uniform:40,300', ...slow],
+      ...['--draw-by', 'text', '--faults', '{"nan":0.03}'],
     ]),
-    startReferenceRmProcess(['--model', 'steady', '--delay', 'uniform:60,200']),
+    startSimulatedServers(['--model', 'steady', '--latency', 'uniform:60,200']),
   ])
   for (const rm of rms) {
     await service.api.servers.register.mutate({

@@ -8,11 +8,8 @@ import type { AppRouter } from '../server/api/root.ts'
 import type { ErrorData } from '../server/contract/error-reasons.ts'
 import type { RewardSpec } from '../server/contract/trainer.ts'
 import { freePort, portTaken } from '../testkit/processes/port.ts'
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../testkit/processes/reference-rm.ts'
 import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { collectGroups, collectRewards } from './demo/collect.ts'
 import { renderReport, type Scored, summarise } from './demo/report.ts'
 import { bySteps, type Client, type StepOfRollouts, submitStep } from './demo/submit.ts'
@@ -41,7 +38,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 }
 
 let service: ServiceProcess | undefined
-let rm: ReferenceRmProcess | undefined
+let rm: SimulatedServers | undefined
 try {
   await main()
 } catch (error) {
@@ -74,7 +71,7 @@ async function main(): Promise<void> {
 
   const port = await choosePort(options.port)
   const dataDir = process.env.REWARDOPS_DATA_DIR || '.data/demo'
-  rm = await startReferenceRmProcess()
+  rm = await startSimulatedServers(['--score', 'features'])
   service = await startService({ port, dataDir, signal: stopping.signal })
   const seconds = (service.readyMs / 1000).toFixed(1)
   say('service', `${service.url}, ready after ${seconds} s; log: ${shortPath(service.logPath)}`)
@@ -84,7 +81,10 @@ async function main(): Promise<void> {
       ? 'the Postgres of DATABASE_URL'
       : `${shortPath(dataDir)}${process.env.REWARDOPS_DATA_DIR ? '' : ' (REWARDOPS_DATA_DIR sets another)'}`,
   )
-  say('reward', `${rm.url}, ${rm.what}`)
+  say(
+    'reward',
+    `${rm.url}, a simulated reward model: linear over features of the texts, no neural network`,
+  )
   console.log('')
 
   const client = connect(service.url)
@@ -232,13 +232,11 @@ async function score(
 }
 
 /** Resolves at Ctrl-C; @throws when one of the children ends by itself. */
-async function servedUntilStopped(
-  ...children: [ServiceProcess, ReferenceRmProcess]
-): Promise<void> {
+async function servedUntilStopped(...children: [ServiceProcess, SimulatedServers]): Promise<void> {
   const [first, second] = children
   const ended = await Promise.race([
     first.ended.then(() => `the service ended; see ${shortPath(first.logPath)}`),
-    second.ended.then(() => 'the reference reward-model server ended'),
+    second.ended.then(() => 'the simulated reward-model server ended'),
     new Promise<null>((resolve) => {
       if (stopping.signal.aborted) resolve(null)
       stopping.signal.addEventListener('abort', () => resolve(null), { once: true })

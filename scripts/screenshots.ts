@@ -7,8 +7,8 @@ import { createTRPCClient, httpLink } from '@trpc/client'
 import type { AppRouter } from '../server/api/root.ts'
 import { createLogger } from '../server/log.ts'
 import { freePort } from '../testkit/processes/port.ts'
-import { startReferenceRmProcess } from '../testkit/processes/reference-rm.ts'
 import { startService } from '../testkit/processes/service.ts'
+import { startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { findChromium } from './chromium.mjs'
 import { seedData } from './seed-data.ts'
 
@@ -49,7 +49,7 @@ const seeded = await seedData({
   ...{ dataDir: folder, samples: Number(values.samples), seed: 1, log },
 })
 console.log(`${seeded.samples.toLocaleString('en')} samples made in ${seeded.seconds} s`)
-const rmServer = await startReferenceRmProcess(['--delay', DELAY])
+const rmServer = await startSimulatedServers(['--score', 'features', '--latency', DELAY])
 const service = await startService({
   port: await freePort(),
   dataDir: folder,

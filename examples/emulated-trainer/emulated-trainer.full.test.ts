@@ -6,12 +6,12 @@ import { startCli } from '../../packages/cli/testing/run-cli.ts'
 import type { PlannerDto } from '../../server/contract/planner.ts'
 import { STRATEGIES } from '../../server/planner/overlap.ts'
 import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../../testkit/processes/reference-rm.ts'
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { FULL, itInFullRun } from '../../testkit/service/full-run.ts'
 import { Service } from '../../testkit/service/service.ts'
-import { type Compared, conduct, SEED } from './laboratory.ts'
+import { type Compared, conduct, RM_OPTIONS } from './laboratory.ts'
 import { type Job, readOptions, readRun } from './options.ts'
 import { keepResult } from './results.ts'
 
@@ -27,13 +27,13 @@ const JOB: Job = {
 const SCALE = 100
 
 let service: Service
-let rm: ReferenceRmProcess
+let rm: SimulatedServers
 let folder: string
 
 beforeAll(async () => {
   ;[service, rm, folder] = await Promise.all([
     Service.start(),
-    startReferenceRmProcess(['--score', 'hash', '--seed', String(SEED)]),
+    startSimulatedServers(RM_OPTIONS),
     mkdtemp(join(tmpdir(), 'rewardops-emulated-')),
   ])
 }, 120_000)

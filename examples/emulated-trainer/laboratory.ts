@@ -1,10 +1,6 @@
 import { boundOf, evenSteps, predict, type Workload } from '../../server/planner/overlap.ts'
-import {
-  type Behaviour,
-  delayOfDraw,
-  PLAIN_BEHAVIOUR,
-} from '../../testkit/reference-rm/behaviour.ts'
-import { hashScore, tailHash } from '../../testkit/reference-rm/score.ts'
+import { latencyOfText } from '../../testkit/simulated-rm/latency.ts'
+import { logitOf, textId } from '../../testkit/simulated-rm/text.ts'
 import { type Job, type Run, readRun } from './options.ts'
 import { type Emulated, emulate, type Rollouts, STREAMED_PARTS } from './trainer.ts'
 
@@ -23,12 +19,13 @@ export interface Compared {
 export interface Laboratory {
   /** Of the service. */
   url: string
-  /** The reference reward-model server, started with `--score hash --seed 7`. */
+  /** The simulated reward-model server, started with {@link RM_OPTIONS}. */
   rm: { url: string; model: string }
 }
 
-/** The seed the reference server draws its delays with. */
-export const SEED = 7
+/** The seed of the latencies that the simulated server draws from the texts. */
+const SEED = 7
+export const RM_OPTIONS = ['--seed', String(SEED), '--draw-by', 'text']
 /** In flight of a server without a limit of its own to a run. */
 const UNLIMITED = 100_000
 
@@ -44,8 +41,8 @@ export async function conduct(
 ): Promise<Compared> {
   const delay = { fromMs: job.rewardMs.fromMs / scale, toMs: job.rewardMs.toMs / scale }
   await post(`${rm.url}/__control`, {
-    delay: `uniform:${plain(delay.fromMs)},${plain(delay.toMs)}`,
-    concurrency: run.limitedBy === 'server' ? (run.concurrency ?? 0) : 0,
+    latency: `uniform:${plain(delay.fromMs)},${plain(delay.toMs)}`,
+    running: (run.limitedBy === 'server' ? run.concurrency : null) ?? UNLIMITED,
   })
   await post(`${url}/api/trpc/servers.register`, {
     name: 'emulated',
@@ -72,7 +69,7 @@ export async function conduct(
           throw new Error(`group ${uid} of step ${step} has ${samples.length} members`)
         }
         for (const { index, score } of samples) {
-          const right = hashScore(responseOf(step, index))
+          const right = logitOf(idOf(step, index, job), 1)
           if (score !== right) {
             throw new Error(`sample ${index} of step ${step}: ${score} is not its reward ${right}`)
           }
@@ -119,10 +116,18 @@ function rolloutsOf(step: number, { prompts, responses }: Job): Rollouts {
     return {
       uid: `p${prompt}`,
       dataSource: 'emulated',
-      prompt: `Question ${prompt} of step ${step}.`,
+      prompt: promptOf(step, prompt),
       response: responseOf(step, i),
     }
   })
+}
+
+function idOf(step: number, index: number, { responses }: Job): string {
+  return textId(promptOf(step, Math.floor(index / responses)), responseOf(step, index))
+}
+
+function promptOf(step: number, prompt: number): string {
+  return `Question ${prompt} of step ${step}.`
 }
 
 function responseOf(step: number, index: number): string {
@@ -131,8 +136,9 @@ function responseOf(step: number, index: number): string {
 
 function workloadOf(job: Job, run: Run, scale: number): Workload {
   const { phases, steps, prompts, responses, miniBatches, rewardMs } = job
-  const delay = { fromMs: rewardMs.fromMs / scale, toMs: rewardMs.toMs / scale }
-  const behaviour: Behaviour = { ...PLAIN_BEHAVIOUR, delay, seed: SEED }
+  const { fromMs, toMs } = rewardMs
+  const latency = { kind: 'uniform', fromMs: fromMs / scale, toMs: toMs / scale } as const
+  const drawn = { latency, slowShare: 0, slowMs: 0, seed: SEED }
   return {
     phases,
     miniBatches,
@@ -142,7 +148,7 @@ function workloadOf(job: Job, run: Run, scale: number): Workload {
       steps,
       groups: prompts,
       groupSize: responses,
-      rewardMs: (step, i) => delayOfDraw(behaviour, tailHash(responseOf(step, i))) * scale,
+      rewardMs: (step, i) => latencyOfText(drawn, idOf(step, i, job)) * scale,
     }),
   }
 }

@@ -2,10 +2,10 @@ import { mkdtemp, rm as remove } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../../testkit/processes/port.ts'
-import { startReferenceRmProcess } from '../../testkit/processes/reference-rm.ts'
 import { type ServiceProcess, startService } from '../../testkit/processes/service.ts'
+import { startSimulatedServers } from '../../testkit/processes/simulated-rm.ts'
 import { CONFIGURATIONS } from './comparison.ts'
-import { type Compared, conduct, type Laboratory, SEED, warmUp } from './laboratory.ts'
+import { type Compared, conduct, type Laboratory, RM_OPTIONS, warmUp } from './laboratory.ts'
 import { type EmulationOptions, readOptions } from './options.ts'
 import { comparisonOf, errorPercent, tableOf } from './report.ts'
 import { keepResult, readResults } from './results.ts'
@@ -15,7 +15,7 @@ async function main(): Promise<void> {
   const options = readOptions(process.argv.slice(2))
   if (options === null) return
   const folder = await mkdtemp(join(tmpdir(), 'rewardops-emulated-'))
-  const rm = await startReferenceRmProcess(['--score', 'hash', '--seed', String(SEED)])
+  const rm = await startSimulatedServers(RM_OPTIONS)
   let service: ServiceProcess | undefined
   let stopping: Promise<void> | undefined
   const stop = () => {

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { expectRefusal, nothingStored, type Refusal } from '../../testkit/service/refusals.ts'
-import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
 import { type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
@@ -9,12 +12,12 @@ import { FakeServer } from '../engines/testing/fake-server.ts'
 /** What is wrong with a call is told clearly, under its own reason, and leaves nothing behind. */
 
 let service: Service
-let rm: RewardModel
+let rm: SimulatedServers
 
 beforeAll(async () => {
   ;[service, rm] = await Promise.all([
     Service.start({ env: { REWARDOPS_WORKERS: '1' } }),
-    startRewardModel(),
+    startSimulatedServers(),
   ])
   await service.mutate('servers.register', { name: 'rm', url: rm.url })
 })
@@ -125,11 +128,11 @@ describe('batches.submit', () => {
     ],
     [
       'an unknown model',
-      { ...valid, reward: { model: 'reference-rn' } },
+      { ...valid, reward: { model: 'simulated-rn' } },
       {
         status: 400,
         reason: 'unknown_model',
-        message: /"reference-rn".*Did you mean "reference-rm".*Known: reference-rm/,
+        message: /"simulated-rn".*Did you mean "simulated-rm".*Known: simulated-rm/,
       },
     ],
     [
@@ -139,7 +142,7 @@ describe('batches.submit', () => {
     ],
     [
       'kwargs for a reward model',
-      { ...valid, reward: { model: 'reference-rm', kwargs: { a: 1 } } },
+      { ...valid, reward: { model: 'simulated-rm', kwargs: { a: 1 } } },
       { status: 400, reason: 'invalid_kwargs', message: 'reward.kwargs.a' },
     ],
     ...['../escape.py', '/etc/passwd', 'a/../../b.py', 'a\u0000.py', ''].map(
@@ -478,7 +481,7 @@ describe('servers.register', () => {
   it('refuses a model that the server does not serve', () =>
     register(
       { url: rm.url, model: 'another' },
-      { status: 422, reason: 'model_not_served', message: /another.*reference-rm/ },
+      { status: 422, reason: 'model_not_served', message: /another.*simulated-rm/ },
     ))
 
   it('refuses names and settings that it would not honour', async () => {
@@ -522,19 +525,19 @@ describe('a reward model that answers badly', () => {
     ['null', UNAVAILABLE, /null/],
     ['html', UNAVAILABLE, /HTML/],
     ['redirect', UNAVAILABLE, /redirect/],
-    ['status:400', UNAVAILABLE, /400/],
+    ['refused', UNAVAILABLE, /400/],
     ['drop', ['transport', ...UNAVAILABLE], /./],
   ] as const
 
   it.each(faults)(
     'to every text is at fault: "%s" ends samples as %j, never as a score',
     async (fault, reasons, detail) => {
-      await rm.set({ fault })
+      await rm.control({ faults: { [fault]: 1 } })
       try {
         const { batchId } = await service.mutate<SubmitResult>(
           'batches.submit',
           submit(
-            { reward: { model: 'reference-rm', maxAttempts: 2, timeoutMs: 1_500 } },
+            { reward: { model: 'simulated-rm', maxAttempts: 2, timeoutMs: 1_500 } },
             { uid: 'a' },
             { uid: 'b', response: 'other' },
           ),
@@ -561,7 +564,7 @@ describe('a reward model that answers badly', () => {
         )
         expect(attemptLog.at(-1)?.detail).toMatch(detail)
       } finally {
-        await rm.set({ fault: 'none' })
+        await rm.control({ faults: null })
         // Workers that put it out take it in again.
         await service.mutate('servers.drain', { name: 'rm' })
         await service.mutate('servers.resume', { name: 'rm' })

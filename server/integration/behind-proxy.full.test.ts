@@ -4,9 +4,11 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { hashScore } from '../../testkit/reference-rm/score.ts'
-import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
-import { rollouts } from '../../testkit/service/rollouts.ts'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
+import { hashScore, rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { CallError, rawRequest, unwrap } from '../../testkit/service/trpc-call.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
@@ -37,7 +39,7 @@ let nginx: ChildProcess
 let url: string
 let services: Service[] = []
 let ports: number[] = []
-const rms = {} as Record<Model, RewardModel>
+const rms = {} as Record<Model, SimulatedServers>
 
 beforeAll(async () => {
   if (!hasNginx) return
@@ -45,7 +47,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'rewardops-nginx-'))
   ports = await freePorts(5)
   for (const name of Object.keys(MODELS) as Model[]) {
-    rms[name] = await startRewardModel(['--score', 'hash', '--delay-ms', '30', '--model', name])
+    rms[name] = await startSimulatedServers(['--latency', '30', '--model', name])
   }
   for (const port of ports.slice(0, 2)) services.push(await start(port, UPGRADE_FROM))
   url = `http://127.0.0.1:${ports[4]}`
@@ -164,7 +166,7 @@ async function train(model: Model, until: number): Promise<number> {
       }
       ;({ cursor, done } = page)
     }
-    expect(samples.map((_, i) => scores.get(i))).toEqual(samples.map((s) => hashScore(s.response)))
+    expect(samples.map((_, i) => scores.get(i))).toEqual(samples.map(hashScore))
     got += size
   }
   return got
@@ -197,7 +199,7 @@ describe.runIf(hasNginx)('two servers behind nginx', () => {
   it(
     'lose and double nothing, and hold every limit, while they are killed in turn',
     async () => {
-      for (const rm of Object.values(rms)) await rm.set({ resetCounters: true })
+      for (const rm of Object.values(rms)) await rm.control({ resetStats: true })
       const until = performance.now() + SECONDS * 1_000
       const requests: { sinceMs: number; byMs: number; n: number }[] = []
       const watching = (async () => {

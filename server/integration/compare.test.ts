@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { SimulatedServers } from '../../testkit/processes/simulated-rm.ts'
 import { batchCalls } from '../../testkit/service/batch-calls.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
-import type { RewardModel } from '../../testkit/service/reward-model.ts'
 import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import type { Service } from '../../testkit/service/service.ts'
 import { startWithModel, stopWithModel } from '../../testkit/service/service-with-model.ts'
@@ -41,7 +41,7 @@ const golden: Golden[] = JSON.parse(
 const goldenOf = (name: string) => golden.find((one) => one.name.startsWith(name)) as Golden
 
 let service: Service
-let rm: RewardModel
+let rm: SimulatedServers
 
 beforeAll(async () => {
   ;[service, rm] = await startWithModel()
@@ -187,14 +187,14 @@ describe('a batch and its rescore', () => {
 
   it('is told while one still scores, and is whole at the end', async () => {
     const first = await submit(rollouts(64, 4))
-    await rm.set({ delay: 'uniform:200,900' })
-    const second = await rescore(first, { model: 'reference-rm' })
+    await rm.control({ latency: 'uniform:200,900' })
+    const second = await rescore(first, { model: 'simulated-rm' })
     const live = await waitFor('a comparison that grows', async () => {
       const pair = await pairOf(first, second)
       return pair.isLive && pair.n > 0 ? pair : false
     })
     expect(live.n + live.unmatched.reduce((n, { samples }) => n + samples, 0)).toBe(64)
-    await rm.set({ delay: 'uniform:0,1' })
+    await rm.control({ latency: 'uniform:0,1' })
     await ended(second)
     const pair = await pairOf(first, second)
     expect(pair).toMatchObject({ isLive: false, n: 64, unmatched: [] })

@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { FULL } from '../../testkit/service/full-run.ts'
-import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
 import { padding, rollouts, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import type { SubmitResult } from '../contract/trainer.ts'
@@ -20,13 +23,13 @@ let database: TestDatabase
 const services: Service[] = []
 /** Answers most calls; the others answer what a load balancer would send them. */
 let service: Service
-let rm: RewardModel
+let rm: SimulatedServers
 let watcher: Database
 
 beforeAll(async () => {
   database = await createTestDatabase()
   const env = { DATABASE_URL: database.url, REWARDOPS_WORKERS: String(WORKERS / SERVERS) }
-  rm = await startRewardModel(['--score', 'hash', '--delay-ms', '5'])
+  rm = await startSimulatedServers(['--latency', '5'])
   while (services.length < SERVERS) services.push(await Service.start({ env }))
   service = services[0] as Service
   await service.mutate('servers.register', { name: 'rm', url: rm.url })
@@ -80,7 +83,7 @@ async function batch(run: string, large: boolean, fields: object = {}): Promise<
 }
 
 it('stay within the budget, and nobody waits for a connection in vain', async () => {
-  const model = { reward: { model: 'reference-rm' } }
+  const model = { reward: { model: 'simulated-rm' } }
   const { batchId: open } = await submit('appended', [], { open: true })
   let appended = 0
   const most = await mostWhile(async () => {

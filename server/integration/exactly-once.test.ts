@@ -1,11 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { hashScore } from '../../testkit/reference-rm/score.ts'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { FULL, itInFullRun } from '../../testkit/service/full-run.ts'
-import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
-import { rollouts, type Sample, sample } from '../../testkit/service/rollouts.ts'
+import { hashScore, rollouts, type Sample, sample } from '../../testkit/service/rollouts.ts'
 import { type Part, Service, STOP_MS } from '../../testkit/service/service.ts'
 import type { CallError } from '../../testkit/service/trpc-call.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
@@ -16,17 +18,17 @@ import { inspectProcess } from '../store/postgres/processes.ts'
 
 const SAMPLES = 2_000
 const GROUPS = SAMPLES / 8
-const RM_OPTIONS = ['--score', 'hash', '--delay-ms', '50']
+const RM_OPTIONS = ['--latency', '50']
 /** What the service says of what we did to it; everything else is a problem. */
 const EXPECTED = ['Postgres died; starting it again']
 /** Samples of a killed worker end within this long more than undisturbed. */
 const LOST_WORKER_MS = 15_000
 
 let service: Service
-let rm: RewardModel
+let rm: SimulatedServers
 
 beforeAll(async () => {
-  ;[service, rm] = await Promise.all([Service.start(), startRewardModel(RM_OPTIONS)])
+  ;[service, rm] = await Promise.all([Service.start(), startSimulatedServers(RM_OPTIONS)])
   await service.mutate('servers.register', { name: 'rm', url: rm.url })
 })
 
@@ -49,7 +51,7 @@ async function submit(samples: Sample[], fields: object = {}): Promise<string> {
     run: 'exactly-once',
     step: 1,
     samples,
-    reward: { model: 'reference-rm' },
+    reward: { model: 'simulated-rm' },
     ...fields,
   })
   return batchId
@@ -72,7 +74,7 @@ async function expectAllScored(
 ): Promise<void> {
   const results = await expectExactlyOnce(service, followed, samples.length, groups)
   expect(results.filter((r) => r.status !== 'scored')).toEqual([])
-  expect(results.map((r) => r.score)).toEqual(samples.map((s) => hashScore(s.response)))
+  expect(results.map((r) => r.score)).toEqual(samples.map(hashScore))
   await waitFor('an idle reward model', async () => (await rm.counters()).inFlight === 0)
 }
 
@@ -162,13 +164,13 @@ describe('a batch of 2,000', () => {
   itInFullRun(
     'survives a server that comes back after its workers gave up on the database',
     async () => {
-      await rm.set({ delayMs: 1_500 })
+      await rm.control({ latency: 1_500 })
       const samples = rollouts(192, 8, 'late server')
       const followed = followBatch(service, await submit(samples))
       await waitFor('first scores', async () => (await get(followed.batchId)).scored > 0)
       await waitFor('further calls', async () => (await rm.counters()).inFlight > 0)
       // Calls in flight end after the database is gone, the next ones of the same jobs do not end at all.
-      await rm.set({ delayMs: 600_000 })
+      await rm.control({ latency: 600_000 })
       const { workers } = await service.kill9('server')
       const killedAtMs = performance.now()
       const left = () => workers.filter((pid) => inspectProcess(pid)?.running === true)
@@ -178,7 +180,7 @@ describe('a batch of 2,000', () => {
         () => left().length === 0 || performance.now() > killedAtMs + 13_000,
       )
       const outlived = left()
-      await rm.set({ delayMs: 50 })
+      await rm.control({ latency: 50 })
       await service.restart()
       await followed.done
       await expectAllScored(followed, samples, 24)
@@ -188,7 +190,7 @@ describe('a batch of 2,000', () => {
   )
 
   it('returns samples that no job holds to the queue, counts and logs them', async () => {
-    await rm.set({ delayMs: 600_000 })
+    await rm.control({ latency: 600_000 })
     const samples = rollouts(64, 8, 'orphans')
     const followed = followBatch(service, await submit(samples))
     await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
@@ -196,7 +198,7 @@ describe('a batch of 2,000', () => {
     // The defect itself: jobs vanish whose samples are pending, and so does who was at work on them.
     await service.sql(`delete from claim; delete from pgboss.job where name like 'rm-%'`)
     for (const pid of workers) process.kill(pid, 'SIGKILL')
-    await rm.set({ delayMs: 50 })
+    await rm.control({ latency: 50 })
     await followed.done
     await expectAllScored(followed, samples, 8)
     const metrics = (await service.raw('/metrics')).text
@@ -212,7 +214,7 @@ describe('a batch of 2,000', () => {
     const followed = followBatch(service, await submit(samples))
     await middleOf(followed.batchId)
     // From now on nothing ends by itself: what is in flight has to be given back.
-    await rm.set({ delayMs: 600_000 })
+    await rm.control({ latency: 600_000 })
     await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
     const long = service.query<NextResult>('batches.next', {
       batchId: followed.batchId,
@@ -223,7 +225,7 @@ describe('a batch of 2,000', () => {
       .mutate('samples.score', {
         run: 'exactly-once',
         step: 2,
-        reward: { model: 'reference-rm' },
+        reward: { model: 'simulated-rm' },
         sample: sample(),
       })
       .catch((error: CallError) => error.data.reason)
@@ -248,8 +250,9 @@ describe('a batch of 2,000', () => {
     expect(jobs.length).toBeGreaterThan(0)
     expect(Math.max(...jobs.map((job) => job.losses))).toBe(0)
     // Calls begun under the long delay would hang on: the reward model is started anew, and they are made again.
-    await rm.kill9()
-    rm = await startRewardModel([...RM_OPTIONS, '--port', new URL(rm.url).port])
+    rm.process.kill('SIGKILL')
+    await rm.ended
+    rm = await startSimulatedServers([...RM_OPTIONS, '--port', new URL(rm.url).port])
     await followed.done
     await expectAllScored(followed, samples, GROUPS)
   })

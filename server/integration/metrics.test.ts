@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { parsePrometheusText, seriesValue } from '../../testkit/service/prometheus-text.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
-import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
 import { rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
@@ -14,7 +17,7 @@ import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 const KEY = 'a-key-of-metrics'
 
 let service: Service
-let rm: RewardModel
+let rm: SimulatedServers
 
 beforeAll(async () => {
   ;[service, rm] = await Promise.all([
@@ -23,7 +26,7 @@ beforeAll(async () => {
       env: { REWARDOPS_API_KEYS: KEY, REWARDOPS_SAMPLES_PER_CALL: '1' },
       headers: { authorization: `Bearer ${KEY}` },
     }),
-    startRewardModel(['--score', 'hash']),
+    startSimulatedServers(),
   ])
   await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 16 })
 })

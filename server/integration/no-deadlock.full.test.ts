@@ -1,8 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
-import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
 import { rollouts, type Sample, shuffled } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
@@ -11,12 +14,12 @@ import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 /** Everything that locks groups and batches at once: flushes of two workers, appends, closes, cancels, deadlines. */
 
 let service: Service
-let rm: RewardModel
+let rm: SimulatedServers
 
 beforeAll(async () => {
   ;[service, rm] = await Promise.all([
     Service.start(),
-    startRewardModel(['--score', 'hash', '--delay', 'uniform:0,12']),
+    startSimulatedServers(['--latency', 'uniform:0,12']),
   ])
   await service.mutate('servers.register', { name: 'rm', url: rm.url })
 })
@@ -44,8 +47,8 @@ async function appendAll(batchId: string, samples: Sample[]): Promise<void> {
 
 it('groups spread over many chunks by appends in random order all complete, once', async () => {
   const kinds = [
-    { reward: { model: 'reference-rm' }, groupSize: 8 },
-    { reward: { model: 'reference-rm' }, groupSize: null },
+    { reward: { model: 'simulated-rm' }, groupSize: 8 },
+    { reward: { model: 'simulated-rm' }, groupSize: null },
     { reward: {}, groupSize: 8 },
     { reward: {}, groupSize: null },
   ]
@@ -77,7 +80,7 @@ it('batches that are cancelled or run out of time while they are scored all end'
         run: `no-deadlock-${i % 4}`,
         step: 2,
         samples: shuffled(rollouts(512, 8, `c${i}`), i),
-        reward: rule ? {} : { model: 'reference-rm' },
+        reward: rule ? {} : { model: 'simulated-rm' },
         ...(i % 4 === 3 ? { deadlineMs: 150 } : {}),
       })
       if (i % 4 !== 3) {

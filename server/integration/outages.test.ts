@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { hashScore } from '../../testkit/reference-rm/score.ts'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { FULL } from '../../testkit/service/full-run.ts'
-import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
-import { rollouts } from '../../testkit/service/rollouts.ts'
+import { hashScore, rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import type { CallError } from '../../testkit/service/trpc-call.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
@@ -14,13 +16,10 @@ import type { NextResult, SubmitResult } from '../contract/trainer.ts'
 const SAMPLES = 300
 
 let service: Service
-let rm: RewardModel
+let rm: SimulatedServers
 
 beforeAll(async () => {
-  ;[service, rm] = await Promise.all([
-    Service.start(),
-    startRewardModel(['--score', 'hash', '--delay-ms', '400']),
-  ])
+  ;[service, rm] = await Promise.all([Service.start(), startSimulatedServers(['--latency', '400'])])
   await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 8 })
 })
 
@@ -35,7 +34,7 @@ const submit = (samples: object[]) =>
     run: 'outages',
     step: 1,
     samples,
-    reward: { model: 'reference-rm' },
+    reward: { model: 'simulated-rm' },
   })
 
 async function setReadOnly(isReadOnly: boolean): Promise<void> {
@@ -54,7 +53,7 @@ it('a read-only database is an outage like any other', async () => {
   const ended = async () =>
     (await service.query<{ scored: number }>('batches.get', { batchId })).scored
   await waitFor('first scores', async () => (await ended()) > 16)
-  await rm.set({ resetCounters: true })
+  await rm.control({ resetStats: true })
   const before = await ended()
   await setReadOnly(true)
   const sinceMs = performance.now()
@@ -83,7 +82,7 @@ it('a read-only database is an outage like any other', async () => {
   await followed.done
   expect((await waiting).groups).toHaveLength(SAMPLES / 4)
   const results = await expectExactlyOnce(service, followed, SAMPLES, SAMPLES / 4)
-  expect(results.map((r) => r.score)).toEqual(samples.map((s) => hashScore(s.response)))
+  expect(results.map((r) => r.score)).toEqual(samples.map(hashScore))
   // Of the calls since then none was for a sample that had been scored.
   expect((await rm.counters()).requests).toBeLessThanOrEqual(SAMPLES - before + 0.02 * SAMPLES)
   const [left] = await service.sql<{ n: number }>(

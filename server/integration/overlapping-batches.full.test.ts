@@ -5,7 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { hashScore } from '../../testkit/reference-rm/score.ts'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { readJournal } from '../../testkit/service/overlapping/journal.ts'
 import {
   BATCH_SAMPLES,
@@ -14,7 +17,7 @@ import {
   lengthOf,
   stepOf,
 } from '../../testkit/service/overlapping/steps.ts'
-import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
+import { hashScore } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchProgressDto } from '../contract/pages.ts'
@@ -28,17 +31,22 @@ const TRAINER = fileURLToPath(
 const GROUPS = BATCH_SAMPLES / GROUP_SIZE
 
 let service: Service
-let rm: RewardModel
+let rm: SimulatedServers
 let dir: string
 let trainer: ChildProcess | null = null
 
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), 'rewardops-overlapping-'))
-  ;[service, rm] = await Promise.all([Service.start(), startRewardModel(['--score', 'hash'])])
+  ;[service, rm] = await Promise.all([Service.start(), startSimulatedServers()])
   await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 8_192 })
   // Known and trusted already: what is registered is asked several times.
   // A few take so long that every batch is still under way at the second kill, however slow the machine.
-  await rm.set({ delay: 'uniform:2000,8000', slowShare: 0.005, slowMs: 20_000 })
+  await rm.control({
+    running: 10_000,
+    latency: 'uniform:2000,8000',
+    slowShare: 0.005,
+    slowMs: 20_000,
+  })
 })
 
 afterAll(async () => {
@@ -118,9 +126,9 @@ it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice,
     const { samples } = stepOf(step)
     const results = sent.flatMap((group) => group.samples)
     expect(results).toEqual(
-      samples.map(({ response }, index) => ({
+      samples.map((sample, index) => ({
         index,
-        score: hashScore(response),
+        score: hashScore(sample),
         position: lengthOf(index) === 0 ? null : lengthOf(index) - 1,
       })),
     )

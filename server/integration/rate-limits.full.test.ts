@@ -1,11 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { rollouts, type Sample } from '../../testkit/service/rollouts.ts'
 import { environment, Service } from '../../testkit/service/service.ts'
 import { ServiceLog } from '../../testkit/service/service-log.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import { type SimulatedServers, startSimulatedServers } from '../../testkit/simulated-rm/process.ts'
 import { textId } from '../../testkit/simulated-rm/text.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'

@@ -1,12 +1,12 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { hashScore } from '../../testkit/reference-rm/score.ts'
+import type { SimulatedServers } from '../../testkit/processes/simulated-rm.ts'
 import { batchCalls } from '../../testkit/service/batch-calls.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
-import type { RewardModel } from '../../testkit/service/reward-model.ts'
 import {
+  hashScore,
   padding,
   rollouts,
   type Sample,
@@ -31,11 +31,11 @@ import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
 /** The rollouts of a batch by another reward: the same rollouts to the byte, and nothing of what became of them before. */
 
-const BY_MODEL = { model: 'reference-rm' }
+const BY_MODEL = { model: 'simulated-rm' }
 const BY_RULE = { function: { name: 'gsm8k' } }
 
 let service: Service
-let rm: RewardModel
+let rm: SimulatedServers
 
 beforeAll(async () => {
   ;[service, rm] = await startWithModel()
@@ -73,12 +73,12 @@ describe('a rescored batch', () => {
     const followed = followBatch(service, answer.batchId)
     await followed.done
     const delivered = await expectExactlyOnce(service, followed, 300, 75)
-    expect(delivered.map((s) => s.score)).toEqual(samples.map((s) => hashScore(s.response)))
+    expect(delivered.map((s) => s.score)).toEqual(samples.map(hashScore))
     expect(await get(answer.batchId)).toMatchObject({
       run: 'rescore',
       step: 7,
       split: 'val',
-      rewardName: 'reference-rm',
+      rewardName: 'simulated-rm',
       rescoredFrom: first,
     })
     const after = await results(answer.batchId)
@@ -201,10 +201,10 @@ describe('a rescored batch', () => {
     const again = await rescore(given, BY_RULE)
     expect(await ended(again.batchId)).toMatchObject({ status: 'completed', mean: 0.5, scored: 4 })
 
-    await rm.set({ delayMs: 600_000 })
+    await rm.control({ latency: 600_000 })
     const cancelled = await submit(rollouts(64, 8, 'cancelled'), { reward: BY_MODEL })
     await service.mutate('batches.cancel', { batchId: cancelled })
-    await rm.set({ delayMs: 0 })
+    await rm.control({ latency: 0 })
     expect(await ended(cancelled)).toMatchObject({ status: 'cancelled', failed: 64 })
     const ofCancelled = await rescore(cancelled, BY_RULE)
     expect(await ended(ofCancelled.batchId)).toMatchObject({
@@ -243,7 +243,7 @@ describe('a rescored batch', () => {
     const order = scored.map((one) => one.index)
     for (const [at, one] of singles.entries()) {
       expect(uid[order[at] as number]).toBe(one.uid)
-      expect(score[order[at] as number]).toBe(hashScore(one.response))
+      expect(score[order[at] as number]).toBe(hashScore(one))
     }
   })
 
@@ -305,7 +305,7 @@ describe('a rescored batch', () => {
       [{ batchId: closed }, { status: 400, reason: 'invalid_input', message: 'reward' }],
       [
         { batchId: closed, reward: { model: 'nobody' } },
-        { status: 400, reason: 'unknown_model', message: 'reference-rm' },
+        { status: 400, reason: 'unknown_model', message: 'simulated-rm' },
       ],
       [
         { batchId: closed, reward: { function: { name: 'gsm9k' } } },
@@ -423,9 +423,7 @@ describe('a part of a batch', () => {
     await followed.done
     const delivered = await expectExactlyOnce(service, followed, 8, 2)
     const from = [0, 1, 2, 3, 20, 21, 22, 23]
-    expect(delivered.map((s) => s.score)).toEqual(
-      from.map((i) => hashScore(samples[i]?.response as string)),
-    )
+    expect(delivered.map((s) => s.score)).toEqual(from.map((i) => hashScore(samples[i] as Sample)))
     const cut = await some({ indexes: [21, 2, 22], wholeGroups: false })
     expect(cut).toMatchObject({ accepted: 3, groups: 2, selected: 3, addedGroupMembers: 0 })
     expect(await ended(cut.batchId)).toMatchObject({ status: 'completed', scored: 3, groups: 2 })

@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { rollouts, type Sample, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import { type SimulatedServers, startSimulatedServers } from '../../testkit/simulated-rm/process.ts'
 import { textId } from '../../testkit/simulated-rm/text.ts'
 import type { SampleDetailDto } from '../contract/pages.ts'
 import type { BatchSummary, Result, ResultsColumns, SubmitResult } from '../contract/trainer.ts'

@@ -1,5 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
@@ -22,12 +25,12 @@ const MODEL = 'judge/pair'
 const LIMITED = 'judge/limited'
 
 let service: Service
-let a: RewardModel
-let b: RewardModel
-let limited: RewardModel
+let a: SimulatedServers
+let b: SimulatedServers
+let limited: SimulatedServers
 
 beforeAll(async () => {
-  const rm = (model: string) => startRewardModel(['--model', model, '--score', 'hash'])
+  const rm = (model: string) => startSimulatedServers(['--model', model])
   ;[service, a, b, limited] = await Promise.all([
     Service.start(),
     rm(MODEL),
@@ -40,12 +43,12 @@ beforeAll(async () => {
 })
 
 afterEach(async () => {
-  for (const rm of [a, b, limited]) await rm.set({ delayMs: 0, fault: 'none' }).catch(() => {})
+  for (const rm of [a, b, limited]) await rm.control({ latency: 0, faults: null }).catch(() => {})
 })
 
 afterAll(() => stopCleanly(service, () => Promise.all([a, b, limited].map((rm) => rm?.stop()))))
 
-const register = (name: string, rm: RewardModel, fields: object = {}) =>
+const register = (name: string, rm: SimulatedServers, fields: object = {}) =>
   service.mutate<ServerDto>('servers.register', { name, url: rm.url, ...fields })
 
 function submit(
@@ -74,7 +77,7 @@ const attempts = async (id: string) =>
   (await service.query<{ attemptLog: AttemptDto[] }>('samples.get', { id })).attemptLog
 
 /** No call is in flight anywhere once a batch has ended: counters are back at zero. */
-const idle = (rm: RewardModel) =>
+const idle = (rm: SimulatedServers) =>
   waitFor('an idle reward model', async () => (await rm.counters()).inFlight === 0)
 
 describe('a score', () => {
@@ -102,7 +105,7 @@ describe('a score', () => {
 
 describe('limits, as the server sees them', () => {
   it('keep calls in flight at maxInFlight, over both workers', async () => {
-    await limited.set({ delayMs: 20, resetCounters: true })
+    await limited.control({ latency: 20, resetStats: true })
     const { batchId } = await submit(rollouts(400), {})
     const groups = await allGroups(batchId)
     expect(await wait(batchId)).toMatchObject({ scored: 400 })
@@ -112,7 +115,7 @@ describe('limits, as the server sees them', () => {
   })
 
   it('keep to maxInFlight 1, and to a change while calls are in flight', async () => {
-    await limited.set({ delayMs: 10, resetCounters: true })
+    await limited.control({ latency: 10, resetStats: true })
     const { batchId } = await submit(rollouts(300), {})
     await waitFor('the first half', async () => (await limited.counters()).answered > 100)
     await service.mutate('servers.update', { name: 'limited', maxInFlight: 1 })
@@ -128,7 +131,7 @@ describe('limits, as the server sees them', () => {
     await waitFor('what was in flight to end', async () => {
       return (await limited.counters()).answered > before.answered + 10
     })
-    await limited.set({ resetCounters: true })
+    await limited.control({ resetStats: true })
     expect(await wait(batchId)).toMatchObject({ scored: 300, failed: 0 })
     const { maxInFlight, answered } = await limited.counters()
     expect(maxInFlight).toBe(1)
@@ -137,14 +140,14 @@ describe('limits, as the server sees them', () => {
   })
 
   it('keep a batch at its maxConcurrency, over both workers', async () => {
-    await limited.set({ delayMs: 20, resetCounters: true })
+    await limited.control({ latency: 20, resetStats: true })
     const { batchId } = await submit(rollouts(160), { maxConcurrency: 3 })
     expect(await wait(batchId)).toMatchObject({ scored: 160 })
     expect((await limited.counters()).maxInFlight).toBe(3)
   })
 
   it('keep many single scores at the maxConcurrency of their batch, to the last', async () => {
-    await limited.set({ delayMs: 2, resetCounters: true })
+    await limited.control({ latency: 2, resetStats: true })
     const reward = { model: LIMITED, maxConcurrency: 2 }
     const call = (s: Sample) =>
       service.mutate<Result>('samples.score', { run: 'models', step: 2, reward, sample: s })
@@ -174,7 +177,7 @@ describe('two servers of a model', () => {
       )
       return leased?.n === 2
     })
-    await Promise.all([a, b].map((rm) => rm.set({ delayMs: 20, resetCounters: true })))
+    await Promise.all([a, b].map((rm) => rm.control({ latency: 20, resetStats: true })))
     // Long enough that who leased more in the first moment does not decide.
     const { batchId } = await submit(rollouts(1_000), { model: MODEL })
     expect(await wait(batchId)).toMatchObject({ scored: 1_000, retries: 0 })
@@ -216,12 +219,12 @@ describe('two servers of a model', () => {
       state: 'draining',
     })
     await idle(a)
-    await a.set({ resetCounters: true })
+    await a.control({ resetStats: true })
     const { batchId } = await submit(rollouts(40), { model: MODEL })
     expect(await wait(batchId)).toMatchObject({ scored: 40 })
     // What was read of the registry a moment before may still be under way.
     expect((await a.counters()).requests).toBeLessThan(40)
-    await a.set({ resetCounters: true })
+    await a.control({ resetStats: true })
     const second = await submit(rollouts(40), { model: MODEL })
     expect(await wait(second.batchId)).toMatchObject({ scored: 40, retries: 0 })
     expect((await a.counters()).requests).toBe(0)
@@ -229,11 +232,12 @@ describe('two servers of a model', () => {
   })
 
   it('stand in for each other: one dies with samples in its hands', async () => {
-    await Promise.all([a, b].map((rm) => rm.set({ delayMs: 25, resetCounters: true })))
+    await Promise.all([a, b].map((rm) => rm.control({ latency: 25, resetStats: true })))
     const { batchId } = await submit(rollouts(600), { model: MODEL })
     await waitFor('some answers', async () => (await a.counters()).answered >= 60)
     const { port } = new URL(a.url)
-    await a.kill9()
+    a.process.kill('SIGKILL')
+    await a.ended
     const end = await wait(batchId)
     expect(end).toMatchObject({ status: 'completed', scored: 600, failed: 0 })
     expect(end.retries).toBeGreaterThan(0)
@@ -260,7 +264,7 @@ describe('two servers of a model', () => {
       })
     const probed = await service.mutate<ServerDto>('servers.probe', { name: 'a' })
     expect(probed).toMatchObject({ state: 'unreachable', stateCause: expect.stringMatching(/\w/) })
-    a = await startRewardModel(['--model', MODEL, '--score', 'hash', '--port', port])
+    a = await startSimulatedServers(['--model', MODEL, '--port', port])
     await stateOfA('ready')
     await waitFor('work for the one that is back', async () => {
       const more = await submit(rollouts(40), { model: MODEL })
@@ -272,7 +276,7 @@ describe('two servers of a model', () => {
 
 describe('what could not be scored', () => {
   it('is told apart, and substituted where that was asked for', async () => {
-    await limited.set({ fault: 'status:400', faultShare: 0.5, faultBy: 'text' })
+    await limited.control({ faults: { refused: 0.5 }, drawBy: 'text' })
     const samples = rollouts(64)
     const reward = { maxAttempts: 1, onFailure: { policy: 'constant', value: -7 } } as const
     const { batchId } = await submit(samples, reward)
@@ -299,7 +303,7 @@ describe('what could not be scored', () => {
   })
 
   it('ends as timeout after timeoutMs, and the call with it', async () => {
-    await limited.set({ delayMs: 600_000 })
+    await limited.control({ latency: 600_000 })
     const { batchId } = await submit([sample(), sample()], { timeoutMs: 200 })
     expect(await wait(batchId)).toMatchObject({ scored: 0, failed: 2 })
     expect((await results(batchId)).reason).toEqual(['timeout', 'timeout'])
@@ -312,7 +316,7 @@ describe('what could not be scored', () => {
   ] as const)(
     'ends as deadline after deadlineMs, with %s for a score',
     async (_, onFailure, score) => {
-      await limited.set({ delayMs: 600_000 })
+      await limited.control({ latency: 600_000 })
       const { batchId } = await submit(rollouts(160), { onFailure }, { deadlineMs: 300 })
       expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 0, failed: 160 })
       const columns = await results(batchId)
@@ -339,7 +343,7 @@ describe('what could not be scored', () => {
 
 describe('batches.cancel', () => {
   it('ends what is not scored, keeps what is, and completes every group', async () => {
-    await limited.set({ delayMs: 20 })
+    await limited.control({ latency: 20 })
     const { batchId } = await submit(rollouts(400), {})
     const before = await service.query<NextResult>('batches.next', {
       batchId,
@@ -377,7 +381,7 @@ describe('batches.cancel', () => {
   })
 
   it('ends an open batch', async () => {
-    await limited.set({ delayMs: 600_000 })
+    await limited.control({ latency: 600_000 })
     const { batchId } = await submit(rollouts(8), {}, { open: true })
     await waitFor('calls in flight', async () => (await limited.counters()).inFlight > 0)
     const end = await service.mutate<BatchSummary>('batches.cancel', { batchId })

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { hashScore } from '../../testkit/reference-rm/score.ts'
-import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
-import { rollouts, type Sample } from '../../testkit/service/rollouts.ts'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
+import { hashScore, rollouts, type Sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
@@ -14,12 +16,12 @@ import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/tra
 const SAMPLES = 8_192
 
 let service: Service
-let rm: RewardModel
+let rm: SimulatedServers
 
 beforeAll(async () => {
   ;[service, rm] = await Promise.all([
     Service.start(),
-    startRewardModel(['--score', 'hash', '--vllm-version', '0.11.2']),
+    startSimulatedServers(['--version', '0.11.2']),
   ])
   await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 128 })
 })
@@ -46,12 +48,12 @@ async function scored(step: number, samples: Sample[]): Promise<ResultsColumns> 
 
 it('every sample has the score of its own text', async () => {
   for (const step of [1, 2, 3]) {
-    await rm.set({ resetCounters: true })
+    await rm.control({ resetStats: true })
     const samples = rollouts(SAMPLES, 8, `s${step}`)
     const { status, score } = await scored(step, samples)
     expect(new Set(status)).toEqual(new Set(['scored']))
-    expect(score).toEqual(samples.map(({ response }) => hashScore(response)))
-    const { texts, requests } = await rm.counters()
+    expect(score).toEqual(samples.map(hashScore))
+    const { rowsTotal: texts, requests } = await rm.counters()
     // A call that a slow moment of the machine held up was split, and its texts asked for again.
     expect(texts).toBeGreaterThanOrEqual(SAMPLES)
     expect(texts).toBeLessThan(1.05 * SAMPLES)
@@ -65,8 +67,8 @@ it('among texts that the model refuses, only those fail', async () => {
     i % 100 === 7 ? { ...sample, response: `${long}${sample.response}` } : sample,
   )
   const { status, reason, score } = await scored(4, samples)
-  samples.forEach(({ response }, i) => {
+  samples.forEach((sample, i) => {
     if (i % 100 === 7) expect([status[i], reason[i]]).toEqual(['failed', 'context_exceeded'])
-    else expect([status[i], score[i]]).toEqual(['scored', hashScore(response)])
+    else expect([status[i], score[i]]).toEqual(['scored', hashScore(sample)])
   })
 })

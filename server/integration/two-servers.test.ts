@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { hashScore } from '../../testkit/reference-rm/score.ts'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { expectExactlyOnce } from '../../testkit/service/follow-batch.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
-import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
-import { rollouts, sample } from '../../testkit/service/rollouts.ts'
+import { hashScore, rollouts, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { GroupResult, NextResult, ScoreResult, SubmitResult } from '../contract/trainer.ts'
@@ -16,12 +18,12 @@ const MAX_IN_FLIGHT = 8
 let database: TestDatabase
 let first: Service
 let second: Service
-let rm: RewardModel
+let rm: SimulatedServers
 
 beforeAll(async () => {
   ;[database, rm] = await Promise.all([
     createTestDatabase(),
-    startRewardModel(['--score', 'hash', '--delay-ms', '20']),
+    startSimulatedServers(['--latency', '20']),
   ])
   const env = { DATABASE_URL: database.url, REWARDOPS_WORKERS: '1' }
   ;[first, second] = await Promise.all([Service.start({ env }), Service.start({ env })])
@@ -41,7 +43,7 @@ const submit = async (service: Service, samples: object[], fields: object = {}) 
       run: 'two-servers',
       step: 1,
       samples,
-      reward: { model: 'reference-rm' },
+      reward: { model: 'simulated-rm' },
       ...fields,
     })
   ).batchId
@@ -66,17 +68,17 @@ it('a cursor chain over both loses no group and doubles none', async () => {
   const groups = await followOverBoth(batchId)
   const followed = { batchId, groups, done: Promise.resolve(), repeated: 0, stop: () => {} }
   const results = await expectExactlyOnce(second, followed, 400, 50)
-  expect(results.map((r) => r.score)).toEqual(samples.map((s) => hashScore(s.response)))
+  expect(results.map((r) => r.score)).toEqual(samples.map(hashScore))
 })
 
 it('a limit holds over batches and the router addresses of both', async () => {
-  await rm.set({ resetCounters: true })
+  await rm.control({ resetStats: true })
   const batch = submit(first, rollouts(200, 8, 'limit'))
   const call = (service: Service, n: number) =>
     service.raw('/classify', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'reference-rm', input: `call ${n}` }),
+      body: JSON.stringify({ model: 'simulated-rm', input: `call ${n}` }),
     })
   const calls = await Promise.all(
     Array.from({ length: 400 }, (_, n) => call(n % 2 === 0 ? first : second, n)),
@@ -94,13 +96,15 @@ it('a single score asked of one is delivered, whichever worker scored it', async
     service.mutate<ScoreResult>('samples.score', {
       run: 'two-servers',
       step: 2,
-      reward: { model: 'reference-rm' },
+      reward: { model: 'simulated-rm' },
       sample: sample({ response: `single ${n}` }),
     })
   const results = await Promise.all(
     Array.from({ length: 32 }, (_, n) => ask(n % 2 === 0 ? first : second, n)),
   )
-  expect(results.map((r) => r.score)).toEqual(results.map((_, n) => hashScore(`single ${n}`)))
+  expect(results.map((r) => r.score)).toEqual(
+    results.map((_, n) => hashScore(sample({ response: `single ${n}` }))),
+  )
   expect(new Set(results.map((r) => r.batchId)).size).toBe(1)
 })
 
@@ -115,7 +119,7 @@ it('idempotency keys hold over both', async () => {
 })
 
 itInFullRun('background work goes on with the other when one is killed', async () => {
-  await rm.set({ delayMs: 600_000 })
+  await rm.control({ latency: 600_000 })
   const batchId = await submit(first, rollouts(16, 8, 'deadline'), { deadlineMs: 8_000 })
   await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
   const [holder] = await second.sql<{ pid: number }>(
@@ -131,6 +135,6 @@ itInFullRun('background work goes on with the other when one is killed', async (
   expect(ended.flatMap((g) => g.samples.map((s) => s.reason))).toEqual(
     Array.from({ length: 16 }, () => 'deadline'),
   )
-  await rm.set({ delayMs: 20 })
+  await rm.control({ latency: 20 })
   await killed.restart()
 })

@@ -2,10 +2,12 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { hashScore } from '../../testkit/reference-rm/score.ts'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../testkit/processes/simulated-rm.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
-import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
-import { rollouts } from '../../testkit/service/rollouts.ts'
+import { hashScore, rollouts } from '../../testkit/service/rollouts.ts'
 import { environment, Service } from '../../testkit/service/service.ts'
 import { ServiceLog } from '../../testkit/service/service-log.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
@@ -20,14 +22,14 @@ const SAMPLES = 1_000
 const LOST_WORKER_MS = 15_000
 
 let service: Service
-let rm: RewardModel
+let rm: SimulatedServers
 const log = new ServiceLog()
 const workers: ChildProcess[] = []
 
 beforeAll(async () => {
   ;[service, rm] = await Promise.all([
     Service.start({ env: { REWARDOPS_WORKERS: '0' } }),
-    startRewardModel(['--score', 'hash', '--delay-ms', '50']),
+    startSimulatedServers(['--latency', '50']),
   ])
   await service.mutate('servers.register', { name: 'rm', url: rm.url })
   await Promise.all([startWorker(), startWorker(), startWorker()])
@@ -64,7 +66,7 @@ async function follow(label: string) {
     run: 'elsewhere',
     step: 1,
     samples,
-    reward: { model: 'reference-rm' },
+    reward: { model: 'simulated-rm' },
   })
   const scored = async () => (await service.query<BatchSummary>('batches.get', { batchId })).scored
   const followed = followBatch(service, batchId)
@@ -73,7 +75,7 @@ async function follow(label: string) {
     middle: () => waitFor('the middle', async () => (await scored()) > SAMPLES / 5),
     async allScored() {
       const results = await expectExactlyOnce(service, followed, SAMPLES, SAMPLES / 8)
-      expect(results.map((r) => r.score)).toEqual(samples.map((s) => hashScore(s.response)))
+      expect(results.map((r) => r.score)).toEqual(samples.map(hashScore))
       return new Set(results.map((r) => r.workerId))
     },
   }

@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import type { SampleInput, SubmitInput } from '../../server/contract/trainer.ts'
+import { logitOf, textId } from '../simulated-rm/text.ts'
 
 /** A sample as a trainer writes it, defaults left out. */
 export type Sample = z.input<typeof SampleInput>
@@ -16,6 +17,11 @@ export function sample(fields: Partial<Sample> = {}): Sample {
     groundTruth: '72',
     ...fields,
   }
+}
+
+/** The score that a simulated reward model gives a sample whose prompt is a text. */
+export function hashScore({ prompt, response }: Sample): number {
+  return logitOf(textId(prompt as string, response), 1)
 }
 
 /**

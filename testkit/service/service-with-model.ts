@@ -1,10 +1,10 @@
 import { expect } from 'vitest'
-import { type RewardModel, startRewardModel } from './reward-model.ts'
+import { type SimulatedServers, startSimulatedServers } from '../processes/simulated-rm.ts'
 import { Service } from './service.ts'
 
-/** Starts a service and the reference reward model, which scores by the text's hash and is registered as `rm`. */
-export async function startWithModel(): Promise<[Service, RewardModel]> {
-  const [service, rm] = await Promise.all([Service.start(), startRewardModel(['--score', 'hash'])])
+/** Starts a service and a simulated reward model that is registered as `rm`. */
+export async function startWithModel(): Promise<[Service, SimulatedServers]> {
+  const [service, rm] = await Promise.all([Service.start(), startSimulatedServers()])
   await service.mutate('servers.register', { name: 'rm', url: rm.url })
   return [service, rm]
 }
@@ -27,7 +27,7 @@ export async function stopCleanly(
 /** Stops both, where they were started, as {@link stopCleanly} does. */
 export function stopWithModel(
   service: Service | undefined,
-  rm: RewardModel | undefined,
+  rm: SimulatedServers | undefined,
 ): Promise<void> {
   return stopCleanly(service, () => rm?.stop())
 }

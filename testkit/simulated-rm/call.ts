@@ -25,13 +25,13 @@ const MARK = { 'x-simulated': 'rewardops' }
 export class Call {
   readonly method: string
   readonly path: string
-  readonly query: URLSearchParams
   readonly headers: IncomingHttpHeaders
   /** As in {@link ServerStats.calls}; the method and the path unless a route matched by another name. */
   readonly route: string
   body = ''
   /** Of the answer, once it began. */
   status: number | null = null
+  readonly #query: string
   readonly #response: ServerResponse
   #cut = false
   #onEnd: ((end: CallEnd) => void)[] = []
@@ -40,7 +40,7 @@ export class Call {
     const [path = '/', query = ''] = (request.url ?? '/').split('?', 2)
     this.method = request.method ?? 'GET'
     this.path = path
-    this.query = new URLSearchParams(query)
+    this.#query = query
     this.headers = request.headers
     this.route = `${this.method} ${path}`
     this.#response = response
@@ -48,6 +48,10 @@ export class Call {
       const end = this.#cut ? 'cut' : response.writableFinished ? 'answered' : 'aborted'
       for (const listener of this.#onEnd.splice(0)) listener(end)
     })
+  }
+
+  get query(): URLSearchParams {
+    return new URLSearchParams(this.#query)
   }
 
   /** Called once, when the answer is out or the connection gone. */

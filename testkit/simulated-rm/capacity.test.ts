@@ -131,6 +131,12 @@ describe('capacity', () => {
     expect(end).toBeCloseTo(1500)
   })
 
+  test('thousands of texts side by side end each at their own time', () => {
+    const rows = Array.from({ length: 20_000 }, (_, i) => ({ fixedMs: 1 + ((i * 7919) % 5000) }))
+    const ends = schedule({ running: 100_000 }, rows)
+    for (const [i, { fixedMs }] of rows.entries()) expect(ends[i]).toBeCloseTo(fixedMs, 4)
+  })
+
   test('without a rate tokens cost no time', () => {
     expect(schedule({ tokensPerSecond: Number.POSITIVE_INFINITY }, same(3, 1e9))).toEqual([0, 0, 0])
   })

@@ -22,34 +22,118 @@ export interface Work {
   done(atMs: number): void
 }
 
-/** A row in the model; opaque outside. */
+/** A text in the model; opaque outside. */
 export interface Ticket {
-  /** Share of `fixedMs` that has passed, 0 to 1; 0 while its tokens are worked on. */
+  /** Share of `fixedMs` that has passed, 0 to 1; 0 while the text waits or its tokens are worked on. */
   progress(): number
 }
 
 class Row implements Ticket {
   readonly work: Work
+  readonly number: number
   readonly capacity: Capacity
-  tokensLeft = 0
-  fixedLeftMs: number
-  working = false
+  /** On the clock of its phase: when the phase ends. */
+  due = 0
+  /** Its place in the heap of its phase; -1: in none. */
+  at = -1
+  phase: 'waiting' | 'tokens' | 'fixed' | 'over' = 'waiting'
 
-  constructor(work: Work, capacity: Capacity) {
+  constructor(work: Work, number: number, capacity: Capacity) {
     this.work = work
+    this.number = number
     this.capacity = capacity
-    this.fixedLeftMs = work.fixedMs
   }
 
   progress(): number {
-    this.capacity.catchUp()
-    if (this.work.fixedMs === 0) return this.tokensLeft > 0 ? 0 : 1
-    return 1 - this.fixedLeftMs / this.work.fixedMs
+    return this.capacity.progressOf(this)
   }
 }
 
-/** Below this many tokens or ms a row is done: what rounding leaves. */
+/** Below this many tokens or ms a phase is over: what rounding leaves. */
 const NOTHING = 1e-6
+
+/**
+ * Rows in one phase, all of which advance at one rate: one clock says how far each has come, and a heap which ends next,
+ * so that an event costs the logarithm of their number.
+ */
+class Phase {
+  /** How far every row in it has come since the phase was last empty. */
+  passed = 0
+  readonly #heap: Row[] = []
+
+  get size(): number {
+    return this.#heap.length
+  }
+
+  /** What is left of the row that ends next; Infinity without one. */
+  get left(): number {
+    const [next] = this.#heap
+    return next === undefined ? Number.POSITIVE_INFINITY : Math.max(0, next.due - this.passed)
+  }
+
+  add(row: Row, amount: number): void {
+    if (this.#heap.length === 0) this.passed = 0
+    row.due = this.passed + amount
+    row.at = this.#heap.push(row) - 1
+    this.#up(row)
+  }
+
+  /** Takes out the next row that has come to its end. */
+  takeDone(): Row | undefined {
+    const [next] = this.#heap
+    if (next === undefined || next.due - this.passed >= NOTHING) return undefined
+    this.remove(next)
+    return next
+  }
+
+  remove(row: Row): void {
+    const { at } = row
+    if (this.#heap[at] !== row) return
+    const last = this.#heap.pop() as Row
+    row.at = -1
+    if (last === row) return
+    this.#put(last, at)
+    this.#up(last)
+    this.#down(last)
+  }
+
+  clear(): void {
+    this.#heap.length = 0
+  }
+
+  #put(row: Row, at: number): void {
+    this.#heap[at] = row
+    row.at = at
+  }
+
+  #up(row: Row): void {
+    while (row.at > 0) {
+      const above = this.#heap[(row.at - 1) >> 1] as Row
+      if (!isBefore(row, above)) return
+      const { at } = row
+      this.#put(row, above.at)
+      this.#put(above, at)
+    }
+  }
+
+  #down(row: Row): void {
+    for (;;) {
+      const left = this.#heap[2 * row.at + 1]
+      const right = this.#heap[2 * row.at + 2]
+      if (left === undefined) return
+      const below = right !== undefined && isBefore(right, left) ? right : left
+      if (!isBefore(below, row)) return
+      const { at } = row
+      this.#put(row, below.at)
+      this.#put(below, at)
+    }
+  }
+}
+
+/** Of rows that end at once, the one that came first. */
+function isBefore(a: Row, b: Row): boolean {
+  return a.due < b.due || (a.due === b.due && a.number < b.number)
+}
 
 /**
  * A server's capacity by processor sharing: all rows worked on advance together, `tokensPerSecond` is shared among
@@ -62,11 +146,15 @@ export class Capacity {
   /** Rows worked on; at most `running`. */
   readonly #rows = new Set<Row>()
   readonly #queue = new Set<Row>()
-  #sharing = 0
+  /** In tokens: rows that share the rate. */
+  readonly #tokens = new Phase()
+  /** In ms at speed 1: rows whose tokens are done. */
+  readonly #fixed = new Phase()
+  #count = 0
   #atMs: number
   #frozen = false
   #admitting = false
-  #disarm: (() => void) | null = null
+  #armed: { atMs: number; disarm: () => void } | null = null
 
   constructor(clock: Clock, settings: CapacitySettings) {
     this.#clock = clock
@@ -86,7 +174,17 @@ export class Capacity {
 
   /** Takes a row; it waits where no place is free. */
   submit(work: Work): Ticket {
-    const row = new Row(work, this)
+    const row = new Row(work, this.#count++, this)
+    if (this.#takesNoTime(work)) {
+      this.#rows.add(row)
+      this.#begin(row)
+      if (this.#frozen) return row
+      this.#rows.delete(row)
+      this.#fixed.remove(row)
+      row.phase = 'over'
+      work.done(this.#clock.now())
+      return row
+    }
     this.#change(() => this.#queue.add(row))
     return row
   }
@@ -98,7 +196,11 @@ export class Capacity {
   remove(ticket: Ticket, onlyWaiting = false): void {
     const row = ticket as Row
     if (this.#queue.delete(row) || onlyWaiting || !this.#rows.has(row)) return
-    this.#change(() => this.#leave(row))
+    this.#change(() => {
+      this.#rows.delete(row)
+      this.#tokens.remove(row)
+      this.#fixed.remove(row)
+    })
   }
 
   /** Forgets all rows, as when the process dies. */
@@ -106,7 +208,8 @@ export class Capacity {
     this.#change(() => {
       this.#queue.clear()
       this.#rows.clear()
-      this.#sharing = 0
+      this.#tokens.clear()
+      this.#fixed.clear()
     })
   }
 
@@ -134,6 +237,17 @@ export class Capacity {
     this.#change(() => {})
   }
 
+  /** As {@link Ticket.progress}. */
+  progressOf(row: Row): number {
+    this.catchUp()
+    if (row.phase === 'over') return 1
+    if (row.phase !== 'fixed') return 0
+    const { fixedMs } = row.work
+    if (fixedMs === 0) return 1
+    // A row that hangs is in no heap.
+    return row.at === -1 ? 0 : 1 - (row.due - this.#fixed.passed) / fixedMs
+  }
+
   #change(change: () => void): void {
     const done = this.#advance()
     change()
@@ -145,6 +259,11 @@ export class Capacity {
 
   #advance(): [Row, number][] {
     const done: [Row, number][] = []
+    const end = (row: Row) => {
+      row.phase = 'over'
+      this.#rows.delete(row)
+      done.push([row, this.#atMs])
+    }
     const toMs = this.#clock.now()
     for (;;) {
       if (this.#frozen) {
@@ -154,21 +273,17 @@ export class Capacity {
       const stepMs = this.#toNextEventMs()
       const untilMs = Math.min(this.#atMs + stepMs, toMs)
       // By the step itself, not the difference of two times: rounding would leave the row short of its end.
-      this.#progress(untilMs < toMs ? stepMs : Math.min(stepMs, toMs - this.#atMs))
+      const passedMs = untilMs < toMs ? stepMs : Math.min(stepMs, toMs - this.#atMs)
       this.#atMs = untilMs
-      let ended = 0
-      for (const row of this.#rows) {
-        if (row.tokensLeft > 0) continue
-        if (row.working) {
-          row.working = false
-          this.#sharing -= 1
-        }
-        if (row.fixedLeftMs > 0) continue
-        this.#rows.delete(row)
-        done.push([row, this.#atMs])
-        ended += 1
+      this.#tokens.passed += this.#rate() * passedMs
+      this.#fixed.passed += this.#settings.speed * passedMs
+      const before = done.length
+      for (let row = this.#tokens.takeDone(); row; row = this.#tokens.takeDone()) {
+        if (row.work.fixedMs > 0) this.#beginFixed(row)
+        else end(row)
       }
-      if (ended > 0) this.#admit()
+      for (let row = this.#fixed.takeDone(); row; row = this.#fixed.takeDone()) end(row)
+      if (done.length > before) this.#admit()
       else if (this.#atMs >= toMs) return done
     }
   }
@@ -179,59 +294,56 @@ export class Capacity {
       if (this.#frozen || this.#rows.size >= this.#settings.running) return
       this.#queue.delete(row)
       this.#rows.add(row)
-      this.#admitting = true
-      const tokens = row.work.begin()
-      this.#admitting = false
-      row.tokensLeft = Number.isFinite(this.#settings.tokensPerSecond) ? tokens : 0
-      if (row.tokensLeft > 0) {
-        row.working = true
-        this.#sharing += 1
-      }
+      this.#begin(row)
     }
   }
 
-  #leave(row: Row): void {
-    this.#rows.delete(row)
-    if (row.working) this.#sharing -= 1
+  /** A text that is done as soon as it begins needs no queue and no timer: benchmarks send only such. */
+  #takesNoTime(work: Work): boolean {
+    const { tokensPerSecond, running } = this.#settings
+    const isFree = work.fixedMs === 0 && tokensPerSecond === Number.POSITIVE_INFINITY
+    return isFree && !this.#frozen && this.#queue.size === 0 && this.#rows.size < running
   }
 
-  /** Tokens a row does in a ms. */
+  #begin(row: Row): void {
+    this.#admitting = true
+    const tokens = row.work.begin()
+    this.#admitting = false
+    if (tokens > 0 && Number.isFinite(this.#settings.tokensPerSecond)) {
+      row.phase = 'tokens'
+      this.#tokens.add(row, tokens)
+    } else this.#beginFixed(row)
+  }
+
+  #beginFixed(row: Row): void {
+    row.phase = 'fixed'
+    // A row that hangs never ends.
+    if (Number.isFinite(row.work.fixedMs)) this.#fixed.add(row, row.work.fixedMs)
+  }
+
+  /** Tokens a row does in a ms; 0 where tokens cost no time. */
   #rate(): number {
+    if (this.#tokens.size === 0) return 0
     const { tokensPerSecond, saturation, speed } = this.#settings
-    return (tokensPerSecond * speed) / 1000 / Math.max(this.#sharing, saturation)
+    return (tokensPerSecond * speed) / 1000 / Math.max(this.#tokens.size, saturation)
   }
 
   #toNextEventMs(): number {
-    const rate = this.#rate()
-    let next = Number.POSITIVE_INFINITY
-    for (const row of this.#rows) {
-      const ms = row.working ? row.tokensLeft / rate : row.fixedLeftMs / this.#settings.speed
-      if (ms < next) next = ms
-    }
-    return next
-  }
-
-  #progress(ms: number): void {
-    if (ms <= 0) return
-    const tokens = this.#rate() * ms
-    const fixedMs = this.#settings.speed * ms
-    for (const row of this.#rows) {
-      if (row.working) {
-        row.tokensLeft -= tokens
-        if (row.tokensLeft < NOTHING) row.tokensLeft = 0
-      } else {
-        row.fixedLeftMs -= fixedMs
-        if (row.fixedLeftMs < NOTHING) row.fixedLeftMs = 0
-      }
-    }
+    const { speed } = this.#settings
+    const fixedMs = this.#fixed.left / speed
+    return this.#tokens.size === 0 ? fixedMs : Math.min(fixedMs, this.#tokens.left / this.#rate())
   }
 
   #arm(): void {
-    this.#disarm?.()
-    this.#disarm = null
-    if (this.#frozen || this.#rows.size === 0) return
-    const nextMs = this.#toNextEventMs()
+    const nextMs = this.#frozen ? Number.POSITIVE_INFINITY : this.#atMs + this.#toNextEventMs()
+    if (this.#armed?.atMs === nextMs) return
+    this.#armed?.disarm()
+    this.#armed = null
     if (nextMs === Number.POSITIVE_INFINITY) return
-    this.#disarm = this.#clock.at(this.#atMs + nextMs, () => this.catchUp())
+    const disarm = this.#clock.at(nextMs, () => {
+      this.#armed = null
+      this.catchUp()
+    })
+    this.#armed = { atMs: nextMs, disarm }
   }
 }

@@ -5,8 +5,8 @@ import { ControlChange } from './options.ts'
 import type { SimulatedServer } from './server.ts'
 
 /**
- * An address of the process itself, on loopback: `POST /__control?server=0` and `GET /__stats?server=0` (all servers
- * without the number). Unlike a server's own it also reaches one that is down.
+ * An address of the process itself, on loopback: `/__control?server=0` and `GET /__stats?server=0` (all servers without
+ * the number), answered with a list. Unlike a server's own address it also reaches one that is down.
  */
 export async function startControl(
   servers: readonly SimulatedServer[],
@@ -30,12 +30,13 @@ export async function startControl(
     const chosen = number === null ? servers : servers.slice(Number(number), Number(number) + 1)
     if (chosen.length === 0) return [404, { detail: `there is no server ${number}` }]
     if (path === '/__stats') return [200, chosen.map((server) => server.stats())]
-    if (path !== '/__control' || method !== 'POST') return [404, { detail: 'Not Found' }]
+    if (path !== '/__control') return [404, { detail: 'Not Found' }]
+    if (method === 'GET') return [200, chosen.map((server) => server.status())]
     try {
       const change = JSON.parse(Buffer.concat(chunks).toString())
       ControlChange.parse(change)
       for (const server of chosen) server.control(change)
-      return [200, { changed: chosen.length }]
+      return [200, chosen.map((server) => server.status())]
     } catch (error) {
       const what = error instanceof z.ZodError ? z.prettifyError(error) : (error as Error).message
       return [400, { detail: what }]

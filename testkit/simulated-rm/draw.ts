@@ -6,17 +6,19 @@ export function uniformOf(draw: number, seed: number, purpose: number): number {
   return ((h ^ (h >>> 16)) >>> 0) / 0x1_0000_0000
 }
 
-/** Draws in [0, 1), one after the other, the same for the same seed. */
+/** Draws in [0, 1), one after the other, the same for the same seed and purpose. */
 export class Draws {
   readonly #seed: number
+  readonly #purpose: number
   #count = 0
 
-  constructor(seed: number) {
+  constructor(seed: number, purpose = 0x5bd1) {
     this.#seed = seed
+    this.#purpose = purpose
   }
 
   next(): number {
-    return uniformOf(this.#count++, this.#seed, 0x5bd1)
+    return uniformOf(this.#count++, this.#seed, this.#purpose)
   }
 
   /** A standard normal draw (Box and Muller). */

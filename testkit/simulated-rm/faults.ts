@@ -17,6 +17,10 @@ const FAULTS = {
   slow: z.strictObject({ share, factor: z.coerce.number().positive().default(5) }),
   /** Is taken and never answered; keeps its place. */
   hang: z.strictObject({ share }),
+  /** The connection is cut without an answer. */
+  drop: z.strictObject({ share }),
+  /** 307 to another path. */
+  redirect: z.strictObject({ share }),
   /** The connection is cut in the middle of the answer. */
   dieMidBody: z.strictObject({ share }),
   /** 500, without any work. */
@@ -79,6 +83,8 @@ export const FaultChange = z
   .strictObject({
     slow: orShare(FAULTS.slow),
     hang: orShare(FAULTS.hang),
+    drop: orShare(FAULTS.drop),
+    redirect: orShare(FAULTS.redirect),
     dieMidBody: orShare(FAULTS.dieMidBody),
     error500: orShare(FAULTS.error500),
     full503: orShare(FAULTS.full503),
@@ -98,6 +104,8 @@ export const FaultChange = z
 /** Of these at most one strikes a request; the first that is drawn. */
 const ALONE = [
   'hang',
+  'drop',
+  'redirect',
   'error500',
   'full503',
   'limited429',

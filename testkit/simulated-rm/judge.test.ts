@@ -69,7 +69,7 @@ describe.each(JUDGES)('a judge by %s, asked by the engine %s', (dialect, name) =
   })
 
   test('a reply that is aborted, empty or doubled is no reply', async () => {
-    const server = await start({ dialect, serves: 'generate' })
+    const server = await start({ dialect, serves: 'generate', maxModelLen: 8192 })
     for (const [faults, failureClass] of [
       [{ abort: 1 }, 'fault'],
       [{ wrongLength: 1 }, 'corrupt'],

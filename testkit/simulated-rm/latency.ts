@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import type { Draws } from './draw.ts'
+import { Draws } from './draw.ts'
+import type { ServerSettings } from './options.ts'
 
 /** How long a row takes, in ms, whatever its length. */
 export type Latency =
@@ -14,24 +15,31 @@ const FORMS = new RegExp(
 )
 
 /** Written as `20`, `constant:20`, `uniform:10,50`, `lognormal:200,0.5` (median, sigma) or `exponential:30`. */
-export const LatencyText = z.string().transform((text, context): Latency => {
-  const match = FORMS.exec(text)
-  if (match === null) {
-    context.addIssue({
-      code: 'custom',
-      message: 'use constant:20, uniform:10,50, lognormal:median,sigma or exponential:mean (ms)',
-    })
-    return z.NEVER
-  }
-  const [, constant, two, first, second, mean] = match
-  if (constant !== undefined) return { kind: 'constant', ms: Number(constant) }
-  if (mean !== undefined) return { kind: 'exponential', meanMs: Number(mean) }
-  if (two === 'uniform') return { kind: 'uniform', fromMs: Number(first), toMs: Number(second) }
-  return { kind: 'lognormal', medianMs: Number(first), sigma: Number(second) }
-})
+export const LatencyText = z
+  .union([z.string(), z.number()])
+  .transform((given, context): Latency => {
+    const match = FORMS.exec(String(given))
+    if (match === null) {
+      context.addIssue({
+        code: 'custom',
+        message: 'use constant:20, uniform:10,50, lognormal:median,sigma or exponential:mean (ms)',
+      })
+      return z.NEVER
+    }
+    const [, constant, two, first, second, mean] = match
+    if (constant !== undefined) return { kind: 'constant', ms: Number(constant) }
+    if (mean !== undefined) return { kind: 'exponential', meanMs: Number(mean) }
+    if (two === 'uniform') return { kind: 'uniform', fromMs: Number(first), toMs: Number(second) }
+    return { kind: 'lognormal', medianMs: Number(first), sigma: Number(second) }
+  })
 
-/** One latency, in ms. */
-export function drawLatencyMs(latency: Latency, draws: Draws): number {
+/** What a text's time beside its tokens follows from. */
+export type LatencySettings = Pick<ServerSettings, 'latency' | 'slowShare' | 'slowMs'>
+
+/** One text's latency, in ms. */
+export function drawLatencyMs(settings: LatencySettings, draws: Draws): number {
+  const { latency, slowShare, slowMs } = settings
+  if (slowShare > 0 && draws.next() < slowShare) return slowMs
   switch (latency.kind) {
     case 'constant':
       return latency.ms
@@ -42,4 +50,12 @@ export function drawLatencyMs(latency: Latency, draws: Draws): number {
     case 'exponential':
       return -latency.meanMs * Math.log(1 - draws.next())
   }
+}
+
+/** The latency that a server with `drawBy: 'text'` gives the text of that id, in ms. */
+export function latencyOfText(
+  settings: LatencySettings & Pick<ServerSettings, 'seed'>,
+  id: string,
+): number {
+  return drawLatencyMs(settings, new Draws(settings.seed, Number.parseInt(id.slice(0, 8), 16)))
 }

@@ -26,10 +26,13 @@ export interface LifecycleCall {
 }
 
 /** What a server counted since its start or the last `resetStats`. */
-export interface ServerStats {
+export interface ServerCounters {
   /** By route (`POST /classify`) and status; `aborted` and `cut` for calls without a whole answer. */
   calls: Record<string, Record<string, number>>
-  /** Scoring and judging requests in flight now, and at most. */
+  /** Scoring and judging requests that were well-formed, and those of them answered with 2xx. */
+  requests: number
+  answered: number
+  /** Requests in flight now, and at most. */
   inFlight: number
   maxInFlight: number
   /** Rows in flight now, at most, and sent in all. */
@@ -41,15 +44,21 @@ export interface ServerStats {
   /** Requests whose client went away. */
   aborted: number
   faults: Partial<Record<FaultName, number>>
-  lifecycle: LifecycleCall[]
-  rows: RowRecord[]
   connections: number
   state: 'up' | 'down' | 'hanging' | 'asleep'
+}
+
+/** {@link ServerCounters} and what was recorded. */
+export interface ServerStats extends ServerCounters {
+  lifecycle: LifecycleCall[]
+  rows: RowRecord[]
 }
 
 /** Counts and records what a server was asked and how that ended. */
 export class Ledger {
   #calls: Record<string, Record<string, number>> = {}
+  #requests = 0
+  #answered = 0
   #inFlight = 0
   #maxInFlight = 0
   #rowsInFlight = 0
@@ -68,6 +77,8 @@ export class Ledger {
   /** Forgets the past; what is in flight stays counted. */
   reset(): void {
     this.#calls = {}
+    this.#requests = 0
+    this.#answered = 0
     this.#maxInFlight = this.#inFlight
     this.#maxRowsInFlight = this.#rowsInFlight
     this.#rowsTotal = 0
@@ -99,6 +110,7 @@ export class Ledger {
       this.#rows.push(record)
       records.push(record)
     }
+    this.#requests += 1
     this.#inFlight += 1
     this.#rowsInFlight += ids.length
     this.#maxInFlight = Math.max(this.#maxInFlight, this.#inFlight)
@@ -110,6 +122,7 @@ export class Ledger {
       this.#inFlight -= 1
       this.#rowsInFlight -= ids.length
       this.#tokensDone += tokensDone
+      if (outcome === 'answered') this.#answered += 1
       if (outcome === 'aborted') this.#aborted += 1
       const endedAtMs = Date.now()
       for (const record of records) Object.assign(record, { endedAtMs, outcome, status })
@@ -125,10 +138,11 @@ export class Ledger {
     this.#lifecycle.push({ route, atMs: Date.now(), inFlight: this.#rowsInFlight })
   }
 
-  /** All of it, as JSON takes it. */
-  stats(now: Pick<ServerStats, 'connections' | 'state'>): ServerStats {
+  counters(now: Pick<ServerCounters, 'connections' | 'state'>): ServerCounters {
     return {
       calls: structuredClone(this.#calls),
+      requests: this.#requests,
+      answered: this.#answered,
       inFlight: this.#inFlight,
       maxInFlight: this.#maxInFlight,
       rowsInFlight: this.#rowsInFlight,
@@ -137,9 +151,16 @@ export class Ledger {
       tokensDone: this.#tokensDone,
       aborted: this.#aborted,
       faults: { ...this.#faults },
+      ...now,
+    }
+  }
+
+  /** The counters and the records. */
+  stats(now: Pick<ServerCounters, 'connections' | 'state'>): ServerStats {
+    return {
+      ...this.counters(now),
       lifecycle: [...this.#lifecycle],
       rows: this.#rows.map((row) => ({ ...row })),
-      ...now,
     }
   }
 }

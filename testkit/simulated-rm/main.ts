@@ -20,7 +20,8 @@ Simulated reward-model servers. Each is a ${WHAT_IT_IS}.
   --sleeps true             vLLM: false answers /sleep with 200 and stays awake
   --activation version      version | honoured | ignored | inverted | identity | softmax (llama.cpp: as it serves Qwen3 heads)
   --api-key KEY
-  --max-model-len 8192      in tokens of --chars-per-token 3.6 characters
+  --score hash              hash (follows from the text and --weights) | features (a linear model) | constant (0.5)
+  --max-model-len 32768     in tokens of --chars-per-token 3.6 characters
   --weights 1               seed of the weights: other weights, other scores
   --tokens-per-second N     shared by what is in flight; without it tokens cost no time
   --saturation 8            rows from which on a server is fully used
@@ -28,6 +29,9 @@ Simulated reward-model servers. Each is a ${WHAT_IT_IS}.
   --speed 1                 0.35 is a slow server
   --prefix-groups 0         prompts in the prefix cache
   --latency 20              beside the tokens: constant:20, uniform:10,50, lognormal:median,sigma, exponential:mean (ms)
+  --slow-share 0            share of the texts that take --slow-ms instead
+  --slow-ms 0
+  --draw-by arrival         arrival | text: latencies and faults of a text are the same each time
   --token-delay-ms 0        between the tokens of a judge's reply of at least --reply-tokens 24
   --max-queued N            503 beyond so many rows
   --permits 512             TEI: inputs at once
@@ -72,6 +76,10 @@ async function main(): Promise<void> {
       speed: text,
       'prefix-groups': text,
       latency: text,
+      score: text,
+      'slow-share': text,
+      'slow-ms': text,
+      'draw-by': text,
       'token-delay-ms': text,
       'reply-tokens': text,
       'max-queued': text,

@@ -29,6 +29,13 @@ const changeable = {
   speed: z.coerce.number().positive(),
   /** Time of a row beside its tokens: `constant:20`, `uniform:10,50`, `lognormal:median,sigma`, `exponential:mean`. */
   latency: LatencyText,
+  /** This share of the texts takes `slowMs` instead of the latency. */
+  slowShare: z.coerce.number().min(0).max(1),
+  slowMs: ms,
+  /** Latencies and faults are drawn anew for each request (`arrival`), or follow from the text and stay the same (`text`). */
+  drawBy: z.enum(['arrival', 'text']),
+  /** The raw score: by the hash of the text and the weights, by the linear model of `features.ts`, or always 0.5. */
+  score: z.enum(['hash', 'features', 'constant']),
   /** Prompts in the prefix cache; 0: none. */
   prefixGroups: count,
   /** Between two tokens of a written reply. */
@@ -61,7 +68,7 @@ export const ServerOptions = z.strictObject({
   hasChatTemplate: z.stringbool().or(z.boolean()).optional(),
   /** vLLM: false answers /sleep with 200 and stays awake, as on a CPU. */
   sleeps: z.stringbool().or(z.boolean()).default(true),
-  maxModelLen: count.min(1).default(8192),
+  maxModelLen: count.min(1).default(32_768),
   charsPerToken: z.coerce.number().positive().default(3.6),
   /**
    * Whether a raw score can be had: by the words the version reads (`version`), by both (`honoured`), never
@@ -96,6 +103,10 @@ export const ServerOptions = z.strictObject({
   running: changeable.running.optional(),
   speed: changeable.speed.default(1),
   latency: changeable.latency.prefault('constant:0'),
+  slowShare: changeable.slowShare.default(0),
+  slowMs: changeable.slowMs.default(0),
+  drawBy: changeable.drawBy.default('arrival'),
+  score: changeable.score.default('hash'),
   prefixGroups: changeable.prefixGroups.default(0),
   tokenDelayMs: changeable.tokenDelayMs.default(0),
   weights: changeable.weights.default(1),

@@ -4,11 +4,13 @@ import { Agent, request } from 'undici'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { openFetch } from '../../server/engines/engine-fetch.ts'
 import { engineOf } from '../../server/engines/registry.ts'
+import { startSimulatedServers } from '../processes/simulated-rm.ts'
+import { featureLogit } from './features.ts'
+import { latencyOfText } from './latency.ts'
 import type { ServerOptionsInput } from './options.ts'
-import { startSimulatedServers } from './process.ts'
 import { SimulatedServer } from './server.ts'
 import { ask, askJson, scoreBy } from './testing/ask.ts'
-import { textId } from './text.ts'
+import { logitOf, textId } from './text.ts'
 
 const started: SimulatedServer[] = []
 async function start(options: ServerOptionsInput = {}): Promise<SimulatedServer> {
@@ -126,6 +128,15 @@ describe('faults', () => {
     expect(server.stats().rows[0]?.outcome).toBe('cut')
   })
 
+  test('a connection is cut without an answer, or another path is told', async () => {
+    const server = await start({ faults: { drop: 1 } })
+    expect(await send(server, 'x').outcome).toBe('UND_ERR_SOCKET')
+    expect(server.counters()).toMatchObject({ requests: 1, answered: 0, faults: { drop: 1 } })
+    server.control({ faults: { drop: 0, redirect: 1 } })
+    const { status, headers } = await ask(server, '/classify', { input: 'x' })
+    expect([status, headers.location]).toEqual([307, '/somewhere-else'])
+  })
+
   test('a hanging request is never answered; one that hangs later answers until then', async () => {
     const server = await start({ faults: { hang: 1 } })
     const sent = send(server, 'x')
@@ -199,6 +210,65 @@ describe('faults', () => {
     expect((await ask(server, '/__control', { speeed: 2 })).status).toBe(400)
     expect((await ask(server, '/__control', { speed: 0.35 })).status).toBe(200)
     expect(await askJson(server, '/__control')).toMatchObject({ settings: { speed: 0.35 } })
+  })
+})
+
+describe('scores', () => {
+  const samples = ['6 * 7 = 42\n#### 42', 'no idea'].map((response) => ({
+    prompt: 'What is 6 * 7?',
+    response,
+  }))
+  const scores = (server: SimulatedServer) =>
+    Promise.all(
+      samples.map(async (sample) => {
+        const score = await scoreBy('vllm', server, sample, { version: '0.20.0' })
+        return score.ok ? score.score : null
+      }),
+    )
+
+  test('by the hash of the text, by the linear model of its features, or always the same', async () => {
+    const server = await start()
+    const ids = samples.map(({ prompt, response }) => textId(prompt, response))
+    expect(await scores(server)).toEqual(ids.map((id) => logitOf(id, 1)))
+    server.control({ score: 'features' })
+    expect(await scores(server)).toEqual(
+      samples.map(({ prompt, response }) => featureLogit(prompt, response)),
+    )
+    server.control({ faults: { drift: { share: 1, weights: 3 } } })
+    expect(await scores(server)).toEqual(ids.map((id) => logitOf(id, 3)))
+    server.control({ faults: null, score: 'constant' })
+    expect(await scores(server)).toEqual([0.5, 0.5])
+  })
+})
+
+describe('drawn by the text', () => {
+  test('a fault strikes the same texts every time', async () => {
+    const server = await start({ drawBy: 'text', faults: { error500: 0.5 } })
+    const round = () =>
+      Promise.all(
+        Array.from({ length: 40 }, async (_, i) => {
+          return (await ask(server, '/classify', { input: `response ${i}` })).status
+        }),
+      )
+    const first = await round()
+    expect(new Set(first)).toEqual(new Set([200, 500]))
+    expect(await round()).toEqual(first)
+  })
+
+  test('latencies follow from the text and the seed, and are spread as asked', () => {
+    const latency = { kind: 'uniform', fromMs: 100, toMs: 4000 } as const
+    const settings = { latency, slowShare: 0.005, slowMs: 30_000, seed: 1 }
+    const ids = Array.from({ length: 20_000 }, (_, i) => textId('', `response ${i}`))
+    const latencies = ids.map((id) => latencyOfText(settings, id))
+    expect(latencies).toEqual(ids.map((id) => latencyOfText(settings, id)))
+    const slow = latencies.filter((ms) => ms === 30_000).length
+    expect(slow).toBeGreaterThan(60)
+    expect(slow).toBeLessThan(140)
+    const usual = latencies.filter((ms) => ms !== 30_000)
+    expect(Math.min(...usual)).toBeGreaterThanOrEqual(100)
+    expect(Math.max(...usual)).toBeLessThanOrEqual(4000)
+    expect(usual.reduce((sum, ms) => sum + ms, 0) / usual.length).toBeCloseTo(2050, -2)
+    expect(ids.map((id) => latencyOfText({ ...settings, seed: 2 }, id))).not.toEqual(latencies)
   })
 })
 
@@ -291,6 +361,7 @@ describe('sleep', () => {
 })
 
 test('several servers live in one process, each told apart by the control address, dead ones too', async () => {
+  await expect(startSimulatedServers(['--latency', 'soon'])).rejects.toThrow('exit code 1')
   const servers = await startSimulatedServers(['--servers', '3', '--faults', '{"error500":1}'])
   try {
     expect(new Set(servers.urls).size).toBe(3)
@@ -307,6 +378,7 @@ test('several servers live in one process, each told apart by the control addres
     expect(
       (await ask({ url: servers.urls[2] as string }, '/classify', { input: 'x' })).status,
     ).toBe(200)
+    expect(await servers.counters(1)).toMatchObject({ requests: 1, answered: 1, inFlight: 0 })
     await expect(servers.control({ running: 0 })).rejects.toThrow('running')
   } finally {
     await servers.stop()

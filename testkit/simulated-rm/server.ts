@@ -5,7 +5,7 @@ import { Call, json } from './call.ts'
 import { type Clock, systemClock } from './clock.ts'
 import type { Dialect, Handler } from './dialects/dialect.ts'
 import { dialectOf } from './dialects/registry.ts'
-import type { ServerStats } from './ledger.ts'
+import type { ServerCounters, ServerStats } from './ledger.ts'
 import {
   ControlChange,
   type ControlChangeInput,
@@ -21,6 +21,13 @@ export const WHAT_IT_IS =
 
 const BODY_LIMIT_BYTES = 64 << 20
 
+/** A connection: its calls, and the timer that closes it when there are none. */
+interface Place {
+  idle: NodeJS.Timeout | undefined
+  idleMs: number | null
+  calls: Set<Call>
+}
+
 /** A simulated reward-model server: a real HTTP server, an engine that is a model of one. */
 export class SimulatedServer {
   readonly dialect: Dialect
@@ -31,7 +38,7 @@ export class SimulatedServer {
   #paths: Set<string>
   #port: number
   #server: Server | null = null
-  readonly #sockets = new Map<Socket, { idle: NodeJS.Timeout | undefined; calls: Set<Call> }>()
+  readonly #sockets = new Map<Socket, Place>()
   #timers = new Set<NodeJS.Timeout>()
   #closed = false
 
@@ -84,7 +91,7 @@ export class SimulatedServer {
     // Idle connections are closed by our own timers: Node would announce its time in every answer, uvicorn does not.
     server.keepAliveTimeout = 0
     server.on('connection', (socket) => {
-      this.#sockets.set(socket, { idle: undefined, calls: new Set() })
+      this.#sockets.set(socket, { idle: undefined, idleMs: null, calls: new Set() })
       socket.on('close', () => {
         clearTimeout(this.#sockets.get(socket)?.idle)
         this.#sockets.delete(socket)
@@ -127,12 +134,28 @@ export class SimulatedServer {
 
   /** What it counted and recorded. */
   stats(): ServerStats {
-    const simulation = this.#simulation
-    const up = simulation.hanging ? 'hanging' : simulation.asleep ? 'asleep' : 'up'
-    return simulation.ledger.stats({
-      connections: this.#sockets.size,
-      state: this.#server === null ? 'down' : up,
-    })
+    return this.#simulation.ledger.stats(this.#now())
+  }
+
+  /** What it counted: the stats without their records, as cheap as a poll needs. */
+  counters(): ServerCounters {
+    return this.#simulation.ledger.counters(this.#now())
+  }
+
+  /** How it behaves now, and what it counted. */
+  status() {
+    const { settings, faults } = this.#simulation
+    return {
+      settings: { ...settings, apiKey: undefined },
+      faults,
+      counters: this.counters(),
+    }
+  }
+
+  #now(): Pick<ServerCounters, 'connections' | 'state'> {
+    const { hanging, asleep } = this.#simulation
+    const up = hanging ? 'hanging' : asleep ? 'asleep' : 'up'
+    return { connections: this.#sockets.size, state: this.#server === null ? 'down' : up }
   }
 
   /** The listener closes and every connection is cut, now; open again by {@link start}. */
@@ -173,7 +196,6 @@ export class SimulatedServer {
   #take(request: IncomingMessage, response: ServerResponse): void {
     const call = new Call(request, response)
     const place = this.#sockets.get(request.socket)
-    clearTimeout(place?.idle)
     place?.calls.add(call)
     const chunks: Buffer[] = []
     let bytes = 0
@@ -182,7 +204,7 @@ export class SimulatedServer {
       if (bytes <= BODY_LIMIT_BYTES) chunks.push(chunk)
     })
     request.on('end', () => {
-      call.body = Buffer.concat(chunks).toString()
+      call.body = (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).toString()
       this.#answer(call, isLoopback(request.socket.remoteAddress))
     })
     call.onEnd((end) => {
@@ -233,16 +255,24 @@ export class SimulatedServer {
       this.control(now)
       if (die !== undefined) call.onEnd(() => this.control({ die }))
     }
-    const { settings, faults } = this.#simulation
-    call.send(json(200, { settings: { ...settings, apiKey: undefined }, faults }))
+    call.send(json(200, this.status()))
   }
 
   #idleSoon(socket: Socket): void {
     const place = this.#sockets.get(socket)
     const { idleCloseMs } = this.#simulation.settings
     if (place === undefined || idleCloseMs === null || place.calls.size > 0) return
+    // The timer runs on during a call, which costs less than to clear it and make another.
+    if (place.idleMs === idleCloseMs) {
+      place.idle?.refresh()
+      return
+    }
     clearTimeout(place.idle)
-    place.idle = setTimeout(() => socket.destroySoon(), idleCloseMs)
+    place.idleMs = idleCloseMs
+    place.idle = setTimeout(() => {
+      const { idleCloseMs: now } = this.#simulation.settings
+      if (place.calls.size === 0 && now !== null) socket.destroySoon()
+    }, idleCloseMs)
   }
 }
 

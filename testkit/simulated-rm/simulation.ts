@@ -5,12 +5,14 @@ import type { Dialect } from './dialects/dialect.ts'
 import { Draws } from './draw.ts'
 import {
   drawFaults,
+  type FaultName,
   type FaultSettings,
   retryAfterHeaders,
   type Struck,
   UNSTRUCK,
 } from './faults.ts'
-import { drawLatencyMs } from './latency.ts'
+import { featureLogit } from './features.ts'
+import { drawLatencyMs, latencyOfText } from './latency.ts'
 import { Ledger } from './ledger.ts'
 import type { ServerSettings } from './options.ts'
 import { PrefixCache } from './prefix-cache.ts'
@@ -20,6 +22,7 @@ import { logitOf } from './text.ts'
 export interface Job {
   id: string
   prompt: string
+  response: string
   promptTokens: number
   /** Those of the prompt included. */
   tokens: number
@@ -165,7 +168,7 @@ export class Simulation {
       call.route,
       jobs.map((job) => job.id),
     )
-    const struck = drawFaults(this.faults, this.#draws, (name) => ledger.struck(name))
+    const struck = this.#strike(jobs)
     let left = jobs.length
     let answered = false
     const active: Active = {
@@ -230,7 +233,7 @@ export class Simulation {
   scored(jobs: readonly Job[], { struck }: Outcome): Scored[] {
     const weights = struck.driftedWeights ?? this.weights
     const rows = jobs.map((job, index): Scored => {
-      const logit = logitOf(job.id, weights)
+      const logit = this.#logitOf(job, weights)
       return { index, job, logit, weights, write: (value) => written(value, struck) }
     })
     const last = rows.at(-1)
@@ -289,6 +292,26 @@ export class Simulation {
     this.#sayDrained()
   }
 
+  /** What goes wrong with a request; by text, the fault of the first text that one strikes. */
+  #strike(jobs: readonly Job[]): Struck {
+    const { drawBy, seed } = this.settings
+    const onStruck = (name: FaultName) => this.ledger.struck(name)
+    if (drawBy === 'arrival') return drawFaults(this.faults, this.#draws, onStruck)
+    for (const { id } of jobs) {
+      const draws = new Draws(seed, Number.parseInt(id.slice(8, 16), 16))
+      const struck = drawFaults(this.faults, draws, onStruck)
+      if (struck.fault !== null) return struck
+    }
+    return UNSTRUCK
+  }
+
+  /** A text's logit. Weights other than the server's own score by the hash: no other model is known. */
+  #logitOf(job: Job, weights: number): number {
+    const { score } = this.settings
+    if (score === 'hash' || weights !== this.settings.weights) return logitOf(job.id, weights)
+    return score === 'constant' ? 0.5 : featureLogit(job.prompt, job.response)
+  }
+
   /** Answers without any work, where a fault or a full queue says so; null: go on. */
   #early(call: Call, struck: Struck): 'answered' | null {
     const { faults, dialect, settings } = this
@@ -297,6 +320,12 @@ export class Simulation {
       call.send({ ...answer, headers: { ...answer.headers, ...headers } })
     }
     switch (struck.fault) {
+      case 'drop':
+        call.cut()
+        return 'answered'
+      case 'redirect':
+        call.send({ status: 307, body: '', headers: { location: '/somewhere-else' } })
+        return 'answered'
       case 'error500': {
         const delayMs = faults.error500?.delayMs ?? 0
         this.#pass(delayMs).then(() => call.send(dialect.refusal('error', this)))
@@ -337,7 +366,10 @@ export class Simulation {
   }
 
   #submit(job: Job, struck: Struck, done: () => void): Ticket {
-    const latencyMs = drawLatencyMs(this.settings.latency, this.#draws)
+    const latencyMs =
+      this.settings.drawBy === 'text'
+        ? latencyOfText(this.settings, job.id)
+        : drawLatencyMs(this.settings, this.#draws)
     const hangs = struck.fault === 'hang'
     return this.#capacity.submit({
       begin: () => {

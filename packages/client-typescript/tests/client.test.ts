@@ -1,7 +1,10 @@
 import { createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../../testkit/processes/simulated-rm.ts'
 import { itInFullRun } from '../../../testkit/service/full-run.ts'
-import { type RewardModel, startRewardModel } from '../../../testkit/service/reward-model.ts'
 import { rollouts, sample } from '../../../testkit/service/rollouts.ts'
 import { Service } from '../../../testkit/service/service.ts'
 import { waitFor } from '../../../testkit/service/wait-for.ts'
@@ -10,7 +13,7 @@ import { createRewardOpsClient, type RewardChunk, type RewardOpsClient } from '.
 /** The client against a real service: rewards as they come, resumed, through restarts. */
 
 let service: Service
-let rm: RewardModel
+let rm: SimulatedServers
 let client: RewardOpsClient
 const told: string[] = []
 
@@ -28,7 +31,7 @@ beforeAll(async () => {
   const headers = { authorization: 'Bearer client-key' }
   ;[service, rm] = await Promise.all([
     Service.start({ env, headers }),
-    startRewardModel(['--score', 'hash', '--delay', 'uniform:5,60']),
+    startSimulatedServers(['--latency', 'uniform:5,60']),
   ])
   client = createRewardOpsClient({
     url: `${service.url}/`,
@@ -53,7 +56,7 @@ describe('a pipeline', () => {
       run: 'ts',
       step: 1,
       groupSize: 8,
-      reward: { model: 'reference-rm' },
+      reward: { model: 'simulated-rm' },
       samples,
     })
     const chunks: RewardChunk[] = []
@@ -77,7 +80,7 @@ describe('a pipeline', () => {
     const batch = {
       run: 'ts',
       step: 2,
-      reward: { model: 'reference-rm' },
+      reward: { model: 'simulated-rm' },
       samples: rollouts(64, 4, 'resumed'),
       idempotencyKey: 'ts-2',
     }
@@ -100,17 +103,17 @@ describe('a pipeline', () => {
   })
 
   it('can be called off, and tells what a batch is refused for', async () => {
-    await rm.set({ delayMs: 600_000 })
+    await rm.control({ latency: 600_000 })
     const pipeline = client.computeRewardPipeline({
       run: 'ts',
       step: 3,
-      reward: { model: 'reference-rm' },
+      reward: { model: 'simulated-rm' },
       samples: rollouts(16, 8, 'cancelled'),
     })
     expect(await pipeline.cancel()).toMatchObject({ status: 'cancelled' })
     const chunk = await pipeline.next(16)
     expect(chunk?.results.map((r) => r.reason)).toEqual(new Array(16).fill('cancelled'))
-    await rm.set({ delayMs: 0 })
+    await rm.control({ latency: 0 })
     const refused = client.computeRewardPipeline({
       run: 'ts',
       step: 3,
@@ -120,24 +123,24 @@ describe('a pipeline', () => {
     await expect(refused.next(1)).rejects.toMatchObject({
       name: 'RewardOpsClientError',
       reason: 'unknown_model',
-      message: expect.stringContaining('reference-rm'),
+      message: expect.stringContaining('simulated-rm'),
       hint: expect.stringContaining('servers.register'),
       requestId: expect.any(String),
     })
   })
 
   it('is ended by its signal', async () => {
-    await rm.set({ delayMs: 600_000 })
+    await rm.control({ latency: 600_000 })
     const ended = new AbortController()
     const pipeline = client.computeRewardPipeline(
-      { run: 'ts', step: 4, reward: { model: 'reference-rm' }, samples: [sample()] },
+      { run: 'ts', step: 4, reward: { model: 'simulated-rm' }, samples: [sample()] },
       { signal: ended.signal },
     )
     const next = pipeline.next(1)
     await pipeline.accepted
     ended.abort()
     await expect(next).rejects.toThrow()
-    await rm.set({ delayMs: 0 })
+    await rm.control({ latency: 0 })
     await pipeline.cancel()
   })
 })
@@ -153,11 +156,11 @@ describe('the other calls', () => {
     expect(one).toMatchObject({ status: 'scored', score: 1 })
     const { batchId } = await client.rescore({
       batchId: summary.batchId,
-      reward: { model: 'reference-rm' },
+      reward: { model: 'simulated-rm' },
     })
     expect(await client.wait(batchId)).toMatchObject({
       rescoredFrom: summary.batchId,
-      rewardName: 'reference-rm',
+      rewardName: 'simulated-rm',
       scored: 40,
     })
   })
@@ -181,12 +184,12 @@ describe('the other calls', () => {
 
 describe('a service that dies and comes back', { timeout: 120_000 }, () => {
   itInFullRun('costs no reward and doubles none', async () => {
-    await rm.set({ delay: 'uniform:100,1500' })
+    await rm.control({ latency: 'uniform:100,1500' })
     const samples = rollouts(1_024, 8, 'outage')
     const pipeline = client.computeRewardPipeline({
       run: 'ts',
       step: 7,
-      reward: { model: 'reference-rm' },
+      reward: { model: 'simulated-rm' },
       samples,
     })
     const chunks: RewardChunk[] = [(await pipeline.next(8)) as RewardChunk]
@@ -210,7 +213,7 @@ describe('a service that dies and comes back', { timeout: 120_000 }, () => {
     const pipeline = client.computeRewardPipeline({
       run: 'ts',
       step: 8,
-      reward: { model: 'reference-rm' },
+      reward: { model: 'simulated-rm' },
       samples: rollouts(64, 8, 'still'),
     })
     await pipeline.accepted

@@ -18,7 +18,7 @@ export function stepOf(step: number): Submit {
     run: 'overlapping',
     step,
     groupSize: GROUP_SIZE,
-    reward: { model: 'reference-rm' },
+    reward: { model: 'simulated-rm' },
     idempotencyKey: `overlapping/${step}`,
     samples: samples.map((one, index) => ({ ...one, responseLength: lengthOf(index) })),
   }

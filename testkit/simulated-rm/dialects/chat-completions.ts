@@ -73,6 +73,7 @@ export function chatCompletions(simulation: Simulation, call: Call, refuse: Refu
   const job: Job = {
     id,
     prompt: text,
+    response: '',
     promptTokens,
     tokens: promptTokens + reply.tokens.length,
     fixedMs: settings.tokenDelayMs * reply.tokens.length,

@@ -124,7 +124,7 @@ function jobOf(simulation: Simulation, prompt: string, response: string): Job {
   const { charsPerToken } = simulation.settings
   const tokens = countTokens(`${prompt} ${response}`, charsPerToken)
   const promptTokens = prompt === '' ? 0 : Math.min(tokens, countTokens(prompt, charsPerToken))
-  return { id: textId(prompt, response), prompt, promptTokens, tokens }
+  return { id: textId(prompt, response), prompt, response, promptTokens, tokens }
 }
 
 /** Pooled and L2-normalised: one number becomes its sign. The native route can leave it raw. */

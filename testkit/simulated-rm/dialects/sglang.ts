@@ -62,7 +62,7 @@ function jobOf(simulation: Simulation, pair: TextPair, known?: number): Job | st
     tokens = maxModelLen
   }
   const promptTokens = prompt === '' ? 0 : Math.min(tokens, countTokens(prompt, charsPerToken))
-  return { id: textId(prompt, response), prompt, promptTokens, tokens }
+  return { id: textId(prompt, response), prompt, response, promptTokens, tokens }
 }
 
 function isIds(value: unknown): value is number[] {

@@ -61,7 +61,7 @@ function jobsOf(
       tokens = maxModelLen
     }
     const promptTokens = prompt === '' ? 0 : Math.min(tokens, countTokens(prompt, charsPerToken))
-    jobs.push({ id: textId(prompt, response), prompt, promptTokens, tokens })
+    jobs.push({ id: textId(prompt, response), prompt, response, promptTokens, tokens })
   }
   return jobs
 }

@@ -3,11 +3,24 @@ export type Release = readonly [number, number, number]
 
 /** Whether a version ("0.11.0", "0.12.0rc1") is older than a release; an unreadable one is not. */
 export function before(version: string, release: Release): boolean {
-  const match = /^v?(\d+)\.(\d+)(?:\.(\d+))?/.exec(version)
-  if (match === null) return false
+  const is = releaseOf(version)
+  if (is === null) return false
   for (let i = 0; i < 3; i++) {
-    const difference = Number(match[i + 1] ?? 0) - (release[i] as number)
+    const difference = (is[i] as number) - (release[i] as number)
     if (difference !== 0) return difference < 0
   }
   return false
+}
+
+/** A server reads its version several times a request. */
+const read = new Map<string, Release | null>()
+
+function releaseOf(version: string): Release | null {
+  let release = read.get(version)
+  if (release === undefined) {
+    const match = /^v?(\d+)\.(\d+)(?:\.(\d+))?/.exec(version)
+    release = match && [Number(match[1]), Number(match[2]), Number(match[3] ?? 0)]
+    read.set(version, release)
+  }
+  return release
 }

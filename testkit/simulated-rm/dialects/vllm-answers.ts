@@ -58,14 +58,9 @@ const FORMS: [path: string, forms: number][] = [
   ['/classify', 2],
 ]
 
-function usageOf(version: string, tokens: number) {
-  return {
-    prompt_tokens: tokens,
-    total_tokens: tokens,
-    completion_tokens: 0,
-    prompt_tokens_details: null,
-    ...(before(version, THIRD_WORDS_SINCE) ? {} : { completion_tokens_details: null }),
-  }
+function usageOf(version: string, tokens: number): string {
+  const since = before(version, THIRD_WORDS_SINCE) ? '' : ',"completion_tokens_details":null'
+  return `{"prompt_tokens":${tokens},"total_tokens":${tokens},"completion_tokens":0,"prompt_tokens_details":null${since}}`
 }
 
 /** The front end of a pooling request whose engine gave it up: its output handler fails. */
@@ -84,6 +79,6 @@ export function listAnswer(
   const created = Math.floor(Date.now() / 1000)
   return {
     status: 200,
-    body: `{"id":"${name}-${created.toString(16)}","object":"list","created":${created},"model":${JSON.stringify(model)},"data":[${data.join(',')}],"usage":${JSON.stringify(usageOf(version, tokens))}}`,
+    body: `{"id":"${name}-${created.toString(16)}","object":"list","created":${created},"model":${JSON.stringify(model)},"data":[${data.join(',')}],"usage":${usageOf(version, tokens)}}`,
   }
 }

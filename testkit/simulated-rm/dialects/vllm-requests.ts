@@ -258,7 +258,7 @@ function jobsOf(simulation: Simulation, body: VllmBody, pairs: Read[], sentAs: S
       return { refused: tooLong(version, sentAs, tokens, maxModelLen) }
     }
     const promptTokens = prompt === '' ? 0 : Math.min(tokens, countTokens(prompt, charsPerToken))
-    jobs.push({ id: textId(prompt, response), prompt, promptTokens, tokens })
+    jobs.push({ id: textId(prompt, response), prompt, response, promptTokens, tokens })
     total += tokens
   }
   return { jobs, tokens: total }

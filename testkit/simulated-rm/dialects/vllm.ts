@@ -140,7 +140,7 @@ function pooling(simulation: Simulation): Handler {
       const data = scored.map(({ index, job, logit, weights, write }) => {
         const numbers = perToken
           ? Array.from({ length: job.tokens }, (_, i) =>
-              tokenLogitOf(job.id, weights, i, job.tokens),
+              i === job.tokens - 1 ? logit : tokenLogitOf(job.id, weights, i),
             ).map(number)
           : labelsBy(simulation.settings, body, logit)
         return `{"index":${index},"object":"pooling","data":${pooled(numbers, perToken, body, write)}}`

@@ -1,9 +1,8 @@
 import { existsSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { openRollouts } from '../../packages/cli/rollouts/read-rollouts.ts'
-import { splitText } from './conversation.ts'
-import { features, finalAnswer } from './features.ts'
-import { hashScore, rawScore, tailHash } from './score.ts'
+import { featureLogit, features, finalAnswer } from './features.ts'
+import { pairOf } from './text.ts'
 
 const prompt = 'Mara packs 12 boxes of 8 candles and gives half of them away. How many are left?'
 const good = '12 * 8 = <<12*8=96>>96 candles are packed.\n96 / 2 = 48 are left.\n#### 48'
@@ -46,7 +45,7 @@ describe('features', () => {
 
   test('long hostile texts cost no more than their length', () => {
     for (const text of ['1'.repeat(200_000), '1+'.repeat(100_000), '####'.repeat(50_000)]) {
-      expect(Number.isFinite(rawScore(text, text))).toBe(true)
+      expect(Number.isFinite(featureLogit(text, text))).toBe(true)
     }
   })
 })
@@ -57,29 +56,22 @@ test('better responses score higher', () => {
     good.replaceAll('48', '46'),
     good.replace('\n#### 48', ''),
     'They are left. '.repeat(40),
-  ].map((response) => rawScore(prompt, response))
+  ].map((response) => featureLogit(prompt, response))
   expect(scores).toEqual(scores.toSorted((a, b) => b - a))
   expect(new Set(scores).size).toBe(scores.length)
 })
 
-test('a response has the same hash alone and at the end of a longer text', () => {
-  const response = 'x'.repeat(80)
-  expect(tailHash(`prompt\n${response}`)).toBe(tailHash(response))
-  expect(hashScore('a')).not.toBe(hashScore('b'))
-  expect(Math.abs(hashScore('a'))).toBeLessThanOrEqual(4)
-})
-
 test('a text is split at the assistant’s turn, or at its first line end', () => {
   const chatml = `<|im_start|>user\n${prompt}<|im_end|>\n<|im_start|>assistant\n${good}<|im_end|>\n`
-  expect(splitText(chatml).response).toBe(good)
-  expect(splitText(chatml).prompt).toContain(prompt)
-  expect(splitText(`${prompt}\n${good}`)).toEqual({ prompt, response: good })
-  expect(splitText('alone')).toEqual({ prompt: '', response: 'alone' })
+  expect(pairOf(chatml).response).toBe(good)
+  expect(pairOf(chatml).prompt).toContain(prompt)
+  expect(pairOf(`${prompt}\n${good}`)).toEqual({ prompt, response: good })
+  expect(pairOf('alone')).toEqual({ prompt: '', response: 'alone' })
 })
 
 const solutions = '../shared/data/gsm8k/example_model_solutions.jsonl'
 test.skipIf(!existsSync(solutions))(
-  'prefers the right one in at least 61 % of 2,429 right–wrong pairs of real solutions',
+  'prefers the correct one in at least 61 % of 2,429 pairs of real solutions',
   async () => {
     const groups = new Map<string, { correct: boolean; score: number }[]>()
     for await (const { sample } of (await openRollouts(solutions)).rollouts()) {
@@ -87,7 +79,7 @@ test.skipIf(!existsSync(solutions))(
       groups.set(sample.uid, group)
       group.push({
         correct: sample.extraInfo?.is_correct === true,
-        score: rawScore(sample.prompt as string, sample.response),
+        score: featureLogit(sample.prompt as string, sample.response),
       })
     }
     let pairs = 0
