@@ -32,7 +32,7 @@ export async function bareLoop(
           const score = (JSON.parse(text) as { data?: { probs: number[] }[] }).data?.[0]?.probs[0]
           if (!Number.isFinite(score)) {
             throw new Error(
-              `the reference server answered ${response.statusCode}: ${text.slice(0, 200)}`,
+              `the reward-model server answered ${response.statusCode}: ${text.slice(0, 200)}`,
             )
           }
         }

@@ -11,22 +11,22 @@ export interface ChildEnd {
 export interface Child {
   pid: number
   process: ChildProcess
-  /** Resolves when it has ended, for whatever reason; never rejects. */
+  /** Resolves when the process has ended; never rejects. */
   ended: Promise<ChildEnd>
-  /** Sends SIGTERM and, when that does not end it in time, SIGKILL. */
+  /** Sends SIGTERM, and SIGKILL if the process still runs after `graceMs`. */
   stop(graceMs?: number): Promise<ChildEnd>
 }
 
 const living = new Set<ChildProcess>()
-// However this process ends, short of SIGKILL, no child outlives it.
+// Children end with this process, unless it is killed by SIGKILL.
 process.on('exit', () => {
   for (const child of living) child.kill('SIGTERM')
 })
 
 /**
- * Starts a script under this very Node. The child gets a process group of its own: Ctrl-C in a terminal
- * reaches us alone, and it is we who end the children, once and in order.
- * @throws when it cannot be started at all.
+ * Starts a script with this process's Node. The child has its own process group: Ctrl-C in a terminal reaches only the
+ * parent, which ends its children once and in order.
+ * @throws when the process cannot be started.
  */
 export async function startNode(
   script: string,

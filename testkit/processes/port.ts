@@ -1,11 +1,11 @@
 import { createServer } from 'node:net'
 
-/** A TCP port nobody listens on at the moment. Between the answer and its use somebody may take it. */
+/** A free TCP port. Another process may take it before it is used. */
 export async function freePort(host = '127.0.0.1'): Promise<number> {
   return (await tryListen(0, host)) as number
 }
 
-/** Whether somebody listens on the port already. */
+/** Whether a process listens on the port. */
 export async function portTaken(port: number, host = '127.0.0.1'): Promise<boolean> {
   return (await tryListen(port, host)) === null
 }

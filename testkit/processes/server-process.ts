@@ -2,10 +2,10 @@ import { createInterface } from 'node:readline'
 import { type Child, startNode } from './child.ts'
 
 /**
- * Starts a script that listens and then says where in one line of JSON. It ends with this process, even when this one is
- * killed, as it reads the end of its standard input. What it says afterwards is not kept.
- * @param what it is called in the error: `the sandbox`
- * @throws when it ends before it has said where it is; what it said is on our standard error.
+ * Starts a script that listens and then prints its address as one line of JSON. The script ends when its standard input
+ * does, so it ends with this process, even when this process is killed. Later output is discarded.
+ * @param what the script's name in the error: `the sandbox`
+ * @throws when the script ends before it has printed its address; its errors are on this process's standard error.
  */
 export async function startServerProcess<T>(
   what: string,

@@ -6,18 +6,18 @@ import { fileURLToPath } from 'node:url'
 import { request } from 'undici'
 import { type Child, startNode } from './child.ts'
 
-/** What `GET /healthz` tells on loopback, as far as it is used here. */
+/** The fields of `GET /healthz` on loopback that are used here. */
 export interface Health {
   pids: { server: number; postgres: number | null; workers: number[] }
-  /** Longest block of the server's event loop since the last reading, in ms, where it is told. */
+  /** Longest block of the server's event loop since the last reading, in ms. */
   eventLoopMaxMs?: number
 }
 
-/** The service in its own process. */
+/** A running service. */
 export interface ServiceProcess extends Child {
   url: string
   logPath: string
-  /** From the start to the first 200 of /healthz. */
+  /** Time from the start to the first 200 of /healthz. */
   readyMs: number
   health(): Promise<Health>
 }
@@ -32,18 +32,17 @@ function entryOf(root: string): string {
 const START_TIMEOUT_MS = 90_000
 
 /**
- * Starts `server/start.ts` in production mode and waits until it takes batches. What it logs goes to a file in
- * its data folder.
- * @throws when it ends or is not ready within 90 s; the message has the end of its log.
+ * Starts `server/start.ts` in production mode and waits until it accepts batches. Its log is a file in its data folder.
+ * @throws when the service ends or is not ready within 90 s; the message contains the end of its log.
  */
 export async function startService(options: {
   port: number
   dataDir: string
-  /** Beside this process's own environment. */
+  /** Added to this process's environment. */
   env?: Record<string, string | undefined>
   /** The checkout whose service is started; this one by default. */
   root?: string
-  /** Ends the waiting (and the service) early. */
+  /** Stops the wait and the service. */
   signal?: AbortSignal
 }): Promise<ServiceProcess> {
   const dataDir = resolve(options.dataDir)
@@ -93,12 +92,12 @@ export async function startService(options: {
   options.signal?.throwIfAborted()
   const why = endedItself ? 'ended while starting' : `was not ready within 90 s (${last})`
   const lines = (await readFile(logPath, 'utf8')).trimEnd().split('\n')
-  // Stack frames would push the message itself out of the fifteen lines.
+  // Stack frames would push the message out of the fifteen lines.
   const said = lines.filter((line) => !/^\s+at /.test(line)).slice(-15)
   throw new Error(`the service ${why}. The end of ${logPath}:\n${said.join('\n')}`)
 }
 
-/** An address to reach a listener at, from what it listens on. */
+/** The host to connect to, from the host that the service listens on. */
 function reachable(host: string | undefined): string {
   if (host === undefined || host === '' || host === '0.0.0.0') return '127.0.0.1'
   if (host === '::') return '[::1]'
