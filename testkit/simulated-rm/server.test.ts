@@ -280,7 +280,7 @@ describe('sleep', () => {
   }
 
   test('vllm waits for what is in flight, then queues without an answer until woken', async () => {
-    const server = await start({ latency: 'constant:30' })
+    const server = await start({ latency: 'constant:500' })
     const before = send(server, 'before')
     await inFlight(server, 1)
     const { fetch, close } = openFetch(server.url, null, { timeoutMs: 10_000 })
