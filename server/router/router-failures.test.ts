@@ -380,8 +380,8 @@ describe('passive health', () => {
     held[1]?.()
     for (const result of await Promise.all(results)) expect(result).toMatchObject({ ok: true })
     expect(events.map(({ from, to }) => `${from}>${to}`)).toEqual([
-      'ok>out',
-      'out>half_open',
+      'ok>ejected',
+      'ejected>half_open',
       'half_open>slow_start',
     ])
     expect(events[0]?.cause).toContain('engine died')
