@@ -306,7 +306,7 @@ describe('the monitors', () => {
   it('name the component that decides', async () => {
     const reward = {
       kind: 'combine',
-      parts: [
+      components: [
         { name: 'right', weight: 1, reward: {} },
         { name: 'style', weight: 0.1, reward: {} },
       ],

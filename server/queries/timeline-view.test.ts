@@ -142,7 +142,7 @@ describe('a batch’s timeline', () => {
       ...{ full: false, groupsInPart: 4 },
       groups: { no: [1], seq: [2] },
       samples: { index: [3, 4], group: [1, 2] },
-      held: { group: [2], samples: [1] },
+      claimed: { group: [2], samples: [1] },
     })
     expect((await read(batch, 'nonsense')).full).toBe(true)
   })

@@ -37,7 +37,7 @@ export function idleStretches(
   }
   for (const { track, endMs } of rows) {
     for (const { dispatchedMs, endedMs } of track.samples) busy(dispatchedMs ?? endedMs, endedMs)
-    if (track.heldSinceMs !== null) busy(track.heldSinceMs, nowMs)
+    if (track.claimedSinceMs !== null) busy(track.claimedSinceMs, nowMs)
     if (endMs !== null) busy(endMs, endMs)
   }
   const least = Math.max(MIN_IDLE_MS, spanMs * MIN_IDLE_SHARE)

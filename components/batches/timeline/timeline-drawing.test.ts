@@ -25,8 +25,8 @@ describe('idle time', () => {
     expect(idleStretches(late, 80_000, 80_000)[0]?.fromMs).toBe(0)
   })
   test('what a worker holds is under way', () => {
-    const held = rowsOf([[]], { claimed: { group: [0], samples: [1], sinceMs: [0] } }, 0)
-    expect(idleStretches(held, 60_000, 60_000)).toEqual([])
+    const claimed = rowsOf([[]], { claimed: { group: [0], samples: [1], sinceMs: [0] } }, 0)
+    expect(idleStretches(claimed, 60_000, 60_000)).toEqual([])
   })
   test('collapsed it has a small width, and every moment still has its place', () => {
     const scale = timeScale(61_000, [{ fromMs: 10_000, toMs: 60_000 }])

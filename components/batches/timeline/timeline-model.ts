@@ -32,8 +32,8 @@ export interface GroupTrack {
   /** Ended samples, in order of their ends. */
   samples: readonly SampleMark[]
   /** The samples claimed by workers, and since when. */
-  held: number
-  heldSinceMs: number | null
+  claimed: number
+  claimedSinceMs: number | null
   /** The requests of the sample that ended last, where there were several. */
   lastCalls: readonly SampleCall[]
 }
@@ -67,8 +67,8 @@ export function mergeTimeline(known: TimelineModel | null, answer: TimelineDto):
       ...{ no: of, uid: uid[i] as string, size: size[i] as number, seq: seq[i] as number },
       completedMs: completedMs[i] as number | null,
       samples: before?.samples ?? [],
-      held: 0,
-      heldSinceMs: null,
+      claimed: 0,
+      claimedSinceMs: null,
       lastCalls: before?.lastCalls ?? [],
     })
   }
@@ -134,10 +134,10 @@ function setHeld(groups: Map<number, GroupTrack>, answer: TimelineDto): void {
   const now = new Map(answer.claimed.group.map((of, i) => [of, i]))
   for (const [of, track] of groups) {
     const i = now.get(of)
-    const held = i === undefined ? 0 : (answer.claimed.samples[i] as number)
-    const heldSinceMs = i === undefined ? null : (answer.claimed.sinceMs[i] as number)
-    if (held !== track.held || heldSinceMs !== track.heldSinceMs)
-      groups.set(of, { ...track, held, heldSinceMs })
+    const claimed = i === undefined ? 0 : (answer.claimed.samples[i] as number)
+    const claimedSinceMs = i === undefined ? null : (answer.claimed.sinceMs[i] as number)
+    if (claimed !== track.claimed || claimedSinceMs !== track.claimedSinceMs)
+      groups.set(of, { ...track, claimed, claimedSinceMs })
   }
 }
 

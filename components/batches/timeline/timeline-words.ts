@@ -52,7 +52,7 @@ export function groupText(row: TimelineRow): string {
   if (row.endMs !== null) parts.push(`completed at ${durationText(row.endMs)}`)
   else
     parts.push(
-      `${formatCount(track.samples.length)} ended${track.held > 0 ? `, ${formatCount(track.held)} at workers` : ''}`,
+      `${formatCount(track.samples.length)} ended${track.claimed > 0 ? `, ${formatCount(track.claimed)} at workers` : ''}`,
     )
   if (row.lostMs >= MIN_LOST_MS && row.last)
     parts.push(

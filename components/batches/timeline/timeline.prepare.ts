@@ -54,7 +54,7 @@ export function prepareRow(track: GroupTrack): TimelineRow {
 
 function newRow(track: GroupTrack): TimelineRow {
   const { samples } = track
-  let startMs = track.heldSinceMs
+  let startMs = track.claimedSinceMs
   let failed = 0
   for (const mark of samples) {
     if (mark.reason !== null) failed++

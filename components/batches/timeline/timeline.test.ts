@@ -78,11 +78,11 @@ describe('what is known of a batch', () => {
   })
 
   test('workers that hold samples of a group no more are forgotten', () => {
-    const held = { group: [0], samples: [2], sinceMs: [40] }
-    const known = model([[], []], { claimed: held }, 0)
-    expect(known.groups.get(0)).toMatchObject({ held: 2, heldSinceMs: 40 })
+    const claimed = { group: [0], samples: [2], sinceMs: [40] }
+    const known = model([[], []], { claimed }, 0)
+    expect(known.groups.get(0)).toMatchObject({ claimed: 2, claimedSinceMs: 40 })
     const next = mergeTimeline(known, answer([[], []], { full: false }, 0))
-    expect(next.groups.get(0)).toMatchObject({ held: 0, heldSinceMs: null })
+    expect(next.groups.get(0)).toMatchObject({ claimed: 0, claimedSinceMs: null })
   })
 })
 
