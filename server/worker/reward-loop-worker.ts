@@ -490,9 +490,11 @@ export class RewardLoopWorker {
     dispatchedAtMs: number,
     scoreMs: number,
   ): void {
+    // Not `row` in what runs after the flush: its texts would stay in memory until then.
+    const index = row.idx
     // Given back meanwhile, or ended before: somebody else answers for it.
-    if (!job.open.delete(row.idx)) return
-    job.uncommitted.add(row.idx)
+    if (!job.open.delete(index)) return
+    job.uncommitted.add(index)
     if (outcome.ok) this.counters.scored++
     else this.counters.failed++
     const chars = row.response.length + (row.prompt?.length ?? 0)
@@ -504,7 +506,7 @@ export class RewardLoopWorker {
     writer.add(
       {
         batchId: batch.spec.id,
-        index: row.idx,
+        index,
         ...sampleEndOf(outcome, batch.spec.reward, {
           acceptedAtMs,
           dispatchedAtMs,
@@ -512,7 +514,7 @@ export class RewardLoopWorker {
           clockOffsetMs: this.#clock.offsetMs,
         }),
         settled: (written) => {
-          job.uncommitted.delete(row.idx)
+          job.uncommitted.delete(index)
           if (!written) job.unwritten = true
           if (isPost) this.#post.wake(batch.spec.id)
           if (job.done) this.#finishJob(job, batch)
