@@ -54,7 +54,7 @@ export function isConnectionLoss(error: unknown): boolean {
     if (e.code === '08P01') return !NEVER_LET_IN.test(e.message ?? '')
     return !/^(0A|28|3D|42)/.test(e.code ?? '')
   }
-  return /Connection terminated|connection timeout|Client has encountered a connection error|not queryable|timeout exceeded when trying to connect|Query read timeout/i.test(
+  return /Connection terminated|connection timeout|Client has encountered a connection error|not queryable|timeout exceeded when trying to connect/i.test(
     e.message ?? '',
   )
 }

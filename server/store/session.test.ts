@@ -147,6 +147,61 @@ it('a server that takes the connection and says nothing is given up', async () =
   expect(isConnectionLoss(failure)).toBe(true)
 })
 
+describe('a connection that is cut off silently', () => {
+  const links: { client: Socket; postgres: Socket }[] = []
+  let gateway: Server
+  let url: string
+
+  beforeAll(async () => {
+    const socketDir = new URL(database.url).searchParams.get('host') as string
+    gateway = createServer((client) => {
+      const postgres = dial(join(socketDir, '.s.PGSQL.5432'))
+      links.push({ client, postgres })
+      client.on('error', () => {})
+      relay(client, postgres, Buffer.alloc(0))
+    }).listen(0, '127.0.0.1')
+    await new Promise((resolve) => gateway.once('listening', resolve))
+    const { port } = gateway.address() as { port: number }
+    url = `postgresql://rewardops@127.0.0.1:${port}${new URL(database.url).pathname}?sslmode=disable`
+  })
+  afterAll(() => gateway?.close())
+
+  const silence = () => {
+    for (const { client, postgres } of links.splice(0)) {
+      client.unpipe(postgres)
+      postgres.unpipe(client)
+      closing.push(() => {
+        client.destroy()
+        postgres.destroy()
+      })
+    }
+  }
+  const statement = { name: 'one', text: 'select $1::int', values: [1] }
+  it.each<[string, (db: Database) => Promise<unknown>]>([
+    ['a statement', (db) => db.adhoc('select 1')],
+    ['a transaction', (db) => db.transaction((client) => client.query('select 1'))],
+    ['a pipeline', (db) => db.atOnce([statement, statement])],
+  ])('is closed when %s is unanswered for too long', async (_, work) => {
+    const db = open(url, { max: 1, queryTimeoutMs: 1_000 })
+    await work(db)
+    silence()
+    const startedAt = performance.now()
+    const failure = await work(db).catch((error: unknown) => error)
+    expect(performance.now() - startedAt).toBeGreaterThan(950)
+    expect(isConnectionLoss(failure)).toBe(true)
+    await work(db)
+  })
+
+  it('is told from one whose statements are each answered in time', async () => {
+    const db = open(url, { max: 1, queryTimeoutMs: 2_000 })
+    const pid = async () => (await db.adhoc('select pg_backend_pid() as pid'))[0]
+    const before = await pid()
+    for (let n = 0; n < 3; n++) await db.adhoc('select pg_sleep(0.9)')
+    await new Promise((resolve) => setTimeout(resolve, 2_500))
+    expect(await pid()).toEqual(before)
+  })
+})
+
 describe('a database without a free connection slot', () => {
   let limited: TestDatabase
   let url: string

@@ -119,6 +119,7 @@ interface SessionConfig extends pg.PoolConfig {
   /** A statement that makes the session's settings; empty: none. */
   setUp: string
   connectTimeoutMs: number
+  queryTimeoutMs: number | undefined
   /** Hears of a connection that was not made, before the pool does. */
   onFailure?: (error: Error) => void
 }
@@ -130,6 +131,11 @@ interface SessionConfig extends pg.PoolConfig {
 class SessionClient extends pg.Client {
   readonly #config: SessionConfig
   readonly #tried: Encryption
+  /** Every statement's time limit; before the settings are made, theirs. */
+  #limitMs: number | undefined
+  /** When the last statement was sent, while one is unanswered. */
+  #sentAtMs: number | undefined
+  #timeout: NodeJS.Timeout | undefined
 
   constructor(config: SessionConfig) {
     super({
@@ -139,6 +145,10 @@ class SessionClient extends pg.Client {
     })
     this.#config = config
     this.#tried = config.target.encryption
+    this.#limitMs = config.connectTimeoutMs
+    this.on('drain', () => {
+      this.#sentAtMs = undefined
+    })
     // Unheard, the error event of a connection that breaks ends the process.
     this.on('error', () => {})
   }
@@ -152,30 +162,53 @@ class SessionClient extends pg.Client {
     return undefined
   }
 
+  // biome-ignore lint/suspicious/noExplicitAny: the overloads are those of node-postgres
+  override query(...args: any[]): any {
+    this.#sentAtMs = performance.now()
+    if (this.#timeout === undefined && this.#limitMs !== undefined) this.#watch(this.#limitMs)
+    return super.query(...(args as Parameters<pg.Client['query']>))
+  }
+
+  /**
+   * Closes the connection when a statement is unanswered for too long. One timer a connection: the `query_timeout` of
+   * node-postgres makes one a statement, and its closures keep the rows in memory until a full garbage collection.
+   */
+  #watch(afterMs: number): void {
+    this.#timeout = setTimeout(() => {
+      this.#timeout = undefined
+      if (this.#sentAtMs === undefined || this.#limitMs === undefined) return
+      const leftMs = this.#sentAtMs + this.#limitMs - performance.now()
+      if (leftMs > 0) this.#watch(leftMs)
+      else this.connection.stream.destroy(new Error('Connection terminated: a query timed out'))
+    }, afterMs).unref()
+  }
+
   async #open(): Promise<this> {
-    const { setUp, target, onFailure, connectTimeoutMs } = this.#config
+    const { setUp, target, onFailure, queryTimeoutMs } = this.#config
     try {
       await super.connect()
     } catch (error) {
       onFailure?.(error as Error)
       throw target.refusal(this.#tried, timedOut(error as Error))
     }
-    if (setUp === '') return this
     try {
       // A pooler that is full takes the connection and lets its first statement wait.
-      await this.query({ text: setUp, query_timeout: connectTimeoutMs } as pg.QueryConfig)
-      return this
+      if (setUp !== '') await this.query(setUp)
     } catch (error) {
       onFailure?.(error as Error)
       void this.end().catch(() => {})
-      throw timedOut(error as Error)
+      throw error
     }
+    clearTimeout(this.#timeout)
+    this.#timeout = undefined
+    this.#limitMs = queryTimeoutMs
+    return this
   }
 }
 
 /** An expired timer of node-postgres in the words that its pool has for it. */
 function timedOut(error: Error): Error {
-  return /^(Query read timeout|timeout expired)$/.test(error.message)
+  return error.message === 'timeout expired'
     ? new Error('Connection terminated due to connection timeout', { cause: error })
     : error
 }
@@ -219,7 +252,7 @@ export async function connectSession(
       ...(options.name === undefined ? {} : { application_name: options.name }),
       keepAlive: options.keepAlive ?? false,
       connectTimeoutMs: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
-      ...(options.queryTimeoutMs === undefined ? {} : { query_timeout: options.queryTimeoutMs }),
+      queryTimeoutMs: options.queryTimeoutMs,
     })
     try {
       return await client.connect()
@@ -278,7 +311,7 @@ export class SessionPool extends pg.Pool {
       onFailure: (error: Error) => this.#onFailure(error),
       max: options.max,
       application_name: options.name,
-      ...(options.queryTimeoutMs === undefined ? {} : { query_timeout: options.queryTimeoutMs }),
+      queryTimeoutMs: options.queryTimeoutMs,
       connectionTimeoutMillis: QUEUE_TIMEOUT_MS,
       connectTimeoutMs: CONNECT_TIMEOUT_MS,
       idleTimeoutMillis: options.idleTimeoutMs,
@@ -382,8 +415,15 @@ export class SessionPool extends pg.Pool {
     return this.lend(
       async (client) => {
         try {
-          return await client.query(text, values)
+          // Not the form that gives a promise: node-postgres then keeps the rows in memory longer.
+          return await new Promise((resolve, reject) => {
+            client.query(text, values, (error: Error | null, result: pg.QueryResult) =>
+              error ? reject(error) : resolve(result),
+            )
+          })
         } catch (error) {
+          // The stack leads to the caller, not to the socket.
+          Error.captureStackTrace(error as Error)
           // The error comes before the connection tells whether a transaction is open; an empty query waits for that.
           if (!isFatal(error)) await client.query('').catch(() => {})
           throw error
@@ -402,19 +442,15 @@ export class SessionPool extends pg.Pool {
     isBroken: (error: unknown, client: pg.PoolClient) => boolean,
   ): Promise<T> {
     const client = await this.connect()
-    let broken: Error | undefined
-    const onError = (error: Error) => {
-      broken = error
-    }
-    client.on('error', onError)
+    let isClosed = false
     try {
       return await work(client)
     } catch (error) {
-      if (isBroken(error, client)) broken ??= error as Error
+      isClosed = isBroken(error, client)
       throw error
     } finally {
-      client.off('error', onError)
-      client.release(broken)
+      // A connection that was lost meanwhile is not queryable, and is closed either way.
+      client.release(isClosed)
     }
   }
 
