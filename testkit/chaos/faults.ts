@@ -8,6 +8,8 @@ import type { TcpProxy } from './tcp-proxy.ts'
 
 /** After a server's SIGKILL none of its processes may live longer, ms; one second more for a busy machine. */
 const OUTLIVES_MS = 11_000
+/** After another fault, a server has its workers again within this time. */
+const WORKERS_BACK_MS = 120_000
 
 /** Strikes a fault and heals it again; resolves when it is healed. */
 export async function strike(stack: Stack, fault: Fault): Promise<void> {
@@ -112,8 +114,11 @@ function pause(pid: number, what: string, note: Note): () => Promise<void> {
 }
 
 async function strikeWorker(stack: Stack, fault: Fault, action: string, note: Note) {
-  const pids = stack.workerPids().sort((a, b) => a - b)
-  if (pids.length === 0) return async () => {}
+  const pids = await poll(() => {
+    const found = stack.workerPids()
+    return found.length > 0 && found.sort((a, b) => a - b)
+  }, WORKERS_BACK_MS)
+  if (pids === null) throw new Error(`${fault.kind} found no worker`)
   const pid = nth(pids, fault)
   if (action === 'stop') return pause(pid, 'worker', note)
   note('worker', { pid })

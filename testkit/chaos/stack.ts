@@ -28,6 +28,8 @@ const HERE = fileURLToPath(new URL('.', import.meta.url))
 const START_MS = 60_000
 /** A process that ended without a fault is started again after this long, as a service manager would. */
 const RESTART_MS = 1_000
+/** The program of every worker, by which worker faults find their victims. */
+const WORKER_ENTRY = 'server/worker/start.ts'
 const FAKETIME = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/faketime/libfaketime.so.1`
 
 /** Whether clock steps can be made on this machine. */
@@ -144,7 +146,7 @@ export class Stack {
   /** Workers that servers started, and those beside them. */
   workerPids(): number[] {
     return findProcesses(MARK, this.mark, null)
-      .filter(({ command }) => command.includes('server/worker/main.ts'))
+      .filter(({ command }) => command.includes(WORKER_ENTRY))
       .map(({ pid }) => pid)
   }
 
@@ -498,7 +500,7 @@ export class Stack {
     const part = this.#managed(`worker-${k}`, () =>
       launch({
         command: process.execPath,
-        args: ['server/worker/main.ts'],
+        args: [WORKER_ENTRY],
         cwd: this.#tree.root,
         log: join(this.folder, `worker-${k}.log`),
         env: {
