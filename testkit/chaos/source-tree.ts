@@ -9,7 +9,7 @@ import { freePort, launch, MARK, poll, signal } from './processes.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** All that a server and its workers read of the tree. */
-const PARTS = ['server', 'prisma', 'package.json']
+const PARTS = ['server', 'prisma', 'packages', 'package.json']
 const START_MS = 90_000
 
 /** A tree of the product's sources with a migrated cluster made from it; a bug may be planted in it. */
