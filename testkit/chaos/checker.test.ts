@@ -6,6 +6,7 @@ import { setupNamed } from './setups.ts'
 import {
   batchKey,
   expectedScore,
+  isTooLong,
   runOf,
   sampleOf,
   type TrainerJob,
@@ -42,10 +43,11 @@ function flawless(): History {
     const members = Array.from({ length: one.samples }, (_, index) => ({
       index,
       uid: sampleOf(one, index).uid,
-      status: 'scored',
-      reason: null,
+      status: isTooLong(one, index) ? 'failed' : 'scored',
+      reason: isTooLong(one, index) ? 'context_exceeded' : null,
       score: expectedScore(one, index),
     }))
+    const failed = members.filter(({ status }) => status === 'failed').length
     const groups = [...Map.groupBy(members, ({ uid }) => uid)].map(([uid, samples], k) => ({
       uid,
       seq: k + 1,
@@ -83,13 +85,13 @@ function flawless(): History {
       run: runOf(one),
       status: 'completed',
       samples: one.samples,
-      scored: one.samples,
-      failed: 0,
+      scored: one.samples - failed,
+      failed,
       groups: groups.length,
       groupsCompleted: groups.length,
       pendingRows: 0,
-      scoredRows: one.samples,
-      failedRows: 0,
+      scoredRows: one.samples - failed,
+      failedRows: failed,
       wrongGroups: 0,
     })
   }
@@ -150,6 +152,24 @@ test('a score that is not that of its text', () => {
   expect(lawsBroken(history)).toEqual(['score'])
 })
 
+test('a text that the model refuses, with a score', () => {
+  const history = flawless()
+  const index = Array.from({ length: job.samples }, (_, i) => i).find((i) => isTooLong(job, i))
+  const scored = { status: 'scored', reason: null, score: 0 }
+  for (const [key, at] of [
+    [job.key, 0],
+    [job.key, 1],
+    [`${job.key}/reread`, 0],
+  ] as const) {
+    const { groups } = answerTo(history, 'batches.next', key, at)
+    for (const { samples } of groups)
+      for (const member of samples) if (member.index === index) Object.assign(member, scored)
+  }
+  const columns = answerTo(history, 'batches.results')
+  for (const name of ['status', 'reason', 'score'] as const) columns[name][index!] = scored[name]
+  expect(lawsBroken(history)).toEqual(['score'])
+})
+
 test('a failed sample without a fault, and one with a score', () => {
   const history = flawless()
   const failed = { status: 'failed', reason: 'transport', score: null as number | null }
@@ -194,8 +214,8 @@ test('an acknowledged batch that never ends', () => {
   Object.assign(database(history).batches[0]!, {
     status: 'running',
     pendingRows: 2,
-    scoredRows: job.samples - 2,
-    scored: job.samples - 2,
+    scoredRows: database(history).batches[0]!.scoredRows - 2,
+    scored: database(history).batches[0]!.scored - 2,
   })
   expect(lawsBroken(history)).toContain('ended')
 })
@@ -284,6 +304,8 @@ test('a text that is scored again without a cause; a kill in between is one', ()
   expect(lawsBroken(history)).toEqual(['calls'])
   const kill: HistoryEvent = { e: 'fault', at: late + 20, kind: 'worker-kill', what: 'worker' }
   expect(lawsBroken(withEvents(history, [kill]))).toEqual([])
+  // The dead worker made neither call.
+  expect(lawsBroken(withEvents(history, [{ ...kill, at: late - 1_000 }]))).toEqual(['calls'])
   const outage: HistoryEvent = { e: 'fault', at: late + 20, kind: 'read-only', what: 'database' }
   expect(lawsBroken(withEvents(history, [outage]))).toEqual(['calls'])
 })

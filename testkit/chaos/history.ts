@@ -53,7 +53,7 @@ export interface ModelStartEvent {
   ids: string[]
 }
 
-/** The reward model is done with a request: `answered` 200, or the caller went away. */
+/** The reward model is done with a request: `answered` with scores or a refusal, or the caller went away. */
 export interface ModelEndEvent {
   e: 'rm-end'
   at: number
@@ -139,11 +139,14 @@ export function readEvents(path: string): HistoryEvent[] {
   return events
 }
 
+/** Log lines of defects. A result that the database refuses for another reason than an outage is one. */
+const DEFECT = /unhandled|uncaught|orphaned samples returned|results could not be written/i
+
 /** A whole episode, as the checker takes it. */
 export interface History {
   seed: number
   events: HistoryEvent[]
-  /** Lines of the product's logs that name something no one handled. */
+  /** Lines of the product's logs that name something no one handled, or that only a defect leads to. */
   unhandled: string[]
 }
 
@@ -159,7 +162,7 @@ export function loadHistory(folder: string, seed: number): History {
     .flatMap((name) =>
       readFileSync(join(folder, name), 'utf8')
         .split('\n')
-        .filter((line) => /unhandled|uncaught|orphaned samples returned/i.test(line))
+        .filter((line) => DEFECT.test(line))
         .map((line) => `${name}: ${line.slice(0, 500)}`),
     )
   return { seed, events, unhandled }

@@ -1,10 +1,10 @@
 import { createServer, type ServerResponse } from 'node:http'
 import { HistoryFile } from './history.ts'
-import { latencyOf, MODEL, markedText, modelScore } from './workload.ts'
+import { latencyOf, MAX_TEXT_CHARS, MODEL, markedText, modelScore } from './workload.ts'
 
 /**
  * A simulated reward model in a process of its own. It speaks the dialect of text-embeddings-inference, its score is a pure
- * function of the text, and it writes down when each request began and how it ended.
+ * function of the text, it refuses texts that are too long, and it writes down when each request began and how it ended.
  *
  *   node reward-model-process.ts PORT SERVER_NUMBER HISTORY_FILE MIN_LATENCY_MS MAX_LATENCY_MS
  */
@@ -56,6 +56,11 @@ function predict(body: string, response: ServerResponse): void {
     response.off('close', onClose)
     // Written before it is sent: a caller that reads the answer and calls again must find this call ended.
     end('answered')
+    if (texts.some((text) => text.response.length > MAX_TEXT_CHARS)) {
+      const error = 'Input validation error: `inputs` must have less than 256 tokens. Given: 400'
+      send(response, 413, { error, error_type: 'Validation' })
+      return
+    }
     const scores = texts.map((text) => modelScore(text.response))
     send(
       response,

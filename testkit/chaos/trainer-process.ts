@@ -140,7 +140,9 @@ async function streamJob(job: TrainerJob): Promise<void> {
     const end = Math.min(start + part, job.samples)
     const samples = Array.from({ length: end - start }, (_, i) => sampleOf(job, start + i))
     const input = { batchId, startIndex: start, samples }
-    await until('batches.append', job.key, () => input, { start, end })
+    const append = () => until('batches.append', job.key, () => input, { start, end })
+    // The first one twice at the same moment, as after a lost answer.
+    await Promise.all(start === first ? [append(), append()] : [append()])
     await sleep(100)
   }
   await until('batches.close', job.key, () => ({ batchId }))

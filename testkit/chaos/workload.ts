@@ -42,7 +42,9 @@ export function workloadOf(seed: number): Workload {
   const random = new Random(hash32(`workload/${seed}`))
   const isFast = random.chance(0.25)
   const latencyMs: [number, number] = isFast ? [1, 4] : [40, random.pick([200, 400, 800, 1_500])]
-  const maxInFlight = random.pick([2, 4, 8, 8, 16])
+  const limit = random.pick([2, 4, 8, 8, 16])
+  // A fast model with slots to spare gets several samples in one request.
+  const maxInFlight = isFast && limit >= 8 ? 4 * limit : limit
   const meanMs = isFast ? 2 : (latencyMs[1] - latencyMs[0]) / Math.log(latencyMs[1] / latencyMs[0])
   // About eight seconds of work for the model, between 48 and 240 samples where it is slow.
   const budget = isFast ? 600 : clamp(Math.round((8_000 / meanMs) * maxInFlight), 48, 240)
@@ -138,7 +140,7 @@ export function sampleOf(job: TrainerJob, index: number): SentSample {
       uid,
       dataSource: 'chaos',
       prompt: `Question of group ${uid}.`,
-      response: `<<${id}>> ${'word '.repeat(1 + (hash32(id) % 40))}end`,
+      response: `<<${id}>> ${'word '.repeat(isTooLong(job, index) ? 400 : 1 + (hash32(id) % 40))}end`,
       groundTruth: null,
     }
   }
@@ -153,12 +155,21 @@ export function sampleOf(job: TrainerJob, index: number): SentSample {
   }
 }
 
-/** The score that a sample must get: a pure function of what was sent. */
-export function expectedScore(job: TrainerJob, index: number): number {
+/** Whether the model refuses a sample: it fails as `context_exceeded`. */
+export function isTooLong({ kind, scorer }: TrainerJob, index: number): boolean {
+  return kind === 'submit' && scorer === 'model' && index % 10 === 7
+}
+
+/** The score that a sample must get: a pure function of what was sent. Null: it must not get one. */
+export function expectedScore(job: TrainerJob, index: number): number | null {
+  if (isTooLong(job, index)) return null
   const { response, groundTruth } = sampleOf(job, index)
   if (job.scorer === 'model') return modelScore(response)
   return response.endsWith(`#### ${groundTruth}`) ? 1 : 0
 }
+
+/** Characters of the longest text that the episode's reward model takes. */
+export const MAX_TEXT_CHARS = 1_000
 
 /** What the episode's reward model gives for a response, from −8 to 8 in steps of 1/4096: exact as JSON and as a double. */
 export function modelScore(response: string): number {

@@ -190,10 +190,18 @@ function isExplained(
       // One process of several is cut off from the database: the others cannot wait for it.
       (span.kind === 'net-postgres' && schedule.setup.servers + schedule.setup.extraWorkers > 1)
     if (!losesResults) return false
-    // Workers end within 10 s of their server; what they score meanwhile is lost where they cannot write it.
-    const lostUntil = span.from + (/^(server|all)-/.test(span.kind) ? OUTLIVE_MS * slowness : 0)
-    return lostUntil > first.from - unflushedMs && span.from < flushedBy(first, spans, unflushedMs)
+    const isLost = first.from < lostUntil(span, slowness)
+    return isLost && span.from < flushedBy(first, spans, unflushedMs)
   })
+}
+
+/** Until when a call may begin whose result a fault loses. */
+function lostUntil({ kind, from }: FaultSpan, slowness: number): number {
+  // A killed worker begins none; the model reads its last ones a little later.
+  if (kind === 'worker-kill') return from + ABORT_SLACK_MS * slowness
+  // Workers end within 10 s of their server; what they score meanwhile is lost where they cannot write it.
+  const outlivesMs = /^(server|all)-/.test(kind) ? OUTLIVE_MS : 0
+  return from + (outlivesMs + UNFLUSHED_MS) * slowness
 }
 
 /** Both calls were out at one moment, at two servers. A hedge may leave as the answer arrives. */

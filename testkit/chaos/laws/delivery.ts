@@ -1,5 +1,5 @@
 import type { AnswerEvent, CallEvent } from '../history.ts'
-import { expectedScore, sampleOf, type TrainerJob } from '../workload.ts'
+import { expectedScore, isTooLong, sampleOf, type TrainerJob } from '../workload.ts'
 import type { Evidence, Violation } from './law.ts'
 
 interface Member {
@@ -196,7 +196,10 @@ function checkScores(
   }
   const allowed = allowedReasons(job, schedule)
   const failed = members.filter(
-    ({ status, reason }) => status === 'failed' && !allowed.has(reason ?? ''),
+    ({ index, status, reason }) =>
+      status === 'failed' &&
+      !allowed.has(reason ?? '') &&
+      !(reason === 'context_exceeded' && isTooLong(job, index)),
   )
   if (failed.length > 0) {
     const reasons = [...new Set(failed.map(({ reason }) => reason))].join(', ')

@@ -21,7 +21,7 @@ export interface Violation {
  * - `calls`: no call is made twice without a cause
  * - `readiness`: `/readyz` follows whether the service can write
  * - `idle`: no lease, claim, job or call remains once all has ended
- * - `log`: no error is unhandled, and the sweep for orphaned samples finds none
+ * - `log`: no error is unhandled, the sweep for orphaned samples finds none, and the database refuses no result
  * - `leftover`: no process outlives its service
  * - `exit`: a server or worker ends only when it is told to, and with 0
  * - `start`: the service comes up
