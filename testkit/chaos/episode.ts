@@ -21,8 +21,11 @@ const USUAL_START_MS = 4_000
 /** A machine is waited for at most so many times longer than usual. */
 const MAX_SLOWNESS = 6
 
-/** A row that needs pages of its own: on a full disk a small one may still find room in its table. */
-const PROBE = `insert into chaos_probe select string_agg(md5(random()::text), '') from generate_series(1, 500)`
+/**
+ * A row that needs pages of its own: on a full disk a small one may still find room in its table. Its commit does not wait
+ * for the disk, because that would also store every commit before it, and hide one that was acknowledged too early.
+ */
+const PROBE = `set synchronous_commit = off; insert into chaos_probe select string_agg(md5(random()::text), '') from generate_series(1, 500)`
 
 /** What came of an episode. */
 export interface EpisodeResult {
