@@ -1,6 +1,9 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { SampleInput } from '../contract/trainer.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
+import { appendStatement } from './sql/append.ts'
+import { encodeTexts } from './stored-texts.ts'
 
 const database = testDatabaseForFile()
 let db: pg.Pool
@@ -213,3 +216,35 @@ async function deadlocks(): Promise<number> {
   )
   return Number(rows[0]!.n)
 }
+
+describe('a single sample', () => {
+  beforeAll(() =>
+    db.query('create table if not exists texts_of_test partition of sample_text default'),
+  )
+
+  it.each([
+    ['to be scored waits for the disk with its result', undefined, 'off'],
+    ['that brings its score waits for the disk at once', 0.5, 'on'],
+  ])('%s', async (_, score, expected) => {
+    const id = await makeBatch({ samples: 0, groups: 0, closed: false })
+    const sample = SampleInput.parse({
+      uid: 'u',
+      dataSource: 'd',
+      prompt: 'p',
+      response: 'r',
+      score,
+    })
+    const { text, values } = appendStatement(id, 0, [sample], [encodeTexts(sample)], 's')
+    const client = await db.connect()
+    try {
+      await client.query('begin')
+      await client.query("select set_config('synchronous_commit', 'on', true)")
+      await client.query(text, values)
+      const { rows } = await client.query('show synchronous_commit')
+      expect(rows[0].synchronous_commit).toBe(expected)
+    } finally {
+      await client.query('rollback')
+      client.release()
+    }
+  })
+})

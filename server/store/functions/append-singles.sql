@@ -1,7 +1,7 @@
 -- Appends samples that arrive one at a time (samples.score) to the end of an open batch, in one round trip. Returns the
 -- first index. Raises RW002 with the next index when p_start is not it, RW003 when the batch is closed, RW001 when a group
--- would be too large. The commit does not wait for the disk: these samples are acknowledged by their result, whose commit
--- carries this one along.
+-- would be too large. The commit does not wait for the disk where all samples are still to be scored: they are acknowledged
+-- with their results, whose commit carries this one along. A sample that brings its score is acknowledged by this one.
 CREATE FUNCTION append_singles(
     p_batch int, p_start int, p_notify text, p_uid text[], p_score float8[], {sample parameters}, {text parameters}
 ) RETURNS int LANGUAGE plpgsql
@@ -10,7 +10,7 @@ DECLARE
     v batch%ROWTYPE; start int; n int := array_length(p_uid, 1); scored_already int; u record; no_of int; size_of int;
     numbers int[] := '{}'; i int;
 BEGIN
-    PERFORM set_config('synchronous_commit', 'off', true);
+    IF num_nonnulls(VARIADIC p_score) = 0 THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
     PERFORM pg_advisory_xact_lock(72707371, p_batch);
     SELECT * INTO v FROM batch WHERE id = p_batch;
     IF v.closed THEN RAISE EXCEPTION 'closed' USING ERRCODE = 'RW003'; END IF;
