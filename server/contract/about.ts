@@ -3,15 +3,15 @@ export interface AboutDto {
   version: string
   nodeVersion: string
   postgresVersion: string
-  /** The embedded one, or one given by DATABASE_URL. */
+  /** False: the database of DATABASE_URL is used. */
   embedded: boolean
   startedAt: string
   databaseBytes: number
-  /** Everything under the data folder; null: not all of it can be read. */
+  /** Size of the data folder; null: part of it cannot be read. */
   dataDirBytes: number | null
   dataDir: string
-  /** The largest tables with their indexes; days of texts are one. */
+  /** The largest tables with their indexes. The daily partitions of texts count as one table. */
   tables: { name: string; bytes: number }[]
-  /** Settings in force; secrets are only said to be set. */
+  /** Settings in force. The value of a secret only says whether it is set. */
   settings: { name: string; value: string; isDefault: boolean }[]
 }

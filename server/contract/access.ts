@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { ROLES, type Role } from './roles.ts'
 
-/** A stored key's number, as `k7`. */
+/** The id of a stored key, such as `k7`. */
 export const KeyId = z.string().regex(/^k\d{1,9}$/, 'must be a key id such as k7')
 
 const KeyName = z
@@ -9,7 +9,6 @@ const KeyName = z
   .trim()
   .min(1, 'a name is needed')
   .max(80)
-  // Written into lists and sentences; the names of keys from the environment are not given twice.
   .regex(/^[^\p{Cc}]*$/u, 'control characters are not allowed')
   .refine((name) => !/^(local|policy|configured key.*)$/i.test(name), {
     message: 'local, policy and configured key … are taken by the service itself',
@@ -28,9 +27,11 @@ export type CreateKeyInput = z.infer<typeof CreateKeyInput>
 export const RenameKeyInput = z.strictObject({ id: KeyId, name: KeyName })
 /** `keys.revoke`. */
 export const KeyRef = z.strictObject({ id: KeyId })
-/** `keys.require`: the key proves, where it is needed, that an admin's key was kept. */
+/** `keys.require`. */
 export const RequireKeysInput = z.strictObject({
+  /** True: every call needs a key. */
   required: z.boolean(),
+  /** An admin key without expiry. Needed to require keys: it proves that the caller stored one. */
   key: z.string().min(1).max(4_096).nullable().default(null),
 })
 export type RequireKeysInput = z.infer<typeof RequireKeysInput>
@@ -53,20 +54,20 @@ export interface ApiKeyDto {
   state: 'active' | 'expired' | 'revoked'
 }
 
-/** `keys.list`: how access is decided, and the stored keys, those that work first. */
+/** `keys.list`: whether keys are required, and the stored keys, active keys first. */
 export interface KeysDto {
-  /** Whether a call needs a key at present. */
+  /** Every call needs a key. */
   requiresKey: boolean
-  /** Keys of REWARDOPS_API_KEYS: admins, named by their place, not changed here. */
+  /** Keys of REWARDOPS_API_KEYS: admin keys, named by their position, that the API cannot change. */
   configured: { name: string }[]
-  /** Where the service listens can be reached from this machine only. */
+  /** The service listens on a loopback address. */
   loopbackOnly: boolean
   keys: ApiKeyDto[]
-  /** There are more revoked and ended ones than are listed. */
+  /** More revoked and expired keys exist than are listed. */
   hasMore: boolean
 }
 
-/** A key that was made: told this once. */
+/** A new key. Only this answer contains `key`. */
 export interface CreatedKeyDto extends ApiKeyDto {
   key: string
 }

@@ -1,6 +1,6 @@
-/** How numbers of agreement are put into words, and after whom. One table: the page and docs/compare.md print it. */
+/** Words for measures of agreement. The Compare page and docs/compare.md print these tables. */
 
-/** From `from` on (of the absolute value) it is called so. */
+/** A word for absolute values from `from` up. */
 export interface AgreementWord {
   from: number
   word: string
@@ -19,8 +19,8 @@ export const CORRELATION_WORDS: readonly AgreementWord[] = [
 ]
 
 /**
- * Cohen's κ, after Landis and Koch, “The Measurement of Observer Agreement for Categorical Data”, Biometrics 33(1), 1977,
- * whose bounds belong to the lower word; below 0 it is poor.
+ * Cohen's κ, after Landis and Koch, “The Measurement of Observer Agreement for Categorical Data”, Biometrics 33(1),
+ * 1977. A bound belongs to the lower word; values below 0 are poor.
  */
 export const KAPPA_WORDS: readonly AgreementWord[] = [
   { from: 0.8, word: 'almost perfect' },
@@ -30,14 +30,14 @@ export const KAPPA_WORDS: readonly AgreementWord[] = [
   { from: 0, word: 'slight' },
 ]
 
-/** The word of a correlation; a negative one is called so. Null: it is not defined. */
+/** Returns the word for a correlation, with `negative` where it applies; null: the correlation is undefined. */
 export function correlationWord(r: number | null): string | null {
   if (r === null) return null
   const { word } = CORRELATION_WORDS.find(({ from }) => Math.abs(r) >= from) as AgreementWord
   return r < 0 && word !== 'negligible' ? `${word} negative` : word
 }
 
-/** The word of Cohen's κ. Null: it is not defined. */
+/** Returns the word for Cohen's κ; null: κ is undefined. */
 export function kappaWord(kappa: number | null): string | null {
   if (kappa === null) return null
   if (kappa < 0) return 'poor'

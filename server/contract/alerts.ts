@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { FLEET_MONITORS, MONITORS, SEVERITIES } from './monitors.ts'
 
-/** Attempts of one delivery, over half an hour in the mean: full jitter, up to ten minutes between two. */
+/** Attempts per delivery: half an hour on average, with full jitter and at most ten minutes between two. */
 export const MAX_ATTEMPTS = 15
 
 const Name = z.string().trim().min(1).max(80)
@@ -10,7 +10,7 @@ const Secret = z.string().min(8).max(256)
 const Monitors = z.array(z.enum([...MONITORS, ...FLEET_MONITORS])).max(32)
 const Runs = z.array(z.string().min(1).max(256)).max(100)
 
-/** `alerts.create`. An empty list means all of them. */
+/** `alerts.create`. */
 export const WebhookInput = z.strictObject({
   name: Name,
   url: Url,
@@ -21,7 +21,9 @@ export const WebhookInput = z.strictObject({
     .min(1)
     .max(2)
     .default([...SEVERITIES]),
+  /** Notify on these monitors; empty: all. */
   monitors: Monitors.default([]),
+  /** Notify about these runs; empty: all. */
   runs: Runs.default([]),
   /** Notify about servers. */
   fleet: z.boolean().default(true),
@@ -29,15 +31,19 @@ export const WebhookInput = z.strictObject({
 })
 export type WebhookInput = z.infer<typeof WebhookInput>
 
-/** `alerts.update`: what is given changes; `secret: null` takes it away. */
+/** `alerts.update`: only the given fields change. */
 export const WebhookUpdate = z.strictObject({
   id: z.string().max(20),
   name: Name.optional(),
   url: Url.optional(),
+  /** Null removes the secret. */
   secret: Secret.nullable().optional(),
   severities: z.array(z.enum(SEVERITIES)).min(1).max(2).optional(),
+  /** Notify on these monitors; empty: all. */
   monitors: Monitors.optional(),
+  /** Notify about these runs; empty: all. */
   runs: Runs.optional(),
+  /** Notify about servers. */
   fleet: z.boolean().optional(),
   enabled: z.boolean().optional(),
 })
@@ -46,15 +52,16 @@ export type WebhookUpdate = z.infer<typeof WebhookUpdate>
 /** `alerts.test`, `alerts.remove`. */
 export const WebhookRef = z.strictObject({ id: z.string().max(20) })
 
-/** `alerts.deliveries`, the newest first. */
+/** `alerts.deliveries`, newest first. */
 export const DeliveriesInput = z.strictObject({
+  /** The id of a webhook; left out: all webhooks. */
   id: z.string().max(20).optional(),
   cursor: z.string().max(32).nullish(),
   limit: z.int().min(1).max(200).default(50),
 })
 export type DeliveriesInput = z.infer<typeof DeliveriesInput>
 
-/** A webhook as pages see it: neither its secret nor the part of its address that may be one. */
+/** A webhook, without its secret and the part of its address that may be secret. */
 export interface WebhookDto {
   id: string
   name: string
@@ -64,38 +71,41 @@ export interface WebhookDto {
   severities: (typeof SEVERITIES)[number][]
   monitors: ((typeof MONITORS)[number] | (typeof FLEET_MONITORS)[number])[]
   runs: string[]
+  /** Notifies about servers. */
   fleet: boolean
   enabled: boolean
   createdAt: string
   createdBy: string
-  /** Of the last 24 hours. */
+  /** Deliveries of the last 24 hours that succeeded. */
   delivered: number
+  /** Deliveries of the last 24 hours that failed finally. */
   gaveUp: number
+  /** Deliveries that wait for an attempt. */
   waiting: number
   last: DeliveryDto | null
 }
 
+/** `gave_up`: the last attempt failed. */
 export type DeliveryState = 'waiting' | 'delivered' | 'gave_up'
 
-/** One event's way to one webhook. */
+/** The delivery of one event to one webhook. */
 export interface DeliveryDto {
   id: string
   webhookId: string
+  /** The name of the webhook. */
   webhook: string
-  /** Repeated in every attempt: receivers tell doubles by it. */
+  /** The same in every attempt, so that receivers can drop duplicates. */
   eventId: string
   kind: AlertKind
   text: string
   state: DeliveryState
   attempts: number
-  /** Of the last attempt; null: nobody answered. */
+  /** HTTP status of the last attempt; null: no response. */
   status: number | null
   latencyMs: number | null
   error: string | null
   createdAt: string
-  /** When it was tried last. */
   lastAttemptAt: string | null
-  /** When it is tried next. */
   nextAttemptAt: string | null
 }
 
@@ -105,44 +115,44 @@ export interface DeliveryPageDto {
   nextCursor: string | null
 }
 
-/** `alerts.test`: what the receiver said, now. */
+/** `alerts.test`: the receiver's response to a test message. */
 export interface TestedWebhookDto {
   eventId: string
   delivered: boolean
   status: number | null
   latencyMs: number
-  /** The beginning of its answer. */
+  /** The start of the response body. */
   answer: string | null
   error: string | null
 }
 
-/** Why a webhook is called. */
+/** The event that a webhook reports. */
 export type AlertKind = 'opened' | 'escalated' | 'resolved' | 'test'
 
 /** The body of every call; docs/monitors.md prints it. */
 export interface AlertPayload {
-  /** Of the form of this body; grows when it changes in a way that readers must know. */
+  /** The version of this format. It grows with every incompatible change. */
   version: 1
   id: string
   kind: AlertKind
-  /** True for the test button's: nothing has happened. */
+  /** True for a message of `alerts.test`: nothing has happened. */
   test: boolean
   at: string
   severity: (typeof SEVERITIES)[number]
   monitor: string
   title: string
-  /** One line; what Slack and its like show. */
+  /** One line, which Slack and similar services show. */
   text: string
   run: string | null
   split: 'train' | 'val' | null
   step: number | null
   batchId: string | null
-  /** Of the fleet: the server or the model. */
+  /** For monitors of servers: the server or the model. */
   subject: string | null
   value: number | null
   threshold: number | null
   detail: string | null
   incidentId: string | null
-  /** Where to look, without the service's address, which it does not know. */
+  /** The page with the details, without the address of the service, which it does not know. */
   path: string
 }

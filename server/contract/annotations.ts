@@ -2,8 +2,6 @@ import { z } from 'zod'
 import { SampleFilter, SampleIds } from './sample-filter.ts'
 import { SampleId } from './trainer.ts'
 
-/** Notes on samples: a label, a few words, who and when. */
-
 /** Samples that one call may annotate by a filter. */
 export const MAX_ANNOTATED_SAMPLES = 10_000
 
@@ -20,9 +18,10 @@ const note = z
   .max(2_000, 'must be at most 2,000 characters')
   .refine(plain, 'must be text without NUL characters or lone surrogates')
 
-/** `annotations.add`: the same label and note on each of these samples, or on all that fit a filter. */
+/** `annotations.add`: one label and note for listed samples, or for all samples that match a filter. */
 export const AddAnnotationInput = z
   .strictObject({
+    /** Ids of samples; give either this or `filter`. */
     samples: SampleIds.optional(),
     filter: SampleFilter.optional(),
     label,
@@ -34,17 +33,17 @@ export const AddAnnotationInput = z
   })
 export type AddAnnotationInput = z.infer<typeof AddAnnotationInput>
 
-/** Which annotation, as its `id` says. */
+/** An annotation, by its id. */
 export const AnnotationRef = z.strictObject({
   id: z.string().regex(/^a\d{1,15}$/, 'must be an annotation id such as "a7"'),
 })
-/** `annotations.update`: what is not given stays. */
+/** `annotations.update`: only the given fields change. */
 export const UpdateAnnotationInput = AnnotationRef.extend({
   label: label.optional(),
   note: note.nullish(),
 })
 export type UpdateAnnotationInput = z.infer<typeof UpdateAnnotationInput>
-/** `annotations.labels`: of all samples, or of a run's or a batch's. */
+/** `annotations.labels` of all samples, a run or a batch. */
 export const AnnotationLabelsInput = SampleFilter.pick({ run: true, batch: true })
 export type AnnotationLabelsInput = z.infer<typeof AnnotationLabelsInput>
 /** `annotations.of` a sample. */
@@ -55,7 +54,6 @@ export interface AnnotationDto {
   id: string
   sample: string
   label: string
-  /** The note; null: none. */
   note: string | null
   author: string
   createdAt: string
@@ -63,21 +61,21 @@ export interface AnnotationDto {
   updatedAt: string | null
 }
 
-/** What `annotations.add` did. */
+/** `annotations.add`. */
 export interface AddedAnnotationsDto {
-  /** Annotations made. */
+  /** New annotations. */
   added: number
-  /** Samples that have one of this label and author already; nothing was added to them. */
+  /** Samples that already have this label from this author. They stay as they are. */
   alreadyAnnotated: number
-  /** Samples of the list that do not exist. */
+  /** Listed samples that do not exist. */
   missing: number
-  /** Their ids, where at most 1,000 were made: to take it back. */
+  /** Ids of the new annotations, for undo; empty for more than 1,000. */
   ids: string[]
-  /** More samples fit the filter than {@link MAX_ANNOTATED_SAMPLES}, or than one call looks at: call again to go on. */
+  /** More samples match than one call annotates. Repeat the call to continue. */
   hasMore: boolean
 }
 
-/** A label in use, with how many samples have it. */
+/** A label in use, with its number of samples. */
 export interface AnnotationLabelDto {
   label: string
   samples: number

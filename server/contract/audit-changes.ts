@@ -1,15 +1,12 @@
 import type { AuditChange } from './audit.ts'
 
-/** Fields whose value is never written down. */
+/** Fields whose values are never stored. */
 const SECRET = /key|secret|token$|password|authorization|^env$|^headers$|webhook/i
-/** Longer values are cut: a chat template is 4 kB and says nothing in a list. */
+/** Longer values are cut: a list has no room for a chat template of 4 kB. */
 const MAX_CHARS = 200
 const MAX_FIELDS = 20
 
-/**
- * The fields in which two looks at something differ, as JSON without secrets; `null`: there was nothing. Fields are those
- * of the outermost object.
- */
+/** Returns the top-level fields that differ between two values, as JSON without secrets. Null stands for no value. */
 export function changesOf(before: unknown, after: unknown): AuditChange[] {
   const from = fields(before)
   const to = fields(after)
@@ -18,7 +15,7 @@ export function changesOf(before: unknown, after: unknown): AuditChange[] {
     const was = JSON.stringify(from[field] ?? null)
     const is = JSON.stringify(to[field] ?? null)
     if (was === is) continue
-    changes.push({ field, from: told(field, from[field]), to: told(field, to[field]) })
+    changes.push({ field, from: printed(field, from[field]), to: printed(field, to[field]) })
     if (changes.length === MAX_FIELDS) break
   }
   return changes
@@ -31,7 +28,7 @@ function fields(value: unknown): Record<string, unknown> {
     : { value }
 }
 
-function told(field: string, value: unknown): string | null {
+function printed(field: string, value: unknown): string | null {
   if (value === undefined || value === null) return null
   if (SECRET.test(field)) return '"•••"'
   const text = JSON.stringify(withoutSecrets(value))
@@ -50,7 +47,7 @@ function withoutSecrets(value: unknown): unknown {
   )
 }
 
-/** An address without what is before its @ and behind its ?. */
+/** Removes user, password, query and fragment from an address. */
 function withoutCredentials(text: string): string {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return text
   const url = new URL(text)

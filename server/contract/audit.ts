@@ -1,8 +1,9 @@
 import { z } from 'zod'
 import type { Role } from './roles.ts'
 
-/** `audit.list`: who changed what, newest first. */
+/** `audit.list`: changes, newest first. */
 export const AuditInput = z.strictObject({
+  /** The name of a key. */
   actor: z.string().min(1).max(100).optional(),
   /** A procedure such as `servers.register`, or a namespace such as `servers.`. */
   action: z.string().min(1).max(100).optional(),
@@ -14,10 +15,10 @@ export const AuditInput = z.strictObject({
 })
 export type AuditInput = z.infer<typeof AuditInput>
 
-/** One field that a change touched; values as JSON, shortened, secrets left out. */
+/** A changed field. Values are shortened JSON without secrets. */
 export interface AuditChange {
   field: string
-  /** Null: there was none, or it is not known. */
+  /** Null: there was no value, or it is unknown. */
   from: string | null
   to: string | null
 }
@@ -28,13 +29,13 @@ export interface AuditEntryDto {
   at: string
   actor: string
   role: Role
-  /** The procedure, or what the policy did. */
+  /** The procedure, or the action of the retention policy. */
   action: string
   target: string
   changes: AuditChange[]
 }
 
-/** `audit.list`; `actors` and `actions` are what there is to choose from, of the newest 5,000 changes. */
+/** `audit.list`. `actors` and `actions` are those of the newest 5,000 changes. */
 export interface AuditPageDto {
   items: AuditEntryDto[]
   nextCursor: string | null

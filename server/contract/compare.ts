@@ -2,12 +2,12 @@ import { z } from 'zod'
 import type { Distribution } from './pages.ts'
 import { BatchId, type BatchStatus } from './trainer.ts'
 
-/** Samples of a batch at most that are compared one by one; larger ones are refused. */
+/** The largest batch that is compared sample by sample; larger ones are refused. */
 export const MAX_COMPARED_SAMPLES = 131_072
-/** Runs drawn over one another at most: as many as there are hues. */
+/** Runs per comparison: the charts have eight hues. */
 export const MAX_COMPARED_RUNS = 8
 
-/** `compare.pair`: two batches over the same rollouts, or over the same prompts. */
+/** `compare.pair`: two batches with the same rollouts, or the same prompts. */
 export const ComparePairInput = z
   .strictObject({ first: BatchId, second: BatchId })
   .refine(({ first, second }) => first !== second, {
@@ -16,14 +16,15 @@ export const ComparePairInput = z
   })
 export type ComparePairInput = z.infer<typeof ComparePairInput>
 
-/** By what two rewards disagree about a sample: their advantages in its group, its places in the batch, or the scores as they are. */
+/** Measures of disagreement: the difference of advantages, of ranks in the batch, or of scores. */
 export const DISAGREEMENT_MEASURES = ['advantage', 'rank', 'score'] as const
 export type DisagreementMeasure = (typeof DISAGREEMENT_MEASURES)[number]
 
-/** `compare.samples`: the samples of both batches, worst disagreement first. */
+/** `compare.samples`: samples of both batches, strongest disagreement first. */
 export const CompareSamplesInput = z.strictObject({
   first: BatchId,
   second: BatchId,
+  /** The measure of disagreement. */
   by: z.enum(DISAGREEMENT_MEASURES).default('advantage'),
   /** Only samples with a flipped advantage sign. */
   signFlipped: z.boolean().default(false),
@@ -34,7 +35,7 @@ export const CompareSamplesInput = z.strictObject({
 })
 export type CompareSamplesInput = z.infer<typeof CompareSamplesInput>
 
-/** `compare.groups`: the groups that both batches have, those first whose order differs most. */
+/** `compare.groups`: groups of both batches, lowest Kendall τ first. */
 export const CompareGroupsInput = z.strictObject({
   first: BatchId,
   second: BatchId,
@@ -43,7 +44,7 @@ export const CompareGroupsInput = z.strictObject({
 })
 export type CompareGroupsInput = z.infer<typeof CompareGroupsInput>
 
-/** `compare.candidates`: what a batch can be compared with. */
+/** `compare.candidates`: batches to compare a batch with. */
 export const CompareCandidatesInput = z.strictObject({
   batchId: BatchId.optional(),
   /** Without a batch: only rescores of this run. */
@@ -51,14 +52,15 @@ export const CompareCandidatesInput = z.strictObject({
 })
 export type CompareCandidatesInput = z.infer<typeof CompareCandidatesInput>
 
-/** `compare.runs`: up to eight runs over their steps; the others against the first. */
+/** `compare.runs`: up to eight runs by step. */
 export const CompareRunsInput = z.strictObject({
+  /** Names of runs. The others are compared with the first. */
   runs: z.array(z.string().min(1).max(256)).min(1).max(MAX_COMPARED_RUNS),
   split: z.enum(['train', 'val']).default('train'),
 })
 export type CompareRunsInput = z.infer<typeof CompareRunsInput>
 
-/** A batch as a comparison shows it. */
+/** A batch of a comparison. */
 export interface ComparedBatchDto {
   batchId: string
   run: string
@@ -66,9 +68,9 @@ export interface ComparedBatchDto {
   split: 'train' | 'val'
   status: BatchStatus
   rewardName: string
-  /** The source of the function that scored it; null: none of the user's own did. */
+  /** For custom functions: the version; otherwise null. */
   rewardVersion: string | null
-  /** What its rule or manager was told, as JSON of 200 characters at most; empty where nothing. */
+  /** The options of its rule or manager, as JSON of at most 200 characters; empty: none. */
   rewardOptions: string
   samples: number
   scored: number
@@ -79,7 +81,7 @@ export interface ComparedBatchDto {
   rescoredFrom: string | null
 }
 
-/** Why samples are not compared. First and second are the batches. */
+/** Reasons why samples are not compared. First and second are the batches. */
 export const UNMATCHED_REASONS = [
   'failed_first',
   'failed_second',
@@ -105,56 +107,58 @@ export const UNMATCHED_TEXT: Record<UnmatchedReason, string> = {
   only_second: 'The group is only in the second batch.',
 }
 
-/** A batch's scores over the samples that are compared. */
+/** Scores of a batch over the compared samples. */
 export interface ComparedScores {
   mean: number | null
-  /** With n − 1. */
+  /** The standard deviation (n − 1). */
   std: number | null
   min: number | null
   max: number | null
 }
 
-/** What one axis of the joint distribution is made of: each score there is, or the edges of equal bins. */
+/** An axis of the joint distribution: each score, or the edges of equal bins. */
 export type JointAxis =
   | { kind: 'values'; values: number[] }
   | { kind: 'bins' /** One more than bins. */; edges: number[] }
 
-/** How many samples have which pair of scores. */
+/** The number of samples with each pair of scores. */
 export interface JointDistribution {
   first: JointAxis
   second: JointAxis
-  /** Place on the first axis, place on the second, samples; empty cells are left out. */
+  /** Index on the first axis, index on the second, samples. Empty cells are left out. */
   cells: [first: number, second: number, samples: number][]
 }
 
-/** What is the same and what is not within groups. Over groups with at least two compared members. */
+/** Agreement within the groups that have at least two compared samples. */
 export interface ComparedGroups {
+  /** Groups. */
   n: number
-  /** Samples of them. */
+  /** Samples of these groups. */
   samples: number
-  /** Mean of Kendall's τ-b over the `tauGroups` where both rewards order at all. */
+  /** Mean Kendall τ-b over the `tauGroups` groups in which both rewards order samples. */
   tau: number | null
   tauGroups: number
-  /** Pairs of members that both rewards order; of them, those ordered the other way round. */
+  /** Pairs of samples that both rewards order. */
   comparable: number
+  /** Discordant pairs among them. */
   reversed: number
-  /** Pairs that the first, the second, or both hold for equal. */
+  /** Pairs with equal scores in the first batch. */
   tiedFirst: number
   tiedSecond: number
   tiedBoth: number
-  /** Groups of which no member is the best (or among the best) of both. */
+  /** Groups without a sample that is best, or tied for best, in both batches. */
   bestChanged: number
-  /** No-signal groups with equal scores: in the first batch, the second, both. */
+  /** Groups with equal scores in the first batch. */
   noSignalFirst: number
   noSignalSecond: number
   noSignalBoth: number
   /** Samples by the sign of their advantage: [first][second], each −, 0, +. */
   signs: [number, number, number][]
-  /** Samples whose advantage is positive by one and negative by the other. */
+  /** Samples whose advantage is positive in one batch and negative in the other. */
   signFlipped: number
 }
 
-/** A data source within a comparison. */
+/** A data source of a comparison, with its mean score in each batch. */
 export interface ComparedSource {
   name: string
   n: number
@@ -166,32 +170,35 @@ export interface ComparedSource {
   reversed: number
 }
 
-/** The prompts (uids) that both batches have, whatever was answered: each group's mean by the first against its mean by the second. */
+/** Prompts (uids) of both batches, compared by the mean scores of their groups. */
 export interface ComparedPrompts {
   n: number
   first: number | null
   second: number | null
-  /** Mean of second − first over the prompts, and its 95 % interval (paired, 1.96 standard errors); null below two. */
+  /**
+   * Mean of second − first over the prompts. `low` and `high` bound its 95 % interval (paired, 1.96 standard errors).
+   * Null below two prompts.
+   */
   delta: number | null
   low: number | null
   high: number | null
 }
 
-/** Answer of `compare.pair`. Differences are second − first. */
+/** `compare.pair`. Differences are second − first. */
 export interface ComparePairDto {
   first: ComparedBatchDto
   second: ComparedBatchDto
-  /** index: one is a rescore of the other's rollouts, sample by sample. response: by uid and text of the response. */
+  /** `index`: the batches have the same rollouts. `response`: samples are matched by uid and response. */
   joinedBy: 'index' | 'response'
-  /** One of the two still scores: the numbers are of what both have. */
+  /** A batch is still being scored; the figures cover samples scored in both. */
   isLive: boolean
   n: number
   unmatched: { reason: UnmatchedReason; samples: number }[]
   scores: { first: ComparedScores; second: ComparedScores }
   pearson: number | null
-  /** Of ranks; equal scores share the average of theirs. */
+  /** Equal scores share their average rank. */
   spearman: number | null
-  /** Both give the same few scores: share of samples where they are equal, and Cohen's κ. */
+  /** Set if both rewards give the same few scores: the share of samples with equal scores, and Cohen's κ. */
   classes: { equal: number; kappa: number | null } | null
   /** Share of samples with a score of at most each value; exact at these values. */
   cdf: { values: number[]; first: number[]; second: number[] }
@@ -210,10 +217,10 @@ export interface ComparedSampleDto {
   dataSource: string
   first: number
   second: number
-  /** By GRPO, among the members of the group that are compared; null in a group with one. */
+  /** GRPO's advantage among the compared samples of the group; null for a single sample. */
   firstAdvantage: number | null
   secondAdvantage: number | null
-  /** Place in the batch from the lowest score (0) to the highest (1). */
+  /** Rank in the batch, from 0 (lowest score) to 1 (highest). */
   firstRank: number
   secondRank: number
   signFlipped: boolean
@@ -234,25 +241,25 @@ export interface ComparedGroupDto {
   signFlipped: number
 }
 
-/** A page of a comparison's list, and how many there are in all. */
+/** A page of a comparison, with the number of items on all pages. */
 export interface ComparedPage<T> {
   items: T[]
   nextCursor: string | null
   total: number
 }
 
-/** Answer of `compare.candidates`. */
+/** `compare.candidates`. */
 export interface CompareCandidatesDto {
   batch: ComparedBatchDto | null
-  /** Batches of the same rollouts: what it was rescored from, and what was rescored from either. */
+  /** Batches with the same rollouts: the source of the batch, and the rescores of both. */
   sameRollouts: ComparedBatchDto[]
-  /** Others of the same run and step, the newest 20. */
+  /** Other batches of the run and step, the newest 20. */
   sameStep: ComparedBatchDto[]
-  /** Without a batch: the newest rescored batches with what they were rescored from. */
+  /** Without a batch: the newest rescored batches with their sources. */
   recent: { first: ComparedBatchDto; second: ComparedBatchDto }[]
 }
 
-/** A run's steps as columns; statistics leave out failed and substituted samples. */
+/** The steps of a run as columns. Statistics leave out failed and substituted samples. */
 export interface ComparedRunDto {
   name: string
   seeded: boolean
@@ -263,7 +270,7 @@ export interface ComparedRunDto {
   n: (number | null)[]
   mean: (number | null)[]
   std: (number | null)[]
-  /** 5, 25, 50, 75, 95 %: five columns. */
+  /** Five columns: 5, 25, 50, 75 and 95 %. */
   quantiles: (number | null)[][]
   /** Failed ÷ ended. */
   failedShare: (number | null)[]
@@ -273,7 +280,7 @@ export interface ComparedRunDto {
   waitMs: (number | null)[]
 }
 
-/** The difference of two means at a step, other − first, and its 95 % interval. */
+/** The difference of two mean scores at a step, other − first, with its 95 % interval. */
 export interface StepDelta {
   step: number
   delta: number
@@ -285,14 +292,14 @@ export interface StepDelta {
   otherBatch: string
 }
 
-/** Answer of `compare.runs`. */
+/** `compare.runs`. */
 export interface CompareRunsDto {
   split: 'train' | 'val'
   runs: ComparedRunDto[]
-  /** Names that no run has. */
+  /** Requested names that no run has. */
   missing: string[]
-  /** Each of the others against the first, at the steps that both have. */
+  /** Each other run compared with the first, at the steps of both. */
   deltas: { run: string; steps: StepDelta[] }[]
-  /** With two runs: the same by data source, the largest twelve. */
+  /** With two runs: the same by data source, for the twelve largest. */
   sources: { name: string; steps: StepDelta[] }[]
 }

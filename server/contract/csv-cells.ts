@@ -1,13 +1,13 @@
 /**
- * Values in the cells of our CSV (RFC 4180), read back as the very same values. A cell is the text itself; a value that is
- * no text, or that CSV in UTF-8 cannot hold (NUL, lone surrogates), is JSON behind `json:`. JSON objects, arrays and chat
- * messages may also stand there bare, as other programs write them.
+ * CSV cells (RFC 4180) that are read back without loss. A text is written as it is. Any other value, and a text that
+ * CSV in UTF-8 cannot hold (NUL, lone surrogates), is JSON after `json:`. Objects, arrays and chat messages may also be
+ * bare JSON, as other programs write them.
  */
 
-/** In front of JSON. A text that itself begins so is written as a JSON string. */
+/** The prefix of JSON. A text that starts with it is written as a JSON string. */
 const MARK = 'json:'
 
-/** Columns of a rollout, in the order they are written; `import` takes them in any order and needs those of {@link NEEDED}. */
+/** Columns of a rollout, in the order of an export. An import accepts any order and requires {@link NEEDED_COLUMNS}. */
 export const ROLLOUT_COLUMNS = [
   'run',
   'step',
@@ -24,7 +24,7 @@ export const ROLLOUT_COLUMNS = [
   'score',
 ] as const
 
-/** Columns a CSV of rollouts must have. */
+/** Columns that a CSV of rollouts must have. */
 export const NEEDED_COLUMNS = ['uid', 'dataSource', 'prompt', 'response'] as const
 
 /** Columns of a result, after those of the rollout. */
@@ -46,26 +46,26 @@ export const RESULT_COLUMNS = [
   'batchCompletedAt',
 ] as const
 
-/** A cell with the quotes RFC 4180 asks for. */
+/** Quotes a cell where RFC 4180 requires it. */
 export function quoted(cell: string): string {
   return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
 }
 
-/** The cell of a response, given as JSON text. */
+/** Writes a response, given as JSON text, as a cell. */
 export function textCell(json: string): string {
   if (!json.startsWith('"')) return `${MARK}${json}`
   const text = JSON.parse(json) as string
   return isPlain(text) ? text : `${MARK}${json}`
 }
 
-/** The cell of a prompt, given as JSON text: a string, or chat messages. */
+/** Writes a prompt, given as JSON text, as a cell: a string, or chat messages. */
 export function promptCell(json: string): string {
   if (!json.startsWith('"')) return isMessages(json) ? json : `${MARK}${json}`
   const text = JSON.parse(json) as string
   return isPlain(text) && !isMessages(text) ? text : `${MARK}${json}`
 }
 
-/** The cell of a ground truth, given as JSON text; null: there is none, and the cell is empty. */
+/** Writes a ground truth, given as JSON text, as a cell; null becomes an empty cell. */
 export function groundTruthCell(json: string | null): string {
   if (json === null) return ''
   if (!json.startsWith('"')) return isContainer(json) ? json : `${MARK}${json}`
@@ -73,21 +73,21 @@ export function groundTruthCell(json: string | null): string {
   return text !== '' && isPlain(text) && !isContainer(text) ? text : `${MARK}${json}`
 }
 
-/** How JSON is parsed: a reader may refuse what JavaScript would round. */
+/** Parses JSON. A reader may refuse numbers that JavaScript would round. */
 type Parse = (json: string) => unknown
 
-/** The prompt of a cell. @throws what `parse` throws */
+/** Reads a prompt from its cell. @throws the errors of `parse` */
 export function readPromptCell(cell: string, parse: Parse): unknown {
   if (cell.startsWith(MARK)) return parse(cell.slice(MARK.length))
   return isMessages(cell) ? parse(cell) : cell
 }
 
-/** The response of a cell. @throws what `parse` throws */
+/** Reads a response from its cell. @throws the errors of `parse` */
 export function readTextCell(cell: string, parse: Parse): unknown {
   return cell.startsWith(MARK) ? parse(cell.slice(MARK.length)) : cell
 }
 
-/** The ground truth of a cell; undefined for an empty one. @throws what `parse` throws */
+/** Reads a ground truth from its cell; undefined for an empty one. @throws the errors of `parse` */
 export function readGroundTruthCell(cell: string, parse: Parse): unknown {
   if (cell === '') return undefined
   if (cell.startsWith(MARK)) return parse(cell.slice(MARK.length))
@@ -108,7 +108,7 @@ function isContainer(text: string): boolean {
   }
 }
 
-/** Whether a text is a list of chat messages: each an object with a role. */
+/** Whether a text is a JSON list of chat messages, which are objects with a role. */
 function isMessages(text: string): boolean {
   if (!text.startsWith('[') || !text.includes('"role"')) return false
   try {

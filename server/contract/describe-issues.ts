@@ -2,7 +2,7 @@ import type { z } from 'zod'
 
 type Issue = z.core.$ZodIssue
 
-/** The first issues of a zod error, their paths written as a trainer would: `samples[3].uid`. */
+/** Describes the first three issues of a zod error, with paths such as `samples[3].uid`. */
 export function describeIssues(error: z.ZodError): string {
   const parts = error.issues.slice(0, 3).map((issue) => describe(issue, []))
   const more = error.issues.length - parts.length
@@ -21,7 +21,10 @@ function describe(issue: Issue, before: PropertyKey[]): string {
   return `${where || 'input'}: ${isMissing(issue) ? 'is missing' : issue.message}`
 }
 
-/** Of the forms a value may have, the one it came closest to says best what is wrong with it. */
+/**
+ * Describes why a value matches no variant of a union. A variant with a problem inside the value comes first, because
+ * it is the closest match.
+ */
 function describeUnion(forms: Issue[][], path: PropertyKey[]): string {
   const inside = forms.find((issues) => issues.some((issue) => issue.path.length > 0))?.[0]
   if (inside) return describe(inside, path)

@@ -1,8 +1,8 @@
 import type { SampleFailureReason } from './sample-reason.ts'
 
 /**
- * The server asks one of its workers to score a sample that is not stored yet: a model that answers in a millisecond has
- * done so before the sample could have been stored, announced and fetched. It is stored together with its score.
+ * Requests that a local worker scores a sample before it is stored: a model that answers in a millisecond is done
+ * sooner than the sample could be stored, announced and fetched. The sample is then stored together with its score.
  */
 export interface DirectScoreMessage {
   type: 'score'
@@ -16,17 +16,17 @@ export interface DirectScoreMessage {
     extraInfo: Record<string, unknown>
     responseLength: number | null
   }
-  /** When it came, on the database's clock, epoch ms. */
+  /** The time of acceptance on the database's clock, epoch ms. */
   acceptedAtMs: number
 }
 
-/** It took too long: the sample takes the usual way. */
+/** Gives up direct scoring because it took too long; the sample is queued as usual. */
 export interface ForgetScoreMessage {
   type: 'forget'
   id: number
 }
 
-/** What a worker made of it; `end` is null where it could not begin. */
+/** The worker's answer; `end` is null if the worker could not start. */
 export interface DirectEndMessage {
   type: 'scored'
   id: number
@@ -34,7 +34,7 @@ export interface DirectEndMessage {
   end: DirectEnd | null
 }
 
-/** A sample's end, all but where it will be stored. */
+/** The outcome of a sample, without its batch and index. */
 export interface DirectEnd {
   score: number | null
   rawScore: number | null

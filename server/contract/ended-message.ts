@@ -1,8 +1,8 @@
 import type { SampleFailureReason } from './sample-reason.ts'
 
 /**
- * What a local worker tells its server of samples somebody waits for, once they are committed: the same that the
- * server would read from the table, two hops earlier. Only a hint that may be lost; whoever waits reads as well.
+ * Samples that a call waits for and whose results a local worker has committed. The message holds what the server would
+ * read from the table, two hops earlier. It may be lost, so waiting calls also read the table.
  */
 export interface EndedMessage {
   type: 'ended'

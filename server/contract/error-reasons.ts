@@ -1,10 +1,10 @@
 /**
- * Every reason a call can be refused for, one row a reason: what HTTP status it travels under and what to do.
- * This is the only table; clients switch on the words, the docs print it, nothing else makes reasons up.
+ * The HTTP status and the remedy of one reason for refusing a call. Clients switch on the reasons, and docs/api.md
+ * prints them.
  */
 export interface ErrorReasonRow {
   httpStatus: 400 | 401 | 403 | 404 | 405 | 409 | 413 | 415 | 422 | 429 | 500 | 502 | 503 | 504
-  /** What the caller should do. A thrown error may give a more exact hint. */
+  /** The remedy. A thrown error may give a more exact one. */
   hint: string
 }
 
@@ -301,11 +301,15 @@ export type ErrorReason = keyof typeof ERROR_REASONS
 
 /** `error.data` of every refused call. */
 export interface ErrorData {
+  /** tRPC's name of the HTTP status, such as `NOT_FOUND`. */
   code: string
   httpStatus: number
   reason: ErrorReason
   hint: string
+  /** Identifies the request in the log. */
   requestId: string
+  /** The procedure. */
   path: string | null
+  /** Repeat the request after this time. */
   retryAfterMs?: number
 }

@@ -3,33 +3,36 @@ import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from './csv-cells.ts'
 import { SAMPLE_FILTER_NAMES, SAMPLE_FILTER_TEXT, type SampleFilter } from './sample-filter.ts'
 import { SampleId } from './trainer.ts'
 
-/** Where samples are exported: `GET /api/export/samples?batch=b12&format=csv`. */
+/** The address of exports: `GET /api/export/samples?batch=b12&format=csv`. */
 export const EXPORT_PATH = '/api/export/samples'
 
 /**
- * How an export is written: our JSON Lines, CSV with JSON in its cells, or upstream's `trainer.rollout_data_dir`
- * (`input`, `output`, `gts`, `score`, `step` and the extra columns).
+ * Export formats: JSON Lines, CSV with JSON in its cells, or verl's `trainer.rollout_data_dir` (`input`, `output`,
+ * `gts`, `score`, `step` and the extra columns).
  */
 export const ExportFormat = z.enum(['jsonl', 'csv', 'verl'])
 export type ExportFormat = z.infer<typeof ExportFormat>
 
-/** Header of the answer: rows that follow, counted when it began; more may come of a batch that is open. With filters within batches it is not there: nobody counted. */
+/**
+ * Response header with the number of rows, counted at the start. An open batch may add more. Exports with filters
+ * within batches leave it out, because a count would cost a full search.
+ */
 export const EXPORT_ROWS_HEADER = 'x-rewardops-rows'
 
-/** Annotations of a sample as a column: JSON, a list of {label, note, author, createdAt}. Only where it is asked for. */
+/** Optional column with the annotations of a sample: a JSON list of {label, note, author, createdAt}. */
 export const ANNOTATIONS_COLUMN = 'annotations'
-/** In front of a key of the reward extra info that is a column of its own. */
+/** Prefix of a column that holds one key of the reward extra info. */
 export const EXTRA_COLUMN = 'rewardExtraInfo.'
-/** Columns of an export, by their names. */
+/** Column names of an export. */
 export const EXPORT_COLUMNS: readonly string[] = [
   ...ROLLOUT_COLUMNS,
   ...RESULT_COLUMNS,
   ANNOTATIONS_COLUMN,
 ]
-/** The columns that need the texts to be read. */
+/** Columns that need the texts. */
 export const TEXT_COLUMNS: readonly string[] = ['prompt', 'response', 'groundTruth', 'extraInfo']
 
-/** `columns=run,score,rewardExtraInfo.acc`; in a key `,` and `%` are percent-encoded. */
+/** `columns=run,score,rewardExtraInfo.acc`; `,` and `%` within a key are percent-encoded. */
 const Columns = z
   .string()
   .transform((text) =>
@@ -55,15 +58,12 @@ const Columns = z
       .refine((names) => new Set(names).size === names.length, 'names a column twice'),
   )
 
-/** Columns as {@link ExportQuery} reads them. */
+/** Writes columns as {@link ExportQuery} reads them. */
 export function columnsText(columns: readonly string[]): string {
   return columns.map((name) => name.replaceAll('%', '%25').replaceAll(',', '%2C')).join(',')
 }
 
-/**
- * What is exported, as the address says it: the filter of the Samples page with the same names, and how it is written. Rows are in
- * order of batch and index.
- */
+/** The query of an export: the filter of the Samples page, and the format. Rows are in order of batch and index. */
 export const ExportQuery = z
   .strictObject({
     ...(Object.fromEntries(
@@ -72,10 +72,10 @@ export const ExportQuery = z
       [Name in keyof typeof SAMPLE_FILTER_TEXT]: z.ZodOptional<(typeof SAMPLE_FILTER_TEXT)[Name]>
     }),
     format: ExportFormat.default('jsonl'),
-    /** `kept`: where texts, or whole samples, were removed by retention, what is left is given; else that is refused. */
+    /** `kept` exports what is left after retention removed texts or samples; `all` refuses such an export. */
     texts: z.enum(['all', 'kept']).default('all'),
     columns: Columns.optional(),
-    /** Goes on after this sample: the last one that arrived whole. */
+    /** Continues after this sample, the last one that arrived completely. */
     after: SampleId.optional(),
   })
   .refine((query) => SAMPLE_FILTER_NAMES.some((name) => query[name] !== undefined), {
@@ -88,7 +88,7 @@ export const ExportQuery = z
   })
 export type ExportQuery = z.infer<typeof ExportQuery>
 
-/** Whether a filter says more than which batches are meant. */
+/** Whether a filter selects samples within batches, and not only batches. */
 export function narrowsWithinBatches(filter: SampleFilter): boolean {
   const { run, batch, step, stepTo, split, ...within } = filter
   return Object.values(within).some((value) => value !== undefined)

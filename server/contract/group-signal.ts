@@ -1,6 +1,6 @@
 /**
- * What a group's scores teach a policy: `varied` something, every other word nothing, and why. The order is that in which
- * pages list them.
+ * Signals of groups. Only a `varied` group has a learning signal; the other words say why a group has none. Pages list
+ * them in this order.
  */
 export const GROUP_SIGNALS = [
   'varied',
@@ -13,10 +13,10 @@ export const GROUP_SIGNALS = [
 ] as const
 export type GroupSignal = (typeof GROUP_SIGNALS)[number]
 
-/** Groups of each class; classes that no group is of are 0. */
+/** The number of groups with each signal. */
 export type GroupSignalCounts = Record<GroupSignal, number>
 
-/** What each word means; printed in docs/api.md. */
+/** The meaning of each signal, as docs/api.md prints it. */
 export const GROUP_SIGNAL_TEXT: Record<GroupSignal, string> = {
   varied: 'Scores differ, so the group has nonzero advantages.',
   all_correct: 'All scored members have the same score, 1 or more.',
@@ -29,14 +29,14 @@ export const GROUP_SIGNAL_TEXT: Record<GroupSignal, string> = {
 }
 
 /**
- * A class in a batch whose scores, given by reward models alone, are all the same: a model that says the same of everything
- * proves no answer right or wrong.
+ * The signal of a group whose batch has one single score from reward models: such a model proves no answer right or
+ * wrong.
  */
 export function withoutSpread(signal: GroupSignal): GroupSignal {
   return signal === 'all_correct' || signal === 'all_incorrect' ? 'all_equal' : signal
 }
 
-/** Counts of zero. */
+/** Returns zero for every signal. */
 export function noSignals(): GroupSignalCounts {
   return Object.fromEntries(GROUP_SIGNALS.map((signal) => [signal, 0])) as GroupSignalCounts
 }

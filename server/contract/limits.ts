@@ -15,26 +15,28 @@ export type RunLimitValues = z.infer<typeof RunLimitValues>
 
 const RunName = z.string().min(1).max(256)
 
-/** `limits.set`: of one run, or (`run` null) of every run that has none of its own. */
+/** `limits.set`. */
 export const SetLimitsInput = z.strictObject({
+  /** Null sets the default limits, which hold for runs without limits of their own. */
   run: RunName.nullable(),
   limits: RunLimitValues,
 })
 export type SetLimitsInput = z.infer<typeof SetLimitsInput>
 
-/** `limits.clear`: the run has the default again. */
+/** `limits.clear`: the default limits apply to the run again. */
 export const ClearLimitsInput = z.strictObject({ run: RunName })
 
 /** `limits.get`. */
 export interface LimitsDto {
   defaults: RunLimitValues
-  /** At most 1,000 runs with their own limits, which replace the default limits as a whole. */
+  /** At most 1,000 runs with limits of their own, which replace the default limits as a whole. */
   runs: (RunLimitValues & {
     run: string
     changedAt: string
     changedBy: string
     /** Samples that have not ended. */
     queuedSamples: number
+    /** Batches that have not ended. */
     openBatches: number
   })[]
 }

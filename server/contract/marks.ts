@@ -5,7 +5,7 @@ const Step = z.int().min(0).max(2_147_483_647)
 const Label = z.string().trim().min(1).max(60)
 const Note = z.string().trim().max(2_000)
 
-/** Marks that a run may have; so many lines on a chart hide it. */
+/** Marks per run: more lines would hide the chart. */
 export const MAX_MARKS = 200
 
 /** `marks.create`. */
@@ -17,7 +17,7 @@ export const MarkInput = z.strictObject({
 })
 export type MarkInput = z.infer<typeof MarkInput>
 
-/** `marks.update`: what is given changes. */
+/** `marks.update`: only the given fields change. */
 export const MarkUpdate = z.strictObject({
   id: z.string().max(20),
   step: Step.optional(),
@@ -32,9 +32,9 @@ export const MarkRef = z.strictObject({ id: z.string().max(20) })
 /** `marks.list`. */
 export const MarksInput = z.strictObject({ run: RunName })
 
-/** Where something changed that explains a jump. */
+/** A mark on the charts of a run: a change that may explain a jump. */
 export interface RunMarkDto {
-  /** The id; null for an automatic mark, where another reward began to score. */
+  /** Null for an automatic mark, which shows where another reward started. */
   id: string | null
   kind: 'manual' | 'auto'
   step: number

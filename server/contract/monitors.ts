@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** What is watched of every run, in the order in which pages list it. docs/monitors.md has each one's definition. */
+/** Monitors of runs, in the order of the pages. docs/monitors.md defines each. */
 export const MONITORS = [
   'length_correlation',
   'variance_collapse',
@@ -15,37 +15,37 @@ export const MONITORS = [
 ] as const
 export type MonitorName = (typeof MONITORS)[number]
 
-/** What is watched of the servers. */
+/** Monitors of servers. */
 export const FLEET_MONITORS = ['server_unavailable', 'no_healthy_server'] as const
 export type FleetMonitorName = (typeof FLEET_MONITORS)[number]
 
-/** How bad it is. */
+/** The severity of an incident. */
 export const SEVERITIES = ['warning', 'alerting'] as const
 export type Severity = (typeof SEVERITIES)[number]
 
-/** `insufficient`: too few samples, or what it is made of was not recorded; that is neither good nor bad. */
+/** `insufficient`: too few samples, or the needed data was not recorded. */
 export type MonitorState = 'ok' | Severity | 'insufficient'
 
-/** What a monitor is, in words and units. */
+/** The definition of a monitor. */
 export interface MonitorDefinition {
   label: string
-  /** Where there is room for one word. */
+  /** A label of one word. */
   short: string
-  /** What the number is, in one line. */
+  /** The definition of the value, in one line. */
   measures: string
-  /** Why one would look. */
+  /** The likely cause of an incident. */
   why: string
-  /** `score`: in the reward's own units. */
+  /** `score`: the unit of the reward. */
   unit: 'share' | 'correlation' | 'ratio' | 'score'
-  /** On which side of the threshold it is bad; `size`: the number without its sign is too large. */
+  /** The side of the threshold that opens an incident; `size`: the absolute value is above it. */
   bad: 'above' | 'below' | 'size'
   warning: number
   alerting: number
-  /** Batches in a row beyond the threshold before it is told. */
+  /** Batches in a row beyond the threshold before an incident opens. */
   openAfter: number
-  /** What `n` counts. */
+  /** The unit of `n`. */
   countedUnit: 'samples' | 'groups'
-  /** Fewer say nothing. */
+  /** With a smaller `n`, the state is `insufficient`. */
   minCount: number
 }
 
@@ -133,15 +133,15 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   },
 }
 
-/** What fleet conditions are called, and how bad they are. */
+/** Labels and severities of the monitors of servers. */
 export const FLEET_DEFINITIONS: Record<FleetMonitorName, { label: string; severity: Severity }> = {
   server_unavailable: { label: 'Server unavailable', severity: 'warning' },
   no_healthy_server: { label: 'No healthy server', severity: 'alerting' },
 }
 
-/** Batches of a run that are looked back on, of the same split. */
+/** Previous batches of the same split that a monitor compares with. */
 export const WINDOW = 20
-/** Batches that a run's monitors are shown for, the newest. */
+/** The newest batches that `monitors.run` returns at most. */
 export const MAX_POINTS = 1_000
 
 const RunName = z.string().min(1).max(256)
@@ -156,7 +156,7 @@ export const MonitorRunInput = z.strictObject({
 })
 export type MonitorRunInput = z.infer<typeof MonitorRunInput>
 
-/** `monitors.history`: incidents, the newest first. */
+/** `monitors.history`: incidents, newest first. */
 export const MonitorHistoryInput = z.strictObject({
   run: RunName.optional(),
   monitor: z.enum([...MONITORS, ...FLEET_MONITORS]).optional(),
@@ -165,79 +165,85 @@ export const MonitorHistoryInput = z.strictObject({
 })
 export type MonitorHistoryInput = z.infer<typeof MonitorHistoryInput>
 
-/** `monitors.settings`: of one run, or what holds for all. */
+/** `monitors.settings`. */
 export const MonitorSettingsInput = z.strictObject({ run: RunName.nullish() })
 export type MonitorSettingsInput = z.infer<typeof MonitorSettingsInput>
 
-/** `monitors.configure`: `run` null is for all runs; a field that is null goes back to what holds without it. */
+/** `monitors.configure`. Null restores a field to the default, or to the setting for all runs. */
 export const MonitorConfigureInput = z.strictObject({
+  /** Left out: the settings for all runs. */
+  /** The name of a run; null: all runs. */
   run: RunName.nullable(),
   monitor: z.enum(MONITORS),
   enabled: z.boolean().nullable(),
+  /** The threshold of a warning. */
   warning: z.number().nullable(),
+  /** The threshold of an alert. */
   alerting: z.number().nullable(),
+  /** Batches in a row beyond the threshold before an incident opens. */
   openAfter: z.int().min(1).max(100).nullable(),
 })
 export type MonitorConfigureInput = z.infer<typeof MonitorConfigureInput>
 
-/** Where a threshold comes from. */
+/** The origin of a setting. */
 export type SettingSource = 'default' | 'all_runs' | 'run'
 
-/** By what a monitor of a run is judged. */
+/** The settings of a monitor. */
 export interface MonitorSettingDto {
   monitor: MonitorName
   enabled: boolean
   warning: number
   alerting: number
+  /** Batches in a row beyond the threshold before an incident opens. */
   openAfter: number
-  /** The nearest of the layers that says anything of it. */
+  /** The most specific layer that sets any of the values. */
   source: SettingSource
   changedBy: string | null
   changedAt: string | null
 }
 
-/** A monitor's number at one batch. */
+/** The value of a monitor for one batch. */
 export interface MonitorPointDto {
   step: number
   batchId: string
-  /** null: not enough data. */
+  /** Null: not enough data. */
   value: number | null
   n: number
-  /** As it stood after this batch. */
+  /** The state after this batch. */
   state: MonitorState
-  /** What one would want to know beside the number: the component, the reference. */
+  /** Further data, such as the component or the reference value. */
   detail: string | null
 }
 
-/** From when to when something was beyond its threshold. */
+/** A period in which a value was beyond its threshold. */
 export interface IncidentDto {
   id: string
   monitor: MonitorName | FleetMonitorName
-  /** null: of the fleet. */
+  /** Null for monitors of servers. */
   run: string | null
   split: 'train' | 'val' | null
-  /** Of the fleet: the server, or the model. */
+  /** For monitors of servers: the server or the model. */
   subject: string | null
-  /** The worst that it was. */
+  /** The highest severity so far. */
   severity: Severity
   openedAt: string
   openedStep: number | null
   openedBatchId: string | null
+  /** The value that opened the incident. */
   value: number | null
-  /** The threshold that was crossed. */
   threshold: number | null
-  /** The worst number since. */
+  /** The worst value so far. */
   worst: number | null
   worstStep: number | null
   detail: string | null
-  /** null: still open. */
+  /** Null: open. */
   closedAt: string | null
   closedStep: number | null
   closedBatchId: string | null
   closedValue: number | null
 }
 
-/** A run's monitors at a glance. */
+/** The latest state of the monitors of a run. */
 export interface MonitoredRunDto {
   run: string
   split: 'train' | 'val'
@@ -252,13 +258,13 @@ export interface MonitoredRunDto {
   }[]
 }
 
-/** `monitors.list`: what is open now, and the runs of late. */
+/** `monitors.list`: open incidents, and runs with recent batches. */
 export interface MonitorsDto {
   open: IncidentDto[]
-  /** More than the list holds are open. */
+  /** More incidents are open than are listed. */
   hasMoreOpen: boolean
   runs: MonitoredRunDto[]
-  /** Batches that have ended and are not looked at yet. */
+  /** Batches that have ended and are not evaluated yet. */
   pending: number
 }
 
@@ -266,17 +272,17 @@ export interface MonitorsDto {
 export interface RunMonitorsDto {
   run: string
   split: 'train' | 'val'
-  /** Splits that have been looked at. */
+  /** Splits with evaluated batches. */
   splits: ('train' | 'val')[]
-  /** Batches before those that are given. */
+  /** Older batches, which are left out. */
   earlier: number
   monitors: {
     setting: MonitorSettingDto
     state: MonitorState | 'off'
-    /** In order of their batches. */
+    /** In order of batches. */
     points: MonitorPointDto[]
   }[]
-  /** The newest first, at most 100. */
+  /** Newest first, at most 100. */
   incidents: IncidentDto[]
 }
 

@@ -7,45 +7,46 @@ import type { ServerDto } from './servers.ts'
 import { BatchId, type BatchSummary, type Page, type Result } from './trainer.ts'
 import type { ChatTurn } from './turn-text.ts'
 
-/** What the pages read. Everything here is bounded: at most 2,000 points a chart, keyset pages, bins made in SQL. */
-
 /** A worker process as the Workers page shows it. */
 export interface WorkerDto {
   id: string
   host: string
   pid: number
-  /** `alive` · `stopping` · `dead` (not seen for 5 s, or known to have exited). */
+  /** `dead`: not seen for 5 s, or known to have exited. */
   state: 'alive' | 'stopping' | 'dead'
   startedAt: string
   lastSeenAt: string
-  /** Started by this server, or by `npm run worker` elsewhere. */
+  /** True: started by this server; false: started by `npm run worker` elsewhere. */
   local: boolean
   samplesPerSecond: number
   inFlight: number
-  /** Samples taken and not yet ended, and the most it would take now. */
+  /** Samples claimed and not ended. */
   inUse: number
+  /** The most samples that it would claim now. */
   capacity: number
   eventLoopP99Ms: number
   eventLoopMaxMs: number
   rssBytes: number
   scoredTotal: number
   failedTotal: number
-  /** Last 60 readings, one a second, oldest first; gaps are null. */
+  /** The last 60 readings, one per second, oldest first; null: no reading. */
   samplesPerSecondHistory: (number | null)[]
-  /** Samples given back when it died or stopped. */
+  /** Samples that were requeued when it died or stopped. */
   requeued: number
 }
 
-/** One thing that needs a person. */
+/** A problem that needs attention. */
 export interface Attention {
   level: 'warning' | 'error'
   title: string
   detail: string
+  /** The page with the details. */
   href: string
 }
 
-/** The overview: what needs attention, the fleet, what is running. */
+/** `overview.get`. */
 export interface OverviewDto {
+  /** The service has no batches. */
   empty: boolean
   attention: Attention[]
   figures: {
@@ -53,12 +54,14 @@ export interface OverviewDto {
     samplesPerSecondHistory: (number | null)[]
     inFlight: number
     queued: number
+    /** Batches that have not ended. */
     activeBatches: number
-    /** Samples of the batches submitted within the last hour, of every kind. */
+    /** Samples of all batches submitted within the last hour. */
     failedLastHour: number
     scoredLastHour: number
-    /** Of both together: samples of validation batches, and of batches that scored older rollouts again. */
+    /** Among both, samples of validation batches. */
     validationLastHour: number
+    /** Among both, samples of rescored batches. */
     rescoredLastHour: number
     workersAlive: number
     serversReady: number
@@ -69,7 +72,7 @@ export interface OverviewDto {
   activeBatches: BatchProgressDto[]
 }
 
-/** Retries of one minute by reason; minutes without retries are left out. */
+/** Retries of one minute by reason. Minutes without retries are left out. */
 export interface RetryMinuteDto {
   minute: string
   byReason: Record<string, number>
@@ -77,38 +80,40 @@ export interface RetryMinuteDto {
 
 /** A batch with its progress. */
 export interface BatchProgressDto extends BatchSummary {
-  /** Samples a second over the last 5 s. */
+  /** Over the last 5 s. */
   samplesPerSecond: number
-  /** Estimated time left at that rate, null when unknown. */
+  /** Estimated time left at that rate; null: unknown. */
   etaMs: number | null
 }
 
-/** A bar (few distinct values) or a bin (`from` ≤ score < `to`, the last bin closed). */
+/** A bar for one score, or a bin (`from` ≤ score < `to`; the last bin includes `to`). */
 export interface DistributionBin {
   from: number
   to: number
   count: number
 }
+/** The distribution of scores: bars for few distinct scores, otherwise a histogram. */
 export interface Distribution {
   kind: 'bars' | 'histogram'
-  /** Scored samples counted; failed and substituted ones are left out. */
+  /** Samples counted; failed and substituted ones are left out. */
   n: number
   bins: DistributionBin[]
 }
 
-/** Everything the batch page shows except its groups. */
+/** A batch with everything that its page shows except the groups. */
 export interface BatchViewDto extends BatchProgressDto {
   /** When retention removed its texts; null: they are stored. */
   textsRemovedAt: string | null
   /** When retention removed its samples and groups; null: they are stored. */
   samplesRemovedAt: string | null
-  /** The reward as resolved at acceptance. */
+  /** The reward as resolved when the batch was accepted. */
   reward: Record<string, unknown>
   /** The oldest 50 batches that rescored this one. */
   rescores: string[]
   groupSize: number | null
   priority: number
   deadlineAt: string | null
+  /** Accepts more samples. */
   open: boolean
   dataSources: {
     dataSource: string
@@ -119,31 +124,36 @@ export interface BatchViewDto extends BatchProgressDto {
   }[]
   failures: { reason: string; count: number }[]
   distribution: Distribution
-  /** Completed groups of each class, while the batch runs too. */
+  /** Completed groups by signal, also while the batch runs. */
   groupSignals: GroupSignalCounts
   queueMsP50: number | null
   queueMsP95: number | null
   scoreMsP50: number | null
   scoreMsP95: number | null
-  /** Who scored: calls that ended samples, by server; empty for rules. */
+  /** Samples and latencies by reward-model server; empty for rules. */
   servers: { serverName: string; samples: number; p50Ms: number | null; p99Ms: number | null }[]
-  /** Groups completed over time since submission, ≤ 200 points. */
+  /** Completed groups over time since submission, at most 200 points. */
   completion: { ms: number; groups: number }[]
 }
 
+/** `batches.view`. */
 export const BatchViewInput = z.strictObject({ batchId: BatchId })
+/** `batches.groups`. */
 export const BatchGroupsInput = z.strictObject({
   batchId: BatchId,
-  /** Completed groups after this completion number, in order of completion; then `pending` ones are not listed. */
+  /** Completed groups after this completion number. */
   after: z.int().min(0).default(0),
   limit: z.int().min(1).max(500).default(100),
+  /** `completion`: oldest first; `latest`: newest first. */
   order: z.enum(['completion', 'latest']).default('completion'),
 })
+/** A completed group on the batch page. Statistics leave out failed and substituted samples. */
 export interface BatchGroupDto {
   uid: string
+  /** The completion number within the batch, from 1. */
   seq: number
   completedAt: string
-  /** From the batch's acceptance to the group's completion. */
+  /** From acceptance of the batch to completion of the group. */
   completedMs: number
   size: number
   failed: number
@@ -153,13 +163,13 @@ export interface BatchGroupDto {
   max: number | null
   signal: GroupSignal
   scores: (number | null)[]
-  /** The sample that ended last. */
+  /** The index of the sample that ended last. */
   slowestIndex: number | null
   slowestQueueMs: number | null
   slowestScoreMs: number | null
 }
 
-/** `samples.list`: the filter, an order, and where the page begins. */
+/** `samples.list`: a filter, an order and a page. */
 export const SampleListInput = SampleFilter.extend({
   sort: z.enum(['newest', 'worst', 'best', 'slowest']).default('newest'),
   cursor: z.string().nullish(),
@@ -167,7 +177,7 @@ export const SampleListInput = SampleFilter.extend({
 })
 export type SampleListInput = z.infer<typeof SampleListInput>
 
-/** `samples.facets`: what narrows it most; the other filters narrow what is listed. */
+/** `samples.facets`. */
 export const SampleFacetsInput = z.strictObject({
   run: z.string().optional(),
   batch: BatchId.optional(),
@@ -177,20 +187,20 @@ export const SampleFacetsInput = z.strictObject({
 })
 export type SampleFacetsInput = z.infer<typeof SampleFacetsInput>
 
-/** What there is to choose from, with counts from counters and roll-ups. */
+/** Values to filter by, with their numbers of samples. */
 export interface SampleFacetsDto {
   batches: number
-  /** Batches that run, or ended a moment ago: their data sources and reasons are not counted yet. */
+  /** Batches that run or have just ended; their data sources and reasons are not counted yet. */
   pending: number
-  /** Older batches are left out. */
+  /** True: older batches are left out. */
   capped: boolean
-  /** `waiting`: queued or running. */
+  /** Samples by status; `waiting` is queued or running. */
   statuses: { scored: number; failed: number; waiting: number }
   dataSources: { name: string; samples: number; failed: number }[]
   reasons: { reason: string; samples: number }[]
 }
 
-/** A row of the Samples table: no texts. */
+/** A sample without its texts. */
 export interface SampleRowDto extends Result {
   id: string
   batchId: string
@@ -202,16 +212,16 @@ export interface SampleRowDto extends Result {
   dataSource: string
   responseLength: number | null
   endedAt: string | null
-  /** Of its annotations, each once. */
+  /** The labels of its annotations, without repeats. */
   labels: string[]
 }
 
-/** A page of samples. What is looked at for one is bounded; where nothing older was, `all` is false. */
+/** A page of samples, with the extent of the search. */
 export interface SamplePageDto extends Page<SampleRowDto> {
   searched: {
     batches: number
     samples: number
-    /** The oldest batch looked at. */
+    /** The oldest batch searched. */
     oldest: string | null
     all: boolean
     /** Of a search for a text: samples whose texts were looked at for this page, and those of them whose texts are no longer kept. */

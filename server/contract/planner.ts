@@ -2,16 +2,16 @@ import { z } from 'zod'
 import type { Phases, Strategy } from './strategies.ts'
 import { BatchId } from './trainer.ts'
 
-/** Rewards of one prediction at most, all steps together: about 40 ms of a server's loop. */
+/** Rewards per prediction, all steps together: about 40 ms of a server's event loop. */
 export const MAX_PLANNED_REWARDS = 131_072
-/** Rewards replayed for one answer at most, all strategies and limits together: some 2 s, in pieces. */
+/** Rewards replayed per answer, all strategies and limits together: about 2 s, in slices. */
 export const MAX_REPLAYED_SAMPLES = 10_000_000
-/** A saving below this share of a step is none: rewards vary more than that from step to step. */
+/** A smaller saving, as a share of a step, counts as none: rewards vary more than that between steps. */
 export const NO_GAIN_SHARE = 0.01
 
 const ms = z.number().min(0).max(86_400_000)
 
-/** How long a reward takes, typed. Times in ms. */
+/** The distribution of the time of one reward. */
 export const TypedReward = z.discriminatedUnion('kind', [
   z
     .strictObject({ kind: z.literal('uniform'), fromMs: ms, toMs: ms })
@@ -22,83 +22,87 @@ export const TypedReward = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('lognormal'),
     medianMs: ms,
-    /** Of the logarithm: 0.5 has its 99th percentile at 3.2 medians, 1 at 10. */
+    /** The standard deviation of the logarithm. With 0.5 the 99th percentile is 3.2 medians, with 1 it is 10. */
     sigma: z.number().min(0).max(3),
   }),
   z.strictObject({ kind: z.literal('constant'), ms }),
 ])
 export type TypedReward = z.infer<typeof TypedReward>
 
-/** Numbers instead of a record. */
+/** Entered numbers instead of recorded batches. */
 export const TypedSource = z.strictObject({
   kind: z.literal('typed'),
   prompts: z.int().min(1).max(65_536),
+  /** Samples per prompt. */
   groupSize: z.int().min(1).max(1_024),
   reward: TypedReward,
-  /** Share of requests that fail after their time and are retried at once, up to `maxAttempts`. */
+  /** Share of requests that fail after their time. They are retried at once, up to `maxAttempts`. */
   failedShare: z.number().min(0).max(0.95).default(0),
   maxAttempts: z.int().min(1).max(20).default(4),
+  /** The seed of the random numbers. */
   seed: z.int().min(0).max(0xffff_ffff).default(1),
 })
 export type TypedSource = z.infer<typeof TypedSource>
 
-/** Where the rewards' times come from. */
+/** The source of the reward times. */
 export const PlannerSource = z.discriminatedUnion('kind', [
   TypedSource,
-  /** Every step is as this batch was. */
+  /** Every step repeats this batch. */
   z.strictObject({ kind: z.literal('batch'), batchId: BatchId }),
-  /** The run's newest completed training batches, one a step; fewer than the steps are gone through again. */
+  /** The newest completed training batches of the run, one per step, repeated if there are fewer. */
   z.strictObject({ kind: z.literal('run'), run: z.string().min(1).max(256) }),
 ])
 export type PlannerSource = z.infer<typeof PlannerSource>
 
-/** `planner.plan`: what arrangements of rewards and training would cost a step. */
+/** `planner.plan`: predicts step times for several strategies. */
 export const PlannerInput = z.strictObject({
+  /** The source of the reward times: entered numbers, a batch or a run. */
   source: PlannerSource,
   /** Trainer time per step, which the service cannot measure. */
   phases: z.strictObject({ rolloutMs: ms, logProbMs: ms, updateMs: ms }),
   steps: z.int().min(1).max(32).default(7),
   /** Mini-batches per step. */
   miniBatches: z.int().min(1).max(256).default(4),
-  /** Requests in flight per server; null: no limit. */
+  /** Limits to predict for: requests in flight per server; null: no limit. */
   limits: z.array(z.int().min(1).max(1_000_000).nullable()).min(1).max(6).default([256, null]),
+  /** Numbers of servers to predict for. */
   servers: z.array(z.int().min(1).max(10_000)).min(1).max(6).default([1]),
   /** The combination to draw; left out: the first. */
   show: z.strictObject({ limit: z.int().min(1).nullable(), servers: z.int().min(1) }).optional(),
 })
 export type PlannerInput = z.infer<typeof PlannerInput>
 
-/** A strategy's prediction. Times in ms a step, on average. */
+/** The prediction for a strategy. Times are means per step. */
 export interface PlannedStrategy {
   strategy: Strategy
-  /** Filling and draining the pipeline included. */
+  /** Includes filling and draining the pipeline. */
   stepMs: number
-  /** Of a step in the middle. */
+  /** A step in the middle, when the pipeline is full. */
   steadyMs: number
-  /** That the trainer does nothing but wait for rewards. */
+  /** Time in which the trainer only waits for rewards. */
   waitMs: number
-  /** Share of the barrier's step that it saves, under the same limit; negative: it takes longer. */
+  /** The share of the barrier's step time that it saves under the same limit; negative: it is slower. */
   saving: number
 }
 
-/** All strategies under one limit. */
+/** All strategies under one limit and one number of servers. */
 export interface PlannedColumn {
   /** Requests in flight per server; null: no limit. */
   limit: number | null
   servers: number
-  /** Rewards at once in all. */
+  /** Requests in flight over all servers; null: no limit. */
   places: number | null
-  /** No arrangement can make a step shorter on average. */
+  /** The lower bound of the mean step time, for any strategy. */
   boundMs: number
   boundBy: 'compute' | 'rewards'
   strategies: PlannedStrategy[]
-  /** The simplest of those within 1 % of the shortest step. */
+  /** The simplest strategy within 1 % of the shortest step time. */
   best: Strategy
   /** No strategy saves 1 % of the barrier's step. */
   noGain: boolean
 }
 
-/** A stretch of the trainer's time; ms from the beginning. */
+/** A period of the trainer's time, in ms from the beginning. */
 export interface PlannedSpan {
   what: 'rollout' | 'log_prob' | 'update' | 'wait'
   step: number
@@ -110,38 +114,38 @@ export interface PlannedSpan {
 export interface PlannedPicture {
   strategy: Strategy
   spans: PlannedSpan[]
-  /** Mean of rewards in flight in equal stretches of `untilMs`. */
+  /** Mean rewards in flight, in equal intervals up to `untilMs`. */
   inFlight: number[]
 }
 
-/** What was recorded, in figures. */
+/** Figures of the reward times. */
 export interface PlannedRewards {
-  /** A step. */
+  /** Samples per step. */
   samples: number
   groups: number
   meanMs: number
   p50Ms: number
   p99Ms: number
   maxMs: number
-  /** All rewards of a step one after the other, on average. */
+  /** The sum of a step's reward times, on average. */
   workMs: number
-  /** Batches that it is from, the oldest first; empty when typed. */
+  /** Their batches, oldest first; empty for entered numbers. */
   batches: { batchId: string; step: number }[]
-  /** Samples of those batches that have not ended: left out. */
+  /** Samples of those batches that have not ended, which are left out. */
   pending: number
-  /** Samples without any call (scored before, or called off): they take no time. */
+  /** Samples without a request (scored before, or cancelled), which take no time. */
   withoutCall: number
-  /** Median time from one batch's acceptance to the next one's: what a step took when it was recorded. */
+  /** Median time between the acceptance of two successive batches: the recorded step time. */
   recordedStepMs: number | null
 }
 
-/** Answer of `planner.plan`. */
+/** `planner.plan`. */
 export interface PlannerDto {
   phases: Phases
   steps: number
   miniBatches: number
   rewards: PlannedRewards
-  /** Limits × servers, in the order asked for. */
+  /** Limits × servers, in the order of the input. */
   columns: PlannedColumn[]
   shown: {
     limit: number | null

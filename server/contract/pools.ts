@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** Balancing policies; the words the router knows (server/router/policies). */
+/** Balancing policies, as in server/router/policies. */
 export const BALANCING_POLICIES = [
   'least_work',
   'least_connections',
@@ -13,9 +13,10 @@ export const BALANCING_POLICIES = [
 ] as const
 export type BalancingPolicyName = (typeof BALANCING_POLICIES)[number]
 
-/** `pools.update`: how a model's calls are shared among its servers; null: the default, `least_work`. */
+/** `pools.update`. */
 export const UpdatePoolInput = z.strictObject({
   model: z.string().min(1).max(256),
+  /** The balancing policy; null: the default, `least_work`. */
   policy: z.enum(BALANCING_POLICIES).nullable(),
 })
 
@@ -23,10 +24,10 @@ export const UpdatePoolInput = z.strictObject({
 export interface PoolDto {
   model: string
   policy: BalancingPolicyName
-  /** False: the default. */
+  /** False: the default policy applies. */
   hasChosenPolicy: boolean
   servers: number
   ready: number
-  /** Jobs (chunks of samples) that wait for a worker. */
+  /** Jobs (chunks of samples) that no worker has claimed. */
   jobsWaiting: number
 }

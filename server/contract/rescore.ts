@@ -2,14 +2,17 @@ import { z } from 'zod'
 import { SampleFilter } from './sample-filter.ts'
 import { RescoreInput, type SubmitResult } from './trainer.ts'
 
-/** Of a batch, samples that one call may choose; more are rescored as the whole batch. */
+/** Samples that one call may select; to rescore more, rescore the whole batch. */
 export const MAX_SELECTED_SAMPLES = 100_000
 
-/** Which samples of a batch are rescored: by their index, by their group, or by a filter. */
+/** Selects samples of a batch by index, group or filter. */
 export const RescoreSelection = z
   .strictObject({
+    /** Indexes of samples. */
     indexes: z.array(z.int().min(0).max(2_147_483_647)).min(1).max(10_000).optional(),
+    /** Uids of whole groups. */
     uids: z.array(z.string().min(1).max(512)).min(1).max(1_000).optional(),
+    /** The filter of samples.list, within the batch. */
     filter: SampleFilter.omit({ batch: true, run: true, step: true, stepTo: true }).optional(),
     /** Include the other samples of the groups. A reward over whole groups always includes them. */
     wholeGroups: z.boolean().default(true),
@@ -21,19 +24,24 @@ export const RescoreSelection = z
   )
 export type RescoreSelection = z.infer<typeof RescoreSelection>
 
-/** `batches.rescore`, of all of a batch or of some of its samples. */
-export const RescoreSomeInput = RescoreInput.extend({ select: RescoreSelection.optional() })
+/** `batches.rescore` of a whole batch or of selected samples. */
+export const RescoreSomeInput = RescoreInput.extend({
+  /** Rescore only these samples; give one of `indexes`, `uids` and `filter`. */
+  select: RescoreSelection.optional(),
+})
 export type RescoreSomeInput = z.infer<typeof RescoreSomeInput>
 
-/** What `batches.rescore` answers; of a part of a batch also how many were chosen and how many came along with their groups. */
+/** `batches.rescore`. */
 export interface RescoreResult extends SubmitResult {
+  /** With `select`: selected samples. */
   selected?: number
+  /** With `select`: further samples of their groups. */
   addedGroupMembers?: number
 }
 
-/** `samples.byBatch`: in which batches the samples that fit lie. */
+/** `samples.byBatch`: matching samples by batch; `ofBatch` counts all samples of the batch. */
 export interface SamplesByBatchDto {
   batches: { batchId: string; samples: number; ofBatch: number }[]
-  /** There are more that fit than are told. */
+  /** More batches match. */
   hasMore: boolean
 }

@@ -1,79 +1,78 @@
-/** A version of a reward function: what scores a batch does not change while it runs. */
+/** A version of a reward function: later changes of the file do not affect the batch. */
 export interface FunctionRef {
-  /** Names the source as it was when the batch was accepted, what it imports from its folder included. */
+  /** The hash of the source when the batch was accepted, including its imports within the folder. */
   hash: string
-  /** Under the functions folder. */
+  /** Relative to the functions folder. */
   path: string
-  /** The export; null: the module's default export, or `compute_score` or `computeScore`. */
+  /** The name of the export; null: the default export, `compute_score` or `computeScore`. */
   name: string | null
   kwargs: Record<string, unknown>
-  /** Of a class or an object: its methods, e.g. `post_process_scores`. */
+  /** For a class or an object: its methods, such as `post_process_scores`. */
   methods?: string[]
 }
 
-/** A batch's reward as it was resolved when the batch was accepted; stored with it, read by the workers. */
+/** The reward of a batch, resolved when the batch is accepted and stored with it. */
 export interface ResolvedReward {
   /**
-   * rule: built-in rules, on the worker's loop · model: a reward model's servers · function: code of the user's own, in
-   * child processes · service: rules of which some ask a service, or that wait for their turn · combine: a weighted sum
+   * rule: built-in rules on the worker's event loop · model: servers of a reward model · function: custom code in child
+   * processes · service: rules that call a service or wait for a rate limit · combine: a weighted sum
    */
   kind: 'rule' | 'model' | 'function' | 'service' | 'combine'
   manager: string
-  /** The reward model whose servers score; null for rules. */
+  /** Null: no reward model. */
   model: string | null
   kwargs: Record<string, unknown>
-  /** Of kind `function`; with manager `module` the manager's class. */
+  /** For kind `function`; for manager `module`, the class of the manager. */
   function?: FunctionRef
-  /** Of manager `module`: what its class scores by. */
+  /** For manager `module`: the reward that its class calls. */
   wraps?: ResolvedReward
-  /** Of manager `remote`: processes of its own on each worker, with one call at a time. */
+  /** For manager `remote`: child processes per worker, with one call at a time each. */
   processes?: number
-  /** Of kind `combine`: the score is the sum of `weight × score` over them. */
+  /** For kind `combine`: the score is the sum of `weight × score`. */
   components?: { name: string; weight: number; reward: ResolvedReward }[]
-  /** A rule chosen by name, for every data source; absent: the one that a sample's data source selects. */
+  /** The rule for every data source; absent: each sample's data source selects one. */
   rule?: string
-  /** A generative model's template, checked and with its defaults filled in; absent: the model scores by itself. */
+  /** The judge template with defaults filled in; absent: the model returns scores itself. */
   judge?: Record<string, unknown>
   timeoutMs: number
   maxAttempts: number
-  /** Most samples of the batch in flight at once over all workers; null: no limit of its own. */
+  /** The most samples of the batch in flight over all workers; null: no limit. */
   maxConcurrency: number | null
-  /** Its servers are woken for it and put to sleep when no batch needs them; absent in batches of before: false. */
+  /** Wakes the servers before the batch, and puts them to sleep when no batch needs them. */
   sleepAfter?: boolean
-  /** Of manager `rate_limited`: the limiter that its samples share with all others of the same name. */
+  /** For manager `rate_limited`: the limiter that samples of all batches share under this name. */
   limiter?: { name: string; limits: RequestLimits }
-  /** Of manager `gdpo`: the dimensions, each a key of the extra info, and their weights. */
+  /** For manager `gdpo`: its dimensions, which are keys of the extra info, and their weights. */
   gdpo?: { keys: string[]; weights: number[] }
-  /** The function whose object changes the scores of a group at its completion; absent: nothing does. */
+  /** The function that changes the scores of a completed group; absent: none. */
   postProcess?: FunctionRef
-  /** How advantages are normalised; absent: by the group's standard deviation. */
+  /** Absent: advantages are divided by the standard deviation of the group. */
   advantages?: { normByStd: boolean }
-  /** What happens to a failed sample's score, its group or its batch. */
+  /** The failure policy. */
   onFailure:
     | { policy: 'null' | 'group_mean' | 'drop_group' | 'fail_batch' }
     | { policy: 'constant'; value: number }
 }
 
-/** Limits of calls to somebody else's service. */
+/** Limits of calls to an external service. */
 export interface RequestLimits {
   maxConcurrent: number
-  /** null: not limited. */
+  /** Per minute; null: no limit. */
   maxRpm: number | null
   maxTpm: number | null
   estimatedTokens: number
-  /** Of a call itself; waiting for its turn does not count. */
+  /** The time limit of a call, without its wait for the rate limit. */
   timeoutMs: number
   burstSeconds: number
   /**
-   * `verl`: a bucket holds one second's worth and no more, so that below 60 requests a minute, or with calls of more
-   * than a second's tokens, the first one waits although nothing was sent yet. Default: at least one call goes at once.
+   * `verl`: the bucket holds one second's worth, so that below 60 requests a minute, or with calls of more than a
+   * second's tokens, even the first call waits. Default: the bucket always admits one call at once.
    */
   compat?: 'verl'
 }
 
 /**
- * The versions of functions that score, its parts' included: the first twelve digits of the hash and the path; null
- * where none is the user's own.
+ * Returns the versions of all functions of a reward: twelve digits of the hash, and the path; null: no custom function.
  */
 export function rewardVersionOf(reward: ResolvedReward): string | null {
   const versions = functionsOf(reward).map(({ hash, path }) => `${hash.slice(0, 12)} ${path}`)
@@ -88,7 +87,7 @@ function functionsOf(reward: ResolvedReward): FunctionRef[] {
   ]
 }
 
-/** The keys of the extra info that are a reward's components, after `''`, the reward itself; empty where it has none. */
+/** Returns the names of a reward's components, after `''` for the reward itself; empty: no components. */
 export function componentNames({
   components = [],
   gdpo,
@@ -97,7 +96,7 @@ export function componentNames({
   return names.length === 0 ? [] : ['', ...names]
 }
 
-/** Whether nothing but reward models decides a score: their equal scores are no proof that the answers are right or wrong. */
+/** Whether only reward models decide the score. Their equal scores prove no answer right or wrong. */
 export function isByModelsAlone(reward: ScoredBy): boolean {
   if (reward.wraps !== undefined) return isByModelsAlone(reward.wraps)
   const parts = reward.components ?? []
@@ -107,10 +106,10 @@ export function isByModelsAlone(reward: ScoredBy): boolean {
   return reward.kind === 'model'
 }
 
-/** What of a reward says who scores. */
+/** The parts of a reward that {@link isByModelsAlone} reads. */
 export type ScoredBy = Pick<ResolvedReward, 'kind' | 'components' | 'wraps'>
 
-/** The reward models that a reward asks, its parts' included, each once. */
+/** Returns the reward models of a reward and its parts, without repeats. */
 export function modelsOf(reward: Pick<ResolvedReward, 'model' | 'components' | 'wraps'>): string[] {
   const inner = [...(reward.components ?? []).map((part) => part.reward), reward.wraps]
   const parts = inner.flatMap((one) => (one === undefined ? [] : modelsOf(one)))

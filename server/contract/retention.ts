@@ -2,7 +2,7 @@ import { z } from 'zod'
 
 const days = z.int().min(1).max(36_500).nullable()
 
-/** What is kept how long, in days since a batch was submitted; null: for good. */
+/** The retention policy, in days since a batch was submitted. */
 export const RetentionPolicy = z.strictObject({
   /** Days until texts are removed: prompt, response, ground truth, extra info. Null: never. */
   textsDays: days,
@@ -17,7 +17,7 @@ export const RetentionPolicy = z.strictObject({
 })
 export type RetentionPolicy = z.infer<typeof RetentionPolicy>
 
-/** Before anybody sets one: rollouts are kept, and who changed what for a year. */
+/** The policy before the first change: rollouts are kept, audit entries for a year. */
 export const DEFAULT_POLICY: RetentionPolicy = {
   textsDays: null,
   batchesDays: null,
@@ -35,42 +35,50 @@ export const PreviewInput = z.union([
 ])
 export type PreviewInput = z.infer<typeof PreviewInput>
 
-/** `retention.keepRun`: the policy leaves a run alone, or no longer does. */
-export const KeepRunInput = z.strictObject({ run: RunName, keep: z.boolean() })
-/** `retention.deleteRun`: `confirm` is the run's name once more. */
-export const DeleteRunInput = z.strictObject({ run: RunName, confirm: z.string().max(256) })
+/** `retention.keepRun`. */
+export const KeepRunInput = z.strictObject({
+  run: RunName,
+  /** True excludes the run from the policy. */
+  keep: z.boolean(),
+})
+/** `retention.deleteRun`. */
+export const DeleteRunInput = z.strictObject({
+  run: RunName,
+  /** The name of the run, repeated. */
+  confirm: z.string().max(256),
+})
 /** `retention.cancel`. */
 export const RetentionJobRef = z.strictObject({
   id: z.string().regex(/^r\d{1,9}$/, 'must be the id of a removal such as r3'),
 })
 
-/** What a removal would take, or has taken. */
+/** The extent of a removal. */
 export interface RemovedDto {
   batches: number
   samples: number
-  /** Batches whose texts alone go. */
+  /** Batches that lose only their texts. */
   textBatches: number
-  /** Days of texts that go as a whole. */
+  /** Days of texts that are removed as a whole. */
   partitions: number
-  /** Rows of events, minutes, attempts and the audit list. */
+  /** Rows of server events, minutes, attempts and audit entries. */
   events: number
-  /** Given back to the disk at once: days of texts that go as a whole. */
+  /** Disk space that is freed at once. */
   freedBytes: number
-  /** An estimate. Stays in the database's files and is written over by what comes next. */
+  /** An estimate of the space that the database reuses for later data. */
   reusableBytes: number
 }
 
 /** `retention.preview`. */
 export interface RetentionPreviewDto extends RemovedDto {
-  /** Batches that are old enough and stay: of kept runs, under way, or being copied. */
+  /** Batches of the right age that stay: of kept runs, running, or being rescored. */
   skipped: { kept: number; underWay: number }
-  /** Events counted up to this many; more are said to be so. */
+  /** `events` is a lower bound. */
   eventsCapped: boolean
-  /** By day, oldest first; 400 at most. */
+  /** By day, oldest first, at most 400. `whole`: all data of the day is removed. */
   days: { day: string; batches: number; bytes: number; whole: boolean }[]
 }
 
-/** A removal under way, or over. */
+/** A running or ended removal. */
 export interface RetentionJobDto {
   id: string
   kind: 'policy' | 'run'
@@ -79,11 +87,11 @@ export interface RetentionJobDto {
   requestedBy: string
   createdAt: string
   endedAt: string | null
-  /** So far. */
+  /** Removed so far. */
   removed: RemovedDto
-  /** What it was expected to take when it began; null: not known. */
+  /** The estimate at the start; null: unknown. */
   expected: { batches: number; samples: number } | null
-  /** Why its last piece failed; it is tried again. */
+  /** The error of the last step, which is retried. */
   problem: string | null
 }
 
@@ -92,7 +100,7 @@ export interface RetentionDto {
   policy: RetentionPolicy
   changedAt: string | null
   changedBy: string | null
-  /** Runs the policy leaves alone, by name; 1,000 at most. */
+  /** Runs that the policy leaves alone, by name, at most 1,000. */
   kept: { run: string; keptAt: string; keptBy: string }[]
   /** The newest 20. */
   jobs: RetentionJobDto[]

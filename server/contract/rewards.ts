@@ -3,14 +3,12 @@ import type { SampleFailureReason } from './sample-reason.ts'
 import type { LaunchServerInput } from './servers.ts'
 import { Prompt, RewardSpec } from './trainer.ts'
 
-/** What the Rewards page asks and is told: what is registered, one sample tried, a configuration imported. */
-
-/** Characters of a sample that is tried, prompt and response together; a rule is linear in them. */
+/** The longest sample to try, prompt and response together, in characters. */
 const MAX_TRIED_CHARS = 500_000
-/** Characters of a configuration; upstream's composed one has about 40,000. */
+/** The longest configuration, in characters; verl's composed one has about 40,000. */
 const MAX_CONFIG_CHARS = 400_000
 
-/** `rewards.try`: one sample and a reward. It is scored as in a batch, and nothing of it is stored. */
+/** `rewards.try`: one sample and a reward. It is scored as in a batch; nothing is stored. */
 export const TryInput = z
   .strictObject({
     sample: z.strictObject({
@@ -36,68 +34,72 @@ function sizeOf({ prompt, response }: { prompt: z.infer<typeof Prompt>; response
   return turns.reduce((sum, { content }) => sum + (content?.length ?? 0), response.length)
 }
 
-/** `rewards.importConfig`: upstream's YAML, or the overrides of a command line. */
+/** `rewards.importConfig`. */
 export const ImportConfigInput = z.strictObject({
+  /** A verl configuration in YAML, or the overrides of a command line. */
   text: z.string().max(MAX_CONFIG_CHARS, `is longer than ${MAX_CONFIG_CHARS} characters`),
 })
 export type ImportConfigInput = z.infer<typeof ImportConfigInput>
 
-/** `rewards.components`: of this run, or of the newest that has any. */
-export const ComponentsInput = z.strictObject({ run: z.string().max(256).optional() })
+/** `rewards.components`. */
+export const ComponentsInput = z.strictObject({
+  /** Left out: the newest run with components. */
+  run: z.string().max(256).optional(),
+})
 
-/** A component of a reward in one batch: over the scored samples that have it. */
+/** The statistics of a component in one batch, over its scored samples. */
 export interface ComponentPointDto {
   batchId: string
   step: number
   n: number
   mean: number
-  /** With n − 1; null of a single one. */
+  /** The standard deviation (n − 1); null for a single sample. */
   std: number | null
 }
 
-/** One component over the steps of a run, the oldest first. */
+/** A component over the steps of a run, oldest first. */
 export interface ComponentDto {
-  /** A part's name or a dimension's key; empty: the reward itself. */
+  /** The name of a part or the key of a dimension; empty: the reward itself. */
   name: string
-  /** In the newest batch; null: it has none. */
+  /** Its weight in the newest batch; null: no weight. */
   weight: number | null
   points: ComponentPointDto[]
 }
 
-/** Components of a run's rewards over its steps. */
+/** `rewards.components`. */
 export interface ComponentsDto {
   /** Runs whose newest batches have components. */
   runs: string[]
   run: string | null
   components: ComponentDto[]
-  /** Batches that have not ended, and are not in it. */
+  /** Batches that have not ended, which are left out. */
   running: number
-  /** Batches that are not added up yet: ask again. */
+  /** Ended batches that are not included yet. */
   pending: number
-  /** There are older batches. */
+  /** True: older batches are left out. */
   hasMore: boolean
 }
 
-/** One option that a rule or manager takes in `reward.kwargs`. */
+/** An option of a rule or manager in `reward.kwargs`. */
 export interface OptionDto {
-  /** Dotted where it lies within another. */
+  /** Nested options have dotted names. */
   name: string
-  /** `number`, `text`, `true or false` … */
+  /** Such as `number`, `text` or `true or false`. */
   type: string
-  /** The values it may have, where they are few. */
+  /** The allowed values, if there are few. */
   choices: string[] | null
-  /** As JSON; null: it has none. */
+  /** The default as JSON; null: no default. */
   defaultJson: string | null
   description: string
 }
 
-/** A scorer that is built in. */
+/** A built-in rule. */
 export interface RuleDto {
   name: string
   title: string
-  /** Exact names, or a prefix as in `aime*`; none: it is chosen by its name alone. */
+  /** Exact names, or prefixes such as `aime*`; empty: the rule is selected by name only. */
   dataSources: string[]
-  /** It asks a service over HTTP. */
+  /** Calls a service over HTTP. */
   callsService: boolean
   options: OptionDto[]
 }
@@ -105,24 +107,25 @@ export interface RuleDto {
 /** A reward manager. */
 export interface ManagerDto {
   name: string
-  /** Other names that are taken for it. */
+  /** Other accepted names. */
   aliases: string[]
   description: string
   options: OptionDto[]
 }
 
-/** How a generative model judges. */
+/** A judge template. */
 export interface JudgeDto {
   name: string
   kind: 'single' | 'pair'
   turns: { role: string; content: string }[]
   parser: { kind: string; options: Record<string, unknown> }
+  /** `k` requests per sample, whose scores are combined. */
   votes: { k: number; combine: string }
   temperature: number
   maxTokens: number
 }
 
-/** A reward model, and the servers it is asked of. */
+/** A reward model with its servers. */
 export interface RewardModelDto {
   model: string
   kind: 'discriminative' | 'generative'
@@ -131,14 +134,14 @@ export interface RewardModelDto {
 
 /** A file of the functions folder. */
 export interface FunctionFileDto {
-  /** Under the folder. */
+  /** Relative to the functions folder. */
   path: string
-  /** Of it and what it imports, as samples remember it; null where it cannot be read, see `problem`. */
+  /** The hash of the file and its imports, as stored with batches; null: the file is invalid, see `problem`. */
   hash: string | null
   problem: string | null
   bytes: number
   changedAt: string
-  /** Names it exports, as its text says them; null: too large to look. */
+  /** Exported names; null: the file is too large to read. */
   exports: string[] | null
 }
 
@@ -149,21 +152,20 @@ export interface RewardsDto {
   judges: JudgeDto[]
   models: RewardModelDto[]
   functions: {
-    /** As it is set (REWARDOPS_FUNCTIONS_DIR). */
+    /** The value of REWARDOPS_FUNCTIONS_DIR. */
     folder: string
-    /** Whether the folder is there. */
     exists: boolean
     files: FunctionFileDto[]
-    /** There are more files than are listed. */
+    /** More files exist than are listed. */
     hasMore: boolean
   }
 }
 
-/** A call to a reward-model server, in its order. */
+/** A request to a reward-model server. */
 export interface TriedAttempt {
   attempt: number
   serverName: string
-  /** After the try began. */
+  /** Since the start of the try. */
   startedMs: number
   queueMs: number
   backoffMs: number
@@ -174,53 +176,55 @@ export interface TriedAttempt {
   detail: string | null
 }
 
-/** A score, or the reason there is none. */
+/** A score, or a failure. */
 export type TriedEnd =
   | { ok: true; score: number }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
-/** What a rule did. */
+/** The work of a rule. */
 export interface TriedRule {
   kind: 'rule'
   rule: string
   title: string
-  /** Its options as they were used, defaults filled in. */
+  /** The options in force, with defaults. */
   options: Record<string, unknown>
-  /** Where the answer was looked for; null: the rule asks a service, or could not begin. */
+  /** The part of the response with the answer; null: the rule calls a service, or did not start. */
   where: string | null
+  /** The answer; null: none was found. */
   found: string | null
+  /** The answer and the reference after each normalization. */
   forms: { step: string; response: string | null; groundTruth: string | null }[]
   comparison: string | null
-  /** `equal`, `different`, `no answer` …; null where it failed. */
+  /** Such as `equal`, `different` or `no answer`; null: the rule failed. */
   verdict: string | null
   end: TriedEnd
 }
 
-/** What a discriminative model was asked, and what it said. */
+/** The work of a discriminative model. */
 export interface TriedModel {
   kind: 'model'
   model: string
   serverName: string | null
-  /** As it went over the wire to the last server asked; null: none was. */
+  /** The request as sent to the last server; null: none was sent. `cut`: the body is shortened. */
   request: { engine: string; path: string; body: string; cut: boolean } | null
   promptTokens: number | null
-  /** Scores of tokens or steps, where the model gives them; the last is the score. */
+  /** Scores of tokens or steps, if the model returns them; the last is the score. */
   tokenScores: number[] | null
   attempts: TriedAttempt[]
   end: TriedEnd
 }
 
-/** One call of a judge. */
+/** One request to a judge. */
 export interface TriedVote {
   /** From 0. */
   vote: number
-  /** In a pair: the response was shown second. */
+  /** For a pair: the response was shown second. */
   swapped: boolean
   serverName: string | null
   messages: { role: string; content: string }[]
   reply: string | null
   reasoning: string | null
-  /** The words of the reply that the parser read; null: it could not, see `problem`. */
+  /** The part of the reply that the parser read; null: nothing, see `problem`. */
   read: string | null
   value: number | null
   problem: string | null
@@ -229,10 +233,11 @@ export interface TriedVote {
   attempts: TriedAttempt[]
 }
 
-/** What a judge was asked, replied and was understood to say. */
+/** The work of a judge. */
 export interface TriedJudge {
   kind: 'judge'
   model: string
+  /** The name of the judge template. */
   template: string
   parser: string
   votes: TriedVote[]
@@ -240,7 +245,7 @@ export interface TriedJudge {
   end: TriedEnd
 }
 
-/** What a reward function gave, or a manager class of the user's own. */
+/** The work of a custom reward function or manager class. */
 export interface TriedFunction {
   kind: 'function'
   role: 'function' | 'manager'
@@ -249,12 +254,12 @@ export interface TriedFunction {
   hash: string
   kwargs: Record<string, unknown>
   tookMs: number
-  /** What it gave beside the score. */
+  /** Returned in addition to the score. */
   extra: Record<string, unknown> | null
   end: TriedEnd
 }
 
-/** A part of a weighted sum. */
+/** A part of a composite reward. */
 export interface TriedComponent {
   name: string
   weight: number
@@ -262,46 +267,48 @@ export interface TriedComponent {
   end: TriedEnd
 }
 
-/** A weighted sum of parts. */
+/** A composite reward. */
 export interface TriedSum {
   kind: 'sum'
   components: TriedComponent[]
   end: TriedEnd
 }
 
-/** One scorer's work. */
+/** A step of the calculation. */
 export type TriedStep = TriedRule | TriedModel | TriedJudge | TriedFunction | TriedSum
 
-/** One sample scored by hand, and how that came about. */
+/** `rewards.try`: a scored sample, with every step of the calculation. */
 export interface TriedDto {
-  /** What scored: a model's, rule's or function's name. */
+  /** The name of the model, rule or function. */
   rewardName: string
   resolved: { kind: string; manager: string; why: string; kwargs: Record<string, unknown> }
   steps: TriedStep[]
-  /** What the manager made of the scorer's score. */
+  /** The change that the manager made to the score; null: no score. */
   manager: { name: string; rawScore: number; score: number; added: number; why: string } | null
-  /** What `post_process_scores` made of it, as a group of one; null: there is none, or no score to change. */
+  /** The change by `post_process_scores`, for a group of one; null: no such function, or no score. */
   group: { path: string; before: number; end: TriedEnd } | null
-  /** `rewardExtraInfo` of the sample, had it been in a batch. */
+  /** The `rewardExtraInfo` that the sample would have in a batch. */
   rewardExtraInfo: Record<string, unknown> | null
   end: TriedEnd
   tookMs: number
 }
 
-/** A key of an imported configuration. */
+/** A key of the imported configuration. */
 export interface ImportedKeyDto {
   key: string
-  /** From 1. */
+  /** The line, from 1. */
   line: number
   value: unknown
   status: 'honoured' | 'not_applicable' | 'unknown' | 'unresolved'
-  /** How it is honoured, or why it is not. */
+  /** Its effect, or the reason why it has none. */
   note: string
+  /** The nearest known key. */
   nearest?: string
 }
 
-/** Upstream's configuration in our words. */
+/** `rewards.importConfig`: a verl configuration as a reward. */
 export interface ImportedConfigDto {
+  /** The layout of verl's configuration: before or after its rewrite. */
   shape: 'legacy' | 'current' | 'both' | 'none'
   reward: z.input<typeof RewardSpec>
   groupSize: number | null
@@ -312,6 +319,7 @@ export interface ImportedConfigDto {
     model: string
     port: number
   })[]
+  /** The command that serves a Python reward function. */
   functionServer: {
     path: string
     name: string

@@ -1,22 +1,22 @@
-// Without a schema: every page asks what its reader may do, and schemas would add zod's 30 KB to each first load.
+// No zod schema: every page imports this file, and zod would add 30 KB to each first load.
 
-/** Roles, the least first. */
+/** Roles in ascending order. */
 export const ROLES = ['viewer', 'trainer', 'admin'] as const
 
 /**
- * What a caller may do: a viewer reads, a trainer also submits rollouts and annotates what was scored, an admin also
- * changes servers, keys, limits, monitors and what is kept.
+ * The role of a caller. A viewer reads; a trainer also submits rollouts and annotates samples; an admin also changes
+ * servers, keys, limits, monitors and retention.
  */
 export type Role = (typeof ROLES)[number]
 
-/** Who asks. Without keys everybody on this machine is `local`, and may do everything. */
+/** The caller. Without API keys, every process on this machine is `local`, with the role admin. */
 export interface Actor {
-  /** The key's name, as lists of who changed what show it; never the key. */
+  /** The name of the key, as the audit log shows it. */
   name: string
   role: Role
 }
 
-/** Whether who has one role may do what needs another: each role may do all that the one before it may. */
+/** Whether a role includes another. Each role includes the previous ones. */
 export function mayDo(has: Role, needed: Role): boolean {
   return ROLES.indexOf(has) >= ROLES.indexOf(needed)
 }

@@ -3,7 +3,7 @@ import type { GroupSignalCounts } from './group-signal.ts'
 import type { RunMarkDto } from './marks.ts'
 import type { BatchStatus } from './trainer.ts'
 
-/** Steps that a run's page shows, the newest. */
+/** The newest steps that a run page shows at most. */
 export const MAX_STEPS = 1_000
 
 /** `runs.get`. */
@@ -13,34 +13,35 @@ export const RunInput = z.strictObject({
 })
 export type RunInput = z.infer<typeof RunInput>
 
-/** A row of the Runs page. */
+/** A run of the list. */
 export interface RunRowDto {
   name: string
-  /** Batches of training rollouts; those of validation and those that scored older rollouts again are counted apart. */
+  /** Training batches. Validation and rescored batches are counted separately. */
   batches: number
   validationBatches: number
   rescoredBatches: number
-  /** The highest step of a batch that is no rescore. */
+  /** The highest step, without rescored batches. */
   lastStep: number
   lastSubmittedAt: string
-  /** Made up by `npm run seed`. */
+  /** Created by `npm run seed`. */
   seeded: boolean
 }
 
-/** A step of a run: the last batch handed over for it. Statistics leave out failed and substituted samples. */
+/** A step of a run: its last batch. Statistics leave out failed and substituted samples. */
 export interface RunStepDto {
   step: number
   batchId: string
   status: BatchStatus
-  /** Further batches of this step and split, sent before. */
+  /** Earlier batches of this step and split. */
   others: number
   samples: number
   scored: number
   failed: number
+  /** Samples whose score a failure policy set or removed. */
   substituted: number
   groups: number
   retries: number
-  /** Samples in the statistics; null while the batch has not ended, as quantiles and times. */
+  /** Samples in the statistics. Null until the batch has ended, like quantiles and times. */
   n: number | null
   mean: number | null
   std: number | null
@@ -52,9 +53,9 @@ export interface RunStepDto {
   /** Failed samples by reason. */
   reasons: Record<string, number>
   submittedAt: string
-  /** From acceptance to the last sample's end. */
+  /** From acceptance to the end of the last sample. */
   waitMs: number | null
-  /** Until the next step was handed over; null for the last one. */
+  /** Until the next step was submitted; null for the last step. */
   stepMs: number | null
   queueMsP50: number | null
   scoreMsP50: number | null
@@ -76,16 +77,17 @@ export interface RunSourceDto {
   }[]
 }
 
-/** How the scores of each step are spread: the share of a step's samples in each row, of the steps in order. */
+/** The distribution of scores by step. */
 export interface RunHeatDto {
-  /** `values`: every score there is has a row. `bins`: equal ones, put together from each step's own 128; shares are then rounded. */
+  /** `values`: one row per score. `bins`: equal bins, merged from 128 bins per step, so that shares are approximate. */
   kind: 'values' | 'bins'
-  /** The score of each row, or the lower edge of each bin and the upper one of the last; ascending. */
+  /** The score of each row, or the bounds of the bins; ascending. */
   edges: number[]
+  /** `shares`: the share of the step's samples in each row. */
   steps: { step: number; shares: number[] }[]
 }
 
-/** Everything that a run's page shows. */
+/** `runs.get`. */
 export interface RunDto {
   name: string
   seeded: boolean
@@ -93,20 +95,20 @@ export interface RunDto {
   split: 'train' | 'val'
   /** Batches of each split, without rescores. */
   splits: { split: 'train' | 'val'; batches: number }[]
-  /** Over all batches of this split that are no rescores, those of a step that was sent again included. */
+  /** All batches of this split, without rescored ones. */
   batches: number
   samples: number
   scored: number
   failed: number
-  /** Batches of this split that scored older rollouts again, and their samples: in none of the other counts. */
+  /** Rescored batches of this split, which the other counts leave out. */
   rescored: { batches: number; samples: number }
-  /** Steps before the {@link MAX_STEPS} shown. */
+  /** Older steps, which are left out. */
   earlier: number
-  /** Batches that have ended, whose roll-up is still on its way. */
+  /** Ended batches that are not included yet. */
   pending: number
   steps: RunStepDto[]
   sources: RunSourceDto[]
   heat: RunHeatDto | null
-  /** Where another reward began to score, by step; what people marked is in `marks.list`. */
+  /** Automatic marks, where another reward started. `marks.list` has the manual ones. */
   marks: RunMarkDto[]
 }

@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import { SampleFilter } from './sample-filter.ts'
 
-/** `samples.extraKeys`: of the batches of a run, of steps, or of one batch. */
+/** `samples.extraKeys`. */
 export const ExtraKeysInput = SampleFilter.pick({
   run: true,
   batch: true,
@@ -12,29 +12,30 @@ export const ExtraKeysInput = SampleFilter.pick({
 })
 export type ExtraKeysInput = z.infer<typeof ExtraKeysInput>
 
-/** A key of `rewardExtraInfo`: what filters, columns and charts offer. */
+/** A key of `rewardExtraInfo`. */
 export interface ExtraKeyDto {
   key: string
-  /** Samples that have it with a value other than null. */
+  /** Samples with a value other than null. */
   samples: number
-  /** How many of these are of each type; the rest are lists and objects. */
+  /** Samples with a number; values that are lists or objects are in none of the three counts. */
   numbers: number
   booleans: number
   texts: number
-  /** Of the numbers; null: there is none, or not a finite one. */
+  /** The lowest number; null: no finite number. */
   min: number | null
   max: number | null
-  /** Its texts with their counts, the most frequent first, where they are few; else empty. */
+  /** Its texts, most frequent first; empty if there are too many different ones. */
   values: { text: string; samples: number }[]
 }
 
-/** `samples.extraKeys`: the most frequent first. */
+/** `samples.extraKeys`, most frequent first. */
 export interface ExtraKeysDto {
   keys: ExtraKeyDto[]
-  /** Batches that were considered, the newest; and those of them whose keys are not rolled up yet. Of the newest of these the first samples were looked at. */
+  /** Searched batches, newest first. */
   batches: number
+  /** Searched batches that are not rolled up yet; of the newest, only the first samples are searched. */
   pending: number
-  /** There are more keys, or older batches, than are told. */
+  /** Some keys or older batches are left out. */
   capped: boolean
 }
 
@@ -44,7 +45,7 @@ export const SampleCountInput = SampleFilter
 /** How many samples match a filter. */
 export interface SampleCountDto {
   samples: number
-  /** False: the count of the searched samples; more may match. */
+  /** False: only `searchedSamples` samples were searched; more may match. */
   exact: boolean
   searchedSamples: number
   batches: number

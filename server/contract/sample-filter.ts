@@ -1,12 +1,7 @@
 import { z } from 'zod'
 import { BatchId, FailureReason, SampleId, SampleStatus } from './trainer.ts'
 
-/**
- * Which samples are meant: one schema for the address of the Samples page, `samples.list`, the SQL behind it, the export, the
- * command line and saved views. A filter means the same wherever it is written.
- */
-
-/** Conditions on the reward extra info that may be joined by "and". */
+/** The most conditions on the reward extra info. */
 const MAX_EXTRA_FILTERS = 8
 
 const words = (most: number) =>
@@ -22,7 +17,7 @@ const plain = (most: number) =>
 const step = z.int().min(0).max(2_147_483_647)
 const key = plain(256)
 
-/** A condition on one key of `rewardExtraInfo`. A range leaves out what is no number; `null` counts as not present. */
+/** A condition on a key of `rewardExtraInfo`. A range matches numbers only; null counts as absent. */
 export const ExtraFilter = z.discriminatedUnion('is', [
   z.strictObject({ key, is: z.literal('present') }),
   z.strictObject({
@@ -36,10 +31,14 @@ export const ExtraFilter = z.discriminatedUnion('is', [
 ])
 export type ExtraFilter = z.infer<typeof ExtraFilter>
 
-/** The filter; what is not given does not narrow. */
+/**
+ * A filter of samples. All given conditions must hold. `samples.list`, exports, saved views, the Samples page and the
+ * CLI share it.
+ */
 export const SampleFilter = z.strictObject({
   run: plain(256).optional(),
   batch: BatchId.optional(),
+  /** The step, or the first step of a range. */
   step: step.optional(),
   /** The last step of a range that starts at `step`. */
   stepTo: step.optional(),
@@ -50,12 +49,14 @@ export const SampleFilter = z.strictObject({
   dataSource: plain(512).optional(),
   status: SampleStatus.optional(),
   reason: FailureReason.optional(),
+  /** The name of the server that scored them. */
   server: plain(256).optional(),
   scoreMin: z.number().optional(),
   scoreMax: z.number().optional(),
   /** The shortest response, in tokens. Samples without a length are left out. */
   lengthMin: z.int().min(0).optional(),
   lengthMax: z.int().min(0).optional(),
+  /** The least number of attempts. */
   attemptsMin: z.int().min(0).optional(),
   /** Only samples whose score a failure policy set or removed, or only others. */
   substituted: z.boolean().optional(),
@@ -65,6 +66,7 @@ export const SampleFilter = z.strictObject({
   label: plain(64).optional(),
   /** Only samples with this text in prompt, response or ground truth, ignoring case. */
   text: words(500).optional(),
+  /** Conditions on the reward extra info; all must hold. */
   extra: z
     .array(ExtraFilter)
     .max(MAX_EXTRA_FILTERS, `takes at most ${MAX_EXTRA_FILTERS}`)
@@ -72,7 +74,7 @@ export const SampleFilter = z.strictObject({
 })
 export type SampleFilter = z.infer<typeof SampleFilter>
 
-/** A list of samples by their ids, as a selection gives it. */
+/** Ids of samples. */
 export const SampleIds = z.array(SampleId).min(1).max(1_000, 'takes at most 1,000 samples')
 
 const shape = SampleFilter.shape
@@ -85,7 +87,7 @@ const numeric = <T extends z.ZodType>(schema: T) =>
 const truth = z.enum(['true', 'false']).transform((text) => text === 'true')
 const MAX_STEP = 2_147_483_647
 
-/** One step, or a range with both ends: `7`, `0-99`. */
+/** A step or a range that includes both ends: `7`, `0-99`. */
 const StepRange = z
   .string()
   .regex(/^\d{1,10}(-\d{1,10})?$/, 'must be a step such as 7, or a range such as 0-99')
@@ -94,7 +96,10 @@ const StepRange = z
     return { first: first as number, last: last ?? (first as number) }
   })
 
-/** `key:present`, `key:number:0.5..1` (either end may lack), `key:boolean:true`, `key:text:42`; in the key `:` and `%` are percent-encoded. */
+/**
+ * `key:present`, `key:number:0.5..1` (either bound may be left out), `key:boolean:true`, `key:text:42`. `:` and `%`
+ * within the key are percent-encoded.
+ */
 const ExtraText = z
   .string()
   .transform((text, ctx) => {
@@ -109,7 +114,7 @@ const ExtraText = z
   })
   .pipe(ExtraFilter)
 
-/** The same filter where all is text: in an address and on the command line. `step` takes a range, `extra` is given once a condition. */
+/** The filter as text, for addresses and the command line. `step` takes a range; `extra` is repeated per condition. */
 export const SAMPLE_FILTER_TEXT = {
   run: shape.run.unwrap(),
   batch: BatchId,
@@ -135,18 +140,18 @@ export const SAMPLE_FILTER_TEXT = {
 /** A name of {@link SAMPLE_FILTER_TEXT}. */
 export type SampleFilterName = keyof typeof SAMPLE_FILTER_TEXT
 
-/** The names of the filter in text, in the order in which they are written. */
+/** The names of the filter's parameters, in writing order. */
 export const SAMPLE_FILTER_NAMES = Object.keys(SAMPLE_FILTER_TEXT) as SampleFilterName[]
 
-/** What was given and cannot be read. */
+/** A parameter that cannot be read. */
 export interface UnreadFilter {
   name: SampleFilterName
   value: string
-  /** What is wrong with it, to be put behind the name. */
+  /** The problem, to be printed after the name. */
   message: string
 }
 
-/** Reads a filter from text; other names are passed over, what cannot be read is left out and told. */
+/** Reads a filter from text. Other names are ignored; invalid values are left out and returned in `unread`. */
 export function readSampleFilter(given: URLSearchParams): {
   filter: SampleFilter
   unread: UnreadFilter[]
@@ -188,7 +193,7 @@ function stepOf({ first, last }: StepRange): Pick<SampleFilter, 'step' | 'stepTo
   return first === last ? { step: first } : { step: first, stepTo: last }
 }
 
-/** Writes a filter as text, so that {@link readSampleFilter} gives it back. */
+/** Writes a filter as text that {@link readSampleFilter} reads. */
 export function writeSampleFilter(filter: SampleFilter): URLSearchParams {
   const params = new URLSearchParams()
   for (const name of SAMPLE_FILTER_NAMES) {
@@ -203,7 +208,7 @@ export function writeSampleFilter(filter: SampleFilter): URLSearchParams {
   return params
 }
 
-/** A filter that was read from {@link SAMPLE_FILTER_TEXT}, as the filter it stands for. */
+/** Converts values of {@link SAMPLE_FILTER_TEXT} to a filter. */
 export function filterOfText(
   text: { [Name in SampleFilterName]?: z.infer<(typeof SAMPLE_FILTER_TEXT)[Name]> | undefined },
 ): SampleFilter {
@@ -211,7 +216,7 @@ export function filterOfText(
   return { ...rest, ...(step === undefined ? {} : stepOf(step)) }
 }
 
-/** A condition on the extra info as text. */
+/** Writes a condition on the extra info as text. */
 export function extraText(filter: ExtraFilter): string {
   const name = filter.key.replaceAll('%', '%25').replaceAll(':', '%3A')
   if (filter.is === 'present') return `${name}:present`
@@ -243,12 +248,14 @@ function extraOf(text: string): unknown {
   }
 }
 
-/** Whether anything narrows. */
+/** Whether a filter has any condition. */
 export function narrows(filter: SampleFilter): boolean {
   return SAMPLE_FILTER_NAMES.some((name) => filter[name] !== undefined)
 }
 
-/** Finds a text as it is written, whatever the case; used to look again at what SQL cannot decode, and to mark what was found. */
+/**
+ * Returns a case-insensitive pattern for a literal text: it searches texts that SQL cannot decode, and marks matches.
+ */
 export function literalPattern(text: string): RegExp {
   return new RegExp(text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&'), 'giu')
 }

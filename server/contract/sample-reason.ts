@@ -1,6 +1,5 @@
 /**
- * Why a sample failed. The words are part of the trainers' contract and never change meaning;
- * a failed sample has `score: null` and exactly one of these.
+ * Reasons why samples fail. Trainers match on them, so their meaning never changes. A failed sample has exactly one.
  */
 export const SAMPLE_FAILURE_REASONS = [
   'timeout',
@@ -19,7 +18,7 @@ export const SAMPLE_FAILURE_REASONS = [
 /** One word of {@link SAMPLE_FAILURE_REASONS}. */
 export type SampleFailureReason = (typeof SAMPLE_FAILURE_REASONS)[number]
 
-/** What each sample failure means, in a sentence a person can act on. Shown in the dashboard and the docs. */
+/** The meaning of each reason, as the dashboard and the docs print it. */
 export const SAMPLE_FAILURE_TEXT: Readonly<Record<SampleFailureReason, string>> = {
   timeout: 'The sample was not scored within timeoutMs of its first dispatch, retries included.',
   transport:

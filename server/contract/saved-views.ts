@@ -1,10 +1,8 @@
 import { z } from 'zod'
 
-/** Views of pages under a name: the address's query, kept. */
-
-/** Of what a state is written in now; a page reads older ones as far as it can. */
+/** The current version of the format of `state`; a page reads older ones as far as it can. */
 export const VIEW_VERSION = 1
-/** Views that a page has at most. */
+/** Saved views per page. */
 export const MAX_VIEWS = 200
 
 const plain = (text: string) => text.isWellFormed() && !text.includes('\u0000')
@@ -22,13 +20,22 @@ const state = z
 
 /** `views.list` of a page. */
 export const ViewsInput = z.strictObject({ page })
-/** `views.save`: a new one. */
-export const SaveViewInput = z.strictObject({ page, name, state })
+/** `views.save`. */
+export const SaveViewInput = z.strictObject({
+  page,
+  name,
+  /** The query string of the page. */
+  state,
+})
 export type SaveViewInput = z.infer<typeof SaveViewInput>
-/** Which view, by its number in links. */
+/** A saved view, by its number in links. */
 export const ViewRef = z.strictObject({ id: z.int().min(1).max(2_147_483_647) })
-/** `views.update`: what is not given stays. */
-export const UpdateViewInput = ViewRef.extend({ name: name.optional(), state: state.optional() })
+/** `views.update`: only the given fields change. */
+export const UpdateViewInput = ViewRef.extend({
+  name: name.optional(),
+  /** The query string of the page. */
+  state: state.optional(),
+})
 export type UpdateViewInput = z.infer<typeof UpdateViewInput>
 
 /** A saved view. */
@@ -36,8 +43,9 @@ export interface SavedViewDto {
   id: number
   page: z.infer<typeof page>
   name: string
-  /** The address's query, without `?`. */
+  /** The query string of the page, without `?`. */
   state: string
+  /** The version of the format of `state`. */
   version: number
   author: string
   createdAt: string

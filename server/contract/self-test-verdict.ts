@@ -1,16 +1,16 @@
 /**
- * Outcome of the raw-score self-test; only `raw` and `not_applicable` are trusted with training. `selfTestOverride` admits
- * the others, except `constant` and `label_unknown`: scores that say nothing, or nobody knows what.
- * - `raw`: scores come as the model's head gives them
- * - `constant`: unlike texts all score the same, bit for bit
+ * Verdict of the raw-score self-test. Only servers with `raw` and `not_applicable` are used. `selfTestOverride` admits the
+ * others, except `constant` and `label_unknown`, whose scores carry no information or have no known meaning.
+ * - `raw`: scores come from the model's head without an activation
+ * - `constant`: different texts all score exactly the same
  * - `label_unknown`: the model has several labels, and the registration does not name the one that is the score
- * - `squashed`: scores are activated (a sigmoid, a softmax) although raw ones were asked for
- * - `inverted`: asking for raw gives activated ones and the other way round (vLLM of late 2025, by its old word)
- * - `truncated`: the end of a long text does not count, so what is scored is not the whole answer
- * - `differs`: it scores the calibration texts otherwise than the other replicas of its model
- * - `unverified`: raw and activated scores are indistinguishable, or do not belong together
- * - `not_applicable`: the engine has no activation, and the scores are as they are
- * - `failed`: the server gave no score to test
+ * - `squashed`: scores are activated (sigmoid, softmax) although raw ones were requested
+ * - `inverted`: raw and activated scores are swapped (vLLM of late 2025, with its old parameter name)
+ * - `truncated`: the end of a long text does not count, so the whole response is not scored
+ * - `differs`: the calibration scores differ from those of the other replicas of the model
+ * - `unverified`: raw and activated scores are indistinguishable, or unrelated
+ * - `not_applicable`: the engine has no activation
+ * - `failed`: the server returned no score
  */
 export type SelfTestVerdict =
   | 'raw'
@@ -24,12 +24,12 @@ export type SelfTestVerdict =
   | 'not_applicable'
   | 'failed'
 
-/** Whether scores of this verdict are trained with unless an admin overrides it. */
+/** Whether a server with this verdict is used without an override. */
 export function isTrusted(verdict: SelfTestVerdict): boolean {
   return verdict === 'raw' || verdict === 'not_applicable'
 }
 
-/** Whether an admin may have a server used in spite of its verdict. */
+/** Whether an admin can admit a server with this verdict. */
 export function isOverridable(verdict: SelfTestVerdict): boolean {
   return verdict !== 'constant' && verdict !== 'label_unknown'
 }

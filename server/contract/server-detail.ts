@@ -1,50 +1,55 @@
 import type { ServerDto, ServerState } from './servers.ts'
 import type { WorkerServerStats } from './worker-stats.ts'
 
-/** What happened to a server: a change of its state, of one process's view of it, or of the process we run for it. */
+/** A change of a server's state, of one process's view of it, or of its launched process. */
 export interface ServerEventDto {
   id: number
-  /** `state`: the registry's · `health`: as one process saw it · `process`: the one we launched. */
+  /** `state`: in the registry · `health`: as one process sees it · `process`: of the launched process */
   kind: 'state' | 'health' | 'process'
-  /** Null at the first registration. */
+  /** Null for the registration. */
   from: string | null
   to: string
-  /** Why, in words. */
+  /** The cause, in words. */
   cause: string
-  /** What was seen, in numbers and words. */
+  /** Measured values behind the change. */
   evidence: Record<string, unknown> | null
   at: string
 }
 
-/** Calls to a server in one minute, over all processes. */
+/** Requests to a server in one minute, over all processes. */
 export interface ServerMinuteDto {
   minute: string
   requests: number
   errors: number
-  /** Calls for a sample that had failed before. */
+  /** Requests for samples that had failed before. */
   retries: number
-  /** Calls sent while another was out for the same sample. */
+  /** Hedged requests. */
   hedges: number
+  /** Responses with status 429 or 503. */
   busy: number
+  /** Invalid responses. */
   corrupt: number
-  /** Refused as the request's own fault (4xx). */
+  /** Requests that the server refused as invalid (4xx). */
   client: number
   p50Ms: number | null
   p99Ms: number | null
 }
 
-/** A server's part in its pool. */
+/** A server's share of its pool. */
 export interface PoolShareDto {
   id: string
   name: string
   state: ServerState
-  /** Of the pool's requests over the last 10 minutes, 0–1; null without one. */
+  /** The share of the pool's requests over the last 10 minutes, 0–1; null: no requests. */
   requestShare: number | null
-  /** Of what the pool's ready servers can do, 0–1: by tokens a second where all were measured, else by weight × limit. */
+  /**
+   * The share of the capacity of the pool's ready servers, 0–1: by tokens per second if all were measured, otherwise by
+   * weight × limit.
+   */
   capacityShare: number
 }
 
-/** How one worker process sees the server. */
+/** The server as one worker process sees it. */
 export interface ServerWorkerDto extends WorkerServerStats {
   workerId: string
 }
@@ -69,28 +74,28 @@ export type MonitorKind =
   | 'drift'
   | 'squashed_scores'
 
-/** Something a monitor sees at this moment. */
+/** A current finding of a monitor. */
 export interface ServerMonitorDto {
   serverId: string
   serverName: string
   model: string
   kind: MonitorKind
   severity: 'warning' | 'error'
-  /** What it sees, with the numbers. */
+  /** The finding, with numbers. */
   text: string
 }
 
-/** `servers.get`: everything the server's page shows. */
+/** `servers.get`. */
 export interface ServerDetailDto extends ServerDto {
-  /** As it is used: JSON of the template and its special tokens. Null: the model's texts are not made here. */
+  /** JSON of the template and its special tokens. Null: none was registered. */
   chatTemplate: string | null
-  /** The last 200, the newest first. */
+  /** The last 200, newest first. */
   events: ServerEventDto[]
-  /** The last 60 with a call, the oldest first. */
+  /** The last 60 with requests, oldest first. */
   minutes: ServerMinuteDto[]
-  /** This server and the others of its model. */
+  /** All servers of its model. */
   pool: PoolShareDto[]
-  /** Most over the pool of request share ÷ capacity share: 1 is even. Null without traffic. */
+  /** The highest request share ÷ capacity share of the pool; 1 is even. Null without traffic. */
   imbalance: number | null
   workers: ServerWorkerDto[]
   monitors: ServerMonitorDto[]

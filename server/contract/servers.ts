@@ -2,21 +2,24 @@ import { z } from 'zod'
 import type { SelfTestVerdict } from './self-test-verdict.ts'
 
 /**
- * Most calls in flight, over all processes, of a server that was registered without `maxInFlight`: how many of them are
- * used is found by measuring. In the model the engines were saturated by 2 to 32.
+ * The highest limit of a server without `maxInFlight`, over all processes. Within it, the adaptive limit finds the best
+ * value by measuring. In the model, engines were saturated by 2 to 32 requests.
  */
 export const ADAPTIVE_MAX_IN_FLIGHT = 96
 
-/** Most calls in flight of a server over all processes: as given, else up to what it says it takes at once. */
+/**
+ * Returns the most requests in flight over all processes: `maxInFlight`, or as many as the server reports to take at
+ * once.
+ */
 export function mostInFlight(maxInFlight: number | null, maxConcurrent: number | null): number {
   return maxInFlight ?? Math.min(ADAPTIVE_MAX_IN_FLIGHT, Math.max(1, maxConcurrent ?? Infinity))
 }
 
-/** Engines whose protocol is spoken; `auto` probes and finds out. */
+/** Supported engines. */
 export const ENGINES = ['vllm', 'sglang', 'tei', 'llamacpp', 'openai', 'openrlhf', 'http'] as const
 export const EngineChoice = z.enum([...ENGINES, 'auto'])
 
-/** Kept as Postgres text: what that cannot hold is refused. */
+/** Text that Postgres can store. */
 const text = (max: number) =>
   z
     .string()
@@ -26,7 +29,7 @@ const text = (max: number) =>
       'must not hold NUL or lone surrogates',
     )
 
-/** Goes out in a header, which holds neither spaces nor line ends. */
+/** Sent in a header, which holds neither spaces nor line ends. */
 const apiKey = z
   .string()
   .max(4096)
@@ -38,10 +41,10 @@ const name = z
   .max(128)
   .regex(/^[\w.:-]+$/, 'use letters, digits, ".", "_", ":" and "-"')
 
-/** Longest chat template, in characters: a whole tokenizer_config.json with its 256 added tokens has some 60,000. */
+/** The longest chat template, in characters: a tokenizer_config.json with its 256 added tokens has about 60,000. */
 export const MAX_CHAT_TEMPLATE_CHARS = 512 * 1024
 
-/** Jinja, or the tokenizer_config.json that has it. */
+/** A Jinja template, or the tokenizer_config.json that contains it. */
 const chatTemplate = z
   .union(
     [z.string(), z.record(z.string(), z.json())],
@@ -50,34 +53,48 @@ const chatTemplate = z
   .transform((given) => (typeof given === 'string' ? given : JSON.stringify(given)))
   .pipe(text(MAX_CHAT_TEMPLATE_CHARS).min(1))
 
-/** How a server is asked for scores: a whole text, a whole text with a score for each token or step, or a pair of texts. */
+/** The way to score: a whole text, a whole text with a score per token or step, or a pair of texts. */
 const route = z.enum(['classify', 'token', 'pair'])
-/** A label of the model by its index from 0 or by its name; kept as text. */
+/** A label of the model, by its index from 0 or by its name; stored as text. */
 const label = z
   .union([z.int().min(0).max(999), text(128).min(1)], 'must be an index from 0, or a name')
   .transform(String)
 
-/** `servers.register`. The same name again updates it. */
+/** `servers.register`. Registering the same name again updates the server. */
 export const RegisterServerInput = z.strictObject({
   name,
   url: z.string().min(1).max(2048),
   engine: EngineChoice.default('auto'),
+  /** A discriminative model returns scores; a generative model is a judge. */
   kind: z.enum(['discriminative', 'generative']).default('discriminative'),
+  /** Left out: the model that the server serves. */
   model: text(256).min(1).nullish(),
+  /** The share of traffic relative to other servers of the model. */
   weight: z.number().positive().max(1000).default(1),
+  /** The most requests in flight over all processes; left out: adaptive. */
   maxInFlight: z.int().min(1).max(100_000).nullish(),
+  /** The most requests per minute; left out: no limit. */
   rpm: z.number().positive().nullish(),
+  /** The most tokens per minute; left out: no limit. */
   tpm: z.number().positive().nullish(),
+  /** The key that the server requires. */
   apiKey: apiKey.nullish(),
   tags: z.array(text(64)).max(32).default([]),
-  /** Writes prompt and response as text for the model; left out: messages, where the engine accepts them. */
+  /**
+   * A Jinja template, or a tokenizer_config.json, that writes prompt and response as text for the model. Left out:
+   * messages, where the engine accepts them.
+   */
   chatTemplate: chatTemplate.nullish(),
-  /** How the server scores; left out: auto-detect. */
+  /**
+   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response apart. Left out:
+   * auto-detect.
+   */
   route: route.nullish(),
   /** The label that is the score, by index or name; left out: the last. */
   label: label.nullish(),
   /** Use the server although its self-test failed. */
   selfTestOverride: z.boolean().default(false),
+  /** `keep` registers an unreachable server, which is probed until it answers. */
   ifUnreachable: z.enum(['refuse', 'keep']).default('refuse'),
 })
 export type RegisterServerInput = z.infer<typeof RegisterServerInput>
@@ -93,11 +110,11 @@ const givesOne = (r: { id?: string | undefined; name?: string | undefined }) =>
   (r.id === undefined) !== (r.name === undefined)
 const GIVE_ONE = 'give either id or name'
 
-/** A server by id (`s3`) or by name. */
+/** A server, by id or by name. */
 export const ServerRef = z.strictObject(ref).refine(givesOne, GIVE_ONE)
 export type ServerRef = z.infer<typeof ServerRef>
 
-/** Changed fields of `servers.update`. */
+/** `servers.update`: only the given fields change. Null restores the default. */
 export const UpdateServerInput = z.strictObject({
   ...ref,
   url: z.string().min(1).max(2048).optional(),
@@ -105,51 +122,69 @@ export const UpdateServerInput = z.strictObject({
   maxInFlight: z.int().min(1).max(100_000).nullish(),
   rpm: z.number().positive().nullish(),
   tpm: z.number().positive().nullish(),
+  /** The key that the server requires. */
   apiKey: apiKey.nullish(),
   tags: z.array(text(64)).max(32).optional(),
   chatTemplate: chatTemplate.nullish(),
   route: route.nullish(),
   label: label.nullish(),
+  /** Use the server although its self-test failed. */
   selfTestOverride: z.boolean().optional(),
 })
 export type UpdateServerInput = z.infer<typeof UpdateServerInput>
 
-/** `servers.sleep`: a server, and how far down: 1 keeps the weights in memory, 2 drops them. */
+/** `servers.sleep`. */
 export const SleepServerInput = z
-  .strictObject({ ...ref, level: z.union([z.literal(1), z.literal(2)]).default(1) })
+  .strictObject({
+    ...ref,
+    /** 1 keeps the weights in memory, 2 drops them. */
+    level: z.union([z.literal(1), z.literal(2)]).default(1),
+  })
   .refine(givesOne, GIVE_ONE)
 
-/** `servers.wake`: a server, and for how long it is to stay awake at least; batches that need it prolong that. */
+/** `servers.wake`. */
 export const WakeServerInput = z
-  .strictObject({ ...ref, awakeForMs: z.int().min(1_000).max(86_400_000).default(300_000) })
+  .strictObject({
+    ...ref,
+    /** The server stays awake at least this long, and longer if batches need it. */
+    awakeForMs: z.int().min(1_000).max(86_400_000).default(300_000),
+  })
   .refine(givesOne, GIVE_ONE)
 
-/** `servers.log`: the last lines of a launched server's output. */
+/** `servers.log`. */
 export const ServerLogInput = z
-  .strictObject({ ...ref, lines: z.int().min(1).max(5_000).default(200) })
+  .strictObject({
+    ...ref,
+    /** The number of last lines. */
+    lines: z.int().min(1).max(5_000).default(200),
+  })
   .refine(givesOne, GIVE_ONE)
 
-/** One word of a command line or a value of its environment: what a process cannot be given is refused. */
+/** A word of a command line, or a value of its environment. */
 const word = z
   .string()
   .max(32_768)
   .refine((s) => !s.includes('\u0000'), 'must not hold NUL')
 
-/** `servers.launch`, and an entry of the file that REWARDOPS_SERVERS_FILE names: a server we start and keep running. */
+/**
+ * `servers.launch`, and an entry of the file of REWARDOPS_SERVERS_FILE: a server that the service starts and keeps
+ * running.
+ */
 export const LaunchServerInput = z
   .strictObject({
     name,
     engine: z.enum(ENGINES),
     kind: z.enum(['discriminative', 'generative']).default('discriminative'),
-    /** Taken from the server when left out. */
+    /** Left out: the model that the server serves. */
     model: text(256).min(1).nullish(),
-    /** Where it will answer; without it `http://127.0.0.1:<port>`. */
+    /** The address of the server. Default: `http://127.0.0.1:<port>`. */
     url: z.string().min(1).max(2048).optional(),
     port: z.int().min(1).max(65_535).optional(),
-    /** The program and its arguments; no shell reads it. */
+    /** The program and its arguments, run without a shell. */
     command: z.array(word).min(1).max(256),
+    /** The working directory. */
     cwd: word.min(1).optional(),
-    /** Beside the service's own environment, from which its keys and its database are taken out. Values are never shown. */
+    /** Added to the service's environment without its keys and database. Values are never shown. */
     env: z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'is no name of a variable'), word).default({}),
     weight: z.number().positive().max(1000).default(1),
     maxInFlight: z.int().min(1).max(100_000).nullish(),
@@ -177,7 +212,7 @@ function portOf(url: string): number | null {
 }
 
 /**
- * What the registry says of a server:
+ * States of a server in the registry:
  *
  *     registering ─answers─▶ probing ─self-test─▶ ready | quarantined
  *     ready, quarantined ──2 failed probes──▶ unreachable ──10 min──▶ dead ; either ──answers──▶ probing
@@ -185,10 +220,10 @@ function portOf(url: string): number | null {
  *     ready ──drain──▶ draining ──resume──▶ probing
  *     ready ──sleep──▶ draining ──nothing in flight──▶ sleeping ──wake──▶ waking ──answers──▶ probing
  *
- * `registering`: launched by us, its process is not up yet · `probing`: answers, its scores are being looked at · `ready`:
- * takes work · `unreachable`: does not answer (probed on) · `quarantined`: answers, but its scores are not what they should
- * be (self-test), kept out unless overridden · `draining`: finishes what it has, takes nothing new · `sleeping`, `waking` ·
- * `dead`: unreachable for ten minutes, probed once a minute.
+ * `registering`: launched, and its process does not answer yet · `probing`: answers, and is being tested · `ready`: gets
+ * traffic · `unreachable`: does not answer, and is probed on · `quarantined`: failed the self-test, and gets no traffic
+ * unless overridden · `draining`: completes its requests and gets no new ones · `sleeping`, `waking` · `dead`: unreachable
+ * for ten minutes, and probed once a minute.
  */
 export const SERVER_STATES = [
   'registering',
@@ -203,21 +238,24 @@ export const SERVER_STATES = [
 ] as const
 export type ServerState = (typeof SERVER_STATES)[number]
 
-/** What a server gave for the fixed calibration texts, and what that says. */
+/** The result of a self-test: scores of fixed calibration texts, and the verdict. */
 export interface SelfTestDto {
   verdict: SelfTestVerdict
+  /** The raw score of a good answer. */
   raw: number | null
+  /** Its score after the activation; null: not available. */
   activated: number | null
-  /** Score of the first calibration text. */
+  /** The score of the first calibration text. */
   calibration: number | null
-  /** Of each calibration text, compared across the servers of a pool; absent in tests of older versions. */
+  /** The scores of all calibration texts, compared across the servers of a pool. */
   calibrations?: { score: number; promptTokens: number | null }[]
   detail: string
   at: string
+  /** The server is used despite the verdict. */
   overridden: boolean
 }
 
-/** A registered reward-model server as `servers.*` gives it back. Keys are never given back. */
+/** A registered reward-model server, without its key. */
 export interface ServerDto {
   id: string
   name: string
@@ -230,41 +268,47 @@ export interface ServerDto {
   stateCause: string | null
   stateSince: string
   version: string | null
-  /** How the server scores; null: the engine has one way, or it is not known yet. */
+  /**
+   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response apart. Null: the engine
+   * has one way, or it is not known yet.
+   */
   route: 'classify' | 'token' | 'pair' | null
   /** The label that is the score; null: the last. */
   label: string | null
+  /** The max context, in tokens. */
   maxModelLen: number | null
   weight: number
   tags: string[]
-  /** Calls in flight over all workers. */
+  /** Requests in flight over all workers. */
   inFlight: number
-  /** Most calls in flight at once, over all workers. */
+  /** The most requests in flight over all workers. */
   limit: number
   /** Since registration. */
   requests: number
   errors: number
   retries: number
-  /** Over the last 10 minutes; null without a request. */
+  /** Over the last 10 minutes; null: no requests. */
   p50Ms: number | null
   p99Ms: number | null
   /** Requests per second over the last 10 s. */
   requestsPerSecond: number
-  /** Share of its pool's requests over the last 10 minutes, 0–1; null without one. */
+  /** The share of its pool's requests over the last 10 minutes, 0–1; null: no requests. */
   share: number | null
   lastProbeAt: string | null
-  /** Null before the first. */
+  /** Null before the first self-test. */
   selfTest: SelfTestDto | null
+  /** The most requests per minute; null: no limit. */
   rpm: number | null
+  /** The most tokens per minute; null: no limit. */
   tpm: number | null
   /** Warnings of the last probe. */
   warnings: string[]
   canSleep: boolean
   /** The server stays awake until this time. */
   awakeUntil: string | null
-  /** The service started it. */
+  /** Launched by the service. */
   launched: boolean
-  /** Processes by the health that they see; a process without requests to the server counts as `ok`. */
+  /** Processes by the health that they see. A process without requests to the server counts as `ok`. */
   health: { ok: number; suspect: number; ejected: number; halfOpen: number; slowStart: number }
   /** True: `limit` was set; false: adaptive, between 8 and 96. */
   hasFixedLimit: boolean

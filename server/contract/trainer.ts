@@ -2,15 +2,10 @@ import { z } from 'zod'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
 import { SAMPLE_FAILURE_REASONS } from './sample-reason.ts'
 
-/**
- * The trainers' contract: what `batches.*`, `samples.*` and `servers.*` take and give back.
- * Plain JSON, no transformer; durations in milliseconds with the unit in the name, times ISO 8601 UTC.
- */
-
-/** Text kept byte for byte: NUL and lone surrogates included. */
+/** Text that is stored unchanged, including NUL and lone surrogates. */
 const text = z.string()
 
-/** A name: kept as Postgres text and used in filters and links, so NUL and lone surrogates are refused. */
+/** A name. NUL and lone surrogates are refused, because Postgres text and links cannot hold them. */
 const name = (max: number) =>
   z
     .string()
@@ -21,29 +16,33 @@ const name = (max: number) =>
       'must not hold NUL or lone surrogates',
     )
 
-/** A chat message as trainers send it. */
+/** A chat message. Further fields, such as `tool_calls`, are kept. */
 export const ChatMessage = z.looseObject({ role: z.string(), content: text.nullish() })
 /** A prompt: plain text, or chat messages. */
 export const Prompt = z.union([text, z.array(ChatMessage)])
 
 const finite = z.number()
 
-/** One rollout as a trainer hands it over. */
+/** A rollout. */
 export const SampleInput = z
   .strictObject({
+    /** The id of the group, usually one per prompt. */
     uid: name(512),
+    /** Selects the rule when the reward names no model or function. */
     dataSource: name(256),
     prompt: Prompt,
     response: text,
-    /** Any JSON. */
+    /** The reference answer, any JSON. */
     groundTruth: z.unknown().optional(),
+    /** Further inputs of the reward. */
     extraInfo: z.record(z.string(), z.unknown()).nullish(),
+    /** The length of the response in tokens. */
     responseLength: z.int().min(0).max(2_147_483_647).nullish(),
-    /** A score from elsewhere: it is stored, and the sample is not scored. */
+    /** A score from elsewhere. The sample is stored with it and not scored. */
     score: finite.nullish(),
-    /** What the scorer returned beside `score`. */
+    /** The extra info that belongs to `score`. */
     rewardExtraInfo: z.record(z.string(), z.unknown()).nullish(),
-    /** Checked if given: samples are numbered in the order given, from 0, or from `startIndex`. */
+    /** Must match the sample's position in the batch, from 0, if given. */
     index: z.int().min(0).nullish(),
   })
   .refine((sample) => sample.rewardExtraInfo == null || sample.score != null, {
@@ -53,7 +52,7 @@ export const SampleInput = z
   })
 export type SampleInput = z.infer<typeof SampleInput>
 
-/** What happens to a sample that could not be scored; a failure is never a silent 0. */
+/** The failure policy: the score of a failed sample. */
 export const OnFailure = z.discriminatedUnion('policy', [
   z.strictObject({ policy: z.literal('null') }),
   z.strictObject({ policy: z.literal('constant'), value: finite }),
@@ -62,18 +61,18 @@ export const OnFailure = z.discriminatedUnion('policy', [
   z.strictObject({ policy: z.literal('fail_batch') }),
 ])
 
-/** Code that scores: of the user's own by its path, or a rule by its name. */
+/** A custom reward function by `path`, or a rule by `name`. */
 const RewardFunction = z.strictObject({
   path: z.string().optional(),
   name: z.string().optional(),
   kwargs: z.record(z.string(), z.json()).optional(),
 })
-/** For a generative model: how it judges. A template's name, or a template (docs/judges.md). */
+/** The name of a judge template, or a template (docs/judges.md). */
 const Judge = z.union([name(128), z.record(z.string(), z.json())])
 const timeoutMs = z.int().min(1).max(86_400_000)
 const maxAttempts = z.int().min(1).max(100)
 
-/** The reward of one part of a composite reward. */
+/** The reward of a part of a composite reward. */
 export const RewardComponent = z.strictObject({
   function: RewardFunction.nullable().default(null),
   model: name(256).nullable().default(null),
@@ -85,7 +84,7 @@ export const RewardComponent = z.strictObject({
 })
 export type RewardComponent = z.infer<typeof RewardComponent>
 
-/** One part of `reward.combine`; its score is stored in the extra info under its name. */
+/** A part of a composite reward. Its score is stored in the extra info under its name. */
 export const CompositeComponent = z.strictObject({
   name: name(64)
     .refine((s) => !s.includes('/'), 'must not hold "/"')
@@ -95,52 +94,68 @@ export const CompositeComponent = z.strictObject({
 })
 export type CompositeComponent = z.infer<typeof CompositeComponent>
 
-/** A manager class of the user's own, in a file of the functions folder. */
+/** A custom manager class in a file of the functions folder. */
 const RewardManagerModule = z.strictObject({
   path: z.string(),
   name: z.string().optional(),
   kwargs: z.record(z.string(), z.json()).optional(),
 })
 
-/** How a batch is scored. Defaults are those of the contract. */
+/** The reward of a batch. */
 export const RewardSpec = z.strictObject({
   /** The name of a reward manager, or a class in a file of the functions folder. */
   manager: z.union([z.string(), RewardManagerModule]).default('naive'),
+  /** A custom reward function by `path` under the functions folder, or a rule by `name`. */
   function: RewardFunction.nullable().default(null),
+  /** The name of a reward model; null: the rule that `dataSource` selects. */
   model: name(256).nullable().default(null),
+  /** For a generative model: the name of a judge template, or a template. */
   judge: Judge.nullable().default(null),
   /** The parts of a composite reward, instead of one scorer. */
   combine: z.array(CompositeComponent).min(1).max(32).nullable().default(null),
+  /** Options of the rule or manager. */
   kwargs: z.record(z.string(), z.json()).default({}),
+  /** The most samples of the batch in flight; null: no limit. */
   maxConcurrency: z.int().min(1).max(1_000_000).nullable().default(null),
+  /** The failure policy. */
   onFailure: OnFailure.default({ policy: 'null' }),
+  /** The time limit of a sample from its first dispatch, retries included. */
   timeoutMs: timeoutMs.default(300_000),
   maxAttempts: maxAttempts.default(4),
+  /** Wake the servers of the model before the batch, and put them to sleep when no batch needs them. */
   sleepAfter: z.boolean().default(false),
-  /** How advantages are normalised; left out: by the standard deviation of the group. */
+  /** `normByStd`: divide advantages by the standard deviation of the group, which is the default. */
   advantages: z.strictObject({ normByStd: z.boolean() }).optional(),
 })
 export type RewardSpec = z.infer<typeof RewardSpec>
 
-/** A batch without its samples: what is checked first, whatever the size of the rest. */
+/** A batch without its samples. It is checked first, before the samples are read. */
 export const SubmitEnvelope = z.strictObject({
   run: name(256),
   step: z.int().min(0).max(2_147_483_647),
   split: z.enum(['train', 'val']).default('train'),
+  /** Samples per group. A group is complete with this many samples; null: when the batch is closed. */
   groupSize: z.int().min(1).max(100_000).nullable().default(null),
   reward: RewardSpec.prefault({}),
+  /** Accept more samples with batches.append until batches.close. */
   open: z.boolean().default(false),
+  /** Higher priorities are scored first. */
   priority: z.int().min(-1000).max(1000).default(0),
+  /** Samples not scored within this time end as `deadline`. */
   deadlineMs: z.int().min(1).max(604_800_000).nullable().default(null),
+  /** A repeated call with the same key and content returns the first result. */
   idempotencyKey: name(256).nullish(),
 })
 export type SubmitEnvelope = z.infer<typeof SubmitEnvelope>
 
-/** `batches.submit`. `samples` may be empty only when `open`. */
-export const SubmitInput = SubmitEnvelope.extend({ samples: z.array(SampleInput) })
+/** `batches.submit`. */
+export const SubmitInput = SubmitEnvelope.extend({
+  /** May be empty if `open`. */
+  samples: z.array(SampleInput),
+})
 export type SubmitInput = z.infer<typeof SubmitInput>
 
-/** The acknowledgement: the batch is safe on disk. */
+/** The answer to a stored batch. */
 export interface SubmitResult {
   batchId: string
   /** Samples accepted. */
@@ -150,37 +165,45 @@ export interface SubmitResult {
   duplicate: boolean
 }
 
-/** A batch's public id, `b` and a number. */
+/** The id of a batch, such as `b12`. */
 export const BatchId = z.string().regex(/^b\d{1,18}$/, 'must be a batch id such as "b12"')
-/** A sample's public id, its batch's id and its index: `b12-3`. */
+/** The id of a sample: batch id and index, such as `b12-3`. */
 export const SampleId = z
   .string()
   .regex(/^b\d{1,18}-\d{1,9}$/, 'must be a sample id such as "b12-3"')
 
-/** `batches.rescore`: the same rollouts by another reward, as a batch of their own. It answers as `batches.submit`. */
+/** `batches.rescore`: scores the rollouts of a batch with another reward, as a new batch. */
 export const RescoreInput = z.strictObject({
   batchId: BatchId,
   reward: RewardSpec,
+  /** A repeated call with the same key and content returns the first result. */
   idempotencyKey: name(256).nullish(),
 })
 export type RescoreInput = z.infer<typeof RescoreInput>
 
 /** `batches.append` without its samples. */
-export const AppendEnvelope = z.strictObject({ batchId: BatchId, startIndex: z.int().min(0) })
+export const AppendEnvelope = z.strictObject({
+  batchId: BatchId,
+  /** The index of the first sample: the number of samples in the batch. */
+  startIndex: z.int().min(0),
+})
+/** `batches.append`. */
 export const AppendInput = AppendEnvelope.extend({ samples: z.array(SampleInput) })
 export type AppendInput = z.infer<typeof AppendInput>
-/** `accepted`: samples stored by this call (0 when the append was a repetition). `samples`: in the batch now. */
+/** `batches.append`. */
 export interface AppendResult {
   batchId: string
+  /** Samples stored by this call; 0 if it repeats an append. */
   accepted: number
+  /** Samples in the batch. */
   samples: number
 }
 
-/** Where a batch stands; the last three are ends. */
+/** The status of a batch. The last three are final. */
 export const BatchStatus = z.enum(['open', 'running', 'completed', 'cancelled', 'failed'])
 export type BatchStatus = z.infer<typeof BatchStatus>
 
-/** What `batches.get`, `wait` and `list` say of a batch. Statistics leave out failed and substituted samples; `std` is with n − 1. */
+/** A batch in figures. Statistics leave out failed and substituted samples; `std` is with n − 1. */
 export interface BatchSummary {
   batchId: string
   run: string
@@ -201,7 +224,7 @@ export interface BatchSummary {
   max: number | null
   /** Retries after transient failures. */
   retries: number
-  /** The reward: a reward model's name, or the rules the data sources selected. */
+  /** The reward model, or the rules that the data sources selected. */
   rewardName: string
   /** For custom functions: twelve digits of the hash of the source, and its path; otherwise null. */
   rewardVersion: string | null
@@ -211,12 +234,13 @@ export interface BatchSummary {
   rescoredFrom: string | null
 }
 
-/** Where a sample stands. */
+/** The status of a sample. */
 export const SampleStatus = z.enum(['queued', 'running', 'scored', 'failed'])
 export type SampleStatus = z.infer<typeof SampleStatus>
+/** Why a sample failed. */
 export const FailureReason = z.enum(SAMPLE_FAILURE_REASONS)
 
-/** One sample's reward. */
+/** The reward of a sample. */
 export interface Result {
   index: number
   uid: string
@@ -225,7 +249,9 @@ export interface Result {
   score: number | null
   /** The score as the scorer returned it. */
   rawScore: number | null
+  /** A failure policy set or removed the score. */
   substituted: boolean
+  /** Returned by the scorer in addition to the score. */
   rewardExtraInfo: Record<string, unknown>
   /** The token index of the reward: responseLength − 1; null for an empty response or an unknown length. */
   position: number | null
@@ -238,38 +264,37 @@ export interface Result {
   workerId: string | null
 }
 
-/** What `samples.score` answers: the reward, and where the sample is kept. */
+/** `samples.score`: the reward and the stored sample. */
 export interface ScoreResult extends Result {
   /** The id of the sample, such as `b12-3`. */
   id: string
-  /** The batch that it joined. The implicit batch closes after 60 s without samples, or by `batches.close`. */
+  /** The batch of the sample. An implicit batch closes after 60 s without samples, or by `batches.close`. */
   batchId: string
-  /** The failure in words; null for a scored sample. */
+  /** The failure, in words. */
   detail: string | null
-  /** For custom functions: the version, as in the summary of the batch; otherwise null. */
+  /** For custom functions: the version; otherwise null. */
   rewardVersion: string | null
 }
 
-/** A sample's reward as it is delivered with its group. */
+/** The reward of a sample in its group. */
 export interface MemberResult extends Result {
   /** GRPO's advantage over the scored samples of the group; null for failed and substituted samples. */
   advantage: number | null
 }
 
-/** A completed group, delivered whole. Its statistics leave out failed and substituted members. */
+/** A completed group. Its statistics leave out failed and substituted samples. */
 export interface GroupResult {
   uid: string
-  /** Completion number within the batch: 1, 2, 3 … without gaps. */
+  /** The completion number within the batch: 1, 2, 3 … without gaps. */
   seq: number
   completedAt: string
   mean: number | null
   std: number | null
-  /** The group signal. */
   signal: GroupSignal
   samples: MemberResult[]
 }
 
-/** Long polls wait at most this long; longer asks are clamped. */
+/** The longest wait of a long poll; longer waits are shortened. */
 export const MAX_WAIT_MS = 60_000
 const waitMs = z
   .number()
@@ -277,34 +302,45 @@ const waitMs = z
   .default(0)
   .transform((ms) => Math.min(ms, MAX_WAIT_MS))
 
-/** `batches.next`: `after` is the cursor of the last answer, or null for the beginning. */
+/** `batches.next`. */
 export const NextInput = z.strictObject({
   batchId: BatchId,
+  /** The `cursor` of the previous answer; null: from the beginning. */
   after: z.string().max(64).nullable().default(null),
+  /** Return whole groups until they hold this many samples. */
   samples: z.int().min(1).max(1_000_000).default(1),
   waitMs,
 })
+/** Groups after a cursor, in completion order. */
 export interface NextResult {
   groups: GroupResult[]
+  /** The next `after`. */
   cursor: string
   /** Samples in this answer. */
   delivered: number
-  /** Samples of the batch not yet delivered to this cursor. */
+  /** Samples of the batch after this cursor. */
   remaining: number
-  /** The batch has ended and this cursor is at its end. */
+  /** The batch has ended, and all its groups are delivered. */
   done: boolean
+  /** The long poll ended without a group. */
   timedOut: boolean
 }
 
+/** `batches.wait`. */
 export const WaitInput = z.strictObject({ batchId: BatchId, waitMs })
 
+/** `batches.results`. */
 export const ResultsInput = z.strictObject({
   batchId: BatchId,
+  /** The index of the first sample. */
   offset: z.int().min(0).default(0),
   limit: z.int().min(1).max(50_000).default(10_000),
+  /** Not supported; must be false. */
   tokenScores: z.boolean().default(false),
 })
-/** Columns in input order; `rewardExtraKeys` is the ordered union over the samples, null where a sample lacks one. */
+/**
+ * Results as columns in input order. `rewardExtraKeys` lists the keys of all samples; a sample without a key has null.
+ */
 export interface ResultsColumns {
   index: number[]
   uid: string[]
@@ -320,18 +356,21 @@ export interface ResultsColumns {
   advantage: (number | null)[]
 }
 
-/** `samples.score`: one sample in, its reward out. */
+/** `samples.score`. */
 export const ScoreInput = z.strictObject({
   run: name(256),
   step: z.int().min(0).max(2_147_483_647),
   split: z.enum(['train', 'val']).default('train'),
   reward: RewardSpec.prefault({}),
   sample: SampleInput,
+  /** An open batch; left out: the implicit batch of the run, step, split and reward. */
   batchId: BatchId.nullish(),
+  /** A repeated call with the same key and content returns the first result. */
   idempotencyKey: name(256).nullish(),
 })
 export type ScoreInput = z.infer<typeof ScoreInput>
 
+/** `batches.list`. */
 export const BatchListInput = z.strictObject({
   run: z.string().optional(),
   status: BatchStatus.optional(),
@@ -341,7 +380,7 @@ export const BatchListInput = z.strictObject({
   cursor: z.string().nullish(),
   limit: z.int().min(1).max(200).default(50),
 })
-/** A keyset page: `nextCursor` is null on the last one. */
+/** A page of a list. */
 export interface Page<T> {
   items: T[]
   nextCursor: string | null

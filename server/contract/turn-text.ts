@@ -1,16 +1,13 @@
-/**
- * Chat turns as text: what engines, judges and the dialects make of tool calls, and what the pages read back. The same form
- * as the Python client's `rewardops.turns`, which describes it.
- */
+/** Chat turns as text, for engines, judges and pages, in the format of the Python client's `rewardops.turns`. */
 
-/** A chat message as trainers send it; further fields such as `tool_calls` are kept as they came. */
+/** A chat message. Further fields, such as `tool_calls`, are kept. */
 export interface ChatTurn {
   role: string
   content: string
   [field: string]: unknown
 }
 
-/** The parts of a turn that its text is made of. */
+/** The fields of a turn that its text contains. */
 type TurnFields = object & {
   content?: string | null | undefined
   reasoning_content?: unknown
@@ -18,14 +15,14 @@ type TurnFields = object & {
   function_call?: unknown
 }
 
-/** One call of a tool. `arguments`: JSON text, or what the model wrote instead of JSON. */
+/** A tool call. `arguments` is JSON text, or invalid JSON as the model wrote it. */
 export interface ToolCall {
   name: string
   arguments: string
   id: string | null
 }
 
-/** A turn's text, whole: its reasoning in `<think>`, its content, each tool call in `<tool_call>`. */
+/** Writes a turn as text: reasoning in `<think>`, content, and each tool call in `<tool_call>`. */
 export function turnText(turn: TurnFields): string {
   const { content, reasoning_content: reasoning } = turn
   const blocks = [
@@ -36,7 +33,7 @@ export function turnText(turn: TurnFields): string {
   return blocks.filter((block) => block !== '').join('\n')
 }
 
-/** The tool calls of a turn in OpenAI's shape, its older `function_call` included. */
+/** Returns the tool calls of a turn in OpenAI's format, including the older `function_call`. */
 export function toolCallsOf({ tool_calls: calls, function_call: single }: TurnFields): ToolCall[] {
   const given: unknown[] = [...(Array.isArray(calls) ? calls : []), ...(single ? [single] : [])]
   return given.map((call) => {
@@ -50,7 +47,7 @@ export function toolCallsOf({ tool_calls: calls, function_call: single }: TurnFi
   })
 }
 
-/** A tool call as a block of text. */
+/** Writes a tool call as a block of text. */
 export function toolCallText({ name, arguments: args, id }: ToolCall): string {
   const fields = [
     `"name": ${JSON.stringify(name)}`,
@@ -60,7 +57,7 @@ export function toolCallText({ name, arguments: args, id }: ToolCall): string {
   return `<tool_call>\n{${fields.join(', ')}}\n</tool_call>`
 }
 
-/** A tool's result as a block of text. */
+/** Writes the result of a tool as a block of text. */
 export function toolResultText(result: string, name: string | null, id: string | null): string {
   const named = [
     name === null ? '' : ` name=${JSON.stringify(name)}`,
@@ -69,7 +66,7 @@ export function toolResultText(result: string, name: string | null, id: string |
   return `<tool_response${named}>\n${result}\n</tool_response>`
 }
 
-/** A piece of a text with tool blocks in it. */
+/** A part of a text with tool blocks. */
 export type TextPiece =
   | { kind: 'text'; text: string }
   | ({ kind: 'call' } & ToolCall)
@@ -78,7 +75,7 @@ export type TextPiece =
 const BLOCK =
   /\n?<tool_call>\n?([\s\S]*?)\n?<\/tool_call>\n?|\n?<tool_response((?: (?:name|tool_call_id)="(?:[^"\\]|\\.)*")*)>\n?([\s\S]*?)\n?<\/tool_response>\n?/g
 
-/** A text's tool calls and results, and what stands between them; a block that is no such thing stays text. */
+/** Splits a text into tool calls, results and the text between them. Invalid blocks stay text. */
 export function toolPieces(text: string): TextPiece[] {
   const pieces: TextPiece[] = []
   let from = 0
@@ -95,7 +92,7 @@ export function toolPieces(text: string): TextPiece[] {
   return pieces
 }
 
-/** Integers beyond these digits would be shown rounded. */
+/** Numbers with so many digits would lose precision. */
 const LONG_NUMBER = /\d{16,}/
 
 function readCall(json: string): TextPiece | null {

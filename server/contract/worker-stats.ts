@@ -1,8 +1,7 @@
-/** One server as one process sees it; the first three are always there. */
+/** A server as one process sees it. The first three fields are always set. */
 export interface WorkerServerStats {
-  /** Calls in flight. */
   inFlight: number
-  /** Of the server's limit, leased by this process. */
+  /** The slots of the server's limit that this process leases. */
   slots: number
   requestsPerSecond: number
   /** The limit of this process, adaptive or set. */
@@ -14,11 +13,11 @@ export interface WorkerServerStats {
   /** Hedged requests since this process started. */
   hedges?: number
   ejections?: number
-  /** Samples that wait for a slot in this process. */
+  /** Samples that wait for a slot. */
   waiting?: number
 }
 
-/** What a worker's row says of it; the pages read this. */
+/** The report of a worker process, as stored in its row. */
 export interface WorkerStats {
   samplesPerSecond: number
   inFlight: number
