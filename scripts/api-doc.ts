@@ -13,6 +13,10 @@ const REF = '#/components/schemas/'
 const MIN_LINKED_FIELDS = 4
 /** A shared input of up to so many fields is written out at each procedure. */
 const MAX_REPEATED_FIELDS = 10
+/** An input with so many fields of a shared input refers to it. */
+const MIN_COMMON_FIELDS = 8
+/** Longer lines of a type have their comment above. */
+const MAX_LINE = 120
 
 const INTRO = `# API
 
@@ -41,7 +45,10 @@ curl $API/batches.get -H "$AUTH" --json '{"batchId": "b12"}'
   with the same content returns the first result. Queries, \`batches.append\` and \`batches.close\` are safe to repeat.
 - **Long polls.** \`batches.next\` and \`batches.wait\` answer at once when there is a result, and otherwise after
   \`waitMs\`, at most 60 s.
-- **Pages.** Lists return \`items\` and \`nextCursor\`. Repeat the call with \`cursor\` set to it until it is null.
+- **Pages.** Lists return \`items\`, at most \`limit\`, and \`nextCursor\`. Repeat the call with \`cursor\` set to it until it is
+  null.
+- **Types.** Outputs are TypeScript types. Names with a capital letter are [objects](#objects),
+  [GroupSignal](#group-signals) or [SampleFailureReason](#why-a-sample-failed).
 
 ## Errors
 
@@ -63,12 +70,13 @@ export function apiPage(reference: Reference): string {
   const page = new Page(reference)
   const tables = [
     '## Group signals',
+    'Values of `GroupSignal`.',
     table(
       ['signal', 'group'],
       Object.entries(GROUP_SIGNAL_TEXT).map(([word, text]) => [`\`${word}\``, text]),
     ),
     '## Why a sample failed',
-    'A sample is `queued`, then `running`, then `scored` or `failed`. A failed sample has `score: null`, or the score of its\n[failure policy](batches.md#failure-policies) with `substituted: true`, and one of these reasons:',
+    'A sample is `queued`, then `running`, then `scored` or `failed`. A failed sample has `score: null`, or the score of its\n[failure policy](batches.md#failure-policies) with `substituted: true`, and one of these reasons (`SampleFailureReason`):',
     table(
       ['reason', 'meaning'],
       Object.entries(SAMPLE_FAILURE_TEXT).map(([word, text]) => [`\`${word}\``, text]),
@@ -120,9 +128,10 @@ class Page {
   objects(): string[] {
     const sections = [...this.linked].toSorted().map((name) => {
       const schema = this.reference.schemas[name] as Schema
-      return [`### ${name}`, schema.description ?? '', this.fields(schema)].join('\n\n')
+      const fields = isInput(schema) ? this.fields(schema) : typescript(this.lines(schema))
+      return [`### ${name}`, schema.description ?? '', fields].join('\n\n')
     })
-    return ['## Objects', 'Objects that several procedures share.', ...sections]
+    return ['## Objects', 'Objects that are used in several places.', ...sections]
   }
 
   private proceduresOf(namespace: string): Procedure[] {
@@ -135,49 +144,104 @@ class Page {
       `### ${path}`,
       `${kind}, ${access}. ${description}`.replace(/^./, (c) => c.toUpperCase()),
     ]
-    if (input !== null) parts.push(`**Input**${this.whole(input, MAX_REPEATED_FIELDS)}`)
-    parts.push(`**${kind === 'subscription' ? 'Event' : 'Output'}**${this.whole(output)}`)
+    if (input !== null) parts.push(this.input(input))
+    parts.push(this.output(kind === 'subscription' ? 'Event' : 'Output', output))
     if (errors.length > 0)
       parts.push(`**Errors** ${errors.map((reason) => `\`${reason}\``).join(', ')}`)
-    const body = JSON.stringify(example ?? {}, null, 1)
-      .replace(/\n\s*/g, ' ')
-      .replace(/([[{]) | ([\]}])/g, '$1$2')
-    parts.push(
-      kind === 'subscription'
-        ? `\`\`\`sh\ncurl -N $API/${path} -H "$AUTH"\n\`\`\``
-        : `\`\`\`sh\ncurl $API/${path} -H "$AUTH" --json '${body}'\n\`\`\``,
-    )
+    const call = `curl $API/${path} -H "$AUTH"`
+    if (kind === 'subscription') parts.push(`\`\`\`sh\n${call} -N\n\`\`\``)
+    else if (input !== null) {
+      const body = JSON.stringify(example ?? {}, null, 1)
+        .replace(/\n\s*/g, ' ')
+        .replace(/([[{]) | ([\]}])/g, '$1$2')
+      parts.push(`\`\`\`sh\n${call} --json '${body}'\n\`\`\``)
+    }
     return parts.join('\n\n')
   }
 
-  /** A whole input or output: a link, a table of fields, or a type. */
-  private whole(schema: Schema, repeated = 0): string {
+  /** A link, a list of names and types where these say everything, or a table. */
+  private input(schema: Schema): string {
+    const size = Object.keys(this.resolve(schema).properties ?? {}).length
+    if (this.isLinked(schema) && size > MAX_REPEATED_FIELDS)
+      return `**Input**: ${this.type(schema)}`
+    const rows = [...this.rows(schema, '')]
+    if (rows.some(([, , , meaning]) => meaning !== '')) return `**Input**\n\n${this.fields(schema)}`
+    const fields = rows.map(([name, type, given]) => {
+      if (type === '') return name
+      const absent = given === 'required' || given === 'optional' ? given : `default ${given}`
+      return `${name} (${type}${given === 'required' ? '' : `, ${absent}`})`
+    })
+    return `**Input**: ${fields.join(' · ')}`
+  }
+
+  /** A link, or a TypeScript type. */
+  private output(title: string, schema: Schema): string {
     const inner = schema.type === 'array' && schema.items ? schema.items : schema
     const list = inner === schema ? '' : 'array of '
-    const size = Object.keys(this.resolve(inner).properties ?? {}).length
-    if (this.isLinked(inner) && size > repeated) return `: ${list}${this.type(inner)}`
-    const fields = this.fields(inner)
-    if (fields === '') return `: ${this.type(schema)}`
-    return `${list === '' ? '' : ': array of'}\n\n${fields}`
+    if (this.isLinked(inner)) return `**${title}**: ${list}${this.type(inner)}`
+    const lines = this.lines(inner)
+    if (lines.length === 1) return `**${title}**: \`${this.lines(schema)[0]}\``
+    return `**${title}**${list && ': array of'}\n\n${typescript(lines)}`
   }
 
   private fields(schema: Schema): string {
-    const rows = [...this.rows(schema, '')]
-    if (rows.length === 0) return ''
-    const isInput =
-      this.resolve(schema).additionalProperties === false || !this.resolve(schema).properties
-    if (isInput) return table(['field', 'type', 'default', 'meaning'], rows)
-    const shown = rows.map(([name, type, given, meaning]) => [
-      name,
-      given === 'optional' ? `${type}, or absent` : type,
-      meaning,
-    ])
-    return table(['field', 'type', 'meaning'], shown)
+    return table(['field', 'type', 'default', 'meaning'], [...this.rows(schema, '')])
+  }
+
+  /** A type in TypeScript, with a comment for each described field. */
+  private lines(given: Schema): string[] {
+    const name = given.$ref?.slice(REF.length)
+    if (name !== undefined && this.linked.has(name) && given.description === undefined)
+      return [name]
+    if (this.isLinked(given)) return [name as string]
+    return this.typeLines(this.resolve(given))
+  }
+
+  private typeLines(schema: Schema): string[] {
+    if (schema.const !== undefined) return [literal(schema.const)]
+    if (schema.enum !== undefined) {
+      const words = enumName(schema.enum)
+      if (words === null) return [schema.enum.map(literal).join(' | ')]
+      return [schema.enum.includes(null) ? `${words} | null` : words]
+    }
+    const choices = schema.anyOf ?? schema.oneOf
+    if (choices !== undefined) return union(choices.map((one) => this.lines(one)))
+    if (schema.prefixItems !== undefined)
+      return [`[${schema.prefixItems.map((one) => this.lines(one).join(' ')).join(', ')}]`]
+    const types = Array.isArray(schema.type) ? schema.type : [schema.type ?? 'unknown']
+    return union(types.map((type) => this.plainLines(type, schema)))
+  }
+
+  private plainLines(type: string, schema: Schema): string[] {
+    if (type === 'array') return around('', this.lines(schema.items ?? {}), '[]')
+    if (type !== 'object') return [type === 'integer' ? 'number' : type]
+    const { properties, additionalProperties: values } = schema
+    if (properties === undefined)
+      return around(
+        'Record<string, ',
+        typeof values === 'object' ? this.lines(values) : ['unknown'],
+        '>',
+      )
+    const base = this.base(schema)
+    const fields = Object.entries(properties).flatMap(([name, field]) => {
+      if (base?.fields.includes(name)) return []
+      const mark = schema.required?.includes(name) ? '' : '?'
+      const lines = around(`${name}${mark}: `, this.lines(field), '')
+      return commented(lines, field.description).map((line) => `  ${line}`)
+    })
+    return [base === null ? '{' : `${base.name} & {`, ...fields, '}']
   }
 
   /** The fields of an object, with those of objects within it. */
   private *rows(given: Schema, prefix: string): Generator<Row> {
     const schema = this.resolve(given)
+    const shared = this.sharedInput(schema)
+    if (shared !== null) {
+      const { name, fields, others } = shared
+      const except = others.length === 0 ? '' : ` except ${others.map(code).join(', ')}`
+      yield [`fields of [${name}](#${anchor(name)})${except}`, '', '', '']
+      for (const field of fields) delete schema.properties?.[field]
+    }
     for (const [name, field] of Object.entries(schema.properties ?? {})) {
       // The prefix names it already.
       if (field.const !== undefined && prefix.endsWith('}.')) continue
@@ -187,6 +251,36 @@ class Page {
       yield* this.within(field, `${prefix}${name}`)
     }
     if (schema.properties === undefined) yield* this.variants(schema, prefix.replace(/\.$/, ''))
+  }
+
+  /** The shared input whose fields another input has. */
+  private sharedInput(schema: Schema) {
+    const own = Object.keys(schema.properties ?? {})
+    for (const name of this.linked) {
+      const candidate = this.reference.schemas[name] as Schema
+      const all = Object.keys(candidate.properties ?? {})
+      const fields = commonFields(candidate, schema)
+      if (!isInput(candidate) || own.length === all.length) continue
+      if (fields.length >= MIN_COMMON_FIELDS && fields.length >= all.length / 2)
+        return { name, fields, others: all.filter((one) => !fields.includes(one)) }
+    }
+    return null
+  }
+
+  /** The shared output that another output extends. */
+  private base(schema: Schema): { name: string; fields: string[] } | null {
+    const own = Object.keys(schema.properties ?? {})
+    let found: { name: string; fields: string[] } | null = null
+    for (const name of this.linked) {
+      const candidate = this.reference.schemas[name] as Schema
+      const fields = commonFields(candidate, schema)
+      const isBase =
+        fields.length >= MIN_COMMON_FIELDS &&
+        fields.length === Object.keys(candidate.properties ?? {}).length &&
+        fields.length < own.length
+      if (isBase && fields.length > (found?.fields.length ?? 0)) found = { name, fields }
+    }
+    return found
   }
 
   /** The fields of objects within a field. */
@@ -223,7 +317,12 @@ class Page {
     }
     const schema = this.resolve(given)
     if (schema.const !== undefined) return code(schema.const)
-    if (schema.enum !== undefined) return schema.enum.map(code).join(', ')
+    if (schema.enum !== undefined) {
+      const words = enumName(schema.enum)
+      return words === null
+        ? schema.enum.map(code).join(', ')
+        : `[${words}](#${ENUMS[words].section})`
+    }
     const choices = schema.anyOf ?? schema.oneOf
     if (choices !== undefined)
       return [...new Set(choices.map((one) => this.type(one)))].join(' or ')
@@ -258,11 +357,17 @@ class Page {
 
   private resolve(schema: Schema): Schema {
     const found = schema.$ref && this.reference.schemas[schema.$ref.slice(REF.length)]
-    return found ? { ...found, description: schema.description ?? found.description } : schema
+    return found
+      ? {
+          ...found,
+          properties: found.properties && { ...found.properties },
+          description: schema.description ?? found.description,
+        }
+      : { ...schema, properties: schema.properties && { ...schema.properties } }
   }
 }
 
-/** Objects that two or more procedures use, or that contain themselves. */
+/** Objects that are used twice, or that contain themselves. */
 function sharedObjects({ procedures, schemas }: Reference): Set<string> {
   const within = (value: unknown, found = new Set<string>()): Set<string> => {
     for (const [, name = ''] of JSON.stringify(value).matchAll(
@@ -274,15 +379,21 @@ function sharedObjects({ procedures, schemas }: Reference): Set<string> {
     }
     return found
   }
-  const uses = procedures.map(({ input, output }) => {
-    // The input of one procedure stands there.
-    const own = input?.$ref?.endsWith('Input') && schemas[input.$ref.slice(REF.length)]
-    return within([own || input, output])
-  })
-  const isShared = ([name, schema]: [string, Schema]) =>
-    within(schema).has(name) ||
-    (Object.keys(schema.properties ?? {}).length >= MIN_LINKED_FIELDS &&
-      uses.filter((names) => names.has(name)).length > 1)
+  const references = JSON.stringify([
+    procedures.map(({ input, output }) => [input, output]),
+    schemas,
+  ])
+  const isShared = ([name, schema]: [string, Schema]) => {
+    const size = Object.keys(schema.properties ?? {}).length
+    const isOwnInput =
+      procedures.filter(({ input }) => input?.$ref === `${REF}${name}`).length === 1
+    return (
+      within(schema).has(name) ||
+      (!isOwnInput &&
+        (size >= MIN_LINKED_FIELDS || schema.anyOf !== undefined) &&
+        references.split(`"${REF}${name}"`).length > 2)
+    )
+  }
   return new Set(
     Object.entries(schemas)
       .filter(isShared)
@@ -298,6 +409,76 @@ function table(head: string[], rows: readonly string[][]): string {
     .replaceAll(' --- |', '---|')
 }
 
+/** Only inputs refuse unknown fields. */
+const isInput = ({ additionalProperties }: Schema) => additionalProperties === false
+
+const ENUMS = {
+  GroupSignal: { texts: GROUP_SIGNAL_TEXT, section: 'group-signals' },
+  SampleFailureReason: { texts: SAMPLE_FAILURE_TEXT, section: 'why-a-sample-failed' },
+}
+
+/** The name of a set of words that has a table of its own. */
+function enumName(values: readonly unknown[]): keyof typeof ENUMS | null {
+  const words = values.filter((value) => value !== null)
+  const named = Object.entries(ENUMS).find(
+    ([, { texts }]) => Object.keys(texts).toSorted().join() === words.toSorted().join(),
+  )
+  return (named?.[0] as keyof typeof ENUMS | undefined) ?? null
+}
+
+/** The fields that two objects have alike. */
+function commonFields(one: Schema, other: Schema): string[] {
+  return Object.entries(one.properties ?? {}).flatMap(([name, field]) =>
+    JSON.stringify(field) === JSON.stringify(other.properties?.[name]) ? [name] : [],
+  )
+}
+
+function typescript(lines: readonly string[]): string {
+  return `\`\`\`ts\n${lines.join('\n')}\n\`\`\``
+}
+
+/** Puts text before the first line and after the last. */
+function around(before: string, lines: readonly string[], after: string): string[] {
+  const isUnion = after === '[]' && lines.at(-1)?.includes(' | ')
+  const [open, close] = isUnion ? ['(', ')'] : ['', '']
+  return lines.map((line, at) =>
+    [
+      at === 0 ? `${before}${open}` : '',
+      line,
+      at === lines.length - 1 ? `${close}${after}` : '',
+    ].join(''),
+  )
+}
+
+/** Joins the types of a union: the next one begins on the last line of the one before. */
+function union(types: readonly string[][]): string[] {
+  const lines: string[] = []
+  for (const type of types) {
+    const [first, ...rest] = type as [string, ...string[]]
+    const last = lines.pop()
+    lines.push(last === undefined ? first : `${last} | ${first}`, ...rest)
+  }
+  return lines
+}
+
+/** Adds a comment behind the first line, or above it where the line gets too long. */
+function commented(lines: string[], comment: string | undefined): string[] {
+  if (comment === undefined) return lines
+  const [first, ...rest] = lines as [string, ...string[]]
+  if (first.length + comment.length + 6 <= MAX_LINE) return [`${first} // ${comment}`, ...rest]
+  const above: string[] = []
+  for (const word of comment.split(' ')) {
+    const last = above.at(-1)
+    if (last !== undefined && last.length + word.length < MAX_LINE - 8)
+      above[above.length - 1] = `${last} ${word}`
+    else above.push(`// ${word}`)
+  }
+  return [...above, ...lines]
+}
+
+const literal = (value: unknown) =>
+  typeof value === 'string' ? `'${value}'` : JSON.stringify(value)
+
 function range(min: number | undefined, max: number | undefined): string {
   if (min !== undefined && max !== undefined) return `${count(min)}–${count(max)}`
   if (max !== undefined) return `at most ${count(max)}`
@@ -305,7 +486,8 @@ function range(min: number | undefined, max: number | undefined): string {
 }
 
 const count = (value: number) => value.toLocaleString('en')
-const code = (value: unknown) => `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``
+const code = (value: unknown) =>
+  `\`${typeof value === 'string' && value !== '' ? value : JSON.stringify(value)}\``
 const cell = (text: string) => text.replaceAll('|', '\\|')
 const anchor = (heading: string) => heading.toLowerCase().replaceAll('.', '')
 

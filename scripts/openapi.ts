@@ -12,7 +12,6 @@ import { z } from 'zod'
 import { OPEN, roleNeeded } from '../server/api/roles.ts'
 import { appRouter } from '../server/api/root.ts'
 import { ERROR_REASONS, type ErrorReason } from '../server/contract/error-reasons.ts'
-import { FIELD_MEANINGS } from './api-fields.ts'
 
 // The OpenAPI document of the tRPC router. Inputs come from their zod schemas, outputs from their TypeScript types, and
 // descriptions, errors (@throws) and examples (@example) from doc comments.
@@ -76,7 +75,7 @@ interface RouterProcedure {
   _def: { type: Procedure['kind']; inputs: z.ZodType[] }
 }
 
-/** Reads the router. @throws Error where a procedure or a field lacks a description, or an error reason is unknown */
+/** Reads the router. @throws Error where a procedure lacks a description, or an error reason is unknown */
 export async function readReference(): Promise<Reference> {
   const routerProcedures = Object.entries(
     appRouter._def.procedures as unknown as Record<string, RouterProcedure>,
@@ -84,7 +83,7 @@ export async function readReference(): Promise<Reference> {
   const { inputs, schemas } = await inputSchemas(routerProcedures)
   const { api, checker, router, contract } = openTypes()
   try {
-    const outputs = new OutputSchemas(checker, schemas)
+    const outputs = new OutputSchemas(checker, schemas, contract)
     const inputDocs = new InputDescriptions(checker, schemas)
     const namespaces: Reference['namespaces'] = new Map()
     const symbols = new Map<string, TypeSymbol>()
@@ -103,7 +102,7 @@ export async function readReference(): Promise<Reference> {
       if (description === '') throw new Error(`${path}: the procedure has no doc comment`)
       const io = propertyType(checker, typeOf(checker, symbol), '_def', '$types')
       const input = inputs.get(path) ?? null
-      if (input !== null) inputDocs.fill(input, propertyType(checker, io, 'input'), path)
+      if (input !== null) inputDocs.fill(input, propertyType(checker, io, 'input'))
       let output = propertyType(checker, io, 'output')
       if (_def.type === 'subscription')
         output = checker.getTypeArguments(output as never)[0] as Type
@@ -126,11 +125,7 @@ export async function readReference(): Promise<Reference> {
     }
     const errorData = contract.find(({ name }) => name === 'ErrorData') as TypeSymbol
     outputs.of(checker.getDeclaredTypeOfSymbol(errorData))
-    const reference = { namespaces, procedures, schemas: reachable(procedures, schemas) }
-    const missing = undocumented(reference)
-    if (missing.length > 0)
-      throw new Error(`no doc comment and no meaning in api-fields.ts: ${missing.join(', ')}`)
-    return reference
+    return { namespaces, procedures, schemas: reachable(procedures, schemas) }
   } finally {
     api.close()
   }
@@ -306,20 +301,6 @@ function reachable(procedures: readonly Procedure[], schemas: Record<string, Sch
   return Object.fromEntries([...names].toSorted().map((name) => [name, schemas[name] as Schema]))
 }
 
-/** Fields that nothing describes. */
-function undocumented({ procedures, schemas }: Reference): string[] {
-  const missing: string[] = []
-  const visit = (value: unknown, at: string): void => {
-    if (typeof value !== 'object' || value === null) return
-    for (const [name, field] of Object.entries((value as Schema).properties ?? {}))
-      if (field.description === undefined) missing.push(`${at}.${name}`)
-    for (const inner of Object.values(value)) visit(inner, at)
-  }
-  for (const [name, schema] of Object.entries(schemas)) visit(schema, name)
-  for (const { path, input, output } of procedures) visit([input, output], path)
-  return missing
-}
-
 /** The checker over the router and what it imports; other files of the project are not loaded. */
 function openTypes() {
   const config = { extends: './tsconfig.json', files: ['server/api/root.ts'], include: [] }
@@ -350,18 +331,19 @@ function contractFiles(): string[] {
     .toSorted()
 }
 
-/** Writes types as JSON Schemas. Interfaces become components. */
+/** Writes types as JSON Schemas. Interfaces, and object types that server/contract names, become components. */
 class OutputSchemas {
   private readonly checker: Checker
   private readonly schemas: Record<string, Schema>
   /** The symbol behind each component, so that two types of one name are an error. */
   private readonly owners = new Map<string, number>()
-  /** The component whose fields are being written. */
-  private owner = ''
+  /** Names of `server/contract`. */
+  private readonly contract: ReadonlySet<string>
 
-  constructor(checker: Checker, schemas: Record<string, Schema>) {
+  constructor(checker: Checker, schemas: Record<string, Schema>, contract: TypeSymbol[]) {
     this.checker = checker
     this.schemas = schemas
+    this.contract = new Set(contract.map(({ name }) => name))
   }
 
   /** @throws Error for a type that JSON cannot carry */
@@ -370,7 +352,12 @@ class OutputSchemas {
     if (type.flags & (TypeFlags.Any | TypeFlags.Unknown)) return {}
     // z.json()'s type refers to itself; it is any JSON.
     if (type.getAliasSymbol()?.name === 'JSONType') return {}
-    if (type.isUnionType()) return this.union(type.getTypes() ?? [])
+    if (type.isUnionType()) {
+      const types = type.getTypes() ?? []
+      const alias = this.contractAlias(type)
+      if (alias === undefined || !types.every((one) => one.isObjectType())) return this.union(types)
+      return this.component(alias, () => this.union(types))
+    }
     if (type.isLiteralType()) return { const: type.value }
     if (type.flags & TypeFlags.BooleanLiteral)
       return { const: checker.typeToString(type) === 'true' }
@@ -418,35 +405,48 @@ class OutputSchemas {
   }
 
   private object(type: Type): Schema {
+    const symbol = this.named(type)
+    if (symbol === undefined || this.typeArguments(type).length > 0) return this.members(type)
+    return this.component(symbol, () => this.members(type))
+  }
+
+  /** Refers to a component, which is written at its first use. */
+  private component(symbol: TypeSymbol, write: () => Schema): Schema {
     const { checker, schemas, owners } = this
-    const symbol = type.getSymbol()
-    const isInterface = symbol !== undefined && (symbol.flags & SymbolFlags.Interface) !== 0
-    if (!isInterface || this.typeArguments(type).length > 0) {
-      return this.members(type, this.owner)
-    }
     const name = symbol.name.replace(/Dto$/, '')
     if (!owners.has(name)) {
       if (name in schemas) throw new Error(`an input and an output are both named ${name}`)
       owners.set(name, symbol.id)
       const schema: Schema = {}
       schemas[name] = schema
-      const outer = this.owner
-      this.owner = name
-      Object.assign(schema, this.members(type, name))
-      this.owner = outer
+      Object.assign(schema, write())
       describe(schema, symbol, checker)
     }
     if (owners.get(name) !== symbol.id) throw new Error(`two outputs are named ${name}`)
     return { $ref: `${REF}${name}` }
   }
 
-  private members(type: Type, owner: string): Schema {
+  /** The name of an object type; undefined: it is written where it is used. */
+  private named(type: Type): TypeSymbol | undefined {
+    if (type.getAliasSymbol() !== undefined) return this.contractAlias(type)
+    const symbol = type.getSymbol()
+    return symbol && symbol.flags & SymbolFlags.Interface ? symbol : undefined
+  }
+
+  /** The type alias of `server/contract`, if it is not also an input: outputs differ from inputs by filled-in defaults. */
+  private contractAlias(type: Type): TypeSymbol | undefined {
+    const alias = type.getAliasSymbol()
+    if (alias === undefined || !this.contract.has(alias.name)) return undefined
+    return alias.name in this.schemas && !this.owners.has(alias.name) ? undefined : alias
+  }
+
+  private members(type: Type): Schema {
     const { checker } = this
     const schema: Schema = { type: 'object' }
     const required: string[] = []
     for (const property of checker.getPropertiesOfType(type)) {
       const found = this.of(typeOf(checker, property))
-      describe(found, property, checker, meaningOf(owner, property.name))
+      describe(found, property, checker)
       schema.properties = { ...schema.properties, [property.name]: found }
       if ((property.flags & SymbolFlags.Optional) === 0) required.push(property.name)
     }
@@ -468,19 +468,15 @@ class InputDescriptions {
     this.schemas = schemas
   }
 
-  fill(schema: Schema, type: Type, owner: string): void {
-    if (schema.$ref !== undefined) {
-      const name = schema.$ref.slice(REF.length)
-      const component = this.schemas[name]
-      if (component !== undefined) this.fill(component, type, name)
-    }
+  fill(schema: Schema, type: Type): void {
+    const component = schema.$ref && this.schemas[schema.$ref.slice(REF.length)]
+    if (component) this.fill(component, type)
     for (const one of [...(schema.anyOf ?? []), ...(schema.oneOf ?? []), ...(schema.allOf ?? [])])
-      this.fill(one, type, owner)
+      this.fill(one, type)
     const constituents = type.isUnionType() ? (type.getTypes() ?? []) : [type]
     if (schema.items !== undefined) {
       const array = constituents.find((one) => this.checker.isArrayType(one))
-      if (array)
-        this.fill(schema.items, this.checker.getTypeArguments(array as never)[0] as Type, owner)
+      if (array) this.fill(schema.items, this.checker.getTypeArguments(array as never)[0] as Type)
     }
     if (schema.properties === undefined || this.seen.has(schema)) return
     this.seen.add(schema)
@@ -489,8 +485,8 @@ class InputDescriptions {
     for (const [name, found] of Object.entries(schema.properties)) {
       const property = this.checker.getPropertyOfType(object, name)
       if (property === undefined) continue
-      describe(found, property, this.checker, meaningOf(owner, name))
-      this.fill(found, typeOf(this.checker, property), owner)
+      describe(found, property, this.checker)
+      this.fill(found, typeOf(this.checker, property))
     }
   }
 
@@ -506,12 +502,8 @@ class InputDescriptions {
   }
 }
 
-function meaningOf(owner: string, field: string): string | undefined {
-  return FIELD_MEANINGS[`${owner}.${field}`] ?? FIELD_MEANINGS[field]
-}
-
-function describe(schema: Schema, symbol: TypeSymbol, checker: Checker, meaning = ''): void {
-  const description = doc(symbol, checker) || meaning
+function describe(schema: Schema, symbol: TypeSymbol, checker: Checker): void {
+  const description = doc(symbol, checker)
   if (description !== '') schema.description = description
 }
 

@@ -248,7 +248,7 @@ export const appRouter = router({
       .input(RegisterServerInput)
       .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.register(input))),
     /**
-     * Changes fields of a server. A new address or key is probed first; a new chat template, route or label repeats
+     * Changes fields of a server; their meanings are those of servers.register. A new address or key is probed first; a new chat template, route or label repeats
      * the self-test.
      * @throws server_not_found, forbidden_url, server_unreachable, server_redirects, server_not_recognised,
      * model_not_served, key_refused, server_busy, unsupported_setting

@@ -11,6 +11,7 @@ const MAX_CONFIG_CHARS = 400_000
 /** `rewards.try`: one sample and a reward. It is scored as in a batch; nothing is stored. */
 export const TryInput = z
   .strictObject({
+    /** The fields have the meanings of SampleInput. */
     sample: z.strictObject({
       dataSource: z.string().max(256).default(''),
       prompt: Prompt,

@@ -60,11 +60,8 @@ const label = z
   .union([z.int().min(0).max(999), text(128).min(1)], 'must be an index from 0, or a name')
   .transform(String)
 
-/** `servers.register`. Registering the same name again updates the server. */
-export const RegisterServerInput = z.strictObject({
-  name,
-  url: z.string().min(1).max(2048),
-  engine: EngineChoice.default('auto'),
+/** Fields of `servers.register` and `servers.launch`. */
+const settings = {
   /** A discriminative model returns scores; a generative model is a judge. */
   kind: z.enum(['discriminative', 'generative']).default('discriminative'),
   /** Left out: the model that the server serves. */
@@ -81,19 +78,26 @@ export const RegisterServerInput = z.strictObject({
   apiKey: apiKey.nullish(),
   tags: z.array(text(64)).max(32).default([]),
   /**
-   * A Jinja template, or a tokenizer_config.json, that writes prompt and response as text for the model. Left out:
-   * messages, where the engine accepts them.
+   * A Jinja template, or a tokenizer_config.json, that writes prompt and response as text for the model. Left out: messages,
+   * where the engine accepts them.
    */
   chatTemplate: chatTemplate.nullish(),
   /**
-   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response apart. Left out:
-   * auto-detect.
+   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response apart. Left out: auto-detect.
    */
   route: route.nullish(),
   /** The label that is the score, by index or name; left out: the last. */
   label: label.nullish(),
   /** Use the server although its self-test failed. */
   selfTestOverride: z.boolean().default(false),
+}
+
+/** `servers.register`. Registering the same name again updates the server. */
+export const RegisterServerInput = z.strictObject({
+  name,
+  url: z.string().min(1).max(2048),
+  engine: EngineChoice.default('auto'),
+  ...settings,
   /** `keep` registers an unreachable server, which is probed until it answers. */
   ifUnreachable: z.enum(['refuse', 'keep']).default('refuse'),
 })
@@ -174,9 +178,7 @@ export const LaunchServerInput = z
   .strictObject({
     name,
     engine: z.enum(ENGINES),
-    kind: z.enum(['discriminative', 'generative']).default('discriminative'),
-    /** Left out: the model that the server serves. */
-    model: text(256).min(1).nullish(),
+    ...settings,
     /** The address of the server. Default: `http://127.0.0.1:<port>`. */
     url: z.string().min(1).max(2048).optional(),
     port: z.int().min(1).max(65_535).optional(),
@@ -186,16 +188,6 @@ export const LaunchServerInput = z
     cwd: word.min(1).optional(),
     /** Added to the service's environment without its keys and database. Values are never shown. */
     env: z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'is no name of a variable'), word).default({}),
-    weight: z.number().positive().max(1000).default(1),
-    maxInFlight: z.int().min(1).max(100_000).nullish(),
-    rpm: z.number().positive().nullish(),
-    tpm: z.number().positive().nullish(),
-    apiKey: apiKey.nullish(),
-    tags: z.array(text(64)).max(32).default([]),
-    chatTemplate: chatTemplate.nullish(),
-    route: route.nullish(),
-    label: label.nullish(),
-    selfTestOverride: z.boolean().default(false),
   })
   .refine((s) => s.url !== undefined || s.port !== undefined, 'give url or port')
   .refine(

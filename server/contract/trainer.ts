@@ -90,6 +90,7 @@ export const CompositeComponent = z.strictObject({
     .refine((s) => !s.includes('/'), 'must not hold "/"')
     .refine((s) => s !== '__proto__', 'is not a name that extra info can have'),
   weight: finite.default(1),
+  /** The fields have the meanings of RewardSpec. */
   reward: RewardComponent.prefault({}),
 })
 export type CompositeComponent = z.infer<typeof CompositeComponent>
@@ -117,7 +118,7 @@ export const RewardSpec = z.strictObject({
   kwargs: z.record(z.string(), z.json()).default({}),
   /** The most samples of the batch in flight; null: no limit. */
   maxConcurrency: z.int().min(1).max(1_000_000).nullable().default(null),
-  /** The failure policy. */
+  /** The failure policy: `null`, `constant`, `group_mean`, `drop_group` or `fail_batch`. */
   onFailure: OnFailure.default({ policy: 'null' }),
   /** The time limit of a sample from its first dispatch, retries included. */
   timeoutMs: timeoutMs.default(300_000),
