@@ -3,7 +3,7 @@ import type { Actor } from '../contract/roles.ts'
 import type { Modules } from './context.ts'
 import { type Fields, MUTATIONS } from './roles.ts'
 
-/** A mutation as the audit list sees it. */
+/** A mutation to record. */
 interface Call {
   modules: Modules
   actor: Actor
@@ -12,8 +12,8 @@ interface Call {
 }
 
 /**
- * Makes a call and notes it when it did something. What is changed is looked at before and after, where roles.ts says how;
- * a call that was refused is not noted.
+ * Runs a mutation and records it in the audit log if it succeeds. Where roles.ts says how, the changed object is read
+ * before and after.
  */
 export async function audit<R extends { ok: boolean; data?: unknown }>(
   { modules, actor, path, input }: Call,
@@ -23,7 +23,7 @@ export async function audit<R extends { ok: boolean; data?: unknown }>(
   if (row?.audit === null) return next()
   const audited = row?.audit ?? { target: () => '' }
   const given = fieldsOf(await input().catch(() => null))
-  // What is not there yet looks like nothing.
+  // An object that does not exist yet is null.
   const look = async () => (await audited.look?.(modules, given).catch(() => null)) ?? null
   const before = await look()
   const result = await next()

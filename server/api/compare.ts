@@ -7,7 +7,7 @@ import {
 } from '../contract/compare.ts'
 import { procedure, router } from './trpc.ts'
 
-/** Two batches or up to eight runs against one another. */
+/** Comparisons of two batches or of up to eight runs. */
 export const compareRouter = router({
   /**
    * Compares two batches sample by sample.

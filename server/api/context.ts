@@ -30,8 +30,8 @@ import type { ServerView } from '../queries/server-view.ts'
 import type { TimelineView } from '../queries/timeline-view.ts'
 
 /**
- * The modules that procedures call, as `ctx.<module>.<method>(input)`. Their methods throw RewardOpsError for mistakes of the
- * caller; `refusals` in trpc.ts translates errors of the database.
+ * The modules that procedures call, as `ctx.<module>.<method>(input)`. Their methods throw RewardOpsError for errors of
+ * the caller; `refusals` in trpc.ts translates errors of the database.
  */
 export interface Modules {
   /** Accepts, scores, closes and cancels batches. */
@@ -68,13 +68,13 @@ export interface Modules {
   readiness: Pick<Readiness, 'suspect'>
 }
 
-/** What a request carries: the caller, and the modules behind the procedures. */
+/** The context of a request: the caller, and the modules behind the procedures. */
 export interface RequestContext extends Modules {
   requestId: string
   session: SessionDto
   /** Null: the caller has not signed in; `signedIn` in trpc.ts refuses the call where a key is needed. */
   actor: Actor | null
-  /** Aborted when the key that the request came with is revoked or has ended; its reason is the refusal that says so. */
+  /** Aborts when the key of the request is revoked or expires; the reason is the refusal. */
   keyEnded: AbortSignal
   /** Sets or clears the login cookie; null clears. */
   setSessionKey(key: string | null): boolean

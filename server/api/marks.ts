@@ -1,7 +1,7 @@
 import { MarkInput, MarkRef, MarksInput, MarkUpdate } from '../contract/marks.ts'
 import { procedure, router } from './trpc.ts'
 
-/** Marks on a run's charts, made by people; those that the service sees by itself are in `runs.get`. */
+/** Manual marks on a run's charts. `runs.get` returns the automatic ones. */
 export const marksRouter = router({
   /**
    * Lists the marks on the charts of a run.

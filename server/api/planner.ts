@@ -1,7 +1,7 @@
 import { PlannerInput } from '../contract/planner.ts'
 import { lastingProcedure, router } from './trpc.ts'
 
-/** What-if of the overlap of rewards and training. */
+/** Predictions of step times. */
 export const plannerRouter = router({
   /**
    * Predicts step times for several ways to overlap rewards and training.

@@ -3,20 +3,23 @@ import { mayDo } from '../contract/roles.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Modules } from './context.ts'
 
-/** What is noted of a change, beside who made it and when. */
+/** The audit entry of a mutation, in addition to caller and time. */
 export interface Audited {
-  /** What was changed, in a word or two, of the call's input and its answer. */
+  /** The name of the changed object, from input or output. */
   target(input: Fields, output: Fields): string
-  /** What it looks like; asked before and after, the difference is noted. Without it the input is. */
+  /**
+   * Reads the changed object. It is called before and after, and the difference is recorded; without it, the input is
+   * recorded.
+   */
   look?(modules: Modules, input: Fields): Promise<unknown>
 }
 
-/** A procedure's input or answer before anything is known of it. */
+/** The fields of an input or output of any procedure. */
 export type Fields = Readonly<Record<string, unknown>>
 
 interface MutationRow {
   role: Role
-  /** Null: it changes nothing of the service's, or is what the service is for, thousands of times an hour. */
+  /** Null: not recorded, because it changes nothing, or is called thousands of times per hour. */
   audit: Audited | null
 }
 
@@ -35,12 +38,12 @@ const named =
   }
 
 const server: Audited = {
-  // The name, where the call went by number.
+  // The name, even if the call named an id.
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
   async look({ servers }, { id, name }) {
     const { state, url, engine, kind, model, weight, limit, hasFixedLimit, rpm, tpm, tags } =
       await servers.get({ id, name } as { id?: string; name?: string })
-    // A limit found by measuring moves by itself.
+    // An adaptive limit changes without an action of an admin.
     const maxInFlight = hasFixedLimit ? limit : null
     return { state, url, engine, kind, model, weight, maxInFlight, rpm, tpm, tags }
   },
@@ -48,7 +51,7 @@ const server: Audited = {
 const onServer = noted('admin', server)
 const webhook: Audited = {
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
-  // Of its address what its list shows: the rest is a secret.
+  // Only the displayed part of the address, because the rest is secret.
   look: async ({ webhooks }, { id, name }) => {
     const found = (await webhooks.list()).find((one) => one.id === id || one.name === name)
     if (found === undefined) return null
@@ -67,8 +70,8 @@ const key: Audited = {
 }
 
 /**
- * Who may call what changes something, and what is noted of it. A mutation that is in no row is an admin's and is noted;
- * a test fails until it has one.
+ * The role and the audit entry of every mutation. A mutation without an entry needs the role admin and is recorded; a
+ * test fails until it has one.
  */
 export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'batches.submit': byTrainer,
@@ -78,7 +81,7 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'batches.rescore': noted('trainer', batch),
   'samples.score': byTrainer,
   'rewards.try': byTrainer,
-  // Translates a text: nothing is stored, nothing is called.
+  // Only translates text.
   'rewards.importConfig': { role: 'viewer', audit: null },
   'demo.load': byTrainer,
   'annotations.add': byTrainer,
@@ -148,21 +151,21 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'retention.cancel': noted('admin', { target: named('id') }),
 }
 
-/** Queries that are not every viewer's. */
+/** Queries that need more than the role viewer. */
 export const QUERIES: Readonly<Record<string, Role>> = {
   'keys.list': 'admin',
   'audit.list': 'admin',
   'retention.preview': 'admin',
 }
 
-/** Signing in and out, and asking who one is: before there is a role. */
+/** Procedures that need no role, because they come before signing in. */
 export const OPEN: ReadonlySet<string> = new Set([
   'session.get',
   'session.signIn',
   'session.signOut',
 ])
 
-/** What is not called through a procedure, and who may use it. */
+/** Parts of the service that are not procedures, with their least roles. */
 const SURFACES = {
   /** `GET /api/export/…`. */
   export: 'viewer',
@@ -172,11 +175,11 @@ const SURFACES = {
   metrics: 'viewer',
   /** `GET /v1/models`. */
   models: 'viewer',
-  /** The router address: calls cost the servers' time. */
+  /** The router address. Its requests use the reward-model servers. */
   router: 'trainer',
   /** `/compat/…`: each request scores samples. */
   dialects: 'trainer',
-  /** `batches.submit`, `batches.append` and `samples.score` where they are answered beside tRPC. */
+  /** Procedures that are also answered outside tRPC. */
   'batches.submit': 'trainer',
   'batches.append': 'trainer',
   'samples.score': 'trainer',
@@ -185,17 +188,17 @@ const SURFACES = {
 /** A part of the service that is not a procedure. */
 export type SurfaceName = keyof typeof SURFACES
 
-/** The least role that may use it. */
+/** Returns the least role for a part of the service. */
 export function surfaceRole(surface: SurfaceName): Role {
   return SURFACES[surface]
 }
 
-/** The least role that may call a procedure. */
+/** Returns the least role for a procedure. */
 export function roleNeeded(path: string, type: 'query' | 'mutation' | 'subscription'): Role {
   return type === 'mutation' ? (MUTATIONS[path]?.role ?? 'admin') : (QUERIES[path] ?? 'viewer')
 }
 
-/** Throws `forbidden_role`: which role is needed, and which the key has. */
+/** @throws RewardOpsError `forbidden_role`, which names the needed role and that of the key */
 export function checkRole(actor: Actor, needed: Role, what: string): void {
   if (mayDo(actor.role, needed)) return
   throw new RewardOpsError(

@@ -45,7 +45,7 @@ import { lastingProcedure, openProcedure, procedure, router } from './trpc.ts'
 const byBatchId = z.strictObject({ batchId: BatchId })
 const nothing = z.strictObject({}).optional()
 
-/** The trainers' plane and the pages' queries: input, one call, its answer. */
+/** The router of the API: each procedure validates its input and calls one method of a module. */
 export const appRouter = router({
   /**
    * Submit rollouts and read their groups.
@@ -494,5 +494,5 @@ export const appRouter = router({
   }),
 })
 
-/** The type that TypeScript clients and the pages are written against. */
+/** The type for TypeScript clients and the pages. */
 export type AppRouter = typeof appRouter

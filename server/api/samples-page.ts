@@ -9,7 +9,7 @@ import { ExtraKeysInput, SampleCountInput } from '../contract/sample-extras.ts'
 import { SaveViewInput, UpdateViewInput, ViewRef, ViewsInput } from '../contract/saved-views.ts'
 import { procedure, router } from './trpc.ts'
 
-/** Beside `samples.list`. */
+/** Procedures of the Samples page in addition to `samples.list`. */
 export const samplesPageProcedures = {
   /**
    * Lists the keys of the reward extra info with types, ranges and frequent texts, over the newest 5,000 batches.
@@ -76,7 +76,7 @@ export const annotationsRouter = router({
     .query(({ ctx, input }) => ctx.annotations.labels(input)),
 })
 
-/** Views of pages under a name. */
+/** Saved views of pages. */
 export const viewsRouter = router({
   /**
    * Lists the saved views of a page.

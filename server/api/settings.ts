@@ -48,13 +48,13 @@ export const keysRouter = router({
    */
   require: procedure.input(RequireKeysInput).mutation(async ({ ctx, input }) => {
     const keys = await ctx.keys.require(input, ctx.actor.name)
-    // Whoever turns it on goes on with the key that was shown.
+    // The caller stays signed in, with the given key.
     if (input.required && input.key !== null) ctx.setSessionKey(input.key)
     return keys
   }),
 })
 
-/** What a run may have at once. */
+/** Limits of runs. */
 export const limitsRouter = router({
   /** Returns the default limits and the runs with limits of their own. */
   get: procedure.input(nothing).query(({ ctx }) => ctx.limits.get()),
@@ -74,7 +74,7 @@ export const limitsRouter = router({
     .mutation(({ ctx, input }) => ctx.limits.clear(input.run)),
 })
 
-/** What is kept how long. */
+/** Retention of data. */
 export const retentionRouter = router({
   /** Returns the retention policy, the last removals and the kept runs. */
   get: procedure.input(nothing).query(({ ctx }) => ctx.retention.get()),
@@ -125,7 +125,7 @@ export const retentionRouter = router({
     .mutation(({ ctx, input }) => ctx.retention.cancel(input.id)),
 })
 
-/** Who changed what. */
+/** The audit log. */
 export const auditRouter = router({
   /**
    * Lists changes, newest first.

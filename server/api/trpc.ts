@@ -26,7 +26,7 @@ const CODE_OF_STATUS = {
   504: 'GATEWAY_TIMEOUT',
 } as const
 
-/** tRPC's own code words back to reasons, for what tRPC itself throws. */
+/** Reasons for the error codes that tRPC itself throws. */
 const REASON_OF_CODE: Partial<Record<string, ErrorReason>> = {
   PARSE_ERROR: 'malformed_json',
   BAD_REQUEST: 'invalid_input',
@@ -77,7 +77,7 @@ export function describeError(
   let cause = error
   if (error instanceof TRPCError && error.cause) cause = error.cause
   let reason: ErrorReason = 'internal'
-  let message = 'Something went wrong on our side.'
+  let message = 'Internal error.'
   let hint: string | undefined
   let retryAfterMs: number | undefined
   if (isRewardOpsError(cause)) {
@@ -107,7 +107,7 @@ export function describeError(
   }
 }
 
-/** The same refusal as a TRPCError, so that tRPC sets the right HTTP status. */
+/** Returns a refusal as TRPCError, so that tRPC sets the HTTP status. */
 export function toTrpcError(error: unknown): TRPCError {
   if (isRewardOpsError(error)) {
     return new TRPCError({
@@ -134,8 +134,8 @@ const t = initTRPC.context<RequestContext>().create({
 })
 
 /**
- * Refusals keep their HTTP status: a RewardOpsError thrown below becomes the TRPCError of its row. Errors of the database
- * are translated first; errors that tRPC itself throws, such as for a wrong input, have another code and are not looked at.
+ * Gives refusals their HTTP status: a RewardOpsError becomes the TRPCError of its reason. Errors of the database are
+ * translated first. Errors that tRPC itself throws, such as for invalid input, have another code and are passed on.
  */
 const refusals = t.middleware(async ({ ctx, next }) => {
   const result = await next()
@@ -146,7 +146,7 @@ const refusals = t.middleware(async ({ ctx, next }) => {
   return result
 })
 
-/** Where keys are needed, everything but the session procedures needs one, of the role that roles.ts says. */
+/** Refuses callers without a key where keys are required, and callers without the role that roles.ts requires. */
 const signedIn = t.middleware(({ ctx, next, path, type }) => {
   const { actor } = ctx
   if (actor === null) {
@@ -162,13 +162,13 @@ const signedIn = t.middleware(({ ctx, next, path, type }) => {
   return next({ ctx: { actor } })
 })
 
-/** Whatever changes something is noted here, so that no procedure can forget it. */
+/** Records every successful mutation, so that no procedure can omit it. */
 const noted = t.middleware(async ({ ctx, next, path, type, getRawInput }) => {
   if (type !== 'mutation' || ctx.actor === null) return next()
   return audit({ modules: ctx, actor: ctx.actor, path, input: getRawInput }, next)
 })
 
-/** Ends with the key that the call came with: `until` tells the work, the caller is refused. */
+/** Ends a procedure when the key of its caller does: `until` aborts the work, and the caller is refused. */
 const untilKeyEnds = t.middleware(({ ctx, next, signal }) =>
   whileKeyHolds(ctx.keyEnded, signal, (until) => next({ ctx: { until } })),
 )
@@ -176,6 +176,6 @@ const untilKeyEnds = t.middleware(({ ctx, next, signal }) =>
 export const router = t.router
 export const openProcedure = t.procedure.use(refusals)
 export const procedure = openProcedure.use(signedIn).use(noted)
-/** For what is waited for, up to minutes; no change is made by it that its caller would have to know of. */
+/** For calls that may wait for minutes. Ending them loses no change that the caller needs to know. */
 export const lastingProcedure = procedure.use(untilKeyEnds)
 export const createCallerFactory = t.createCallerFactory

@@ -9,7 +9,7 @@ import {
 } from './engine.ts'
 import { retryAfterMs } from './retry-after.ts'
 
-/** Makes a failure, its detail cut to {@link MAX_DETAIL_CHARS}. */
+/** Returns a failure with its detail cut to {@link MAX_DETAIL_CHARS}. */
 export function failure(
   failureClass: FailureClass,
   reason: SampleFailureReason,
@@ -18,42 +18,42 @@ export function failure(
   return { ok: false, class: failureClass, reason, detail: clip(detail) }
 }
 
-/** Cuts a text to {@link MAX_DETAIL_CHARS} characters on one line. */
+/** Cuts a text to {@link MAX_DETAIL_CHARS} characters, on one line. */
 export function clip(text: string): string {
   const line = text.replace(/\s+/g, ' ').trim()
   return line.length <= MAX_DETAIL_CHARS ? line : `${line.slice(0, MAX_DETAIL_CHARS - 1)}…`
 }
 
 /**
- * How the backends say that a text is too long: vLLM "This model's maximum context length is …", SGLang "The input
- * (n tokens) is longer than the model's context length", llama.cpp `exceed_context_size_error`, TEI "must have less than n
- * tokens" (or characters: it counts those first), OpenAI's code `context_length_exceeded`.
+ * Messages of the backends for too long texts: vLLM "This model's maximum context length is …", SGLang "The input (n
+ * tokens) is longer than the model's context length", llama.cpp `exceed_context_size_error`, TEI "must have less than n
+ * tokens" (or characters, which it counts first), OpenAI's code `context_length_exceeded`.
  */
 const CONTEXT_EXCEEDED =
   /context[ _]length|context size|exceed_context_size|max(?:imum)?[ _]model[ _]len|longer than the (?:maximum )?model|token count exceeds|must have less than \d+ (?:tokens|characters)/i
 
-/** llama.cpp answers 500 to a text over its physical batch (`-ub`, 512 by default); no other server does better. */
+/** llama.cpp answers 500 to a text over its physical batch (`-ub`, 512 by default); another replica would fail too. */
 const BATCH_EXCEEDED = /too large to process\. increase the physical batch/i
 
 /** vLLM answers 400 when a score is NaN: its JSON encoder refuses the number. */
 const NON_FINITE_REFUSAL = /out of range float values|score is nan/i
 
-/** A 400 of vLLM's that is the engine's failure, not the request's. */
+/** A status 400 of vLLM that is a failure of the engine, not of the request. */
 const ENGINE_FAILED = /failed to generate results for all prompts/i
 
-/** vLLM whose engine process died says so with 400 (0.11), with 500, or with 200 (0.14). */
+/** vLLM reports a dead engine process with 400 (0.11), 500, or 200 (0.14). */
 const ENGINE_DEAD = /EngineCore encountered|EngineDeadError|background loop has errored/i
 
-/** vLLM of a model that has not the task: 200 with the error's code in the body (0.11, 0.14), or 501. */
+/** vLLM reports a missing task of the model with 200 and an error code in the body (0.11, 0.14), or with 501. */
 const NO_ROUTE = /does not support [\w ]{1,40} API\b/i
 
 /**
- * Statuses that tell of the server, its address or its key, whatever the text: route or model missing, key refused, quota
- * spent, another protocol. 413 and 422 are not among them: they are about one request.
+ * Statuses that concern the server, its address or its key, for any text: missing route or model, refused key,
+ * exhausted quota, other protocol. 413 and 422 concern one request.
  */
 const OF_THE_SERVER = new Set([401, 402, 403, 404, 405, 406, 407, 410, 411, 415, 421, 426, 501])
 
-/** Names what an answer other than 2xx means. */
+/** Classifies a response other than 2xx. */
 export function classifyStatus(
   status: number,
   headers: ResponseHeaders,
@@ -62,20 +62,20 @@ export function classifyStatus(
   return classify(status, headers, bodyText, `answered ${status}`)
 }
 
-/** `told`: how the answer's status is told of; `status` may be one that stood in the body of a 200. */
+/** `prefix` starts the detail. `status` may come from the body of a 200. */
 function classify(
   status: number,
   headers: ResponseHeaders,
   bodyText: string,
-  told: string,
+  prefix: string,
 ): EngineFailure {
   if (status >= 300 && status < 400) {
     const location = headers.location
     const target = typeof location === 'string' ? `to ${location}` : 'without a Location'
-    return broken('transport', `${told}, a redirect ${target}; redirects are never followed`)
+    return broken('transport', `${prefix}, a redirect ${target}; redirects are never followed`)
   }
   const message = errorMessage(bodyText)
-  const detail = message === '' ? told : `${told}: ${message}`
+  const detail = message === '' ? prefix : `${prefix}: ${message}`
   // A validation error repeats what was sent: its words are the sample's.
   const words = /^\d+ validation errors?:/.test(message) ? '' : message
   if (ENGINE_DEAD.test(words)) return broken('transport', detail)
@@ -103,17 +103,17 @@ function classify(
   return { ...failure('client', 'rejected', detail), unconfirmed: true }
 }
 
-/** A fault of the server that every request would meet. */
+/** Returns a fault of the server that affects every request. */
 export function broken(reason: SampleFailureReason, detail: string): EngineFailure {
   return { ...failure('fault', reason, detail), broken: true }
 }
 
 /**
- * How chat servers refuse a reply that does not fit behind its conversation: vLLM "'max_tokens' … is too large: 1024. This
- * model's maximum context length is 1024 tokens and your request has 115 input tokens", before that and OpenAI "maximum
- * context length is 4096 tokens. However, you requested 5000 tokens (3000 in the messages, 2000 in the completion)", SGLang
- * "exceeds the model's maximum context length of 4096 tokens. You requested a total of 5000 tokens: 3000 tokens from the
- * input messages and 2000 tokens for the completion".
+ * Messages of chat servers for a `max_tokens` that does not fit after the conversation: vLLM "'max_tokens' … is too
+ * large: 1024. This model's maximum context length is 1024 tokens and your request has 115 input tokens"; older vLLM
+ * and OpenAI "maximum context length is 4096 tokens. However, you requested 5000 tokens (3000 in the messages, 2000 in
+ * the completion)"; SGLang "exceeds the model's maximum context length of 4096 tokens. You requested a total of 5000
+ * tokens: 3000 tokens from the input messages and 2000 tokens for the completion".
  */
 const REPLY_TOO_LONG = [
   /max_(?:completion_)?tokens\W.*too large.*context length is (\d+) tokens and your request has (\d+) input tokens/i,
@@ -121,7 +121,7 @@ const REPLY_TOO_LONG = [
   /context length of (\d+) tokens\. You requested a total of \d+ tokens: (\d+) tokens from the input messages/i,
 ]
 
-/** Tokens that a conversation leaves for its reply, where a server refused for the reply's length; else null. */
+/** Returns the tokens left for the reply, if the server refused its length; otherwise null. */
 function tokensLeft(message: string): number | null {
   for (const pattern of REPLY_TOO_LONG) {
     const found = pattern.exec(message)
@@ -134,13 +134,13 @@ function tokensLeft(message: string): number | null {
 }
 
 function replyTooLong(left: number, detail: string): EngineFailure {
-  const told = `maxTokens is too large, ${left} tokens are left for the reply: ${detail}`
-  return { ...failure('client', 'rejected', told), fitMaxTokens: left }
+  const explained = `maxTokens is too large, ${left} tokens are left for the reply: ${detail}`
+  return { ...failure('client', 'rejected', explained), fitMaxTokens: left }
 }
 
 /**
- * The message in an error body, whatever its shape: `{"error":{"message"}}`, `{"error":"…"}`, `{"message"}`,
- * FastAPI's `{"detail"}`, plain text, or the text of an HTML page.
+ * Returns the message of an error body in any format: `{"error":{"message"}}`, `{"error":"…"}`, `{"message"}`,
+ * FastAPI's `{"detail"}`, plain text, or an HTML page.
  */
 export function errorMessage(bodyText: string): string {
   const text = bodyText.slice(0, 8192)
@@ -173,7 +173,7 @@ function messageOf(value: unknown): string | null {
   return detail === undefined ? null : JSON.stringify(detail)
 }
 
-/** FastAPI's list of what is wrong with a request, without the input that it repeats. */
+/** Writes FastAPI's validation errors without the repeated input. */
 function validationMessage(detail: unknown[]): string {
   return detail
     .map((entry) => {
@@ -185,7 +185,7 @@ function validationMessage(detail: unknown[]): string {
     .join('; ')
 }
 
-/** The word in `error.code`, `''` where there is none. */
+/** Returns `error.code`; `''`: none. */
 function errorCode(bodyText: string): string {
   try {
     const code = field(field(JSON.parse(bodyText), 'error'), 'code')
@@ -195,7 +195,7 @@ function errorCode(bodyText: string): string {
   }
 }
 
-/** True for a text that begins as an HTML page does. */
+/** Whether a text starts like an HTML page. */
 export function looksLikeHtml(text: string): boolean {
   return /^\s*<(?:!doctype html|html|head|body)\b/i.test(text)
 }
@@ -206,10 +206,10 @@ function htmlText(html: string): string {
   return `HTML page: ${html.replace(/<[^>]*>/g, ' ')}`
 }
 
-/** A parsed 2xx body, or why there is none. */
+/** A parsed 2xx body, or a failure. */
 export type JsonAnswer = { ok: true; value: unknown } | EngineFailure
 
-/** Parses the body of a 2xx answer; anything else is classified by its status. */
+/** Parses the body of a 2xx response; any other response is classified by its status. */
 export function readJsonAnswer(
   status: number,
   headers: ResponseHeaders,
@@ -225,12 +225,12 @@ export function readJsonAnswer(
   return errorInside(status, headers, bodyText, value) ?? { ok: true, value }
 }
 
-/** The members in which scores and replies come: beside one of them an `error` is no more than a remark. */
+/** Fields that hold scores and replies. An `error` next to one of them is only a remark. */
 const ANSWERS = ['data', 'results', 'rewards', 'choices']
 
 /**
- * What a 2xx answer means that holds an error in a score's place: vLLM answers so on /pooling and /score, with the status
- * it should have had as `code`. Null where there is none.
+ * Classifies a 2xx response with an error instead of a score. vLLM sends them on /pooling and /score, with the intended
+ * status as `code`. Null: no error.
  */
 function errorInside(
   status: number,
@@ -245,7 +245,7 @@ function errorInside(
   if (Number.isInteger(code) && code >= 400 && code < 600) {
     return classify(code, headers, bodyText, `answered ${status} with error code ${code}`)
   }
-  // An error without a status of its own is taken for what most servers mean by it.
+  // An error without a status is most likely a failure of the server.
   return classify(500, headers, bodyText, `answered ${status} with an error`)
 }
 
@@ -262,7 +262,7 @@ function unparsed(bodyText: string): EngineFailure {
 }
 
 /**
- * True when a body is JSON but for bare NaN or Infinity tokens, which Python's encoder writes and JSON forbids.
+ * Whether a body is JSON except for bare NaN or Infinity tokens, which Python's encoder writes and JSON forbids.
  * Strings are skipped, so a label "NaN" does not count.
  */
 function hasBareNonFinite(bodyText: string): boolean {
@@ -282,8 +282,8 @@ function hasBareNonFinite(bodyText: string): boolean {
 }
 
 /**
- * A value in a score's place as a finite number, or why it is none. `null` is what encoders without NaN write for it
- * (orjson does), so it is non-finite rather than missing.
+ * Checks that a value is a finite number. `null` counts as non-finite rather than missing, because encoders without
+ * NaN, such as orjson, write it.
  */
 export function finiteScore(value: unknown, where: string): number | EngineFailure {
   if (typeof value === 'number') {
@@ -298,15 +298,15 @@ export function finiteScore(value: unknown, where: string): number | EngineFailu
   return failure('corrupt', 'unparseable', `${where} is ${typeof value}, not a number`)
 }
 
-/** The one element of a list that must have exactly one: one text was sent. */
+/** Returns the element of a list that must have exactly one, because one text was sent. */
 export function onlyElement(value: unknown, where: string): { item: unknown } | EngineFailure {
   const found = elementsOf(value, where, 1)
   return 'items' in found ? { item: found.items[0] } : found
 }
 
 /**
- * The last number of a list in a score's place: the one label of a reward model, or its last, as trainers take it.
- * `where` names the list in failures.
+ * Returns the last number of a list: the one label of a reward model, or its last, as trainers use it. `where` names
+ * the list in failures.
  */
 export function lastNumber(list: unknown, where: string): number | EngineFailure {
   if (!Array.isArray(list) || list.length === 0) {
@@ -315,7 +315,7 @@ export function lastNumber(list: unknown, where: string): number | EngineFailure
   return finiteScore(list[list.length - 1], `${where}[-1]`)
 }
 
-/** The elements of a list that must have one for each of `count` texts, in the order of the texts. */
+/** Returns the elements of a list that must have one per text, in the order of the texts. */
 export function elementsOf(
   value: unknown,
   where: string,
@@ -329,10 +329,7 @@ export function elementsOf(
   return { items: value }
 }
 
-/**
- * The entries of an answer's `data`, put by their `index` in the order of the `count` texts they are about: both vLLM and
- * SGLang number them.
- */
+/** Returns the entries of `data` in the order of the texts, by their `index`: both vLLM and SGLang number them. */
 function dataOf(answer: unknown, count: number): { items: unknown[] } | EngineFailure {
   const found = elementsOf(field(answer, 'data'), 'data', count)
   if (!('items' in found)) return found
@@ -351,7 +348,7 @@ function dataOf(answer: unknown, count: number): { items: unknown[] } | EngineFa
     : failure('corrupt', 'unparseable', `data has entries for ${seen.size} of ${count} texts`)
 }
 
-/** Reads an answer about several texts whose `data` has a numbered entry for each, and whose `usage` counts all their tokens. */
+/** Reads a response for several texts: `data` has a numbered entry per text, and `usage` counts all tokens. */
 export function readMicroBatchData(
   status: number,
   headers: ResponseHeaders,
@@ -370,12 +367,12 @@ export function readMicroBatchData(
   }
 }
 
-/** The one entry of an answer's `data`: one text was sent. */
+/** Returns the only entry of `data`, because one text was sent. */
 export function onlyDatum(answer: unknown): { item: unknown } | EngineFailure {
   return onlyElement(field(answer, 'data'), 'data')
 }
 
-/** A score, with the tokens it was counted over where the answer's `usage` tells. */
+/** Adds the prompt tokens of `usage`, if reported, to a score. */
 export function scored(
   score: number | EngineFailure,
   answer: unknown,
@@ -385,14 +382,14 @@ export function scored(
   return promptTokens === undefined ? { ok: true, score } : { ok: true, score, promptTokens }
 }
 
-/** `value[key]` of an object, undefined of anything else. */
+/** Returns `value[key]` of an object; undefined for other values. */
 export function field(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null
     ? (value as Record<string, unknown>)[key]
     : undefined
 }
 
-/** `usage.prompt_tokens` of an answer, where it has one. */
+/** Returns `usage.prompt_tokens`, if reported. */
 function promptTokensOf(answer: unknown): number | undefined {
   const tokens = field(field(answer, 'usage'), 'prompt_tokens')
   return typeof tokens === 'number' && Number.isFinite(tokens) ? tokens : undefined

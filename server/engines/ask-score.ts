@@ -7,10 +7,10 @@ import type {
   ScoreInput,
 } from './engine.ts'
 
-/** A score, or why there is none. */
+/** A score, or the failure. `routeMissing`: the server has no such route. */
 export type Asked = EngineScore | (EngineFailure & { routeMissing?: boolean })
 
-/** Has one text scored. Never rejects. */
+/** Requests the score of one text. Never rejects. */
 export async function askScore(
   engine: Engine,
   fetch: EngineFetch,

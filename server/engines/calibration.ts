@@ -1,14 +1,14 @@
 import { askScore } from './ask-score.ts'
 import type { Engine, EngineFetch, EngineScore, EngineTarget, ScoreInput } from './engine.ts'
 
-/** What a server made of a calibration text. */
+/** The result of a server for one calibration text. */
 export interface Calibration {
   score: number
-  /** Prompt tokens that the server counted; null where it does not tell. */
+  /** Prompt tokens counted by the server; null: it does not report them. */
   promptTokens: number | null
 }
 
-/** A right and a wrong answer to one question. Fixed: replicas are compared by the first, the calibration text. */
+/** A good and a bad answer to one question. They never change, because replicas are compared by the good one. */
 export const QUESTION = 'What is the capital of France, and on which river does it lie?'
 export const GOOD: ScoreInput = {
   prompt: QUESTION,
@@ -20,8 +20,8 @@ export const BAD: ScoreInput = {
 }
 
 /**
- * The second calibration text. Digits, code, blank lines and non-ASCII are where tokenizers of two library versions differ:
- * replicas that agree on plain English may read these otherwise.
+ * The second calibration text. Tokenizers of two library versions may differ on digits, code, blank lines and non-ASCII
+ * text although they agree on plain English.
  */
 export const MIXED: ScoreInput = {
   prompt: 'Résumé: add 1234567890 and 42, then show it in Python.\n\n\nUse  two  spaces.',
@@ -29,8 +29,8 @@ export const MIXED: ScoreInput = {
     '```python\ndef add(a: int, b: int) -> int:\n\treturn a + b\n\n\nprint(add(1234567890, 42))  # 1,234,567,932\n```\n\n答案是 1234567932。 Voilà — 100 % ✓',
 }
 /**
- * What a server makes of the fixed texts that replicas of a model must agree on, a call each; null where no fixed text can
- * be scored. Rejects with an Error that says what the server answered.
+ * Scores the calibration texts, on which replicas of a model must agree, with one request each. Null: the engine cannot
+ * score fixed texts. @throws Error with the server's answer
  */
 export async function calibrationScores(
   engine: Engine,
@@ -47,19 +47,20 @@ export async function calibrationScores(
   return found
 }
 
+/** The parts of a score that replicas are compared by. */
 export function calibrationOf({ score, promptTokens }: EngineScore): Calibration {
   return { score, promptTokens: promptTokens ?? null }
 }
 
 /**
- * True when two servers are of different models, weights, activations or tokenizers: scores apart by more than arithmetic
- * explains, or other token counts. Texts that only one of them was asked (an older test had one) are left out.
+ * Whether two servers differ in model, weights, activation or tokenizer: their scores differ by more than rounding, or
+ * their token counts differ. Texts that only one of them scored are ignored (older tests had one text).
  */
 export function calibrationDiffers(a: readonly Calibration[], b: readonly Calibration[]): boolean {
   return differingText(a, b) !== null
 }
 
-/** The index of the first calibration text that two servers do not agree on; null: they agree. */
+/** Returns the index of the first calibration text on which two servers disagree; null: they agree. */
 export function differingText(a: readonly Calibration[], b: readonly Calibration[]): number | null {
   for (let at = 0; at < Math.min(a.length, b.length); at++) {
     const [one, other] = [a[at] as Calibration, b[at] as Calibration]

@@ -1,26 +1,30 @@
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja'
 import { formatTime } from './template-time.ts'
 
-/** Steps one rendering may take: a conversation of 1,000 turns takes some 50,000, and 500,000 are over in a second or two. */
+/** Steps per rendering. A conversation of 1,000 turns takes about 50,000; 500,000 take a second or two. */
 const MAX_STEPS = 500_000
-/** Longest text a template may make, in characters: far above the longest conversation taken. */
+/** Longest text that a template may produce, in characters: far above the longest accepted conversation. */
 const MAX_CHARS = 64 * 2 ** 20
-/** Longest list it may make. */
+/** Longest list that a template may produce. */
 const MAX_ELEMENTS = 1_000_000
-/** Longest list of numbers: a template counts turns, not characters. */
+/** Longest `range`: templates count turns, not characters. */
 const MAX_RANGE = 100_000
 
-/** A template as it was read: what {@link runProgram} takes. */
+/** A parsed template, for {@link runProgram}. */
 export type Program = Parameters<Interpreter['run']>[0]
 
-/** Reads a template as the model libraries do (`trim_blocks`, `lstrip_blocks`; `{% generation %}` is passed over). @throws Error */
+/**
+ * Parses a template with the settings of the model libraries: `trim_blocks`, `lstrip_blocks`, and `{% generation %}` is
+ * ignored. @throws Error
+ */
 export function readProgram(source: string): Program {
   return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }))
 }
 
 /**
- * Renders a template with those variables and what the model libraries add: `raise_exception`, `strftime_now`, `range`,
- * `namespace`. @throws Error with what the template raised, or that it takes too long
+ * Renders a template with the given variables and those that the model libraries add: `raise_exception`,
+ * `strftime_now`, `range`, `namespace`. @throws Error with the message that the template raised, or because a limit is
+ * exceeded
  */
 export function runProgram(
   program: Program,
@@ -47,7 +51,7 @@ export function runProgram(
   return String(new BoundedInterpreter(environment).run(program).value)
 }
 
-/** One that gives up: a template must not hold a worker's loop, nor fill its memory. */
+/** An interpreter with limits, so that a template can neither block a worker's event loop nor fill its memory. */
 class BoundedInterpreter extends Interpreter {
   #steps = 0
 
@@ -68,7 +72,7 @@ function tooLongList(made: unknown): boolean {
   return Array.isArray(made) && made.length > MAX_ELEMENTS
 }
 
-/** Python's `range`, by which a template may make a list of any length in one step. */
+/** Python's `range`. It is limited because a template could create a list of any length in one step. */
 function range(first: number, stop?: number, step = 1): number[] {
   const [from, to] = typeof stop === 'number' ? [first, stop] : [0, first]
   if (step === 0) throw new Error('range() step must not be zero')

@@ -3,13 +3,11 @@ import { buildChatRequest, parseChatResponse } from './chat.ts'
 import type { EngineFetch, EngineName, EngineReply, EngineTarget } from './engine.ts'
 import { failed, type SelfTestResult, untested } from './self-test-verdict.ts'
 
-/** A sleeping or broken judge is not `ready`: it is asked for one short reply. */
+/** A judge is `ready` only if it answers one short request: it may be asleep or broken. */
 const CHAT_QUESTION = 'Answer with the single word Yes.'
 const CHAT_TOKENS = 8
 
-/**
- * Tests whether a judge answers a chat completion at all; what it says does not matter. Never rejects.
- */
+/** Tests whether a judge answers a chat completion; the content does not matter. Never rejects. */
 export async function chatSelfTest(
   engine: EngineName,
   fetch: EngineFetch,
@@ -20,7 +18,7 @@ export async function chatSelfTest(
     const { path, body } = buildChatRequest(engine, chat, target)
     const reply = await fetch(path, { method: 'POST', body: String(body) })
     const answer = parseChatResponse(reply.status, reply.headers, reply.bodyText)
-    // A refusal, or nothing but reasoning, is an answer of a model that chats.
+    // A model that refuses, or only reasons, can chat.
     if (answer.ok || hasChoice(reply.bodyText)) return untested('A chat completion succeeded.')
     const detail = `The chat completion failed: ${answer.detail}`
     return { ...failed(detail, null), ...(isMissing(reply) ? { routeMissing: true } : {}) }
@@ -38,7 +36,10 @@ function hasChoice(bodyText: string): boolean {
   }
 }
 
-/** The server has no such route for its model: by its status, or by vLLM's sentence, which comes with 200 and 400 too. */
+/**
+ * Whether the server has no chat route for its model, by status, or by vLLM's message, which also comes with 200 and
+ * 400.
+ */
 function isMissing({ status, bodyText }: EngineReply): boolean {
   return (
     [404, 405, 501].includes(status) ||

@@ -3,23 +3,23 @@ import { type Program, readProgram, runProgram } from './chat-interpreter.ts'
 import type { SampleTemplate, ScoreInput } from './engine.ts'
 import { type ChatMessage, sampleMessages } from './sample-text.ts'
 
-/** Compiled templates kept: one a model, of which a service has a few. */
-const KEPT = 32
-/** Special tokens that the model libraries hand to a template, and that it may name. */
+/** Compiled templates in the cache: one per model, and a service has few models. */
+const MAX_COMPILED = 32
+/** Special tokens that the model libraries pass to a template. */
 const TOKEN = /\b(?:bos|eos|unk|sep|pad|cls|mask)_token\b/g
 
-/** A template that cannot be used, or a conversation that it does not take. */
+/** An unusable template, or a conversation that the template rejects. */
 export class ChatTemplateError extends Error {
   override name = 'ChatTemplateError'
 }
 
-/** How a conversation is written out. */
+/** Options of {@link ChatTemplate.render}. */
 export interface RenderOptions {
-  /** End with what begins the assistant's next turn. Default false, as for a conversation that is scored. */
+  /** Ends with the start of the assistant's next turn. Default: false, for conversations that are scored. */
   addGenerationPrompt?: boolean
-  /** Further variables, as a trainer's `chat_template_kwargs`. */
+  /** Further variables, like the `chat_template_kwargs` of a trainer. */
   variables?: Record<string, unknown>
-  /** For `strftime_now`. Default: the machine's clock. */
+  /** The clock of `strftime_now`. Default: the system clock. */
   now?: () => Date
 }
 
@@ -29,12 +29,12 @@ interface Source {
   inputEosToken: string | null
 }
 
-/** A model's chat template, compiled. Rendering changes nothing in it. */
+/** A compiled chat template. It is immutable. */
 export class ChatTemplate implements SampleTemplate {
   readonly #program: Program
   readonly #source: Source
 
-  /** @throws ChatTemplateError where it cannot be read, or names a special token that is not given */
+  /** @throws ChatTemplateError if the template is invalid, or needs a special token that is not given */
   constructor(text: string) {
     this.#source = readSource(text)
     const { template, tokens } = this.#source
@@ -51,16 +51,16 @@ export class ChatTemplate implements SampleTemplate {
     }
   }
 
-  /** What begins a text, `''` where the model has no such token or it is not known. */
+  /** The BOS token; `''`: none, or unknown. */
   get bosToken(): string {
     return this.#source.tokens.bos_token ?? ''
   }
 
-  /** A conversation as the model reads it. @throws ChatTemplateError with what the template says of it */
+  /** Renders a conversation. @throws ChatTemplateError with the template's message */
   render(messages: readonly ChatMessage[], options: RenderOptions = {}): string {
     const variables = {
       ...this.#source.tokens,
-      // Given as None where there are none: templates ask for both with and without `is defined`.
+      // None rather than undefined: some templates test these without `is defined`.
       tools: null,
       documents: null,
       ...options.variables,
@@ -75,7 +75,7 @@ export class ChatTemplate implements SampleTemplate {
   }
 
   /**
-   * Prompt and response as the model reads them, the response as the assistant's turn without end-of-text tokens (upstream's
+   * Renders prompt and response, with the response as the assistant's turn without end-of-text tokens (verl's
    * `_preprocess_reward_inputs`). @throws ChatTemplateError
    */
   renderSample(input: ScoreInput): string {
@@ -87,14 +87,14 @@ export class ChatTemplate implements SampleTemplate {
     return this.render(sampleMessages({ ...input, response }))
   }
 
-  /** The same without one leading BOS, for servers whose tokenizer puts it there. @throws ChatTemplateError */
+  /** Renders a sample without its leading BOS, for servers whose tokenizer adds it. @throws ChatTemplateError */
   renderSampleWithoutBos(input: ScoreInput): string {
     const text = this.renderSample(input)
     const { bosToken } = this
     return bosToken !== '' && text.startsWith(bosToken) ? text.slice(bosToken.length) : text
   }
 
-  /** What is worth keeping of its source: the template and its tokens, without the rest of a tokenizer_config.json. */
+  /** The template and its tokens as JSON, without the rest of a tokenizer_config.json. */
   get normalized(): string {
     const { template, tokens, inputEosToken } = this.#source
     const input = inputEosToken === null ? {} : { input_eos_token: inputEosToken }
@@ -104,18 +104,18 @@ export class ChatTemplate implements SampleTemplate {
 
 const compiled = new Map<string, ChatTemplate>()
 
-/** The template of that source, compiled once and kept. @throws ChatTemplateError */
+/** Returns the compiled template of a source, from a cache. @throws ChatTemplateError */
 export function chatTemplateOf(text: string): ChatTemplate {
   const known = compiled.get(text)
   const template = known ?? new ChatTemplate(text)
-  // Last used, last in the map's order.
+  // Moves the template to the end, so that the first entry is the least recently used.
   compiled.delete(text)
   compiled.set(text, template)
-  if (compiled.size > KEPT) compiled.delete(compiled.keys().next().value as string)
+  if (compiled.size > MAX_COMPILED) compiled.delete(compiled.keys().next().value as string)
   return template
 }
 
-/** A pasted tokenizer_config.json or the template alone. */
+/** Reads a tokenizer_config.json, or a template alone. */
 function readSource(text: string): Source {
   if (text.length > MAX_CHAT_TEMPLATE_CHARS) {
     throw new ChatTemplateError(
@@ -130,7 +130,7 @@ function readSource(text: string): Source {
   const tokens: Record<string, string> = {}
   for (const [key, value] of Object.entries(config)) {
     if (!key.endsWith('_token') || key === 'input_eos_token') continue
-    // Null says that the model has none, which a template may ask for.
+    // Null: the model has no such token, and a template may test for it.
     const token = value === null ? '' : tokenText(value)
     if (token !== null) tokens[key] = token
   }
@@ -152,7 +152,7 @@ function jsonObject(text: string): Record<string, unknown> | null {
   }
 }
 
-/** Some models have several templates by name; conversations are written by `default`. */
+/** Some models have several templates by name. `default` writes conversations. */
 function templateIn(value: unknown): string {
   const named = Array.isArray(value) ? value.find((entry) => entry?.name === 'default') : undefined
   const template = named === undefined ? value : named.template

@@ -11,7 +11,7 @@ import type {
 import { wellFormed } from './sample-text.ts'
 import { rootOf } from './server-url.ts'
 
-/** The POST that asks a judge to go on with a conversation: the fields that backends share, in each one's words. */
+/** Builds the request for a judge's reply, from the fields that all backends share. */
 export function buildChatRequest(
   engine: EngineName,
   chat: ChatRequest,
@@ -21,13 +21,13 @@ export function buildChatRequest(
   const { jsonSchema, topLogprobs } = chat
   return {
     path: `${rootOf(target.basePath)}/v1/chat/completions`,
-    // JSON.stringify leaves out what is undefined: what was not asked for is not sent.
+    // JSON.stringify leaves undefined fields out.
     body: JSON.stringify({
       model: target.model ?? (engine === 'sglang' ? 'default' : undefined),
       messages: chat.messages.map(({ role, content }) => ({ role, content: wellFormed(content) })),
       temperature: chat.temperature ?? 0,
       top_p: chat.topP,
-      // OpenAI's newest models refuse the old word, the engines' older releases do not know the new one.
+      // OpenAI's newest models refuse `max_tokens`; older releases of the engines do not know `max_completion_tokens`.
       [openai ? 'max_completion_tokens' : 'max_tokens']: chat.maxTokens,
       stop: chat.stop,
       seed: chat.seed,
@@ -47,8 +47,8 @@ export function buildChatRequest(
 }
 
 /**
- * Reads a judge's answer. Never throws. A reply counts when the model ended it by itself (`stop`); one cut off at the token
- * limit (`length`) is marked `truncated`. An aborted one comes with status 200, looks like a reply and is a failure.
+ * Reads the response of a judge. Never throws. A reply counts if the model ended it (`stop`); a reply cut off at the
+ * token limit (`length`) is marked `truncated`. An aborted reply also has status 200, and is a failure.
  */
 export function parseChatResponse(
   status: number,
@@ -80,7 +80,7 @@ export function parseChatResponse(
     ok: true,
     // A reasoning model may spend the whole limit before its reply begins.
     content: content ?? '',
-    // vLLM's newer word first; its older releases, SGLang and llama.cpp have the longer one.
+    // Newer vLLM has `reasoning`; older vLLM, SGLang and llama.cpp have `reasoning_content`.
     reasoning: text(field(message, 'reasoning')) ?? text(field(message, 'reasoning_content')),
     finishReason: finish,
     truncated,
@@ -90,7 +90,7 @@ export function parseChatResponse(
   }
 }
 
-/** SGLang's native form is an object with a `type`. */
+/** The finish reason. In SGLang's native format, it is an object with a `type`. */
 function finishReason(choice: unknown): string | null {
   const reason = field(choice, 'finish_reason')
   return text(reason) ?? text(field(reason, 'type'))
@@ -117,7 +117,7 @@ function unfinished(finish: string | null): EngineFailure {
   }
 }
 
-/** Content as one text: some servers give a list of parts. */
+/** Returns the content as text; some servers return a list of parts. */
 function contentText(content: unknown): string | null {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return null

@@ -5,14 +5,17 @@ import { FORBIDDEN_ADDRESS_CODE, safeLookup } from './link-local.ts'
 import { checkServerUrl, type ServerUrl } from './server-url.ts'
 
 /**
- * Largest answer read, in bytes. The longest honest ones are /metrics of a vLLM with many data-parallel engines (60 KB
+ * Largest response, in bytes. The longest valid ones are /metrics of a vLLM with many data-parallel engines (60 KB
  * each) and SGLang's /server_info (170 KB).
  */
-const ANSWER_LIMIT_BYTES = 4 << 20
+const MAX_ANSWER_BYTES = 4 << 20
 /** Longest wait for a connection, in ms. */
 const CONNECT_TIMEOUT_MS = 2_000
 
-/** What ends a conversation with a server: it cannot be reached, redirects, refuses the key. Says so without the key. */
+/**
+ * Ends a conversation with a server: it is unreachable, redirects or refuses the key. The message does not contain the
+ * key.
+ */
 export class ProbeStop extends Error {
   readonly failure: ProbeFailure
   constructor(failure: ProbeFailure) {
@@ -22,28 +25,27 @@ export class ProbeStop extends Error {
   }
 }
 
-/** A way to talk to one server beside the routed calls: probe, self-test, load, sleep and wake. */
+/** A connection to one server for requests outside the router: probe, self-test, load, sleep and wake. */
 export interface OpenFetch {
-  /** Rejects with a {@link ProbeStop} for whatever is not an answer. */
+  /** @throws ProbeStop if no usable response arrives */
   readonly fetch: EngineFetch
-  /** Path part of the address, without a trailing slash: what the engines' functions take. */
+  /** Path of the address, without a trailing slash. */
   readonly basePath: string
-  /** Closes the connection; calls in flight fail. */
+  /** Closes the connection; requests in flight fail. */
   close(): void
 }
 
-/** How long calls may take. */
+/** Time limits of an {@link OpenFetch}. */
 export interface OpenFetchOptions {
-  /** For each call, in ms. */
+  /** For each request, in ms. */
   timeoutMs: number
-  /** For all calls together, in ms. */
+  /** For all requests together, in ms. */
   totalMs?: number
 }
 
 /**
- * Opens a connection to a server under the rules every call obeys: nothing is sent to a forbidden address, redirects
- * are not followed, answers are bounded, the key goes as a bearer token. Throws a {@link ProbeStop} for an address that
- * is refused.
+ * Opens a connection to a server with the rules of all requests: forbidden addresses are refused, redirects are not
+ * followed, responses are bounded, and the key is sent as a bearer token. @throws ProbeStop for a forbidden address
  */
 export function openFetch(
   url: string,
@@ -55,7 +57,7 @@ export function openFetch(
   return openChecked(checked, apiKey, options)
 }
 
-/** {@link openFetch} for an address that has been checked. */
+/** Opens a connection to an address that {@link checkServerUrl} has accepted. */
 export function openChecked(
   { origin, basePath }: ServerUrl,
   apiKey: string | null,
@@ -66,10 +68,10 @@ export function openChecked(
     allowH2: false,
     headersTimeout: 0,
     bodyTimeout: 0,
-    maxResponseSize: ANSWER_LIMIT_BYTES,
+    maxResponseSize: MAX_ANSWER_BYTES,
   })
   const total = totalMs === undefined ? null : AbortSignal.timeout(Math.max(1, totalMs))
-  const toldMs = totalMs ?? timeoutMs
+  const limitMs = totalMs ?? timeoutMs
   const fetch: EngineFetch = async (path, init = { method: 'GET' }) => {
     const headers: Record<string, string> = { accept: 'application/json' }
     if (init.body !== undefined) headers['content-type'] = 'application/json'
@@ -82,7 +84,7 @@ export function openChecked(
       const bodyText = await response.body.text()
       reply = { status: response.statusCode, headers: response.headers, bodyText }
     } catch (error) {
-      throw new ProbeStop(unreachable(error as NodeJS.ErrnoException, origin, toldMs))
+      throw new ProbeStop(unreachable(error as NodeJS.ErrnoException, origin, limitMs))
     }
     refuseRedirect(method, path, reply)
     refuseKey(method, path, reply, apiKey)
@@ -168,7 +170,7 @@ function unreachable(
   return failure('connection', `cannot be reached (${code ?? name}: ${message})`)
 }
 
-/** True for the codes of certificate and handshake failures. */
+/** Whether an error code is of a certificate or handshake failure. */
 function isTlsCode(code: string | undefined): boolean {
   return (
     code !== undefined &&

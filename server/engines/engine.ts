@@ -1,122 +1,127 @@
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
 
-/** Backends whose protocol is spoken. */
+/** Supported engines. */
 export type EngineName = 'vllm' | 'sglang' | 'tei' | 'llamacpp' | 'openai' | 'openrlhf' | 'http'
 
 /**
- * How a discriminative model is asked on engines that have several ways; found by the probe and kept with the server:
+ * Routes of discriminative models on engines that have several. The probe finds the route, and the registry stores it.
  * - `classify`: the whole text, one logit (vLLM /classify, SGLang /classify and /v1/embeddings, TEI /predict)
- * - `token`: a logit for each token or step, the last one is the score (vLLM /pooling with `token_classify`)
- * - `pair`: prompt and response apart, a cross-encoder (vLLM /score, TEI and llama.cpp /rerank)
+ * - `token`: a logit per token or step, the last of which is the score (vLLM /pooling with `token_classify`)
+ * - `pair`: prompt and response apart, for a cross-encoder (vLLM /score, TEI and llama.cpp /rerank)
  */
 export type ScoreRoute = 'classify' | 'token' | 'pair'
 
-/** What a model is asked to score: a prompt, as text or as a conversation, and the answer to it. */
+/** A sample to score. */
 export interface ScoreInput {
-  /** A turn without content (a tool call) counts as an empty one. */
+  /** A turn without content (a tool call) counts as empty. */
   prompt: string | { role: string; content?: string | null | undefined }[]
   response: string
-  /** For engines that score by more than the text (`http`): as the trainer gave them. */
+  /** For engines that score by more than the text (`http`): as submitted. */
   dataSource?: string
   groundTruth?: unknown
   extraInfo?: Record<string, unknown>
 }
 
-/** Writes a sample out as its model reads it. Both throw an Error with what is wrong with the sample. */
+/** Writes a sample as text for its model. Both methods throw an Error that describes the problem of the sample. */
 export interface SampleTemplate {
   renderSample(input: ScoreInput): string
-  /** Without one leading BOS, for servers whose tokenizer puts it there. */
+  /** Omits a leading BOS, for servers whose tokenizer adds it. */
   renderSampleWithoutBos(input: ScoreInput): string
 }
 
-/** What a request is built for. */
+/** The server and model that a request is built for. */
 export interface EngineTarget {
-  /** The model's name on the server; null: the server has one and needs no name. */
+  /** The model's name on the server; null: the server needs no name. */
   model: string | null
-  /** What the server said its version is; null: unknown, taken as current. */
+  /** The reported version; null: unknown, treated as current. */
   version: string | null
-  /** Path part of the server's address, without a trailing slash (`''` for the root). */
+  /** Path of the server's address, without a trailing slash (`''` for the root). */
   basePath?: string
-  /** Null or absent: the engine's usual way. */
+  /** Null or absent: the engine's default route. */
   route?: ScoreRoute | null
-  /** The label whose score is taken, by index or name; null or absent: the last. */
+  /** The label that is the score, by index or name; null or absent: the last. */
   label?: string | null
-  /** The model has no chat template of its own: it is sent prompt, newline, response. */
+  /** The model has no chat template: it gets prompt, newline, response. */
   plainText?: boolean
-  /** Ask for the activated score (sigmoid), not the raw one: only the self-test does. */
+  /** Requests the activated score (sigmoid) instead of the raw one. Only the self-test does. */
   activated?: boolean
-  /** The text to score is made with it; null or absent: sent as messages, or as prompt, newline, response. */
+  /** Renders the text to score; null or absent: the sample is sent as messages, or as prompt, newline, response. */
   chatTemplate?: SampleTemplate | null
 }
 
-/** A POST to the server. `path` is complete, from the origin's root. */
+/** A POST to the server. `path` starts at the origin's root. */
 export interface EngineRequest {
   path: string
   body: string | Buffer
   headers?: Record<string, string>
 }
 
-/** Response headers, names in lower case. */
+/** Response headers with lower-case names. */
 export type ResponseHeaders = Record<string, string | string[] | undefined>
 
 /**
- * What a failed call says about the sample, the server and a retry:
- * - `client`: the request itself was refused (4xx). Says nothing about the server's health; the sample's end, at once or
- *   once it is confirmed ({@link EngineFailure.unconfirmed}).
- * - `busy`: 429 or 503. Another server at once, the same after `Retry-After`; neutral for health.
- * - `fault`: 5xx, connection or TLS errors, and what no text can be to blame for: a missing route, a refused key, a page, a
- *   dead engine, whatever the status. Retried on another server; counts against the server.
- * - `stall`: no answer in time.
- * - `corrupt`: an answer that is not a score (NaN, wrong shape). The sample's end once it is confirmed.
- * - `conn_race`: a reused connection closed before the first byte. Same server at once, free, once.
+ * Classes of failed requests, by what they mean for the sample, the server and a retry:
+ * - `client`: the request was refused (4xx). It does not affect the server's health, and ends the sample, at once or after
+ *   confirmation ({@link EngineFailure.unconfirmed}).
+ * - `busy`: 429 or 503. Retried at once on another server, on the same one after `Retry-After`; neutral for health.
+ * - `fault`: 5xx, connection or TLS errors, and failures that no text can cause, whatever the status: a missing route, a
+ *   refused key, an HTML page, a dead engine. Retried on another server; counts against the server.
+ * - `stall`: no response in time.
+ * - `corrupt`: a response without a score (NaN, wrong format). Ends the sample after confirmation.
+ * - `conn_race`: a reused connection closed before the first byte. Retried once on the same server, without counting.
  */
 export type FailureClass = 'client' | 'busy' | 'fault' | 'stall' | 'corrupt' | 'conn_race'
 
-/** A call that gave no score. */
+/** A request without a score. */
 export interface EngineFailure {
   ok: false
   class: FailureClass
   reason: SampleFailureReason
-  /** What was wrong, in words, at most {@link MAX_DETAIL_CHARS} characters. */
+  /** The problem in words, at most {@link MAX_DETAIL_CHARS} characters. */
   detail: string
-  /** When the server asked to come back, if it did. Not capped here. */
+  /** The server's `Retry-After`, uncapped. */
   retryAfterMs?: number
-  /** A refusal that a broken server gives as well: it ends a sample only where something else confirms it. */
+  /** The refusal may come from a broken server: it ends a sample only after confirmation. */
   unconfirmed?: true
-  /** A fault of the server or its set-up that every request would meet: no more samples are spent on it unasked. */
+  /**
+   * A fault of the server or its configuration that affects every request, so no more samples are sent to it without a
+   * probe.
+   */
   broken?: true
-  /** The reply asked for is too long by what the conversation takes: so many tokens are left for it, at least one. */
+  /** The tokens left for the reply, at least one, if the requested length did not fit. */
   fitMaxTokens?: number
 }
 
-/** A finite score, raw as the model gives it (no sigmoid). */
+/** A finite, raw score (no sigmoid). */
 export interface EngineScore {
   ok: true
   score: number
-  /** Tokens of the scored text, where the server counts them. */
+  /** Tokens of the scored text, if reported. */
   promptTokens?: number
-  /** Scores of the tokens or steps, in order, where the model gives them; `score` is then the last. */
+  /** Scores of the tokens or steps, if the model returns them; the last is `score`. */
   tokenScores?: number[]
-  /** What a scorer of one's own (`http`) gave beside the score. */
+  /** Further fields returned by a custom scorer (`http`). */
   extra?: Record<string, unknown>
 }
 
-/** Scores of several samples asked for by one call. */
+/** Scores of a micro-batch. */
 export interface MicroBatchScores {
   ok: true
-  /** One a sample, in the order they were sent in: one that is no score says nothing of the others. */
+  /** One per sample, in request order. A failure of one sample does not affect the others. */
   scores: (EngineScore | EngineFailure)[]
-  /** Tokens of all the texts together, where the server counts them: it does not tell them apart. */
+  /** Tokens of all texts together, if reported. */
   promptTokens: number | null
 }
 
-/** Several samples in one POST: what a call costs beside the model's work is paid once for all of them. */
+/** Micro-batching: several samples share the fixed cost of one request. */
 export interface MicroBatchProtocol {
-  /** False: this server takes one sample a call, by the way it is asked. */
+  /** Whether the target accepts several samples per request. */
   takes(target: EngineTarget): boolean
-  /** The POST that scores them all. Only where {@link takes}. @throws Error where the target's template does not take one */
+  /**
+   * Builds the request, if the target {@link takes} several. @throws Error if the target's template rejects a sample
+   */
   build(inputs: readonly ScoreInput[], target: EngineTarget): EngineRequest
-  /** Reads the answer to `count` samples. Never throws. A failure is of the call, and so of no sample in particular. */
+  /** Reads the response for `count` samples. Never throws. A failure is of the request, and not of one sample. */
   parse(
     status: number,
     headers: ResponseHeaders,
@@ -126,7 +131,7 @@ export interface MicroBatchProtocol {
   ): MicroBatchScores | EngineFailure
 }
 
-/** A conversation for a judge to go on with: what chat completions take, in the fields all backends share. */
+/** A conversation for a judge to continue, in the chat-completion fields that all backends share. */
 export interface ChatRequest {
   messages: { role: string; content: string }[]
   /** Default 0. */
@@ -143,42 +148,48 @@ export interface ChatRequest {
   chatTemplateKwargs?: Record<string, unknown>
 }
 
-/** A judge's reply. One that the server aborted or the model refused is a failure, never a reply. */
+/** A judge's reply. An aborted or refused reply is a failure instead. */
 export interface ChatReply {
   ok: true
   content: string
   reasoning: string | null
   finishReason: string
-  /** The reply was cut off at the token limit (`finish_reason: length`): whether it already holds a verdict is the parser's to say. */
+  /**
+   * The reply was cut off at the token limit (`finish_reason: length`). The parser decides whether it already holds a
+   * verdict.
+   */
   truncated: boolean
   promptTokens: number | null
   completionTokens: number | null
-  /** Of each token of the reply, where asked for: the chosen one and the others by probability. */
+  /** The chosen token and its alternatives, for each token of the reply, if requested. */
   logprobs: { token: string; logprob: number; top: { token: string; logprob: number }[] }[] | null
 }
 
-/** What an engine says it has to do at this moment, in requests. */
+/** The load that an engine reports, in requests. */
 export interface EngineLoad {
   running: number
   waiting: number
 }
 
-/** How far a server that can sleep goes down: 1 keeps the weights in memory, 2 drops them. */
+/** Sleep level: 1 keeps the weights in memory, 2 drops them. */
 export type SleepLevel = 1 | 2
 
-/** Sleep and wake of one engine. Each rejects with a {@link ProbeStop} or an Error whose message says what the server answered. */
+/** Sleep and wake of one engine. @throws ProbeStop, or an Error with the server's answer */
 export interface EngineLifecycle {
-  /** Sent only when nothing is in flight: it may abort or crash what is. Returns when the server said yes. */
+  /**
+   * Called only with nothing in flight, because sleep may abort requests or crash the server. Resolves when the server
+   * has confirmed.
+   */
   sleep(fetch: EngineFetch, basePath: string, level: SleepLevel): Promise<void>
   wake(fetch: EngineFetch, basePath: string): Promise<void>
-  /** null: the server does not tell (SGLang); then the registry's memory decides. */
+  /** Null: the server does not report it (SGLang), and the registry's state decides. */
   isSleeping(fetch: EngineFetch, basePath: string): Promise<boolean | null>
 }
 
-/** Longest `detail` of a failure, in characters: it is stored with every attempt. */
+/** Longest `detail` of a failure, in characters. It is stored with every attempt. */
 export const MAX_DETAIL_CHARS = 300
 
-/** Answer to one request of a probe. */
+/** The response to a request of a probe. */
 export interface EngineReply {
   status: number
   headers: ResponseHeaders
@@ -186,15 +197,15 @@ export interface EngineReply {
 }
 
 /**
- * How an engine's probe asks: paths from the origin's root. Rejects with a {@link ProbeStop} for anything
- * that ends the probe (unreachable, a redirect, a refused key).
+ * Sends a request of a probe; paths start at the origin's root. Rejects with a {@link ProbeStop} for anything that ends
+ * the probe (unreachable, a redirect, a refused key).
  */
 export type EngineFetch = (
   path: string,
   init?: { method: 'GET' | 'POST'; body?: string },
 ) => Promise<EngineReply>
 
-/** Why a server cannot be used; words of the service's error table. */
+/** Reasons why a server cannot be used, as in the service's error table. */
 export type ProbeReason =
   | 'forbidden_url'
   | 'server_unreachable'
@@ -203,7 +214,7 @@ export type ProbeReason =
   | 'model_not_served'
   | 'key_refused'
 
-/** The finer cause under a {@link ProbeReason}, one stable word. */
+/** The cause within a {@link ProbeReason}. */
 export type ProbeCause =
   | 'malformed'
   | 'scheme'
@@ -222,7 +233,7 @@ export type ProbeCause =
   | 'other_kind'
   | 'unknown_model'
 
-/** A server that cannot be used, with what to do about it. */
+/** A server that cannot be used, with the remedy. */
 export interface ProbeFailure {
   ok: false
   reason: ProbeReason
@@ -231,91 +242,91 @@ export interface ProbeFailure {
   hint: string
 }
 
-/** What a server says of itself. */
+/** What a server reports about itself. */
 export interface ProbeFacts {
   ok: true
   engine: EngineName
-  /** Model ids served; empty where the server does not tell. */
+  /** Ids of the served models; empty: not reported. */
   models: string[]
   version: string | null
-  /** Longest text in tokens, of the first or the asked-for model. */
+  /** The max context in tokens, of the first or the requested model. */
   maxModelLen: number | null
-  /** null: the server does not tell. */
+  /** Null: not reported. */
   kind: 'discriminative' | 'generative' | null
-  /** How its scores are asked for; null or absent: the engine's usual way. */
+  /** The scoring route; null or absent: the engine's default. */
   route?: ScoreRoute | null
-  /** Its model has no chat template: see {@link EngineTarget.plainText}. */
+  /** The model has no chat template, see {@link EngineTarget.plainText}. */
   plainText?: boolean
-  /** The label that is scored, as its server names it; absent: the engine does not tell its labels. */
+  /** The label that is the score, as the server names it; absent: the engine does not report labels. */
   label?: string | null
-  /** Most inputs it takes at once, where it says so (llama.cpp slots, TEI permits). */
+  /** The most simultaneous inputs, if reported (llama.cpp slots, TEI permits). */
   maxConcurrent?: number | null
-  /** It can be put to sleep: the routes for it are there. */
+  /** The server has the routes for sleep. */
   canSleep?: boolean
-  /** It was found asleep. */
+  /** The server sleeps. */
   sleeping?: boolean
-  /** What should worry whoever registers it, e.g. an SGLang that cuts long texts silently; absent: not looked at again. */
+  /** Warnings for the admin, for example an SGLang that truncates long texts silently; absent: not checked again. */
   warnings?: string[]
 }
 
 /** Outcome of a probe. */
 export type ProbeResult = ProbeFacts | ProbeFailure
 
-/** What an engine's probe is told. */
+/** Input of a probe. */
 export interface ProbeContext {
   basePath: string
-  /** The model one wants, if one is named. */
+  /** The requested model; null: any. */
   model: string | null
   /**
-   * What it is wanted for, if that is known. `generative`: no scoring route is asked for, but the chat route must be
-   * there. `discriminative`: a server that only generates is refused.
+   * The intended use; null or absent: any. `generative`: no scoring route is tried, and the chat route must exist.
+   * `discriminative`: a server that only generates is refused.
    */
   kind?: 'discriminative' | 'generative' | null
-  /** The route named at registration: no other is asked. */
+  /** The route named at registration: no other is tried. */
   route?: ScoreRoute | null
   /** The label named at registration. */
   label?: string | null
-  /** A chat template was given at registration, so the server's own is not needed. */
+  /** The registration has a chat template, so the server needs none. */
   templated?: boolean
   /**
-   * What an earlier probe found. `inUse`: the server scores samples by it, so its routes are not asked again; else it stands
-   * where the server fails to answer now.
+   * The result of an earlier probe. `inUse`: the server scores samples by this route, so it is not tried again;
+   * otherwise it remains valid while the server does not answer.
    */
   known?: { route: ScoreRoute; plainText: boolean; inUse: boolean } | null
 }
 
-/** One backend dialect: builds the call, reads the score, names every failure. Holds no state. */
+/** The protocol of one backend: builds requests, reads scores and classifies failures. Stateless. */
 export interface Engine {
   readonly name: EngineName
-  /** False: for judges only (`openai`); such a server cannot be registered as discriminative. */
+  /** False: judges only (`openai`). Such a server cannot be registered as discriminative. */
   readonly scores: boolean
-  /** True: it speaks /v1/chat/completions and may be registered as generative. */
+  /** Supports /v1/chat/completions and can be registered as generative. */
   readonly chats: boolean
   /**
-   * It serves a model's own head: raw scores can be had, and a constant or bounded score is a fault. False where 0 and 1 are
-   * normal scores.
+   * The server runs the model's head itself: raw scores exist, and constant or bounded scores are a fault. False: 0 and
+   * 1 are normal scores.
    */
   readonly selfTested: boolean
-  /** The routes that a registration may name; empty: there is one way to ask. */
+  /** Routes that a registration can name; empty: there is only one. */
   readonly routes: readonly ScoreRoute[]
-  /** How a registration may name a label: any by `index`, by `name` too, or `two`: the first or the second of two. */
+  /** The way to name a label: any by `index`; by `name` or index; or `two`: the first or the second of two. */
   readonly labels: 'index' | 'name' | 'two' | null
-  /** It scores whole texts, so a chat template makes them (on its route `pair` prompt and response stay apart). */
+  /** Scores whole texts, which a chat template renders (the route `pair` keeps prompt and response apart). */
   readonly templated: boolean
   readonly lifecycle: EngineLifecycle | null
-  /** The POST that scores one sample. @throws Error where the target's template does not take it */
+  /** Builds the request for one sample. @throws Error if the target's template rejects the sample */
   buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest
-  /** Reads a complete answer. Never throws: whatever is not a finite score is a failure with a reason. */
+  /** Reads a complete response. Never throws: anything but a finite score is a failure with a reason. */
   parseScoreResponse(
     status: number,
     headers: ResponseHeaders,
     bodyText: string,
     target?: EngineTarget,
   ): EngineScore | EngineFailure
-  /** Null: one sample a call. */
+  /** Null: one sample per request. */
   readonly microBatch: MicroBatchProtocol | null
-  /** The load it tells of, null where it does not or answers nonsense. */
+  /** Reads the reported load; null: not reported, or invalid. */
   readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null>
-  /** Asks the server what it is. */
+  /** Identifies the server. */
   probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult>
 }

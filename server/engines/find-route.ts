@@ -15,34 +15,34 @@ import { otherKind } from './probe-answers.ts'
 import { sampleMessages } from './sample-text.ts'
 import { versionBefore } from './version.ts'
 
-/** The short sample that every candidate route is asked to score. */
+/** The short sample that every candidate route scores. */
 const SHORT: ScoreInput = { prompt: 'What is 1 + 1?', response: '2' }
-/** A list longer than this for one text, or for one token, is an embedding: no reward model has as many labels. */
+/** A longer list for one text or token is an embedding: no reward model has so many labels. */
 const MAX_LABELS = 16
-/** Stands for the template of the registration: the route is found before a sample is rendered. */
+/** Stands in for the template of the registration, because no sample is rendered here. */
 const RENDERED: SampleTemplate = {
   renderSample: () => 'What is 1 + 1?\n2',
   renderSampleWithoutBos: () => 'What is 1 + 1?\n2',
 }
 
-/** How a server's scores are asked for. `route` null: its scoring routes do not exist. */
+/** The route of a server's scores. `route` null: the server has no scoring route. */
 export interface FoundRoute {
   route: ScoreRoute | null
   plainText: boolean
-  /** What the registration says of the choice; absent: nothing new was found. */
+  /** Warnings about the choice; absent: nothing new was found. */
   warnings?: string[]
 }
 
-/** What one candidate answered. */
+/** The answer of a candidate route. */
 type RouteAnswer =
   | { is: 'score' }
   /** The model has no chat template for `messages`. */
   | { is: 'no_template' }
   /** The server has no such route. */
   | { is: 'missing'; said: string }
-  /** The route exists and does not score this model. */
+  /** The route exists but does not score this model. */
   | { is: 'unsupported'; said: string }
-  /** The server failed, or did not answer: nothing is known of the route. */
+  /** The server failed or did not answer, so nothing is known about the route. */
   | { is: 'fault'; said: string }
 
 type Found = FoundRoute | { refused: ProbeFailure }
@@ -52,9 +52,9 @@ type RouteQuestion = Pick<ProbeContext, 'route' | 'templated' | 'known'> &
   Pick<EngineTarget, 'model' | 'version' | 'basePath'>
 
 /**
- * Finds how a vLLM server scores: each candidate route gets one short text by POST, and the first that gives a score is
- * taken. Routes exist whatever the model is on many versions, so their existence says nothing. A route named at
- * registration is the only one asked.
+ * Finds the scoring route of a vLLM server: each candidate gets one short text by POST, and the first that returns a
+ * score is used. On many versions all routes exist for every model, so their existence proves nothing. If the
+ * registration names a route, only that one is tried.
  */
 export async function findRoute(
   engine: Pick<Engine, 'buildScoreRequest' | 'parseScoreResponse'>,
@@ -75,15 +75,15 @@ export async function findRoute(
     const answer = await ask(route)
     if (answer.is === 'score') return scoring(fetch, question, route, ask)
     if (answer.is === 'no_template') {
-      // Not asked of a model that gave a score: vLLM 0.11 answers /pooling of a classifier with hidden states, which look
-      // like an embedding.
+      // Only if no score was returned: for classifiers, /pooling of vLLM 0.11 returns hidden states, which look like an
+      // embedding.
       if (named == null && (await isEmbedding(fetch, question))) {
         return { refused: embeddingModel() }
       }
       return withoutTemplate(question, route, ask)
     }
     answers.push([route, answer])
-    // The self-test, which is more patient than a probe, says what is wrong with it.
+    // The self-test waits longer than a probe, and reports the problem.
     if (answer.is === 'fault') return before ?? found(route)
   }
   if (named == null) {
@@ -116,7 +116,7 @@ const MAY_BE_STEPWISE =
 
 type AskRoute = (route: ScoreRoute, plainText?: boolean) => Promise<RouteAnswer>
 
-/** A route that gave a score, looked at once more where that alone does not say what the model is. */
+/** Checks a route that returned a score, where the score alone does not identify the kind of model. */
 async function scoring(
   fetch: EngineFetch,
   question: RouteQuestion,
@@ -125,7 +125,7 @@ async function scoring(
 ): Promise<Found> {
   const { version, route: named, templated } = question
   if (route !== 'classify' || named != null || version === null) return found(route)
-  // A server that takes no messages for scores cannot refuse them for want of a template: its tokenizer can.
+  // These versions accept no messages on /classify, so a missing template shows on /tokenize only.
   if (versionBefore(version, [0, 12, 0])) {
     if (templated || (await hasTemplate(fetch, question))) return found(route)
     return withoutTemplate(question, route, ask)
@@ -136,7 +136,10 @@ async function scoring(
   return found(route)
 }
 
-/** A model without a chat template is a cross-encoder if it scores pairs, else it reads plain text. */
+/**
+ * Chooses the route of a model without a chat template: it is a cross-encoder if it scores pairs; otherwise it reads
+ * plain text.
+ */
 async function withoutTemplate(
   question: RouteQuestion,
   route: ScoreRoute,
@@ -170,7 +173,7 @@ async function askRoute(
   const reply = await post(fetch, path, String(body))
   if (reply === null) return { is: 'fault', said: `POST ${path} was not answered` }
   const score = engine.parseScoreResponse(reply.status, reply.headers, reply.bodyText, target)
-  // A NaN is an answer of the route for scores: the self-test is to refuse it.
+  // A NaN comes from a scoring route; the self-test refuses it.
   if (score.ok || score.reason === 'non_finite') return { is: 'score' }
   const status = statusOf(reply)
   const message = errorMessage(reply.bodyText)
@@ -181,7 +184,7 @@ async function askRoute(
   return { is: status >= 500 && status !== 501 ? 'fault' : 'unsupported', said }
 }
 
-/** Null: no answer came. Rejects for what ends a probe (a refused key, a redirect). */
+/** Returns null without a response. Rejects for errors that end a probe (a refused key, a redirect). */
 async function post(fetch: EngineFetch, path: string, body: string): Promise<EngineReply | null> {
   try {
     return await fetch(path, { method: 'POST', body })
@@ -191,12 +194,12 @@ async function post(fetch: EngineFetch, path: string, body: string): Promise<Eng
   }
 }
 
-/** transformers says it in a sentence of its own, which every version of vLLM passes on. */
+/** The message of transformers, which every version of vLLM passes on. */
 const NO_TEMPLATE = /chat template/i
 /** vLLM 0.11 answers 400 when its engine process has died. */
 const ENGINE_DEAD = /EngineCore encountered|EngineDeadError/
 
-/** What a server means by its status: vLLM answers some failures with 200 and puts the status into `error.code`. */
+/** The effective status: vLLM answers some failures with 200 and puts the status into `error.code`. */
 function statusOf({ status, bodyText }: EngineReply): number {
   if (status < 200 || status >= 300) return status
   try {
@@ -207,7 +210,7 @@ function statusOf({ status, bodyText }: EngineReply): number {
   }
 }
 
-/** What /pooling gives for a text in the model's own way: one datum, or null. */
+/** Returns the datum of /pooling for a text in the model's default task, or null. */
 async function pooled(
   fetch: EngineFetch,
   { model, basePath = '' }: RouteQuestion,
@@ -261,6 +264,6 @@ function noScore(
     `${named === null ? 'no route gave a score' : `route: "${named}" gave no score`}: ${said.join(' · ')}`,
     named === null
       ? 'Serve a reward model or a cross-encoder; one without a chat template may need "chatTemplate".'
-      : 'Leave "route" out to have every route asked, or give "chatTemplate" if the model has none.',
+      : 'Leave "route" out to try every route, or give "chatTemplate" if the model has none.',
   )
 }

@@ -14,19 +14,19 @@ import type {
 import { isBusy, notReady, notRecognised } from './probe-answers.ts'
 import { wellFormed } from './sample-text.ts'
 
-/** What a scorer may say in `reason` beside its `error`; anything else, and nothing, is a fault of its function. */
+/** Values of `reason` next to a scorer's `error`. Other values, and no value, count as `function_error`. */
 const ERROR_REASONS = ['function_error', 'timeout', 'non_finite', 'unparseable'] as const
 
-/** Postgres and JSON.stringify run out of stack at some depth, and would fail for all the samples written with it. */
+/** Postgres and JSON.stringify overflow their stack at some depth, which would fail all samples of the same write. */
 const MAX_EXTRA_DEPTH = 100
 
-/** Whether a parsed JSON value has more than so many levels of lists and objects. */
+/** Whether a JSON value has more nested lists and objects than `levels`. */
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1))
 }
 
-/** The address is the whole of it: the path it ends in is the route. */
+/** The path of the address is the scoring route. */
 function scorePath(basePath: string | undefined): string {
   return basePath === undefined || basePath === '' ? '/' : basePath
 }
@@ -42,10 +42,10 @@ function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineReque
   return { path: scorePath(target.basePath), body: jsonOfWellFormed({ samples: [sample] }) }
 }
 
-/** JSON whose texts every server can decode; the trainer's own values may hold lone surrogates at any depth. */
+/** Writes JSON that every server can decode: lone surrogates, at any depth, become U+FFFD. */
 function jsonOfWellFormed(value: unknown): string {
   const text = JSON.stringify(value)
-  // JSON.stringify writes lone surrogates as escapes, so a body without any needs no second look.
+  // JSON.stringify writes lone surrogates as escapes, so a body without escapes has none.
   if (!/\\ud[89a-f]/.test(text)) return text
   return JSON.stringify(value, (_key, part) => (typeof part === 'string' ? wellFormed(part) : part))
 }
@@ -63,12 +63,12 @@ function parseScoreResponse(
   if (typeof item !== 'object' || item === null || Array.isArray(item)) {
     return failure('corrupt', 'unparseable', 'results[0] is not an object')
   }
-  const { score: told, error, ...extra } = item as Record<string, unknown>
+  const { score: value, error, ...extra } = item as Record<string, unknown>
   if (error !== undefined && error !== null) {
     const reason = ERROR_REASONS.find((word) => word === extra.reason) ?? 'function_error'
     return failure('client', reason, errorMessage(JSON.stringify({ error })))
   }
-  const score = finiteScore(told, 'results[0].score')
+  const score = finiteScore(value, 'results[0].score')
   if (typeof score !== 'number') return score
   if (Object.keys(extra).length === 0) return { ok: true, score }
   if (isDeeper(extra, MAX_EXTRA_DEPTH)) {
@@ -78,7 +78,7 @@ function parseScoreResponse(
   return { ok: true, score, extra }
 }
 
-/** Such a scorer has one route and tells nothing of itself, so it is asked for the scores of no samples. */
+/** Probes with an empty list of samples, because a custom scorer has one route and does not identify itself. */
 async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
   const path = scorePath(context.basePath)
   const reply = await fetch(path, { method: 'POST', body: JSON.stringify({ samples: [] }) })
@@ -111,7 +111,7 @@ function answersNoResults(status: number, bodyText: string): boolean {
   }
 }
 
-/** A scorer of one's own: POST {"samples":[…]} to its address, {"results":[{"score", …} | {"error"}]} back. */
+/** A custom HTTP scorer: POST {"samples":[…]} to its address returns {"results":[{"score", …} | {"error"}]}. */
 export const http: Engine = {
   name: 'http',
   scores: true,

@@ -2,17 +2,17 @@ import { broken, failure, finiteScore } from './answer.ts'
 import type { EngineFailure } from './engine.ts'
 
 /**
- * Which of a model's labels is its score: the last one, as trainers take it, unless the registration names another by its
- * index or name. The same rule holds on every engine, so one checkpoint has the same sign wherever it is served.
+ * The label of a model that is its score: the last one, as in trainers, unless the registration names another by index
+ * or name. All engines share this rule, so that a checkpoint has the same sign everywhere.
  */
 
-/** The index that a label names: digits, or digits after `LABEL_`. Null for any other name. */
+/** Returns the index in a label's name: digits, or digits after `LABEL_`. Null for other names. */
 export function labelIndex(label: unknown): number | null {
   const digits = typeof label === 'string' ? /^(?:label_?)?(\d+)$/i.exec(label)?.[1] : undefined
   return digits === undefined ? null : Number(digits)
 }
 
-/** The score of the named label in a list that has one number for each label; `where` names the list in failures. */
+/** Returns the score of a label from a list with one number per label; `where` names the list in failures. */
 export function labelScore(
   list: unknown,
   label: string | null | undefined,
@@ -27,7 +27,7 @@ export function labelScore(
   return finiteScore(list[index], `${where}[${index}]`)
 }
 
-/** A registration that names a label which the model does not have: every request would meet it. */
+/** The failure for a label that the model does not have; every request would fail. */
 export function noSuchLabel(label: string, has: string): EngineFailure {
   return broken('unparseable', `the registration names label "${label}"; the model has ${has}`)
 }

@@ -1,7 +1,7 @@
 import { errorMessage } from './answer.ts'
 import type { EngineFetch } from './engine.ts'
 
-/** POSTs to a route that puts a server to sleep or wakes it; rejects with what the server answered unless it said yes. */
+/** Requests sleep or wake. Rejects with the server's answer unless it confirms. */
 export async function lifecyclePost(
   fetch: EngineFetch,
   path: string,

@@ -2,8 +2,8 @@ import { type LookupAddress, type LookupAllOptions, type LookupOptions, lookup }
 import { BlockList, isIPv6 } from 'node:net'
 
 /**
- * Addresses no reward-model server has: link-local networks and the fixed addresses of cloud metadata services, which
- * hand credentials to whoever asks from the machine. Loopback and private networks are allowed: servers live there.
+ * Addresses that are refused: link-local networks, and cloud metadata services, which give credentials to every process
+ * on the machine. Loopback and private networks are allowed, because servers run there.
  */
 const forbidden = new BlockList()
 forbidden.addSubnet('169.254.0.0', 16, 'ipv4') // link-local; AWS, Google, Azure, ECS metadata
@@ -12,7 +12,7 @@ forbidden.addAddress('100.100.100.200', 'ipv4') // Alibaba Cloud metadata
 forbidden.addAddress('192.0.0.192', 'ipv4') // Oracle Cloud metadata
 forbidden.addSubnet('fe80::', 10, 'ipv6') // link-local
 forbidden.addAddress('fd00:ec2::254', 'ipv6') // AWS metadata
-// The same IPv4 networks inside IPv6; BlockList itself sees through ::ffff:0:0/96.
+// The same IPv4 networks within IPv6; BlockList handles ::ffff:0:0/96 itself.
 forbidden.addSubnet('64:ff9b::a9fe:0', 112, 'ipv6') // NAT64
 forbidden.addSubnet('2002:a9fe::', 32, 'ipv6') // 6to4
 forbidden.addSubnet('::a9fe:0', 112, 'ipv6') // IPv4-compatible
@@ -27,18 +27,18 @@ const METADATA_NAMES = new Set([
   'metadata.tencentyun.com',
 ])
 
-/** True for an IP address (no brackets) that is link-local or a metadata service's. */
+/** Whether an IP address (without brackets) is link-local or of a metadata service. */
 export function isForbiddenAddress(address: string): boolean {
   const bare = address.split('%', 1)[0] as string
   return forbidden.check(bare, isIPv6(bare) ? 'ipv6' : 'ipv4')
 }
 
-/** True for a host name that only metadata services have. */
+/** Whether a host name belongs to a metadata service. */
 export function isMetadataName(hostname: string): boolean {
   return METADATA_NAMES.has(hostname.toLowerCase().replace(/\.$/, ''))
 }
 
-/** `code` of the error that {@link safeLookup} gives for a name that resolves to a forbidden address. */
+/** The `code` of {@link safeLookup}'s error for a name that resolves to a forbidden address. */
 export const FORBIDDEN_ADDRESS_CODE = 'ERR_FORBIDDEN_ADDRESS'
 
 type LookupCallback = (
@@ -48,8 +48,8 @@ type LookupCallback = (
 ) => void
 
 /**
- * `dns.lookup` that refuses a name when any of its addresses is forbidden, for the connector of every call: what was
- * harmless at registration may resolve elsewhere later.
+ * `dns.lookup` that refuses a name if any of its addresses is forbidden. Every connection uses it, because a name that
+ * was harmless at registration may resolve elsewhere later.
  */
 export function safeLookup(
   hostname: string,

@@ -32,7 +32,7 @@ import { rootOf } from './server-url.ts'
 
 function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest {
   return {
-    // Not /v1/embeddings: always normalised, which makes a reward of one logit +1 or -1.
+    // Not /v1/embeddings, which normalizes: a reward of one logit would be +1 or -1.
     path: `${rootOf(target.basePath)}/rerank`,
     body: JSON.stringify({
       model: target.model ?? undefined,
@@ -54,8 +54,8 @@ function parseScoreResponse(
   if (!('item' in only)) return only
   const index = field(only.item, 'index')
   if (index !== 0) {
-    const told = JSON.stringify(index)
-    return failure('corrupt', 'unparseable', `results[0].index is ${told} for one text`)
+    const shown = JSON.stringify(index)
+    return failure('corrupt', 'unparseable', `results[0].index is ${shown} for one text`)
   }
   const score = finiteScore(field(only.item, 'relevance_score'), 'results[0].relevance_score')
   return scored(
@@ -65,8 +65,8 @@ function parseScoreResponse(
 }
 
 /**
- * The score of the named label. llama.cpp gives that of label 0 alone: the raw output of a head of one label, a softmax's
- * share of one of several (Qwen3). Of two labels, label 1 has the rest of it.
+ * Returns the score of the named label. llama.cpp returns only label 0: the raw output of a head with one label, or its
+ * softmax share with several (Qwen3). With two labels, label 1 has the remaining share.
  */
 function ofLabel(score: number, label: string | null): number | EngineFailure {
   if (label === null || labelIndex(label) === 0) return score
@@ -75,13 +75,13 @@ function ofLabel(score: number, label: string | null): number | EngineFailure {
     : noSuchLabel(label, `a score of ${score}, which is no probability of two labels`)
 }
 
-/** Prompt and response reach the model so, whatever it was trained with; llama-server does not tell. */
+/** llama-server does not report which template a model was trained with. */
 const CONCATENATED =
   'llama.cpp gives the model the prompt and the response as plain concatenation, without a chat template, unless its GGUF has a `rerank` template.'
 
 async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null> {
   const base = rootOf(basePath)
-  // Asked first because it alone tells what waits; it needs --metrics, while /slots is on by default.
+  // /metrics first, because only it reports waiting requests; it needs --metrics, while /slots is on by default.
   const text = await metricsText(fetch, `${base}/metrics`)
   if (text !== null) {
     return believableLoad(
@@ -130,7 +130,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     engine: 'llamacpp',
     models: models.ids,
     version: textOrNull(field(props, 'build_info')),
-    // A slot's share of the context, which is less than what the model was trained for.
+    // The context of one slot, which is less than that of the model.
     maxModelLen: positiveInt(ofSlot) ?? positiveInt(trained),
     kind: judging ? 'generative' : 'discriminative',
     route: judging ? null : 'pair',
@@ -139,7 +139,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   }
 }
 
-/** /rerank is always there; without --reranking it answers 501, with it 400 to an empty question. */
+/** Checks /rerank, which always exists: without --reranking it answers 501, with it 400 to an empty query. */
 async function refuseWithoutReranking(
   fetch: EngineFetch,
   base: string,

@@ -1,12 +1,12 @@
 import type { EngineFetch, EngineLoad } from './engine.ts'
 import { jsonOrNull } from './probe-answers.ts'
 
-/** Most requests a server is believed to hold: more is a broken counter, not a queue. */
+/** A higher load is a broken counter. */
 const BELIEVABLE_REQUESTS = 1_000_000
 
 /**
- * A load as the server tells it, null when a number is missing, negative, not finite or beyond belief: routing by a
- * broken counter is worse than by none.
+ * Returns a reported load; null if a number is missing, negative, not finite or implausible: no load is better for
+ * routing than a wrong one.
  */
 export function believableLoad(running: unknown, waiting: unknown): EngineLoad | null {
   return believable(running) && believable(waiting) ? { running, waiting } : null
@@ -17,8 +17,8 @@ function believable(value: unknown): value is number {
 }
 
 /**
- * The sum of a metric over its label sets (vLLM labels each data-parallel engine, SGLang each rank) in Prometheus' text
- * format; null where it is not there. One that is negative or not a number makes the whole NaN.
+ * Sums a metric of Prometheus' text format over its label sets (vLLM labels each data-parallel engine, SGLang each
+ * rank). Null: the metric is missing. A negative or invalid value makes the sum NaN.
  */
 export function metricSum(text: string, name: string): number | null {
   let sum: number | null = null
@@ -32,7 +32,7 @@ export function metricSum(text: string, name: string): number | null {
   return sum
 }
 
-/** The text of /metrics, null where it is not to be had. */
+/** Reads /metrics; null: not available. */
 export async function metricsText(fetch: EngineFetch, path: string): Promise<string | null> {
   try {
     const reply = await fetch(path)
@@ -42,7 +42,7 @@ export async function metricsText(fetch: EngineFetch, path: string): Promise<str
   }
 }
 
-/** The JSON of a load route, null where it is not to be had: no load is told for a server that cannot be reached. */
+/** Reads the JSON of a load route; null: not available, because an unreachable server has no load. */
 export async function loadJson(fetch: EngineFetch, path: string): Promise<unknown> {
   try {
     return await jsonOrNull(fetch, path)

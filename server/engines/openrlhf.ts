@@ -13,7 +13,7 @@ import type {
 } from './engine.ts'
 import { promptText, sampleText } from './sample-text.ts'
 
-/** `--reward.remote_url` is the whole address of the POST; a bare origin means the route serve_rm itself has. */
+/** `--reward.remote_url` is the complete address; for an origin alone, serve_rm's own route is used. */
 function scorePath(basePath: string | undefined): string {
   return basePath === undefined || basePath === '' ? '/get_reward' : basePath
 }
@@ -21,9 +21,9 @@ function scorePath(basePath: string | undefined): string {
 function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest {
   return {
     path: scorePath(target.basePath),
-    // serve_rm reads `query` alone; servers written for --reward.remote_url read the lists beside it.
+    // serve_rm reads only `query`; other servers for --reward.remote_url also read the other lists.
     body: JSON.stringify({
-      // As its trainer sends it: special tokens kept, and the server adds none.
+      // As OpenRLHF's trainer sends it: with special tokens, because the server adds none.
       query: [target.chatTemplate?.renderSample(input) ?? sampleText(input, target)],
       prompts: [promptText(input)],
       labels: [null],
@@ -38,7 +38,7 @@ function parseScoreResponse(
 ): EngineScore | EngineFailure {
   const answer = readJsonAnswer(status, headers, bodyText)
   if (!answer.ok) return answer
-  // `rewards` is what trains; `scores`, where present, only filters.
+  // Training uses `rewards`; `scores` is only for filtering.
   const rewards = field(answer.value, 'rewards')
   if (rewards === undefined) return failure('corrupt', 'unparseable', 'rewards is missing')
   let value: unknown = rewards
@@ -51,7 +51,7 @@ function parseScoreResponse(
   return typeof score === 'number' ? { ok: true, score } : score
 }
 
-/** serve_rm tells nothing of itself, so the probe scores a short text and looks at the answer's shape. */
+/** Probes by scoring a short text, because serve_rm does not identify itself. */
 async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
   const request = buildScoreRequest(
     { prompt: 'What is 1 + 1?', response: '2' },
@@ -81,7 +81,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   }
 }
 
-/** OpenRLHF's serve_rm, and what is written for its --reward.remote_url. */
+/** OpenRLHF's serve_rm, and custom servers for its --reward.remote_url. */
 export const openrlhf: Engine = {
   name: 'openrlhf',
   scores: true,
@@ -93,7 +93,7 @@ export const openrlhf: Engine = {
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
-  // What answers at --reward.remote_url is often somebody's own, and may score a list by itself (ranks, normalised scores).
+  // Custom servers may score the samples of a list relative to each other (ranks, normalized scores).
   microBatch: null,
   readLoad: async () => null,
   probe,

@@ -2,23 +2,23 @@ import { errorMessage, field, looksLikeHtml } from './answer.ts'
 import type { EngineFetch, EngineReply, ProbeFailure } from './engine.ts'
 import { ProbeStop } from './engine-fetch.ts'
 
-/** What /v1/models says, or why it says nothing usable. */
+/** The answer of /v1/models, or a failure. */
 export type ModelList =
   | {
       ok: true
       ids: string[]
-      /** `owned_by` of the first model; null where it is not told. */
+      /** `owned_by` of the first model; null: not reported. */
       owner: string | null
-      /** `max_model_len` of the named model, else of the first. */
+      /** `max_model_len` of the named model, or of the first. */
       maxModelLen(model: string | null): number | null
-      /** The named model's entry, else the first. */
+      /** The entry of the named model, or the first. */
       entry(model: string | null): unknown
     }
   | ProbeFailure
 
 /**
  * Reads an OpenAI-style model list. A server without the route (404, 405, 501 from Python's http.server, another 4xx)
- * gives an empty list: it may be a small server of someone's own that speaks only the scoring route.
+ * has an empty list: it may be a custom server with only a scoring route.
  */
 export async function listModels(fetch: EngineFetch, path: string): Promise<ModelList> {
   const reply = await fetch(path)
@@ -49,17 +49,17 @@ export async function listModels(fetch: EngineFetch, path: string): Promise<Mode
   }
 }
 
-/** True for answers of a server that has no such route. 408 and 429 are those of one that is busy. */
+/** Whether the server has no such route. 408 and 429 mean that it is busy. */
 function isMissing({ status }: EngineReply): boolean {
   return (status >= 400 && status < 500 && status !== 408 && status !== 429) || status === 501
 }
 
-/** True for answers of a server that is loading or full, or of a proxy before one that is down. */
+/** Whether the server is loading or full, or a proxy's server is down. */
 export function isBusy({ status }: EngineReply): boolean {
   return status === 429 || (status >= 502 && status <= 504)
 }
 
-/** A server that answers, but not yet with what is asked of it. */
+/** A server that answers but is not ready. */
 export function notReady(method: string, path: string, reply: EngineReply): ProbeFailure {
   return {
     ok: false,
@@ -70,10 +70,10 @@ export function notReady(method: string, path: string, reply: EngineReply): Prob
   }
 }
 
-/** Who owns the models that a router address of ours lists. */
+/** The owner of the models in the list of a router address. */
 export const ROUTER_ADDRESS_OWNER = 'rewardops'
 
-/** A router address is no reward-model server: its calls would come back to it. */
+/** A router address of rewardops, which is refused because its requests would return to it. */
 export function routerAddress(): ProbeFailure {
   return notRecognised(
     'this is the router address of a rewardops service, not a reward-model server',
@@ -92,17 +92,17 @@ export function otherEngine(named: string, found: string, engine: string): Probe
   }
 }
 
-/** A server that does not speak the engine it was named as, without telling what it is. */
+/** A server that does not match the named engine. */
 export function notRecognised(message: string, hint: string): ProbeFailure {
   return { ok: false, reason: 'server_not_recognised', cause: 'unknown_server', message, hint }
 }
 
-/** A server that cannot do what it is wanted for. */
+/** A server that does not fit its intended use. */
 export function otherKind(message: string, hint: string): ProbeFailure {
   return { ok: false, reason: 'server_not_recognised', cause: 'other_kind', message, hint }
 }
 
-/** A server wanted for judging that has no chat route. */
+/** A server without a chat route, registered as a judge. */
 export function noChatRoute(server: string): ProbeFailure {
   return otherKind(
     `the server is ${server} without /v1/chat/completions: its model does not generate`,
@@ -118,7 +118,7 @@ function parsed(reply: EngineReply): unknown {
   }
 }
 
-/** A GET of something a server need not have: a refused key means that it is not for us, not that the probe ends. */
+/** Requests an optional route. A refused key counts as a missing route and does not end the probe. */
 async function fetchOptional(fetch: EngineFetch, path: string): Promise<EngineReply | null> {
   try {
     return await fetch(path)
@@ -128,14 +128,14 @@ async function fetchOptional(fetch: EngineFetch, path: string): Promise<EngineRe
   }
 }
 
-/** The JSON of a GET, null where the route is missing, guarded by another key, or says something else. */
+/** Reads JSON by GET; null: the route is missing, needs another key, or returns something else. */
 export async function jsonOrNull(fetch: EngineFetch, path: string): Promise<unknown> {
   const reply = await fetchOptional(fetch, path)
   if (reply === null || reply.status < 200 || reply.status >= 300) return null
   return parsed(reply) ?? null
 }
 
-/** One text field of a GET's JSON, null where there is none. */
+/** Reads a text field of a route's JSON; null: missing. */
 export async function textField(
   fetch: EngineFetch,
   path: string,
@@ -144,24 +144,24 @@ export async function textField(
   return textOrNull(field(await jsonOrNull(fetch, path), name))
 }
 
-/** A text that is not empty, else null. */
+/** Returns a nonempty text; null: anything else. */
 export function textOrNull(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null
 }
 
-/** A whole number above 0, else null. */
+/** Returns a positive integer; null: anything else. */
 export function positiveInt(value: unknown): number | null {
   return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : null
 }
 
-/** True when a POST route exists: FastAPI answers 405 to a GET of it, and 404 where there is none. */
+/** Whether a POST route exists: FastAPI answers 405 to a GET of it, and 404 if it is missing. */
 export async function routeExists(fetch: EngineFetch, path: string): Promise<boolean> {
   return (await fetchOptional(fetch, path))?.status === 405
 }
 
 /**
- * True when a POST route does something, for servers that answer 404 to a GET of it: an empty object is refused by the
- * route (400, 422) where it is there, and answered 404, 405 or 501 where it is not. Rejects for a refused key.
+ * Whether a POST route exists, for servers that answer 404 to a GET of it: an existing route refuses an empty object
+ * (400, 422), a missing one answers 404, 405 or 501. Rejects for a refused key.
  */
 export async function routeTakesPosts(fetch: EngineFetch, path: string): Promise<boolean> {
   const { status } = await fetch(path, { method: 'POST', body: '{}' })

@@ -25,41 +25,41 @@ import { teiModelType } from './tei.ts'
 
 export { type OpenFetch, type OpenFetchOptions, openFetch, ProbeStop } from './engine-fetch.ts'
 
-/** What to probe. */
+/** A server to probe. */
 export interface ProbeRequest {
   url: string
   engine: 'auto' | EngineName
   apiKey: string | null
-  /** For the whole probe. SGLang's routes may take over 1 s while it is busy: give 3,000 or more. */
+  /** For the whole probe. SGLang's routes may take over 1 s while it is busy: use at least 3,000. */
   timeoutMs: number
-  /** The model one wants served; null: whatever the server has. */
+  /** The requested model; null: any. */
   model?: string | null
-  /** What it is wanted for; absent: whatever the server can. A server that cannot is refused (`other_kind`). */
+  /** The intended use; absent: any. Another kind of server is refused (`other_kind`). */
   kind?: 'discriminative' | 'generative' | null
-  /** The route named at registration: no other is asked. */
+  /** The route named at registration: no other is tried. */
   route?: ScoreRoute | null
   /** The label named at registration, by index or name. */
   label?: string | null
   /** A chat template was given at registration. */
   templated?: boolean
-  /** What an earlier probe found. */
+  /** The result of an earlier probe. */
   known?: ProbeContext['known']
 }
 
 /** A server that can be used. */
 export interface ProbedServer extends ProbeFacts {
-  /** Normalised address. */
+  /** The normalized address. */
   url: string
-  /** The asked-for model, else the first the server names, else null (the server does not tell). */
+  /** The requested model, or the first that the server lists; null: the server lists none. */
   model: string | null
-  /** How long the probe took. */
+  /** The duration of the probe. */
   durationMs: number
 }
 
 /**
- * Asks a server what it is: reachable without a redirect, speaks the engine's protocol (`auto` finds out which), serves
- * the asked-for model and can be used as what it is wanted for. Never throws for the server's failings, and sends
- * nothing to a forbidden address.
+ * Probes a server: it must be reachable without a redirect, speak the engine's protocol (`auto` detects it), serve the
+ * requested model and fit its intended use. Never throws for problems of the server, and sends nothing to a forbidden
+ * address.
  */
 export async function probeServer(request: ProbeRequest): Promise<ProbedServer | ProbeFailure> {
   const checked = checkServerUrl(request.url)
@@ -97,13 +97,13 @@ export async function probeServer(request: ProbeRequest): Promise<ProbedServer |
 }
 
 /**
- * Which engine answers: the owner in /v1/models, else a route only one of them has. Last those that tell nothing of
- * themselves and are asked for scores: one's own scorer for those of no samples, OpenRLHF's for one of a short text.
+ * Detects the engine by the owner in /v1/models, or by a route that only one engine has. Engines without either are
+ * tried last: custom scorers with no samples, OpenRLHF with a short text.
  */
 async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
   const base = rootOf(context.basePath)
   const models = await listModels(fetch, `${base}/v1/models`)
-  // A server busy or still loading would fail every other question too: say so rather than "unknown".
+  // A busy or loading server would fail every other request too, and is not "unknown".
   if (!models.ok && models.cause === 'not_ready') return models
   if (models.ok && models.owner === ROUTER_ADDRESS_OWNER) return routerAddress()
   const listed = models.ok && models.ids.length > 0
@@ -119,12 +119,12 @@ async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeR
   const rewards = await engineOf('openrlhf').probe(fetch, context)
   if (rewards.ok || rewards.reason === 'server_unreachable') return rewards
   return notRecognised(
-    'the server answers, but not as any engine that is spoken: vLLM, SGLang, text-embeddings-inference, llama.cpp, OpenAI, OpenRLHF, a scorer of one’s own',
+    'the server answers, but not as any supported engine: vLLM, SGLang, text-embeddings-inference, llama.cpp, OpenAI, OpenRLHF, custom HTTP scorers',
     'Name its engine, or check that the address is the root of a reward-model server.',
   )
 }
 
-/** A scorer of one's own, if that is what answers; what else a server makes of such a POST says nothing yet. */
+/** Tries a custom HTTP scorer. Other answers to its POST do not identify a server. */
 async function ownScorer(fetch: EngineFetch, context: ProbeContext): Promise<ProbeFacts | null> {
   try {
     const scorer = await engineOf('http').probe(fetch, context)
@@ -155,7 +155,7 @@ async function engineOfRoutes(
   return positiveInt(field(props, 'total_slots')) !== null ? 'llamacpp' : null
 }
 
-/** What a server cannot be used for, if that is what it is wanted for. */
+/** Returns a failure if the server does not fit its intended use. */
 function unfitFor(
   facts: ProbeFacts,
   kind: 'discriminative' | 'generative' | null,
@@ -178,7 +178,7 @@ function unfitFor(
   return null
 }
 
-/** True where the server passes over the name in a request, so that a pool may call the model what it likes. */
+/** Whether the server ignores the model name of requests, so that a pool can have any name. */
 function takesAnyName(facts: ProbeFacts): boolean {
   return facts.engine === 'tei' || (facts.engine === 'llamacpp' && facts.models.length === 1)
 }

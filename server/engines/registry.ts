@@ -17,10 +17,10 @@ const engines: Readonly<Record<EngineName, Engine>> = {
   http,
 }
 
-/** Every engine there is, by name. */
+/** Names of all engines. */
 export const ENGINE_NAMES = Object.keys(engines) as EngineName[]
 
-/** The engine of that name. */
+/** Returns the engine with a name. */
 export function engineOf(name: EngineName): Engine {
   return engines[name]
 }

@@ -1,11 +1,11 @@
 import type { ResponseHeaders } from './engine.ts'
 
-/** All three forms of an HTTP date begin with the day's name. */
+/** All three formats of an HTTP date start with the day's name. */
 const HTTP_DATE = /^\s*(?:mon|tue|wed|thu|fri|sat|sun)/i
 
 /**
- * When a server asked to be called again, in ms from `nowEpochMs`; null where it did not say.
- * Reads `retry-after-ms`, `x-ms-retry-after-ms` and `retry-after` (seconds, or an HTTP date).
+ * Returns the delay that a server requests, in ms from `nowEpochMs`; null: none. Reads `retry-after-ms`,
+ * `x-ms-retry-after-ms` and `retry-after` (seconds, or an HTTP date).
  */
 export function retryAfterMs(headers: ResponseHeaders, nowEpochMs: number): number | null {
   const exact = first(headers['retry-after-ms']) ?? first(headers['x-ms-retry-after-ms'])
@@ -17,7 +17,7 @@ export function retryAfterMs(headers: ResponseHeaders, nowEpochMs: number): numb
   if (after === undefined || after.trim() === '') return null
   const seconds = Number(after)
   if (Number.isFinite(seconds)) return seconds >= 0 ? seconds * 1000 : null
-  // Date.parse takes "2 s" for a day of 2001.
+  // Date.parse reads "2 s" as a day of 2001.
   const date = HTTP_DATE.test(after) ? Date.parse(after) : Number.NaN
   return Number.isNaN(date) ? null : Math.max(0, date - nowEpochMs)
 }

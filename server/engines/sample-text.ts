@@ -8,16 +8,16 @@ export interface ChatMessage {
 }
 
 /**
- * Lone surrogates become U+FFFD: servers answer 500 to them (Python cannot encode them), and one odd rollout
- * would count as a fault of the server. What is stored keeps them.
+ * Replaces lone surrogates with U+FFFD. Servers answer 500 to them (Python cannot encode them), and a single odd
+ * rollout would count as a fault of the server. Stored texts keep them.
  */
 export function wellFormed(text: string): string {
   return text.isWellFormed() ? text : text.toWellFormed()
 }
 
 /**
- * The sample as a conversation: a prompt that is text is the user's turn, the response the assistant's. Tool calls are part
- * of a turn's content, since a template that knows no tools leaves them out in silence.
+ * Returns the sample as a conversation: a text prompt is the user's turn, the response the assistant's. Tool calls
+ * become part of the content, because templates without tools silently omit them.
  */
 export function sampleMessages(input: ScoreInput): ChatMessage[] {
   const { prompt } = input
@@ -29,7 +29,7 @@ export function sampleMessages(input: ScoreInput): ChatMessage[] {
   return messages
 }
 
-/** The prompt as one text: a conversation's contents joined by newlines. */
+/** Returns the prompt as one text: the contents of a conversation joined by newlines. */
 export function promptText(input: ScoreInput): string {
   const { prompt } = input
   if (typeof prompt === 'string') return wellFormed(prompt)
@@ -37,8 +37,8 @@ export function promptText(input: ScoreInput): string {
 }
 
 /**
- * The sample as one text: by the model's chat template, without the BOS that the server's tokenizer adds, else prompt, a
- * newline, response. @throws ChatTemplateError
+ * Returns the sample as one text: by the model's chat template, without the BOS that the server's tokenizer adds;
+ * otherwise prompt, newline, response. @throws ChatTemplateError
  */
 export function sampleText(input: ScoreInput, target: EngineTarget): string {
   if (target.chatTemplate != null) return target.chatTemplate.renderSampleWithoutBos(input)

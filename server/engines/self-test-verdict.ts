@@ -2,42 +2,42 @@ import type * as wire from '../contract/self-test-verdict.ts'
 import type { Calibration } from './calibration.ts'
 import type { Engine, EngineTarget } from './engine.ts'
 
-/** What one server's self-test can find; that replicas differ is found by comparing them. */
+/** Verdicts for one server. Differences between replicas are found by comparing them. */
 export type SelfTestVerdict = Exclude<wire.SelfTestVerdict, 'differs'>
 
 /** Outcome of {@link rawScoreSelfTest}. */
 export interface SelfTestResult {
   verdict: SelfTestVerdict
-  /** The good answer's score, asked raw. */
+  /** The raw score of the good answer. */
   raw: number | null
-  /** The good answer's score, asked activated; null where the engine cannot be asked so. */
+  /** The activated score of the good answer; null: the engine has no activation. */
   activated: number | null
-  /** The score of the first calibration text; null where no fixed text can be scored. */
+  /** The score of the first calibration text; null: no fixed text can be scored. */
   calibration: number | null
-  /** Of each calibration text: what replicas of a model must agree on ({@link calibrationDiffers}). */
+  /** The results for all calibration texts, on which replicas of a model must agree ({@link calibrationDiffers}). */
   calibrations: Calibration[]
-  /** What was seen, in a sentence for people. */
+  /** The finding in one sentence, for users. */
   detail: string
-  /** The server has no such route (404, 405): it is another engine than it is taken for. */
+  /** The server has no such route (404, 405), so it is of another engine. */
   routeMissing?: true
 }
 
-/** Scores this close are the same one: batching moves the last digits of a bfloat16 model. */
-const SAME = 1e-3
+/** Closer scores count as equal: batching changes the last digits of a bfloat16 model. */
+const MAX_EQUAL_DIFFERENCE = 1e-3
 
-/** Scores of the right and the wrong answer. */
+/** Scores of the good and the bad answer. */
 export interface Pair {
   good: number
   bad: number
 }
 
-/** A verdict with what was seen. */
+/** A verdict with its finding. */
 export interface Judgement {
   verdict: SelfTestVerdict
   detail: string
 }
 
-/** Of engines where 0 and 1 are normal scores. */
+/** The verdict for engines where 0 and 1 are normal scores. */
 export function judgeUntested(constant: boolean, score: number): Judgement {
   const detail = constant
     ? `Four different texts all score ${show(score)}. This is normal for a verifier that returns 0 or 1, but not for a reward model.`
@@ -45,6 +45,7 @@ export function judgeUntested(constant: boolean, score: number): Judgement {
   return { verdict: 'not_applicable', detail }
 }
 
+/** The verdict for equal scores of different texts. */
 export function judgeConstant(engine: Engine, score: number): Judgement {
   const why =
     Math.abs(score) === 1
@@ -58,7 +59,7 @@ export function judgeConstant(engine: Engine, score: number): Judgement {
   }
 }
 
-/** `bounded`: all raw scores lie within 0 to 1. */
+/** Judges raw and activated scores. `bounded`: all raw scores lie within 0 to 1. */
 export function judge(
   engine: Engine,
   { label }: EngineTarget,
@@ -72,14 +73,14 @@ export function judge(
   const both = `${scored} raw, ${show(activated.good)} and ${show(activated.bad)} activated`
   const equal = alike(raw, activated)
   const honest = alike(sigmoids(raw), activated)
-  // The activation of one label is a sigmoid; of several it depends on the others, which are not known here.
+  // One label is activated by a sigmoid. With several, the activation depends on the others, which are unknown here.
   const unrelated = label == null && !equal && !honest && withinUnit(activated)
   if (!bounded) {
     return unrelated
       ? judgeUnrelated(engine, both)
       : { verdict: 'raw', detail: `${scored}: not all within 0 to 1, so raw.` }
   }
-  // 0.659 is its own sigmoid.
+  // The sigmoid of 0.659 is 0.659.
   if (equal && honest) return { verdict: 'unverified', detail: `${both}: indistinguishable.` }
   if (equal) {
     return {
@@ -100,7 +101,10 @@ export function judge(
     : { verdict: 'raw', detail: `${both}: different, as expected.` }
 }
 
-/** Seen with vLLM 0.14.0 and a BERT cross-encoder: raw scores lack the tanh of the model's pooler, activated ones do not. */
+/**
+ * Found with vLLM 0.14.0 and a BERT cross-encoder: raw scores lack the tanh of the model's pooler, activated ones have
+ * it.
+ */
 function judgeUnrelated(engine: Engine, both: string): Judgement {
   const cause =
     engine.name === 'vllm'
@@ -112,7 +116,7 @@ function judgeUnrelated(engine: Engine, both: string): Judgement {
   }
 }
 
-/** llama.cpp gives bounded scores only where it applied a softmax to several labels; their logits cannot be had. */
+/** llama.cpp returns bounded scores only after a softmax over several labels, whose logits are unavailable. */
 function judgeSoftmax(scored: string, label: string | null): Judgement {
   const softmax = `${scored}, all within 0 to 1: llama.cpp applies a softmax to this head (Qwen3), and returns only label 0.`
   if (label === null) {
@@ -127,9 +131,9 @@ function judgeSoftmax(scored: string, label: string | null): Judgement {
   }
 }
 
-/** Of a server that can be asked in one way only. */
+/** The verdict for a server without activated scores. */
 function judgeAlone(raw: Pair, bounded: boolean, scored: string): Judgement {
-  // A normalised embedding of one number keeps its sign.
+  // A normalized embedding of one number is its sign.
   if (Math.abs(raw.good) === 1 && Math.abs(raw.bad) === 1) return ALWAYS_ONE
   if (!bounded) return { verdict: 'raw', detail: `${scored}: not all within 0 to 1, so raw.` }
   return {
@@ -147,13 +151,16 @@ function withinUnit({ good, bad }: Pair): boolean {
   return isProbability(good) && isProbability(bad)
 }
 
-/** A score that an activation could have made. */
+/** Whether an activation could have produced the score. */
 export function isProbability(score: number): boolean {
   return score >= 0 && score <= 1
 }
 
 function alike(a: Pair, b: Pair): boolean {
-  return Math.abs(a.good - b.good) < SAME && Math.abs(a.bad - b.bad) < SAME
+  return (
+    Math.abs(a.good - b.good) < MAX_EQUAL_DIFFERENCE &&
+    Math.abs(a.bad - b.bad) < MAX_EQUAL_DIFFERENCE
+  )
 }
 
 function sigmoids({ good, bad }: Pair): Pair {
@@ -164,18 +171,18 @@ function sigmoid(x: number): number {
   return 1 / (1 + Math.exp(-x))
 }
 
-/** A score as it is shown in a sentence. */
+/** Writes a score for a sentence. */
 export function show(score: number): string {
   return String(Number(score.toPrecision(5)))
 }
 
-/** Nothing to test. */
+/** The result without a test. */
 export function untested(detail: string): SelfTestResult {
   const none = { raw: null, activated: null, calibration: null, calibrations: [] }
   return { verdict: 'not_applicable', ...none, detail }
 }
 
-/** No score to test. */
+/** The result without a score. */
 export function failed(detail: string, raw: number | null): SelfTestResult {
   return { verdict: 'failed', raw, activated: null, calibration: raw, calibrations: [], detail }
 }

@@ -15,13 +15,13 @@ import {
   untested,
 } from './self-test-verdict.ts'
 
-/** What is tested. */
+/** The server and model to test. */
 export interface SelfTestTarget extends EngineTarget {
-  /** Longest text the server takes, in tokens, where known: the long texts stay below it. */
+  /** The max context in tokens, if known: the long texts stay below it. */
   maxModelLen?: number | null
 }
 
-/** Verdicts that no look at long texts changes. */
+/** Verdicts that long texts cannot change. */
 const SERIOUS: ReadonlySet<SelfTestVerdict> = new Set([
   'constant',
   'label_unknown',
@@ -29,20 +29,23 @@ const SERIOUS: ReadonlySet<SelfTestVerdict> = new Set([
   'inverted',
 ])
 
-/** A fourth unlike text: arithmetic that is wrong. */
+/** The fourth text: wrong arithmetic. */
 const ARITHMETIC: ScoreInput = {
   prompt: 'What is 37 × 3?',
   response: '37 × 3 = 37 + 37 + 37 = 113. Answer: \\boxed{113}',
 }
 
-/** Longest long text, in characters: some 6,000 tokens, beyond the usual limits of 512 to 4,096 and cheap to score. */
-const LONG_LIMIT_CHARS = 24_000
-/** Where the server's limit is unknown: some 1,500 tokens. */
+/** The longest text, in characters: about 6,000 tokens, beyond the usual limits of 512 to 4,096 and cheap to score. */
+const MAX_LONG_CHARS = 24_000
+/** For a server with an unknown limit: about 1,500 tokens. */
 const LONG_DEFAULT_CHARS = 6_000
-/** English is at least so many characters a token; 0.9 of the limit leaves room for the chat template. */
-const CHARS_A_TOKEN = 4
+/** English has at least so many characters per token; 0.9 of the limit leaves room for the chat template. */
+const MIN_CHARS_PER_TOKEN = 4
 const LONG_SHARE = 0.9
-/** Three ends, far apart in worth: a model of coarse arithmetic may give two long texts the same score, hardly three. */
+/**
+ * Three endings of very different quality: with coarse arithmetic, a model may score two long texts alike, but hardly
+ * three.
+ */
 const ENDS = [
   'So the answer is: Paris, on the river Seine.',
   'So the answer is: bananas, lol, nobody cares.',
@@ -50,9 +53,8 @@ const ENDS = [
 ]
 
 /**
- * Tests whether a server gives raw scores of whole texts that differ with the text, by six short and two or three long
- * texts at most. Its calls go one after the other. Never rejects: whatever keeps it from a verdict is `failed` with the
- * reason.
+ * Tests whether a server returns raw scores of whole texts that depend on the text, with six short and at most three
+ * long texts, one after the other. Never rejects: any error becomes `failed` with the reason.
  */
 export async function rawScoreSelfTest(
   engine: Engine,
@@ -60,7 +62,7 @@ export async function rawScoreSelfTest(
   target: SelfTestTarget,
 ): Promise<SelfTestResult> {
   if (!engine.scores) return untested('The engine returns no scores.')
-  // One's own scorer may look at the data source and the ground truth; a made-up text would tell nothing.
+  // A custom scorer may depend on the data source and the ground truth, so that fixed texts prove nothing.
   if (engine.name === 'http') return untested('Custom HTTP scorers are not tested.')
   const ask = (input: ScoreInput, activated: boolean) =>
     askScore(engine, fetch, { ...target, activated }, input)
@@ -100,14 +102,14 @@ export async function rawScoreSelfTest(
   }
 }
 
-/** An engine with an activation asks otherwise for it; the others build the same request. */
+/** Whether the engine builds another request for activated scores. */
 function canActivate(engine: Engine, target: EngineTarget): boolean {
   const body = (activated: boolean) =>
     String(engine.buildScoreRequest(GOOD, { ...target, activated }).body)
   return body(true) !== body(false)
 }
 
-/** Both answers activated; null where the server refuses to. */
+/** Returns the activated scores of both answers; null: the server refuses them. */
 async function askPair(ask: Ask): Promise<Pair | null> {
   const good = await ask(GOOD, true)
   if (!good.ok) return null
@@ -123,12 +125,12 @@ async function lookForTruncation(
   maxModelLen: number | null,
   judged: Judgement,
 ): Promise<Judgement> {
-  // A model that cannot tell the short answers apart cannot tell the long ones either.
+  // A model that scores both short answers alike may score the long ones alike too.
   if (raw.good === raw.bad) return judged
   const scores: number[] = []
   for (const end of ENDS) {
     const answer = await ask(longText(end, maxModelLen), false)
-    // Refused as too long: then nothing is cut in silence. Any other failure is not about the end of a text.
+    // A server that refuses long texts does not truncate them. Other failures do not concern truncation.
     if (!answer.ok) return judged
     scores.push(answer.score)
     if (answer.score !== scores[0]) return judged
@@ -141,12 +143,12 @@ async function lookForTruncation(
 
 const FILLER = 'Let us look at the map of the country and think about it step by step. '
 
-/** The question with a long answer of that end. */
+/** Returns the question with a long answer that has the given ending. */
 function longText(end: string, maxModelLen: number | null): ScoreInput {
   const wanted =
     maxModelLen === null
       ? LONG_DEFAULT_CHARS
-      : Math.min(LONG_LIMIT_CHARS, Math.floor(maxModelLen * LONG_SHARE * CHARS_A_TOKEN))
+      : Math.min(MAX_LONG_CHARS, Math.floor(maxModelLen * LONG_SHARE * MIN_CHARS_PER_TOKEN))
   const room = wanted - QUESTION.length - end.length
   const filler = FILLER.repeat(Math.max(1, Math.floor(room / FILLER.length)))
   return { prompt: QUESTION, response: filler + end }

@@ -1,10 +1,10 @@
 import type { ProbeCause, ProbeFailure } from './engine.ts'
 import { isForbiddenAddress, isMetadataName } from './link-local.ts'
 
-/** An address a server may have. */
+/** An accepted address. */
 export interface ServerUrl {
   ok: true
-  /** Normalised, without a trailing slash: what is stored and shown. */
+  /** Normalized, without a trailing slash, as stored and shown. */
   url: string
   /** Scheme, host and port. */
   origin: string
@@ -12,12 +12,12 @@ export interface ServerUrl {
   basePath: string
 }
 
-/** Longest address taken, in characters. */
+/** The longest accepted address, in characters. */
 const MAX_URL_CHARS = 2048
 
 /**
- * Checks a server's address without asking the network: http or https, no credentials, no query or fragment, and
- * neither a link-local nor a metadata address in any spelling (`new URL` turns decimal, octal and hex into dotted form).
+ * Checks a server's address without network access: http or https, no credentials, no query or fragment, and neither a
+ * link-local nor a metadata address in any notation (`new URL` turns decimal, octal and hex into dotted form).
  */
 export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
   if (text.length > MAX_URL_CHARS) return refused('malformed', 'the address is too long')
@@ -51,8 +51,8 @@ export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
 }
 
 /**
- * Where a server's own routes begin: an address that ends in /v1 means the same server as one that does not, and
- * /classify, /version and the like stand beside /v1, not under it.
+ * Returns the root of a server's routes: an address that ends in /v1 is the same server, and /classify, /version and
+ * others are next to /v1, not under it.
  */
 export function rootOf(basePath: string | undefined): string {
   if (basePath === undefined || basePath === '') return ''

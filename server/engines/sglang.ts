@@ -71,7 +71,7 @@ const microBatch: MicroBatchProtocol = {
 const NO_MEMORY_SAVER = 'start SGLang with --enable-memory-saver'
 
 const lifecycle: EngineLifecycle = {
-  // The scheduler asserts that it is idle: called under load, this ends the server. The body must be an object.
+  // Under load, an assertion of the scheduler ends the server. The body must be an object.
   sleep: (fetch, basePath) =>
     lifecyclePost(
       fetch,
@@ -105,7 +105,7 @@ async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoa
   return believableLoad(running, waiting)
 }
 
-/** One data-parallel rank: the older route gives all requests, those waiting included. */
+/** Returns the load of one data-parallel rank. The older route counts all requests, including the waiting ones. */
 function rankLoad(rank: unknown): EngineLoad | null {
   const waiting = field(rank, 'num_waiting_reqs')
   const running = field(rank, 'num_running_reqs')
@@ -120,7 +120,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   if (!models.ok) return models
   if (models.owner === 'vllm') return otherEngine('SGLang', 'vLLM', 'vllm')
   if (models.owner === 'llamacpp') return otherEngine('SGLang', 'llama.cpp', 'llamacpp')
-  // The older servers know the routes by their older names only.
+  // Older servers have the routes under their older names only.
   const info =
     (await jsonOrNull(fetch, `${base}/model_info`)) ??
     (await jsonOrNull(fetch, `${base}/get_model_info`))
@@ -135,7 +135,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   const warnings: string[] = []
   if (field(server, 'allow_auto_truncate') === true) {
     warnings.push(
-      'It runs with --allow-auto-truncate: of a text that is too long it drops the end, the part a reward model scores, and says nothing.',
+      'The server runs with --allow-auto-truncate: it silently drops the end of long texts, which is the part that a reward model scores.',
     )
   }
   return {
@@ -151,7 +151,10 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   }
 }
 
-/** SGLang, launched with --is-embedding: POST /v1/embeddings, whose last number, or that of the named label, is the raw score; chat for judges. */
+/**
+ * SGLang, started with --is-embedding: POST /v1/embeddings, whose last number, or that of the named label, is the raw
+ * score. Chat for judges.
+ */
 export const sglang: Engine = {
   name: 'sglang',
   scores: true,

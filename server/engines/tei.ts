@@ -51,14 +51,16 @@ function predict(inputs: readonly ScoreInput[], target: EngineTarget): EngineReq
   return {
     path: `${rootOf(target.basePath)}/predict`,
     body: JSON.stringify({
-      // A list of lists: a flat list of two texts would be one pair.
+      // A list of lists, because a flat list of two texts is one pair.
       inputs: inputs.map((input) => [sampleText(input, target)]),
       ...how(target),
     }),
   }
 }
 
-/** `truncate` said outright: since 1.9 servers cut long texts unasked, at the end, which is what is scored. */
+/**
+ * `truncate` is explicit: since 1.9, servers cut the end of long texts by default, which is the part that is scored.
+ */
 function how(target: EngineTarget): Record<string, boolean> {
   return { raw_scores: target.activated !== true, truncate: false }
 }
@@ -73,7 +75,7 @@ function parseScoreResponse(
   if (!answer.ok) return answer
   const only = onlyElement(answer.value, 'the answer')
   if (!('item' in only)) return only
-  // /predict gives a list of labels a text, /rerank an object a text.
+  // Per text, /predict returns a list of labels and /rerank an object.
   const { item } = only
   const score = Array.isArray(item) ? predicted(item, 0, target?.label) : ranked(item)
   if (typeof score !== 'number') return score
@@ -82,7 +84,7 @@ function parseScoreResponse(
 }
 
 const microBatch: MicroBatchProtocol = {
-  // A reranker takes many answers to one prompt, and a step's samples have prompts of their own.
+  // A reranker scores many answers to one prompt, but the samples of a step have different prompts.
   takes: (target) => target.route !== 'pair',
   build: predict,
   parse(status, headers, bodyText, count, target) {
@@ -110,7 +112,9 @@ function ranked(item: unknown): number | EngineFailure {
   return finiteScore(field(item, 'score'), '[0].score')
 }
 
-/** The score of the named label, or of the last by its number (`LABEL_3`). TEI sorts the labels by score. */
+/**
+ * Returns the score of the named label, or of the label with the highest number (`LABEL_3`). TEI sorts labels by score.
+ */
 function predicted(
   labels: unknown[],
   at: number,
@@ -121,11 +125,11 @@ function predicted(
   const found = wanted == null ? lastLabel(names) : placeOf(wanted, names)
   if (found !== null) return finiteScore(field(labels[found], 'score'), `[${at}] ${names[found]}`)
   if (wanted != null) return noSuchLabel(wanted, names.join(', '))
-  // The probe names the last label of a model whose labels have names; another model took its place since.
+  // The probe stores the last label of a model with named labels, so the server now has another model.
   return broken('unparseable', `the last label is unknown: ${names.join(', ')}`)
 }
 
-/** Where the named label stands in the list; null: nowhere. */
+/** Returns the position of the named label; null: none. */
 function placeOf(wanted: string, names: readonly string[]): number | null {
   const exact = names.indexOf(wanted)
   if (exact >= 0) return exact
@@ -134,7 +138,7 @@ function placeOf(wanted: string, names: readonly string[]): number | null {
   return at >= 0 ? at : null
 }
 
-/** Where the label of the highest number stands; null: the names have none. */
+/** Returns the position of the label with the highest number; null: the names have no numbers. */
 function lastLabel(names: readonly string[]): number | null {
   if (names.length === 1) return 0
   let last: number | null = null
@@ -155,11 +159,11 @@ function tokensOf(headers: ResponseHeaders): number | undefined {
 
 async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null> {
   const text = await metricsText(fetch, `${rootOf(basePath)}/metrics`)
-  // What runs is not told; what waits is.
+  // TEI reports waiting requests only.
   return text === null ? null : believableLoad(0, metricSum(text, 'te_queue_size'))
 }
 
-/** `model_type` of /info: `{"reranker":{…}}`, in some builds the bare word. */
+/** Reads `model_type` of /info: `{"reranker":{…}}`, or in some builds the bare name. */
 export function teiModelType(info: unknown): { name: string; labels: string[] } | null {
   const type = field(info, 'model_type')
   if (typeof type === 'string') return { name: type.toLowerCase(), labels: [] }
@@ -187,7 +191,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   if (type === null) {
     return notRecognised(`GET ${path} did not answer what text-embeddings-inference does`, NOT_TEI)
   }
-  // A model of one label calls itself a reranker, whatever it was trained for.
+  // TEI calls every model with one label a reranker.
   const route: ScoreRoute | null =
     type.name === 'reranker' ? 'pair' : type.name === 'classifier' ? 'classify' : null
   if (route === null) {
@@ -218,7 +222,10 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   }
 }
 
-/** The label to score, as the server names it; null: it does not tell its labels, or there is one and none was named. */
+/**
+ * Returns the label that is the score, as the server names it; null: the server reports no labels, or has one and none
+ * was named.
+ */
 function namedLabel(
   labels: readonly string[],
   wanted: string | null,
@@ -245,7 +252,10 @@ function parsed(status: number, bodyText: string): unknown {
   }
 }
 
-/** text-embeddings-inference: POST /predict for classifiers, /rerank for rerankers, raw scores, never truncated. */
+/**
+ * text-embeddings-inference: POST /predict for classifiers and /rerank for rerankers, with raw scores and without
+ * truncation.
+ */
 export const tei: Engine = {
   name: 'tei',
   scores: true,

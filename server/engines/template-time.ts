@@ -27,8 +27,8 @@ const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
 }
 
 /**
- * A time by Python's `strftime`, English whatever the machine's language, as a template's `strftime_now` has it.
- * @throws Error for a directive that is not known, rather than a prompt with `%Q` in it
+ * Formats a time like Python's `strftime`, always in English, for `strftime_now` of templates. @throws Error for an
+ * unknown directive, so that no prompt contains `%Q`
  */
 export function formatTime(date: Date, format: string): string {
   return format.replace(/%([-#]?)(.?)/gs, (_, unpadded: string, letter: string) => {

@@ -2,8 +2,8 @@
 export type Version = readonly [number, number, number]
 
 /**
- * True when `version` ("0.11.0", "0.12.0rc1", "0.11.1.dev7+gabc") is older than `other`. Only the three numbers count.
- * An unreadable version is taken as current: false.
+ * Whether `version` ("0.11.0", "0.12.0rc1", "0.11.1.dev7+gabc") is older than `other`. Only the three numbers count. An
+ * unreadable version counts as current: false.
  */
 export function versionBefore(version: string, other: Version): boolean {
   const match = /^v?(\d+)\.(\d+)(?:\.(\d+))?/.exec(version)

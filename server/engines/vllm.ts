@@ -40,19 +40,19 @@ import { type Version, versionBefore } from './version.ts'
 
 /** `messages` on /classify came on 2025-11-14; 0.12.0 is the first release certain to have it. */
 const MESSAGES_SINCE: Version = [0, 12, 0]
-/** `queries` and `documents` on /score came in January 2026; `text_1` and `text_2` are what older servers take. */
+/** `queries` and `documents` on /score came in January 2026; older servers take `text_1` and `text_2`. */
 const QUERIES_SINCE: Version = [0, 16, 0]
-/** The raw score was asked for by `activation: false` in the releases from 0.10.1 … */
+/** Releases from 0.10.1 request raw scores by `activation: false` … */
 const ACTIVATION_SINCE: Version = [0, 10, 1]
-/** … until 0.11.1 renamed it to `use_activation`. Later servers ignore the old word silently, and answer sigmoids. */
+/** … until 0.11.1 renamed it to `use_activation`. Later servers silently ignore the old name and return sigmoids. */
 const USE_ACTIVATION_SINCE: Version = [0, 11, 1]
 
-/** True for a server known to be older; an unknown version is taken as current. */
+/** Whether a server is known to be older; an unknown version counts as current. */
 function before(target: EngineTarget, version: Version): boolean {
   return target.version !== null && versionBefore(target.version, version)
 }
 
-/** Never both words: servers of late 2025 read the old one first, and inverted. */
+/** Sends one name only: servers of late 2025 read the old one first, with the opposite meaning. */
 function activation(target: EngineTarget): Record<string, boolean> {
   const activated = target.activated === true
   const oldWord = !before(target, ACTIVATION_SINCE) && before(target, USE_ACTIVATION_SINCE)
@@ -61,14 +61,14 @@ function activation(target: EngineTarget): Record<string, boolean> {
     : { use_activation: activated }
 }
 
-/** True: it is sent texts. A conversation is its server's to write out, and it takes one a call. */
+/** Whether the server gets texts. Otherwise it renders conversations itself, one per request. */
 function asText(target: EngineTarget): boolean {
   return target.chatTemplate != null || target.plainText === true || before(target, MESSAGES_SINCE)
 }
 
 function textOf(input: ScoreInput, target: EngineTarget): string {
   const { chatTemplate } = target
-  // An older server puts a BOS before whatever it is sent; a newer one is told not to, and the template's own stays.
+  // Older servers always add a BOS. Newer ones are told not to, so the template's own BOS stays.
   return chatTemplate != null && !before(target, MESSAGES_SINCE)
     ? chatTemplate.renderSample(input)
     : sampleText(input, target)
@@ -99,7 +99,7 @@ function wholeTextRequest(what: Record<string, unknown>, target: EngineTarget): 
   const base = rootOf(target.basePath)
   const model = target.model ?? undefined
   const raw = activation(target)
-  // The default of the `input` form is true, a second BOS where a template wrote one; a plain text has none.
+  // By default, `input` gets special tokens: a second BOS if a template wrote one. Plain text needs them.
   const plain = target.plainText === true && target.chatTemplate == null
   const add_special_tokens = plain ? undefined : false
   if (target.route === 'token') {
@@ -125,19 +125,21 @@ function parseScoreResponse(
   return 'item' in only ? datumScored(only.item, 0, answer.value, target?.label) : only
 }
 
-/** The score of an entry of `data`; of several, `answer` is null: its tokens are not this one's. */
+/**
+ * Reads the score of an entry of `data`. For several entries, `answer` is null, because its tokens are those of all.
+ */
 function datumScored(
   datum: unknown,
   at: number,
   answer: unknown,
   label: string | null | undefined,
 ): EngineScore | EngineFailure {
-  // Each route names its field otherwise, so the answer itself tells which was asked.
+  // Each route has another field for its score.
   const score = field(datum, 'score')
   if (score !== undefined) return scored(finiteScore(score, `data[${at}].score`), answer)
   const rows = field(datum, 'data')
   if (rows !== undefined) return tokenScored(rows, at, answer, label)
-  // Raw logits despite the name, because the activation was turned off.
+  // Raw logits despite the name, because the activation is off.
   return scored(labelScore(field(datum, 'probs'), label, `data[${at}].probs`), answer)
 }
 
@@ -151,7 +153,7 @@ const microBatch: MicroBatchProtocol = {
     ),
 }
 
-/** A row of labels a token or step; the same label of each counts, as for /classify, and the last row is the score. */
+/** Reads a row of labels per token or step. The label is chosen as for /classify, and the last row is the score. */
 function tokenScored(
   rows: unknown,
   at: number,
@@ -175,7 +177,7 @@ function tokenScored(
 
 const lifecycle: EngineLifecycle = {
   sleep: (fetch, basePath, level) =>
-    // `wait` came in 2026; older servers pass over the word, and nothing is in flight to be aborted.
+    // `mode=wait` came in 2026; older servers ignore it, and nothing is in flight.
     lifecyclePost(
       fetch,
       `${rootOf(basePath)}/sleep?level=${level}&mode=wait`,
@@ -227,14 +229,14 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
       ? { ...facts, kind: 'generative', route: null, warnings: [] }
       : noChatRoute('vLLM')
   }
-  // A server asleep takes requests and does not answer them.
+  // A sleeping server accepts requests without answering them.
   if (sleeping === true) {
     const route = context.route ?? context.known?.route ?? null
     const plainText = context.known?.plainText ?? false
     return { ...facts, kind: route === null ? null : 'discriminative', route, plainText }
   }
   const model = context.model ?? models.ids[0] ?? null
-  // Its routes would refuse the name, which says nothing of the routes: the caller says which names it serves.
+  // The routes would refuse an unknown name, so they are not tried; the caller reports the served names.
   if (model !== null && models.ids.length > 0 && !models.ids.includes(model)) {
     return { ...facts, kind: null, route: null }
   }
@@ -242,14 +244,14 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   if (!('refused' in found) && found.route !== null) {
     return { ...facts, kind: 'discriminative', ...found }
   }
-  // A model that generates lacks the scoring routes, or has them and refuses each by sentence.
+  // A generative model has no scoring routes, or refuses requests to them.
   if (context.route == null && (await chats())) {
     return { ...facts, kind: 'generative', route: null, warnings: [] }
   }
   return 'refused' in found ? found.refused : { ...facts, kind: null, ...found }
 }
 
-/** vLLM: POST /classify, /pooling or /score, whichever its model has, for the raw score; chat for judges. */
+/** vLLM: POST /classify, /pooling or /score, depending on the model, for the raw score. Chat for judges. */
 export const vllm: Engine = {
   name: 'vllm',
   scores: true,
