@@ -231,7 +231,7 @@ async function inputSchemas(procedures: [string, RouterProcedure][]) {
   const exported: [string, unknown][] = []
   for (const file of contractFiles())
     exported.push(...Object.entries(await import(join(ROOT, file))))
-  // A schema with several names has the one that is not of a single procedure.
+  // Of several names for one schema, the first that is not the input of a procedure is used.
   const isInput = ([name]: [string, unknown]) => Number(name.endsWith('Input'))
   for (const [id, value] of exported.toSorted((a, b) => isInput(a) - isInput(b)))
     if (value instanceof z.ZodType && !registry.has(value)) registry.add(value, { id })
@@ -270,7 +270,7 @@ async function inputSchemas(procedures: [string, RouterProcedure][]) {
   return { inputs, schemas }
 }
 
-/** Without the detours that zod's conversion takes. */
+/** Simplifies the output of zod's conversion. */
 function tidied(schema: object): Schema {
   const plain = JSON.parse(JSON.stringify(schema), (key, value) => {
     if (key === 'propertyNames') return undefined

@@ -9,7 +9,7 @@ const procedures = Object.entries(
 ).map(([path, { _def }]) => ({ path, type: _def.type }))
 
 describe('the table of roles', () => {
-  it('has a row for every mutation there is, and for none that is not', () => {
+  it('has exactly the existing mutations', () => {
     const mutations = procedures
       .filter(({ path, type }) => type === 'mutation' && !OPEN.has(path))
       .map(({ path }) => path)
@@ -17,24 +17,24 @@ describe('the table of roles', () => {
     expect(Object.keys(MUTATIONS).toSorted()).toEqual(mutations.toSorted())
   })
 
-  it('has only queries that exist among those that are not every viewer’s', () => {
+  it('has only existing queries', () => {
     const queries = procedures.filter(({ type }) => type === 'query').map(({ path }) => path)
     for (const path of Object.keys(QUERIES)) expect(queries).toContain(path)
   })
 
-  it('notes every change of an admin’s', () => {
+  it('records every change by an admin', () => {
     const silent = Object.entries(MUTATIONS).filter(
       ([, { role, audit }]) => role === 'admin' && audit === null,
     )
     expect(silent).toEqual([])
   })
 
-  it('gives what it does not know to admins', () => {
+  it('needs the role admin for unknown mutations', () => {
     expect(roleNeeded('some.thing', 'mutation')).toBe('admin')
     expect(roleNeeded('some.thing', 'query')).toBe('viewer')
   })
 
-  it('tells which role is needed, and which the key has', () => {
+  it('names the needed role and that of the key', () => {
     const may = (role: 'viewer' | 'trainer' | 'admin', path: string) => {
       try {
         checkRole({ name: 'board', role }, roleNeeded(path, 'mutation'), path)
@@ -52,8 +52,8 @@ describe('the table of roles', () => {
   })
 })
 
-describe('what is noted of a change', () => {
-  it('is what differs, without secrets', () => {
+describe('the recorded fields of a change', () => {
+  it('are those that differ, without secrets', () => {
     const before = { state: 'ready', weight: 1, apiKey: 'old', env: null }
     const after = { state: 'draining', weight: 1, apiKey: 'new', env: { A: 'b' } }
     expect(changesOf(before, after)).toEqual([
@@ -63,7 +63,7 @@ describe('what is noted of a change', () => {
     ])
   })
 
-  it('leaves the credentials of addresses out, deep down too, and cuts what is long', () => {
+  it('contain no credentials of addresses at any depth, and are cut if long', () => {
     const text = JSON.stringify(
       changesOf(null, {
         url: 'https://me:pw@host:8000/x?sig=1',

@@ -23,7 +23,7 @@ async function failing(error: unknown, input: unknown = { name: 'r' }) {
 }
 
 describe('an error of a module', () => {
-  it('is database_unavailable after an outage, and readiness gets the error as it was thrown', async () => {
+  it('is database_unavailable after an outage, and readiness gets the original error', async () => {
     expect(await failing(diskFull)).toEqual({
       code: 'SERVICE_UNAVAILABLE',
       cause: expect.objectContaining({ reason: 'database_unavailable', retryAfterMs: 1_000 }),
@@ -31,7 +31,7 @@ describe('an error of a module', () => {
     })
   })
 
-  it('is query_timeout when its query ran over the time limit', async () => {
+  it('is query_timeout if its query exceeded the time limit', async () => {
     const stopped = Object.assign(new Error('canceling statement'), { code: '57014' })
     expect(await failing(stopped)).toMatchObject({
       cause: { reason: 'query_timeout' },
@@ -39,7 +39,7 @@ describe('an error of a module', () => {
     })
   })
 
-  it('is passed on as it is when it is a refusal, or unknown', async () => {
+  it('is passed on unchanged if it is a refusal, or unknown', async () => {
     const refused = new RewardOpsError('run_not_found', 'There is no run "r".')
     expect(await failing(refused)).toEqual({ code: 'NOT_FOUND', cause: refused, suspected: [] })
     const unknown = new Error('broken')
@@ -50,7 +50,7 @@ describe('an error of a module', () => {
     })
   })
 
-  it('is no outage when a wrong input quotes the words of one', async () => {
+  it('is no outage if an invalid input quotes the message of one', async () => {
     const wrong = await failing(null, { name: 'r', 'too many clients': 1 })
     expect(wrong).toMatchObject({ code: 'BAD_REQUEST', suspected: [] })
   })

@@ -65,7 +65,7 @@ export type DeliveriesInput = z.infer<typeof DeliveriesInput>
 export interface WebhookDto {
   id: string
   name: string
-  /** Scheme, host and the last four characters of the rest. */
+  /** Scheme, host, and the last four characters of the rest. */
   displayUrl: string
   signed: boolean
   severities: (typeof SEVERITIES)[number][]

@@ -8,23 +8,23 @@ import { SAMPLE_FAILURE_TEXT } from './sample-reason.ts'
 
 const api = readFileSync(new URL('../../docs/api.md', import.meta.url), 'utf8')
 
-it('docs/api.md prints the table of refusals', () => {
+it('docs/api.md has every error reason', () => {
   for (const [reason, row] of Object.entries(ERROR_REASONS)) {
     expect(api).toContain(`| \`${reason}\` | ${row.httpStatus} | ${row.hint} |`)
   }
 })
 
-it('docs/api.md prints why samples fail', () => {
+it('docs/api.md has every reason why samples fail', () => {
   for (const [reason, text] of Object.entries(SAMPLE_FAILURE_TEXT))
     expect(api).toContain(`| \`${reason}\` | ${text} |`)
 })
 
-it('docs/api.md prints what groups teach', () => {
+it('docs/api.md has every group signal', () => {
   for (const [signal, text] of Object.entries(GROUP_SIGNAL_TEXT))
     expect(api).toContain(`| \`${signal}\` | ${text} |`)
 })
 
-it('docs/compare.md prints how agreement is put into words', () => {
+it('docs/compare.md has the words for agreement', () => {
   const compare = readFileSync(new URL('../../docs/compare.md', import.meta.url), 'utf8')
   for (const { from, word } of [...CORRELATION_WORDS, ...KAPPA_WORDS])
     expect(compare).toContain(`| ${from} | ${word} |`)
@@ -38,7 +38,7 @@ it('docs/metrics.md lists every metric', () => {
     expect(metrics).toContain(`| \`${name}\` | ${type} |`)
 })
 
-it('docs/guarantees.md names a test for each guarantee, and the tests are there', () => {
+it('docs/guarantees.md names an existing test for each guarantee', () => {
   const root = new URL('../../', import.meta.url)
   const rows = readFileSync(new URL('docs/guarantees.md', root), 'utf8')
     .split('\n')

@@ -7,7 +7,7 @@ import type { ServerDto } from './servers.ts'
 import { BatchId, type BatchSummary, type Page, type Result } from './trainer.ts'
 import type { ChatTurn } from './turn-text.ts'
 
-/** A worker process as the Workers page shows it. */
+/** A worker process. */
 export interface WorkerDto {
   id: string
   host: string
@@ -224,20 +224,20 @@ export interface SamplePageDto extends Page<SampleRowDto> {
     /** The oldest batch searched. */
     oldest: string | null
     all: boolean
-    /** Of a search for a text: samples whose texts were looked at for this page, and those of them whose texts are no longer kept. */
+    /** For a text search: samples whose texts were searched, and those whose texts are removed. */
     texts: { samples: number; dropped: number } | null
   }
 }
 
-/** One call to a reward-model server (or one evaluation of a rule). */
+/** An attempt: one request to a reward-model server, or one evaluation of a rule. */
 export interface AttemptDto {
   attempt: number
   serverName: string | null
   workerId: string | null
   startedAt: string
-  /** Waited for a free slot before this call. */
+  /** The wait for a free slot before this attempt. */
   queueMs: number
-  /** Waited after the call before it because that one failed. */
+  /** The wait after the previous attempt failed. */
   backoffMs: number
   serviceMs: number
   outcome: string
@@ -246,7 +246,7 @@ export interface AttemptDto {
   detail: string | null
 }
 
-/** A sample with its texts, every attempt and its group's siblings. */
+/** A sample with its texts, attempts and group. */
 export interface SampleDetailDto extends SampleRowDto {
   /** When retention removed its texts, which are then empty; null: they are stored. */
   textsRemovedAt: string | null
@@ -268,17 +268,17 @@ export interface SampleDetailDto extends SampleRowDto {
   siblings: { id: string; index: number; status: string; score: number | null }[]
 }
 
-/** What changed; a page refetches the queries of the topics it shows. Coalesced to about 3 a second. */
+/** Topics with changes, about three times a second. A page refetches the queries of its topics. */
 export interface LiveEvent {
   seq: number
   at: string
-  /** `overview` `workers` `servers` `batches` `samples`, and `batch:<id>` for each batch that moved. */
+  /** `overview`, `workers`, `servers`, `batches`, `samples`, and `batch:<id>` for each changed batch. */
   topics: string[]
 }
 
-/** Who is looking, and what is reachable under which address. */
+/** The caller, and the address of the service. */
 export interface SessionDto {
-  /** `open`: no keys are configured (loopback only). `key`: a key is needed. */
+  /** `open`: no keys are required (loopback only). `key`: a key is required. */
   auth: 'open' | 'key'
   signedIn: boolean
   /** The name of the caller; null: not signed in. */
@@ -287,6 +287,6 @@ export interface SessionDto {
   /** The caller used a key; false: a local caller without one. */
   hasKey: boolean
   version: string
-  /** The service's own address as the browser reached it, for copy-paste examples. */
+  /** The address at which the browser reached the service, for examples to copy. */
   address: string
 }

@@ -42,7 +42,7 @@ export interface ExtraKeysDto {
 /** `samples.count`. */
 export const SampleCountInput = SampleFilter
 
-/** How many samples match a filter. */
+/** The number of samples that match a filter. */
 export interface SampleCountDto {
   samples: number
   /** False: only `searchedSamples` samples were searched; more may match. */

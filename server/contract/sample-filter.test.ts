@@ -29,13 +29,13 @@ describe('a filter as text', () => {
       ],
     },
   ]
-  test.each(filters)('%j is read as it was written', (filter) => {
+  test.each(filters)('%j is read back unchanged', (filter) => {
     const query = writeSampleFilter(filter).toString()
     expect(read(query)).toEqual({ filter, unread: [] })
     expect(Schema.parse(filter)).toEqual(filter)
   })
 
-  test('what cannot be read is left out and told, the rest stays', () => {
+  test('invalid values are left out and returned; the others are used', () => {
     const { filter, unread } = read(
       'run=a&batch=12&step=-1&status=done&scoreMin=abc&attemptsMin=1.5&substituted=yes&extra=acc&extra=acc:number:1&extra=ok:boolean:true&sample=b1-2',
     )
@@ -54,8 +54,8 @@ describe('a filter as text', () => {
   })
 })
 
-describe('the text that is looked for', () => {
-  test('is no pattern, and its case does not matter', () => {
+describe('the pattern of a text', () => {
+  test('matches literally and ignores case', () => {
     expect('a.b (A.B) axb'.match(literalPattern('a.b'))).toEqual(['a.b', 'A.B'])
     expect('ÄRGER'.match(literalPattern('ärger'))).toEqual(['ÄRGER'])
     for (const odd of ['[x', 'a-b', 'a/b', '\\d', '{1}', '$^', '\u0000', '\ud800', '😀?'])

@@ -55,15 +55,15 @@ export interface ServerWorkerDto extends WorkerServerStats {
 }
 
 /**
- * What a monitor watches for, over the last ten minutes:
- * - `degraded`: ejected by a process, over 5 % of its calls failed, or its p50 is at least 3 times its peers' median
+ * Findings over the last ten minutes:
+ * - `degraded`: ejected by a process, over 5 % of its requests failed, or its p50 is at least 3 times its peers' median
  * - `black_hole`: twice its capacity's share of the requests, and half of them fail
- * - `tie_collapse`: one gets over 60 % of the requests of at least three servers that are equal in capacity, latency,
+ * - `tie_collapse`: it gets over 60 % of the requests of at least three servers that are equal in capacity, latency,
  *   errors and health
- * - `sticky_retries`: retries go back to the server that failed, while others are ready
- * - `masked_client_errors`: over 5 % of the calls are refused with a 4xx
- * - `drift`: its scores differ from what they were, or from its pool's
- * - `squashed_scores`: its scores are not raw (or could not be shown to be)
+ * - `sticky_retries`: retries return to the server that failed, while others are ready
+ * - `masked_client_errors`: over 5 % of the requests are refused with a 4xx
+ * - `drift`: its scores differ from earlier ones, or from those of its pool
+ * - `squashed_scores`: its scores are not raw, or not provably raw
  */
 export type MonitorKind =
   | 'degraded'

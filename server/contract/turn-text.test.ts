@@ -3,7 +3,7 @@ import { toolPieces, toolResultText, turnText } from './turn-text.ts'
 
 const call = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a": 1}' } }
 
-test('a turn is its content; a tool call is not empty', () => {
+test('the text of a turn has its content and tool calls', () => {
   expect(turnText({ content: ' as it is \n' })).toBe(' as it is \n')
   expect(turnText({ content: null })).toBe('')
   expect(turnText({ content: null, tool_calls: [call] })).toBe(
@@ -19,7 +19,7 @@ test('a turn is its content; a tool call is not empty', () => {
   )
 })
 
-test('tool blocks are read back out of a text', () => {
+test('a text splits into tool blocks', () => {
   const text = `${turnText({ content: 'Let me see.', tool_calls: [call] })}\n${toolResultText('4 "2"', 'f"\\', 'c1')}\nIt is 42.`
   expect(toolPieces(text)).toEqual([
     { kind: 'text', text: 'Let me see.' },
@@ -29,7 +29,7 @@ test('tool blocks are read back out of a text', () => {
   ])
 })
 
-test('what is no tool block stays text, byte for byte', () => {
+test('invalid tool blocks stay text', () => {
   for (const text of [
     ...['', 'plain', '<tool_call>\nnot json\n</tool_call>', '<tool_call>{"a":1}</tool_call>'],
     ...['<tool_call>\n{"name": "f", "odd": 1}\n</tool_call>', '<tool_call>\n{"name": "f"'],

@@ -76,7 +76,7 @@ function classify(
   }
   const message = errorMessage(bodyText)
   const detail = message === '' ? prefix : `${prefix}: ${message}`
-  // A validation error repeats what was sent: its words are the sample's.
+  // A validation error repeats the input, so its text may come from the sample.
   const words = /^\d+ validation errors?:/.test(message) ? '' : message
   if (ENGINE_DEAD.test(words)) return broken('transport', detail)
   if (status === 429 || status === 503) {
@@ -87,7 +87,7 @@ function classify(
   }
   if (NON_FINITE_REFUSAL.test(words)) return failure('corrupt', 'non_finite', detail)
   if (BATCH_EXCEEDED.test(words)) return failure('client', 'context_exceeded', detail)
-  // A proxy's page about one request that is too large is about that request.
+  // With 413, a proxy's page concerns the one large request.
   const isPage = status < 500 && status !== 413 && looksLikeHtml(bodyText)
   if (isPage || OF_THE_SERVER.has(status) || NO_ROUTE.test(words)) {
     return broken('transport', detail)

@@ -51,7 +51,7 @@ describe('a template of a known model', () => {
       '<bos><start_of_turn>user\nWhat is 6 × 12?<end_of_turn>\n<start_of_turn>model\nIt is 72.<end_of_turn>\n',
     ],
   ]
-  it.each(single)('writes prompt and response as the model reads them: %s', (_, model, text) => {
+  it.each(single)('renders prompt and response: %s', (_, model, text) => {
     const template = of(model)
     expect(template.renderSample(INPUT)).toBe(text)
     const bos = (model.bos_token as string | null) ?? ''
@@ -60,7 +60,7 @@ describe('a template of a known model', () => {
     expect(new ChatTemplate(template.normalized).renderSample(INPUT)).toBe(text)
   })
 
-  it('writes whole conversations, and the day where it asks for it', () => {
+  it('renders whole conversations, with the date if the template uses it', () => {
     const sample = { prompt: CONVERSATION, response: 'It is 72.' }
     expect(of(QWEN25).renderSample(sample)).toBe(
       '<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi\n<|im_end|>\n<|im_start|>assistant\nHello <b>&"</b><|im_end|>\n<|im_start|>user\n6×12?<|im_end|>\n<|im_start|>assistant\nIt is 72.<|im_end|>\n',
@@ -70,13 +70,13 @@ describe('a template of a known model', () => {
     )
   })
 
-  it('refuses a conversation in its own words', () => {
+  it('refuses a conversation with the template’s message', () => {
     const refused = () => of(MISTRAL).renderSample({ prompt: CONVERSATION, response: 'A' })
     expect(refused).toThrow(ChatTemplateError)
     expect(refused).toThrow('Conversation roles must alternate user/assistant/user/assistant/...')
   })
 
-  it('has tools as JSON', () => {
+  it('gets tools as JSON', () => {
     const tools = [{ name: 'é"x', parameters: { a: [1, 2.5, true, null], b: {} } }]
     expect(of(QWEN25).render(CONVERSATION, { variables: { tools } })).toContain(
       '<tools>\n{"name": "é\\"x", "parameters": {"a": [1, 2.5, true, null], "b": {}}}\n</tools>',
@@ -84,7 +84,7 @@ describe('a template of a known model', () => {
   })
 })
 
-it('carries the tool calls of a prompt, whether or not the template knows tools', () => {
+it('renders the tool calls of a prompt, whether or not the template supports tools', () => {
   const calls = [{ id: 'c1', type: 'function', function: { name: 'mul', arguments: '{"a":6}' } }]
   const prompt = [
     { role: 'user', content: '6 × 12?' },
@@ -97,7 +97,7 @@ it('carries the tool calls of a prompt, whether or not the template knows tools'
 })
 
 describe('the end of a text', () => {
-  it('is the template’s: EOS in the response is taken out, wherever it stands', () => {
+  it('comes from the template: EOS is removed anywhere in the response', () => {
     const response = '72<|im_end|> and<|im_end|>'
     expect(of(CHATML).renderSample({ prompt: 'Q', response })).toBe(
       '<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n72 and<|im_end|>\n',
@@ -108,12 +108,12 @@ describe('the end of a text', () => {
     )
   })
 
-  it('and its beginning are the response’s own where the model has no such token', () => {
+  it('and its start stay unchanged if the model has no such token', () => {
     const template = new ChatTemplate('{% for m in messages %}{{ m.content }}{% endfor %}')
     expect(template.renderSampleWithoutBos({ prompt: '<s>', response: '</s>' })).toBe('<s></s>')
   })
 
-  it('is well-formed text, which every server can decode', () => {
+  it('is well-formed text', () => {
     expect(of(CHATML).renderSample({ prompt: 'Q', response: 'x\ud800' })).toContain('x\ufffd')
   })
 })
@@ -126,7 +126,7 @@ describe('a source', () => {
     expect(chatTemplateOf(text).renderSample(INPUT)).toBe(of(CHATML).renderSample(INPUT))
   })
 
-  it('is the template that is named default, where there are several', () => {
+  it('uses the template named default, if there are several', () => {
     const chat_template = [
       { name: 'tool_use', template: 'tools' },
       { name: 'default', template: 'by default' },
@@ -142,14 +142,14 @@ describe('a source', () => {
     ['in want of a token', MISTRAL.chat_template, 'bos_token and eos_token, which is not given'],
     ['too long', 'x'.repeat(600_000), '524288'],
   ]
-  it.each(refused)('is refused, and why: %s', (_, text, said) => {
+  it.each(refused)('is refused with the reason: %s', (_, text, said) => {
     expect(() => new ChatTemplate(text)).toThrow(ChatTemplateError)
     expect(() => new ChatTemplate(text)).toThrow(said)
   })
 })
 
-describe('what a template has beside its variables', () => {
-  it('dates as Python writes them', () => {
+describe('built-ins of templates', () => {
+  it('dates in Python’s format', () => {
     const template = new ChatTemplate(
       "{{ strftime_now('%A %a %-d. %B %b %y %Y %m %H:%M:%S %I %p %F %%') }}",
     )
@@ -168,7 +168,7 @@ describe('what a template has beside its variables', () => {
   })
 })
 
-describe('a template that does not end is given up', () => {
+describe('an endless template is stopped', () => {
   test.each([
     ['loops', '{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}'],
     ['a macro that calls itself', '{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}'],
@@ -187,7 +187,7 @@ describe('a template that does not end is given up', () => {
   })
 })
 
-describe('where a template is known its text is sent', () => {
+describe('the text of a registered template is sent', () => {
   const target: EngineTarget = {
     model: 'rm',
     version: null,
@@ -198,23 +198,23 @@ describe('where a template is known its text is sent', () => {
   const body = (engine: Parameters<typeof engineOf>[0], change: Partial<EngineTarget> = {}) =>
     JSON.parse(String(engineOf(engine).buildScoreRequest(INPUT, { ...target, ...change }).body))
 
-  it('to vLLM with its BOS, and none is added; to an older one, that adds one, without', () => {
+  it('to vLLM with its BOS, and to older versions, which add one, without', () => {
     expect(body('vllm')).toMatchObject({ input: withBos, add_special_tokens: false })
     expect(body('vllm')).not.toHaveProperty('messages')
     expect(body('vllm', { route: 'token' })).toMatchObject({ input: withBos })
     expect(body('vllm', { version: '0.11.0' })).toMatchObject({ input: withoutBos })
   })
 
-  it('to SGLang and TEI, whose tokenizers add a BOS, without', () => {
+  it('to SGLang and TEI without a BOS, because their tokenizers add one', () => {
     expect(body('sglang')).toMatchObject({ input: withoutBos })
     expect(body('tei')).toMatchObject({ inputs: [[withoutBos]] })
   })
 
-  it('to OpenRLHF’s as its trainer sends it, special tokens kept', () => {
+  it('to OpenRLHF with special tokens, as its trainer sends them', () => {
     expect(body('openrlhf')).toMatchObject({ query: [withBos], prompts: ['What is 6 × 12?'] })
   })
 
-  it('and not where prompt and response stay apart', () => {
+  it('but not if prompt and response stay apart', () => {
     const pair = { route: 'pair' } as const
     const plain = { queries: 'What is 6 × 12?', documents: INPUT.response }
     expect(body('vllm', pair)).toMatchObject(plain)

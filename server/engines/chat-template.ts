@@ -164,7 +164,7 @@ function templateIn(value: unknown): string {
   )
 }
 
-/** A special token is a text, or an object with it as `content`. */
+/** Returns a special token, which is text or an object with it as `content`. */
 function tokenText(value: unknown): string | null {
   const text =
     typeof value === 'object' && value !== null ? (value as { content?: unknown }).content : value

@@ -20,11 +20,11 @@ const replied = (content: unknown, over: object = {}) =>
 const read = (body: string) => parseChatResponse(200, {}, body)
 
 describe('the request', () => {
-  test('asks for what was asked for and nothing else', () => {
+  test('contains only the given fields', () => {
     expect(bodyOf('vllm')).toEqual({ model: 'judge', messages: chat.messages, temperature: 0 })
   })
 
-  test('says everything in the engine’s words', () => {
+  test('uses the engine’s field names', () => {
     const everything = {
       temperature: 0.7,
       topP: 0.9,
@@ -59,11 +59,11 @@ describe('the request', () => {
     expect(bodyOf('openai', everything)).toEqual({ ...common, max_completion_tokens: 512 })
   })
 
-  test('no alternatives but the chosen token’s own logprob is a request of its own', () => {
+  test('requests the chosen token’s logprob without alternatives', () => {
     expect(bodyOf('vllm', { topLogprobs: 0 })).toMatchObject({ logprobs: true, top_logprobs: 0 })
   })
 
-  test('goes beside or under /v1, and sends lone surrogates as U+FFFD', () => {
+  test('has the same path for addresses with /v1, and sends lone surrogates as U+FFFD', () => {
     for (const basePath of ['', '/v1']) {
       expect(buildChatRequest('openai', chat, { ...target, basePath }).path).toBe(
         '/v1/chat/completions',
@@ -110,7 +110,7 @@ describe('the reply', () => {
     })
   })
 
-  test('needs nothing but content and an end', () => {
+  test('needs only content and a finish reason', () => {
     expect(read(replied('8/10'))).toEqual({
       ok: true,
       content: '8/10',
@@ -132,12 +132,12 @@ describe('the reply', () => {
     ).toMatchObject({ content: '8/10' })
   })
 
-  test('has its reasoning under the older word too', () => {
+  test('reads the older name of reasoning too', () => {
     const message = { role: 'assistant', content: '8', reasoning_content: 'hm' }
     expect(read(completion({ message, finish_reason: 'stop' }))).toMatchObject({ reasoning: 'hm' })
   })
 
-  test('logprobs that are no numbers are none', () => {
+  test('ignores logprobs that are no numbers', () => {
     const logprobs = { content: [{ token: 'A', logprob: null }] }
     expect(read(replied('A', { logprobs }))).toMatchObject({ ok: true, logprobs: null })
   })
@@ -197,12 +197,12 @@ describe('the reply', () => {
     expect(read(body)).toMatchObject({ ok: false, class: 'corrupt', reason: 'unparseable' })
   })
 
-  test('an error with status 200 is the server’s', () => {
+  test('an error with status 200 is a fault of the server', () => {
     const body = '{"error":{"message":"upstream died","code":502}}'
     expect(read(body)).toMatchObject({ class: 'fault', detail: expect.stringContaining('died') })
   })
 
-  test('other statuses are classified as those of scores', () => {
+  test('other statuses are classified as for scores', () => {
     const tooLong = '{"error":{"code":"context_length_exceeded","message":"too long"}}'
     expect(parseChatResponse(400, {}, tooLong)).toMatchObject({ reason: 'context_exceeded' })
     expect(parseChatResponse(429, { 'retry-after': '1' }, '')).toMatchObject({
@@ -234,7 +234,7 @@ describe('the reply', () => {
     expect((refused as { detail: string }).detail).toContain('maxTokens')
   })
 
-  test('a conversation too long by itself is context_exceeded, whatever is asked for the reply', () => {
+  test('a conversation that is too long is context_exceeded, for any length of reply', () => {
     for (const message of [
       "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (5000 in the messages, 0 in the completion).",
       "'max_tokens' or 'max_completion_tokens' is too large: 16. This model's maximum context length is 1024 tokens and your request has 1115 input tokens (16 > 1024 - 1115).",

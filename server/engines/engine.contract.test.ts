@@ -193,7 +193,7 @@ describe.each(SCORING)('engine %s', (name) => {
     answer(200, body, { 'content-type': 'application/json' })
   const lastCall = () => server.calls.at(-1)
 
-  test('asks for the raw score of one text, by JSON, where the dialect has it', async () => {
+  test('requests the raw score of one text as JSON', async () => {
     await score(json(scoreBody(name, '0.5')))
     const call = lastCall()
     expect(call?.method).toBe('POST')
@@ -204,7 +204,7 @@ describe.each(SCORING)('engine %s', (name) => {
     expect(body).toMatchObject(dialect.raw)
   })
 
-  test('takes a conversation as a prompt', async () => {
+  test('accepts a conversation as prompt', async () => {
     const prompt = [
       { role: 'system', content: 'Be brief.' },
       { role: 'assistant', content: null },
@@ -215,7 +215,7 @@ describe.each(SCORING)('engine %s', (name) => {
     expect(dialect.textOf(body)).toBe('Be brief.\n\nWhat is 1 + 1?\n2')
   })
 
-  test('sends NUL as it is and lone surrogates as U+FFFD, which every server can decode', async () => {
+  test('sends NUL unchanged and lone surrogates as U+FFFD', async () => {
     await score(json(scoreBody(name, '0.5')), { prompt: 'a\u0000b', response: 'x\ud800y' })
     const body = JSON.parse(lastCall()?.body ?? '')
     expect(dialect.textOf(body)).toBe('a\u0000b\nx\ufffdy')
@@ -269,7 +269,7 @@ describe.each(SCORING)('engine %s', (name) => {
     })
   })
 
-  test('scores for two texts where one was sent are unparseable', async () => {
+  test('two scores for one text are unparseable', async () => {
     expect(await score(json(dialect.two))).toMatchObject({
       class: 'corrupt',
       reason: 'unparseable',
@@ -291,7 +291,7 @@ describe.each(SCORING)('engine %s', (name) => {
   )
 
   test.each([301, 302, 307, 308])(
-    'a %i is the server’s fault, told with its Location, and not followed',
+    'a %i is a fault of the server, reported with its Location and not followed',
     async (status) => {
       const before = server.calls.length
       const result = await score(answer(status, '', { location: 'http://other.example/classify' }))
@@ -301,7 +301,7 @@ describe.each(SCORING)('engine %s', (name) => {
     },
   )
 
-  test.each([400, 409, 413, 422])('a %i may be the request’s fault', async (status) => {
+  test.each([400, 409, 413, 422])('a %i may be caused by the request', async (status) => {
     const result = await score(answer(status, { error: { message: 'no such thing' } }))
     expect(result).toEqual({
       ok: false,
@@ -326,7 +326,7 @@ describe.each(SCORING)('engine %s', (name) => {
     },
   )
 
-  test('a proxy’s page that says 413 is about the one request', async () => {
+  test('a proxy’s page with 413 concerns one request', async () => {
     const page = '<html><head><title>413 Request Entity Too Large</title></head></html>'
     expect(await score(answer(413, page))).toMatchObject({ class: 'client', unconfirmed: true })
   })
@@ -380,7 +380,7 @@ describe.each(SCORING)('engine %s', (name) => {
     expect(await score(answer(200, { error }))).toMatchObject({ ok: false, ...expected })
   })
 
-  test('a validation error that repeats a text is not read as its own words', async () => {
+  test('the repeated input of a validation error is not read as its message', async () => {
     const echo =
       "1 validation error:\n  {'type': 'missing', 'input': 'the maximum context length, says EngineDeadError'}"
     expect(await score(answer(400, { error: { message: echo } }))).toMatchObject({
@@ -406,7 +406,7 @@ describe.each(SCORING)('engine %s', (name) => {
     },
   )
 
-  test.each([500, 501, 502, 504, 424, 408])('a %i is the server’s fault', async (status) => {
+  test.each([500, 501, 502, 504, 424, 408])('a %i is a fault of the server', async (status) => {
     expect(await score(answer(status, { detail: 'engine died' }))).toMatchObject({
       ok: false,
       class: 'fault',
@@ -414,7 +414,7 @@ describe.each(SCORING)('engine %s', (name) => {
     })
   })
 
-  test('what vLLM answers 400 for its own failures is not taken for a bad request', async () => {
+  test('vLLM’s status 400 for its own failures is not a bad request', async () => {
     expect(
       await score(
         answer(400, { error: { message: 'Failed to generate results for all prompts' } }),
@@ -540,7 +540,7 @@ const microBatchDialects: Record<
   },
 }
 
-test('the engines that take several texts a call are these', () => {
+test('these engines accept several texts per request', () => {
   expect(SCORING.filter((name) => engineOf(name).microBatch !== null).sort()).toEqual(
     Object.keys(microBatchDialects).sort(),
   )
@@ -557,7 +557,7 @@ describe.each(Object.keys(microBatchDialects) as ScoringEngine[])(
       microBatch.parse(status, headers, body, 3)
     const scored = (score: number) => ({ ok: true, score })
 
-    test('asks as it does for one, but for the texts', () => {
+    test('builds the same request as for one text, except for the texts', () => {
       const { target } = dialect
       expect(microBatch.takes(target)).toBe(true)
       const one = engine.buildScoreRequest(samples[0]!, target)
@@ -572,19 +572,19 @@ describe.each(Object.keys(microBatchDialects) as ScoringEngine[])(
       expect(ofAll).toEqual(ofOne)
     })
 
-    test('does not ask so where the target takes one pair, or one conversation', () => {
+    test('does not support targets that take one pair, or one conversation', () => {
       if (name !== 'sglang')
         expect(microBatch.takes({ ...dialect.target, route: 'pair' })).toBe(false)
       if (name === 'vllm')
         expect(microBatch.takes({ ...dialect.target, version: null })).toBe(false)
     })
 
-    test('reads a score a text, in the order sent, and the tokens of all', () => {
+    test('reads one score per text, in request order, and the tokens of all', () => {
       const answer = parse(dialect.body(['1', '-2.5', '1e-7']), 200, { 'x-compute-tokens': '21' })
       expect(answer).toEqual({ ok: true, scores: [1, -2.5, 1e-7].map(scored), promptTokens: 21 })
     })
 
-    test('one that is no number fails by itself', () => {
+    test('an invalid score fails only its sample', () => {
       const answer = parse(dialect.body(['1', 'null', '3']))
       const non = { ok: false, class: 'corrupt', reason: 'non_finite' }
       expect(answer).toMatchObject({ ok: true, scores: [scored(1), non, scored(3)] })
@@ -601,7 +601,7 @@ describe.each(Object.keys(microBatchDialects) as ScoringEngine[])(
       expect(parse(body)).toMatchObject({ ok: false, class: 'corrupt', reason: 'unparseable' })
     })
 
-    test('a refusal and a fault are what they are for one', () => {
+    test('refusals and faults are classified as for one text', () => {
       expect(parse('{"error":"no"}', 400)).toMatchObject({ class: 'client', reason: 'rejected' })
       expect(parse('{"error":"no"}', 429, { 'retry-after': '2' })).toMatchObject({
         class: 'busy',
@@ -613,7 +613,7 @@ describe.each(Object.keys(microBatchDialects) as ScoringEngine[])(
 )
 
 test.each(['[1,2,3]', '[{"score":1,"index":0},{"score":2,"index":1},{"score":3,"index":2}]'])(
-  'what is no score of one text to TEI is none of several: %s',
+  'TEI’s answer is no score for one or several texts: %s',
   (body) => {
     expect(engineOf('tei').microBatch?.parse(200, {}, body, 3)).toMatchObject({
       ok: false,
@@ -626,7 +626,7 @@ describe.each(['vllm', 'sglang'] as const)('entries of %s’s data', (name) => {
   const { parse } = engineOf(name).microBatch!
   const entry = (index: number, score: number) => ({ index, probs: [score], embedding: [score] })
 
-  test('are told apart by their number, not by their place', () => {
+  test('are matched by index, not by position', () => {
     const body = JSON.stringify({ data: [entry(2, 3), entry(0, 1), entry(1, 2)] })
     expect(parse(200, {}, body, 3)).toMatchObject({
       scores: [{ score: 1 }, { score: 2 }, { score: 3 }],

@@ -140,7 +140,7 @@ export interface ChatRequest {
   maxTokens?: number
   stop?: string[]
   seed?: number
-  /** Log-probabilities of the chosen token and of this many others. */
+  /** Returns log-probabilities of the chosen token and of so many alternatives. */
   topLogprobs?: number
   /** The reply must be JSON of this schema. */
   jsonSchema?: { name: string; schema: Record<string, unknown> }

@@ -17,7 +17,7 @@ const at = (version: string | null, basePath = ''): EngineTarget => ({
 const bodyOf = (request: { body: string | Buffer }) => JSON.parse(String(request.body))
 
 describe('vllm', () => {
-  test('a current server gets messages and use_activation:false, and never `activation` beside it', () => {
+  test('a current server gets messages and use_activation:false, without `activation`', () => {
     for (const version of [null, '0.12.0', '0.20.1rc2', '1.0.0', 'dev']) {
       expect(bodyOf(vllm.buildScoreRequest(sample, at(version)))).toEqual({
         model: 'rm',
@@ -31,7 +31,7 @@ describe('vllm', () => {
     }
   })
 
-  test('older servers get the words of their time', () => {
+  test('older servers get the parameters of their release', () => {
     expect(bodyOf(vllm.buildScoreRequest(sample, at('0.11.1')))).toEqual({
       model: 'rm',
       input: 'Q\nA',
@@ -67,7 +67,7 @@ describe('vllm', () => {
 })
 
 describe('sglang', () => {
-  test('asks /v1/embeddings with one text and reads its last number', () => {
+  test('sends one text to /v1/embeddings and reads its last number', () => {
     const request = sglang.buildScoreRequest(sample, at(null, '/v1'))
     expect(request.path).toBe('/v1/embeddings')
     expect(bodyOf(request)).toEqual({ model: 'rm', input: 'Q\nA' })
@@ -180,7 +180,7 @@ describe('vllm’s other routes', () => {
     })
   })
 
-  test('the self-test asks the other way round by the same word', () => {
+  test('the self-test requests activated scores with the same parameter', () => {
     const activated = { ...at(null), activated: true }
     expect(bodyOf(vllm.buildScoreRequest(sample, activated))).toMatchObject({
       use_activation: true,
@@ -242,7 +242,7 @@ describe('tei', () => {
 })
 
 describe('llamacpp', () => {
-  test('asks for the rank of one document and takes it by its index', () => {
+  test('requests the rank of one document, matched by index', () => {
     const request = llamacpp.buildScoreRequest(sample, at(null, '/v1'))
     expect(request.path).toBe('/rerank')
     expect(bodyOf(request)).toEqual({ model: 'rm', query: 'Q', documents: ['A'] })
@@ -288,7 +288,7 @@ describe('http', () => {
     expect(body.samples[0].extraInfo).toEqual({ deep: [{ text: 'x\ufffd' }], escaped: '\\ud800' })
   })
 
-  test('what comes beside the score is kept; an error is the function’s', () => {
+  test('further fields are kept; an error is of the function', () => {
     const read = (result: unknown) =>
       http.parseScoreResponse(200, {}, JSON.stringify({ results: [result] }))
     expect(read({ score: 0.5, acc: true, note: 'x' })).toEqual({

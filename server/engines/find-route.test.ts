@@ -26,7 +26,7 @@ async function probe(
   return { found, posts: server.calls.filter((c) => c.method === 'POST').map((c) => c.path) }
 }
 
-describe('the route that gives a score is taken, whatever routes exist', () => {
+describe('the first route that returns a score is used, whatever routes exist', () => {
   test.each([
     ['a reward model of 0.11.0', 'rm11', 'classify', false],
     ['a reward model of 0.32.0', 'rm32', 'classify', false],
@@ -41,7 +41,7 @@ describe('the route that gives a score is taken, whatever routes exist', () => {
     expect(posts.length).toBeGreaterThan(0)
   })
 
-  test('of a cross-encoder and of plain text it is said how it is scored', async () => {
+  test('a warning describes how cross-encoders and plain text are scored', async () => {
     expect((await probe(recorded.cross32)).found).toMatchObject({
       warnings: [expect.stringMatching(/no chat template.*\/score.*"chatTemplate"/)],
     })
@@ -50,7 +50,7 @@ describe('the route that gives a score is taken, whatever routes exist', () => {
     })
   })
 
-  test('0.14.0 scores tokens of every classifier: the other route is named', async () => {
+  test('0.14.0 scores tokens of every classifier, so a warning names that route', async () => {
     const { found } = await probe(recorded.prm14)
     expect(found).toMatchObject({
       route: 'classify',
@@ -88,7 +88,7 @@ describe('a server that cannot score', () => {
     })
   })
 
-  test('a named route that gives none is refused with what it answered', async () => {
+  test('a named route without a score is refused with its answer', async () => {
     const { found } = await probe(recorded.rm11, { route: 'token' })
     expect(found).toMatchObject({
       ok: false,
@@ -105,7 +105,7 @@ describe('a server that cannot score', () => {
   })
 })
 
-test('a server that fails now keeps the route it was found to have', async () => {
+test('a failing server keeps its known route', async () => {
   const known = { route: 'token', plainText: false, inUse: false } as const
   expect(await probe(recorded.dead14, { known })).toMatchObject({
     found: { ok: true, route: 'token' },
@@ -114,7 +114,7 @@ test('a server that fails now keeps the route it was found to have', async () =>
   expect(await probe(recorded.rm32, { known })).toMatchObject({ found: { route: 'classify' } })
 })
 
-test('a server in use is not asked again, and one asleep is not asked at all', async () => {
+test('servers in use and sleeping servers get no requests', async () => {
   const known = { route: 'pair', plainText: false, inUse: true } as const
   expect(await probe(recorded.rm32, { known })).toMatchObject({
     found: { ok: true, route: 'pair' },
@@ -128,7 +128,7 @@ test('a server in use is not asked again, and one asleep is not asked at all', a
   expect(await probe(asleep)).toMatchObject({ found: { ok: true, sleeping: true }, posts: [] })
 })
 
-test('a name that is not served is refused by name, not by what its routes answer', async () => {
+test('an unserved model is refused by name, not by the answers of its routes', async () => {
   expect(await probe(recorded.nope32, { model: 'nope' })).toMatchObject({
     found: {
       ok: false,

@@ -47,7 +47,7 @@ type RouteAnswer =
 
 type Found = FoundRoute | { refused: ProbeFailure }
 
-/** Input of {@link findRoute} besides the connection. */
+/** Input of {@link findRoute}, without the connection. */
 type RouteQuestion = Pick<ProbeContext, 'route' | 'templated' | 'known'> &
   Pick<EngineTarget, 'model' | 'version' | 'basePath'>
 

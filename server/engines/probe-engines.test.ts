@@ -42,7 +42,7 @@ describe('vllm', () => {
     expect(await probe(server)).toMatchObject({ ok: true, kind: 'discriminative', route })
   })
 
-  test('sleep is known by its route, and a sleeping one is seen', async () => {
+  test('sleep support is detected by its route, and so is a sleeping server', async () => {
     const awake = { ...base, 'GET /is_sleeping': answer(200, { is_sleeping: false }) }
     expect(await probe(await serve(awake))).toMatchObject({ canSleep: true, sleeping: false })
     const asleep = { ...base, 'GET /is_sleeping': answer(200, { is_sleeping: true }) }
@@ -50,7 +50,7 @@ describe('vllm', () => {
     expect(await probe(await serve(base))).toMatchObject({ canSleep: false, sleeping: false })
   })
 
-  test('wanted as a judge it must chat; wanted for scores it must score', async () => {
+  test('a judge must chat, and a reward model must score', async () => {
     const judge = await serve({ ...base, 'POST /v1/chat/completions': ok })
     expect(await probe(judge, { kind: 'generative' })).toMatchObject({
       ok: true,
@@ -67,7 +67,7 @@ describe('vllm', () => {
     expect(await probe(rm, { kind: 'discriminative' })).toMatchObject({ ok: true })
   })
 
-  test('a proxy that keeps the inner routes for itself does not hide it', async () => {
+  test('it is detected behind a proxy that blocks internal routes', async () => {
     const forbidden = answer(403, { detail: 'Forbidden' })
     const server = await serve({
       ...base,
@@ -90,7 +90,7 @@ describe('sglang', () => {
   const info = { 'GET /v1/models': models('sglang', 'rm') }
   const embeds = { 'GET /model_info': answer(200, { model_path: '/m', is_generation: false }) }
 
-  test('silent truncation is warned of, and a memory saver means that it can sleep', async () => {
+  test('silent truncation is a warning, and a memory saver enables sleep', async () => {
     const server = await serve({
       ...info,
       ...embeds,
@@ -111,7 +111,7 @@ describe('sglang', () => {
     expect(await probe(plain)).toMatchObject({ canSleep: false, warnings: [] })
   })
 
-  test('a guarded /server_info costs the version alone', async () => {
+  test('without access to /server_info, only the version is unknown', async () => {
     const server = await serve({
       ...info,
       ...embeds,
@@ -121,7 +121,7 @@ describe('sglang', () => {
     expect(await probe(server)).toMatchObject({ ok: true, version: null, kind: 'discriminative' })
   })
 
-  test('one that generates is a judge, one that embeds is none', async () => {
+  test('a generating server is a judge, an embedding one is not', async () => {
     const chats = { 'POST /v1/chat/completions': ok }
     const generates = { 'GET /model_info': answer(200, { model_path: '/m', is_generation: true }) }
     const judge = await serve({ ...info, ...generates, ...chats })
@@ -149,7 +149,7 @@ describe('tei', () => {
     }),
   })
 
-  test('finds it by /info, with its permits and length', async () => {
+  test('detects it by /info, with permits and max context', async () => {
     expect(await probe(await serve(info({})))).toMatchObject({
       ok: true,
       engine: 'tei',
@@ -180,7 +180,7 @@ describe('tei', () => {
     })
   })
 
-  test('of several labels the last is the score unless another is named', async () => {
+  test('the last of several labels is the score unless another is named', async () => {
     const moods = { classifier: { id2label: { 0: 'joy', 1: 'anger' } } }
     const server = await serve(info({ model_type: moods }))
     expect(await probe(server)).toMatchObject({
@@ -197,18 +197,18 @@ describe('tei', () => {
     })
   })
 
-  test('a pool may call the model what it likes: a request names none', async () => {
+  test('a pool can have any name, because requests name no model', async () => {
     const server = await serve(info({ model_id: '/data' }))
     expect(await probe(server, { engine: 'tei', model: 'rm' })).toMatchObject({ model: 'rm' })
   })
 
-  test('it does not judge', async () => {
+  test('it cannot judge', async () => {
     expect(await probe(await serve(info({})), { kind: 'generative' })).toMatchObject({
       cause: 'other_kind',
     })
   })
 
-  test('what is no TEI, is down or wants a key is told apart', async () => {
+  test('another server, an unavailable one and a missing key are distinguished', async () => {
     expect(await probe(await serve({}), { engine: 'tei' })).toMatchObject({
       cause: 'unknown_server',
     })
@@ -237,7 +237,7 @@ describe('llamacpp', () => {
     },
   })
 
-  test('finds it by its model list, with its slots and a slot’s length', async () => {
+  test('detects it by its model list, with slots and the context of a slot', async () => {
     const server = await serve({
       'GET /v1/models': listed,
       'GET /props': props,
@@ -256,12 +256,12 @@ describe('llamacpp', () => {
     expect(await probe(server, { model: 'rm' })).toMatchObject({ model: 'rm' })
   })
 
-  test('without /props the model’s length is the one it was trained for', async () => {
+  test('without /props, the context is that of the model', async () => {
     const server = await serve({ 'GET /v1/models': listed, 'POST /rerank': empty })
     expect(await probe(server)).toMatchObject({ maxModelLen: 32768, maxConcurrent: null })
   })
 
-  test('without --reranking it is refused for scores, and may judge', async () => {
+  test('without --reranking, it can judge but not score', async () => {
     const server = await serve({
       'GET /v1/models': listed,
       'GET /props': props,
@@ -283,7 +283,7 @@ describe('llamacpp', () => {
     })
   })
 
-  test('a reranker does not judge', async () => {
+  test('a reranker cannot judge', async () => {
     const server = await serve({
       'GET /v1/models': listed,
       'POST /rerank': empty,
@@ -292,7 +292,7 @@ describe('llamacpp', () => {
     expect(await probe(server, { kind: 'generative' })).toMatchObject({ cause: 'other_kind' })
   })
 
-  test('one that loads its model is not ready; its key guards the scoring route', async () => {
+  test('a loading server is not ready, and its key protects the scoring route', async () => {
     const loading = await serve({})
     loading.handler = answer(503, {
       error: { code: 503, message: 'Loading model', type: 'unavailable_error' },
@@ -318,7 +318,7 @@ describe('openai', () => {
     }),
   }
 
-  test('finds it by a model list of another owner and the chat route', async () => {
+  test('detects it by a model list of another owner and the chat route', async () => {
     const server = await serve(chats)
     const found = { ok: true, engine: 'openai', kind: 'generative', model: 'gpt-y' }
     expect(await probe(server, { model: 'gpt-y' })).toMatchObject(found)
@@ -328,13 +328,13 @@ describe('openai', () => {
     })
   })
 
-  test('it gives no scores', async () => {
+  test('it returns no scores', async () => {
     expect(
       await probe(await serve(chats), { engine: 'openai', kind: 'discriminative' }),
     ).toMatchObject({ cause: 'other_kind' })
   })
 
-  test('a refused key is named as such', async () => {
+  test('a refused key is reported', async () => {
     const locked = answer(401, { error: { message: 'Incorrect API key provided' } })
     const server = await serve({ ...chats, 'GET /v1/models': locked })
     expect(await probe(server, { engine: 'openai', apiKey: 'sk-wrong' })).toMatchObject({
@@ -343,7 +343,7 @@ describe('openai', () => {
     })
   })
 
-  test('without the chat route it is none', async () => {
+  test('without the chat route, it is not recognised', async () => {
     const server = await serve({ 'GET /v1/models': models('someone', 'm') })
     expect(await probe(server, { engine: 'openai' })).toMatchObject({ cause: 'unknown_server' })
     expect(await probe(server)).toMatchObject({ reason: 'server_not_recognised' })
@@ -357,7 +357,7 @@ describe('http', () => {
     return answer(200, { results: samples.map(() => ({ score: 1 })) })(call, response)
   }
 
-  test('finds it by asking for the scores of no samples, at the path it was given', async () => {
+  test('detects it with an empty list of samples, at the given path', async () => {
     const server = await serve({ 'POST /my/score': scorer })
     const url = `${server.url}/my/score`
     const found = { ok: true, engine: 'http', models: [], kind: 'discriminative', url }
@@ -368,7 +368,7 @@ describe('http', () => {
     })
   })
 
-  test('a server of Python’s http.server, which knows POST alone, is found too', async () => {
+  test('detects Python’s http.server, which only supports POST', async () => {
     const server = await serve({})
     server.handler = (call, response) =>
       call.method === 'POST' && call.path === '/score'
@@ -390,7 +390,7 @@ describe('http', () => {
     })
   })
 
-  test('an OpenRLHF server is not taken for one', async () => {
+  test('an OpenRLHF server is not detected as one', async () => {
     const server = await serve({})
     server.handler = (call, response) => {
       const body = call.body === '' ? {} : JSON.parse(call.body)

@@ -30,7 +30,7 @@ const openrlhfRoutes = { 'POST /get_reward': answer(200, { rewards: [0.3], score
 const probe = (server: FakeServer, over: Partial<Parameters<typeof probeServer>[0]> = {}) =>
   probeServer({ url: server.url, engine: 'auto', apiKey: null, timeoutMs: 5_000, ...over })
 
-test('finds vLLM: model, version, length and that it classifies', async () => {
+test('detects vLLM with model, version, max context and route', async () => {
   const server = await serve(vllmRoutes)
   const found = {
     ok: true,
@@ -54,13 +54,13 @@ test('finds vLLM: model, version, length and that it classifies', async () => {
   })
 })
 
-test('a vLLM that only generates is told apart', async () => {
+test('detects a vLLM that only generates', async () => {
   const { 'POST /classify': _, ...rest } = vllmRoutes
   const server = await serve({ ...rest, 'POST /v1/chat/completions': answer(200, {}) })
   expect(await probe(server)).toMatchObject({ engine: 'vllm', kind: 'generative' })
 })
 
-test('finds SGLang, by the older route names too', async () => {
+test('detects SGLang, also by the older route names', async () => {
   expect(await probe(await serve(sglangRoutes))).toMatchObject({
     engine: 'sglang',
     models: ['rm'],
@@ -74,7 +74,7 @@ test('finds SGLang, by the older route names too', async () => {
   expect(await probe(older)).toMatchObject({ engine: 'sglang', version: null, kind: 'generative' })
 })
 
-test('finds an OpenRLHF reward server by asking for a reward, at any path', async () => {
+test('detects an OpenRLHF reward server by requesting a reward, at any path', async () => {
   expect(await probe(await serve(openrlhfRoutes))).toMatchObject({
     engine: 'openrlhf',
     models: [],
@@ -87,7 +87,7 @@ test('finds an OpenRLHF reward server by asking for a reward, at any path', asyn
   })
 })
 
-test('a model list without an owner is looked at more closely', async () => {
+test('a model list without an owner needs further requests', async () => {
   const bare = answer(200, { data: [{ id: 'rm' }] })
   expect(await probe(await serve({ ...vllmRoutes, 'GET /v1/models': bare }))).toMatchObject({
     engine: 'vllm',
@@ -97,7 +97,7 @@ test('a model list without an owner is looked at more closely', async () => {
   })
 })
 
-test('with a named engine a server may speak the scoring route alone', async () => {
+test('with a named engine, only the scoring route is needed', async () => {
   const server = await serve({ 'POST /classify': answer(200, scoreBody('vllm', '1')) })
   expect(await probe(server, { engine: 'vllm', model: 'rm' })).toMatchObject({
     ok: true,
@@ -108,7 +108,7 @@ test('with a named engine a server may speak the scoring route alone', async () 
   })
 })
 
-test('the key is sent, and a refused one is named', async () => {
+test('the key is sent, and a refused key is reported', async () => {
   const locked: FakeHandler = (call, response) =>
     call.headers.authorization === 'Bearer right'
       ? vllmRoutes['GET /v1/models'](call, response)
@@ -133,7 +133,7 @@ test.each(['auto', ...ENGINE_NAMES] as const)(
   },
 )
 
-test('an engine that is another is refused', async () => {
+test('a server of another engine is refused', async () => {
   expect(await probe(await serve(sglangRoutes), { engine: 'vllm' })).toMatchObject({
     reason: 'server_not_recognised',
     cause: 'other_engine',
@@ -156,13 +156,13 @@ test('an engine that is another is refused', async () => {
   }
 })
 
-test('a model it does not serve is refused, naming those it does', async () => {
+test('an unserved model is refused with the names of the served ones', async () => {
   const result = await probe(await serve(vllmRoutes), { model: 'other' })
   expect(result).toMatchObject({ ok: false, reason: 'model_not_served' })
   expect(result).toHaveProperty('message', expect.stringContaining('"adapter"'))
 })
 
-test('a page, or a server of something else, is not recognised', async () => {
+test('an HTML page or another server is not recognised', async () => {
   const page = await serve({})
   page.handler = answer(200, '<!doctype html><title>Hello</title>', { 'content-type': 'text/html' })
   expect(await probe(page)).toMatchObject({ reason: 'server_not_recognised' })
@@ -173,7 +173,7 @@ test('a page, or a server of something else, is not recognised', async () => {
   expect(await probe(await serve({}))).toMatchObject({ reason: 'server_not_recognised' })
 })
 
-test('a server still loading is unreachable for now, not unknown', async () => {
+test('a loading server is unreachable, not unknown', async () => {
   const server = await serve({})
   server.handler = answer(503, { error: { message: 'Loading model' } })
   for (const engine of ['auto', ...ENGINE_NAMES] as const) {
@@ -185,7 +185,7 @@ test('a server still loading is unreachable for now, not unknown', async () => {
   }
 })
 
-test('nobody listening, a host that does not exist, silence, no HTTP, no TLS: each is named', async () => {
+test('a closed port, an unknown host, silence, no HTTP and no TLS are distinguished', async () => {
   const server = await serve({})
   const { url } = server
   await server.close()
@@ -221,7 +221,7 @@ test('nothing is sent to a forbidden address', async () => {
   })
 })
 
-test('an answer without end is cut off', async () => {
+test('an endless answer is cut off', async () => {
   const server = await serve({})
   server.handler = (_call, response) => {
     response.writeHead(200, { 'content-type': 'application/json' })

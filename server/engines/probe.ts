@@ -145,7 +145,7 @@ async function engineOfRoutes(
   listed: boolean,
 ): Promise<EngineName | null> {
   if (teiModelType(await jsonOrNull(fetch, `${base}/info`)) !== null) return 'tei'
-  // The rest list their models.
+  // The other engines list their models.
   if (!listed) return null
   if (field(await jsonOrNull(fetch, `${base}/model_info`), 'model_path') !== undefined) {
     return 'sglang'

@@ -77,7 +77,7 @@ describe('vLLM’s dialects of activation', () => {
     })
   })
 
-  test('ignored, as by the releases that know another word: squashed', async () => {
+  test('ignored, as by releases with another parameter: squashed', async () => {
     const ignores = model('vllm', (text) => sigmoid(logit(text)))
     const result = await selfTest('vllm', ignores)
     expect(result).toMatchObject({ verdict: 'squashed' })
@@ -92,7 +92,7 @@ describe('vLLM’s dialects of activation', () => {
     expect(await selfTest('vllm', inverts)).toMatchObject({ verdict: 'inverted', activated: 1.25 })
   })
 
-  test('inverted over logits between 0 and 1 is told from honoured', async () => {
+  test('inverted scores are distinguished from honoured ones for logits between 0 and 1', async () => {
     const small = (text: string) => 0.4 + logit(text) / 20
     const inverts = model('vllm', (text, { use_activation: on = true }) =>
       on ? small(text) : sigmoid(small(text)),
@@ -100,7 +100,7 @@ describe('vLLM’s dialects of activation', () => {
     expect(await selfTest('vllm', inverts)).toMatchObject({ verdict: 'inverted' })
   })
 
-  test('the old word for the old releases', async () => {
+  test('the old parameter for old releases', async () => {
     const old = model('vllm', (text, { activation: on = true }) =>
       on ? sigmoid(logit(text)) : logit(text),
     )
@@ -165,7 +165,7 @@ test.each(['vllm', 'sglang', 'tei', 'llamacpp'] as const)(
   },
 )
 
-test('OpenRLHF’s server may score all texts 0 or 1: a note, and not a fault', async () => {
+test('OpenRLHF’s server may score all texts 0 or 1, which is no fault', async () => {
   const result = await selfTest(
     'openrlhf',
     model('openrlhf', () => 1),
@@ -187,7 +187,7 @@ describe('llama.cpp', () => {
     })
   })
 
-  test('a softmax over one label is 1 for every text, and that is said', async () => {
+  test('a softmax over one label is 1 for every text, and reported', async () => {
     const result = await selfTest(
       'llamacpp',
       model('llamacpp', () => 1),
@@ -198,7 +198,7 @@ describe('llama.cpp', () => {
     })
   })
 
-  test('a softmax over two needs the label named, and consent', async () => {
+  test('a softmax over two needs a named label and an override', async () => {
     expect(await selfTest('llamacpp', softmax)).toMatchObject({
       verdict: 'label_unknown',
       detail: expect.stringMatching(/"label": 0 .*or 1 .*selfTestOverride/),
@@ -219,12 +219,12 @@ describe('llama.cpp', () => {
   })
 })
 
-test('SGLang’s normalised score of one number: squashed, and why is said', async () => {
+test('SGLang’s normalized score of one number: squashed, with the reason', async () => {
   const normalised = model('sglang', (text) => Math.sign(logit(text)))
   expect(await selfTest('sglang', normalised)).toMatchObject({ verdict: 'squashed' })
 })
 
-test('SGLang has one way to ask: raw by what it scores, else unverified', async () => {
+test('SGLang has one kind of score: raw by its range, otherwise unverified', async () => {
   expect(await selfTest('sglang', model('sglang', logit))).toMatchObject({
     verdict: 'raw',
     raw: 1.25,
@@ -252,7 +252,7 @@ describe('truncation', () => {
       return on ? sigmoid(raw) : raw
     })
 
-  test('a server that cuts the end off is found out', async () => {
+  test('a server that cuts the end off is detected', async () => {
     expect(await selfTest('vllm', cutAt(2_000))).toMatchObject({
       verdict: 'truncated',
       raw: 1.25,
@@ -264,7 +264,7 @@ describe('truncation', () => {
     })
   })
 
-  test('one that refuses long texts is honest, and so is one that scores them', async () => {
+  test('a server that refuses or scores long texts does not truncate', async () => {
     const whole = cutAt(1e9)
     expect(await selfTest('vllm', whole)).toMatchObject({ verdict: 'raw' })
     const refuses: FakeHandler = (call, response) =>
@@ -277,14 +277,14 @@ describe('truncation', () => {
     expect(await selfTest('vllm', refuses)).toMatchObject({ verdict: 'raw' })
   })
 
-  test('the long texts stay below the model’s length', async () => {
+  test('the long texts stay below the max context', async () => {
     const { server } = await selfTest('vllm', cutAt(1e9), { maxModelLen: 512 })
     expect(Math.max(...server.calls.map((call) => call.body.length))).toBeLessThan(512 * 4)
     const { server: large } = await selfTest('vllm', cutAt(1e9), { maxModelLen: 1_000_000 })
     expect(Math.max(...large.calls.map((call) => call.body.length))).toBeLessThan(30_000)
   })
 
-  test('coarse arithmetic is not taken for it: two equal long scores are not enough', async () => {
+  test('two equal long scores are not enough, because arithmetic may be coarse', async () => {
     const coarse = model('vllm', (text, { use_activation: on = true }) => {
       const raw = text.length > 2_000 ? (text.includes('Go away') ? -1 : 2) : logit(text)
       return on ? sigmoid(raw) : raw
@@ -292,18 +292,18 @@ describe('truncation', () => {
     expect(await selfTest('vllm', coarse)).toMatchObject({ verdict: 'raw' })
   })
 
-  test('squashed is said first', async () => {
+  test('squashed comes first', async () => {
     const both = model('vllm', (text) => sigmoid(logit(text.slice(0, 2_000))))
     expect(await selfTest('vllm', both)).toMatchObject({ verdict: 'squashed' })
   })
 
-  test('looked for where there is no activation too', async () => {
+  test('is tested without an activation too', async () => {
     const rewards = model('openrlhf', (text) => logit(text.slice(0, 2_000)))
     expect(await selfTest('openrlhf', rewards)).toMatchObject({ verdict: 'truncated' })
   })
 })
 
-test('engines without an activation are not applicable, with a calibration where one can be had', async () => {
+test('engines without an activation are not applicable, with a calibration if possible', async () => {
   expect(
     await selfTest(
       'openrlhf',
@@ -317,7 +317,7 @@ test('engines without an activation are not applicable, with a calibration where
   }
 })
 
-test('a server that gives no score fails the test, with what it said', async () => {
+test('a server without a score fails the test with its answer', async () => {
   expect(await selfTest('vllm', answer(503, 'loading'))).toMatchObject({
     verdict: 'failed',
     raw: null,
@@ -338,7 +338,7 @@ test('a server that gives no score fails the test, with what it said', async () 
   })
 })
 
-test('the calibration texts are scored alone as in the self-test, with their tokens', async () => {
+test('the calibration texts score alone as in the self-test, with their tokens', async () => {
   const result = await selfTest('vllm', model('vllm', logit))
   const before = result.server.calls.length
   const scores = await calibrationScores(engineOf('vllm'), result.fetch, result.target)
@@ -419,7 +419,7 @@ describe('a judge', () => {
     })
   })
 
-  test('that failed for now is tested again', async () => {
+  test('that failed temporarily is tested again', async () => {
     const result = await chat(answer(503, 'loading'))
     expect(result).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('loading') })
     expect(result).not.toHaveProperty('routeMissing')

@@ -30,7 +30,7 @@ const rejection = (promise: Promise<unknown>) =>
   )
 
 describe('openFetch', () => {
-  test('asks under the rules of every call: key, JSON, the base path told', async () => {
+  test('follows the rules of all requests: key, JSON, base path', async () => {
     const server = await serve({
       'GET /rm/x': answer(200, { a: 1 }),
       'POST /rm/y': answer(404, 'no'),
@@ -48,7 +48,7 @@ describe('openFetch', () => {
     expect(server.calls[1]?.headers['content-type']).toBe('application/json')
   })
 
-  test('redirects, refused keys, silence and absence stop the talk, each by name', async () => {
+  test('redirects, refused keys, silence and closed ports are distinguished', async () => {
     const server = await serve({
       'GET /away': answer(302, '', { location: 'http://169.254.169.254/' }),
       'GET /locked': answer(403, {}),
@@ -74,7 +74,7 @@ describe('openFetch', () => {
     })
   })
 
-  test('the time is that of each call: after a slow one the next has its own', async () => {
+  test('each request has its own time limit', async () => {
     const server = await serve({ 'GET /slow': hangs, 'GET /fast': answer(200, {}) })
     const { fetch } = talkTo(server.url, null, 1_000)
     expect((await rejection(fetch('/slow')))?.failure.cause).toBe('timeout')
@@ -89,7 +89,7 @@ describe('openFetch', () => {
 describe('sleep and wake', () => {
   const lifecycleOf = (name: EngineName) => engineOf(name).lifecycle as EngineLifecycle
 
-  test('vLLM sleeps at a level, waiting for what runs, wakes, and tells', async () => {
+  test('vLLM sleeps at a level after its requests, wakes, and reports its state', async () => {
     let asleep = false
     const set =
       (value: boolean): FakeHandler =>
@@ -118,7 +118,7 @@ describe('sleep and wake', () => {
     ])
   })
 
-  test('SGLang releases and resumes its memory, with an object for a body, and tells nothing', async () => {
+  test('SGLang releases and resumes its memory with an object as body, and reports no state', async () => {
     const done = answer(200, 'null', { 'content-type': 'application/json' })
     const server = await serve({
       'POST /release_memory_occupation': done,
@@ -136,7 +136,7 @@ describe('sleep and wake', () => {
     expect(server.calls.map((call) => JSON.parse(call.body))).toEqual([{}, {}])
   })
 
-  test.each(['vllm', 'sglang'] as const)('a refusal of %s says what it answered', async (name) => {
+  test.each(['vllm', 'sglang'] as const)('a refusal of %s contains its answer', async (name) => {
     const server = await serve({})
     server.handler = answer(500, { error: { message: 'assert is_fully_idle()' } })
     const { fetch } = talkTo(server.url)
@@ -149,7 +149,7 @@ describe('sleep and wake', () => {
     expect((await rejection(lifecycle.sleep(fetch, '', 1)))?.message).toMatch(/--enable-/)
   })
 
-  test('the others cannot be put to sleep', () => {
+  test('other engines cannot sleep', () => {
     for (const name of ['tei', 'llamacpp', 'openai', 'openrlhf', 'http'] as const) {
       expect(engineOf(name).lifecycle).toBeNull()
     }
@@ -187,7 +187,7 @@ describe('load', () => {
     }
   })
 
-  test('SGLang: summed over its ranks, by the older route where the newer is missing', async () => {
+  test('SGLang: summed over its ranks, also by the older route', async () => {
     const loads = [
       { dp_rank: 0, num_running_reqs: 3, num_waiting_reqs: 1 },
       { dp_rank: 1, num_running_reqs: 4, num_waiting_reqs: 0 },
@@ -216,7 +216,7 @@ describe('load', () => {
     expect(await load('sglang', { 'GET /v1/loads': loads })).toBeNull()
   })
 
-  test('TEI: what waits', async () => {
+  test('TEI: waiting requests', async () => {
     const text =
       '# TYPE te_queue_size gauge\nte_queue_size 12\nte_request_count{method="single"} 4\n'
     expect(await load('tei', { 'GET /metrics': answer(200, text) })).toEqual({
@@ -227,7 +227,7 @@ describe('load', () => {
     expect(await load('tei', { 'GET /metrics': answer(200, 'other 1') })).toBeNull()
   })
 
-  test('llama.cpp: by /metrics, else by its slots', async () => {
+  test('llama.cpp: by /metrics, or by its slots', async () => {
     const metrics = 'llamacpp:requests_processing 2\nllamacpp:requests_deferred 3\n'
     const slots = answer(200, [
       { id: 0, is_processing: true },
@@ -244,7 +244,7 @@ describe('load', () => {
   })
 
   test.each(['vllm', 'sglang', 'tei', 'llamacpp', 'openai', 'openrlhf', 'http'] as const)(
-    '%s: none told, a page, a refused key or nobody there is no load',
+    '%s: no metric, a page, a refused key or a closed port is no load',
     async (name) => {
       expect(await load(name, {})).toBeNull()
       const server = await serve({})

@@ -24,7 +24,7 @@ export const LLAMA3: ModelTemplate = {
   eos_token: { content: '<|eot_id|>' },
 }
 
-/** Llama 3.2's beginning: today's date by `strftime_now` where the template has it. */
+/** The start of Llama 3.2's template: the date, by `strftime_now` if available. */
 export const LLAMA32: ModelTemplate = {
   chat_template: `{{- bos_token }}
 {%- if not tools is defined %}

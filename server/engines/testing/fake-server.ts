@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders, type Server, type ServerRespons
 import type { AddressInfo, Socket } from 'node:net'
 import type { EngineName } from '../engine.ts'
 
-/** One request as the fake server saw it. */
+/** A request as received. */
 export interface FakeCall {
   /** From 0, in the order of arrival. */
   index: number
@@ -10,14 +10,14 @@ export interface FakeCall {
   path: string
   headers: IncomingHttpHeaders
   body: string
-  /** Set when the client went away before the answer. */
+  /** True: the client disconnected before the answer. */
   aborted: boolean
 }
 
-/** What a fake server does with a request. Not answering is an answer too. */
+/** Answers a request, or leaves it unanswered. */
 export type FakeHandler = (call: FakeCall, response: ServerResponse) => void
 
-/** A real HTTP server on loopback whose behaviour a test sets, and changes while it runs. */
+/** An HTTP server on loopback. Tests set its behaviour and can change it at any time. */
 export class FakeServer {
   handler: FakeHandler
   readonly calls: FakeCall[] = []
@@ -47,7 +47,7 @@ export class FakeServer {
     return this.#port
   }
 
-  /** Listens, after {@link close} on the same port again. */
+  /** Listens, on the same port again after {@link close}. */
   listen(): Promise<void> {
     this.#server = this.#create()
     return new Promise((resolve, reject) => {
@@ -59,7 +59,7 @@ export class FakeServer {
     })
   }
 
-  /** Stops at once, breaking what is in flight. */
+  /** Stops at once and breaks requests in flight. */
   close(): Promise<void> {
     return new Promise((resolve) => {
       this.#server.close(() => resolve())
@@ -114,7 +114,7 @@ export function answer(
   }
 }
 
-/** The body an engine's server answers a score with; the score as it stands in the JSON text. */
+/** The body of an engine's answer with a score, which is inserted as JSON text. */
 export function scoreBody(engine: EngineName, literal: string): string {
   switch (engine) {
     case 'vllm':
@@ -134,10 +134,10 @@ export function scoreBody(engine: EngineName, literal: string): string {
   }
 }
 
-/** Answers every call with that score, as vLLM does. */
+/** Answers every request with a score, as vLLM does. */
 export function scores(score: number): FakeHandler {
   return answer(200, scoreBody('vllm', String(score)), { 'content-type': 'application/json' })
 }
 
-/** Takes the call and never answers. */
+/** Accepts a request and never answers. */
 export const hangs: FakeHandler = () => {}

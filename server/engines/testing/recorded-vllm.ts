@@ -2,8 +2,8 @@ import { answer, type FakeHandler } from './fake-server.ts'
 import { models, routes } from './routes.ts'
 
 /**
- * Answers that real vLLM servers gave on a CPU (tiny random models), byte for byte but for ids. Where a model was not
- * recorded, its refusal is the one that the same version gave on another route.
+ * Answers of real vLLM servers on a CPU (tiny random models), unchanged except for ids. For models without a recording,
+ * the refusal is the one of the same version on another route.
  */
 
 const text = (status: number, body: string) =>
@@ -35,7 +35,7 @@ const scoredPair = text(
   `{"id":"score-1","object":"list","created":1795337406,"model":"rm","data":[{"index":0,"object":"score","score":5.387810707092285}],${usage(6)}}`,
 )
 
-/** The rows of 0.14.0's process reward model; its last one is what /classify gives. */
+/** The rows of 0.14.0's process reward model; /classify returns the last one. */
 const TOKEN_ROWS =
   '[[-2.0666351318359375],[0.38901782035827637],[-7.546170234680176],[-6.185636043548584],[-3.625654697418213],[-4.239351749420166],[-4.439819812774658],[0.5668504238128662]]'
 
@@ -71,7 +71,7 @@ function server(version: string, table: Record<string, FakeHandler>): FakeHandle
   })
 }
 
-/** 0.11.0 and 0.14.0: every route is there, whatever the model is. */
+/** In 0.11.0 and 0.14.0, every route exists for every model. */
 const everyRoute = {
   'POST /classify': unsupported('Classification'),
   'POST /pooling': unsupported('Pooling'),
@@ -99,7 +99,7 @@ export const recorded = {
     'POST /pooling': pooled('[2.7930519580841064]'),
     'POST /score': scoredPair,
   }),
-  /** The same reward model, asked under a name that it does not serve. */
+  /** The same reward model, requested by a name that it does not serve. */
   nope32: server('0.32.0', {
     'POST /classify': noSuchModel,
     'POST /pooling': text(
@@ -120,11 +120,11 @@ export const recorded = {
     'POST /classify': unsupported('Classification', 501, 501),
     'POST /pooling': pooled(TOKEN_ROWS),
   }),
-  /** A cross-encoder: its tokenizer has no chat template. */
+  /** A cross-encoder, whose tokenizer has no chat template. */
   cross11: server('0.11.0', {
     ...everyRoute,
     'POST /classify': classified('0.3', 8),
-    // Hidden states, of which a real one has as many as the model is wide.
+    // Hidden states; a real model has as many as its width.
     'POST /pooling': pooled(JSON.stringify([Array.from({ length: 64 }, (_, i) => i / 64)])),
     'POST /score': scoredPair,
     'POST /tokenize': noTemplate,
@@ -149,9 +149,9 @@ export const recorded = {
     'POST /score': scoredPair,
     'POST /v1/embeddings': answer(200, {}),
   }),
-  /** A model that generates. */
+  /** A generative model. */
   judge14: server('0.14.0', { ...everyRoute, 'POST /v1/chat/completions': answer(200, {}) }),
-  /** A dead engine behind a front end that lives. */
+  /** A dead engine behind a live front end. */
   dead14: server('0.14.0', {
     ...everyRoute,
     'POST /classify': text(

@@ -1,26 +1,26 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Text that stands for {@link LONG_TEXT} in a recorded request. */
+/** Placeholder of {@link LONG_TEXT} in a recorded request. */
 export const LONG_MARK = '<long text>'
-/** More tokens than any recorded model takes. */
+/** A text with more tokens than any recorded model accepts. */
 export const LONG_TEXT = 'one two three '.repeat(900)
 
-/** What a real server answered to one request. */
+/** The answer of a real server to one request. */
 export interface RecordedAnswer {
-  /** Name of the served model; the file's `models` says what it is. */
+  /** The name of the served model, which the file's `models` describes. */
   model: string
-  /** The same words for the same request to every release. */
+  /** The name of the request, which is the same for every release. */
   situation: string
   request: { method: 'GET' | 'POST'; path: string; type?: string; body?: unknown; raw?: string }
   status: number
-  /** `content-type`, `allow` and `retry-after`, where they were sent. */
+  /** `content-type`, `allow` and `retry-after`, if sent. */
   headers: Record<string, string>
-  /** The bytes as they came, but for the folder of Python's packages, which is cut from paths. */
+  /** The unchanged body, except that the folder of Python's packages is cut from paths. */
   text: string
 }
 
-/** What a recorded model is. */
+/** A recorded model. */
 export interface RecordedModel {
   serves: 'classify' | 'token' | 'pair' | 'generate' | 'embed'
   labels: number
@@ -46,12 +46,12 @@ export function recordings(): [name: string, recording: Recording][] {
     .map((name) => [name, JSON.parse(readFileSync(join(FOLDER, name), 'utf8')) as Recording])
 }
 
-/** Where the recording of a release is kept. */
+/** Returns the path of a release's recording. */
 export function recordingPath(engine: string, version: string): string {
   return join(FOLDER, `${engine}-${version}.json`)
 }
 
-/** The body to send for a recorded request; undefined for one without. */
+/** Returns the body of a recorded request; undefined: none. */
 export function bodyOf({ body, raw }: RecordedAnswer['request']): string | undefined {
   const text = raw ?? (body === undefined ? undefined : JSON.stringify(body))
   return text?.replaceAll(LONG_MARK, LONG_TEXT)

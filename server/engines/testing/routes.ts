@@ -1,8 +1,8 @@
 import { answer, type FakeHandler } from './fake-server.ts'
 
 /**
- * A server with those routes (`'GET /v1/models'`; a query counts as part of the path only where the route has one).
- * What is missing answers as FastAPI does: 404, or 405 to the wrong method.
+ * Starts a server with the given routes (`'GET /v1/models'`; a query counts as part of the path only if the route has
+ * one). Others are answered as FastAPI does: 404, or 405 for the wrong method.
  */
 export function routes(table: Record<string, FakeHandler>): FakeHandler {
   return (call, response) => {
@@ -15,7 +15,7 @@ export function routes(table: Record<string, FakeHandler>): FakeHandler {
   }
 }
 
-/** An OpenAI-style model list of that owner; the n-th model takes n × 4,096 tokens. */
+/** Returns an OpenAI-style model list with an owner; the n-th model has a max context of n × 4,096 tokens. */
 export function models(owner: string, ...ids: string[]): FakeHandler {
   return answer(200, {
     object: 'list',
