@@ -1,4 +1,4 @@
-import { changesOf } from '../contract/audit-changes.ts'
+import type { AuditChange } from '../contract/audit.ts'
 import type { Actor } from '../contract/roles.ts'
 import type { Modules } from './context.ts'
 import { type Fields, MUTATIONS } from './roles.ts'
@@ -43,4 +43,62 @@ function fieldsOf(value: unknown): Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as Fields)
     : {}
+}
+
+/** Fields whose values are never stored. */
+const SECRET = /key|secret|token$|password|authorization|^env$|^headers$|webhook/i
+/** Longer values are cut: a list has no room for a chat template of 4 kB. */
+const MAX_CHARS = 200
+const MAX_FIELDS = 20
+
+/** Returns the top-level fields that differ between two values, as JSON without secrets. Null stands for no value. */
+export function changesOf(before: unknown, after: unknown): AuditChange[] {
+  const from = fields(before)
+  const to = fields(after)
+  const changes: AuditChange[] = []
+  for (const field of new Set([...Object.keys(from), ...Object.keys(to)])) {
+    const was = JSON.stringify(from[field] ?? null)
+    const is = JSON.stringify(to[field] ?? null)
+    if (was === is) continue
+    changes.push({ field, from: printed(field, from[field]), to: printed(field, to[field]) })
+    if (changes.length === MAX_FIELDS) break
+  }
+  return changes
+}
+
+function fields(value: unknown): Record<string, unknown> {
+  if (value === null || value === undefined) return {}
+  return typeof value === 'object' && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : { value }
+}
+
+function printed(field: string, value: unknown): string | null {
+  if (value === undefined || value === null) return null
+  if (SECRET.test(field)) return '"•••"'
+  const text = JSON.stringify(withoutSecrets(value))
+  return text.length <= MAX_CHARS ? text : `${text.slice(0, MAX_CHARS)}…`
+}
+
+function withoutSecrets(value: unknown): unknown {
+  if (typeof value === 'string') return withoutCredentials(value)
+  if (Array.isArray(value)) return value.slice(0, MAX_FIELDS).map(withoutSecrets)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, one]) => [
+      name,
+      SECRET.test(name) && one !== null ? '•••' : withoutSecrets(one),
+    ]),
+  )
+}
+
+/** Removes user, password, query and fragment from an address. */
+function withoutCredentials(text: string): string {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return text
+  const url = new URL(text)
+  url.username = ''
+  url.password = ''
+  url.search = ''
+  url.hash = ''
+  return url.href
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { changesOf } from '../contract/audit-changes.ts'
 import { isRewardOpsError } from '../errors.ts'
+import { changesOf } from './audit.ts'
 import { checkRole, MUTATIONS, OPEN, QUERIES, roleNeeded } from './roles.ts'
 import { appRouter } from './root.ts'
 

@@ -1,5 +1,11 @@
-import { askScore } from './ask-score.ts'
-import type { Engine, EngineFetch, EngineScore, EngineTarget, ScoreInput } from './engine.ts'
+import type {
+  Engine,
+  EngineFailure,
+  EngineFetch,
+  EngineScore,
+  EngineTarget,
+  ScoreInput,
+} from './engine.ts'
 
 /** The result of a server for one calibration text. */
 export interface Calibration {
@@ -75,4 +81,25 @@ function scoresDiffer(a: number, b: number): boolean {
 
 function tokensDiffer(a: Calibration, b: Calibration): boolean {
   return a.promptTokens !== null && b.promptTokens !== null && a.promptTokens !== b.promptTokens
+}
+
+/** A score, or the failure. `routeMissing`: the server has no such route. */
+export type Asked = EngineScore | (EngineFailure & { routeMissing?: boolean })
+
+/** Requests the score of one text. Never rejects. */
+export async function askScore(
+  engine: Engine,
+  fetch: EngineFetch,
+  target: EngineTarget,
+  input: ScoreInput,
+): Promise<Asked> {
+  try {
+    const { path, body } = engine.buildScoreRequest(input, target)
+    const reply = await fetch(path, { method: 'POST', body: String(body) })
+    const answer = engine.parseScoreResponse(reply.status, reply.headers, reply.bodyText, target)
+    return answer.ok ? answer : { ...answer, routeMissing: [404, 405].includes(reply.status) }
+  } catch (error) {
+    const detail = error instanceof Error ? error.message : String(error)
+    return { ok: false, class: 'fault', reason: 'transport', detail }
+  }
 }

@@ -1,5 +1,5 @@
+import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja'
 import { MAX_CHAT_TEMPLATE_CHARS } from '../contract/servers.ts'
-import { type Program, readProgram, runProgram } from './chat-interpreter.ts'
 import type { SampleTemplate, ScoreInput } from './engine.ts'
 import { type ChatMessage, sampleMessages } from './sample-text.ts'
 
@@ -169,4 +169,125 @@ function tokenText(value: unknown): string | null {
   const text =
     typeof value === 'object' && value !== null ? (value as { content?: unknown }).content : value
   return typeof text === 'string' ? text : null
+}
+
+/** Steps per rendering. A conversation of 1,000 turns takes about 50,000; 500,000 take a second or two. */
+const MAX_STEPS = 500_000
+/** Longest text that a template may produce, in characters: far above the longest accepted conversation. */
+const MAX_CHARS = 64 * 2 ** 20
+/** Longest list that a template may produce. */
+const MAX_ELEMENTS = 1_000_000
+/** Longest `range`: templates count turns, not characters. */
+const MAX_RANGE = 100_000
+
+/** A parsed template, for {@link runProgram}. */
+export type Program = Parameters<Interpreter['run']>[0]
+
+/**
+ * Parses a template with the settings of the model libraries: `trim_blocks`, `lstrip_blocks`, and `{% generation %}` is
+ * ignored. @throws Error
+ */
+export function readProgram(source: string): Program {
+  return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }))
+}
+
+/**
+ * Renders a template with the given variables and those that the model libraries add: `raise_exception`,
+ * `strftime_now`, `range`, `namespace`. @throws Error with the message that the template raised, or because a limit is
+ * exceeded
+ */
+export function runProgram(
+  program: Program,
+  variables: Record<string, unknown>,
+  now: () => Date,
+): string {
+  const environment = new Environment()
+  const globals: Record<string, unknown> = {
+    true: true,
+    false: false,
+    none: null,
+    True: true,
+    False: false,
+    None: null,
+    raise_exception: (message: unknown) => {
+      throw new Error(String(message))
+    },
+    strftime_now: (format: unknown) => formatTime(now(), String(format)),
+    range,
+  }
+  for (const [name, value] of Object.entries({ ...globals, ...variables })) {
+    environment.set(name, value)
+  }
+  return String(new BoundedInterpreter(environment).run(program).value)
+}
+
+/** An interpreter with limits, so that a template can neither block a worker's event loop nor fill its memory. */
+class BoundedInterpreter extends Interpreter {
+  #steps = 0
+
+  override evaluate(
+    ...step: Parameters<Interpreter['evaluate']>
+  ): ReturnType<Interpreter['evaluate']> {
+    if (++this.#steps > MAX_STEPS) throw new Error('the template takes too long')
+    const result = super.evaluate(...step)
+    const made: unknown = result.value
+    if (typeof made === 'string' ? made.length > MAX_CHARS : tooLongList(made)) {
+      throw new Error('the template makes too long a text or list')
+    }
+    return result
+  }
+}
+
+function tooLongList(made: unknown): boolean {
+  return Array.isArray(made) && made.length > MAX_ELEMENTS
+}
+
+/** Python's `range`. It is limited because a template could create a list of any length in one step. */
+function range(first: number, stop?: number, step = 1): number[] {
+  const [from, to] = typeof stop === 'number' ? [first, stop] : [0, first]
+  if (step === 0) throw new Error('range() step must not be zero')
+  const count = Math.max(0, Math.ceil((to - from) / step))
+  if (!(count <= MAX_RANGE)) throw new Error(`range() of more than ${MAX_RANGE} numbers`)
+  return Array.from({ length: count }, (_, i) => from + i * step)
+}
+
+const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
+const MONTHS = [
+  ...['January', 'February', 'March', 'April', 'May', 'June', 'July'],
+  ...['August', 'September', 'October', 'November', 'December'],
+]
+
+const two = (n: number) => String(n).padStart(2, '0')
+
+const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
+  Y: (d) => String(d.getFullYear()),
+  y: (d) => two(d.getFullYear() % 100),
+  m: (d) => two(d.getMonth() + 1),
+  B: (d) => MONTHS[d.getMonth()] as string,
+  b: (d) => (MONTHS[d.getMonth()] as string).slice(0, 3),
+  d: (d) => two(d.getDate()),
+  e: (d) => String(d.getDate()).padStart(2, ' '),
+  A: (d) => DAYS[d.getDay()] as string,
+  a: (d) => (DAYS[d.getDay()] as string).slice(0, 3),
+  H: (d) => two(d.getHours()),
+  I: (d) => two(d.getHours() % 12 || 12),
+  M: (d) => two(d.getMinutes()),
+  S: (d) => two(d.getSeconds()),
+  p: (d) => (d.getHours() < 12 ? 'AM' : 'PM'),
+  F: (d) => `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`,
+  T: (d) => `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`,
+  '%': () => '%',
+}
+
+/**
+ * Formats a time like Python's `strftime`, always in English, for `strftime_now` of templates. @throws Error for an
+ * unknown directive, so that no prompt contains `%Q`
+ */
+export function formatTime(date: Date, format: string): string {
+  return format.replace(/%([-#]?)(.?)/gs, (_, unpadded: string, letter: string) => {
+    const directive = DIRECTIVES[letter]
+    if (directive === undefined) throw new Error(`strftime_now knows no %${unpadded}${letter}`)
+    const text = directive(date)
+    return unpadded === '' ? text : text.replace(/^[0 ]+(?=\d)/, '')
+  })
 }

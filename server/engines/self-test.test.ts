@@ -1,10 +1,9 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { type Calibration, calibrationDiffers, calibrationScores } from './calibration.ts'
-import { chatSelfTest } from './chat-self-test.ts'
 import type { EngineName, ScoreRoute } from './engine.ts'
 import { type OpenFetch, openFetch } from './probe.ts'
 import { engineOf } from './registry.ts'
-import { rawScoreSelfTest } from './self-test.ts'
+import { chatSelfTest, rawScoreSelfTest } from './self-test.ts'
 import { answer, type FakeHandler, FakeServer, scoreBody } from './testing/fake-server.ts'
 
 const open: (FakeServer | OpenFetch)[] = []

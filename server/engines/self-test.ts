@@ -1,19 +1,25 @@
-import { type Asked, askScore } from './ask-score.ts'
-import { BAD, calibrationOf, GOOD, MIXED, QUESTION } from './calibration.ts'
-import type { Engine, EngineFetch, EngineScore, EngineTarget, ScoreInput } from './engine.ts'
+import type { SelfTestVerdict as PoolVerdict } from '../contract/self-test-verdict.ts'
+import { errorMessage, field } from './answer.ts'
 import {
-  failed,
-  isProbability,
-  type Judgement,
-  judge,
-  judgeConstant,
-  judgeUntested,
-  type Pair,
-  type SelfTestResult,
-  type SelfTestVerdict,
-  show,
-  untested,
-} from './self-test-verdict.ts'
+  type Asked,
+  askScore,
+  BAD,
+  type Calibration,
+  calibrationOf,
+  GOOD,
+  MIXED,
+  QUESTION,
+} from './calibration.ts'
+import { buildChatRequest, parseChatResponse } from './chat.ts'
+import type {
+  Engine,
+  EngineFetch,
+  EngineName,
+  EngineReply,
+  EngineScore,
+  EngineTarget,
+  ScoreInput,
+} from './engine.ts'
 
 /** The server and model to test. */
 export interface SelfTestTarget extends EngineTarget {
@@ -152,4 +158,233 @@ function longText(end: string, maxModelLen: number | null): ScoreInput {
   const room = wanted - QUESTION.length - end.length
   const filler = FILLER.repeat(Math.max(1, Math.floor(room / FILLER.length)))
   return { prompt: QUESTION, response: filler + end }
+}
+
+/** A judge is `ready` only if it answers one short request: it may be asleep or broken. */
+const CHAT_QUESTION = 'Answer with the single word Yes.'
+const CHAT_TOKENS = 8
+
+/** Tests whether a judge answers a chat completion; the content does not matter. Never rejects. */
+export async function chatSelfTest(
+  engine: EngineName,
+  fetch: EngineFetch,
+  target: EngineTarget,
+): Promise<SelfTestResult> {
+  const chat = { messages: [{ role: 'user', content: CHAT_QUESTION }], maxTokens: CHAT_TOKENS }
+  try {
+    const { path, body } = buildChatRequest(engine, chat, target)
+    const reply = await fetch(path, { method: 'POST', body: String(body) })
+    const answer = parseChatResponse(reply.status, reply.headers, reply.bodyText)
+    // A model that refuses, or only reasons, can chat.
+    if (answer.ok || hasChoice(reply.bodyText)) return untested('A chat completion succeeded.')
+    const detail = `The chat completion failed: ${answer.detail}`
+    return { ...failed(detail, null), ...(isMissing(reply) ? { routeMissing: true } : {}) }
+  } catch (error) {
+    return failed(`The chat completion failed: ${(error as Error).message}`, null)
+  }
+}
+
+function hasChoice(bodyText: string): boolean {
+  try {
+    const choices = field(JSON.parse(bodyText), 'choices')
+    return Array.isArray(choices) && typeof field(choices[0], 'message') === 'object'
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Whether the server has no chat route for its model, by status, or by vLLM's message, which also comes with 200 and
+ * 400.
+ */
+function isMissing({ status, bodyText }: EngineReply): boolean {
+  return (
+    [404, 405, 501].includes(status) ||
+    /does not support (?:chat|.* api)/i.test(errorMessage(bodyText))
+  )
+}
+
+/** Verdicts for one server. Differences between replicas are found by comparing them. */
+export type SelfTestVerdict = Exclude<PoolVerdict, 'differs'>
+
+/** Outcome of {@link rawScoreSelfTest}. */
+export interface SelfTestResult {
+  verdict: SelfTestVerdict
+  /** The raw score of the good answer. */
+  raw: number | null
+  /** The activated score of the good answer; null: the engine has no activation. */
+  activated: number | null
+  /** The score of the first calibration text; null: no fixed text can be scored. */
+  calibration: number | null
+  /** The results for all calibration texts, on which replicas of a model must agree ({@link calibrationDiffers}). */
+  calibrations: Calibration[]
+  /** The finding in one sentence, for users. */
+  detail: string
+  /** The server has no such route (404, 405), so it is of another engine. */
+  routeMissing?: true
+}
+
+/** Closer scores count as equal: batching changes the last digits of a bfloat16 model. */
+const MAX_EQUAL_DIFFERENCE = 1e-3
+
+/** Scores of the good and the bad answer. */
+export interface Pair {
+  good: number
+  bad: number
+}
+
+/** A verdict with its finding. */
+export interface Judgement {
+  verdict: SelfTestVerdict
+  detail: string
+}
+
+/** The verdict for engines where 0 and 1 are normal scores. */
+export function judgeUntested(constant: boolean, score: number): Judgement {
+  const detail = constant
+    ? `Four different texts all score ${show(score)}. This is normal for a verifier that returns 0 or 1, but not for a reward model.`
+    : 'The engine has only one scoring method.'
+  return { verdict: 'not_applicable', detail }
+}
+
+/** The verdict for equal scores of different texts. */
+export function judgeConstant(engine: Engine, score: number): Judgement {
+  const why =
+    Math.abs(score) === 1
+      ? engine.name === 'llamacpp'
+        ? 'llama.cpp applies a softmax to this head (Qwen3), and a softmax over one label is 1 for every text. Serve the model with vLLM, SGLang or TEI.'
+        : 'An activation over one label (a softmax of one number, or a normalized embedding) makes all rewards equal.'
+      : 'The score does not depend on the text: the head may not be loaded, or another model is served.'
+  return {
+    verdict: 'constant',
+    detail: `Four different texts all score exactly ${show(score)}. ${why}`,
+  }
+}
+
+/** Judges raw and activated scores. `bounded`: all raw scores lie within 0 to 1. */
+export function judge(
+  engine: Engine,
+  { label }: EngineTarget,
+  raw: Pair,
+  bounded: boolean,
+  activated: Pair | null,
+): Judgement {
+  const scored = `Scored ${show(raw.good)} and ${show(raw.bad)}`
+  if (engine.name === 'llamacpp' && bounded) return judgeSoftmax(scored, label ?? null)
+  if (activated === null) return judgeAlone(raw, bounded, scored)
+  const both = `${scored} raw, ${show(activated.good)} and ${show(activated.bad)} activated`
+  const equal = alike(raw, activated)
+  const honest = alike(sigmoids(raw), activated)
+  // One label is activated by a sigmoid. With several, the activation depends on the others, which are unknown here.
+  const unrelated = label == null && !equal && !honest && withinUnit(activated)
+  if (!bounded) {
+    return unrelated
+      ? judgeUnrelated(engine, both)
+      : { verdict: 'raw', detail: `${scored}: not all within 0 to 1, so raw.` }
+  }
+  // The sigmoid of 0.659 is 0.659.
+  if (equal && honest) return { verdict: 'unverified', detail: `${both}: indistinguishable.` }
+  if (equal) {
+    return {
+      verdict: 'squashed',
+      detail: `${both}: equal, within 0 to 1. Either the server always applies an activation, or the model outputs such scores.`,
+    }
+  }
+  if (honest)
+    return { verdict: 'raw', detail: `${both}: the activated scores are sigmoids of the raw ones.` }
+  if (alike(sigmoids(activated), raw) || !withinUnit(activated)) {
+    return {
+      verdict: 'inverted',
+      detail: `${both}: raw and activated scores are swapped.`,
+    }
+  }
+  return unrelated
+    ? judgeUnrelated(engine, both)
+    : { verdict: 'raw', detail: `${both}: different, as expected.` }
+}
+
+/**
+ * Found with vLLM 0.14.0 and a BERT cross-encoder: raw scores lack the tanh of the model's pooler, activated ones have
+ * it.
+ */
+function judgeUnrelated(engine: Engine, both: string): Judgement {
+  const cause =
+    engine.name === 'vllm'
+      ? ' vLLM 0.14 computes raw scores of BERT models without the activation of their pooler: serve the model with another release.'
+      : ''
+  return {
+    verdict: 'unverified',
+    detail: `${both}: the activated scores are not the sigmoids of the raw ones, so the raw ones are not the model's logits.${cause}`,
+  }
+}
+
+/** llama.cpp returns bounded scores only after a softmax over several labels, whose logits are unavailable. */
+function judgeSoftmax(scored: string, label: string | null): Judgement {
+  const softmax = `${scored}, all within 0 to 1: llama.cpp applies a softmax to this head (Qwen3), and returns only label 0.`
+  if (label === null) {
+    return {
+      verdict: 'label_unknown',
+      detail: `${softmax} Register it with "label": 0 for that label's probability, or 1 for the second of two labels; it then needs selfTestOverride, because raw logits are unavailable.`,
+    }
+  }
+  return {
+    verdict: 'squashed',
+    detail: `${softmax} This is the probability of label ${label}; raw logits, which other engines return, are unavailable.`,
+  }
+}
+
+/** The verdict for a server without activated scores. */
+function judgeAlone(raw: Pair, bounded: boolean, scored: string): Judgement {
+  // A normalized embedding of one number is its sign.
+  if (Math.abs(raw.good) === 1 && Math.abs(raw.bad) === 1) return ALWAYS_ONE
+  if (!bounded) return { verdict: 'raw', detail: `${scored}: not all within 0 to 1, so raw.` }
+  return {
+    verdict: 'unverified',
+    detail: `${scored}, all within 0 to 1, and the server returned no activated scores to compare.`,
+  }
+}
+
+const ALWAYS_ONE: Judgement = {
+  verdict: 'squashed',
+  detail: 'Every text scores 1 or −1: a normalized embedding keeps only the sign of a score.',
+}
+
+function withinUnit({ good, bad }: Pair): boolean {
+  return isProbability(good) && isProbability(bad)
+}
+
+/** Whether an activation could have produced the score. */
+export function isProbability(score: number): boolean {
+  return score >= 0 && score <= 1
+}
+
+function alike(a: Pair, b: Pair): boolean {
+  return (
+    Math.abs(a.good - b.good) < MAX_EQUAL_DIFFERENCE &&
+    Math.abs(a.bad - b.bad) < MAX_EQUAL_DIFFERENCE
+  )
+}
+
+function sigmoids({ good, bad }: Pair): Pair {
+  return { good: sigmoid(good), bad: sigmoid(bad) }
+}
+
+function sigmoid(x: number): number {
+  return 1 / (1 + Math.exp(-x))
+}
+
+/** Writes a score for a sentence. */
+export function show(score: number): string {
+  return String(Number(score.toPrecision(5)))
+}
+
+/** The result without a test. */
+export function untested(detail: string): SelfTestResult {
+  const none = { raw: null, activated: null, calibration: null, calibrations: [] }
+  return { verdict: 'not_applicable', ...none, detail }
+}
+
+/** The result without a score. */
+export function failed(detail: string, raw: number | null): SelfTestResult {
+  return { verdict: 'failed', raw, activated: null, calibration: raw, calibrations: [], detail }
 }

@@ -1,10 +1,8 @@
 import { type Calibration, calibrationScores } from '../engines/calibration.ts'
-import { chatSelfTest } from '../engines/chat-self-test.ts'
 import type { EngineLoad, EngineName, ScoreRoute, SleepLevel } from '../engines/engine.ts'
 import { type OpenFetch, openFetch, ProbeStop } from '../engines/engine-fetch.ts'
 import { engineOf } from '../engines/registry.ts'
-import { rawScoreSelfTest } from '../engines/self-test.ts'
-import type { SelfTestResult } from '../engines/self-test-verdict.ts'
+import { chatSelfTest, rawScoreSelfTest, type SelfTestResult } from '../engines/self-test.ts'
 import { storedChatTemplate } from './chat-template.ts'
 
 export { type Calibration, calibrationDiffers, differingText } from '../engines/calibration.ts'
@@ -14,7 +12,7 @@ export { type Calibration, calibrationDiffers, differingText } from '../engines/
  */
 export type { EngineName, ProbeFailure, SleepLevel } from '../engines/engine.ts'
 export { type ProbedServer, type ProbeRequest, probeServer } from '../engines/probe.ts'
-export type { SelfTestResult } from '../engines/self-test-verdict.ts'
+export type { SelfTestResult } from '../engines/self-test.ts'
 export { checkServerUrl, type ServerUrl } from '../engines/server-url.ts'
 
 /** A server as it is spoken to. */
