@@ -24,7 +24,7 @@ interface MutationRow {
 }
 
 const byTrainer: MutationRow = { role: 'trainer', audit: null }
-const noted = (role: Role, audit: Audited): MutationRow => ({ role, audit })
+const recorded = (role: Role, audit: Audited): MutationRow => ({ role, audit })
 const named =
   (...fields: string[]) =>
   (input: Fields, output: Fields): string => {
@@ -48,7 +48,7 @@ const server: Audited = {
     return { state, url, engine, kind, model, weight, maxInFlight, rpm, tpm, tags }
   },
 }
-const onServer = noted('admin', server)
+const onServer = recorded('admin', server)
 const webhook: Audited = {
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
   // Only the displayed part of the address, because the rest is secret.
@@ -77,8 +77,8 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'batches.submit': byTrainer,
   'batches.append': byTrainer,
   'batches.close': byTrainer,
-  'batches.cancel': noted('trainer', batch),
-  'batches.rescore': noted('trainer', batch),
+  'batches.cancel': recorded('trainer', batch),
+  'batches.rescore': recorded('trainer', batch),
   'samples.score': byTrainer,
   'rewards.try': byTrainer,
   // Only translates text.
@@ -90,9 +90,9 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'views.save': byTrainer,
   'views.update': byTrainer,
   'views.remove': byTrainer,
-  'marks.create': noted('trainer', { target: named('run') }),
-  'marks.update': noted('trainer', { target: named('id') }),
-  'marks.remove': noted('trainer', { target: named('id') }),
+  'marks.create': recorded('trainer', { target: named('run') }),
+  'marks.update': recorded('trainer', { target: named('id') }),
+  'marks.remove': recorded('trainer', { target: named('id') }),
   'servers.register': onServer,
   'servers.launch': onServer,
   'servers.update': onServer,
@@ -102,18 +102,18 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'servers.wake': onServer,
   'servers.probe': onServer,
   'servers.remove': onServer,
-  'pools.update': noted('admin', {
+  'pools.update': recorded('admin', {
     target: named('model'),
     look: async ({ fleet }, { model }) => {
       const pool = (await fleet.pools()).find((one) => one.model === model)
       return pool && { policy: pool.hasChosenPolicy ? pool.policy : 'default' }
     },
   }),
-  'alerts.create': noted('admin', webhook),
-  'alerts.update': noted('admin', webhook),
-  'alerts.remove': noted('admin', webhook),
-  'alerts.test': noted('admin', { target: named('id') }),
-  'monitors.configure': noted('admin', {
+  'alerts.create': recorded('admin', webhook),
+  'alerts.update': recorded('admin', webhook),
+  'alerts.remove': recorded('admin', webhook),
+  'alerts.test': recorded('admin', { target: named('id') }),
+  'monitors.configure': recorded('admin', {
     target: (input) =>
       `${named('monitor')(input, {})} of ${typeof input.run === 'string' ? input.run : 'every run'}`,
     look: async ({ monitors }, { run, monitor }) => {
@@ -124,14 +124,14 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
       return { enabled, warning, alerting, openAfter }
     },
   }),
-  'keys.create': noted('admin', key),
-  'keys.rename': noted('admin', key),
-  'keys.revoke': noted('admin', key),
-  'keys.require': noted('admin', {
+  'keys.create': recorded('admin', key),
+  'keys.rename': recorded('admin', key),
+  'keys.revoke': recorded('admin', key),
+  'keys.require': recorded('admin', {
     target: () => 'keys needed',
     look: async ({ keys }) => ({ needed: keys.requiresKey }),
   }),
-  'limits.set': noted('admin', {
+  'limits.set': recorded('admin', {
     target: (input) => (typeof input.run === 'string' ? input.run : 'every run'),
     look: async ({ limits }, { run }) => {
       const { defaults, runs } = await limits.get()
@@ -140,15 +140,15 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
       return { maxQueuedSamples, maxOpenBatches, maxPriority }
     },
   }),
-  'limits.clear': noted('admin', { target: named('run') }),
-  'retention.set': noted('admin', {
+  'limits.clear': recorded('admin', { target: named('run') }),
+  'retention.set': recorded('admin', {
     target: () => 'retention',
     look: async ({ retention }) => (await retention.get()).policy,
   }),
-  'retention.start': noted('admin', { target: named('id') }),
-  'retention.keepRun': noted('admin', { target: named('run') }),
-  'retention.deleteRun': noted('admin', { target: named('run') }),
-  'retention.cancel': noted('admin', { target: named('id') }),
+  'retention.start': recorded('admin', { target: named('id') }),
+  'retention.keepRun': recorded('admin', { target: named('run') }),
+  'retention.deleteRun': recorded('admin', { target: named('run') }),
+  'retention.cancel': recorded('admin', { target: named('id') }),
 }
 
 /** Queries that need more than the role viewer. */

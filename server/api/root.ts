@@ -126,7 +126,7 @@ export const appRouter = router({
       if (input.tokenScores) {
         throw new RewardOpsError(
           'unsupported_setting',
-          'tokenScores: no engine of this version gives them',
+          'tokenScores is not supported.',
         )
       }
       return ctx.reader.results(input)
@@ -480,8 +480,8 @@ export const appRouter = router({
       .input(z.strictObject({ key: z.string().min(1).max(4096) }))
       .mutation(({ ctx, input }) => {
         if (!ctx.setSessionKey(input.key)) {
-          throw new RewardOpsError('unauthorized', 'That key is not one of this service’s keys.', {
-            hint: 'Ask an admin of the service for one: it was mistyped, revoked, or has ended.',
+          throw new RewardOpsError('unauthorized', 'The key is not valid.', {
+            hint: 'Check the key for typing errors, or ask an admin: it may be revoked or expired.',
           })
         }
         return { signedIn: true }

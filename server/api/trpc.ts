@@ -52,7 +52,7 @@ export function translateError(error: unknown, readiness: Modules['readiness']):
     })
   }
   if ((error as { code?: string } | null)?.code === '57014') {
-    return new RewardOpsError('query_timeout', 'The query was stopped after its time.', {
+    return new RewardOpsError('query_timeout', 'The query exceeded its time limit.', {
       cause: error,
     })
   }
@@ -62,7 +62,7 @@ export function translateError(error: unknown, readiness: Modules['readiness']):
 /** Describes an outage to the caller. The database may answer and still take no writes. */
 function outageMessage(error: unknown): string {
   const { code } = error as { code?: string }
-  if (code === '25006') return 'The database is read-only at present.'
+  if (code === '25006') return 'The database is read-only.'
   if (code === '53100') return 'The disk of the database is full.'
   if (isTooManyConnections(error)) return 'The database has no free connection.'
   return 'The database is not answering.'
@@ -150,9 +150,7 @@ const refusals = t.middleware(async ({ ctx, next }) => {
 const signedIn = t.middleware(({ ctx, next, path, type }) => {
   const { actor } = ctx
   if (actor === null) {
-    throw toTrpcError(
-      new RewardOpsError('unauthorized', 'A key is needed, and none or a wrong one was sent.'),
-    )
+    throw toTrpcError(new RewardOpsError('unauthorized', 'A valid API key is required.'))
   }
   try {
     checkRole(actor, roleNeeded(path, type), path)
@@ -163,7 +161,7 @@ const signedIn = t.middleware(({ ctx, next, path, type }) => {
 })
 
 /** Records every successful mutation, so that no procedure can omit it. */
-const noted = t.middleware(async ({ ctx, next, path, type, getRawInput }) => {
+const recorded = t.middleware(async ({ ctx, next, path, type, getRawInput }) => {
   if (type !== 'mutation' || ctx.actor === null) return next()
   return audit({ modules: ctx, actor: ctx.actor, path, input: getRawInput }, next)
 })
@@ -175,7 +173,7 @@ const untilKeyEnds = t.middleware(({ ctx, next, signal }) =>
 
 export const router = t.router
 export const openProcedure = t.procedure.use(refusals)
-export const procedure = openProcedure.use(signedIn).use(noted)
+export const procedure = openProcedure.use(signedIn).use(recorded)
 /** For calls that may wait for minutes. Ending them loses no change that the caller needs to know. */
 export const lastingProcedure = procedure.use(untilKeyEnds)
 export const createCallerFactory = t.createCallerFactory

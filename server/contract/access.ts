@@ -11,7 +11,7 @@ const KeyName = z
   .max(80)
   .regex(/^[^\p{Cc}]*$/u, 'control characters are not allowed')
   .refine((name) => !/^(local|policy|configured key.*)$/i.test(name), {
-    message: 'local, policy and configured key … are taken by the service itself',
+    message: 'local, policy and configured key … are reserved',
   })
 
 /** `keys.create`. */

@@ -44,7 +44,7 @@ export const ERROR_REASONS = {
   },
   unsupported_setting: {
     httpStatus: 422,
-    hint: 'Leave the named setting out: this version does not honour it, and ignoring it would be worse.',
+    hint: 'Leave the named setting out: this version does not support it.',
   },
   batch_not_found: {
     httpStatus: 404,

@@ -119,7 +119,7 @@ export function chatTemplateOf(text: string): ChatTemplate {
 function readSource(text: string): Source {
   if (text.length > MAX_CHAT_TEMPLATE_CHARS) {
     throw new ChatTemplateError(
-      `it has ${text.length} characters; ${MAX_CHAT_TEMPLATE_CHARS} are taken`,
+      `it has ${text.length} characters; at most ${MAX_CHAT_TEMPLATE_CHARS} are allowed`,
     )
   }
   const config = jsonObject(text)
