@@ -124,10 +124,7 @@ export const appRouter = router({
      */
     results: procedure.input(ResultsInput).query(({ ctx, input }) => {
       if (input.tokenScores) {
-        throw new RewardOpsError(
-          'unsupported_setting',
-          'tokenScores is not supported.',
-        )
+        throw new RewardOpsError('unsupported_setting', 'tokenScores is not supported.')
       }
       return ctx.reader.results(input)
     }),
@@ -248,8 +245,8 @@ export const appRouter = router({
       .input(RegisterServerInput)
       .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.register(input))),
     /**
-     * Changes fields of a server; their meanings are those of servers.register. A new address or key is probed first; a new chat template, route or label repeats
-     * the self-test.
+     * Changes fields of a server; their meanings are those of servers.register, and null restores the default. A new
+     * address or key is probed first; a new chat template, route or label repeats the self-test.
      * @throws server_not_found, forbidden_url, server_unreachable, server_redirects, server_not_recognised,
      * model_not_served, key_refused, server_busy, unsupported_setting
      * @example {"name": "rm-0", "weight": 2}

@@ -223,6 +223,7 @@ export interface SamplePageDto extends Page<SampleRowDto> {
     samples: number
     /** The oldest batch searched. */
     oldest: string | null
+    /** The search was complete. */
     all: boolean
     /** For a text search: samples whose texts were searched, and those whose texts are removed. */
     texts: { samples: number; dropped: number } | null

@@ -22,6 +22,7 @@ export type TimelineInput = z.infer<typeof TimelineInput>
  */
 export interface TimelineDto {
   batchId: string
+  /** False: merge this answer into the previous ones. */
   full: boolean
   /** The next `after`; null: the next answer is full anyway. */
   cursor: string | null
