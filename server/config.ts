@@ -6,32 +6,34 @@ import { z } from 'zod'
 const integer = (fallback: number, min: number, max: number) =>
   z.coerce.number().int().min(min).max(max).default(fallback)
 
-/** Every setting, its unit and its default. A REWARDOPS_ name that is not here is an error at start. */
+/** All settings with units and defaults. An unknown REWARDOPS_ name is an error at start. */
 const Settings = z.object({
-  /** TCP port of the one listener; 0 takes a free one. */
+  /** TCP port of the only listener; 0 selects a free one. */
   PORT: integer(3000, 0, 65_535),
   HOST: z.string().min(1).default('127.0.0.1'),
-  /** Unset: the embedded Postgres 18 under the data folder. */
+  /** Unset: the embedded Postgres 18 in the data folder. */
   DATABASE_URL: z.string().optional(),
   REWARDOPS_DATA_DIR: z.string().min(1).default('.data'),
-  /** 0: the API alone, without the pages: 0.7 s less to start. */
+  /** 0: only the API, without the pages; starts 0.7 s faster. */
   REWARDOPS_PAGES: z.enum(['0', '1']).default('1'),
-  /** RewardLoopWorker processes started here; 0: none. */
+  /** RewardLoopWorker processes started by this server; 0: none. */
   REWARDOPS_WORKERS: integer(2, 0, 64),
-  /** Samples that a worker may put into one call to a reward model that is faster than calls are made; 1: one each. */
+  /**
+   * Maximum samples per request to a reward model that answers faster than requests can be sent; 1: no micro-batching.
+   */
   REWARDOPS_SAMPLES_PER_CALL: integer(8, 1, 32),
-  /** Seconds that requests under way through the router address may take to end when the service stops. */
+  /** Seconds that active requests through the router address may take to finish when the service stops. */
   REWARDOPS_DRAIN_SECONDS: integer(30, 0, 3_600),
-  /** Keys, separated by commas. Unset: loopback only, no login. */
+  /** API keys, separated by commas. Unset: loopback only, no login. */
   REWARDOPS_API_KEYS: z.string().optional(),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
-  /** Child processes of a worker for reward functions, at most; 0: its part of the cores, at least 2. */
+  /** Maximum child processes of a worker for reward functions; 0: its part of the cores, at least 2. */
   REWARDOPS_FUNCTION_PROCESSES: integer(0, 0, 256),
-  /** MiB that such a process may take above what it has when it is fresh. */
+  /** MiB that such a process may use beyond its memory at start. */
   REWARDOPS_FUNCTION_MEMORY_MB: integer(1_024, 64, 1 << 20),
-  /** Names of variables, separated by commas, that reward functions may read. */
+  /** Names of environment variables, separated by commas, that reward functions may read. */
   REWARDOPS_FUNCTION_ENV: z.string().optional(),
-  /** A JSON file of servers to launch. */
+  /** A JSON file with servers to launch. */
   REWARDOPS_SERVERS_FILE: z.string().min(1).optional(),
   /** 1: servers.launch may start processes. */
   REWARDOPS_ALLOW_LAUNCH: z.enum(['0', '1']).default('0'),
@@ -39,59 +41,59 @@ const Settings = z.object({
   NODE_ENV: z.enum(['development', 'production', 'test']).default('production'),
 })
 
-/** The settings as the rest of the code sees them; passed inward from the composition roots. */
+/** The parsed settings, passed inward from the composition roots. */
 export interface Config {
   port: number
   host: string
   databaseUrl: string | null
-  /** Absolute. Everything the service keeps on disk is under it, the Postgres socket excepted. */
+  /** Absolute. All files of the service are under it, except the Postgres socket. */
   dataDir: string
-  /** Whether the pages are served beside the API. */
+  /** Whether the pages are served next to the API. */
   pages: boolean
   workers: number
   samplesPerCall: number
-  /** How long requests under way may take to end when the service stops. */
+  /** How long active requests may take to finish when the service stops. */
   drainMs: number
   apiKeys: string[]
   functionsDir: string
   functions: FunctionConfig
-  /** Absolute; the servers to launch. Null: none. */
+  /** Absolute; the file with servers to launch. Null: none. */
   serversFile: string | null
   /** Whether servers.launch may start processes. */
   allowLaunch: boolean
   logLevel: string
   dev: boolean
-  /** Every setting as it is in force, for who runs the service to see. */
+  /** Every setting in force, for display to administrators. */
   settings: SettingInForce[]
   /** The environment as it was read, for the processes this one starts. */
   inherited: NodeJS.ProcessEnv
 }
 
-/** A setting by the name of its variable. */
+/** One setting in force, by the name of its variable. */
 export interface SettingInForce {
   name: string
-  /** Of a secret only that it is set. */
+  /** For a secret, only whether it is set. */
   value: string
   isDefault: boolean
 }
 
-/** How reward functions of the user's own run. Can be handed to a thread. */
+/** How custom reward functions run. Can be passed to a thread. */
 export interface FunctionConfig {
-  /** Absolute; where they lie. It need not exist. */
+  /** Absolute; the folder of the functions. It need not exist. */
   functionsDir: string
-  /** Absolute; where versions of them are unpacked. */
+  /** Absolute; the folder where their versions are unpacked. */
   versionsDir: string
-  /** Processes of a worker, at most. */
+  /** Maximum processes per worker. */
   maxProcesses: number
   settings: {
-    /** All that such a process sees of the environment: nothing of the service's own. */
+    /** The complete environment of such a process; it contains none of the service's own variables. */
     env: Record<string, string>
-    /** What it may take above what it has when it is fresh. */
+    /** Memory it may use beyond its memory at start. */
     memoryBytes: number
   }
 }
 
-/** What every program may know of the machine. */
+/** Variables about the machine that any program may read. */
 const HARMLESS = [
   'PATH',
   'HOME',
@@ -121,12 +123,12 @@ function functionEnvironment(
 
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|\[::1\]|localhost)$/i
 
-/** Whether an address or host name can only be reached from this machine. */
+/** Whether an address or host name is reachable only from this machine. */
 export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host)
 }
 
-/** libpq's variables, and the parameters of a connection string that they stand in for. */
+/** libpq's SSL variables and the connection string parameters they replace. */
 const SSL_VARIABLES = {
   PGSSLMODE: 'sslmode',
   PGSSLROOTCERT: 'sslrootcert',
@@ -135,7 +137,7 @@ const SSL_VARIABLES = {
   PGSSLNEGOTIATION: 'sslnegotiation',
 }
 
-/** A connection string with the SSL parameters that the environment sets and the string does not. */
+/** A connection string with the SSL parameters set in the environment but not in the string. */
 function withSslOf(env: NodeJS.ProcessEnv, databaseUrl: string): string {
   const url = URL.parse(databaseUrl)
   if (!url) return databaseUrl
@@ -150,7 +152,7 @@ function withSslOf(env: NodeJS.ProcessEnv, databaseUrl: string): string {
   return isChanged ? url.href : databaseUrl
 }
 
-/** Reads the environment once. Throws an Error whose message lists every wrong setting. */
+/** Reads the environment once. @throws Error whose message lists every wrong setting */
 export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const given = Object.fromEntries(
     Object.entries(env).filter(([key, value]) => key in Settings.shape && value !== ''),
@@ -214,7 +216,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   }
 }
 
-/** Values that nobody but who started the service may read. */
+/** Values that only the operator may read. */
 const SECRETS = new Set(['DATABASE_URL', 'REWARDOPS_API_KEYS'])
 
 function inForce(name: string, value: unknown, isDefault: boolean): SettingInForce {
@@ -231,9 +233,9 @@ function listed(text: string | undefined): string[] {
     .filter(Boolean)
 }
 
-/** What the server hands its own workers, and the test scripts use; not settings of the service. */
+/** Variables that the server passes to its workers or that test scripts use; they are not settings. */
 const INTERNAL = new Set([
-  // Of the service's clients, in the same shell perhaps: where it is, and the key that is sent.
+  // Settings of the clients, possibly set in the same shell: the service's address and the API key.
   'REWARDOPS_URL',
   'REWARDOPS_API_KEY',
   'REWARDOPS_TEST_FULL',
@@ -243,8 +245,8 @@ const INTERNAL = new Set([
 ])
 
 /**
- * What a worker process is told beside the settings: whether this server started it, and then `host:port` of the router
- * address, for functions that speak to a reward model themselves.
+ * A worker's start parameters in addition to the settings: whether this server started it, and `host:port` of the router
+ * address for functions that call reward models themselves.
  */
 export function loadWorkerHandover(env: NodeJS.ProcessEnv = process.env): {
   local: boolean

@@ -3,14 +3,14 @@ import { ERROR_REASONS, type ErrorReason } from './contract/error-reasons.ts'
 const brand = Symbol.for('rewardops.error')
 
 /**
- * A refusal the caller is told about: a reason of the one table, a message that names what is wrong,
- * a hint that says what to do. Everything else thrown is "internal" and stays in the log.
+ * A refusal that is reported to the caller: a reason from the table of error reasons, a message that names the problem,
+ * and a hint. All other errors are reported as "internal" and logged.
  */
 export class RewardOpsError extends Error {
   readonly [brand] = true
   readonly reason: ErrorReason
   readonly hint: string
-  /** For 429 and 503: when to come back. */
+  /** For 429 and 503: how long the caller should wait. */
   readonly retryAfterMs: number | undefined
 
   constructor(
@@ -26,7 +26,7 @@ export class RewardOpsError extends Error {
   }
 }
 
-/** By brand, not `instanceof`: Next's bundle holds a second copy of this class. */
+/** Recognizes the error by brand, not `instanceof`: Next's bundle contains a second copy of this class. */
 export function isRewardOpsError(error: unknown): error is RewardOpsError {
   return (
     typeof error === 'object' &&

@@ -17,16 +17,16 @@ import { stopRequests } from './stop-request.ts'
 import { workersAlive } from './store/sql/fleet.ts'
 import { withTimeout } from './with-timeout.ts'
 
-/** A stop takes at most this long, or `drainMs` and the last steps where that is longer. */
+/** Longest time a stop may take, unless `drainMs` plus the last steps is longer. */
 const STOP_MS = 8_000
-/** Of the stop, for saying that it ends. */
+/** Part of the stop reserved for recording that the process ended. */
 const ROW_MS = 500
-/** Kept of it for what comes after the launched servers: the database. */
+/** Part of the stop reserved for closing the database after the launched servers. */
 const LAST_STEPS_MS = 1_200
 
 /**
- * The server process: port → database → parts → workers → pages, and back in the other order. The parts are put together in
- * `service/`, a file each; nothing else knows all of them.
+ * The server process: port → database → parts → workers → pages, stopped in reverse order. `service/` composes the parts,
+ * one file each; no other module knows all of them.
  */
 async function main(): Promise<void> {
   const config = loadConfig()
@@ -57,7 +57,7 @@ async function main(): Promise<void> {
   await notifications.start()
   const returned = await requeueOrphans(databases.api, queue)
   if (returned > 0)
-    log.warn({ samples: returned }, 'samples of workers that died with the last server given back')
+    log.warn({ samples: returned }, 'samples of workers that died with the last server requeued')
   for (const part of background.parts) part.start()
   stopRequests.whileStarting(() => Promise.all([supervisor.stop(), models.close(STOP_MS / 2)]))
   supervisor.start()
@@ -82,7 +82,7 @@ async function main(): Promise<void> {
       `${access.requiresKey ? ' (keys needed)' : ' (no keys set: this machine only)'}\n`,
   )
 
-  // What was compiled is kept at once: whoever is killed writes nothing.
+  // The compile cache is written now, because a killed process writes nothing.
   flushCompileCache()
 
   let stopping = false
@@ -131,7 +131,7 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: Error) => {
-  // A start that is given up fails somewhere; its clean-up ends the process.
+  // A cancelled start fails somewhere; its clean-up ends the process.
   if (stopRequests.signal.aborted) return
   process.stderr.write(`rewardops could not start: ${error.message}\n`)
   process.exit(1)

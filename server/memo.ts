@@ -1,27 +1,27 @@
 interface Entry<T> {
-  /** Fresh up to this moment; no end while it is on its way. */
+  /** Fresh until this time; infinite while the value is loading. */
   until: number
   value: Promise<T>
-  /** The next one has been asked for. */
+  /** A new value is being loaded. */
   renewing: boolean
 }
 
-/** Answers kept for a short time, one question at a time: 16 readers of one page cost one query. */
+/** Caches answers for a short time and runs one query per key at a time: 16 readers of one page cost one query. */
 export class Memo<T> {
   readonly #ttlMs: number
   readonly #staleMs: number
   readonly #entries = new Map<string, Entry<T>>()
 
   /**
-   * @param staleMs for so long after `ttlMs` an answer is still given while a new one is on its way: nobody waits for a slow
-   * question that somebody asks again and again
+   * @param staleMs how long after `ttlMs` an old answer is still returned while a new one loads, so that readers of a
+   * slow but often requested answer never wait
    */
   constructor(ttlMs: number, staleMs = 0) {
     this.#ttlMs = ttlMs
     this.#staleMs = staleMs
   }
 
-  /** The kept answer, or a new one. A failed answer is not kept. */
+  /** The cached answer, or a new one. A failed answer is not cached. */
   get(key: string, ask: () => Promise<T>): Promise<T> {
     const now = performance.now()
     const kept = this.#entries.get(key)
@@ -29,7 +29,7 @@ export class Memo<T> {
     if (kept && kept.until + this.#staleMs > now) {
       if (!kept.renewing) {
         kept.renewing = true
-        // Who asks after a failure is told of it.
+        // The next caller after a failure receives its error.
         ask().then(
           (value) => this.#keep(key, Promise.resolve(value)),
           () => this.#entries.delete(key),
@@ -42,7 +42,7 @@ export class Memo<T> {
   }
 
   #keep(key: string, value: Promise<T>): Promise<T> {
-    // Kept from the moment it is asked, and again for the full time from its arrival.
+    // Cached from the start of the query, and then for the full time after its arrival.
     const entry: Entry<T> = { until: Number.POSITIVE_INFINITY, value, renewing: false }
     this.#entries.set(key, entry)
     value.then(

@@ -1,4 +1,4 @@
-// The entry of the server process.
+// Entry point of the server process.
 import './stop-request.ts'
 
 await import('./main.ts')

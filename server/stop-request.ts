@@ -1,6 +1,6 @@
 /**
- * Requests to stop, heard from the first line that a process runs: the entry files import this module before anything
- * else, since loading the rest takes longer than a supervisor may wait. It imports nothing itself.
+ * Requests to stop, handled from the first line that a process runs: the entry files import this module before any
+ * other, because loading the rest takes longer than a supervisor may wait. It imports nothing itself.
  *
  *   starting ──serve()──▶ serving
  *      │ request             │ request
@@ -8,9 +8,9 @@
  *   cleanups, exit 0      the handler given to serve()
  */
 
-/** All clean-ups of a start that is given up have to be over by then. */
+/** All clean-ups of a cancelled start must finish within this time. */
 const CLEAN_UP_MS = 7_500
-/** A process that a lost parent stops is gone after this time, whatever it waits for. */
+/** A worker whose parent has died exits after at most this time, even if it still waits for something. */
 const ORPHAN_MS = 8_000
 
 type Handler = (why: string) => void
@@ -26,17 +26,17 @@ class StopRequests {
     return this.#abort.signal
   }
 
-  /** Something to be undone should the start be given up; the newest is undone first. */
+  /** Registers a clean-up for the case that the start is cancelled; the newest runs first. */
   whileStarting(cleanUp: () => Promise<unknown> | undefined): void {
     this.#cleanUps.push(cleanUp)
   }
 
-  /** The start is over: requests go to the handler. */
+  /** Ends the start: requests are passed to the handler. */
   serve(handler: Handler): void {
     this.#handler = handler
   }
 
-  /** A request to stop, by a signal or because the parent is gone. */
+  /** Requests a stop, because of a signal or because the parent is gone. */
   request(why: string): void {
     const isFirst = this.#why === null
     this.#why ??= why
@@ -48,28 +48,29 @@ class StopRequests {
 
   async #giveUp(): Promise<void> {
     setTimeout(() => process.exit(0), CLEAN_UP_MS)
-    // What is being started may register more while the others are undone.
+    // The start still runs and may register more clean-ups in the meantime.
     for (;;) {
       const cleanUp = this.#cleanUps.pop()
       if (cleanUp === undefined) break
       try {
         await cleanUp()
       } catch {
-        // It was not up yet; the process ends either way.
+        // The part had not started yet; the process ends either way.
       }
     }
     process.exit(0)
   }
 }
 
-/** Started by a server over a channel, whose end is the server's. */
+/** Whether a server started this process; the channel between them closes when the server ends. */
 const isLocalWorker = process.argv.includes('--local')
 
-/** The requests to this process. */
+/** The stop requests of this process. */
 export const stopRequests = new StopRequests()
 
 process.on('SIGTERM', () => stopRequests.request('SIGTERM'))
-// Ctrl-C reaches the whole process group: a local worker is stopped by its server, through SIGTERM or by its end.
+// Ctrl-C reaches the whole process group: a local worker ignores it and is stopped by its server, through SIGTERM or the
+// closed channel.
 process.on('SIGINT', () => {
   if (!isLocalWorker) stopRequests.request('SIGINT')
 })
@@ -79,6 +80,6 @@ if (isLocalWorker) {
     stopRequests.request('the server went away')
   }
   process.once('disconnect', orphaned)
-  // The parent may have ended before there was a listener.
+  // The parent may have ended before the listener was registered.
   if (!process.connected) orphaned()
 }

@@ -9,11 +9,11 @@ import { ModelRegistry } from './model-registry.ts'
 import { RatePermits } from './rate-permits.ts'
 import { RouterReport } from './router-report.ts'
 
-/** Who a process is among those that share the servers. */
+/** The identity and connections of one process among those that share the servers. */
 export interface FleetMemberOptions {
-  /** Under which it leases: the id of its row in `process`. */
+  /** The owner of its leases: the id of its row in `process`. */
   holderId: number
-  /** How it is named in events: `w3`, `server-4`. */
+  /** Its name in events: `w3`, `server-4`. */
   process: string
   db: Database
   log: Logger
@@ -21,8 +21,8 @@ export interface FleetMemberOptions {
 }
 
 /**
- * A process's part of the fleet: a router, fed with the registered servers and with this process's share of their limits,
- * and what it did and saw written down.
+ * One process's access to the shared servers: a router, kept up to date with the registered servers and this process's
+ * share of their limits. Calls and health changes are written to the database.
  */
 export class FleetMember {
   readonly router: RewardRouter
@@ -49,12 +49,12 @@ export class FleetMember {
     this.#report = new RouterReport({ db, router, process, log })
   }
 
-  /** Resolves when the servers are known, as far as the database answers. */
+  /** Resolves after the first read of the registry; a failed read is retried in the background. */
   start(): Promise<void> {
     return this.models.reload()
   }
 
-  /** The registry, or what it says of a server, has changed. */
+  /** Reads the registry again after a change of the registry or of a server. */
   reload(): Promise<void> {
     return this.models.reload()
   }
@@ -64,7 +64,7 @@ export class FleetMember {
     return this.#report.servers()
   }
 
-  /** Ends every call, gives back what it holds, writes what is not written yet. */
+  /** Ends every call, releases all leases and permits, and writes pending reports. */
   async close(): Promise<void> {
     this.#loads.close()
     await this.models.close()

@@ -3,31 +3,35 @@ import type { Database } from '../store/database.ts'
 import { dropLeases, type OtherHolder, renewLease } from '../store/sql/leases.ts'
 import { RecentPeak } from './recent-peak.ts'
 
-/** A share of a limit lasts this long; it is renewed three times in that time. */
+/** A share of a limit lasts this long. It is renewed about three times in that time. */
 const TTL_MS = 2_000
 const RENEW_MS = 650
-/** The `graceMs` of limits on calls: a call of a process that is stopped or cut off is out for this long at most. */
+/** The `graceMs` of limits on calls: a call of a paused or disconnected process is in flight for at most this long. */
 export const CALLS_GRACE_MS = 30_000
-/** A holder stops this long before another may take its share. */
+/** A holder stops using its share this long before another process may take it. */
 const MARGIN_MS = 150
-/** Demands that come within this time are asked for together. */
+/** Demands within this time are combined into one request. */
 const COALESCE_MS = 15
-/** Who has less than an equal part and could use it asks at least so often. */
+/** A holder with less than an equal part that could use more requests slots at least this often. */
 const LACKING_MS = 160
-/** A share without use is given up after one to two of these: where a limit is small, somebody waits for it. */
+/**
+ * An unused share is released after one to two of these intervals: where a limit is small, another process waits for it.
+ */
 const LOOK_MS = 25
-/** While it gives way it tells this often what has ended, if anything has: the others wait for it. */
+/** While it yields slots, a holder reports ended calls this often, because the other processes wait for them. */
 const YIELD_MS = 50
 /**
- * Who has less than it wants, newly or still but more than before, asks again after this long, doubled each time up to the
- * time of a renewal: of those that begin at one moment the first takes all, and with a renewal each to find that out and
- * to give way, a worker of two had one slot of 128 for a second and more, a whole step of a fast model.
+ * A holder that is newly short of slots, or is short but gained some, requests again after this time, doubled each time
+ * up to the renewal interval. When several processes begin at the same moment, the first one takes all slots. With one
+ * renewal for each to notice and to yield, one of two workers had one slot of 128 for more than a second, a whole step of
+ * a fast model.
  */
 const AGAIN_MS = 40
 /**
- * What was wanted so lately is still wanted. Calls of a millisecond end and begin in waves of one turn of the loop: 64
- * callers of the router address have 10 in flight at one moment and 60 at the next, and who asked for what it wanted at
- * the moment asked 20 times a second and held a third of its slots: half of its callers waited, for 4 ms, 2 % now.
+ * A peak of demand counts for this long. Calls of a millisecond end and begin in waves of one turn of the event loop: 64
+ * callers of the router address have 10 calls in flight at one moment and 60 at the next. A process that requested its
+ * demand of the moment sent 20 requests a second and had a third of its slots. Half of its callers waited, for 4 ms; with
+ * the peak, 2 % wait.
  */
 const PEAK_MS = 300
 
@@ -35,16 +39,18 @@ const PEAK_MS = 300
 export interface LeasedResource {
   name: string
   limit: number
-  /** A share that expired unrenewed counts this much longer: its holder may be stopped, with calls in flight. */
+  /** A share that expired without renewal counts this much longer: its holder may be paused with calls in flight. */
   graceMs?: number
   demand(): number
   inFlight(): number
   /**
-   * `untilMs`: on the clock of `performance.now()`; from then on they are somebody else's, whatever timers say.
-   * `others`: what the other holders have, where that was asked just now.
+   * Sets the usable slots.
+   * `untilMs`: on the clock of `performance.now()`; from then on the slots belong to other processes, even if timers run
+   * late.
+   * `others`: slots of the other holders, if the database has just reported them.
    */
   setSlots(slots: number, untilMs: number, others?: number): void
-  /** The share and its grace are over: whatever is in flight is given up, for others may hold the slots now. */
+  /** Cancels all calls in flight: the share and its grace period have ended, and other processes may use the slots. */
   recall?(): void
 }
 
@@ -53,35 +59,38 @@ interface Held {
   slots: number
   untilMs: number
   lapse: NodeJS.Timeout | undefined
-  /** Ends the calls of a share that lapsed, at the end of its grace. */
+  /** Cancels the calls of an expired share at the end of its grace period. */
   recall: NodeJS.Timeout | undefined
-  /** What it could use at most lately. */
+  /** The recent peak of its demand. */
   lately: RecentPeak
-  /** Of what it had a use for lately, but has none at the moment, it keeps so much: its part where others lack theirs. */
+  /**
+   * Upper bound for slots kept for a recent peak without current demand: an equal part while other processes lack slots,
+   * else infinite.
+   */
   keeps: number
-  /** When it was last asked for. */
+  /** When a request was last sent. */
   askedAtMs: number
   asking: boolean
   askAgain: boolean
-  /** It had no use at the last look. */
+  /** It had no demand at the last check. */
   idle: boolean
-  /** How long to wait before the next question, while it is wanted. */
+  /** Time until the next request while there is demand. */
   againMs: number
-  /** The last answer was less than asked for: others hold the rest, only the timer asks again. */
+  /** The last answer was less than requested because other processes have the rest; only the timer requests again. */
   short: boolean
-  /** Calls in flight, as last told. */
+  /** Calls in flight at the last request. */
   toldInFlight: number
-  /** Others lack their part: it takes up less than it was granted until they have it. */
+  /** Other processes lack their part: it uses fewer slots than it was granted until they have it. */
   yielding: boolean
 }
 
 /**
- * A process's shares: asked for by demand, renewed while needed, given up when idle or not renewed in time. While it
- * asks, no more may be in flight than it told: what the answer takes away may be another's before the answer is here.
+ * A process's shares of limits. They are requested by demand, renewed while needed, and released when idle or not renewed
+ * in time. While a request is pending, no more calls may be in flight than the request reported: slots that the answer
+ * takes away may belong to another process before the answer arrives.
  *
- * What is in flight is never taken away. So who holds the whole limit and sends the next call as one ends would keep it
- * for ever, and what another has taken up would wait for its end: it gives way by itself, as its calls end, to those
- * that lack their equal part.
+ * Slots in use are never taken away. A holder that has the whole limit and sends the next call as soon as one ends would
+ * keep it forever. So it yields slots voluntarily, as its calls end, to processes that lack their equal part.
  */
 export class LeaseHolder {
   readonly #db: Database
@@ -100,7 +109,7 @@ export class LeaseHolder {
     this.#timer = setInterval(() => this.#look(performance.now()), LOOK_MS)
   }
 
-  /** While paused nothing more is dispatched; what is in flight may end. */
+  /** While paused, no calls are dispatched; calls in flight may finish. */
   set paused(paused: boolean) {
     this.#paused = paused
     for (const held of this.#held.values()) {
@@ -118,14 +127,17 @@ export class LeaseHolder {
     return calls
   }
 
-  /** Makes a resource known; an existing one takes the new limit, a lower one at once: its shares were of the old. */
+  /**
+   * Adds a resource, or updates its limit. A lower limit applies at once, because the present shares are parts of the old
+   * limit.
+   */
   track(resource: LeasedResource): void {
     const held = this.#held.get(resource.name)
     if (held) {
       const isLess = resource.limit < held.resource.limit
       held.resource = resource
       if (isLess && held.slots > 0) {
-        // While it asks it may use no more than it told, and asks once more when it has its answer.
+        // While a request is pending, the usable slots stay as reported; another request follows the answer.
         if (!held.asking) resource.setSlots(Math.min(held.slots, resource.limit), held.untilMs)
         this.#ask(held, 0)
       }
@@ -162,11 +174,11 @@ export class LeaseHolder {
     return this.#held.get(name)?.slots ?? 0
   }
 
-  /** More could be used: asks soon, together with whoever asks at the same moment. */
+  /** Requests more slots soon, combined with other demands of the same moment. */
   want(name: string, atLeast = 0): void {
     const held = this.#held.get(name)
     if (!held || this.#closed || (held.short && held.slots > 0)) return
-    // Told now: the question waits for others, and then less may be wanted.
+    // Demand is noted now: the request is delayed, and demand may be lower by then.
     held.lately.note(held.resource.demand(), performance.now())
     this.#ask(held, atLeast)
   }
@@ -187,7 +199,7 @@ export class LeaseHolder {
     await dropLeases(this.#db, [this.#holderId]).catch(() => {})
   }
 
-  /** Its slots; while paused no more than are in use. */
+  /** The granted slots; while paused, at most those in use. */
   #usable({ slots, resource }: Held): number {
     return this.#paused ? Math.min(slots, resource.inFlight()) : slots
   }
@@ -238,15 +250,19 @@ export class LeaseHolder {
       held.keeps = others.some((other) => other.demand > other.slots)
         ? part
         : Number.POSITIVE_INFINITY
-      // Asked for before it was known that others lack it: given back now, not with the next renewal.
+      // The request was sent before it was known that others lack slots: the excess is returned now, not at the next
+      // renewal.
       givesBack = held.keeps < kept && slots > wanted(held, resource.demand(), performance.now())
       const mostMs = slots < Math.min(demand, part) ? LACKING_MS : RENEW_MS
-      // Who got what it asked for asks for more when it needs that: demand goes up and down all the time.
+      // A holder that got all it requested requests more when it needs more: demand rises and falls all the time.
       const isNew = held.short && (newlyShort || slots > before)
       held.againMs = isNew ? AGAIN_MS : Math.min(mostMs, 2 * held.againMs)
       if (this.#held.get(resource.name) === held) this.#grant(held, granted, sentAt)
     } catch (error) {
-      this.#log.debug({ err: (error as Error).message, lease: resource.name }, 'lease not renewed')
+      this.#log.debug(
+        { err: (error as Error).message, lease: resource.name },
+        'lease renewal failed',
+      )
     } finally {
       held.asking = false
       const again = held.askAgain && resource.demand() > held.slots
@@ -289,16 +305,16 @@ function clearTimers({ lapse, recall }: Held): void {
   clearTimeout(recall)
 }
 
-/** What to ask for: what could be used lately, but of what others lack no more than an equal part. */
+/** Slots to request: the recent peak, but at most an equal part of a limit that others lack slots of. */
 function wanted(held: Held, demand: number, nowMs: number): number {
   const lately = held.lately.note(demand, nowMs)
   return Math.max(demand, Math.min(lately, held.keeps, held.resource.limit))
 }
 
 /**
- * How much of what one was granted others should have: what they lack of equal parts, as far as they can use it and none is
- * free, but no more than one has beyond one's own part. Parts are rounded down: a remainder that wandered from one to the
- * other would be idle on the way, and a limit below the number of holders stays with who has it.
+ * Granted slots to leave to others: the slots they lack of an equal part, as far as they can use them and none are free,
+ * and at most the holder's excess over its own part. Parts are rounded down: a remainder that moves between processes
+ * would be idle on the way, and a limit below the number of holders stays where it is.
  */
 function toYield(granted: number, limit: number, others: readonly OtherHolder[]): number {
   const part = partOf(limit, others)
@@ -311,7 +327,7 @@ function toYield(granted: number, limit: number, others: readonly OtherHolder[])
   return Math.max(0, Math.min(lacking - Math.max(0, free), granted - part))
 }
 
-/** An equal part of a limit, rounded down, for each that has of it or wants of it. */
+/** An equal part of a limit, rounded down, among all processes that have slots or demand. */
 function partOf(limit: number, others: readonly OtherHolder[]): number {
   const claiming = others.filter(({ slots, demand }) => slots > 0 || demand > 0)
   return Math.floor(limit / (claiming.length + 1))

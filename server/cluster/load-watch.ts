@@ -1,35 +1,35 @@
 import type { RewardRouter, RouterServer } from '../router/router-types.ts'
 import { readLoad } from '../router/server-admission.ts'
 
-/** Between two looks at a server, ± 20 %: the processes that look must not do so together. */
+/** Interval between reads of one server's load, ± 20 % so that processes do not read at the same moment. */
 const LOOK_EVERY_MS = 2_000
-/** A server that does not tell is asked less and less often, but so often. */
+/** A server that reports no load is read less and less often, down to this interval. */
 const LOOK_SELDOM_MS = 60_000
 const TICK_MS = 250
 const TIMEOUT_MS = 1_000
-/** What is older says nothing any more. */
+/** Older loads are discarded. */
 const STALE_MS = 10_000
-/** No engine has as many requests: whoever says so is wrong. */
+/** Higher counts are invalid: no engine has this many requests. */
 const MAX_REQUESTS = 1e6
 
-/** What an engine says it has to do at this moment, in requests. */
+/** An engine's own report of its load, in requests. */
 export interface ServerLoad {
   running: number
   waiting: number
 }
 
-/** What is known of one server. */
+/** The state of one watched server. */
 interface Watched {
   nextAtMs: number
-  /** When it last told; the router has it until it is stale. */
+  /** Time of its last report; the router has it until it is stale. */
   toldAtMs: number
   told: boolean
-  /** Times in a row that it did not tell. */
+  /** Consecutive reads without a report. */
   silent: number
   looking: boolean
 }
 
-/** What this needs; another `read` is for tests. */
+/** Dependencies of a `LoadWatch`; tests replace `read`. */
 export interface LoadWatchParts {
   router: Pick<RewardRouter, 'snapshot' | 'setLoad'>
   servers: () => readonly RouterServer[]
@@ -37,8 +37,8 @@ export interface LoadWatchParts {
 }
 
 /**
- * Reads what the engines themselves say they have to do, for the servers this process has work for: traffic that does
- * not come through us is seen there and nowhere else. Each process reads for itself; one GET in 2 s costs an engine nothing.
+ * Reads the engines' own load reports, for servers this process has work for. Only these reports show traffic that does
+ * not come through rewardops. Each process reads for itself; one GET every 2 s costs an engine nothing.
  */
 export class LoadWatch {
   readonly #router: LoadWatchParts['router']
@@ -88,7 +88,7 @@ export class LoadWatch {
     watched.silent = load === null ? watched.silent + 1 : 0
     const everyMs = Math.min(LOOK_SELDOM_MS, LOOK_EVERY_MS * 2 ** Math.max(0, watched.silent - 2))
     watched.nextAtMs = askedAtMs + everyMs * (0.8 + 0.4 * Math.random())
-    // A server that left meanwhile, or came back as another, has another entry or none.
+    // A server that was removed or replaced in the meantime has another entry or none.
     if (load === null || this.#watched.get(server.id) !== watched) return
     watched.told = true
     watched.toldAtMs = askedAtMs
@@ -96,7 +96,7 @@ export class LoadWatch {
   }
 }
 
-/** The load where it can be one, else null. */
+/** The load if its numbers are plausible, else null. */
 function sane(load: ServerLoad | null): ServerLoad | null {
   if (load === null) return null
   const possible = (n: number) => Number.isFinite(n) && n >= 0 && n <= MAX_REQUESTS

@@ -8,18 +8,24 @@ import { activeServers, type ServerRow } from '../store/sql/servers.ts'
 import { CALLS_GRACE_MS, type LeaseHolder } from './lease-holder.ts'
 import type { RatePermits } from './rate-permits.ts'
 
-/** From this limit on a process keeps one slot for a while after its last call: the next single call finds it. */
+/**
+ * For servers with at least this limit, a process keeps one slot for a while after its last call, for the next single
+ * call.
+ */
 const KEEP_WARM_FROM = 8
 const KEEP_WARM_MS = 5_000
-/** Notifications may be lost; the registry is read again this often. */
+/** The registry is reloaded this often, because notifications may be lost. */
 const RELOAD_MS = 2_000
-/** What the router found a server's limit to be is looked up this often at most. */
+/** The router's adaptive limits are read at most this often. */
 const LIMITS_MS = 100
 
-/** A pool's balancing policy; null: the router's default. */
+/** A pool's balancing policy; null is the router's default. */
 type Policy = Parameters<RewardRouter['setPolicy']>[1]
 
-/** The registered servers as this process sees them: handed to the router, their limits leased, their rates permitted. */
+/**
+ * Keeps this process's copy of the registered servers: passes them to the router, leases their limits and tracks their
+ * rate limits.
+ */
 export class ModelRegistry {
   readonly #db: Database
   readonly #router: RewardRouter
@@ -28,9 +34,9 @@ export class ModelRegistry {
   readonly #log: Logger
   #servers: RouterServer[] = []
   #byModel = new Map<string, number[]>()
-  /** Most calls in flight over all processes, by server. */
+  /** Maximum calls in flight over all processes, by server. */
   #limits = new Map<number, number>()
-  /** What this process's router lets itself have in flight, by server. */
+  /** This process's adaptive limits, by server. */
   #routerLimits = new Map<number, number>()
   #routerLimitsUntilMs = 0
   #workers = 1
@@ -40,7 +46,7 @@ export class ModelRegistry {
   readonly #timer: NodeJS.Timeout
   readonly #stopListening: () => void
   #closed = false
-  /** Called for every pool there is, and again when it may have got slots. */
+  /** Called for every pool after each reload, and again when a pool may have gained slots. */
   onPool: (name: string, model: string | null) => void = () => {}
   readonly #pools = new Map<string, string>()
   readonly #policies = new Map<string, Policy>()
@@ -67,12 +73,12 @@ export class ModelRegistry {
     this.#timer.unref()
   }
 
-  /** The servers as the router has them. Their keys are in it. */
+  /** The servers as passed to the router, API keys included. */
   get servers(): readonly RouterServer[] {
     return this.#servers
   }
 
-  /** Calls in flight this process may have of a model, over its servers. */
+  /** Calls that this process may have in flight to a model's servers. */
   slotsOf(model: string): number {
     let n = 0
     for (const id of this.#byModel.get(model) ?? []) {
@@ -81,7 +87,7 @@ export class ModelRegistry {
     return n
   }
 
-  /** This process's equal part of what all workers together may have in flight of a model. */
+  /** This process's equal part of a model's total limit over all workers. */
   fairShareOf(model: string): number {
     let limit = 0
     for (const id of this.#byModel.get(model) ?? []) {
@@ -90,17 +96,17 @@ export class ModelRegistry {
     return Math.floor(limit)
   }
 
-  /** Whether a worker is the one to look first at what was announced with this number. */
+  /** Whether this worker is the first to fetch a job announced with this number. */
   isTurnOf(workerId: number, turn: number): boolean {
     return workerId % this.#workers === turn % this.#workers
   }
 
-  /** There is work for a model and no slot. */
+  /** Requests slots for a model that has work but no slot. */
   wantSlots(model: string): void {
     for (const id of this.#byModel.get(model) ?? []) this.#leases.want(leaseOf(id), 1)
   }
 
-  /** Reads servers and pools; calls that come meanwhile are answered by one more reading. */
+  /** Reloads servers and pools; calls during a reload are combined into one more. */
   reload(): Promise<void> {
     if (this.#closed) return Promise.resolve()
     if (this.#reloading) {
@@ -108,7 +114,7 @@ export class ModelRegistry {
       return this.#reloading
     }
     this.#reloading = this.#read()
-      .catch((error: Error) => this.#log.debug({ err: error.message }, 'registry not read'))
+      .catch((error: Error) => this.#log.debug({ err: error.message }, 'registry reload failed'))
       .finally(() => {
         this.#reloading = null
         if (this.#again) {
@@ -119,7 +125,7 @@ export class ModelRegistry {
     return this.#reloading
   }
 
-  /** Reads no more. */
+  /** Stops reloading. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)
@@ -194,7 +200,10 @@ export class ModelRegistry {
     })
   }
 
-  /** A limit found by measuring is far below what may be leased: taking in more samples would bind them too early. */
+  /**
+   * The router's own limit. An adaptive limit is far below the leasable limit; taking in more samples would bind them too
+   * early.
+   */
   #routerLimit(id: number): number {
     const nowMs = performance.now()
     if (nowMs >= this.#routerLimitsUntilMs) {

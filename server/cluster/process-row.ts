@@ -6,15 +6,15 @@ import { FUNCTIONS_SCHEMA } from '../store/functions.ts'
 import { SCHEMA_VERSION } from '../store/schema-version.ts'
 import { insertProcess, noteEnded, noteStopping, reportProcess } from '../store/sql/processes.ts'
 
-/** A process without a report for this long counts as dead: five missed reports. */
+/** A process without a report for this long is considered dead: five missed reports. */
 export const DEAD_AFTER_MS = 5_000
-/** A process that is starting waits this long for the database. */
+/** A starting process waits this long for the database. */
 const START_MS = 10_000
 
-/** The states a process reports of itself. */
+/** The states a process reports for itself. */
 export type ProcessState = 'alive' | 'stopping' | 'dead'
 
-/** This process's row in the database: its identity, under which it leases, and what it last reported. */
+/** This process's row in the database: its id, under which it leases, and its last report. */
 export class ProcessRow {
   readonly id: number
   readonly #db: Database
@@ -30,7 +30,7 @@ export class ProcessRow {
     this.#role = role
   }
 
-  /** Registers this process. `local`: a worker that a server of this host started. */
+  /** Registers this process. `local`: a worker started by a server on this host. */
   static async register(
     db: Database,
     role: 'server' | 'worker',
@@ -48,26 +48,26 @@ export class ProcessRow {
     return new ProcessRow(db, id, role, await DatabaseClock.of(db))
   }
 
-  /** Says that the process lives, and what it does. */
+  /** Reports that the process is alive, with its statistics. */
   async report(stats: object): Promise<void> {
     const sentAtMs = monotonicEpochMs()
     const now = await reportProcess(this.#db, this.id, this.state, stats)
     this.clock.observe(now.getTime(), sentAtMs)
   }
 
-  /** Says that the process takes no new work. */
+  /** Reports that the process takes no new work. */
   async stopping(): Promise<void> {
     this.state = 'stopping'
     await noteStopping(this.#db, this.id).catch(() => {})
   }
 
-  /** Says that the process has ended. Without it others find out, within 5 s. */
+  /** Reports that the process has ended. Without this report, others notice within 5 s. */
   async ended(): Promise<void> {
     this.state = 'dead'
     await noteEnded(this.#db, this.id).catch(() => {})
   }
 
-  /** How it is named in events and on pages: `w3`, `server-4`. */
+  /** Its name in events and on pages: `w3`, `server-4`. */
   get name(): string {
     return this.#role === 'worker' ? `w${this.id}` : `server-${this.id}`
   }

@@ -3,35 +3,38 @@ import type { RewardRouter } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
 import { type RateAnswer, type RatePart, takeRate } from '../store/sql/rate.ts'
 
-/** What a permit is good for: a killed process takes no more than this to its grave. */
+/** A permit's lifetime: a killed process loses at most the permits of this time. */
 const PERMIT_MS = 500
-/** At most so much of a rate is taken at once. */
+/** The largest part of a rate that one request takes. */
 const QUANTUM_MS = 250
-/** Between two questions about one server. */
+/** Minimum time between two requests for one server. */
 const ASK_AFTER_MS = 50
-/** What was granted and not used goes back before it is void. */
+/** Unused permits are returned this long after they were granted, before they expire. */
 const GIVE_BACK_AFTER_MS = 300
-/** Others give back, limits are raised: asked again after this long, however empty the bucket was. */
+/** Maximum time between requests: other processes return permits, and limits are raised. */
 const ASK_WITHIN_MS = 1_000
-/** Tokens are counted when answers come, and charged this often when nothing is asked for. */
+/** Tokens are counted when answers arrive, and charged this often while no permits are requested. */
 const SETTLE_MS = 1_000
-/** Samples may wait for permits while slots are free, which nobody is told of: looked at so often, in memory. */
+/**
+ * Samples may wait for permits while slots are free, and no notification reports that; they are polled this often, in
+ * memory.
+ */
 const LOOK_EVERY_MS = 50
 
 const MINUTE_MS = 60_000
 /**
- * What may come at once after a pause is 2 s' worth (a minute's limit over 30). Permits are used up to 500 ms after they
- * were granted: those 500 ms less in the bucket, and no minute sees more than the limit and 2 s' worth.
+ * The burst after a pause is worth 2 s (a thirtieth of a minute's limit). Permits are used up to 500 ms after they were
+ * granted, so the bucket is 500 ms smaller: no minute exceeds the limit plus 2 s' worth.
  */
 const BUCKET_MS = 2_000 - PERMIT_MS
 
-/** A server's limits a minute, over all processes; null: none. */
+/** A server's rate limits per minute, over all processes; null: no limit. */
 export interface RateLimits {
   rpm: number | null
   tpm: number | null
 }
 
-/** What this needs of a router. */
+/** The router methods used here. */
 export type PermitRouter = Pick<
   RewardRouter,
   'permitDemand' | 'setPermits' | 'reclaimPermits' | 'snapshot'
@@ -40,21 +43,21 @@ export type PermitRouter = Pick<
 interface Limited {
   id: number
   limits: RateLimits
-  /** Set while it is known when to ask next. */
+  /** Set while the next request is scheduled. */
   timer: NodeJS.Timeout | undefined
   asking: Promise<void> | null
-  /** Used beyond what was granted and not charged yet; below 0: to be given back. */
+  /** Used beyond the granted permits and not charged yet; below 0: to be returned. */
   owed: { requests: number; tokens: number }
   chargedAtMs: number
 }
 
 /**
- * Permits of the servers with a limit a minute: small parts of one bucket in Postgres, asked for while samples wait. At
- * every question what was not used goes back, so nobody holds more than 250 ms' worth, none of it longer than 500 ms.
+ * Permits of servers with a rate limit: small parts of one bucket in Postgres, requested while samples wait. Each
+ * request returns unused permits, so a process has at most 250 ms' worth, none of it longer than 500 ms.
  *
- *   idle ──demand──▶ asking ──granted──▶ 50 ms ──▶ asking …
- *                       │ short: until the bucket will have something
- *                       └ no demand, nothing to give back or to charge ──▶ idle
+ *   idle ──demand──▶ requesting ──granted──▶ 50 ms ──▶ requesting …
+ *                       │ short: wait until the bucket has refilled
+ *                       └ no demand, nothing to return or to charge ──▶ idle
  */
 export class RatePermits {
   readonly #db: Database
@@ -74,7 +77,7 @@ export class RatePermits {
     this.#lookTimer.unref()
   }
 
-  /** Makes a server's limits known, or changes them; without any it is forgotten. */
+  /** Adds a server or updates its limits; a server without limits is removed. */
   track(serverId: number, limits: RateLimits): void {
     if (limits.rpm === null && limits.tpm === null) {
       this.forget(serverId)
@@ -101,13 +104,13 @@ export class RatePermits {
     this.#limited.delete(serverId)
   }
 
-  /** Samples wait that permits would let go: asks at once, unless it is known when asking is worth it. */
+  /** Requests permits for waiting samples, unless the next request is already scheduled. */
   want(serverId: number): void {
     const server = this.#limited.get(serverId)
     if (server) this.#want(server)
   }
 
-  /** Gives back what is not used. */
+  /** Returns unused permits. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#lookTimer)
@@ -131,12 +134,12 @@ export class RatePermits {
     try {
       waitMs = await this.#exchange(server)
     } catch (error) {
-      this.#log.debug({ err: (error as Error).message, server: server.id }, 'no permits')
+      this.#log.debug({ err: (error as Error).message, server: server.id }, 'permit request failed')
       waitMs = ASK_WITHIN_MS / 2
     }
     server.asking = null
     if (waitMs === null || this.#closed || this.#limited.get(server.id) !== server) return
-    // Those who found the bucket empty at one time come back at different ones.
+    // Processes that found the bucket empty at the same time request again at different times.
     server.timer = setTimeout(
       () => {
         server.timer = undefined
@@ -147,7 +150,7 @@ export class RatePermits {
     server.timer.unref()
   }
 
-  /** One question; gives in how many ms to ask again, null: when there is demand. */
+  /** One request. Returns the time until the next in ms; null: on demand. */
   async #exchange(server: Limited): Promise<number | null> {
     const { id, owed } = server
     const { rpm, tpm } = server.limits
@@ -167,7 +170,7 @@ export class RatePermits {
       }
     }
     server.chargedAtMs = sentAt
-    // Should the question fail, debts are charged again, perhaps twice; nothing is given back twice.
+    // If the request fails, debts are charged again, perhaps twice; nothing is returned twice.
     server.owed = { requests: Math.max(0, charge.requests), tokens: Math.max(0, charge.tokens) }
     const tokensOfOne = tpm !== null && rows > 0 ? this.#tokensOfOne(id, demand.tokens / rows) : 1
     const answer = await takeRate(this.#db, id, {
@@ -188,7 +191,10 @@ export class RatePermits {
     return Math.min(GIVE_BACK_AFTER_MS, Math.max(ASK_AFTER_MS, nextMs))
   }
 
-  /** Tokens of a sample: as those scored so far had. The first one goes on any, and is charged for when it went. */
+  /**
+   * Estimated tokens of one sample: the mean of those scored so far. The first sample needs one token and is charged
+   * later.
+   */
   #tokensOfOne(id: number, most: number): number {
     const stats = this.#router.snapshot().find((s) => s.serverId === id)
     const scored = stats?.latency.reduce((sum, n) => sum + n, 0) ?? 0
@@ -198,7 +204,7 @@ export class RatePermits {
   }
 }
 
-/** The question about one of the two limits, for so many samples: at most a quantum of it, and enough for one sample. */
+/** The request for one of the two limits, for `rows` samples: at most one quantum, and enough for one sample. */
 function partOf(perMinute: number, charge: number, rows: number, ofOne: number): RatePart {
   const bucket = Math.max(1, (perMinute * BUCKET_MS) / MINUTE_MS)
   const quantum = Math.max(ofOne, (perMinute * QUANTUM_MS) / MINUTE_MS)
@@ -206,7 +212,7 @@ function partOf(perMinute: number, charge: number, rows: number, ofOne: number):
   return {
     charge,
     want: Math.min(rows * ofOne, quantum, bucket),
-    // A sample larger than the bucket goes when the bucket is full, and leaves a debt.
+    // A sample larger than the bucket is sent when the bucket is full, and leaves a debt.
     least: none ? 0 : Math.min(ofOne, bucket),
     beyond: none ? 0 : Math.max(0, ofOne - bucket),
     perMinute,
@@ -214,7 +220,7 @@ function partOf(perMinute: number, charge: number, rows: number, ofOne: number):
   }
 }
 
-/** When the buckets will have enough for a sample, as far as can be told. */
+/** Estimated time until the buckets have enough for one sample. */
 function missingMs({ rpm, tpm }: RateLimits, answer: RateAnswer): number {
   const requestsMs = rpm === null ? 0 : (MINUTE_MS / rpm) * answer.requestsMissing
   const tokensMs = tpm === null ? 0 : (MINUTE_MS / tpm) * answer.tokensMissing

@@ -1,6 +1,6 @@
 /**
- * The most of a number that goes up and down, over the last while: of one to two spans, so that a look costs two
- * comparisons and nothing is kept but two numbers.
+ * The maximum of a fluctuating number over the last one to two time spans. Each call costs two comparisons, and only two
+ * numbers are stored.
  */
 export class RecentPeak {
   readonly #spanMs: number
@@ -8,12 +8,12 @@ export class RecentPeak {
   #now = 0
   #before = 0
 
-  /** @param spanMs a value counts for this long at least, and for twice as long at most */
+  /** @param spanMs a value counts for at least this long and at most twice as long */
   constructor(spanMs: number) {
     this.#spanMs = spanMs
   }
 
-  /** Takes a value in, and tells the most of the last while. Values are 0 or more; `nowMs` never goes back. */
+  /** Adds a value and returns the recent maximum. Values are 0 or more; `nowMs` never decreases. */
   note(value: number, nowMs: number): number {
     const ageMs = nowMs - this.#sinceMs
     if (ageMs >= this.#spanMs) {
@@ -25,7 +25,7 @@ export class RecentPeak {
     return Math.max(this.#now, this.#before)
   }
 
-  /** As if there had been none. */
+  /** Removes all values. */
   forget(): void {
     this.#now = 0
     this.#before = 0

@@ -10,13 +10,13 @@ import {
 } from '../store/sql/server-reports.ts'
 
 const REPORT_MS = 1_000
-/** Health events of one server that are stored each by itself; what comes beyond them is told in one. */
+/** Health events of one server stored separately per minute; further ones are summarized in one event. */
 const EVENTS_A_MINUTE = 50
 const MINUTE_MS = 60_000
-/** Events that could not be stored yet; beyond them only their number is kept. */
+/** Pending events kept while the database cannot store them; beyond this, only their number is kept. */
 const EVENTS_KEPT = 2_000
 
-/** How many of a server's events were stored since its minute began, and what was not. */
+/** A server's events in the current minute: how many were stored and which were omitted. */
 interface EventMinute {
   beganMs: number
   stored: number
@@ -26,8 +26,8 @@ interface EventMinute {
 }
 
 /**
- * Writes down once a second what a process's router did and saw: calls into the servers' minutes and totals, changes of
- * health into their events. The router never waits for it.
+ * Writes the router's activity once a second: calls are added to the servers' minutes and totals, health changes become
+ * events. The router never waits for it.
  */
 export class RouterReport {
   readonly #db: Database
@@ -44,7 +44,7 @@ export class RouterReport {
   readonly #minutes = new Map<number, EventMinute>()
   #writing: Promise<void> | null = null
 
-  /** `process`: how it is named in what is stored, `w3` or `server`. */
+  /** `process`: its name in stored events, `w3` or `server-4`. */
   constructor(parts: { db: Database; router: RewardRouter; process: string; log: Logger }) {
     this.#db = parts.db
     this.#router = parts.router
@@ -55,7 +55,7 @@ export class RouterReport {
     this.#timer.unref()
   }
 
-  /** The servers as this process sees them now, by id. */
+  /** This process's view of the servers, by id. */
   servers(): Record<string, WorkerServerStats> {
     const out: Record<string, WorkerServerStats> = {}
     for (const s of this.#router.snapshot()) {
@@ -75,17 +75,17 @@ export class RouterReport {
     return out
   }
 
-  /** Writes what happened since the last time; what cannot be written is written with the next. Never rejects. */
+  /** Writes all activity since the last write. After a failure, the next call writes it. Never rejects. */
   write(): Promise<void> {
     this.#writing ??= this.#write()
-      .catch((error: Error) => this.#log.debug({ err: error.message }, 'report not written'))
+      .catch((error: Error) => this.#log.debug({ err: error.message }, 'router report not written'))
       .finally(() => {
         this.#writing = null
       })
     return this.#writing
   }
 
-  /** Writes the last. */
+  /** Writes the remaining activity and stops. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#writing
@@ -152,7 +152,7 @@ export class RouterReport {
     await addHealthEvents(this.#db, rows)
     this.#events = this.#events.slice(taken.length)
     for (const [id, minute] of over) {
-      // Since then others may have come, whose minute it is not.
+      // A new minute with other events may have begun since.
       if (this.#minutes.get(id) === minute) this.#minutes.delete(id)
     }
   }
@@ -170,7 +170,7 @@ export class RouterReport {
   }
 }
 
-/** What was called between two readings; null: nothing. */
+/** The calls between two snapshots; null: none. */
 function callsBetween(
   before: RouterServerStats | undefined,
   now: RouterServerStats,

@@ -1,15 +1,15 @@
-/** A service with so many places: gives each call, in the order asked for, the place that is free first. */
+/** A service with a fixed number of places: each call, in the order requested, takes the place that is free first. */
 export class FreeSlots {
   readonly #places: number | null
-  /** When each place is free, as a binary heap: the soonest first. */
+  /** When each place is free, as a binary heap with the earliest first. */
   readonly #freeAt: number[] = []
 
-  /** @param places null: one for every call */
+  /** @param places null: unlimited */
   constructor(places: number | null) {
     this.#places = places
   }
 
-  /** When a call that was asked for at `atMs` and takes `forMs` ends. */
+  /** End time of a call requested at `atMs` that takes `forMs`. */
   take(atMs: number, forMs: number): number {
     if (this.#places === null) return atMs + forMs
     if (this.#freeAt.length < this.#places) {

@@ -1,12 +1,15 @@
-/** Counts rewards in flight in equal stretches of time. */
+/** Counts rewards in flight in equal intervals of time. */
 export class InFlight {
   readonly #untilMs: number
   readonly #stretchMs: number
-  /** Time that rewards took up in each stretch, ms; by its changes where it is whole stretches. */
+  /**
+   * Time in ms that rewards fill only partly in each interval. Fully covered intervals are recorded in `#change`, by
+   * their differences.
+   */
   readonly #partMs: Float64Array
   readonly #change: Int32Array
 
-  /** @param untilMs what is later is not counted */
+  /** @param untilMs later times are not counted */
   constructor(untilMs: number, stretches: number) {
     this.#untilMs = untilMs
     this.#stretchMs = untilMs / stretches
@@ -14,7 +17,7 @@ export class InFlight {
     this.#change = new Int32Array(stretches + 1)
   }
 
-  /** A reward somebody worked on from one time to another. */
+  /** Adds a reward that was being computed between two times. */
   add(fromMs: number, toMs: number): void {
     const end = Math.min(toMs, this.#untilMs)
     if (!(end > fromMs)) return
@@ -31,7 +34,7 @@ export class InFlight {
     this.#change[last] = (this.#change[last] as number) - 1
   }
 
-  /** The mean of each stretch, in order. */
+  /** The mean number in flight in each interval, in order. */
   means(): number[] {
     let whole = 0
     return Array.from(this.#partMs, (part, i) => {

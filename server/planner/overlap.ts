@@ -3,28 +3,28 @@ import { FreeSlots } from './free-slots.ts'
 
 export { type Phases, STRATEGIES, type Strategy }
 
-/** The rewards of one step, as far as their time goes. */
+/** The timing of one step's rewards. */
 export interface StepRewards {
-  /** How long each takes, ms, once somebody works on it, in the order in which they are asked for. */
+  /** Duration of each reward in ms once it has a place, in the order requested. */
   rewardMs: ArrayLike<number>
-  /** Which group each belongs to, counted from 0. */
+  /** The group of each reward, counted from 0. */
   groupOf: ArrayLike<number>
   groups: number
 }
 
-/** A training job, as far as its rewards and its time go. */
+/** The timing of a training job. */
 export interface Workload {
   phases: Phases
   steps: readonly StepRewards[]
-  /** Updates a step, each on its share of the groups. */
+  /** Updates per step, each on its share of the groups. */
   miniBatches: number
-  /** Rewards at once, over all steps in flight; null: as many as there are. */
+  /** Concurrent rewards over all steps in flight; null: unlimited. */
   concurrency: number | null
-  /** In how many parts a rollout that is streamed hands its samples over; null: each by itself. */
+  /** Parts in which a streamed rollout delivers its samples; null: each sample separately. */
   streamedParts?: number | null
 }
 
-/** One bar of a step's picture, ms from the beginning. */
+/** One bar of a step's chart, ms from the beginning. */
 export interface Span {
   what: 'rollout' | 'log_prob' | 'update' | 'wait'
   step: number
@@ -32,7 +32,7 @@ export interface Span {
   toMs: number
 }
 
-/** What a strategy comes to. */
+/** The predicted times of one strategy. */
 export interface Prediction {
   strategy: Strategy
   /** From the first rollout to the last update. */
@@ -40,21 +40,21 @@ export interface Prediction {
   /** `totalMs / steps`. */
   stepMs: number
   /**
-   * A step that has one before it and one after: from the end of the first step to that of the last but one, a step.
-   * Without what filling and draining the pipeline take once. Of less than three steps: `stepMs`.
+   * Time per step in the steady state: from the end of the first step to the end of the last but one. It excludes the
+   * one-time cost of filling and draining the pipeline. With fewer than three steps: `stepMs`.
    */
   steadyMs: number
-  /** Of a step, that the trainer does nothing but wait for rewards. */
+  /** Time per step in which the trainer only waits for rewards. */
   waitMs: number
   spans: Span[]
   /** When each step ended, ms. */
   endsMs: number[]
 }
 
-/** Told of each reward, in the order asked for: its step, from when to when somebody worked on it. */
+/** Called for each reward, in the order requested, with its step, start and end. */
 export type RewardObserver = (step: number, fromMs: number, toMs: number) => void
 
-/** Steps of equal groups, as a trainer submits them: the rollouts of a group one after the other. */
+/** Steps of equal groups, in a trainer's order of submission: the rollouts of a group one after the other. */
 export function evenSteps(shape: {
   steps: number
   groups: number
@@ -71,7 +71,7 @@ export function evenSteps(shape: {
   }))
 }
 
-/** What a strategy does differently. */
+/** How the strategies differ. */
 const TRAITS: Record<Strategy, { ahead: boolean; byMiniBatch: boolean; streamed: boolean }> = {
   barrier: { ahead: false, byMiniBatch: false, streamed: false },
   streaming: { ahead: false, byMiniBatch: false, streamed: true },
@@ -81,7 +81,10 @@ const TRAITS: Record<Strategy, { ahead: boolean; byMiniBatch: boolean; streamed:
   all: { ahead: true, byMiniBatch: true, streamed: true },
 }
 
-/** What a strategy does: the next rollout first; mini-batch by mini-batch; samples asked for as their rollouts end. */
+/**
+ * A strategy's traits: `ahead` starts the next rollout first, `byMiniBatch` trains mini-batch by mini-batch, `streamed`
+ * requests each reward as its rollout ends.
+ */
 export function traitsOf(strategy: Strategy): {
   ahead: boolean
   byMiniBatch: boolean
@@ -91,8 +94,9 @@ export function traitsOf(strategy: Strategy): {
 }
 
 /**
- * Replays a training job on a virtual clock. Rewards are served in the order they were asked for, by a service without a
- * cost of its own; a group is there with its slowest reward. Linear in samples, log in concurrency: 36,000 samples take some 8 ms.
+ * Replays a training job on a virtual clock. Rewards are served in the order requested, by a service without overhead; a
+ * group is complete with its slowest reward. Linear in samples, logarithmic in concurrency: 36,000 samples take about 8
+ * ms.
  */
 export function predict(work: Workload, strategy: Strategy, observe?: RewardObserver): Prediction {
   const { phases, steps, miniBatches } = work
@@ -101,7 +105,7 @@ export function predict(work: Workload, strategy: Strategy, observe?: RewardObse
   const spans: Span[] = []
   const endsMs: number[] = []
   const service = new FreeSlots(work.concurrency)
-  /** By step: when its groups were complete, ascending. */
+  /** Completion times of each step's groups, ascending. */
   const complete: Float64Array[] = []
   let nowMs = 0
   let waitedMs = 0
@@ -122,7 +126,7 @@ export function predict(work: Workload, strategy: Strategy, observe?: RewardObse
     const part = Math.ceil(n / (work.streamedParts ?? n)) || 1
     const ends = new Float64Array(groups)
     for (let i = 0; i < n; i++) {
-      // Rollouts end one after the other; only what is streamed makes use of it.
+      // Rollouts end one after the other; only streaming makes use of it.
       const handed = Math.min(n, (Math.floor(i / part) + 1) * part)
       const askedMs = streamed ? fromMs + (rolloutMs * handed) / n : nowMs
       const tookMs = rewardMs[i] as number
@@ -165,17 +169,17 @@ export function predict(work: Workload, strategy: Strategy, observe?: RewardObse
   }
 }
 
-/** What no arrangement can beat, and what it comes from. */
+/** The lower bound of a step's time and its cause. */
 export interface Bound {
-  /** Of a step on average, ms. */
+  /** Mean per step, ms. */
   boundMs: number
-  /** compute: the trainer's own work; rewards: what they need at this concurrency. */
+  /** compute: the trainer's own work; rewards: the time of all rewards at this concurrency. */
   boundBy: 'compute' | 'rewards'
 }
 
 /**
- * The least a step can take on average however it is arranged: the trainer's own work, or the time of all rewards over
- * the places there are. The slowest single reward is none: with two steps in flight it may take longer than a step.
+ * The lower bound of a step's mean time under any strategy: the trainer's own work, or the time of all rewards divided by
+ * the places. The slowest single reward is no bound: with two steps in flight it may take longer than a step.
  */
 export function boundOf(work: Workload): Bound {
   const { rolloutMs, logProbMs, updateMs } = work.phases

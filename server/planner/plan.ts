@@ -13,15 +13,15 @@ import type { Strategy } from '../contract/strategies.ts'
 import { InFlight } from './in-flight.ts'
 import { boundOf, predict, STRATEGIES, type StepRewards, type Workload } from './overlap.ts'
 
-/** Steps of the barrier that the picture is as long as. */
+/** The chart is as long as this many steps of the barrier strategy. */
 const DRAWN_STEPS = 2
-/** Stretches of the picture in which rewards in flight are counted. */
+/** Intervals of the chart in which rewards in flight are counted. */
 const DRAWN_STRETCHES = 160
 
-/** What is planned, once the rewards' times are there. */
+/** The planner's input without the source of the rewards' times. */
 export type Plan = Omit<PlannerInput, 'source'>
 
-/** Says in words why a plan is too large to be replayed; null: it is not. */
+/** The reason why a plan is too large to be replayed; null: it is not. */
 export function tooLarge(plan: Plan, samplesOfStep: number): string | null {
   const rewards = plan.steps * samplesOfStep
   if (rewards > MAX_PLANNED_REWARDS) {
@@ -35,8 +35,8 @@ export function tooLarge(plan: Plan, samplesOfStep: number): string | null {
 }
 
 /**
- * Predicts every strategy under every limit. Gives the process a turn after each prediction, of which the largest takes some
- * 40 ms: a server that plans goes on serving.
+ * Predicts every strategy under every limit. Yields to the event loop after each prediction, of which the largest takes
+ * some 40 ms, so that the server keeps serving.
  * @throws the signal's reason once it is aborted
  */
 export async function planSteps(
@@ -80,11 +80,11 @@ export async function planSteps(
   return { columns, shown: { ...show, ...(await draw(workOf(show.limit, show.servers), signal)) } }
 }
 
-/** The simplest strategy that is as good as the best: within 1 % of the barrier's step. */
+/** The simplest strategy within 1 % of the barrier's step of the best one. */
 function verdictOf(strategies: readonly PlannedStrategy[]): { best: Strategy; noGain: boolean } {
   const most = Math.max(...strategies.map(({ saving }) => saving))
   const noGain = most < NO_GAIN_SHARE
-  // STRATEGIES are in the order of what they ask of a trainer.
+  // STRATEGIES are ordered by what they require of a trainer.
   const best = strategies.find(({ saving }) => saving > most - NO_GAIN_SHARE)
   return { best: noGain ? 'barrier' : (best?.strategy ?? 'barrier'), noGain }
 }

@@ -1,7 +1,7 @@
 import type { TypedReward, TypedSource } from '../contract/planner.ts'
 import { evenSteps, type StepRewards } from './overlap.ts'
 
-/** Times of typed rewards, ms: the same for the same seed, whatever else is asked. */
+/** Steps with rewards of the entered durations, in ms; the same seed always gives the same times. */
 export function typedSteps(source: TypedSource, steps: number): StepRewards[] {
   const next = uniformDraws(source.seed)
   const { reward, failedShare, maxAttempts, prompts, groupSize } = source
@@ -30,13 +30,13 @@ function draw(reward: TypedReward, next: () => number): number {
   }
 }
 
-/** A standard normal draw (Box and Muller). */
+/** A standard normal draw (Box–Muller). */
 function normal(next: () => number): number {
   const radius = Math.sqrt(-2 * Math.log(1 - next()))
   return radius * Math.cos(2 * Math.PI * next())
 }
 
-/** Draws in [0, 1): a Weyl sequence through a finaliser of 32 bits (lowbias32). */
+/** Uniform draws in [0, 1): a Weyl sequence through a 32-bit finalizer (lowbias32). */
 function uniformDraws(seed: number): () => number {
   let state = seed >>> 0
   return () => {

@@ -7,7 +7,7 @@ import type {
   RouterServerStats,
 } from '../../router/router-types.ts'
 
-/** A router that sends nothing: it keeps what it is told, and says of its servers what a test sets. */
+/** A router that sends nothing: it records its inputs and returns the statistics a test sets. */
 export class RecordingRouter implements RewardRouter {
   servers: readonly RouterServer[] = []
   readonly policies: [model: string, policy: string | null][] = []
@@ -15,7 +15,7 @@ export class RecordingRouter implements RewardRouter {
   readonly loads: [serverId: number, load: { running: number; waiting: number } | null][] = []
   readonly slots = new Map<number, { slots: number; untilMs: number | undefined }>()
   readonly stats = new Map<number, RouterServerStats>()
-  /** Samples that wait, by server. */
+  /** Waiting samples, by server. */
   readonly waiting = new Map<number, number>()
   readonly #demand = new Set<(serverId: number) => void>()
   readonly #events = new Set<(event: RouterEvent) => void>()
@@ -81,13 +81,13 @@ export class RecordingRouter implements RewardRouter {
   }
   async close(): Promise<void> {}
 
-  /** So many samples wait for a server: its listeners hear of it. */
+  /** Sets the number of samples waiting for a server and notifies the listeners. */
   wait(serverId: number, samples: number): void {
     this.waiting.set(serverId, samples)
     for (const listener of this.#demand) listener(serverId)
   }
 
-  /** A server's health changed. */
+  /** Emits a change of a server's health. */
   event(serverId: number, fields: Partial<RouterEvent> = {}): void {
     const event: RouterEvent = {
       serverId,
@@ -101,7 +101,7 @@ export class RecordingRouter implements RewardRouter {
     for (const listener of this.#events) listener(event)
   }
 
-  /** Sets what it says of a server; what is not given stays, or is nothing. */
+  /** Sets statistics of a server; omitted fields keep their values or are zero. */
   set(serverId: number, fields: Partial<RouterServerStats>): void {
     const before = this.stats.get(serverId) ?? nothing(serverId)
     this.stats.set(serverId, { ...before, ...fields })

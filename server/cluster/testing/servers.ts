@@ -1,9 +1,9 @@
 import type { Database } from '../../store/database.ts'
 
-/** Columns of a server's row that a test sets. */
+/** Columns of a server's row set by a test. */
 export type ServerFields = Record<string, string | number | boolean | null>
 
-/** Puts a server into the registry as it is, and its pool; gives its id. */
+/** Inserts a server and its pool without any checks; returns the server's id. */
 export async function insertServer(db: Database, fields: ServerFields = {}): Promise<number> {
   const columns: ServerFields = {
     name: `rm-${Math.random().toString(36).slice(2)}`,
