@@ -1,8 +1,8 @@
 import { SwapList } from './swap-list.ts'
 
 /**
- * Which samples an AbortSignal ends. A batch's signal serves thousands of samples: a listener each would cost a walk over all
- * of them at every add and remove, so there is one listener a signal and a list behind it.
+ * The samples that an AbortSignal ends. A batch's signal serves thousands of samples: with a listener each, every add and
+ * remove would walk over all of them, so there is one listener per signal and a list behind it.
  */
 export class AbortRegistry<T extends { abortIndex: number }> {
   readonly #groups = new WeakMap<AbortSignal, SwapList<T>>()
@@ -12,7 +12,7 @@ export class AbortRegistry<T extends { abortIndex: number }> {
     this.#onAbort = onAbort
   }
 
-  /** Ends `member` when the signal is aborted. */
+  /** Registers a member; `onAbort` is called for it when the signal is aborted. */
   add(signal: AbortSignal, member: T): void {
     let group = this.#groups.get(signal)
     if (group === undefined) {
@@ -24,7 +24,7 @@ export class AbortRegistry<T extends { abortIndex: number }> {
       )
       group = members
       this.#groups.set(signal, members)
-      // Stays for the signal's life: one small closure, gone with the signal.
+      // The listener stays for the signal's life: one small closure, collected with the signal.
       signal.addEventListener(
         'abort',
         () => {
@@ -36,7 +36,7 @@ export class AbortRegistry<T extends { abortIndex: number }> {
     group.add(member)
   }
 
-  /** The member ended in another way. */
+  /** Removes a member that ended in another way. */
   delete(signal: AbortSignal, member: T): void {
     this.#groups.get(signal)?.delete(member)
   }

@@ -1,6 +1,6 @@
 /**
- * What an answer other than 2xx means, and where a server's routes begin, for those who send their calls themselves through a
- * slot: the way for those above the router, who do not know the engines.
+ * Classification of answers other than 2xx, and the root of a server's routes, for callers that send requests themselves
+ * through a slot. Modules above the router import these from here, because they may not import the engines.
  */
 export { classifyStatus } from '../engines/answer.ts'
 export type { EngineFailure, FailureClass, ResponseHeaders } from '../engines/engine.ts'

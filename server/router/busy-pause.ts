@@ -1,15 +1,15 @@
-/** Longest pause a server may ask for by Retry-After. */
+/** Longest pause a server may request by Retry-After. */
 const RETRY_AFTER_MAX_MS = 30_000
-/** Busy answers in a row, without a score between, after which a server pauses that gave no Retry-After. */
+/** Consecutive busy answers without Retry-After, without a score between them, after which a server pauses. */
 const REFUSALS_TO_PAUSE = 3
-/** Its pause: 100 ms, doubled while the answers go on, at most 5 s; half of it is random. */
+/** Length of that pause: 100 ms, doubled while busy answers continue, at most 5 s; half of it is random. */
 const BUSY_STEP_MS = 100
 const BUSY_MAX_MS = 5_000
 
 /**
- * A server's pauses for being busy. Its Retry-After is kept for every sample. Without one the samples refused back off on
- * their own, and the server pauses only when it refuses all: sent on at full speed, each waiting sample would use up its
- * attempts.
+ * A server's pauses after busy answers. Its Retry-After applies to every sample. Without Retry-After, refused samples
+ * back off individually, and the server pauses only when it refuses all: sent at full speed, each waiting sample would
+ * use up its attempts.
  */
 export class BusyPause {
   #untilMs = 0
@@ -19,25 +19,25 @@ export class BusyPause {
   /** Busy answers since the last score. */
   #refusals = 0
 
-  /** Until when it pauses, on the clock of `performance.now()`. */
+  /** End of the pause, on the clock of `performance.now()`. */
   get untilMs(): number {
     return this.#untilMs
   }
 
-  /** It gave a score. */
+  /** Resets the counts: the server returned a score. */
   scored(): void {
     this.#refusals = 0
     this.#pauses = 0
   }
 
-  /** It refused a call begun at `startedAtMs` as busy; true when it pauses for that. */
+  /** Records a busy answer to a call begun at `startedAtMs`; returns true when the server pauses because of it. */
   refused(retryAfterMs: number | undefined, startedAtMs: number, nowMs: number): boolean {
     this.#refusals++
     let pauseMs = 0
     if (retryAfterMs !== undefined) {
       pauseMs = Math.min(RETRY_AFTER_MAX_MS, retryAfterMs)
     } else if (this.#refusals >= REFUSALS_TO_PAUSE && startedAtMs >= this.#pausedAtMs) {
-      // Of many calls in flight that were all refused, only one begun since the last pause makes the next one longer.
+      // When many calls in flight are all refused, only a call begun since the last pause makes the next pause longer.
       pauseMs = Math.min(BUSY_MAX_MS, BUSY_STEP_MS * 2 ** this.#pauses) * (0.5 + Math.random() / 2)
       this.#pausedAtMs = nowMs
       this.#pauses++

@@ -4,14 +4,14 @@ import { FORBIDDEN_ADDRESS_CODE } from '../engines/link-local.ts'
 import { ANSWER_LIMIT_BYTES, type HttpCall } from './transport.ts'
 
 /**
- * Longest time between sending a call and its connection's end that still means that the server was closing an idle
- * connection at that moment; later, it had begun to work and died.
+ * Longest time from sending a call to the end of its connection that still counts as a connection race: the server was
+ * closing an idle connection at that moment. Later, the server had begun to work and died.
  */
 const RACE_MAX_MS = 50
 
 const CLOSED = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
-/** Names what a call means that ended without a complete answer. */
+/** Classifies a call that ended without a complete answer. */
 export function classifyCallError(call: HttpCall, serviceMs: number): EngineFailure {
   const error = call.error as NodeJS.ErrnoException
   const code = error.code ?? error.name
@@ -28,7 +28,8 @@ export function classifyCallError(call: HttpCall, serviceMs: number): EngineFail
     case FORBIDDEN_ADDRESS_CODE:
       return broken('transport', error.message)
     case 'UND_ERR_INVALID_ARG':
-      // Path and headers are the server's, a key with a line end among them; a body is never invalid.
+      // The invalid argument is in the path or the headers, for example an API key with a line end; a body is never
+      // invalid.
       return broken('transport', `the call cannot be made: ${error.message}`)
     case 'ECONNREFUSED':
       return failure('fault', 'transport', 'refused the connection (ECONNREFUSED)')

@@ -7,26 +7,29 @@ import type { PoolServer } from './pool-server.ts'
 import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { HttpCall } from './transport.ts'
 
-/** How long a canary may take: it waits in the server's queue behind a step's samples. */
+/** Time limit of a canary: it waits in the server's queue behind a step's samples. */
 const CANARY_TIMEOUT_MS = 30_000
-/** What it costs, in tokens as estimated. */
+/** Estimated tokens of a canary. */
 const CANARY_TOKENS = 16
-/** What a judge is asked: any reply shows that it replies. */
+/** The canary of a judge: any reply shows that the judge works. */
 const CHAT: ChatRequest = {
   messages: [{ role: 'user', content: 'Answer with the word yes.' }],
   maxTokens: 16,
 }
 
-/** A text whose score, or a judge's reply to it, shows that a server works: nobody's sample, sent to that server alone. */
+/**
+ * A test text whose score, or a judge's reply, shows that a server works. It belongs to no batch and is sent to one
+ * server only.
+ */
 export class CanarySample extends RoutedSample {
-  /** Why it got none; null where no answer came, too. */
+  /** Why it has no score; null also if no answer arrived. */
   failure: EngineFailure | null = null
-  /** The router was closed. */
+  /** It was cancelled because the router closed or no sample of the pool is left. */
   wasCancelled = false
   readonly #input: ScoreInput | null
   readonly #onEnd: (canary: CanarySample, problem: string | null) => void
 
-  /** `input`: null where the server is a judge. `onEnd` is told what was wrong, null where nothing was. */
+  /** `input`: null for a judge. `onEnd` receives the problem, or null on success. */
   constructor(
     pool: ModelPool,
     input: ScoreInput | null,
@@ -65,7 +68,7 @@ export class CanarySample extends RoutedSample {
         ? parseChatResponse(status, headers, call.bodyText())
         : server.engine.parseScoreResponse(status, headers, call.bodyText(), server.target)
     if (answer.ok) return { ok: true, tokens: answer.promptTokens ?? null }
-    // A reply withheld, or a reward function's own error: the server did what it is for.
+    // A withheld reply or a reward function's own error: the server works.
     const works = answer.class === 'client' && answer.unconfirmed !== true && status < 300
     return works ? { ok: true, tokens: null } : answer
   }

@@ -8,18 +8,21 @@ import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterChatRequest, RouterChatResult } from './router-types.ts'
 import type { HttpCall } from './transport.ts'
 
-/** What a reply is taken to cost before one was seen, in tokens. */
+/** Assumed length of a reply before it is known, in tokens. */
 const REPLY_TOKENS = 256
 
-/** A shorter reply than this says nothing: better to be told that maxTokens does not fit. */
+/** A shorter reply is useless; the error that maxTokens does not fit is better. */
 const MIN_REPLY_TOKENS = 16
 
-/** A conversation on its way to a judge. Never sent twice: the fastest of several replies is not the same reply. */
+/**
+ * A chat request to a judge. It is never hedged: replies differ, so the fastest of several replies would be another
+ * reply.
+ */
 export class ChatSample extends RoutedSample {
   declare readonly request: RouterChatRequest
   readonly #resolve: (result: RouterChatResult) => void
   #reply: ChatReply | null = null
-  /** What the context leaves for the reply, where a server said that it is less than was asked for. */
+  /** The tokens that the context leaves for the reply, if a server reported fewer than requested. */
   #maxTokens: number | null = null
 
   constructor(

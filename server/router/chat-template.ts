@@ -3,8 +3,8 @@ import type { EngineName, SampleTemplate, ScoreRoute } from '../engines/engine.t
 import { engineOf } from '../engines/registry.ts'
 
 /**
- * Chat templates for those above the router, who do not know the engines: what a registration gives is looked at, and a
- * reward function may write a conversation as its model reads it.
+ * Chat templates for modules above the router, which may not import the engines: registration checks them, and reward
+ * functions may render conversations with them.
  */
 export {
   type ChatTemplate,
@@ -13,12 +13,15 @@ export {
   type RenderOptions,
 } from '../engines/chat-template.ts'
 
-/** Whether a server's scores are asked for by texts that a chat template can make. */
+/** Whether a server is sent texts that a chat template can render. */
 export function takesChatTemplate(engine: EngineName, route: ScoreRoute | null): boolean {
   return engineOf(engine).templated && route !== 'pair'
 }
 
-/** Reads a template and writes a short sample with it, so that what never works is found at once. @throws ChatTemplateError */
+/**
+ * Compiles a template and renders a short sample with it, so that a broken template fails at once. @throws
+ * ChatTemplateError
+ */
 export function tryChatTemplate(text: string): ChatTemplate {
   const template = chatTemplateOf(text)
   const written = template.renderSample({ prompt: 'What is 1 + 1?', response: 'It is 2.' })
@@ -28,7 +31,7 @@ export function tryChatTemplate(text: string): ChatTemplate {
   return template
 }
 
-/** A server's template as it is stored; one that this version cannot read fails every sample with the reason. */
+/** A server's stored template. If this version cannot compile it, every sample fails with the reason. */
 export function storedChatTemplate(text: string | null | undefined): SampleTemplate | null {
   if (text == null) return null
   try {

@@ -1,58 +1,64 @@
 /** Bounds of a limit, in samples in flight. */
 export interface LimitOptions {
-  /** Where it begins; where `fixed`, what it is. */
+  /** The first limit; if `fixed`, the limit itself. */
   initial: number
-  /** Never below, however often the server says it is busy; at least 1. */
+  /** The lower bound, even if the server is always busy; at least 1. */
   min: number
   max: number
-  /** A given limit: it only gives way to a busy server, for a while. */
+  /** A configured limit: it only shrinks temporarily when the server is busy. */
   fixed: boolean
 }
 
-/** An epoch is so many completions, or the limit where that is more: each sample in flight once. */
+/** Completions per epoch, or the limit if that is larger: each sample in flight once. */
 const EPOCH_SAMPLES = 16
-/** Share of an epoch's dispatches that must have filled the limit for the epoch to say something of it. */
+/** Share of an epoch's dispatches that must have filled the limit for the epoch to be evaluated. */
 const FILLED_SHARE = 0.7
-/** Start-up: grow by this while each step brings so much of what it adds in samples: 8 % for half as many again. */
+/** Startup grows by this factor while each step gains this share of the samples it adds: 8 % for half as many again. */
 const STARTUP_STEP = 1.5
 const STARTUP_GAIN = 0.16
 /** Epochs between two probes. */
 const HOLD_EPOCHS = 2
-/** A probe upwards, and what it must bring to stay (6 % for a quarter more); one downwards, and what it may cost (3 %). */
+/**
+ * An upward probe and the gain it needs to be kept (6 % for a quarter more); a downward probe and the loss it may cause
+ * (3 %).
+ */
 const UP_STEP = 1.25
 const UP_GAIN = 0.24
 const DOWN_STEP = 0.85
 const DOWN_LOSS = 0.2
-/** Less is noise, however few samples a step adds to those of the others. */
+/** Smaller gains are noise, however few samples a step adds to those of other processes. */
 const MIN_GAIN = 0.02
-/** Share of the newest epoch in the remembered goodput. */
+/** Weight of the newest epoch in the remembered goodput. */
 const NEWEST_SHARE = 0.3
-/** What a busy answer leaves, at most once in so long. */
+/** Factor applied to the limit by a busy answer, at most once per interval. */
 const BUSY_STEP = 0.7
 const BUSY_EVERY_MS = 1_000
-/** Share of a fixed limit that comes back for each second without a busy answer. */
+/** Share of a fixed limit that is restored for each second without a busy answer. */
 const RECOVERY_A_SECOND = 0.1
-/** How long a measured limit keeps below the one that was too much for the server. */
+/** How long an adaptive limit stays below the one that was too much for the server. */
 const BUSY_REMEMBERED_MS = 30_000
-/** A word about samples waiting in the engine holds for two and a half of the two-second intervals it is asked at. */
+/**
+ * A report of samples waiting in the engine is valid for this long: two and a half of the two-second intervals between
+ * reads.
+ */
 const NO_GROWTH_MS = 5_000
 
 /**
- * How many samples one server may have in flight, found by measuring its goodput:
+ * The number of samples that one server may have in flight, adapted to its measured goodput:
  *
  *     startup ──gain < 8 %──▶ hold ──2 epochs──▶ up or down, in turn
  *       │  ▲                   ▲                        │
  *       └──┘ × 1.5             └── kept, or back to ────┘
  *                                  the limit remembered
  *
- * What is remembered is the limit that gave the best goodput, and that goodput. A limit steered by latency grows too far
- * on a server that batches, and one that creeps down while nothing is lost collapses where saturation is deep.
+ * It remembers the limit with the best goodput, and that goodput. A limit controlled by latency grows too far on a
+ * server that batches, and one that shrinks while nothing is lost collapses on a deeply saturated server.
  *
- * Goodput is samples in flight × tokens ÷ time in flight, over the samples an epoch saw end (Little's law). Tokens ended by
- * the clock would be the same in the long run, but over an epoch they differ by what was half done at its two ends: with
- * samples of usual sizes by 23 %, where 6 % decide. Epochs in which the limit was not filled say nothing of it and are
- * passed over. Samples in flight are those of all processes: one that counted its own alone would find that each more
- * brings it more, as it does, out of the others' part, and all would grow to the largest limit there is.
+ * Goodput is samples in flight × tokens ÷ time in flight, over the samples that ended in an epoch (Little's law). Tokens
+ * per wall time would be the same in the long run. Over one epoch they differ by the samples half done at its two ends:
+ * by 23 % with samples of usual sizes, where 6 % decide. Epochs that did not fill the limit are skipped. Samples in flight
+ * are those of all processes. A process that counted only its own would gain with each further sample, at the expense of
+ * the other processes, and all would grow to the maximum.
  */
 export class AdaptiveLimit {
   readonly #min: number
@@ -60,20 +66,21 @@ export class AdaptiveLimit {
   readonly #fixed: number | null
   #limit: number
   #phase: 'startup' | 'hold' | 'up' | 'down' = 'startup'
-  /** The limit to go back to when a probe brings nothing. */
+  /** The limit to return to when a probe brings no gain. */
   #remembered: number
-  /** Its goodput, in tokens/s; null: not measured. */
+  /** Goodput at the remembered limit, in tokens/s; null: not measured. */
   #best: number | null = null
-  /** Samples in flight from all processes when it was measured. */
+  /** Samples in flight from all processes when `#best` was measured. */
   #bestSamples = 0
   /** Samples of other processes in flight. */
   #others = 0
   #held = 0
   #nextProbe: 'up' | 'down' = 'up'
 
-  /** When the limit was last set: samples sent before are no measure of it. */
+  /** When the limit was last set: samples sent before are not counted. */
   #setAtMs = Number.NEGATIVE_INFINITY
-  // The epoch so far: samples ended, their tokens and time in flight; samples sent, how many were out then, and filled it.
+  // The current epoch: samples ended, their tokens and time in flight; samples sent, the sum of samples in flight at
+  // those moments, and how many of them filled the limit.
   #samples = 0
   #tokens = 0
   #sampleMs = 0
@@ -82,9 +89,9 @@ export class AdaptiveLimit {
   #filled = 0
 
   #busyAtMs = Number.NEGATIVE_INFINITY
-  /** A fixed limit after the last busy answer. */
+  /** A fixed limit, as reduced by the last busy answer. */
   #shrunk: number
-  /** Too much at the last busy answer. */
+  /** The limit at the last busy answer. */
   #tooMuch = Number.POSITIVE_INFINITY
   #noGrowthUntilMs = Number.NEGATIVE_INFINITY
 
@@ -97,17 +104,17 @@ export class AdaptiveLimit {
     this.#fixed = options.fixed ? this.#limit : null
   }
 
-  /** Most samples to have in flight, an integer. What a fixed limit has recovered counts from the next call of a method. */
+  /** Maximum samples in flight, an integer. A fixed limit recovers only when a method is called. */
   get limit(): number {
     return this.#limit
   }
 
-  /** Samples that other processes have in flight to the server. */
+  /** Samples from other processes in flight to the server. */
   set others(samples: number) {
     this.#others = samples > 0 ? samples : 0
   }
 
-  /** A sample was sent; `inFlight` counts it. */
+  /** Records a sample sent; `inFlight` includes it. */
   dispatched(nowMs: number, inFlight: number): void {
     if (this.#fixed !== null) {
       this.#recover(nowMs)
@@ -119,8 +126,8 @@ export class AdaptiveLimit {
   }
 
   /**
-   * A sample that was sent ended after `elapsedMs` in flight. Of one that did not end well (`ok` false) the time counts
-   * and the tokens do not: what it took was taken from others. Samples that were called off need not be told.
+   * Records the end of a sample after `elapsedMs` in flight. If it failed (`ok` false), its time counts but its tokens do
+   * not, because its work was taken from other samples. Cancelled samples need not be recorded.
    */
   completed(nowMs: number, tokens: number, ok: boolean, elapsedMs: number): void {
     if (this.#fixed !== null) {
@@ -140,7 +147,7 @@ export class AdaptiveLimit {
     if (filled && Number.isFinite(goodput)) this.#judge(goodput, inFlight, nowMs)
   }
 
-  /** The server said that it has too much to do. */
+  /** Reduces the limit after a busy answer. */
   busy(nowMs: number): void {
     if (this.#fixed !== null) this.#recover(nowMs)
     if (nowMs - this.#busyAtMs < BUSY_EVERY_MS) return
@@ -149,7 +156,7 @@ export class AdaptiveLimit {
     this.#limit = Math.max(this.#min, Math.floor(this.#limit * BUSY_STEP))
     this.#shrunk = this.#limit
     if (this.#fixed !== null) return
-    // What it gave before, with more in flight, is no measure for what it gives now.
+    // Goodput measured with more samples in flight is no reference for the reduced limit.
     this.#remembered = this.#limit
     this.#best = null
     this.#hold('up')
@@ -157,7 +164,7 @@ export class AdaptiveLimit {
     this.#beginEpoch()
   }
 
-  /** Samples wait inside the engine: more of them would only wait there. To be told again while it lasts. */
+  /** Stops growth for a while because samples already wait inside the engine. Callers repeat it while that lasts. */
   noGrowth(nowMs: number): void {
     this.#noGrowthUntilMs = nowMs + NO_GROWTH_MS
   }
@@ -179,7 +186,7 @@ export class AdaptiveLimit {
     this.#filled = 0
   }
 
-  /** Decides by an epoch that filled the limit. */
+  /** Adjusts the limit after an epoch that filled it. */
   #judge(goodput: number, samples: number, nowMs: number): void {
     const best = this.#best
     const added = this.#bestSamples > 0 ? samples / this.#bestSamples - 1 : 0

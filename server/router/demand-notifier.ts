@@ -1,12 +1,12 @@
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 
-/** Shortest time between two notices for one server: what asks for a lease is a database round trip. */
+/** Minimum time between two notifications for one server, because each lease request is a database round trip. */
 const QUIET_MS = 50
 
 /**
- * Tells the owner of the slots, coalesced, that samples wait which more slots would let go: at the end of the present
- * turn of the loop, and at most every 50 ms a server while the shortage lasts.
+ * Notifies the lease holder that samples wait for more slots. Notifications are combined at the end of the present turn
+ * of the event loop, and sent at most every 50 ms per server while the shortage lasts.
  */
 export class DemandNotifier {
   readonly listeners = new Set<(serverId: number) => void>()
@@ -14,7 +14,7 @@ export class DemandNotifier {
   readonly #due = new Map<PoolServer, ModelPool>()
   #immediate: NodeJS.Immediate | null = null
 
-  /** Samples of the pool wait and no server of it can take one. */
+  /** Reports that samples of the pool wait and none of its servers can take one. */
   poolIsShort(pool: ModelPool): void {
     if (this.listeners.size === 0) return
     const nowMs = performance.now()
@@ -24,7 +24,7 @@ export class DemandNotifier {
       this.#due.set(server, pool)
       const timer = setTimeout(() => {
         this.#timers.delete(server)
-        // Samples that came in the quiet time may be all that will happen for long.
+        // Samples may have arrived in the quiet time, and no other event may follow for long.
         if (pool.isShort) this.poolIsShort(pool)
       }, QUIET_MS)
       timer.unref()
@@ -33,7 +33,7 @@ export class DemandNotifier {
     if (this.#due.size > 0) this.#immediate ??= setImmediate(() => this.#tell())
   }
 
-  /** New slots were given: the next shortage is told at once. */
+  /** Slots were granted: the next shortage is reported at once. */
   slotsGiven(server: PoolServer): void {
     clearTimeout(this.#timers.get(server))
     this.#timers.delete(server)

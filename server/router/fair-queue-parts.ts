@@ -1,38 +1,41 @@
 import { IndexedHeap, type Looks } from './indexed-heap.ts'
 
-/** Deadlines within the same second are equal: those of one batch differ by the ms in which its samples came in. */
+/**
+ * Deadlines within the same second are considered equal: those of one batch differ by the milliseconds between its
+ * samples' arrivals.
+ */
 const DEADLINE_STEP_MS = 1_000
 /**
- * A group is overtaken by larger ones of its run only among so many of its run's samples in a row: large ones that keep
- * coming would else hold back small ones for ever.
+ * Larger groups overtake a group only within this many consecutive samples of their run; otherwise a stream of large
+ * groups would hold back small ones forever.
  */
 const OVERTAKEN_WITHIN = 2_048
-/** Runs without anything waiting whose clocks a class keeps; with more of them half of those are forgotten. */
+/** Clocks of runs without waiting items that a class keeps; beyond this number, half of them are removed. */
 const RESTING_RUNS = 256
 
-/** What a {@link FairQueue} must know of an item; none of it may change while the item is in the queue. */
+/** The properties of an item that a {@link FairQueue} uses; none may change while the item is queued. */
 export interface FairItem {
   /** Its cost. */
   readonly tokens: number
-  /** Whose it is: shares are between runs. */
+  /** The run it belongs to; shares are between runs. */
   readonly run: string
   readonly priorityClass: PriorityClass
-  /** On the clock of `performance.now()`; infinite: none. */
+  /** On the clock of `performance.now()`; infinite: no deadline. */
   readonly deadlineAtMs: number
-  /** Items of one group belong together. */
+  /** The group it belongs to. */
   readonly group: string | undefined
-  /** Of its run's items those of a lower order go first; default 0. The same for all of a group. */
+  /** Within a run, items of lower order come first; default 0. Equal for all items of a group. */
   readonly order?: number
-  /** Memory it holds; absent: not counted. */
+  /** Memory in use by the item; absent: not counted. */
   readonly bytes?: number
-  /** Share of its run relative to other runs of the class, as the run's last item has it; default 1. */
+  /** Weight of its run relative to other runs of the class; the run's last item decides; default 1. */
   readonly runWeight?: number
 }
 
 /** Classes share 4 : 3 : 1. */
 export type PriorityClass = 'interactive' | 'step' | 'backfill'
 
-/** One item in the queue. */
+/** A queued item. */
 export class Entry<T extends FairItem> {
   readonly item: T
   readonly group: Group<T>
@@ -54,22 +57,22 @@ export class Entry<T extends FairItem> {
   }
 }
 
-/** The waiting items of one group of one run, the longest first; an item without a group is one of its own. */
+/** The waiting items of one group of one run, longest first. An item without a group forms its own group. */
 export class Group<T extends FairItem> {
   readonly name: string | undefined
   readonly flow: Flow<T>
   readonly entries = new IndexedHeap<Entry<T>>(entryBefore, placeEntry)
-  /** Of what waits. */
+  /** Tokens of its waiting items. */
   tokens = 0
-  /** When one of its items was first taken, as a number; 0: none was. */
+  /** Sequence number of the moment its first item was taken; 0: none was taken. */
   begun = 0
   readonly number: number
   readonly order: number
-  /** Which 2,048 of its run's items it came with. */
+  /** Index of the block of 2,048 items of its run in which it arrived. */
   readonly era: number
-  /** In the heap of its flow, begun or not. */
+  /** Index in the heap of its flow, begun or not. */
   index = -1
-  /** In the queue's heap of begun groups. */
+  /** Index in the queue's heap of begun groups. */
   workIndex = -1
   /** Another run's group of the same name. */
   namesake: Group<T> | null = null
@@ -87,19 +90,19 @@ export class Group<T extends FairItem> {
   }
 }
 
-/** What waits of one run in one class. */
+/** The waiting items of one run in one class. */
 export class Flow<T extends FairItem> {
   readonly run: string
   readonly lane: Lane<T>
-  /** Groups of which nothing was taken yet, and those of which something was. */
+  /** Groups without a taken item, and groups with one. */
   readonly fresh = new IndexedHeap<Group<T>>(freshBefore, placeGroup)
   readonly begun = new IndexedHeap<Group<T>>(begunBefore, placeGroup)
-  /** Tokens taken by weight, on the lane's clock: the lowest is next. */
+  /** Tokens taken divided by weight, on the lane's clock; the lowest flow is next. */
   virtual = 0
   readonly number: number
   weight = 1
   size = 0
-  /** Items that ever came. */
+  /** Items added so far. */
   pushed = 0
   index = -1
 
@@ -109,12 +112,12 @@ export class Flow<T extends FairItem> {
     this.number = number
   }
 
-  /** The heap its group is in. */
+  /** The heap that contains the group. */
   heapOf(group: Group<T>): IndexedHeap<Group<T>> {
     return group.begun === 0 ? this.fresh : this.begun
   }
 
-  /** What is next of it: of equally due groups those already begun, so that groups end one after the other. */
+  /** The next item: among equally due groups, begun ones come first, so that groups finish one after the other. */
   get first(): Entry<T> {
     const fresh = this.fresh.first
     const begun = this.begun.first
@@ -122,7 +125,7 @@ export class Flow<T extends FairItem> {
     return fresh !== null && comesBefore(fresh.first, begun.first) ? fresh.first : begun.first
   }
 
-  /** The first of its items that is accepted. */
+  /** The first accepted item. */
   find(accept: (item: T) => boolean, looks: Looks): Entry<T> | null {
     const begun = findIn(this.begun, accept, looks)
     const fresh = findIn(this.fresh, accept, looks)
@@ -135,24 +138,24 @@ export class Flow<T extends FairItem> {
 export class Lane<T extends FairItem> {
   readonly weight: number
   readonly active = new IndexedHeap<Flow<T>>(flowBefore, placeFlow)
-  /** Tokens taken by weight, on the queue's clock. */
+  /** Tokens taken divided by weight, on the queue's clock. */
   virtual = 0
   size = 0
-  /** Runs that have something waiting, and those that took more than their share not long ago. */
+  /** Runs with waiting items, and runs whose clock is ahead of the lane's. */
   readonly #flows = new Map<string, Flow<T>>()
-  /** Its own clock: the lowest `virtual` of its flows, as last seen. A flow that comes starts from here. */
+  /** The lane's clock: the lowest `virtual` of its flows, as last seen. A new flow starts from here. */
   #now = 0
 
   constructor(weight: number) {
     this.weight = weight
   }
 
-  /** Runs it remembers; none when nothing waits. */
+  /** Number of runs remembered; 0 when no item waits. */
   get runs(): number {
     return this.#flows.size
   }
 
-  /** The run's flow, its clock set where it had nothing waiting. `number` makes a new one unlike others. */
+  /** The run's flow; the clock of a flow without waiting items is advanced. `number` identifies a new flow. */
   flowOf(run: string, number: number): Flow<T> {
     this.tick()
     let flow = this.#flows.get(run)
@@ -164,13 +167,13 @@ export class Lane<T extends FairItem> {
     return flow
   }
 
-  /** Moves its clock on to the slowest of its flows. */
+  /** Advances the clock to the slowest flow. */
   tick(): void {
     const slowest = this.active.first
     if (slowest !== null) this.#now = Math.max(this.#now, slowest.virtual)
   }
 
-  /** A run has nothing waiting any more: forgotten, unless its clock is ahead of the others'. */
+  /** Removes a run without waiting items, unless its clock is ahead of the lane's. */
   rest(flow: Flow<T>): void {
     this.active.remove(flow.index)
     if (this.size === 0) {
@@ -180,7 +183,7 @@ export class Lane<T extends FairItem> {
     else if (this.#flows.size - this.active.size > RESTING_RUNS) this.#forgetResting()
   }
 
-  /** Those whose clock was passed, and then the oldest. */
+  /** Removes runs whose clock was passed, then the oldest. */
   #forgetResting(): void {
     for (const [run, each] of this.#flows) {
       if (each.size === 0 && each.virtual <= this.#now) this.#flows.delete(run)
@@ -215,7 +218,7 @@ function placeEntry<T extends FairItem>(entry: Entry<T>, index: number): void {
   entry.index = index
 }
 
-/** Whether it must go before the other whatever their groups: it is due earlier, or of an earlier batch. */
+/** Whether `a` comes before `b` regardless of their groups: it is due earlier, or belongs to an earlier batch. */
 function comesBefore<T extends FairItem>(a: Entry<T>, b: Entry<T>): boolean {
   return a.due !== b.due ? a.due < b.due : a.group.order < b.group.order
 }

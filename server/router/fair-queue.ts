@@ -10,31 +10,31 @@ import { IndexedHeap, type Looks } from './indexed-heap.ts'
 
 export type { FairItem, PriorityClass } from './fair-queue-parts.ts'
 
-/** Shares of the classes, the first before the others where all are even. */
+/** Shares of the classes; ties go to the first. */
 const CLASS_WEIGHTS: Record<PriorityClass, number> = { interactive: 4, step: 3, backfill: 1 }
-/** Items, groups and runs that one search with a condition may look at: some 20 µs. */
+/** Maximum number of items, groups and runs that one filtered search checks: about 20 µs. */
 const LOOKS = 512
 
-/** How much may wait. */
+/** Bounds of a queue. */
 export interface FairQueueOptions {
-  /** Default: any number. */
+  /** Default: unlimited. */
   maxSamples?: number
-  /** Of the items that tell theirs. Default: any number. */
+  /** Counts only items with `bytes`. Default: unlimited. */
   maxBytes?: number
 }
 
 /**
- * What waits for one pool, in the order in which it should go:
+ * The waiting items of one pool, in the order in which they should be sent:
  *
  *     class   4 : 3 : 1 in tokens
  *     run     equal in tokens, or by `runWeight`
- *     group   earliest deadline · lowest order · begun before not begun · most work (of the next 2,048 items of the run)
+ *     group   earliest deadline · lowest order · begun groups first · most work (within 2,048 items of the run)
  *     item    earliest deadline · longest first
  *
- * Shares are kept by start-time fair queueing: every class and run has a clock that what is taken moves on by its tokens
- * over its weight, and the slowest clock is next. Nothing taken out of turn (a server going on with its group) is lost
- * to the others, since it moves the clock all the same; and looking changes nothing, as it would with deficits. Whoever
- * comes back starts from the slowest clock, or from its own if that is ahead: waiting saves up nothing.
+ * Shares follow start-time fair queueing: every class and run has a clock, which each item taken advances by its tokens
+ * divided by the weight, and the slowest clock is next. Items taken out of order (a server continuing its group) advance
+ * the clock too, so other runs lose nothing. Unlike with deficits, peeking changes no state. A run that returns starts
+ * from the slowest clock, or from its own if that is ahead: absence earns no credit.
  */
 export class FairQueue<T extends FairItem> {
   readonly #maxSamples: number
@@ -53,7 +53,7 @@ export class FairQueue<T extends FairItem> {
       group.workIndex = index
     },
   )
-  /** The queue's clock: the lowest `virtual` of its classes, as last seen. A class that comes starts from here. */
+  /** The queue's clock: the lowest `virtual` of its classes, as last seen. A new class starts from here. */
   #now = 0
   #tokens = 0
   #bytes = 0
@@ -64,39 +64,39 @@ export class FairQueue<T extends FairItem> {
     this.#maxBytes = options.maxBytes ?? Number.POSITIVE_INFINITY
   }
 
-  /** How many items wait. */
+  /** Number of waiting items. */
   get size(): number {
     return this.#entries.size
   }
 
-  /** Tokens of all that waits. */
+  /** Tokens of all waiting items. */
   get tokens(): number {
     return this.#tokens
   }
 
-  /** Bytes of all that waits. */
+  /** Bytes of all waiting items. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** How many items of a class wait. */
+  /** Number of waiting items of a class. */
   sizeOf(priorityClass: PriorityClass): number {
     return this.#lanes[priorityClass].size
   }
 
-  /** Runs and groups that are remembered; none when nothing waits. */
+  /** Number of runs and groups remembered; 0 when no item waits. */
   get remembered(): { runs: number; groups: number } {
     let runs = 0
     for (const lane of this.#inOrder) runs += lane.runs
     return { runs, groups: this.#groups.size }
   }
 
-  /** True when the item waits here. */
+  /** Whether the item waits here. */
   has(item: T): boolean {
     return this.#entries.has(item)
   }
 
-  /** Adds an item; false when there is no room for it. It must not be here already. */
+  /** Adds an item that is not queued yet; false if the queue is full. */
   push(item: T): boolean {
     const bytes = item.bytes !== undefined && item.bytes > 0 ? item.bytes : 0
     if (this.size >= this.#maxSamples || this.#bytes + bytes > this.#maxBytes) return false
@@ -117,10 +117,7 @@ export class FairQueue<T extends FairItem> {
     return true
   }
 
-  /**
-   * What is next, left where it is; with `accept` the first that it says yes to, as far as a search of 512 looks finds
-   * one. Null when there is none.
-   */
+  /** The next item, without taking it. With `accept`, the first accepted item, or null if 512 checks find none. */
   peek(accept?: (item: T) => boolean): T | null {
     const looks = { left: LOOKS }
     return this.#firstOfLanes((lane) => {
@@ -135,7 +132,7 @@ export class FairQueue<T extends FairItem> {
     })
   }
 
-  /** What is next of the groups of which nothing was taken yet, an item without a group being one; null when none. */
+  /** The next item among groups without a taken item; items without a group count. Null if there is none. */
   peekUnbegun(): T | null {
     const looks: Looks = { left: Number.POSITIVE_INFINITY }
     return this.#firstOfLanes((lane) => {
@@ -144,17 +141,17 @@ export class FairQueue<T extends FairItem> {
     })
   }
 
-  /** The longest waiting item of a group (the most urgent before it); null when none waits. */
+  /** The next item of a group: the most urgent, then the longest. Null if none waits. */
   firstOfGroup(group: string): T | null {
     return this.#groups.get(group)?.first.item ?? null
   }
 
-  /** The begun group with the most work left: where it helps most to take from another's group. Null when none is. */
+  /** The begun group with the most work left, where another server's help saves the most time. Null if there is none. */
   heaviestGroup(): string | null {
     return this.#begun.first?.name ?? null
   }
 
-  /** How many items of the group wait. */
+  /** Number of waiting items of the group. */
   samplesOfGroup(group: string): number {
     let samples = 0
     for (let each = this.#groups.get(group) ?? null; each !== null; each = each.namesake) {
@@ -163,7 +160,7 @@ export class FairQueue<T extends FairItem> {
     return samples
   }
 
-  /** Takes out what is next, or the given item, to be sent: its run and class pay for it. Null when it does not wait. */
+  /** Takes the next or the given item to be sent, and charges its run and class. Null if it does not wait. */
   take(item: T | null = this.peek()): T | null {
     const entry = item === null ? undefined : this.#entries.get(item)
     if (entry === undefined) return null
@@ -185,12 +182,12 @@ export class FairQueue<T extends FairItem> {
     return entry.item
   }
 
-  /** Takes out the longest item of the group, to be sent; null when none waits. */
+  /** Takes the next item of the group to be sent; null if none waits. */
   takeOfGroup(group: string): T | null {
     return this.take(this.firstOfGroup(group))
   }
 
-  /** Takes out an item that is not to be sent: nobody pays for it. False when it does not wait here. */
+  /** Removes an item that will not be sent, free of charge. False if it does not wait here. */
   remove(item: T): boolean {
     const entry = this.#entries.get(item)
     if (entry === undefined) return false
@@ -198,7 +195,7 @@ export class FairQueue<T extends FairItem> {
     return true
   }
 
-  /** What is left of a group counts as not begun again: the server that took it up takes nothing now. */
+  /** Marks the rest of a group as not begun, because its server takes no more samples for now. */
   releaseGroup(name: string): void {
     for (let group = this.#groups.get(name) ?? null; group !== null; group = group.namesake) {
       if (group.begun === 0) continue
@@ -209,12 +206,12 @@ export class FairQueue<T extends FairItem> {
     }
   }
 
-  /** Everything that waits, in no order. It may be taken out on the way. */
+  /** All waiting items, in no order. They may be removed during iteration. */
   items(): IterableIterator<T> {
     return this.#entries.keys()
   }
 
-  /** The best of the lanes in order: the slowest clock first, and the first of even ones. */
+  /** The first result over the lanes: the slowest clock first, ties in class order. */
   #firstOfLanes(firstOf: (lane: Lane<T>) => Entry<T> | null): T | null {
     let tried = 0
     for (let n = 0; n < this.#inOrder.length; n++) {
@@ -244,7 +241,7 @@ export class FairQueue<T extends FairItem> {
     return flow
   }
 
-  /** Moves the queue's clock on to the slowest class that has something. */
+  /** Advances the queue's clock to the slowest class with waiting items. */
   #tick(): void {
     let slowest = Number.POSITIVE_INFINITY
     for (const { size, virtual } of this.#inOrder) {
@@ -279,7 +276,7 @@ export class FairQueue<T extends FairItem> {
     group.tokens -= entry.tokens
     flow.size--
     lane.size--
-    // The heaps compare groups by their first item: an empty one leaves them before its item leaves it.
+    // The heaps compare groups by their first item, so an emptied group leaves them before its last item is removed.
     if (group.entries.size === 1) {
       flow.heapOf(group).remove(group.index)
       if (group.workIndex >= 0) this.#begun.remove(group.workIndex)

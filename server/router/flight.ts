@@ -4,28 +4,28 @@ import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 import type { HedgeKind } from './router-types.ts'
 
-/** One call of a sample to one server, or its part in one, from the slot it takes to the slot it gives back. */
+/** One call of a sample to one server, or its part of a micro-batch, from taking a slot to releasing it. */
 export class Flight {
   readonly sample: RoutedSample
   readonly server: PoolServer
-  /** Null for the usual call; else why it goes out while another is out for the same sample. */
+  /** Null for a normal call; else the reason for sending it while another call of the sample is in flight. */
   readonly hedge: HedgeKind | null
   readonly startedAtMs: number
   readonly startedEpochMs = monotonicEpochMs()
   readonly queueMs: number
   readonly backoffMs: number
-  /** What it costs its server, in tokens, as estimated. */
+  /** Its estimated cost for the server, in tokens. */
   tokens = 0
-  /** Its group's prompt was known to the server. */
+  /** The server had already received its group's prompt. */
   knownGroup = false
   /** Number from `ServerHealth.begin`. */
   period = 0
-  /** Null where somebody else makes the call (a slot of the router address). */
+  /** Null if the slot's owner makes the call (router address). */
   call: FlightCall | null = null
-  /** It has a hedge, or had: none is made again. */
+  /** It has or had a hedge; no further one is sent. */
   isHedged = false
 
-  // Links of its server's list, oldest first.
+  // Links of its server's list of flights, oldest first.
   older: Flight | null = null
   newer: Flight | null = null
 

@@ -3,23 +3,23 @@ import type { BalancingPolicy } from './policies/policy.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 
-/** Groups remembered: the prompts of more are no longer in a server's prefix cache. */
+/** Maximum groups remembered: the prompts of older ones are no longer in a server's prefix cache. */
 const REMEMBERED = 4_096
-/** A group stays with its server while that has at most so much more than the pool's mean. */
+/** A group stays with its server while the server's load is at most this factor above the pool's mean. */
 const BOUNDED_LOAD = 1.25
 
 /**
- * Which sample goes next, and to which server, so that a group's samples find their prompt cached: the policy chooses the
- * server, the server goes on with the groups it took up, else takes up the next that nobody has, else helps with the
- * group with the most left. A sample whose group is at home at another server with room goes there, unless that has much
- * more than the others: a lone group is spread over the pool, a full step is not.
+ * Chooses the next sample and its server so that the samples of a group find their prompt cached. The policy chooses the
+ * server. The server continues the groups it began, else begins the next group without a server, else helps with the
+ * group with the most work left. A sample whose group is at another server with room goes there, unless that server is
+ * overloaded: a lone group is spread over the pool, a full step is not.
  */
 export class GroupBinding {
   readonly #queue: FairQueue<RoutedSample>
   readonly #servers: readonly PoolServer[]
-  /** Which server took up a group; the oldest are forgotten. */
+  /** The server that began each group; the oldest are removed. */
   readonly #homes = new Map<string, PoolServer>()
-  /** The server for the sample that {@link next} gave last. */
+  /** The server for the sample that {@link next} returned last. */
   server: PoolServer | null = null
 
   constructor(queue: FairQueue<RoutedSample>, servers: readonly PoolServer[]) {
@@ -27,7 +27,7 @@ export class GroupBinding {
     this.#servers = servers
   }
 
-  /** The next sample, left in the queue; its server is in {@link server}. Null when none waits. */
+  /** The next sample, without taking it; its server is in {@link server}. Null when none waits. */
   next(withRoom: readonly PoolServer[], policy: BalancingPolicy): RoutedSample | null {
     const head = this.#queue.peek()
     if (head === null) return null
@@ -50,7 +50,7 @@ export class GroupBinding {
     return (heaviest === null ? null : this.#queue.firstOfGroup(heaviest)) ?? head
   }
 
-  /** A server takes nothing for a while, or left: its groups are anybody's. */
+  /** Releases the groups of a server that takes no samples for a while or was removed. */
   orphan(server: PoolServer): void {
     for (const group of server.groups) this.#queue.releaseGroup(group)
     server.groups.length = 0
@@ -69,7 +69,7 @@ export class GroupBinding {
     return sample
   }
 
-  /** A waiting sample of a group the server took up; groups without any are struck off. */
+  /** A waiting sample of a group that the server began; groups without waiting samples are removed. */
   #ownSample(server: PoolServer): RoutedSample | null {
     const { groups } = server
     while (groups.length > 0) {

@@ -1,15 +1,15 @@
 import { Agent, fetch as undiciFetch } from 'undici'
 import { safeLookup } from '../engines/link-local.ts'
 
-/** Longest wait for a connection, in ms: as for the servers of reward models. */
+/** Connect timeout in ms, equal to that of reward-model servers. */
 const CONNECT_TIMEOUT_MS = 2_000
 
-/** One for the process: connections are kept between calls. */
+/** Shared by the process so that connections are kept between calls. */
 let agent: Agent | undefined
 
 /**
- * `fetch` for services whose address came from a user: a name that resolves to a link-local or metadata address is not
- * called, whatever it resolved to before. The address itself is checked by `checkServerUrl`. Time limits are the caller's.
+ * `fetch` for addresses entered by users. A name that resolves to a link-local or metadata address is refused at every
+ * connection. `checkServerUrl` checks the address itself. Time limits are the caller's.
  */
 export const guardedFetch: typeof fetch = (input, init) => {
   agent ??= new Agent({
@@ -18,7 +18,7 @@ export const guardedFetch: typeof fetch = (input, init) => {
     headersTimeout: 0,
     bodyTimeout: 0,
   })
-  // undici's own: Node's is of another version, whose dispatchers have another interface.
+  // undici's own `fetch`: Node's is of another version with an incompatible dispatcher interface.
   const options = { ...init, dispatcher: agent } as Parameters<typeof undiciFetch>[1]
   return undiciFetch(input as string, options) as unknown as Promise<Response>
 }

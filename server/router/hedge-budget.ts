@@ -1,18 +1,18 @@
 import { SecondRing } from './second-ring.ts'
 
-/** Share of the samples begun that may be sent a second time, and how many may be at least. */
+/** Share of the begun samples that may be hedged, and the minimum number of hedges. */
 const SHARE = 0.05
 const MIN_HEDGES = 3
 const WINDOW_SECONDS = 60
-/** Samples begun since the pool was idle count for a minute's hedges up to so many: a step's worth. */
+/** Samples begun since the pool was idle count towards a minute's hedges up to this number: a step's worth. */
 const STEP_SAMPLES = 4_096
 
 /**
- * How many samples of a pool may be sent to a second server while their first call is out. Two bounds hold together:
- * hedges since the pool was last idle are at most 5 % of the samples begun since then, and those of the last minute at most
- * 5 % of that minute's samples or, where that is more, of a step's. The last samples of a judge's step are sent again minutes
- * after the last was begun, when the minute alone would allow nothing; and a pool that runs for days has saved up no
- * more than a step's hedges when all its servers slow down at once.
+ * How many samples of a pool may be hedged. Two bounds apply: hedges since the pool was last idle are at most 5 % of the
+ * samples begun since then. Those of the last minute are at most 5 % of the larger of that minute's samples and the
+ * samples begun since idle, at most 4,096. The last samples of a judge's step are hedged minutes after the last sample
+ * began, when the minute alone would allow none. A pool that runs for days saves up no more than one step's hedges for
+ * the moment when all its servers slow down.
  */
 export class HedgeBudget {
   readonly #share: number
@@ -23,13 +23,13 @@ export class HedgeBudget {
   #promised = 0
   #hedges = 0
 
-  /** `share` of the samples begun, and always `least`. */
+  /** `share`: of the begun samples; `least`: always allowed. */
   constructor(options: { share?: number; least?: number } = {}) {
     this.#share = options.share ?? SHARE
     this.#least = options.least ?? MIN_HEDGES
   }
 
-  /** Hedges sent since the pool was idle, those that ask no budget (a silent server's samples) among them. */
+  /** Hedges sent since the pool was idle, including those outside the budget (samples of a silent server). */
   get hedges(): number {
     return this.#hedges
   }
@@ -44,7 +44,7 @@ export class HedgeBudget {
     return this.#samples
   }
 
-  /** A call begins: a sample's usual one, or a hedge. A hedge costs nothing here, it was charged when it was promised. */
+  /** Records the start of a normal call or of a hedge. A hedge is free here because `promised` charged it. */
   begun(nowMs: number, isHedge: boolean): void {
     if (isHedge) {
       this.#hedges++
@@ -54,7 +54,7 @@ export class HedgeBudget {
     this.#minuteSamples.add(nowMs)
   }
 
-  /** True when one more hedge is within the budget. */
+  /** Whether another hedge is within the budget. */
   allows(nowMs: number): boolean {
     if (this.#promised >= this.#of(this.#samples)) return false
     const samples = Math.max(
@@ -64,18 +64,21 @@ export class HedgeBudget {
     return this.#minuteHedges.total(nowMs) < this.#of(samples)
   }
 
-  /** A hedge is charged; it may wait for a slot before it begins. */
+  /** Charges a hedge; it may wait for a slot before it is sent. */
   promised(nowMs: number): void {
     this.#promised++
     this.#minuteHedges.add(nowMs)
   }
 
-  /** A hedge that was promised is not needed any more, before it began. For the minute it stays charged. */
+  /** Refunds a charged hedge that was not sent. The minute keeps the charge. */
   forgone(): void {
     if (this.#promised > 0) this.#promised--
   }
 
-  /** The pool has no sample left: what follows is another step. The minute goes on, else each lone sample had a hedge free. */
+  /**
+   * Resets the counts because the pool has no samples left and the next ones belong to another step. The minute's counts
+   * stay; otherwise each lone sample would have a free hedge.
+   */
   idle(): void {
     this.#samples = 0
     this.#promised = 0

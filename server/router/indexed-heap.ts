@@ -1,15 +1,15 @@
-/** How many items a search may still look at. */
+/** How many more items a search may check. */
 export interface Looks {
   left: number
 }
 
-/** Binary heap whose items know their place in it, so that one may leave or move from anywhere in O(log n). */
+/** Binary heap whose items know their index, so that any item can be removed or moved in O(log n). */
 export class IndexedHeap<T> {
   readonly #items: T[] = []
   readonly #before: (a: T, b: T) => boolean
   readonly #placed: (item: T, index: number) => void
 
-  /** `before` orders the items; `placed` tells an item its index, −1 once it left. */
+  /** `before` orders the items; `placed` receives an item's new index, −1 after its removal. */
   constructor(before: (a: T, b: T) => boolean, placed: (item: T, index: number) => void) {
     this.#before = before
     this.#placed = placed
@@ -19,7 +19,7 @@ export class IndexedHeap<T> {
     return this.#items.length
   }
 
-  /** The item before all others, null when empty. */
+  /** The first item, null when empty. */
   get first(): T | null {
     return this.#items[0] ?? null
   }
@@ -29,7 +29,7 @@ export class IndexedHeap<T> {
     this.#up(this.#items.length - 1, item)
   }
 
-  /** Takes out the item at that index. */
+  /** Removes the item at that index. */
   remove(index: number): void {
     const items = this.#items
     const gone = items[index] as T
@@ -41,14 +41,14 @@ export class IndexedHeap<T> {
     this.#placed(gone, -1)
   }
 
-  /** Puts the item at that index where it belongs, after what it is ordered by has changed. */
+  /** Moves the item at that index to its place after its order has changed. */
   moved(index: number): void {
     const item = this.#items[index] as T
     if (index > 0 && this.#before(item, this.#items[(index - 1) >> 1] as T)) this.#up(index, item)
     else this.#down(index, item)
   }
 
-  /** The first item in order that is accepted; null when there is none, or none among those it may look at. */
+  /** The first accepted item in order; null if there is none among the items that `looks` allows. */
   firstWhere(accept: (item: T) => boolean, looks: Looks): T | null {
     return this.#search(0, accept, looks, null)
   }
@@ -56,7 +56,7 @@ export class IndexedHeap<T> {
   #search(index: number, accept: (item: T) => boolean, looks: Looks, best: T | null): T | null {
     const item = this.#items[index]
     if (item === undefined || looks.left <= 0) return best
-    // What stands beneath an item comes after it: nothing there can be better than one already found.
+    // Items below this one come after it, so none can be better than one already found.
     if (best !== null && !this.#before(item, best)) return best
     looks.left--
     if (accept(item)) return item

@@ -1,6 +1,6 @@
 /**
- * Bounds grow by 2^(1/4) ≈ 1.189 from 0.1 ms: a quantile read off a bucket's middle is at most 9 % wrong, and 96 buckets
- * reach 1,400 s, past any sample's time-out.
+ * Bounds grow by 2^(1/4) ≈ 1.189 from 0.1 ms: a quantile taken from a bucket's middle is at most 9 % off, and 96 buckets
+ * reach 1,400 s, beyond any sample's timeout.
  */
 const BUCKETS_PER_DOUBLING = 4
 const FIRST_BOUND_MS = 0.1
@@ -9,7 +9,7 @@ const BUCKET_COUNT = 96
 /** Ratio of a bucket's upper bound to its lower. */
 export const LATENCY_BUCKET_RATIO = 2 ** (1 / BUCKETS_PER_DOUBLING)
 
-/** Upper bound of each bucket in ms; the first takes what is shorter, the last what is longer. */
+/** Upper bound of each bucket in ms; the first bucket counts all shorter durations, the last all longer ones. */
 export const LATENCY_BOUNDS_MS: readonly number[] = Array.from(
   { length: BUCKET_COUNT },
   (_, i) => FIRST_BOUND_MS * LATENCY_BUCKET_RATIO ** i,
@@ -17,16 +17,16 @@ export const LATENCY_BOUNDS_MS: readonly number[] = Array.from(
 
 const LOG_SCALE = BUCKETS_PER_DOUBLING / Math.LN2
 
-/** Counts of durations in fixed logarithmic buckets: histograms of several processes add up. */
+/** Counts durations in fixed logarithmic buckets, so histograms of several processes can be added. */
 export class LatencyHistogram {
-  /** One count a bucket, as in {@link LATENCY_BOUNDS_MS}. */
+  /** One count per bucket, as in {@link LATENCY_BOUNDS_MS}. */
   readonly counts: number[]
 
   constructor() {
     this.counts = new Array<number>(BUCKET_COUNT).fill(0)
   }
 
-  /** Takes up what {@link toJSON} gave; throws a RangeError for anything else. */
+  /** Restores a histogram from {@link toJSON}'s output. @throws RangeError for any other input */
   static from(counts: readonly number[]): LatencyHistogram {
     if (counts.length !== BUCKET_COUNT || !counts.every((n) => Number.isInteger(n) && n >= 0)) {
       throw new RangeError(`a latency histogram has ${BUCKET_COUNT} counts of 0 or more`)
@@ -52,7 +52,7 @@ export class LatencyHistogram {
     }
   }
 
-  /** How many durations were counted. */
+  /** Number of counted durations. */
   get total(): number {
     let total = 0
     for (const count of this.counts) total += count
@@ -60,8 +60,8 @@ export class LatencyHistogram {
   }
 
   /**
-   * The duration in ms that a share `q` (0–1) of those counted does not exceed, as the geometric middle of its bucket;
-   * null without any.
+   * The duration in ms that a share `q` (0–1) of the counted durations does not exceed, as the geometric middle of its
+   * bucket; null if none were counted.
    */
   quantile(q: number): number | null {
     const total = this.total

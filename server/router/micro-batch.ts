@@ -3,32 +3,32 @@ import type { Flight } from './flight.ts'
 import type { PoolServer } from './pool-server.ts'
 import { type CallListener, HttpCall } from './transport.ts'
 
-/** What a flight's owner may do with its call, whether it has one to itself or is one of several in it. */
+/** The operations of a flight on its call, whether the call is its own or shared. */
 export interface FlightCall {
   /** HTTP status; 0 until an answer began. */
   readonly status: number
-  /** Gives the flight's part of the call up: nothing more is heard of it. */
+  /** Abandons the flight's part of the call; its result is ignored. */
   abandon(): void
-  /** True for the first who asks: what a call did is counted against its server once, however many samples it had. */
+  /** True for the first caller: a call's failure is counted once against its server, however many samples it had. */
   blame(): boolean
 }
 
 /**
- * Samples that go to one server in one call. Each has its own slot, attempt and end: one that is aborted, overtaken by its
- * hedge or out of time leaves the others, and only when the last has left is the call itself given up.
+ * Samples sent to one server in one request. Each has its own slot, attempt and end. A sample that is aborted, superseded
+ * by its hedge or out of time leaves the others; the request is cancelled when the last one leaves.
  */
 export class MicroBatch {
   readonly server: PoolServer
-  /** How the server was asked when its samples were bound to it; it may be another's model by the time of the answer. */
+  /** The protocol and target when the samples were bound; the server may have another model by the time of the answer. */
   readonly protocol: MicroBatchProtocol
   readonly target: EngineTarget
-  /** When it was sent; NaN before. */
+  /** When the request was sent; NaN before. */
   sentAtMs = Number.NaN
-  /** Looks of the watch that it has been out for. */
+  /** Checks of the watch since the request was sent. */
   looks = 0
-  /** In the order of the texts sent; null where one has left since. */
+  /** In the order of the texts sent; null for flights that left since. */
   readonly flights: (Flight | null)[] = []
-  /** Estimated, of its samples as they are, without regard to what a server has in its cache. */
+  /** Estimated size of its samples, regardless of a server's prefix cache. */
   tokens = 0
   chars = 0
   #call: HttpCall<MicroBatch> | null = null
@@ -40,12 +40,11 @@ export class MicroBatch {
     this.target = server.target
   }
 
-  /** HTTP status; 0 until an answer began. */
-  get status(): number {
+get status(): number {
     return this.#call?.status ?? 0
   }
 
-  /** Takes a flight in, which has this for its call from then on. Only before it is sent. */
+  /** Adds a flight, whose call this becomes. Only before the request is sent. */
   add(flight: Flight): void {
     this.flights.push(flight)
     this.tokens += flight.sample.tokens
@@ -53,14 +52,14 @@ export class MicroBatch {
     flight.call = new MicroBatchPart(this, flight)
   }
 
-  /** The call that carries those that are in it now. */
+  /** Creates the request for the flights in the micro-batch now. */
   callFor(listener: CallListener<MicroBatch>): HttpCall<MicroBatch> {
     this.sentAtMs = performance.now()
     this.#call = new HttpCall<MicroBatch>(this, listener)
     return this.#call
   }
 
-  /** A flight is given up. */
+  /** Removes an abandoned flight. */
   leave(flight: Flight): void {
     const at = this.flights.indexOf(flight)
     if (at < 0) return

@@ -18,16 +18,16 @@ import type { CallListener, HttpCall } from './transport.ts'
 const SAMPLES_PER_CALL = 8
 const WORK_MS = 20
 const SPLIT_LOOKS = 2
-/** So many samples must have told. */
+/** Scored samples after which a server's speed is known. */
 const SEEN_SAMPLES = 64
-/** Calls that the slots are left for: a server must have the next while it answers one. */
+/** A server's slots are enough for at least this many calls, so that it has the next call while it answers one. */
 const MIN_CALLS = 4
-/** Characters of a call: text-embeddings-inference takes bodies of 2 MB. */
+/** Maximum characters per call: text-embeddings-inference accepts bodies of 2 MB. */
 const MAX_CHARS = 400_000
-/** While at least half of its slots are at work, a server's next call waits so long for more samples, ms. */
+/** While at least half of its slots are in use, a server's next call waits this long for more samples, ms. */
 const HOLD_MS = 2
 
-/** Who knows what becomes of a sample. */
+/** Handles the outcomes of the samples. */
 export interface MicroBatcherOwner {
   sendAlone(flight: Flight): void
   scored(
@@ -37,23 +37,31 @@ export interface MicroBatcherOwner {
     serviceMs: number,
     nowMs: number,
   ): void
-  /** An attempt of the sample's is lost. `blamed`: the first sample of its call, for which the server is counted at fault. */
+  /**
+   * An attempt of the sample failed. `blamed`: true for the first sample of its call; the server's fault is counted for
+   * that one only.
+   */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
-  /** It goes again by itself, for free. `blamed`: the first sample of its call, for which the failure is told of. */
+  /**
+   * The sample is sent again alone, free of charge. `blamed`: true for the first sample of its call; the failure is
+   * counted for that one only.
+   */
   apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
 }
 
 /**
- * Samples begun in the same turn of the loop for the same server, put into one call where the server is so fast, and this
- * process so busy, that the calls themselves are what takes the time. Only a step's samples, at their first attempt: what
- * failed, or was out for long, is tried again alone, so that a sample which breaks or stops a call breaks one.
+ * Combines samples begun in the same turn of the event loop for the same server into one request, if the server is so
+ * fast and this process so busy that the requests themselves limit throughput. Only the first attempts of a step's
+ * samples are combined: failed or slow samples are retried alone, so that a sample that breaks or stalls a request
+ * affects one request only.
  */
 export class MicroBatcher implements CallListener<MicroBatch> {
   readonly #owner: MicroBatcherOwner
   readonly #options: Omit<MicroBatchOptions, 'slowMs'>
   /**
-   * Not sent yet: until they are full, or this turn of the loop has heard of every call that ended, or, where the server
-   * has enough to do, a moment longer. Calls that end one by one would else go out again one by one.
+   * Micro-batches not sent yet. Each waits until it is full, until this turn of the event loop has processed every ended
+   * call, or a little longer if the server has enough work. Otherwise calls that end one by one would be replaced one by
+   * one.
    */
   readonly #open = new Map<PoolServer, MicroBatch>()
   readonly #out = new Set<MicroBatch>()
@@ -72,7 +80,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     }
   }
 
-  /** True: the flight will be sent with others, or alone if none joins it. */
+  /** Returns true if the flight will be sent with others, or alone if none joins it. */
   take(flight: Flight, nowMs: number): boolean {
     const { server } = flight
     const most = this.#mostSamples(flight, nowMs)
@@ -98,13 +106,13 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     return true
   }
 
-  /** Samples that may go in one call with this one; 1: it goes alone. */
+  /** Maximum samples in a call with this one; 1: it is sent alone. */
   #mostSamples({ sample, server, hedge }: Flight, nowMs: number): number {
     const { samplesPerRequest, isBusy, workMs } = this.#options
     if (samplesPerRequest < 2 || hedge !== null || sample.input === null) return 1
     if (sample.attempts.length > 0 || sample.priorityClass === 'interactive') return 1
     if (server.microBatch === null || nowMs < server.apartUntilMs) return 1
-    // Over-long samples are found one by one: no sample goes in company that is longer than what its server has scored.
+    // Over-long samples are detected one by one: a sample longer than any its server has scored is sent alone.
     if (sample.tokens > server.longestTokens) return 1
     const { rating } = server
     if (rating.samples < SEEN_SAMPLES || !isBusy(nowMs)) return 1
@@ -116,7 +124,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     )
   }
 
-  /** Called about every tenth of a second while there are samples: splits a call that one of its samples holds up. */
+  /** Splits calls that one slow sample delays. Called every 100 ms while there are samples. */
   look(nowMs: number): void {
     for (const microBatch of this.#out) {
       const isLeft = microBatch.flights.every((flight) => flight === null)
@@ -132,7 +140,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     }
   }
 
-  /** Told from inside the HTTP parser: no call may begin in here. */
+  /** Called from inside the HTTP parser: no call may begin in here. */
   onCallEnd(call: HttpCall<MicroBatch>): void {
     const microBatch = call.context
     this.#out.delete(microBatch)
@@ -152,7 +160,8 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     if (!answer.ok) {
       const isRefused = answer.class === 'client' || answer.class === 'corrupt'
       if (answer.class !== 'conn_race') server.apart(isRefused ? 'refused' : 'slow', nowMs)
-      // What was refused, or is no score, says nothing of any one of them; the rest is each one's lost attempt.
+      // A refusal or an invalid response does not show which sample caused it, so each is sent again alone. Any other
+      // failure costs each sample an attempt.
       this.#end(isRefused ? 'apart' : 'failed', microBatch, flights, answer, serviceMs)
       return
     }
@@ -161,20 +170,20 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       if (flight === null) return
       const score = scores[i] as EngineScore | EngineFailure
       if (!score.ok) {
-        // Alone it may have one: what a server makes of a sample must not depend on its company.
+        // The sample may have a score alone: its result must not depend on the other samples in the call.
         server.apart('slow', nowMs)
         this.#owner.apart(flight, told(score, flights), serviceMs, true)
         return
       }
       flight.sample.accept(score)
-      // The server counted them together: each is taken for its share.
+      // The server counted the samples together; each is assigned its share.
       const tokens =
         promptTokens === null ? null : (promptTokens * flight.sample.tokens) / microBatch.tokens
       this.#owner.scored(flight, call.status, tokens, serviceMs, nowMs)
     })
   }
 
-  /** A call ended for all that are left in it; what the server has to do with that is counted once. */
+  /** Ends all remaining flights of a call; the server's part in it is counted once. */
   #end(
     how: 'apart' | 'failed',
     microBatch: MicroBatch,
@@ -199,7 +208,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
   #send(microBatch: MicroBatch): void {
     const { server, protocol, target } = microBatch
     this.#open.delete(server)
-    // None has left of one that was not sent: who leaves it then was never in it.
+    // Flights that leave before sending are removed from the list, so none is null here.
     const flights = microBatch.flights as Flight[]
     let request: EngineRequest | null = null
     if (flights.length > 1) {
@@ -207,7 +216,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       try {
         request = protocol.build(inputs, target)
       } catch {
-        // One of them has a shape that the model's template does not take: alone it will be told so.
+        // One prompt has a shape that the model's template rejects; sent alone, that sample fails with the reason.
       }
     }
     if (request === null) {

@@ -11,35 +11,35 @@ import type { HedgeKind, RouterOptions } from './router-types.ts'
 import { SampleQueue } from './sample-queue.ts'
 import { TokenEstimate } from './token-estimate.ts'
 
-/** Calls begun in one go; the rest a turn of the loop later, so that 5,000 waiting samples do not stall it for 0.2 s. */
+/** Calls begun per turn of the event loop, so that 5,000 waiting samples do not block it for 0.2 s. */
 const DISPATCH_BATCH = 64
-/** Samples looked at in search of one that may go to a free server: those that failed elsewhere may not want any. */
+/** Samples checked in search of one for a free server: retried samples may not want any of the free servers. */
 const RETRY_SCAN = 64
-/** Weight of the newest sample in the mean cost: some 64 samples are remembered. */
+/** Weight of the newest sample in the mean cost: about the last 64 samples count. */
 const COST_STEP = 1 / 64
-/** Servers named in a failure's text. */
+/** Maximum servers named in a failure's detail. */
 const DESCRIBED = 3
 /** See `RouterOptions.patienceMs`. */
 const PATIENCE_MS = 2_000
 /** See `RouterOptions.queueSamples`. */
 const QUEUE_SAMPLES = 10_000
-/** Calls that must have ended before a server's times are believed. */
+/** Completed calls after which a server's times are used. */
 const SEEN_FOR_TIMES = 20
 
-/** What a pool tells its router. */
+/** A pool's calls to its router. */
 export interface ModelPoolListener {
   /** Sends a sample to a server with room. */
   start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void
-  /** A server is to be asked whether it works. */
+  /** Probes whether a server works. */
   ask(pool: ModelPool, server: PoolServer, nowMs: number): void
-  /** Samples wait which more slots or permits would let go. */
+  /** Samples wait that more slots or permits would release. */
   onShort(pool: ModelPool): void
 }
 
 /**
- * The servers of one model and the samples that wait for them. A sample is bound to a server only when that server has a
- * free slot. In order: hedges of samples whose server went silent, samples that lost an attempt, then the others by their
- * class, run, deadline and size. A server that took up a group goes on with it while others take up the next.
+ * The servers of one model and its waiting samples. A sample is bound to a server only when that server has a free slot.
+ * The order is: hedges, samples that lost an attempt, then all others by class, run, deadline and size. A server that
+ * began a group continues it while others begin the next.
  */
 export class ModelPool {
   readonly model: string
@@ -47,11 +47,11 @@ export class ModelPool {
   readonly estimate = new TokenEstimate()
   readonly hedgeBudget = new HedgeBudget()
   readonly retryBudget = new RetryBudget()
-  /** Samples of the model that are not done, wherever they are; canaries are not among them. */
+  /** Samples of the model that are not done, wherever they are; canaries do not count. */
   sampleCount = 0
-  /** Canaries that are out: they are given up with the last sample. */
+  /** Canaries in flight; they are cancelled with the last sample. */
   readonly canaries = new Set<RoutedSample>()
-  /** Judges, and scorers of one's own, which may ask one: never sent twice, never shared. */
+  /** The pool has judges, or custom scorers, which may call a judge: its samples are never hedged and never shared. */
   asksOnce = false
   readonly #hedges = new SampleQueue()
   readonly #retries = new SampleQueue()
@@ -65,9 +65,9 @@ export class ModelPool {
   readonly #eligible: PoolServer[] = []
   #policy: BalancingPolicy
   #pinnedWaiting = 0
-  /** Mean cost of a sample begun, of its tokens. */
+  /** Mean cost of begun samples, as a share of their tokens. */
   #costShare = 1
-  /** Samples admitted without waiting since the caller's code began to run. */
+  /** Samples admitted without waiting in the present microtask. */
   #burst = 0
   readonly #endBurst = () => {
     this.#burst = 0
@@ -86,7 +86,7 @@ export class ModelPool {
     this.#groups = new GroupBinding(this.#fresh, this.servers)
   }
 
-  /** Another policy from now on; null: the router's default. */
+  /** Sets the balancing policy; null: the router's default. */
   set policy(name: PolicyName | null) {
     const wanted = name ?? this.#options.policy ?? DEFAULT_POLICY
     if (wanted === this.#policy.name) return
@@ -95,28 +95,28 @@ export class ModelPool {
     this.pumpSoon()
   }
 
-  /** Samples waiting for a slot, hedges among them; not those in back-off. */
+  /** Samples waiting for a slot, including hedges but not samples in back-off. */
   get waiting(): number {
     return this.#hedges.size + this.#retries.size + this.#fresh.size + this.#pinnedWaiting
   }
 
-  /** Samples that have not been sent at all and wait. */
+  /** Waiting samples that were never sent. */
   get fresh(): number {
     return this.#fresh.size + this.#pinnedWaiting
   }
 
-  /** Estimated tokens of the samples that wait for their first call. */
+  /** Estimated tokens of the samples waiting for their first call. */
   get waitingTokens(): number {
     return this.#fresh.tokens
   }
 
-  /** Estimated tokens of so many of the samples that wait. */
+  /** Estimated tokens of this many waiting samples. */
   tokensOf(samples: number): number {
     const fresh = this.#fresh.size
     return fresh === 0 ? samples : (samples * this.#fresh.tokens) / fresh
   }
 
-  /** True: as many samples wait as may; who only asks for a slot is asked to come back. */
+  /** Whether the queue is full, so that requests for slots are refused. */
   get isFull(): boolean {
     return this.waiting >= this.#queueSamples
   }
@@ -144,23 +144,23 @@ export class ModelPool {
     this.unhold(server)
   }
 
-  /** Samples that waited for a server's canary are to be tried again. */
+  /** Releases the samples that waited for a server's canary, to be retried. */
   unhold(server: PoolServer): void {
     for (const sample of server.canary.release()) this.readmit(sample)
   }
 
-  /** A server takes nothing for a while: its groups are anybody's. */
+  /** Releases the groups of a server that takes no samples for a while. */
   orphan(server: PoolServer): void {
     this.#groups.orphan(server)
     if (server.canary.isWanted) this.pumpSoon()
   }
 
-  /** A sample was begun at a cost: of what waits, the same share is in the servers' prefix caches. */
+  /** Records the cost of a begun sample; waiting samples are assumed to find the same share of their tokens cached. */
   began(sample: RoutedSample, cost: number): void {
     this.#costShare += COST_STEP * (cost / sample.tokens - this.#costShare)
   }
 
-  /** How long what waits will keep its servers busy, in ms; infinite where nobody knows. */
+  /** Time in ms that the waiting samples will keep the servers busy; infinite if unknown. */
   drainMs(nowMs: number): number {
     let perSecond = 0
     for (const server of this.servers) {
@@ -169,14 +169,14 @@ export class ModelPool {
     return (1_000 * this.#fresh.tokens * this.#costShare) / perSecond
   }
 
-  /** In how many ms it is worth coming back: when what waits now is done, 1 to 30 s. */
+  /** Suggested retry delay in ms: the time to process the waiting samples, 1 to 30 s. */
   comeBackInMs(nowMs: number): number {
     const drainMs = this.drainMs(nowMs)
     if (!Number.isFinite(drainMs)) return 2_000
     return Math.min(30_000, Math.max(1_000, Math.ceil(drainMs / 1_000) * 1_000))
   }
 
-  /** What a sample of so many tokens takes at least, by the median of the fastest server, in ms; 0 where nothing was seen. */
+  /** Minimum time of a sample of this size, by the median of the fastest server, in ms; 0 if not measured. */
   fastestMs(tokens: number, nowMs: number): number {
     let fastest = Number.POSITIVE_INFINITY
     for (const server of this.servers) {
@@ -187,7 +187,7 @@ export class ModelPool {
     return Number.isFinite(fastest) ? fastest : 0
   }
 
-  /** Lets a new sample go at once if a server has room and none waits before it, else queues it. */
+  /** Sends a new sample at once if a server has room and no other sample waits, else queues it. */
   admit(sample: RoutedSample, nowMs: number): void {
     if (sample.tried !== null) {
       this.readmit(sample)
@@ -206,7 +206,7 @@ export class ModelPool {
       this.#burst >= DISPATCH_BATCH ||
       (sample.group !== undefined && sample.priorityClass === 'step')
     ) {
-      // A step's samples come together: seen together, the longest goes first and groups stay whole.
+      // A step's samples arrive together. Queued together, the longest is sent first and groups stay whole.
       this.#queue(sample)
       if (this.#burst >= DISPATCH_BATCH) this.#pumpNextTurn()
       else this.pumpSoon()
@@ -222,7 +222,7 @@ export class ModelPool {
     }
   }
 
-  /** Queues a sample that lost an attempt, before those that did not. */
+  /** Queues a sample that lost an attempt, ahead of new samples. */
   readmit(sample: RoutedSample): void {
     this.#retries.push(sample)
     sample.timer = setTimeout(() => {
@@ -232,7 +232,7 @@ export class ModelPool {
     this.pumpSoon()
   }
 
-  /** Queues a sample for a second call while its first is out. */
+  /** Queues a hedge of a sample whose first call is in flight. */
   wantHedge(sample: RoutedSample, kind: HedgeKind): void {
     if (sample.queue !== null || sample.hedgeWanted !== null) return
     sample.hedgeWanted = kind
@@ -240,7 +240,7 @@ export class ModelPool {
     this.pumpSoon()
   }
 
-  /** Takes a sample out of whatever queue it waits in. */
+  /** Removes a sample from any queue it waits in. */
   withdraw(sample: RoutedSample): void {
     sample.queue?.remove(sample)
     if (sample.hedgeWanted !== null && sample.hedgeWanted !== 'stall') {
@@ -254,7 +254,7 @@ export class ModelPool {
     this.#fresh.remove(sample)
   }
 
-  /** What its servers do instead of taking a sample, for the reason a sample could not be scored. */
+  /** The reasons why its servers take no sample, for a failure's detail. */
   describe(nowMs: number): string {
     if (this.servers.length === 0) return 'none is registered'
     const told = this.servers.slice(0, DESCRIBED).map((server) => server.describe(nowMs))
@@ -262,24 +262,24 @@ export class ModelPool {
     return `${told.join('; ')}${more > 0 ? `; and ${more} more` : ''}`
   }
 
-  /** True when some server of the pool takes work in general. */
+  /** Whether any server can take work, perhaps after waiting for room. */
   anyUsable(nowMs: number): boolean {
     return this.servers.some((server) => server.isUsable(nowMs))
   }
 
-  /** True when some server of the pool is healthy, whether or not this process has a slot of it now. */
+  /** Whether any server is healthy, with or without slots for this process. */
   anyHealthy(nowMs: number): boolean {
     return this.servers.some((server) => server.isHealthy(nowMs))
   }
 
-  /** True when a server that takes work has not been tried by the sample. */
+  /** Whether a usable server has not been tried by the sample. */
   anyUntried(sample: RoutedSample, nowMs: number): boolean {
     return this.servers.some((server) => server.isUsable(nowMs) && !sample.hasTried(server))
   }
 
   /**
-   * Binds waiting samples after the present callback: a call's end is told from inside the HTTP parser, where no other
-   * connection may be read from, and beginning a call reads.
+   * Binds waiting samples after the present callback: the end of a call is reported from inside the HTTP parser, where no
+   * other connection may be read, and beginning a call reads.
    */
   pumpSoon(): void {
     if (this.#microtask || this.#immediate !== null) return
@@ -290,7 +290,7 @@ export class ModelPool {
     })
   }
 
-  /** Binds waiting samples to servers with room, as many as there are, at most a batch at a time. */
+  /** Binds waiting samples to servers with room, at most one batch per turn. */
   pump(nowMs: number): void {
     let left = DISPATCH_BATCH
     this.#askServers(nowMs)
@@ -311,7 +311,7 @@ export class ModelPool {
     if (this.isShort) this.#listener.onShort(this)
   }
 
-  /** Samples wait for a slot, or for what a canary will tell. */
+  /** Whether samples wait for a slot or for the result of a canary. */
   get isShort(): boolean {
     return this.waiting > 0 || this.servers.some(({ canary }) => canary.held.size > 0)
   }
@@ -351,7 +351,7 @@ export class ModelPool {
     return candidates.length > 0
   }
 
-  /** Fewer than half of its ready servers take work: those that are out for being slow are better than none. */
+  /** True if fewer than half of the ready servers take work: slow servers are then better than none. */
   #isPanic(nowMs: number): boolean {
     let soft = false
     for (const server of this.servers) if (server.health.isSoftEjected) soft = true
@@ -408,7 +408,7 @@ export class ModelPool {
     return true
   }
 
-  /** The `deterministic` policy looks at no load: the sample waits for the one server it is for. */
+  /** Binds a sample by the `deterministic` policy, which ignores load: the sample waits for that one server. */
   #pin(sample: RoutedSample, nowMs: number): void {
     const eligible = this.#eligible
     eligible.length = 0
@@ -434,7 +434,7 @@ export class ModelPool {
       this.#listener.start(sample, server, null, nowMs)
       return true
     }
-    // Those whose server is out or gone are for another one meanwhile.
+    // Samples pinned to a server that is ejected or removed are assigned to another one.
     for (const server of this.servers) {
       if (server.pinned.size > 0 && !server.isHealthy(nowMs) && this.anyHealthy(nowMs)) {
         this.#unpin(server)

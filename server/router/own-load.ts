@@ -1,20 +1,25 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks'
 
-/** Looked at anew after so long, ms: a step of a fast model is over in a second, and its first calls go out one by one. */
+/**
+ * The load is measured again after this many ms: a step of a fast model takes a second, and its first calls are sent one
+ * by one.
+ */
 const LOOK_MS = 20
-/** What lies longer apart says nothing of now, ms. */
+/** Measurements further apart than this are ignored, ms. */
 const STALE_MS = 500
-/** Busy from this share of the time on, until it is below the other: one that saves work by it must not stop at once. */
+/**
+ * Busy starts at this utilization and ends below the other: micro-batching saves work, which must not stop it at once.
+ */
 const BUSY_FROM = 0.7
 const BUSY_UNTIL = 0.4
 
-/** Whether this process is short of time: how much of it its event loop had something to do. */
+/** Whether this process is short of CPU time, by the utilization of its event loop. */
 export class OwnLoad {
   #at = 0
   #last: EventLoopUtilization = performance.eventLoopUtilization()
   #busy = false
 
-  /** As of the last look, a moment ago. */
+  /** Result of the last measurement, at most 20 ms ago. */
   isBusy(nowMs: number): boolean {
     if (nowMs - this.#at < LOOK_MS) return this.#busy
     const now = performance.eventLoopUtilization()

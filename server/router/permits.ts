@@ -1,8 +1,8 @@
 import type { RatePermits } from './router-types.ts'
 
 /**
- * What may still be sent of a server with a limit a minute, in this process: permits come from outside in small parts and
- * are void after a moment. Tokens are estimates when they are used; what was used beyond them is told and charged.
+ * The permits of this process for a server with a rate limit. They are granted in small parts and expire soon. Tokens are
+ * estimates when they are used; any excess is reported and charged later.
  */
 export class Permits {
   #requestsLimited = false
@@ -12,7 +12,7 @@ export class Permits {
   #untilMs = 0
   #overspent = 0
 
-  /** Which of the two is limited at all. */
+  /** Sets which of the two rates are limited. */
   limit(requests: boolean, tokens: boolean): void {
     this.#requestsLimited = requests
     this.#tokensLimited = tokens
@@ -22,7 +22,7 @@ export class Permits {
     return this.#requestsLimited || this.#tokensLimited
   }
 
-  /** Adds to what there is; all of it is void from `untilMs` on. */
+  /** Adds permits; all expire at `untilMs`. */
   add(permits: RatePermits, nowMs: number): void {
     if (nowMs >= this.#untilMs) {
       this.#requests = 0
@@ -33,7 +33,7 @@ export class Permits {
     this.#untilMs = permits.untilMs
   }
 
-  /** True when one more call may go out. */
+  /** Whether another call may be sent. */
   allow(nowMs: number): boolean {
     if (!this.#requestsLimited && !this.#tokensLimited) return true
     if (nowMs >= this.#untilMs) return false
@@ -42,7 +42,7 @@ export class Permits {
     )
   }
 
-  /** A call goes out. */
+  /** Uses the permits of one call. */
   use(tokens: number): void {
     if (this.#requestsLimited) this.#requests--
     if (!this.#tokensLimited) return
@@ -53,19 +53,19 @@ export class Permits {
     }
   }
 
-  /** The server counted other tokens than were estimated. */
+  /** Corrects the tokens of a call after the server has counted them. */
   correct(estimated: number, counted: number): void {
     if (this.#tokensLimited) this.#overspent += counted - estimated
   }
 
-  /** Tokens used beyond the permits since the last call of this; below 0: not used. */
+  /** Tokens used beyond the permits since the last call of this method; negative if fewer were used. */
   takeOverspent(): number {
     const overspent = this.#overspent
     this.#overspent = 0
     return overspent
   }
 
-  /** Takes back what was not used, to give it to others. */
+  /** Removes and returns the unused permits, for other processes. */
   takeUnused(nowMs: number): { requests: number; tokens: number } {
     const unused =
       nowMs < this.#untilMs
@@ -76,7 +76,7 @@ export class Permits {
     return unused
   }
 
-  /** What there is now. */
+  /** The permits left now. */
   left(nowMs: number): { requests: number; tokens: number } {
     if (nowMs >= this.#untilMs) return { requests: 0, tokens: 0 }
     return { requests: this.#requests, tokens: this.#tokens }

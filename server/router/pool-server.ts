@@ -22,25 +22,25 @@ import { ServerLimit } from './server-limit.ts'
 import { ServerRating } from './server-rating.ts'
 import { type HttpCall, Transport } from './transport.ts'
 
-/** A server of which nothing was told in this time is not taken to be loaded by others. */
+/** Load reports older than this are ignored. */
 const LOAD_STALE_MS = 10_000
-/** What many faults together mean: half of the calls of the last 30 s, and enough of them to tell. */
+/** A server is ejected if this share of its calls of the last 30 s failed and there were enough calls. */
 const FAULT_SHARE = 0.5
 const FAULTS_OF = 10
 const CORRUPT_TO_EJECT = 3
 /** See `MicroBatchOptions.slowMs`. */
 const SLOW_MS = 250
-/** How long samples come one by one, ms: after a call of several was refused, and after what was slow, busy, or broke. */
+/** How long samples are sent one by one, ms: after a micro-batch was refused, and after a slow, busy or failed call. */
 const APART_MS = { refused: 60_000, slow: 5_000 }
 
-/** What a server tells its router. */
+/** A server's notifications to its router. */
 export interface PoolServerListener {
-  /** It may take a call again that it could not take before. */
+  /** The server may take calls again. */
   onRoom(server: PoolServer): void
   onHealth(server: PoolServer, ...change: Parameters<OnHealthChange>): void
 }
 
-/** One registered server inside one process: its connections, its counters, and whether it may be sent work. */
+/** One registered server as seen by one process: its connections, its counters, and whether it may be sent samples. */
 export class PoolServer implements PolicyServer {
   readonly id: number
   readonly health: ServerHealth
@@ -59,9 +59,9 @@ export class PoolServer implements PolicyServer {
     corrupt: 0,
     conn_race: 0,
   }
-  /** Groups it took up whose samples still wait, oldest first. */
+  /** Groups it began whose samples still wait, oldest first. */
   readonly groups: string[] = []
-  /** Samples bound to it whatever its load, by the `deterministic` policy. */
+  /** Samples bound to it regardless of load, by the `deterministic` policy. */
   readonly pinned = new SampleQueue()
   name = ''
   model = ''
@@ -70,13 +70,13 @@ export class PoolServer implements PolicyServer {
   state: ServerState | 'removed' = 'registering'
   engine: Engine = engineOf('vllm')
   target: EngineTarget = { model: null, version: null }
-  /** How it is asked for several scores at once; null: not by this engine, or not this target. */
+  /** The protocol for micro-batches; null if its engine or target has none. */
   microBatch: MicroBatchProtocol | null = null
-  /** Its chat template as it is stored. */
+  /** Its stored chat template. */
   templateText: string | null = null
   headers: string[] = []
   transport: Transport
-  /** The key, to keep it out of what is told of a failure. */
+  /** The API key, which is removed from failure details. */
   apiKey: string | null = null
   requests = 0
   retries = 0
@@ -86,16 +86,16 @@ export class PoolServer implements PolicyServer {
   tokens = 0
   tokensPerSecond: number | null = null
   peakMsPerKtok: number | null = null
-  /** Calls of others waiting in it, as it says. */
+  /** Other clients' calls in the server, from its own load report. */
   externalQueue = 0
-  /** Until when it gets samples one by one, on the clock of `performance.now()`. */
+  /** Until then it is sent samples one by one, on the clock of `performance.now()`. */
   apartUntilMs = 0
-  /** The longest sample it has scored, in tokens as estimated before. */
+  /** The longest sample it has scored, in tokens as estimated beforehand. */
   longestTokens = 0
   /** Calls in flight, oldest first. */
   oldest: Flight | null = null
   #newest: Flight | null = null
-  /** When it last answered anything, or got work after having none. */
+  /** When it last answered a call, or received work after being idle. */
   progressAtMs = 0
 
   #inFlight = 0
@@ -127,7 +127,7 @@ export class PoolServer implements PolicyServer {
     this.update(config)
   }
 
-  /** Takes over what the registry says now. */
+  /** Applies the registered settings. */
   update(config: RouterServer): void {
     this.name = config.name
     this.model = config.model
@@ -162,13 +162,13 @@ export class PoolServer implements PolicyServer {
     this.state = config.state
   }
 
-  /** So many processes share the server: what each lets itself have at first is its part. */
+  /** The number of processes that share the server; each starts with its part of an adaptive limit. */
   set processes(processes: number) {
     this.#processes = Math.max(1, processes)
     this.canary.processes = this.#processes
   }
 
-  /** Its address, base path included. */
+  /** Its address including the base path. */
   get url(): string {
     return this.#url
   }
@@ -178,7 +178,7 @@ export class PoolServer implements PolicyServer {
     return this.#inFlight
   }
 
-  /** Tokens of what is in flight, as estimated. */
+  /** Estimated tokens in flight. */
   get workTokens(): number {
     return this.#workTokens
   }
@@ -187,20 +187,20 @@ export class PoolServer implements PolicyServer {
     return this.#slots
   }
 
-  /** What policies go by, read anew: once for all the picks of a moment. */
+  /** Updates the measures that policies compare; called once for all picks of a moment. */
   refresh(nowMs: number): void {
     this.tokensPerSecond = this.rating.tokensPerSecond(nowMs)
     this.peakMsPerKtok = this.rating.peakMsPerKtok(nowMs)
     this.externalQueue = nowMs - this.#loadAtMs < LOAD_STALE_MS ? this.#othersWaiting : 0
   }
 
-  /** A lease: so many at once, until then. */
+  /** Sets the leased slots and their expiry. */
   setSlots(slots: number, untilMs: number): void {
     this.#slots = Math.max(0, Math.floor(slots))
     this.#slotsUntilMs = untilMs
   }
 
-  /** What the server says it has to do. */
+  /** Sets the server's own load report; null: it reports none. */
   setLoad(load: { running: number; waiting: number } | null): void {
     if (load === null) {
       this.#loadAtMs = 0
@@ -212,27 +212,27 @@ export class PoolServer implements PolicyServer {
     if (load.waiting > 0) this.limit.search.noGrowth(nowMs)
   }
 
-  /** More slots would be used, were they given: it has not as many as it may have. */
+  /** Whether it could use more slots than it has. */
   get wantsSlots(): boolean {
     return this.state === 'ready' && this.#slots < this.limit.most
   }
 
-  /** Permits of a limit a minute are what it lacks. */
+  /** Whether it lacks permits of a rate limit. */
   wantsPermits(nowMs: number): boolean {
     return this.state === 'ready' && !this.permits.allow(nowMs)
   }
 
-  /** Somebody's own code gives its scores: it may take no text but those of its task. */
+  /** Whether a custom HTTP scorer gives its scores; it may accept only texts of its task. */
   get isOwnScorer(): boolean {
     return this.engine.name === 'http'
   }
 
-  /** True when a call may go out now. */
+  /** Whether a sample may be sent now. */
   hasRoom(nowMs: number, panic = false): boolean {
     return !this.canary.blocking && this.hasRoomForCanary(nowMs, panic)
   }
 
-  /** True when a call may go out now, be it only one that shows whether the server works. */
+  /** Whether a canary may be sent now. */
   hasRoomForCanary(nowMs: number, panic = false): boolean {
     if (this.state !== 'ready' || this.#inFlight >= this.#slots) return false
     if (this.#inFlight >= this.#mostNow(nowMs) || nowMs >= this.#slotsUntilMs) return false
@@ -241,23 +241,23 @@ export class PoolServer implements PolicyServer {
     return this.transport.hasLane
   }
 
-  /** True when it takes work in general, be it full or pausing at the moment: worth waiting for. */
+  /** Whether it takes samples in general, even if it is full or pausing now. */
   isUsable(nowMs: number): boolean {
     return this.#slots > 0 && this.isHealthy(nowMs)
   }
 
-  /** True when it would take work if this process had a slot. */
+  /** Whether it would take samples if this process had a slot. */
   isHealthy(nowMs: number): boolean {
     if (this.state !== 'ready') return false
     const state = this.health.state(nowMs)
     return state === 'ok' || state === 'slow_start'
   }
 
-  /** Slots this process could use, with so many samples waiting for the model. */
+  /** Slots that this process could use with this many samples waiting for the model. */
   demand(waiting: number, nowMs: number): number {
     if (this.state !== 'ready') return this.#inFlight
     const { canary } = this
-    // One slot is enough to find out whether a server that was out is back, or refuses what it should.
+    // One slot is enough to probe a server after an ejection or to send its canary.
     const useful =
       this.isHealthy(nowMs) && !canary.blocking
         ? Math.max(waiting, Math.min(1, canary.held.size))
@@ -265,7 +265,7 @@ export class PoolServer implements PolicyServer {
     return Math.min(this.#inFlight + useful, Math.max(this.#inFlight, this.#mostNow(nowMs)))
   }
 
-  /** Takes a slot; its flight is in the list from now on. */
+  /** Takes a slot and adds the flight to the list. */
   begin(flight: Flight, isRetry: boolean): void {
     const nowMs = flight.startedAtMs
     if (this.#inFlight === 0) this.progressAtMs = nowMs
@@ -282,14 +282,14 @@ export class PoolServer implements PolicyServer {
     this.#newest = flight
     this.permits.use(flight.sample.tokens)
     this.limit.search.dispatched(nowMs, this.#inFlight)
-    // Full is what its part of the limit fills: measured with the few slots it happens to have, it would seem slow, be
-    // given less, and have fewer.
+    // The server counts as full when this process fills its part of the limit. If full meant the few slots it happens to
+    // have, the server would be measured as slow, be sent fewer samples and have fewer slots.
     const part = Math.ceil(this.limit.most / this.#processes)
     this.rating.began(this.#inFlight, Math.min(this.limit.most, Math.max(this.#slots, part)))
     flight.period = this.health.begin()
   }
 
-  /** Gives a slot back. */
+  /** Releases a slot. */
   end(flight: Flight): void {
     this.#inFlight--
     this.#workTokens = this.#inFlight === 0 ? 0 : this.#workTokens - flight.tokens
@@ -301,16 +301,16 @@ export class PoolServer implements PolicyServer {
     flight.newer = null
   }
 
-  /** It gets samples one by one for a while: they would hold each other up, or take each other down. */
+  /** Sends its samples one by one for a while, because they would delay or break each other. */
   apart(why: keyof typeof APART_MS, nowMs: number): void {
     this.apartUntilMs = Math.max(this.apartUntilMs, nowMs + APART_MS[why])
   }
 
-  /** A call gave a score, in so many ms; `tokens` as counted, else as estimated. */
+  /** Records a score after `serviceMs`; `tokens` as counted by the server, null: as estimated. */
   succeeded(flight: Flight, tokens: number | null, serviceMs: number, nowMs: number): void {
     const { sample } = flight
     const counted = tokens ?? sample.tokens
-    // What the server worked on, where the prompt was in its cache.
+    // The tokens that the server processed; a cached prompt does not count.
     const worked = counted * (flight.tokens / sample.tokens)
     this.progressAtMs = nowMs
     if (sample.tokens > this.longestTokens) this.longestTokens = sample.tokens
@@ -326,7 +326,7 @@ export class PoolServer implements PolicyServer {
     this.health.succeeded(flight.period, nowMs)
   }
 
-  /** A call failed by the server's fault; `weight` ½ for one that merely took too long. */
+  /** Records a failure by the server's fault; `weight` is ½ for a call that only took too long. */
   faulted(flight: Flight, weight: number, serviceMs: number, nowMs: number, cause: string): void {
     if (weight === 1) this.progressAtMs = nowMs
     this.apart('slow', nowMs)
@@ -348,7 +348,7 @@ export class PoolServer implements PolicyServer {
     }
   }
 
-  /** It gave something that is not a score where another server gave one. */
+  /** Records an invalid response to a sample that another server scored. */
   wasCorrupt(period: number, nowMs: number): void {
     this.health.faulted(
       period,
@@ -363,14 +363,14 @@ export class PoolServer implements PolicyServer {
     }
   }
 
-  /** It answered that it is busy. */
+  /** Records a busy answer. */
   refused(retryAfterMs: number | undefined, startedAtMs: number, nowMs: number): void {
     this.progressAtMs = nowMs
     this.limit.search.busy(nowMs)
     if (this.pause.refused(retryAfterMs, startedAtMs, nowMs)) this.#wakeLater()
   }
 
-  /** The server left the registry; its calls in flight finish. */
+  /** Marks the server as removed from the registry; its calls in flight finish. */
   remove(): void {
     this.state = 'removed'
     if (this.#wakeTimer !== null) clearTimeout(this.#wakeTimer)
@@ -378,24 +378,24 @@ export class PoolServer implements PolicyServer {
     this.transport.retire()
   }
 
-  /** Sends a call; its listener hears its end. */
+  /** Sends a call; its listener is called at its end. */
   post<C>(call: HttpCall<C>, { path, headers, body }: EngineRequest): void {
     const all =
       headers === undefined ? this.headers : [...this.headers, ...Object.entries(headers).flat()]
     this.transport.post(call, path, all, body)
   }
 
-  /** A connection was found closed as a call went out: the idle ones are likely to be, too. */
+  /** Closes idle connections after one was found closed as a call was sent: the others are probably closed too. */
   dropIdleConnections(): void {
     this.transport.dropIdle()
   }
 
-  /** Closes its connections at once. */
+  /** Closes all connections at once. */
   close(): Promise<void> {
     return this.transport.close()
   }
 
-  /** Why it takes no sample now, in words. */
+  /** The reason why it takes no sample now. */
   describe(nowMs: number): string {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`
@@ -406,14 +406,14 @@ export class PoolServer implements PolicyServer {
     return this.#slots === 0 ? `${name} has no slots in this process` : `${name} is full`
   }
 
-  /** A failure's text without the key, should the server have echoed it. */
+  /** A failure's detail without the API key, in case the server echoed it. */
   withoutKey(detail: string): string {
     return this.apiKey !== null && this.apiKey !== ''
       ? detail.replaceAll(this.apiKey, '[key]')
       : detail
   }
 
-  /** Counters and health at this moment. */
+  /** Current counters and health. */
   stats(waiting: number, nowMs: number): RouterServerStats {
     const health = this.health.state(nowMs)
     return {
@@ -453,7 +453,7 @@ export class PoolServer implements PolicyServer {
     return new Transport(new URL(url).origin, () => this.#listener.onRoom(this))
   }
 
-  /** Tells the listener when the time out, or the pause, is over. */
+  /** Notifies the listener when the ejection or pause is over. */
   #wakeLater(): void {
     const nowMs = performance.now()
     const atMs = Math.max(this.pause.untilMs, this.health.ejectedUntilMs)

@@ -2,50 +2,55 @@ import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 
-/** How often samples in flight are looked at; a look at 5,000 of them takes about 0.2 ms. */
+/** How often samples in flight are checked; a check of 5,000 takes about 0.2 ms. */
 export const WATCH_MS = 100
-/** A server is silent that answered nothing for this long, and for twice what its calls should take. */
+/** A server is silent if it answered nothing for this long and for twice the expected time of its calls. */
 const SILENT_MS = 1_000
 const SILENT_OF_EXPECTED = 2
-/** Silence means something only while others answer: at most so much of a pool may be suspect, one server always. */
+/**
+ * Silence is significant only while other servers answer: at most this share of a pool may be suspect, but always one
+ * server.
+ */
 const SUSPECT_SHARE = 0.3
 /**
- * A judge's call is given up, for a server that has not tried, when it takes so many times the slowest hundredth of its
- * like, and at least so long. A call that can be sent twice never is: one reward in 200 may well take ten times as long,
- * and given up it would take as long again elsewhere.
+ * A judge's call is abandoned, and retried on an untried server, when it exceeds this multiple of the server's 99th
+ * percentile and this minimum. Calls that can be hedged are never abandoned: one reward in 200 may take ten times as
+ * long, and would take as long again elsewhere.
  */
 const GIVE_UP_OF_P99 = 10
 const GIVE_UP_MS = 30_000
-/** Calls that must have ended before a server's times are believed: for a guess, and for giving a call up. */
+/**
+ * Completed calls after which a server's times are used: for expectations, for abandoning a call, and for tail hedges.
+ */
 const SEEN_FOR_TIMES = 6
 const SEEN_TO_GIVE_UP = 20
 const SEEN_FOR_TAIL = 50
 /**
- * The last samples of a step are sent a second time when what is left of their call takes so many times a new one elsewhere.
- * Last are those of which nothing waits any more, and those that would outlast what waits.
+ * The last samples of a step are hedged when the rest of their call takes this multiple of a new call elsewhere. The last
+ * samples are those without waiting samples behind them, and those that would outlast the waiting ones.
  */
 const LEFT_OF_NEW = 1.5
-/** So many times what is usual, and a call is overdue. */
+/** A call is overdue at this multiple of its expected time. */
 const OVERDUE_OF_EXPECTED = 1.5
-/** …and no call is sent twice sooner: less is not worth it. */
+/** No call of a step is hedged earlier, because the gain would be too small. */
 const DRAIN_MS = 250
-/** A single call is sent a second time when it takes longer than 95 of 100. */
+/** An interactive call is hedged when it is slower than 95 of 100. */
 const TAIL_QUANTILE = 0.95
 const TAIL_MS = 50
-/** Above it the pool has no room for calls that are only insurance. */
+/** Above this saturation the pool has no room for tail hedges. */
 const TAIL_SATURATION = 0.8
-/** A server so many times slower than the others' median, size for size, is out for a while. */
+/** A server this many times slower than its peers' median, for samples of equal size, is ejected for a while. */
 const SLOW_TIMES = 6
-/** …and by so much for a sample of usual size: 7 ms against 1 is noise. */
+/** The least difference for a sample of mean size: 7 ms against 1 ms is noise. */
 const SLOW_BY_MS = 200
 const OUTLIER_EVERY_MS = 1_000
 
-/** Gives a call up, for {@link watchPool}. */
+/** Abandons a call, for {@link PoolWatch}. */
 export type GiveUp = (flight: Flight, nowMs: number, detail: string) => void
 
 /**
- * Looks at a pool's calls in flight: servers gone silent, calls that take too long, the last samples of a step, servers
- * slower than their peers. Measures are the pool's own: a slowdown of all is nobody's fault.
+ * Checks a pool's calls in flight for silent servers, slow calls, stragglers of a step, and servers slower than their
+ * peers. Servers are compared only within the pool: a slowdown of all servers is no server's fault.
  */
 export class PoolWatch {
   readonly #pool: ModelPool
@@ -57,13 +62,13 @@ export class PoolWatch {
     this.#giveUp = giveUp
   }
 
-  /** One look. `hedges`: second calls are allowed. */
+  /** Runs one check. `hedges`: whether hedges are allowed. */
   look(nowMs: number, hedges: boolean): void {
     const { servers } = this.#pool
     const mayHedge = hedges && !this.#pool.asksOnce && servers.length > 1
     for (const server of servers) {
       if (server.inFlight === 0) {
-        // All it had was given up or answered elsewhere: its silence was no slow call.
+        // All its calls were abandoned or superseded, so its silence was no slow call.
         if (server.health.state(nowMs) === 'suspect') {
           server.health.eject(nowMs, 'did not respond to any request', false, {})
         }
@@ -78,7 +83,7 @@ export class PoolWatch {
     }
   }
 
-  /** What a sample of so many tokens should take on a server, in ms; null where nothing like it was seen in the pool. */
+  /** Expected time of a sample of this size on a server, in ms; null if the pool has no measurements. */
   expectedMs(server: PoolServer, tokens: number): number | null {
     if (server.rating.samples >= SEEN_FOR_TIMES) return server.rating.expectedMs(tokens)
     const others: number[] = []
@@ -103,7 +108,7 @@ export class PoolWatch {
     if (silentMs < SILENT_MS) return
     const expected = this.#overdue(server, silentMs, nowMs)
     if (expected === null) return
-    // Others that are as silent: not this server's fault.
+    // If all other servers are as silent, the server is not at fault.
     if (
       !this.#pool.servers.some(
         (peer) => peer !== server && nowMs - peer.progressAtMs < silentMs / 2,
@@ -125,7 +130,9 @@ export class PoolWatch {
     if (mayHedge) this.#hedgeAll(server)
   }
 
-  /** What a call of its should have taken that has had twice that, and heard nothing in that time; null where none is. */
+  /**
+   * The expected time of a call that has taken twice as long without a response from the server; null if there is none.
+   */
   #overdue(server: PoolServer, silentMs: number, nowMs: number): number | null {
     for (let flight = server.oldest; flight !== null; flight = flight.newer) {
       const expected = this.expectedMs(server, flight.tokens)
@@ -136,7 +143,10 @@ export class PoolWatch {
     return null
   }
 
-  /** A silent server's samples do not wait to see what becomes of it; the hedges are as many as it had in flight, no more. */
+  /**
+   * Hedges all samples of a silent server without waiting for its recovery; there are never more hedges than it had calls
+   * in flight.
+   */
   #hedgeAll(server: PoolServer): void {
     for (let flight = server.oldest; flight !== null; flight = flight.newer) {
       if (!flight.isHedged && flight.sample.isHedgeable)
@@ -148,7 +158,7 @@ export class PoolWatch {
     const pool = this.#pool
     const { rating } = server
     const sure = rating.samples >= SEEN_TO_GIVE_UP
-    // With nothing waiting and servers idle a second call costs nobody anything.
+    // With no waiting samples and idle servers, a hedge delays no other sample.
     const idle = mayHedge && pool.waiting === 0 && this.#anyIdle(nowMs)
     const drainMs = pool.waiting === 0 ? 0 : pool.drainMs(nowMs)
     let next: Flight | null = null
@@ -175,7 +185,7 @@ export class PoolWatch {
     }
   }
 
-  /** A single call slower than nineteen of twenty, while the pool has room to spare. */
+  /** Whether an interactive call is slower than nineteen of twenty while the pool has spare capacity. */
   #isTail(server: PoolServer, flight: Flight, ageMs: number, nowMs: number): boolean {
     if (server.rating.samples < SEEN_FOR_TAIL || this.#saturation(nowMs) > TAIL_SATURATION) {
       return false
@@ -184,7 +194,7 @@ export class PoolWatch {
     return p95 !== null && ageMs > p95
   }
 
-  /** What is left of the call takes longer than a new one elsewhere, which itself outlasts what waits. */
+  /** Whether the rest of the call takes longer than a new call elsewhere, which itself outlasts the waiting samples. */
   #isStraggler(
     server: PoolServer,
     flight: Flight,
@@ -196,11 +206,11 @@ export class PoolWatch {
     const elsewhere = this.#newCallMs(server, flight.sample.tokens, nowMs)
     if (own === null || elsewhere === null || drainMs > elsewhere) return false
     if (ageMs < own) return own - ageMs > LEFT_OF_NEW * elsewhere
-    // Overdue: nobody knows what is left. Worth a call only where that costs nobody anything.
+    // For an overdue call the rest is unknown. A hedge is worth it only if it delays no other sample.
     return drainMs === 0 && ageMs > OVERDUE_OF_EXPECTED * own
   }
 
-  /** What a sample takes on the fastest of the other servers that take work; null where none was seen. */
+  /** Expected time on the fastest other usable server; null if none is measured. */
   #newCallMs(server: PoolServer, tokens: number, nowMs: number): number | null {
     let fastest: number | null = null
     for (const peer of this.#pool.servers) {
@@ -226,12 +236,15 @@ export class PoolWatch {
     return slots === 0 ? 1 : inFlight / slots
   }
 
-  /** Slower than its peers, size for size, by more than makes sense to wait for; at most half of the pool is out for it. */
+  /**
+   * Ejects servers that are much slower than their peers for samples of equal size; at most half of the pool is ejected
+   * for that.
+   */
   #lookForOutliers(nowMs: number): void {
     const { servers } = this.#pool
     const seen = servers.filter((server) => server.rating.samples >= SEEN_FOR_TIMES)
     if (seen.length < 2) return
-    // By one size for all: what a call costs whatever its size is each server's own guess.
+    // All servers are compared at one size, because each server's fixed cost per call is only an estimate.
     const tokens = seen.reduce((sum, { rating }) => sum + rating.meanTokens, 0) / seen.length
     let softOut = servers.filter((server) => server.health.isSoftEjected).length
     for (const server of seen) {
@@ -253,7 +266,7 @@ export class PoolWatch {
   }
 }
 
-/** Null of nothing. */
+/** The upper median; null for an empty list. */
 function median(numbers: number[]): number | null {
   if (numbers.length === 0) return null
   numbers.sort((a, b) => a - b)

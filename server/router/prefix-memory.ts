@@ -1,28 +1,29 @@
 import type { RoutedSample } from './routed-sample.ts'
 
-/** Groups whose prompt is taken to be in a server's cache: more would not fit beside what is in flight. */
+/** Groups whose prompt is assumed to be in a server's cache: more would not fit next to the samples in flight. */
 const GROUPS = 64
-/** Weight of the newest sample in the times a token takes: some 16 samples are remembered. */
+/** Weight of the newest sample in the mean times per token: about the last 16 count. */
 const STEP = 1 / 16
-/** Samples of both kinds that must have ended before their times are compared. */
+/** Completed samples of both kinds before their times are compared. */
 const SEEN_OF_EACH = 4
 
 /**
- * What a sample costs a server, in tokens: all of it, or its response alone where its group's prompt is in the server's
- * prefix cache. Whether a server has such a cache (decoders pooled at the last token do, encoders do not) is found by
- * comparing: samples of a known group take as long a token as first ones either with their prompt counted, or without. Until
- * then it is taken to have one: taken not to, what a step's first seconds show looks like a server that slows down.
+ * Estimates a sample's cost for a server, in tokens: the whole sample, or only its response if its group's prompt is in
+ * the server's prefix cache. Whether a server has such a cache (decoders pooled at the last token do, encoders do not) is
+ * inferred: the time per token of a known group's samples matches that of first samples either with or without the
+ * prompt. Until then a cache is assumed; without that assumption, a step's first seconds would look like a server that
+ * slows down.
  */
 export class PrefixMemory {
   readonly #groups = new Set<string>()
   #firstSeen = 0
   #againSeen = 0
-  /** Ms a token: of first samples; of those of a known group with their prompt counted, and without. */
+  /** Ms per token: of first samples; of samples of a known group with the prompt counted, and without it. */
   #first = 0
   #whole = 0
   #responseOnly = 0
 
-  /** True while the samples of a known group cost their response alone. */
+  /** Whether samples of a known group cost their response only. */
   get pays(): boolean {
     if (this.#firstSeen < SEEN_OF_EACH || this.#againSeen < SEEN_OF_EACH) return true
     return (
@@ -31,7 +32,7 @@ export class PrefixMemory {
     )
   }
 
-  /** True when its group's prompt is known here; from now on it is. */
+  /** Returns whether the server had received the prompt of the sample's group, and records that it has now. */
   takes(sample: RoutedSample): boolean {
     const { group } = sample
     if (group === undefined) return false
@@ -44,15 +45,15 @@ export class PrefixMemory {
     return known
   }
 
-  /** What the sample costs, as estimated. */
+  /** Estimated cost of the sample. */
   costOf(sample: RoutedSample, known: boolean): number {
     return known && this.pays ? Math.max(1, sample.tokens - sample.promptTokens) : sample.tokens
   }
 
-  /** A sample ended well. */
+  /** Records the time of a scored sample. */
   took(sample: RoutedSample, known: boolean, serviceMs: number): void {
     const responseTokens = sample.tokens - sample.promptTokens
-    // Where one of the two is next to nothing, the comparison says nothing.
+    // With almost no prompt or response, the comparison is meaningless.
     if (!(serviceMs > 0) || responseTokens < 1 || sample.promptTokens < 1) return
     if (known) {
       const step = this.#againSeen++ === 0 ? 1 : STEP

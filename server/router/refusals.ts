@@ -5,10 +5,10 @@ import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 
-/** A server that has scored samples so many times as long is not believed that one is too long for it. */
+/** A "too long" refusal is doubtful if the server has scored samples this many times as long. */
 const TOO_LONG_DOUBT = 2
 
-/** One unconfirmed refusal of a sample, or one answer to it that is no score. */
+/** One unconfirmed refusal of a sample, or one invalid response to it. */
 export interface Refusal {
   server: PoolServer
   /** Number from `ServerHealth.begin`. */
@@ -19,7 +19,7 @@ export interface Refusal {
   detail: string
 }
 
-/** Who ends samples and begins canaries. */
+/** Ends samples and sends canaries. */
 export interface RefusalsOwner {
   /** Ends a sample whose refusal is confirmed. */
   confirmed(sample: RoutedSample, reason: SampleFailureReason, detail: string): void
@@ -28,8 +28,9 @@ export interface RefusalsOwner {
 }
 
 /**
- * Whose fault a refusal is. One ends its sample when a second server refuses it as well, or when the server that refused it
- * scores a canary sent since; until then the sample goes elsewhere or waits, and nothing is charged to it.
+ * Decides whether the sample or the server caused a refusal. A refusal ends its sample when a second server refuses the
+ * sample as well, or when the refusing server scores a canary sent since. Until then the sample is sent elsewhere or
+ * waits, and no attempt is charged.
  */
 export class Refusals {
   readonly #owner: RefusalsOwner
@@ -38,7 +39,7 @@ export class Refusals {
     this.#owner = owner
   }
 
-  /** Whether a failure may be the server's as well as the sample's, so that something else must confirm it. */
+  /** Whether a failure may be the server's fault, so that it must be confirmed before the sample fails. */
   static isDoubtful(sample: RoutedSample, server: PoolServer, failed: EngineFailure): boolean {
     if (sample instanceof CanarySample) return false
     if (failed.class === 'corrupt') return true
@@ -50,7 +51,10 @@ export class Refusals {
     )
   }
 
-  /** A doubtful failure of a sample. Its flight has ended; while its other call is out, that one decides. */
+  /**
+   * Handles a doubtful failure of a sample whose flight has ended. If its other call is still in flight, that one
+   * decides.
+   */
   take(
     sample: RoutedSample,
     server: PoolServer,
@@ -66,7 +70,7 @@ export class Refusals {
       (other) =>
         other.server !== server &&
         other.class === kind &&
-        // What a server said before it refused a canary counts for nothing.
+        // Refusals from before the server refused a canary do not count.
         other.atMs > other.server.canary.failedAtMs,
     )
     sample.refusals ??= []
@@ -74,7 +78,7 @@ export class Refusals {
     if (!again) server.canary.refused(nowMs)
     sample.pool.withdraw(sample)
     if (sample.flight !== null) return
-    // A server that has refused everything of late may be broken like the other.
+    // A server that has recently refused everything may be as broken as the other.
     if (second === true && !server.canary.blocking) {
       this.#owner.confirmed(sample, reason, `${server.name} ${detail}`)
     } else if ((!again && sample.pool.anyUntried(sample, nowMs)) || !canBeAsked(server, nowMs)) {
@@ -85,7 +89,10 @@ export class Refusals {
     }
   }
 
-  /** Another server scored the sample: who refused it, or gave it no score, was at fault. */
+  /**
+   * Counts a fault for each other server that refused the sample or gave an invalid response, because this server scored
+   * it.
+   */
   overruled(sample: RoutedSample, by: PoolServer, nowMs: number): void {
     for (const { server, period, class: kind } of sample.refusals ?? []) {
       if (server === by) continue
@@ -94,7 +101,7 @@ export class Refusals {
     }
   }
 
-  /** Sends a server its canary, if one is wanted and may be sent. */
+  /** Sends a server its canary if one is wanted and allowed. */
   ask(pool: ModelPool, server: PoolServer, nowMs: number): void {
     const { canary } = server
     if (canary.isOut) return
@@ -102,7 +109,7 @@ export class Refusals {
       for (const sample of canary.release()) pool.readmit(sample)
       return
     }
-    // For nobody's sake it is not asked.
+    // Without waiting samples no canary is needed.
     if (canary.held.size === 0 && pool.sampleCount === 0) return
     if (nowMs < canary.dueAtMs) {
       canary.wake(nowMs, () => pool.pumpSoon())
@@ -112,7 +119,7 @@ export class Refusals {
     const isJudge = server.kind === 'generative'
     const text = isJudge ? null : canary.text(server.isOwnScorer)
     if (text === null && !isJudge) {
-      // Nothing tells whether it works: it is not kept from work for that.
+      // No text can show whether the server works, so it keeps taking samples.
       canary.blocking = false
       return
     }
@@ -140,16 +147,17 @@ export class Refusals {
     } else if (failure?.class === 'busy' || failure?.class === 'conn_race') canary.undecided()
     else if (sample.wasCancelled) canary.undecided()
     else if (isOfText && canary.triesAnother(server.isOwnScorer)) {
-      // The fixed text itself may be what it does not take.
+      // The server may only reject the fixed text; another text follows.
     } else if (failure?.class === 'fault' && failure.broken !== true && canary.missed()) {
-      // Calls in a row that fail so put the server out by themselves.
+      // Consecutive failing calls eject the server anyway.
     } else {
       const refused = canary.streak
       const cause =
         refused > 1
           ? `${refused} consecutive samples refused, then a canary: ${problem}`
           : `no score for a canary: ${problem}`
-      // One that never scored may only not take the canary: it is out for a while, and then tried with a sample.
+      // A server that never scored a sample may only reject the canary: it is ejected for a while and then tried with a
+      // sample.
       const block = !isOfText || canary.hasScored || server.kind === 'generative'
       const samples = canary.failed(nowMs, block)
       server.health.eject(nowMs, cause, false, { refusedInARow: refused, canary: problem })
@@ -159,7 +167,7 @@ export class Refusals {
   }
 }
 
-/** It is registered, ready and not out: if it has no room at the moment, it will have. */
+/** Whether the server is ready and not ejected; if it is full now, it will have room. */
 function canBeAsked(server: PoolServer, nowMs: number): boolean {
   return server.state === 'ready' && server.health.state(nowMs) !== 'ejected'
 }

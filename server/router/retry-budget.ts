@@ -1,17 +1,17 @@
-/** Share of the calls in flight that may be retries, and how many may be whatever else is in flight. */
+/** Share of the calls in flight that may be retries, and the number always allowed. */
 const SHARE = 0.2
 const MIN_RETRIES = 3
 
 /**
- * How many retries a pool may have in flight at once. Where most calls fail, retries would multiply the load on servers
- * that are down already; a fifth keeps them a remedy for the few.
+ * Limits the retries that a pool may have in flight. Where most calls fail, retries would multiply the load on failing
+ * servers; with a limit of a fifth they help only where failures are few.
  */
 export class RetryBudget {
   readonly #share: number
   readonly #least: number
   #inFlight = 0
 
-  /** `share` of the calls in flight may be retries, and always `least`. */
+  /** `share`: of the calls in flight; `least`: always allowed. */
   constructor(options: { share?: number; least?: number } = {}) {
     this.#share = options.share ?? SHARE
     this.#least = options.least ?? MIN_RETRIES
@@ -22,22 +22,22 @@ export class RetryBudget {
     return this.#inFlight
   }
 
-  /** True when one more retry may begin beside `callsInFlight` calls, retries among them. */
+  /** Whether another retry may begin with `callsInFlight` calls in flight, retries included. */
   allows(callsInFlight: number): boolean {
     return this.#inFlight < this.#most(callsInFlight)
   }
 
-  /** How many more may begin. */
+  /** Number of further retries allowed. */
   left(callsInFlight: number): number {
     return Math.max(0, this.#most(callsInFlight) - this.#inFlight)
   }
 
-  /** A retry begins, allowed or not. */
+  /** Records the start of a retry, allowed or not. */
   begun(): void {
     this.#inFlight++
   }
 
-  /** A retry's call ended, however. */
+  /** Records the end of a retry's call. */
   ended(): void {
     if (this.#inFlight > 0) this.#inFlight--
   }

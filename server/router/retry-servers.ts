@@ -1,13 +1,13 @@
 import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 
-/** A server that pauses longer than this, by its own Retry-After, is not waited for. */
+/** A retry does not wait for a server that pauses longer than this. */
 const PAUSE_WORTH_MS = 250
 
 /**
- * Which servers with room a sample may have that lost an attempt: while a server that takes work is untried, only such
- * ones, be they full now; when all were tried, or its patience is over, any but the last; when there is but that one,
- * that one. Filled into `eligible`; false when there is none.
+ * Selects the servers with room that may take a sample that lost an attempt. While a usable server is untried, only
+ * untried servers qualify, even if all are full now. When all were tried, or the sample's patience is over, any but the
+ * last one qualifies; a single server always does. Fills `eligible`; returns false if it is empty.
  */
 export function serversForRetry(
   sample: RoutedSample,
@@ -20,7 +20,7 @@ export function serversForRetry(
   const last = sample.tried?.at(-1)
   let untried = false
   let other = false
-  // The timer that ends its patience is the sample's own; without it the sample waits no longer.
+  // The sample's timer ends its patience; without the timer it waits no longer.
   if (sample.timer !== null) {
     for (const server of servers) {
       if (!server.isUsable(nowMs) || server.pause.untilMs - nowMs > PAUSE_WORTH_MS) continue

@@ -26,15 +26,15 @@ import { SampleLifecycle, type SampleLifecycleOwner } from './sample-lifecycle.t
 import { ScoreSample } from './score-sample.ts'
 import { type SlotResult, SlotSample } from './slot-sample.ts'
 
-/** Makes a router without servers; samples wait until it has some. */
+/** Creates a router without servers; samples wait until it has some. */
 export function createRewardRouter(options: RouterOptions = {}): RewardRouter {
   return new Router(options)
 }
 
-/** The registry's servers, their pools, and what is told of them; a sample's way is {@link SampleLifecycle}'s. */
+/** The registered servers, their pools and their notifications; {@link SampleLifecycle} handles the samples. */
 class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, ModelPoolListener {
   readonly #servers = new Map<number, PoolServer>()
-  /** Servers gone from the registry with calls still in flight. */
+  /** Servers removed from the registry with calls still in flight. */
   readonly #leaving = new Set<PoolServer>()
   readonly #pools = new Map<string, ModelPool>()
   readonly #watches = new Map<ModelPool, PoolWatch>()
@@ -70,7 +70,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
         const before = known.model
         const moved = known.url !== config.url
         known.update(config)
-        // What the server at the old address refused, the one at the new may score.
+        // The server at the new address may score samples that the old one refused.
         if (moved) this.#pools.get(before)?.unhold(known)
         if (before !== known.model) {
           this.#pools.get(before)?.remove(known)
@@ -87,7 +87,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
       if (server.inFlight > 0) this.#leaving.add(server)
     }
     for (const [model, pool] of this.#pools) {
-      // Samples in back-off still hold an emptied pool; they wait in it for a server that may come back.
+      // A pool without servers is kept while it has samples, which wait for a server that may return.
       if (pool.servers.length === 0 && pool.sampleCount === 0) this.#forget(model, pool)
       else pool.pumpSoon()
     }
@@ -323,7 +323,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
     this.#life.begin(sample, nowMs)
   }
 
-  /** Looks at what is in flight while anything is. */
+  /** Checks calls in flight at intervals while there are samples. */
   #watch(): NodeJS.Timeout {
     const timer = setInterval(() => {
       const nowMs = performance.now()

@@ -12,18 +12,18 @@ import type { ServerCanary } from './server-canary.ts'
 import type { WheelEntry } from './timer-wheel.ts'
 import type { HttpCall } from './transport.ts'
 
-/** A month. */
+/** 30 days. */
 const MAX_TIMER_MS = 30 * 86_400_000
 
-/** A call's good end: what it gave, and the tokens the server counted. */
+/** A call's success, with the tokens counted by the server. */
 export interface SampleAnswer {
   ok: true
   tokens: number | null
 }
 
 /**
- * One request on its way: a sample, a judge's chat, or the wait for a slot. It is queued, in back-off, in flight (once, or
- * twice while a hedge is out), following an identical one, or done; in the wheel until it is done.
+ * One request in the router: a sample, a chat with a judge, or the wait for a slot. It is queued, in back-off, in flight
+ * (twice while a hedge is out), following an identical request, or done. It is in the timer wheel until it is done.
  */
 export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample {
   readonly request: RouteRequest
@@ -31,15 +31,15 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   done = false
 
   dueAtMs: number
-  /** When its batch's time is up, whatever it waits for. */
+  /** Its batch's deadline, which applies in every state. */
   readonly deadlineAtMs: number
   wheelNext: WheelEntry | null = null
   wheelPrev: WheelEntry | null = null
   wheelSlot = -1
 
-  /** Estimated; its cost for queues, policies and expectations. */
+  /** Estimated size; its cost for queues, policies and expected times. */
   readonly tokens: number
-  /** Of these, the prompt's. */
+  /** The prompt's part of `tokens`. */
   readonly promptTokens: number
   /** Characters of its {@link input}. */
   chars = 0
@@ -48,43 +48,45 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   readonly order: number
   readonly priorityClass: PriorityClass
 
-  /** The queue of retries or hedges it is in. */
+  /** The queue of retries or hedges that contains it. */
   queue: SampleQueue | null = null
   queueNext: RoutedSample | null = null
   queuePrev: RoutedSample | null = null
-  /** It is in the pool's fair queue. */
+  /** Whether it is in the pool's fair queue. */
   queuedFresh = false
-  /** The hedge it waits for, if it waits for one. */
+  /** The kind of hedge it waits to be sent as, if any. */
   hedgeWanted: HedgeKind | null = null
-  /** The server its policy bound it to, load or not (`deterministic`). */
+  /** The server to which the `deterministic` policy bound it, regardless of load. */
   pinned: PoolServer | null = null
-  /** When it began to wait for what comes next, on the clock of `performance.now()`. */
+  /** When its present wait began, on the clock of `performance.now()`. */
   waitingSinceMs: number
-  /** Until when it waited on purpose; what it waits after that is for a slot. */
+  /** End of its back-off; after that it waits for a slot. */
   backoffUntilMs: number
-  /** Ends its back-off, or its patience for a server not tried yet. */
+  /** Ends its back-off, or its patience for an untried server. */
   timer: NodeJS.Timeout | null = null
 
   readonly attempts: AttemptRecord[] = []
-  /** Calls begun one after the other; hedges do not count. */
+  /** Calls begun, without hedges. */
   attemptsUsed = 0
-  /** Of these, those that do not count against `maxAttempts`: refusals that nothing confirmed, and busy answers. */
+  /** Calls that do not count against `maxAttempts`: unconfirmed refusals and busy answers. */
   uncharged = 0
-  /** Servers that failed it, in the order of the calls; null before the first, which most samples never leave behind. */
+  /**
+   * Servers that failed it, in order of the calls; null before the first failure, so that most samples allocate no list.
+   */
   tried: PoolServer[] | null = null
-  /** Servers' refusals of it that nothing has confirmed; null before the first. */
+  /** Its unconfirmed refusals; null before the first. */
   refusals: Refusal[] | null = null
-  /** It waits for what the canary of a server that refused it will tell. */
+  /** The canary whose result it waits for. */
   heldBy: ServerCanary | null = null
-  /** Its one free repeat after a connection race is used. */
+  /** Whether its only free repeat after a connection race is used. */
   raced = false
-  /** Counts against the retries in flight at once. */
+  /** Whether it counts against the retry budget. */
   isRetry = false
-  /** Its places among the samples that are not done, and among those of its signal; −1: in neither. */
+  /** Its indexes among all unfinished samples and among those of its signal; −1: in neither. */
   lifeIndex = -1
   abortIndex = -1
 
-  /** The call in flight, and the second one while there are two. */
+  /** The call in flight, and a second one while it is hedged. */
   flight: Flight | null = null
   second: Flight | null = null
 
@@ -104,7 +106,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
     this.order = request.order ?? 0
     this.priorityClass =
       request.urgent === true ? 'interactive' : (request.priority ?? 0) < 0 ? 'backfill' : 'step'
-    // NaN counts as no time at all; what is longer than any run is as good as that long.
+    // NaN counts as no time; longer times are capped at 30 days.
     const { deadlineMs } = request
     this.deadlineAtMs =
       deadlineMs === undefined ? Number.POSITIVE_INFINITY : nowMs + Math.max(0, deadlineMs)
@@ -113,37 +115,39 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
     this.backoffUntilMs = nowMs
   }
 
-  /** What the `deterministic` policy hangs the choice on. */
+  /** The value that the `deterministic` policy hashes. */
   abstract get key(): string | undefined
-  /** It may be sent twice, and answered by an identical one's call. */
+  /** Whether it may be hedged, and answered by an identical sample's call. */
   abstract get isHedgeable(): boolean
-  /** The request for a server. May throw for a shape the types forbid. Null: the sample's owner makes the call itself. */
+  /**
+   * Builds the request for a server; null: the sample's owner makes the call. May throw for a prompt of an invalid shape.
+   */
   abstract build(server: PoolServer): EngineRequest | null
-  /** Reads a complete answer and keeps what it gave, for {@link succeed}. */
+  /** Parses a complete answer and keeps its result for {@link succeed}. */
   abstract read(server: PoolServer, call: HttpCall<Flight>): SampleAnswer | EngineFailure
-  /** Tells its owner the good end, as last read. */
+  /** Reports the result to its owner, as last read. */
   abstract succeed(server: PoolServer): void
-  /** Tells its owner that there is none. */
+  /** Reports to its owner that there is no result. */
   abstract refuse(reason: SampleFailureReason, detail: string): void
-  /** What it is scored by, where other samples may go in its call; null: it goes alone. */
+  /** The text to score, if it may be part of a micro-batch; null: it is sent alone. */
   get input(): ScoreInput | null {
     return null
   }
-  /** Keeps the score that a call of several samples gave it, for {@link succeed}; only where it has an {@link input}. */
+  /** Keeps its score from a micro-batch for {@link succeed}; called only if it has an {@link input}. */
   accept(_score: EngineScore): void {}
-  /** Asks for a reply of so many tokens at most from now on; false where that changes nothing. */
+  /** Limits the reply to this many tokens from now on; false if that changes nothing. */
   fit(_maxTokens: number): boolean {
     return false
   }
-  /** Its slot is there; only for samples whose owner makes the call. */
+  /** Called when its slot is available; only for samples whose owner makes the call. */
   granted(_flight: Flight): void {}
 
-  /** Its calls that count against `maxAttempts` are used up. */
+  /** Whether the calls that count against `maxAttempts` are used up. */
   get isSpent(): boolean {
     return this.attemptsUsed - this.uncharged >= this.request.maxAttempts
   }
 
-  /** When its time is up if the clock starts now. */
+  /** The end of its time if the clock starts now. */
   dueFrom(nowMs: number): number {
     const { timeoutMs } = this.request
     return Math.min(
@@ -152,14 +156,14 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
     )
   }
 
-  /** Stops its timer, if one runs. */
+  /** Clears its timer, if one runs. */
   stopTimer(): void {
     if (this.timer === null) return
     clearTimeout(this.timer)
     this.timer = null
   }
 
-  /** True when it was sent to that server before, or is there now. */
+  /** Whether it was sent to that server before or is in flight there. */
   hasTried(server: PoolServer): boolean {
     return this.flight?.server === server || this.tried?.includes(server) === true
   }

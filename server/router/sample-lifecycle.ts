@@ -17,10 +17,10 @@ import { SwapList } from './swap-list.ts'
 import { TimerWheel } from './timer-wheel.ts'
 import { type CallListener, HttpCall } from './transport.ts'
 
-/** Of a sample's time, what a server must have had before its silence counts against it. */
+/** Share of a sample's time limit that a server must have had before a timeout counts as its fault. */
 const BLAMED_SHARE = 0.5
 
-/** Who hears that there is nothing more to wait for. */
+/** Notified when a server or a pool becomes idle. */
 export interface SampleLifecycleOwner {
   /** The last call in flight to the server ended. */
   onServerIdle(server: PoolServer): void
@@ -29,17 +29,17 @@ export interface SampleLifecycleOwner {
 }
 
 /**
- * A sample's life (in flight it may share its call with others of its step, see {@link MicroBatcher}):
+ * The states of a sample (in flight it may be part of a micro-batch, see {@link MicroBatcher}):
  *
  *     score ─▶ waiting ──slot free──▶ in flight ──score──▶ done
  *                 ▲                     │  │ ▲ hedge: a second call while the first is out; the first score counts
  *                 │                     │  └─┘
  *                 ├──── back-off ◀──────┤ retryable failure, and no other call out
- *                 └────── held ◀────────┘ refused, and no other server to ask ──its server's canary scored──▶ done
+ *                 └────── held ◀────────┘ refused, and no untried server ──its server's canary scored──▶ done
  *     following an identical sample ──its score──▶ done
- *     anywhere ──time up · aborted · closed──▶ done
+ *     any state ──timeout · aborted · closed──▶ done
  *
- * Slots are taken in `start` and given back in `#endFlight`, the only two places.
+ * Slots are taken only in `start` and released only in `#endFlight`.
  */
 export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner, RefusalsOwner {
   readonly #owner: SampleLifecycleOwner
@@ -49,7 +49,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   readonly #aborts = new AbortRegistry<RoutedSample>((sample) =>
     this.#fail(sample, 'cancelled', 'aborted'),
   )
-  /** Every sample that is not done. */
+  /** All unfinished samples. */
   readonly #samples = new SwapList<RoutedSample>(
     (sample) => sample.lifeIndex,
     (sample, index) => {
@@ -63,7 +63,9 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     this.#microBatcher = new MicroBatcher(this, options.microBatching)
   }
 
-  /** Takes a sample in. Its clock starts at its first dispatch; until then it is its patience without a healthy server. */
+  /**
+   * Accepts a sample. Its time limit starts at its first dispatch; until then it limits the wait for a healthy server.
+   */
   begin(sample: RoutedSample, nowMs: number): void {
     sample.pool.sampleCount++
     this.#samples.add(sample)
@@ -77,12 +79,12 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     for (const sample of this.#samples.all()) this.#fail(sample, 'cancelled', detail)
   }
 
-  /** Looks at what shares a call: about every tenth of a second while there are samples. */
+  /** Checks micro-batches in flight, every 100 ms while there are samples. */
   look(nowMs: number): void {
     this.#microBatcher.look(nowMs)
   }
 
-  /** A call's end, told from inside the HTTP parser: no call may begin in here. */
+  /** Handles a call's end. Called from inside the HTTP parser: no call may begin in here. */
   onCallEnd(call: HttpCall<Flight>): void {
     const flight = call.context
     const nowMs = performance.now()
@@ -96,7 +98,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     else this.failed(flight, answer, serviceMs)
   }
 
-  /** A call, or its part in one, gave a score that the sample has accepted. */
+  /** Handles a score that the sample has accepted, from a call of its own or a micro-batch. */
   scored(
     flight: Flight,
     status: number,
@@ -109,7 +111,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     if (other !== null) this.#supersede(other, nowMs)
     this.#endFlight(flight, 'ok', null, status, null, serviceMs)
     server.succeeded(flight, tokens, serviceMs, nowMs)
-    // Another server scored what those could not: now it is known whose fault it was.
+    // This score shows that the servers that refused the sample were at fault.
     if (sample.refusals !== null) this.#refusals.overruled(sample, server, nowMs)
     this.#release(sample)
     sample.succeed(server)
@@ -117,7 +119,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     if (sample.pool.waiting > 0 || server.canary.isWanted) sample.pool.pumpSoon()
   }
 
-  /** Sends a server its canary, if one is wanted and may be sent. */
+  /** Sends a server its canary if one is wanted and allowed. */
   ask(pool: ModelPool, server: PoolServer, nowMs: number): void {
     this.#refusals.ask(pool, server, nowMs)
   }
@@ -137,7 +139,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void {
     sample.stopTimer()
     if (sample.deadlineAtMs < nowMs + sample.pool.fastestMs(sample.tokens, nowMs)) {
-      this.#fail(sample, 'deadline', 'less time was left than a call takes; it was not sent')
+      this.#fail(sample, 'deadline', 'less time was left than a request takes; it was not sent')
       return
     }
     const flight = new Flight(sample, server, hedge, nowMs)
@@ -159,20 +161,20 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     if (!this.#microBatcher.take(flight, nowMs)) this.sendAlone(flight)
   }
 
-  /** Sends a flight's sample by itself. */
+  /** Sends a flight's sample in a request of its own. */
   sendAlone(flight: Flight): void {
     const { sample, server } = flight
     let request: EngineRequest | null
     try {
       request = sample.build(server)
     } catch (error) {
-      // A prompt of a shape the types forbid: the sample's failure, and the slot must not be lost over it.
+      // The prompt has an invalid shape: only the sample fails, and its slot must be released.
       const refusal = failure('client', 'rejected', `the request cannot be built: ${error}`)
       this.failed(flight, refusal, 0)
       return
     }
     if (request === null) {
-      // Whoever asked for the slot keeps the time from here on.
+      // From here on the slot's owner keeps the time.
       this.#wheel.remove(sample)
       sample.granted(flight)
       return
@@ -182,7 +184,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     server.post(call, request)
   }
 
-  /** The end of a call that its owner made. */
+  /** Handles the end of a call that the slot's owner made. */
   slotEnded(flight: Flight, end: SlotEnd): void {
     const { sample, server } = flight
     if (sample.done) return
@@ -213,7 +215,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.pool.pumpSoon()
   }
 
-  /** A call took longer than any of this server's: given up, and tried elsewhere. */
+  /** Abandons a call that took much longer than usual on its server; the sample is retried elsewhere. */
   giveUp(flight: Flight, nowMs: number, detail: string): void {
     const { sample, server } = flight
     if (sample.done || flight.call === null) return
@@ -239,8 +241,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * This process's share of a server's limit has ended, and others may hold it from now on: its calls are given up, and
-   * their samples wait again. No attempt is charged.
+   * Abandons all calls to a server because this process's share of its limit has ended and other processes may use the
+   * slots. The samples wait again, and no attempt is charged.
    */
   recall(server: PoolServer): void {
     const nowMs = performance.now()
@@ -261,7 +263,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     }
   }
 
-  /** Gives the slot back and writes the attempt down; the sample's other call, if one is out, is its call from now on. */
+  /** Releases the slot and records the attempt; the sample's other call, if any, becomes its only call. */
   #endFlight(
     flight: Flight,
     outcome: 'ok' | 'superseded' | 'recalled' | FailureClass,
@@ -277,7 +279,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.attempts.push({
       serverId: server.id,
       serverName: server.name,
-      // 0 where its first call was for free and only the hedge is left.
+      // `attemptsUsed` is 0 if the first call was free of charge and only the hedge is left.
       attempt: Math.max(1, sample.attemptsUsed),
       startedAtMs: flight.startedEpochMs,
       queueMs: flight.queueMs,
@@ -293,14 +295,16 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.second = null
   }
 
-  /** The other call of the sample was quicker. */
+  /** Ends a call because the sample's other call was faster. */
   #supersede(flight: Flight, nowMs: number): void {
     this.#endFlight(flight, 'superseded', null, null, null, nowMs - flight.startedAtMs)
     flight.call?.abandon()
     flight.server.health.neutral(flight.period)
   }
 
-  /** A call of several samples that says nothing of this one: it goes again by itself, for free. */
+  /**
+   * Handles a micro-batch failure that may be another sample's fault: this sample is sent again alone, free of charge.
+   */
   apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void {
     const { sample, server } = flight
     const nowMs = performance.now()
@@ -320,7 +324,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     } else sample.pool.pumpSoon()
   }
 
-  /** `blamed`: false for the further samples of a call whose failure was counted against the server. */
+  /** Handles a failed call. `blamed`: false for further samples of a micro-batch whose failure was already counted. */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed = true): void {
     const { sample, server, period } = flight
     const nowMs = performance.now()
@@ -359,14 +363,14 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     } else if (failureClass === 'client') {
       this.#fail(sample, failed.reason, `${server.name} ${detail}`)
     }
-    // Its other call is still out: that one decides.
+    // The other call is still in flight, so that one decides.
     else if (sample.flight !== null) sample.pool.withdraw(sample)
     else if (sample.isSpent) this.#fail(sample, failed.reason, `${server.name} ${detail}`)
     else this.#retry(sample, server, failed, nowMs)
     sample.pool.pumpSoon()
   }
 
-  /** The one free repeat after a connection race, on the same server if its slot is still free. */
+  /** Repeats a call once, free of charge, after a connection race; on the same server if it has room. */
   #repeat(sample: RoutedSample, server: PoolServer): void {
     sample.raced = true
     sample.attemptsUsed--
@@ -374,7 +378,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     this.#again(sample, server)
   }
 
-  /** The same call once more, at once and for free. */
+  /** Repeats the same call at once, free of charge. */
   #again(sample: RoutedSample, server: PoolServer): void {
     queueMicrotask(() => {
       if (sample.done || sample.flight !== null) return
@@ -390,7 +394,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.pool.withdraw(sample)
     const elsewhere = sample.pool.anyUntried(sample, nowMs)
     if (failed.retryAfterMs !== undefined) {
-      // The server itself pauses, for every sample; this one waits for it only where there is no other.
+      // The server pauses for all samples; this one waits for it only if there is no other server.
       if (!elsewhere) sample.backoffUntilMs = Math.max(nowMs, server.pause.untilMs)
       sample.pool.readmit(sample)
       return
@@ -425,7 +429,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     }
     const waitsForFirst = sample.flight === null && sample.attempts.length === 0
     if (waitsForFirst && (this.#shared.isFollowing(sample) || pool.anyHealthy(nowMs))) {
-      // It waits for its turn, not for a server: only dispatch starts its clock.
+      // It waits for its turn, not for a healthy server, so its time has not started.
       this.#setDue(sample, sample.dueFrom(nowMs))
       return
     }
@@ -446,7 +450,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     )
   }
 
-  /** Its time is up with one or two calls out. */
+  /** Ends a sample whose time is up with one or two calls in flight. */
   #outOfTime(sample: RoutedSample, nowMs: number): void {
     let told = ''
     for (let flight = sample.flight; flight !== null; flight = sample.flight) {
@@ -459,7 +463,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
       this.#endFlight(flight, 'stall', 'timeout', null, detail, serviceMs)
       const blamed = flight.call?.blame() !== false
       flight.call?.abandon()
-      // A sample that waited long for its slot leaves the server little time; that is not the server's fault.
+      // If a sample waited long for its slot, the server had little time and is not at fault.
       if (blamed && serviceMs >= sample.request.timeoutMs * BLAMED_SHARE) {
         server.faulted(flight, 0.5, serviceMs, nowMs, detail)
       } else server.health.neutral(period)
@@ -468,7 +472,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.pool.pumpSoon()
   }
 
-  /** Ends a sample without a score, from wherever it is. `confirmed`: whatever has the same text ends so, too. */
+  /** Ends a sample without a score, in any state. `confirmed`: samples with the same text end with it. */
   #fail(
     sample: RoutedSample,
     reason: SampleFailureReason,
@@ -480,9 +484,9 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     if (sample.flight !== null) {
       const nowMs = performance.now()
       for (let flight: Flight | null = sample.flight; flight !== null; flight = sample.flight) {
-        // A slot's owner makes its call, and gives the slot back when that has ended.
+        // The slot's owner makes the call and releases the slot at its end.
         if (flight.call === null) return
-        // There is no class of its own for what the caller took back; it is nobody's failure and counted nowhere.
+        // Cancelled calls have no class of their own; they are recorded as `client` and counted nowhere.
         this.#endFlight(flight, 'client', reason, null, detail, nowMs - flight.startedAtMs)
         flight.call.abandon()
         flight.server.health.neutral(flight.period)
@@ -496,7 +500,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     } else this.#shared.failed(sample)
   }
 
-  /** The sample is done: out of every list. */
+  /** Marks the sample as done and removes it from all lists. */
   #release(sample: RoutedSample): void {
     sample.done = true
     this.#wheel.remove(sample)
@@ -505,7 +509,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     pool.withdraw(sample)
     if (!pool.canaries.delete(sample) && --pool.sampleCount === 0) {
       for (const canary of [...pool.canaries]) {
-        this.#fail(canary, 'cancelled', 'nobody waits for what it tells')
+        this.#fail(canary, 'cancelled', 'no sample waits for its result')
       }
       this.#owner.onPoolIdle(pool)
     }

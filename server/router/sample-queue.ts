@@ -1,22 +1,22 @@
 import type { RoutedSample } from './routed-sample.ts'
 
-/** Doubly linked list of waiting samples: a sample that times out or is cancelled in its middle leaves in O(1). */
+/** Doubly linked list of waiting samples, so that a sample that times out or is cancelled is removed in O(1). */
 export class SampleQueue {
   #head: RoutedSample | null = null
   #tail: RoutedSample | null = null
   #size = 0
 
-  /** How many samples wait. */
+  /** Number of waiting samples. */
   get size(): number {
     return this.#size
   }
 
-  /** The sample that waits longest, null when empty. */
+  /** The longest-waiting sample, null when empty. */
   get first(): RoutedSample | null {
     return this.#head
   }
 
-  /** Adds a sample at the end; it must be in no queue. */
+  /** Appends a sample that is in no queue. */
   push(sample: RoutedSample): void {
     sample.queue = this
     sample.queuePrev = this.#tail
@@ -26,7 +26,7 @@ export class SampleQueue {
     this.#size++
   }
 
-  /** Takes a sample out; it must be in this queue. */
+  /** Removes a sample that is in this queue. */
   remove(sample: RoutedSample): void {
     const { queueNext, queuePrev } = sample
     if (queuePrev === null) this.#head = queueNext

@@ -7,12 +7,12 @@ import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterResult, ScoreRequest } from './router-types.ts'
 import type { HttpCall } from './transport.ts'
 
-/** A sample on its way to a score. */
+/** A request to score one sample. */
 export class ScoreSample extends RoutedSample {
   declare readonly request: ScoreRequest
   readonly #resolve: (result: RouterResult) => void
   #score: EngineScore | null = null
-  /** Samples with the same text that wait for this one's score. */
+  /** Identical samples that wait for this one's score. */
   followers: ScoreSample[] | null = null
   /** The sample whose score it waits for. */
   leader: ScoreSample | null = null
@@ -75,14 +75,14 @@ export class ScoreSample extends RoutedSample {
     this.#resolve({ ok: false, reason, detail, attempts: this.attempts })
   }
 
-  /** The end of a sample that followed `leader`: its score, and the call that gave it as its own attempt. */
+  /** Ends a sample that followed `leader`, with the leader's score and call. */
   succeedAs(leader: ScoreSample, server: PoolServer): void {
     this.#shareCall(leader)
     this.#score = leader.#score
     this.#resolve({ ...this.#result(server), shared: true })
   }
 
-  /** The end of a sample that followed `leader`, whose text was refused for good. */
+  /** Ends a sample that followed `leader`, whose refusal was confirmed. */
   refuseAs(leader: ScoreSample, reason: SampleFailureReason, detail: string): void {
     this.#shareCall(leader)
     this.refuse(reason, detail)

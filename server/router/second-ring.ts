@@ -1,15 +1,15 @@
-/** Counts what happened in the last so many seconds, in a bucket a second: nothing grows, nothing is allocated. */
+/** Counts events of the last seconds, in one bucket per second. Memory is fixed, and nothing is allocated. */
 export class SecondRing {
   readonly #buckets: Float64Array
   #second = Number.NaN
   #total = 0
 
-  /** A window of `seconds`, the one that runs included. */
+  /** @param seconds length of the window, including the current second */
   constructor(seconds: number) {
     this.#buckets = new Float64Array(seconds)
   }
 
-  /** Adds to the present second. A time before the last one told counts as that one. */
+  /** Adds to the current second. An earlier time than the last one counts as the last one. */
   add(nowMs: number, count = 1): void {
     this.#advance(nowMs)
     const index = this.#second % this.#buckets.length
@@ -17,13 +17,13 @@ export class SecondRing {
     this.#total += count
   }
 
-  /** What was added within the window. */
+  /** The total within the window. */
   total(nowMs: number): number {
     this.#advance(nowMs)
     return this.#total
   }
 
-  /** Forgets everything. */
+  /** Resets all counts. */
   clear(): void {
     this.#buckets.fill(0)
     this.#total = 0

@@ -7,44 +7,44 @@ import { storedChatTemplate } from './chat-template.ts'
 
 export { type Calibration, calibrationDiffers, differingText } from '../engines/calibration.ts'
 /**
- * What the registry of servers needs to do with a server beside routing to it: ask what it is, look at its scores, put
- * it to sleep and wake it. The way for those above the router, who do not know the engines.
+ * Operations on servers other than routing: probing, testing scores, sleep and wake. Modules above the router import
+ * them from here, because they may not import the engines.
  */
 export type { EngineName, ProbeFailure, SleepLevel } from '../engines/engine.ts'
 export { type ProbedServer, type ProbeRequest, probeServer } from '../engines/probe.ts'
 export type { SelfTestResult } from '../engines/self-test.ts'
 export { checkServerUrl, type ServerUrl } from '../engines/server-url.ts'
 
-/** A server as it is spoken to. */
+/** The address of a server. */
 export interface ServerAddress {
   url: string
   engine: EngineName
   apiKey: string | null
 }
 
-/** What it can be asked for. */
+/** The abilities of an engine. */
 export interface EngineAbilities {
-  /** It gives scores. */
+  /** It returns scores. */
   scores: boolean
-  /** It speaks chat completions. */
+  /** It supports chat completions. */
   chats: boolean
-  /** Its scores may come squashed, so they are tested. */
+  /** Its scores may be squashed, so the self-test checks them. */
   selfTested: boolean
-  /** It knows sleep and wake. */
+  /** It supports sleep and wake. */
   sleeps: boolean
-  /** The routes that a registration may name. */
+  /** The routes that a registration may select. */
   routes: readonly ScoreRoute[]
-  /** How a registration may name a label. */
+  /** How a registration may select a label. */
   labels: 'index' | 'name' | 'two' | null
 }
 
-/** What an engine can do. */
+/** Returns the abilities of an engine. */
 export function abilitiesOf(engine: EngineName): EngineAbilities {
   const { scores, chats, selfTested, lifecycle, routes, labels } = engineOf(engine)
   return { scores, chats, selfTested, sleeps: lifecycle !== null, routes, labels }
 }
 
-/** A server whose scores are looked at. */
+/** A server whose scores are tested. */
 export interface ScoringServer extends ServerAddress {
   kind: 'discriminative' | 'generative'
   model: string
@@ -56,7 +56,9 @@ export interface ScoringServer extends ServerAddress {
   chatTemplate: string | null
 }
 
-/** The self-test of a server that is awake: its raw scores, or a judge's reply. Its calls take at most `timeoutMs` each. */
+/**
+ * Runs the self-test of a server that is awake: its raw scores, or a judge's reply. Each call takes at most `timeoutMs`.
+ */
 export function testScores(server: ScoringServer, timeoutMs: number): Promise<SelfTestResult> {
   return through(server, timeoutMs, ({ fetch, basePath }) =>
     server.kind === 'generative'
@@ -65,7 +67,7 @@ export function testScores(server: ScoringServer, timeoutMs: number): Promise<Se
   )
 }
 
-/** The calibration texts alone, a call each; null where none can be scored. @throws Error with what it answered */
+/** Scores the calibration texts, one call each; null if none can be scored. @throws Error with the server's answer */
 export function calibrate(server: ScoringServer, timeoutMs: number): Promise<Calibration[] | null> {
   return through(server, timeoutMs, ({ fetch, basePath }) =>
     calibrationScores(engineOf(server.engine), fetch, { ...targetOf(server), basePath }),
@@ -78,7 +80,7 @@ function targetOf(server: ScoringServer) {
   return { model, version, route, label, plainText, maxModelLen, chatTemplate }
 }
 
-/** What the server says it has to do; null where it does not tell. Never rejects. */
+/** Reads the server's own load report; null if it reports none. Never rejects. */
 export async function readLoad(
   server: ServerAddress,
   timeoutMs: number,
@@ -92,7 +94,7 @@ export async function readLoad(
   }
 }
 
-/** Whether it sleeps; null: it does not tell. @throws Error when it does not answer */
+/** Whether the server sleeps; null: it does not report it. @throws Error if it does not answer */
 export function isAsleep(server: ServerAddress, timeoutMs: number): Promise<boolean | null> {
   return through(server, timeoutMs, async ({ fetch, basePath }) => {
     const { lifecycle } = engineOf(server.engine)
@@ -100,7 +102,7 @@ export function isAsleep(server: ServerAddress, timeoutMs: number): Promise<bool
   })
 }
 
-/** Tells a server to sleep; only when nothing is in flight. @throws Error with what it answered when it refused */
+/** Puts a server to sleep, which must have nothing in flight. @throws Error with the server's answer if it refuses */
 export function tellToSleep(
   server: ServerAddress,
   level: SleepLevel,
@@ -108,21 +110,21 @@ export function tellToSleep(
 ): Promise<void> {
   return through(server, timeoutMs, async ({ fetch, basePath }) => {
     const { lifecycle } = engineOf(server.engine)
-    if (lifecycle === null) throw new Error(`${server.engine} knows no sleep`)
+    if (lifecycle === null) throw new Error(`${server.engine} does not support sleep`)
     await lifecycle.sleep(fetch, basePath, level)
   })
 }
 
-/** Tells a server to wake. @throws Error with what it answered when it refused */
+/** Wakes a server. @throws Error with the server's answer if it refuses */
 export function tellToWake(server: ServerAddress, timeoutMs: number): Promise<void> {
   return through(server, timeoutMs, async ({ fetch, basePath }) => {
     const { lifecycle } = engineOf(server.engine)
-    if (lifecycle === null) throw new Error(`${server.engine} knows no sleep`)
+    if (lifecycle === null) throw new Error(`${server.engine} does not support sleep`)
     await lifecycle.wake(fetch, basePath)
   })
 }
 
-/** Whether an error says that no answer came at all, rather than what the answer was. */
+/** Whether an error means that no answer arrived, rather than what the answer was. */
 export function isUnanswered(error: unknown): boolean {
   return error instanceof ProbeStop && error.failure.reason === 'server_unreachable'
 }

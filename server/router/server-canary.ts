@@ -1,32 +1,32 @@
 import type { ScoreInput } from '../engines/engine.ts'
 import type { RoutedSample } from './routed-sample.ts'
 
-/** A server is asked at most once in so long by all processes together. */
+/** All processes together send a server at most one canary per this interval. */
 const ASK_EVERY_MS = 1_000
-/** Different samples refused in a row, without a score between, after which a server is asked before it gets more. */
+/** Number of different samples refused in a row after which a server gets a canary before further samples. */
 const REFUSALS_TO_ASK = 8
-/** …doubled by every canary that was scored while the refusals went on, at most to this. */
+/** That number is doubled by every canary scored while refusals continue, up to this. */
 const REFUSALS_TO_ASK_MAX = 1_024
 
-/** A text that any reward model scores: what the canary asks first. */
+/** The first canary: a text that any reward model scores. */
 const FIXED: ScoreInput = { prompt: 'What is 1 + 1?', response: '1 + 1 is 2.' }
 
 /**
- * Whether a server's refusals are to be believed. A sample that it refused, and that no other server can be asked about,
- * is held until a canary, a text sent after the refusal, was scored: then the refusal is the sample's own. A server that
- * refuses one sample after the other, or answers what no sample can be to blame for, gets no more until its canary was
- * scored.
+ * Decides whether a server's refusals are justified. A sample that it refused, and that no other server can decide, is
+ * held until the server scores a canary sent after the refusal; then the refusal is the sample's fault. A server that
+ * refuses one sample after the other, or gives an answer that no sample can cause, gets no samples until it has scored a
+ * canary.
  */
 export class ServerCanary {
-  /** Samples that it refused and that wait for a canary sent since. */
+  /** Refused samples that wait for a canary sent since. */
   readonly held = new Set<RoutedSample>()
-  /** No sample is sent before a canary was scored. */
+  /** Whether samples are blocked until a canary was scored. */
   blocking = false
-  /** A canary is out. */
+  /** Whether a canary is in flight. */
   isOut = false
-  /** When a canary was last refused or lost, on the clock of `performance.now()`: what it said before that counts for nothing. */
+  /** When a canary last failed, on the clock of `performance.now()`; earlier refusals do not count. */
   failedAtMs = Number.NEGATIVE_INFINITY
-  /** Different samples refused since its last score. */
+  /** Different samples refused since the last score. */
   streak = 0
   #refusalsToAsk = REFUSALS_TO_ASK
   #isAsked = false
@@ -36,64 +36,70 @@ export class ServerCanary {
   #askEveryMs = ASK_EVERY_MS
   #about: RoutedSample[] = []
   #timer: NodeJS.Timeout | null = null
-  /** The shortest text it has scored, for where it does not take the fixed one. */
+  /** The shortest text it has scored, used if it refuses the fixed one. */
   #known: ScoreInput | null = null
   #knownChars = Number.POSITIVE_INFINITY
-  /** The fixed text was refused, which may be its own fault: the known one is asked next. */
+  /** The fixed text was refused, perhaps because of the text itself; the known one is sent next. */
   #fixedRefused = false
   #isMissed = false
 
-  /** So many processes ask the server, each its part of the time. */
+  /** The number of processes that share the interval between canaries. */
   set processes(processes: number) {
     this.#askEveryMs = ASK_EVERY_MS * processes
   }
 
-  /** A canary is to be sent as soon as it may be. */
+  /** Whether a canary should be sent as soon as allowed. */
   get isWanted(): boolean {
     return this.blocking || this.#isAsked || this.held.size > 0
   }
 
-  /** When the next may be sent. */
+  /** When the next canary may be sent. */
   get dueAtMs(): number {
     return this.#askedAtMs + this.#askEveryMs
   }
 
-  /** It scored samples before: a canary that it refuses then is its fault. */
+  /** Whether it has scored samples before; it is then at fault if it refuses a canary. */
   get hasScored(): boolean {
     return this.#known !== null
   }
 
-  /** A sample was scored. */
+  /** Records a scored sample. */
   scored(): void {
     if (this.streak === 0) return
     this.streak = 0
     this.#refusalsToAsk = REFUSALS_TO_ASK
   }
 
-  /** Keeps a text that it scored, if it is the shortest so far. */
+  /** Keeps the shortest text scored so far. */
   knows(input: ScoreInput, chars: number): void {
     if (chars >= this.#knownChars) return
     this.#known = input
     this.#knownChars = chars
   }
 
-  /** It refused a sample that it had not refused before. */
+  /** Records the first refusal of a sample. */
   refused(nowMs: number): void {
     if (++this.streak >= this.#refusalsToAsk) this.#block(nowMs)
   }
 
-  /** It answered what no sample can be to blame for. Where it has just scored a canary, that may be about one text after all. */
+  /**
+   * Records an answer that no sample can cause. If the server has just scored a canary, the text may have caused it after
+   * all.
+   */
   broke(nowMs: number): void {
     this.#isAsked = true
     if (nowMs - this.#passedAtMs >= this.#askEveryMs) this.#block(nowMs)
   }
 
-  /** The text to send; null: there is none that it could be expected to score. `own`: a scorer of one's own, which may take no made-up text. */
+  /**
+   * The canary's text; null: there is no text that it can be expected to score. `own`: a custom scorer, which may reject
+   * made-up texts.
+   */
   text(own: boolean): ScoreInput | null {
     return own || this.#fixedRefused ? this.#known : FIXED
   }
 
-  /** A canary goes out, about the samples held now. */
+  /** Records a canary being sent, on behalf of the samples held now. */
   begin(nowMs: number): void {
     this.isOut = true
     this.#isAsked = false
@@ -101,7 +107,7 @@ export class ServerCanary {
     this.#about = [...this.held]
   }
 
-  /** It was scored: the samples whose refusals that confirms, which are held no longer. */
+  /** Records a scored canary. Returns the samples whose refusals it confirms, which are held no longer. */
   passed(nowMs: number): RoutedSample[] {
     this.isOut = false
     this.#fixedRefused = false
@@ -120,7 +126,7 @@ export class ServerCanary {
     return confirmed
   }
 
-  /** It was refused: true where another text is to be tried, because that one may be to blame. */
+  /** Handles a refused canary; true if another text should be tried because this one may be at fault. */
   triesAnother(own: boolean): boolean {
     if (own || this.#fixedRefused || this.#known === null) return false
     this.#fixedRefused = true
@@ -128,7 +134,7 @@ export class ServerCanary {
     return true
   }
 
-  /** It met an error or a broken connection: true where another one is to be sent, because that may happen once. */
+  /** Handles a canary that met an error or a broken connection; true the first time, when another one should be sent. */
   missed(): boolean {
     if (this.#isMissed) return false
     this.#isMissed = true
@@ -136,14 +142,14 @@ export class ServerCanary {
     return true
   }
 
-  /** It tells nothing (busy, connection race): another one is due. */
+  /** Handles a canary without a result (busy, connection race); another one is due. */
   undecided(): void {
     this.isOut = false
     this.#isAsked = true
     this.#about = []
   }
 
-  /** It was not scored: the samples held, which are to be tried again. */
+  /** Handles a failed canary. Returns the held samples, which should be retried. */
   failed(nowMs: number, block: boolean): RoutedSample[] {
     this.isOut = false
     this.#fixedRefused = false
@@ -155,7 +161,7 @@ export class ServerCanary {
     return this.release()
   }
 
-  /** Samples are held no longer: the server cannot be asked. */
+  /** Releases all held samples because the server cannot be probed. */
   release(): RoutedSample[] {
     const samples = [...this.held]
     this.#about = []
@@ -163,13 +169,13 @@ export class ServerCanary {
     return samples
   }
 
-  /** Holds a sample until a canary tells. */
+  /** Holds a sample until a canary has a result. */
   hold(sample: RoutedSample): void {
     this.held.add(sample)
     sample.heldBy = this
   }
 
-  /** Calls back when the next may be sent. */
+  /** Calls `onDue` when the next canary may be sent. */
   wake(nowMs: number, onDue: () => void): void {
     if (this.#timer !== null) return
     // Timers may fire up to 1 ms early on this clock.
@@ -183,7 +189,7 @@ export class ServerCanary {
     this.#timer.unref()
   }
 
-  /** Another server is behind the name now, or none. */
+  /** Resets the state because the address has changed. */
   reset(): void {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null

@@ -1,20 +1,23 @@
 import type { HealthState } from './router-types.ts'
 
-/** Faults in a row that put a server out. */
+/** Consecutive faults that eject a server. */
 const FAULTS_TO_EJECT = 5
-/** How long a server is out the first time; n times as long the n-th time, at most 12 times, ±20 %. */
+/** Duration of the first ejection; n times as long for the n-th one, at most 12 times, ±20 %. */
 export const EJECTION_STEP_MS = 5_000
 const MAX_EJECTION_STEPS = 12
 const EJECTION_JITTER = 0.2
-/** A server that stayed in for so long begins at the first step again. */
+/** Ejections start from the first step again after this time without one. */
 const FORGET_AFTER_MS = 60_000
-/** Scores in a row that bring it back from `half_open`: one may be luck. */
+/** Consecutive scores that end `half_open`; one may be luck. */
 const PROBES_TO_PASS = 2
-/** From a tenth of its slots to all of them: what comes back is cold, and 64 calls at once may put it down again. */
+/**
+ * Slow start grows from a tenth of the slots to all of them: a returning server is cold, and 64 calls at once may bring
+ * it down again.
+ */
 const SLOW_START_MS = 20_000
 const SLOW_START_FROM = 0.1
 
-/** Hears of every change. */
+/** Called at every change. */
 export type OnHealthChange = (
   from: HealthState,
   to: HealthState,
@@ -23,18 +26,18 @@ export type OnHealthChange = (
 ) => void
 
 /**
- * Passive health of one server, from what its calls end in:
+ * Passive health of one server, derived from the outcomes of its calls:
  *
- *     ok ──5 faults in a row · too many faults · not scores──▶ out (5 s × n, at most 60 s, ±20 %)
- *     │ ▲                                                      │ time is up
+ *     ok ──5 consecutive faults · many faults · invalid──▶ ejected (5 s × n, max. 60 s, ±20 %)
+ *     │ ▲                                                      │ time over
  *     │ └──20 s── slow_start ◀──2 scores in a row── half_open ◀┘
- *     │ ▲                                              └──fault──▶ out
+ *     │ ▲                                              └──fault──▶ ejected
  *     │ └──any answer──┐
- *     └──silent──▶ suspect ──all it had was given up──▶ out
+ *     └──silent──▶ suspect ──all its calls were abandoned──▶ ejected
  *
- * In `half_open` one call at a time is let through, in `slow_start` a growing share of its slots. Calls begun before a
- * server was put out decide nothing when they end after it. Busy answers and refused requests are neither success nor
- * fault: an over-long prompt must neither open nor close this.
+ * `half_open` admits one call at a time, `slow_start` a growing share of the slots. Calls begun before an ejection have
+ * no effect when they end after it. Busy answers and refused requests are neither success nor fault: an over-long prompt
+ * must not change the state.
  */
 export class ServerHealth {
   #state: HealthState = 'ok'
@@ -46,7 +49,10 @@ export class ServerHealth {
   #slowSinceMs = 0
   #soft = false
   #everEjected = 0
-  /** Calls carry the number of the period they began in; a change of state begins a new one. */
+  /**
+   * Number of the current period; each call keeps the number of the period it began in, and a change of state begins a
+   * new one.
+   */
   #period = 0
   readonly #onChange: OnHealthChange
   readonly #ejectionStepMs: number
@@ -58,7 +64,7 @@ export class ServerHealth {
     this.#random = random
   }
 
-  /** The state at `nowMs` (clock of `performance.now()`); what has run its time turns here. */
+  /** The state at `nowMs` (clock of `performance.now()`); states that have timed out change here. */
   state(nowMs: number): HealthState {
     if (this.#state === 'ejected' && nowMs >= this.#ejectedUntilMs) {
       this.#probing = false
@@ -70,12 +76,12 @@ export class ServerHealth {
     return this.#state
   }
 
-  /** Faults in a row; a call that got no answer within most of its sample's time counts half. */
+  /** Consecutive faults; a call without an answer within most of its sample's time counts half. */
   get consecutiveFaults(): number {
     return this.#faults
   }
 
-  /** Times it was put out. */
+  /** Number of ejections. */
   get ejections(): number {
     return this.#everEjected
   }
@@ -85,12 +91,12 @@ export class ServerHealth {
     return this.#ejectedUntilMs
   }
 
-  /** It is out for being slow, not for failing: while most of the pool is out it is better than nothing. */
+  /** Whether it is ejected for being slow, not for failing; such a server is used while most of the pool is ejected. */
   get isSoftEjected(): boolean {
     return this.#state === 'ejected' && this.#soft
   }
 
-  /** Share of its slots it may use: 1 but for a slow start. */
+  /** The share of its slots it may use: 1 except during a slow start. */
   share(nowMs: number): number {
     if (this.#state !== 'slow_start') return 1
     return Math.min(
@@ -99,20 +105,20 @@ export class ServerHealth {
     )
   }
 
-  /** True when a call may begin now. */
+  /** Whether a call may begin now. */
   admits(nowMs: number): boolean {
     if (this.#state === 'ok') return true
     const state = this.state(nowMs)
     return state === 'ok' || state === 'slow_start' || (state === 'half_open' && !this.#probing)
   }
 
-  /** Notes that a call begins; the number it gives goes back in with the call's end. */
+  /** Records the start of a call; the returned number is passed back at the call's end. */
   begin(): number {
     if (this.#state === 'half_open') this.#probing = true
     return this.#period
   }
 
-  /** A call gave a score. */
+  /** Records a score. */
   succeeded(period: number, nowMs: number): void {
     if (this.#state === 'suspect') {
       this.#faults = 0
@@ -129,7 +135,7 @@ export class ServerHealth {
     }
   }
 
-  /** A call failed by the server's fault; `weight` 1, or ½ for a call that merely took too long. */
+  /** Records a fault of the server; `weight` is ½ for a call that only took too long. */
   faulted(period: number, weight: number, nowMs: number, cause: string): void {
     if (period !== this.#period) return
     this.#faults += weight
@@ -139,19 +145,19 @@ export class ServerHealth {
     }
   }
 
-  /** A call ended in a way that says nothing of the server. */
+  /** Records the end of a call that implies nothing about the server. */
   neutral(period: number): void {
     if (period === this.#period) this.#probing = false
   }
 
-  /** It has calls and answers none while others answer. */
+  /** Marks the server as silent: it answers none of its calls while other servers answer. */
   wentSilent(nowMs: number, cause: string, evidence: Record<string, number>): void {
     if (this.#state === 'ok' || this.#state === 'slow_start') {
       this.#turn('suspect', cause, evidence)
     } else if (this.#state === 'half_open') this.#eject(nowMs, cause, false, evidence)
   }
 
-  /** Puts it out for what its calls show together. `soft`: it works, only badly. */
+  /** Ejects the server because of several calls together. `soft`: it works, but slowly. */
   eject(
     nowMs: number,
     cause: string,
@@ -161,7 +167,7 @@ export class ServerHealth {
     if (this.#state !== 'ejected') this.#eject(nowMs, cause, soft, evidence)
   }
 
-  /** Begins anew: the registry found the server ready again, or it has another address. */
+  /** Resets the health because the registry found the server ready again or its address changed. */
   reset(nowMs: number): void {
     this.#faults = 0
     this.#ejections = 0

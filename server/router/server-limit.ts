@@ -1,22 +1,22 @@
 import { AdaptiveLimit } from './concurrency-limit.ts'
 import type { RouterServer } from './router-types.ts'
 
-/** Bounds of a limit that is found by measuring, over all processes. */
+/** Initial value and bounds of an adaptive limit, over all processes. */
 const MEASURED_FROM = { discriminative: 8, generative: 16 }
 const MEASURED_MIN = 4
 const MEASURED_MAX = 96
 
 /**
- * How many calls one process lets itself have in flight to a server. A given limit is the limit, and shrinks only while
- * the server says that it is busy; else it is found by measuring, from this process's part of what a server of its kind
- * can be expected to do: 8 samples of a reward model, 16 of a judge, llama.cpp's slots, never more than TEI's permits.
+ * Limits the calls in flight from one process to a server. A configured limit applies as it is and shrinks only while the
+ * server is busy. An adaptive one starts from this process's part of the usual limit for its kind: 8 samples for a reward
+ * model, 16 for a judge, the slots of llama.cpp, and at most TEI's permits.
  */
 export class ServerLimit {
   #limit = new AdaptiveLimit({ initial: 1, min: 1, max: 1, fixed: true })
   #most = Number.POSITIVE_INFINITY
   #key = ''
 
-  /** Takes over what the registry says; what was measured stays unless that changed. */
+  /** Applies the registered settings; measurements are kept unless the settings changed. */
   update(config: RouterServer, processes: number): void {
     const { maxInFlight, maxConcurrent } = config
     const kind = config.kind ?? 'discriminative'
@@ -45,12 +45,12 @@ export class ServerLimit {
     })
   }
 
-  /** What the search of a limit is told of the calls. */
+  /** The adaptive limit, which is notified of the calls. */
   get search(): AdaptiveLimit {
     return this.#limit
   }
 
-  /** Most calls in flight from this process now. */
+  /** Maximum calls in flight from this process now. */
   get most(): number {
     return Math.min(this.#limit.limit, this.#most)
   }

@@ -2,41 +2,44 @@ import { SecondRing } from './second-ring.ts'
 
 /** Half-life of the measured tokens/s. */
 const RATE_HALF_LIFE_MS = 10_000
-/** A rate is taken from so many samples, or from what ended in so long. */
+/** A rate is computed from this many samples or from this much time. */
 const RATE_SAMPLES = 8
 const MIN_RATE_MS = 250
 const MAX_RATE_MS = 2_000
-/** Share of the samples sent that must have filled the server for a lower rate to be believed. */
+/** Share of the samples sent that must have filled the server for a lower rate to be accepted. */
 const FILLED_SHARE = 0.7
 /** Decay of the peak latency. */
 const PEAK_DECAY_MS = 10_000
-/** Nothing measured for so long: unknown, so that a server once slow is tried again. */
+/** Measurements older than this are discarded, so that a slow server is tried again. */
 const STALE_MS = 60_000
-/** Samples whose times are kept. */
+/** Number of samples whose times are kept. */
 const KEPT_SAMPLES = 256
 /**
- * What a call costs whatever its size, in tokens: connection, tokenizing, its place in a batch. By tokens alone a sample of
- * 10 that took 12 ms would count 1,200 ms for 1,000, one of 2,000 on the same server 60, and a quantile would tell what
- * sizes came by, not how fast the server is. So many until a line through the samples seen says otherwise; samples of nearly
- * one size determine none.
+ * The fixed cost of a call in tokens: connection, tokenizing, its place in a batch. By tokens alone, a sample of 10
+ * tokens in 12 ms would count as 1,200 ms per 1,000 tokens and one of 2,000 tokens on the same server as 60 ms; quantiles
+ * would then reflect the mix of sizes, not the server's speed. This default applies until a line fitted through the
+ * samples gives another value; samples of nearly equal size determine none.
  */
 const FIXED_TOKENS = 200
 const FIXED_TOKENS_MAX = 4_000
-/** The line is through some 64 samples, of which there must be 12, whose sizes differ by a quarter of their mean. */
+/**
+ * The line is fitted through about 64 samples. It needs at least 12 of them, with a spread in size of a quarter of their
+ * mean.
+ */
 const LINE_STEP = 1 / 64
 const LINE_SAMPLES = 12
 const LINE_SPREAD = 0.25
-/** The least an attempt is given, and how many times the slowest hundredth of its like. */
+/** Assumed time of a failed attempt: this minimum, or this multiple of the 99th percentile. */
 const ATTEMPT_LEAST_MS = 5_000
 const ATTEMPT_OF_P99 = 3
-/** Share of the newest sample in the mean size. */
+/** Weight of the newest sample in the mean size. */
 const NEWEST_SHARE = 1 / 32
 const FAULT_SECONDS = 30
 const CORRUPT_SECONDS = 60
 
-/** What is measured of one server, from its calls: how fast it is, and how often it fails. */
+/** Measures one server from its calls: its speed and how often it fails. */
 export class ServerRating {
-  // Rate: the window so far, and what came of those before.
+  // The current window of the rate measurement, and the resulting rate.
   #windowSamples = 0
   #tokens = 0
   #sampleMs = 0
@@ -51,18 +54,18 @@ export class ServerRating {
   #peakAtMs = Number.NEGATIVE_INFINITY
   #meanTokens = 0
 
-  // Means of size and time, and of their products, the newest weighing most.
+  // Exponential means of size and time, and of their products.
   #lineSamples = 0
   #x = 0
   #y = 0
   #xx = 0
   #xy = 0
 
-  /** Sizes and times of the last samples, as they came; and times for 1,000 tokens sorted, as of a moment ago. */
+  /** Sizes and times of the last samples in order of arrival, and a recently sorted list of times per 1,000 tokens. */
   readonly #sizes = new Float64Array(KEPT_SAMPLES)
   readonly #times = new Float64Array(KEPT_SAMPLES)
   readonly #sorted = new Float64Array(KEPT_SAMPLES)
-  /** What the sorted ones were made with. */
+  /** The fixed cost used for the sorted list. */
   #sortedFixed = FIXED_TOKENS
   #next = 0
   #samples = 0
@@ -73,19 +76,19 @@ export class ServerRating {
   readonly #faults = new SecondRing(FAULT_SECONDS)
   readonly #corrupt = new SecondRing(CORRUPT_SECONDS)
 
-  /** Samples whose times are kept: at most 256. */
+  /** Number of samples whose times are kept, at most 256. */
   get samples(): number {
     return this.#samples
   }
 
-  /** A sample was sent; `inFlight` counts it, `most` is how many the server may have now. */
+  /** Records a sample sent; `inFlight` includes it, and `most` is the server's present maximum. */
   began(inFlight: number, most: number): void {
     this.#begun++
     this.#inFlightSum += inFlight
     if (inFlight >= most) this.#filled++
   }
 
-  /** A sample of `tokens` ended well after `elapsedMs`. */
+  /** Records a sample of `tokens` scored after `elapsedMs`. */
   completed(nowMs: number, tokens: number, elapsedMs: number): void {
     const size = tokens > 0 && tokens < Number.POSITIVE_INFINITY ? tokens : 0
     const ms = elapsedMs > 0 && elapsedMs < Number.POSITIVE_INFINITY ? elapsedMs : 0
@@ -106,8 +109,9 @@ export class ServerRating {
   }
 
   /**
-   * A call failed by the server's fault after `elapsedMs`. It counts as one that took the whole time it would have been
-   * given: a server that fails within a millisecond must not look fast. `tokens`: of its sample, by default a mean one.
+   * Records a failure by the server's fault after `elapsedMs`. It counts as a call that took its whole time limit,
+   * because a server that fails within a millisecond must not look fast. `tokens`: size of the sample, by default the
+   * mean.
    */
   fault(
     nowMs: number,
@@ -123,54 +127,55 @@ export class ServerRating {
     }
   }
 
-  /** It gave something that is no score; how many times within the last 60 s, this one included. */
+  /** Records an invalid response; returns their number within the last 60 s, this one included. */
   corrupt(nowMs: number): number {
     this.#corrupt.add(nowMs)
     return this.#corrupt.total(nowMs)
   }
 
-  /** Times within the last 60 s that it gave something that is no score. */
+  /** Invalid responses within the last 60 s. */
   corruptCount(nowMs: number): number {
     return this.#corrupt.total(nowMs)
   }
 
-  /** Of the calls that ended within the last 30 s, well or by the server's fault: how many, and the share of faults. */
+  /** Number of calls that succeeded or failed by the server's fault within the last 30 s, and the share of faults. */
   faultShare(nowMs: number): { share: number; calls: number } {
     const calls = this.#calls.total(nowMs)
     return { share: calls === 0 ? 0 : this.#faults.total(nowMs) / calls, calls }
   }
 
   /**
-   * Tokens/s the server gives with all the samples it may have, an EWMA with a half-life of 10 s; null when it was not seen
-   * so within the last minute. With fewer samples it gives less, which says nothing of it: what was measured then only
-   * raises this, else the server with the fewest samples would seem the slowest and be given fewer still.
+   * Tokens/s of the server at full load, an EWMA with a half-life of 10 s; null if not measured within the last minute.
+   * With fewer samples its rate is lower, so such a measurement only raises the value. Otherwise the server with the
+   * fewest samples would look slowest and be sent even fewer.
    */
   tokensPerSecond(nowMs: number): number | null {
     return nowMs - this.#rateAtMs > STALE_MS ? null : this.#rate
   }
 
   /**
-   * Ms for 1,000 tokens at its worst of late: a slow call or a fault raises it at once, and it comes down within 10 s or
-   * so to what is usual; null without a call within the last minute.
+   * Recent peak of ms per 1,000 tokens: a slow call or a fault raises it at once, and it decays to the median within
+   * about 10 s; null without a call within the last minute.
    */
   peakMsPerKtok(nowMs: number): number | null {
     const sinceMs = nowMs - this.#peakAtMs
     if (sinceMs > STALE_MS) return null
-    // A sample of 1,000 tokens, fixed cost included: what is fixed differs from server to server.
+    // For a sample of 1,000 tokens including the fixed cost, which differs between servers.
     const ofSample = (1_000 + this.#fixedTokens) / 1_000
     if (sinceMs <= 0) return ofSample * this.#peak
     const usual = this.normalisedMs(0.5) ?? 0
     return ofSample * (usual + (this.#peak - usual) * Math.exp(-sinceMs / PEAK_DECAY_MS))
   }
 
-  /** Mean size of its samples, in tokens, the newest weighing most; 0 without any. */
+  /** Exponential mean size of its samples in tokens; 0 without any. */
   get meanTokens(): number {
     return this.#meanTokens
   }
 
   /**
-   * The time for 1,000 tokens that a share `q` (0–1) of the last 256 samples did not exceed, in ms, the fixed cost of a call
-   * taken for so many tokens as it costs; null without any. Sorted anew when an eighth of the samples is: a sample costs 0.4 µs so.
+   * The time per 1,000 tokens that a share `q` (0–1) of the last 256 samples did not exceed, in ms, with the fixed cost
+   * of a call counted as tokens; null without samples. Sorted again when an eighth of the samples is new, which costs 0.4
+   * µs per sample.
    */
   normalisedMs(q: number): number | null {
     const samples = this.#samples
@@ -190,18 +195,18 @@ export class ServerRating {
     return this.#sorted[Math.min(count, Math.max(1, Math.ceil(q * count))) - 1] as number
   }
 
-  /** The time that a share `q` of samples of so many tokens would not exceed, in ms; null without any sample. */
+  /** The time that a share `q` of samples of this size would not exceed, in ms; null without samples. */
   quantileMs(q: number, tokens: number): number | null {
     const normalised = this.normalisedMs(q)
     return normalised === null ? null : (normalised * (tokens + this.#sortedFixed)) / 1_000
   }
 
-  /** What a sample of so many tokens takes, by the median, in ms; null without any sample. */
+  /** The median time of a sample of this size, in ms; null without samples. */
   expectedMs(tokens: number): number | null {
     return this.quantileMs(0.5, tokens)
   }
 
-  /** Forgets everything: behind the name is another server, or another model. */
+  /** Resets all measurements because the server or its model has changed. */
   reset(): void {
     this.#windowSamples = 0
     this.#tokens = 0
@@ -232,7 +237,7 @@ export class ServerRating {
     this.#xy += step * (size * ms - this.#xy)
   }
 
-  /** Where the line through the samples says that a call without any tokens would be. */
+  /** The fixed cost in tokens according to the fitted line. */
   get #fixedTokens(): number {
     const x = this.#x
     const variance = this.#xx - x * x
@@ -258,7 +263,8 @@ export class ServerRating {
     if (Number.isNaN(this.#windowFromMs)) this.#windowFromMs = nowMs
     const windowMs = nowMs - this.#windowFromMs
     if (windowMs < (this.#windowSamples >= RATE_SAMPLES ? MIN_RATE_MS : MAX_RATE_MS)) return
-    // By Little's law: over so few samples, tokens ended by the clock are what happened to be half done before.
+    // By Little's law: with so few samples, tokens per wall time would mostly reflect samples that were already half
+    // done.
     const rate = ((this.#inFlightSum / this.#begun) * this.#tokens * 1_000) / this.#sampleMs
     const filled = this.#filled >= FILLED_SHARE * this.#begun
     this.#windowSamples = 0

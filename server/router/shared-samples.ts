@@ -4,15 +4,15 @@ import type { RoutedSample } from './routed-sample.ts'
 import { ScoreSample } from './score-sample.ts'
 
 /**
- * Identical requests in flight at one time: the first is sent, the others wait for its score. Policies sample the same
- * short answer to one prompt again and again. For discriminative models only, whose score is a function of the text; one
- * that fails, is cancelled or runs out of its time leaves its followers to try for themselves, unless what it was refused is
- * known to be the text's own fault.
+ * Combines identical requests in flight: the first is sent, and the others follow it and receive its score. Policies
+ * often sample the same short answer to one prompt. This applies only to discriminative models, whose score is a function
+ * of the text. If the first fails, is cancelled or times out, its followers are sent themselves, unless its refusal is
+ * confirmed.
  */
 export class SharedSamples {
   /**
-   * Samples in flight or waiting that others may follow, by their group: it is a prompt's samples that are alike. Looked for by
-   * length first: a map by response had to hash every text, 3 % of a worker's time.
+   * Samples that others may follow, by group, because identical samples share a prompt. They are compared by length
+   * first: a map by response had to hash every text, which took 3 % of a worker's time.
    */
   readonly #leaders = new Map<string, ScoreSample[]>()
   readonly #admit: (sample: RoutedSample) => void
@@ -21,7 +21,7 @@ export class SharedSamples {
     this.#admit = admit
   }
 
-  /** True: the sample waits for an identical one. */
+  /** Returns true if the sample now follows an identical one. */
   follow(sample: RoutedSample): boolean {
     if (!(sample instanceof ScoreSample) || sample.group === undefined || !sample.isHedgeable)
       return false
@@ -35,7 +35,7 @@ export class SharedSamples {
       leaders.push(sample)
       return false
     }
-    // Somebody waits for it: not behind a step's queue.
+    // An interactive sample does not wait behind a step's queue.
     if (sample.priorityClass === 'interactive' && leader.flight === null) return false
     leader.followers ??= []
     leader.followers.push(sample)
@@ -47,7 +47,7 @@ export class SharedSamples {
     return sample instanceof ScoreSample && sample.leader !== null
   }
 
-  /** A sample has its score: so have those that follow it. `release` takes each out of the lists first. */
+  /** Gives a sample's score to its followers. `release` removes each from all lists first. */
   scored(sample: RoutedSample, server: PoolServer, release: (follower: ScoreSample) => void): void {
     if (!(sample instanceof ScoreSample)) return
     this.#leave(sample)
@@ -61,7 +61,7 @@ export class SharedSamples {
     }
   }
 
-  /** A sample's refusal is confirmed: of the same text it is the same for those that follow it. */
+  /** Gives a sample's confirmed refusal to its followers, which have the same text. */
   refused(
     sample: RoutedSample,
     reason: SampleFailureReason,
@@ -80,7 +80,7 @@ export class SharedSamples {
     }
   }
 
-  /** A sample ended without a score: the next in line is sent, and the others follow that one. */
+  /** Handles a sample that ended without a score: its first follower is sent, and the others follow that one. */
   failed(sample: RoutedSample): void {
     if (!(sample instanceof ScoreSample)) return
     this.#leave(sample)
@@ -127,7 +127,7 @@ function samePrompt(a: ScoreSample, b: ScoreSample): boolean {
   return JSON.stringify(p.prompt) === JSON.stringify(q.prompt) && sameRest(a, b)
 }
 
-/** What a scorer of one's own is sent beside the text. */
+/** Compares the other inputs of a custom scorer. */
 function sameRest(a: ScoreSample, b: ScoreSample): boolean {
   const p = a.request.input
   const q = b.request.input

@@ -6,13 +6,13 @@ import type { ModelPool } from './model-pool.ts'
 import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterSlot, SlotEnd, SlotRefusal, SlotRequest } from './router-types.ts'
 
-/** How long a call is kept waiting without a healthy server, where it has no deadline: a client's own patience is not known. */
+/** How long a call without a deadline waits if no server is healthy; the client's own patience is unknown. */
 const WITHOUT_SERVER_MS = 10_000
 
-/** What a slot's asker is told. */
+/** The result of a slot request. */
 export type SlotResult = { ok: true; slot: RouterSlot } | SlotRefusal
 
-/** Waits for the right to send one call, which its owner sends itself. */
+/** A request for the right to send one call, which its owner sends. */
 export class SlotSample extends RoutedSample {
   readonly slotRequest: SlotRequest
   readonly #resolve: (result: SlotResult) => void

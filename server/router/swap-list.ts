@@ -1,14 +1,15 @@
 /**
- * Things that come and go, in no order; each knows its place. Not a Set: of one that thousands of samples a second run through, V8
- * leaves behind an outgrown table every time it grows into a new one, and that table's samples with it. Once one of them is in the
- * old generation, so is everything after: measured, 160 to 260 MB kept for full collections over 160,000 calls, against 35.
+ * An unordered collection whose items know their index. It is not a Set: when thousands of samples a second pass through
+ * a Set, V8 leaves an outgrown table behind each time it grows, and that table's samples with it. Once one of them is in
+ * the old generation, all later ones follow. Measured over 160,000 calls, 160 to 260 MB were kept until a full
+ * collection, against 35 MB.
  */
 export class SwapList<T> {
   readonly #items: T[] = []
   readonly #indexOf: (item: T) => number
   readonly #setIndex: (item: T, index: number) => void
 
-  /** An item that is in no list has the index −1. */
+  /** An item that is in no list has index −1. */
   constructor(indexOf: (item: T) => number, setIndex: (item: T, index: number) => void) {
     this.#indexOf = indexOf
     this.#setIndex = setIndex
@@ -18,12 +19,12 @@ export class SwapList<T> {
     return this.#items.length
   }
 
-  /** Adds an item that is not in it. */
+  /** Adds an item that is not in the list. */
   add(item: T): void {
     this.#setIndex(item, this.#items.push(item) - 1)
   }
 
-  /** Takes an item out; one that is not in it is left alone. */
+  /** Removes an item; does nothing if it is not in the list. */
   delete(item: T): void {
     const index = this.#indexOf(item)
     if (index < 0) return
@@ -35,7 +36,7 @@ export class SwapList<T> {
     this.#setIndex(item, -1)
   }
 
-  /** What is in it now, as an array of its own. */
+  /** A copy of all items. */
   all(): T[] {
     return [...this.#items]
   }

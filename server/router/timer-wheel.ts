@@ -1,47 +1,47 @@
-/** Something that comes due. Links are the wheel's; an entry is in at most one wheel at a time. */
+/** An entry with a due time. The wheel owns the links; an entry is in at most one wheel at a time. */
 export interface WheelEntry {
   /** On the clock of `performance.now()`. */
   dueAtMs: number
   wheelNext: WheelEntry | null
   wheelPrev: WheelEntry | null
-  /** Slot of the wheel it hangs in; −1: in none. */
+  /** Slot of the wheel that contains it; −1: none. */
   wheelSlot: number
 }
 
-/** How late an entry may be called, in ms, on an idle loop. It is never early. */
+/** Maximum delay of an entry's callback in ms, on an idle event loop. It is never early. */
 export const WHEEL_TICK_MS = 10
-/** 5.12 s a turn; what is due later waits in its slot and is looked at once a turn. */
+/** A turn takes 5.12 s; entries due later are checked once per turn. */
 const SLOT_COUNT = 512
 
 /**
- * One timer for many deadlines: adding and removing an entry is a few assignments, where a `setTimeout` a call costs
- * about 1 µs and, with durations that all differ (time remaining), a list and a heap entry each.
- * The timer runs only while there are entries, and keeps the process alive just so long.
+ * One timer for many deadlines. Adding and removing an entry takes a few assignments; a `setTimeout` per call costs about
+ * 1 µs and, because all durations differ (time remaining), a list and a heap entry each. The timer runs, and keeps the
+ * process alive, only while there are entries.
  */
 export class TimerWheel<T extends WheelEntry> {
   readonly #slots: (WheelEntry | null)[] = new Array<WheelEntry | null>(SLOT_COUNT).fill(null)
   readonly #onDue: (entry: T) => void
   #timer: NodeJS.Timeout | null = null
   #size = 0
-  /** The last tick whose slot was looked at. */
+  /** The last processed tick. */
   #tick = 0
 
   constructor(onDue: (entry: T) => void) {
     this.#onDue = onDue
   }
 
-  /** How many entries wait. */
+  /** Number of entries. */
   get size(): number {
     return this.#size
   }
 
-  /** Hangs an entry in; it must be in no wheel. */
+  /** Adds an entry that is in no wheel. */
   add(entry: T): void {
     if (this.#timer === null) {
       this.#tick = Math.floor(performance.now() / WHEEL_TICK_MS)
       this.#timer = setInterval(() => this.#advance(), WHEEL_TICK_MS)
     }
-    // At least the next tick: the slot of the current one has been looked at.
+    // The next tick at the earliest, because the slot of the current one was already processed.
     const tick = Math.max(this.#tick + 1, Math.ceil(entry.dueAtMs / WHEEL_TICK_MS))
     const slot = tick % SLOT_COUNT
     const head = this.#slots[slot] as WheelEntry | null
@@ -53,7 +53,7 @@ export class TimerWheel<T extends WheelEntry> {
     this.#size++
   }
 
-  /** Takes an entry out; nothing happens if it is in none. */
+  /** Removes an entry; does nothing if it is in no wheel. */
   remove(entry: T): void {
     if (entry.wheelSlot < 0) return
     const { wheelNext, wheelPrev } = entry
@@ -69,7 +69,7 @@ export class TimerWheel<T extends WheelEntry> {
   #advance(): void {
     const now = performance.now()
     const target = Math.floor(now / WHEEL_TICK_MS)
-    // After a stall of the loop longer than a turn, one look at every slot is enough.
+    // After the event loop was blocked for longer than a turn, one pass over all slots is enough.
     const from = Math.max(this.#tick + 1, target - SLOT_COUNT + 1)
     this.#tick = target
     const due: T[] = []

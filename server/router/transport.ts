@@ -2,27 +2,28 @@ import { buildConnector, Client, type Dispatcher } from 'undici'
 import type { ResponseHeaders } from '../engines/engine.ts'
 import { safeLookup } from '../engines/link-local.ts'
 
-/** Below the 5 s after which uvicorn, and so vLLM and SGLang, closes an idle connection. */
+/** Less than the 5 s after which uvicorn, and so vLLM and SGLang, closes an idle connection. */
 const KEEP_ALIVE_MS = 4_000
 const CONNECT_TIMEOUT_MS = 2_000
-/** Largest answer taken, in bytes: a bad server must not exhaust our memory. A score is a few hundred. */
+/** Maximum size of an answer in bytes, so that a bad server cannot exhaust the memory. A score takes a few hundred. */
 export const ANSWER_LIMIT_BYTES = 4 << 20
 /**
- * Connections being made at once to one server. 5,000 calls starting together would overrun its accept queue (511 in
- * Node, 2,048 in uvicorn), and a dropped SYN costs a second; made 128 at a time they are up in a fraction of that.
+ * Maximum connections being opened at once to one server. 5,000 calls starting together would overrun its accept queue
+ * (511 in Node, 2,048 in uvicorn), and a dropped SYN costs a second; opened 128 at a time, they are ready in a fraction
+ * of that.
  */
 const MAX_CONNECTING = 128
 
-// Made once: an error made a call captures a stack each time, some 15 µs.
+// Created once: an error per call captures a stack each time, which takes about 15 µs.
 const ABANDONED = new Error('the call was abandoned')
 const CLOSED = new Error('the connection was closed')
 
-/** Who hears of a call's end. Not called for an abandoned one. */
+/** Receives a call's end, except for abandoned calls. */
 export interface CallListener<C> {
   onCallEnd(call: HttpCall<C>): void
 }
 
-/** One POST and its whole answer, collected without a stream or a promise. */
+/** One POST and its complete answer, collected without a stream or a promise. */
 export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
   readonly context: C
   readonly #listener: CallListener<C>
@@ -33,14 +34,14 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
   #ended = false
   #abandoned = false
 
-  /** HTTP status; 0 until an answer began. */
+  /** HTTP status; 0 before an answer begins. */
   status = 0
   headers: ResponseHeaders = {}
-  /** Set when no complete answer came. */
+  /** Set if no complete answer arrived. */
   error: NodeJS.ErrnoException | null = null
-  /** A byte of the answer came. */
+  /** Whether a response began to arrive. */
   answered = false
-  /** It went out on a connection that had served another call before. */
+  /** Whether it was sent on a connection that had served another call. */
   reused = false
 
   constructor(context: C, listener: CallListener<C>) {
@@ -48,28 +49,29 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
     this.#listener = listener
   }
 
-  /** The answer's body. */
+  /** The response body as text. */
   bodyText(): string {
     if (this.#first === null) return ''
     if (this.#more === null) return this.#first.toString()
     return Buffer.concat([this.#first, ...this.#more]).toString()
   }
 
-  /** Gives the call up: the connection is closed, which tells the server to stop; the listener hears nothing more. */
+  /** Abandons the call: closing the connection stops the server's work, and the listener is not called. */
   abandon(): void {
     if (this.#ended || this.#abandoned) return
     this.#abandoned = true
     if (this.#controller !== null) this.#controller.abort(ABANDONED)
-    // Not yet written: undici gives no handle before that, so the lane goes, and its attempt to connect with it.
+    // The request is not written yet. undici offers no handle before that, so the lane is destroyed together with its
+    // attempt to connect.
     else this.#lane?.destroy()
   }
 
-  /** It is one sample's own: what it did counts against its server. */
+  /** Always true, because the call belongs to one sample. */
   blame(): boolean {
     return true
   }
 
-  /** For the transport only. */
+  /** Binds the call to its lane; only for the transport. */
   boundTo(lane: Lane): void {
     this.#lane = lane
     this.reused = lane.connected && lane.served > 0
@@ -121,38 +123,38 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
 /** One connection, used by one call at a time. */
 interface Lane {
   readonly connected: boolean
-  /** Calls answered on the present connection. */
+  /** Calls answered on the current connection. */
   served: number
   release(whole: boolean): void
   destroy(): void
 }
 
 /**
- * The connections to one server: one undici `Client` a call in flight, the last used first so that idle ones close.
- * Measured against undici's `Pool` at 64 in flight: a bounded one costs 3 to 4 µs CPU more a call (queueing, scanning its
- * clients), an unbounded one as much as this but opens 128 connections for 64 calls, since it counts a client busy for
- * a turn of the loop after each answer. A `Client` takes the next call meanwhile. It also tells which connection a call
- * went out on, which a connection race cannot be told without.
+ * The connections to one server: one undici `Client` per call in flight, the last used first so that idle ones close.
+ * Compared with undici's `Pool` at 64 calls in flight: a bounded pool costs 3 to 4 µs more CPU time per call (queueing,
+ * scanning its clients). An unbounded one costs the same as this but opens 128 connections for 64 calls, because it
+ * counts a client as busy for one turn of the event loop after each answer, while a `Client` accepts the next call
+ * meanwhile. This design also shows which connection a call used, which is needed to detect a connection race.
  */
 export class Transport {
   readonly #origin: string
   readonly #onRoom: () => void
   readonly #answerLimitBytes: number
-  /** One for all: a client that builds its own makes a TLS session cache and a finalization registry each time. */
+  /** Shared by all clients: otherwise each client creates a TLS session cache and a finalization registry. */
   readonly #connector = buildConnector({
     timeout: CONNECT_TIMEOUT_MS,
     allowH2: false,
     lookup: safeLookup,
   })
-  /** Idle lanes; all are connected. */
+  /** Idle lanes, all connected. */
   readonly #idle: PooledLane[] = []
   readonly #lanes = new Set<PooledLane>()
   #connecting = 0
   #closing = false
 
   /**
-   * `onRoom`: called when a lane may be had again after {@link hasLane} said no. `answerLimitBytes`: -1 where answers are
-   * passed on and not kept.
+   * `onRoom`: called when a lane is available again after {@link hasLane} was false. `answerLimitBytes`: −1 if answers
+   * are streamed on and not kept.
    */
   constructor(origin: string, onRoom: () => void, answerLimitBytes = ANSWER_LIMIT_BYTES) {
     this.#origin = origin
@@ -160,17 +162,17 @@ export class Transport {
     this.#answerLimitBytes = answerLimitBytes
   }
 
-  /** True when a call can go out without another connection beyond what is being made at once. */
+  /** Whether a call can be sent now without exceeding the connections being opened at once. */
   get hasLane(): boolean {
     return this.#idle.length > 0 || this.#connecting < MAX_CONNECTING
   }
 
-  /** Open and opening connections. */
+  /** Number of open and opening connections. */
   get connections(): number {
     return this.#lanes.size
   }
 
-  /** Sends a POST; the call's listener hears its end, possibly before this returns. */
+  /** Sends a POST; the call's listener is called at its end, possibly before this returns. */
   post<C>(call: HttpCall<C>, path: string, headers: string[], body: string | Buffer): void {
     const lane = this.#idle.pop() ?? this.#open()
     call.boundTo(lane)
@@ -178,13 +180,13 @@ export class Transport {
     lane.client.dispatch({ path, method: 'POST', headers, body }, call)
   }
 
-  /** Closes idle connections now and the others as their calls end. */
+  /** Closes idle connections now and all others as their calls end. */
   retire(): void {
     this.#closing = true
     this.dropIdle()
   }
 
-  /** Closes idle connections: the next call opens its own. */
+  /** Closes idle connections, so that the next calls open new ones. */
   dropIdle(): void {
     for (const lane of this.#idle.splice(0)) lane.destroy()
   }
@@ -201,7 +203,7 @@ export class Transport {
       pipelining: 1,
       keepAliveTimeout: KEEP_ALIVE_MS,
       keepAliveMaxTimeout: KEEP_ALIVE_MS,
-      // Time is kept by the router, for the whole sample.
+      // The router limits the time of the whole sample.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxResponseSize: this.#answerLimitBytes,
@@ -231,9 +233,9 @@ export class Transport {
 }
 
 interface LaneOwner {
-  /** +1 when it begins to connect, −1 when that ended. */
+  /** +1 when it starts to connect, −1 when that ends. */
   onConnecting(change: 1 | -1): void
-  /** Offers the lane for the next call; false: not wanted. */
+  /** Offers the lane for the next call; false: not needed. */
   onIdle(): boolean
   onIdleClosed(): void
   onDestroyed(): void
@@ -274,7 +276,7 @@ class PooledLane implements Lane {
     }
   }
 
-  /** A lane whose call failed is not used again: its connection is closed or in an unknown state. */
+  /** A lane whose call failed is not reused: its connection is closed or in an unknown state. */
   release(whole: boolean): void {
     if (whole && this.#destroyed === null && this.#owner.onIdle()) this.#idle = true
     else this.destroy()

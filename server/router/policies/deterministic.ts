@@ -3,10 +3,10 @@ import type { BalancingPolicy } from './policy.ts'
 import { hashNumber, hashText, rendezvousRank, weightedRank } from './rendezvous.ts'
 
 /**
- * The first server in the rendezvous order of the sample's key and a seed, whatever the load: the same seed, keys and
- * servers give the same assignment, for re-runs that must reproduce. A sample without a key goes by its group, without
- * either by its number among such samples. Holds only where the candidates are all servers of the pool: offered those
- * with room alone, load decides after all.
+ * The first server in the rendezvous order of the sample's key and a seed, regardless of load: the same seed, keys and
+ * servers give the same assignment, for reproducible re-runs. Samples without a key use their group; samples without both
+ * use their sequence number. This holds only if all servers of the pool are candidates: among those with room, load would
+ * decide.
  */
 export function deterministic(seed: number): BalancingPolicy {
   let unkeyed = 0

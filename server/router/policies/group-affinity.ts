@@ -3,18 +3,20 @@ import { countOf, externalSamples, weightOf } from './load.ts'
 import type { BalancingPolicy } from './policy.ts'
 import { hashText, rendezvousRank, weightedRank } from './rendezvous.ts'
 
-/** Load above this much of the mean passes a group's samples on to the next server in its order. */
+/**
+ * A server with more than this factor of the mean load passes a group's samples to the next server in the group's order.
+ */
 const BOUND = 1.25
 /**
- * Samples that are no load at all: as many as a usual group has. By the bound alone an idle pool would take the samples of
- * its only group one server each, and the prefix would be computed everywhere.
+ * Samples that count as no load: the size of a usual group. With the bound alone, an idle pool would spread the samples
+ * of its only group over all servers, and each would compute the prefix.
  */
 const FREE_SAMPLES = 8
 
 /**
- * Samples of a group to one server, whose prefix cache they share: the first in the group's rendezvous order whose samples
- * are within 1.25 of the mean. Nothing is kept, so every process sends a group to the same server. Samples without a group
- * go by least work.
+ * Sends the samples of a group to one server, so that they share its prefix cache: the first in the group's rendezvous
+ * order with at most 1.25 times the mean load. It keeps no state, so every process sends a group to the same server.
+ * Samples without a group follow least work.
  */
 export function groupAffinity(seed: number): BalancingPolicy {
   const ungrouped = leastWork()
@@ -45,7 +47,7 @@ export function groupAffinity(seed: number): BalancingPolicy {
         const busy = load >= FREE_SAMPLES && load > boundPerWeight * weight
         if (busy && !bestBusy) continue
         const plain = rendezvousRank(hash, server.id)
-        // A logarithm costs more than all the rest, and among equal weights it changes no order.
+        // A logarithm costs more than the rest of the loop, and among equal weights it does not change the order.
         const rank = sameWeight ? plain : weightedRank(plain, weight)
         if (busy !== bestBusy || rank > bestRank || (rank === bestRank && server.id < best.id)) {
           best = server

@@ -2,7 +2,7 @@ import { sampleLoad } from './load.ts'
 import type { BalancingPolicy } from './policy.ts'
 import { Turn } from './turn.ts'
 
-/** The server with the fewest samples, ours and others', by weight; equal ones in turn. */
+/** The server with the fewest samples, from any client, relative to its weight; ties take turns. */
 export function leastConnections(): BalancingPolicy {
   const turn = new Turn()
   return {

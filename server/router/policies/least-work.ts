@@ -3,13 +3,16 @@ import type { BalancingPolicy, PolicyServer } from './policy.ts'
 import { SeenMedian } from './seen-median.ts'
 import { Turn } from './turn.ts'
 
-/** Share of the newest sample in the mean size of samples, by which samples of others are counted: the last 32 or so. */
+/**
+ * Weight of the newest sample in the mean sample size, which is assumed for other clients' samples: about the last 32
+ * count.
+ */
 const NEWEST_SHARE = 1 / 32
 
 /**
- * The server that would be done first with what it has and this sample: tokens in flight, the sample's and those of others'
- * samples (each taken for a mean sample of ours), by its tokens/s and weight. An unmeasured server counts as the median one.
- * Samples differ by a factor of a hundred in size, which counting them hides.
+ * The server that would finish its work and this sample first: the tokens in flight, this sample and other clients'
+ * samples (assumed to be of mean size), divided by its tokens/s and weight. An unmeasured server counts as the median
+ * one. Sample sizes differ by a factor of a hundred, which counting samples ignores.
  */
 export function leastWork(): BalancingPolicy {
   const turn = new Turn()

@@ -4,8 +4,9 @@ import { SeenMedian } from './seen-median.ts'
 import { Turn } from './turn.ts'
 
 /**
- * The server with the least of latency × samples: its peak EWMA of ms for 1,000 tokens, which jumps up at once and comes
- * down slowly, times the samples it would have, by weight. An unmeasured server counts as the median one.
+ * The server with the lowest product of latency and samples: its peak EWMA of ms per 1,000 tokens, which rises at once
+ * and falls slowly, times the samples it would have, divided by its weight. An unmeasured server counts as the median
+ * one.
  */
 export function peakEwma(): BalancingPolicy {
   const turn = new Turn()

@@ -3,9 +3,9 @@ import type { BalancingPolicy } from './policy.ts'
 import { seededRandom } from './seeded-random.ts'
 
 /**
- * The less loaded of two drawn at random: its cost does not grow with the pool, and processes that do not know of each
- * other do not all run to the same server. A server's weight counts up to twice the mean one's: no server is drawn for
- * more than two in n of the samples.
+ * The less loaded of two servers drawn at random. Its cost does not grow with the pool, and processes that do not know of
+ * each other do not all choose the same server. Weights count up to twice the mean: with n servers, no server is drawn
+ * for more than two in n samples.
  */
 export function powerOfTwo(seed: number): BalancingPolicy {
   const random = seededRandom(seed)

@@ -10,10 +10,10 @@ import { weightedRandom } from './weighted-random.ts'
 
 export { POLICY_NAMES, type PolicyName } from './policy.ts'
 
-/** What a pool uses that names none. */
+/** The policy of pools that set none. */
 export const DEFAULT_POLICY: PolicyName = 'least_work'
 
-/** Of what is hashed, where no seed is given: all processes must send a group to the same server. */
+/** Default seed of the policies that hash: all processes must send a group to the same server. */
 const SHARED_SEED = 0
 
 const MAKERS: Record<PolicyName, (seed: number | undefined) => BalancingPolicy> = {
@@ -28,9 +28,9 @@ const MAKERS: Record<PolicyName, (seed: number | undefined) => BalancingPolicy> 
 }
 
 /**
- * A new policy of that name, for one pool. `seed` (32 bits count) is used by those that draw or hash; without it what
- * draws is seeded at random, so that processes differ, and what hashes with a constant, so that they agree.
- * Throws a RangeError for a name that is none of {@link POLICY_NAMES}.
+ * Creates a policy by name, for one pool. `seed` (32 bits) applies to policies that draw or hash. Without it, policies
+ * that draw use a random seed, so that processes differ, and policies that hash use a constant, so that they agree.
+ * @throws RangeError for a name outside {@link POLICY_NAMES}
  */
 export function policyNamed(name: string, options: { seed?: number } = {}): BalancingPolicy {
   if (!isPolicyName(name)) {
@@ -39,7 +39,7 @@ export function policyNamed(name: string, options: { seed?: number } = {}): Bala
   return MAKERS[name](options.seed)
 }
 
-/** True for one of {@link POLICY_NAMES}. */
+/** Whether a name is one of {@link POLICY_NAMES}. */
 export function isPolicyName(name: string): name is PolicyName {
   return (POLICY_NAMES as readonly string[]).includes(name)
 }

@@ -1,4 +1,4 @@
-/** Uniform numbers in [0, 1), the same ones for the same seed: Weyl sequence through a 32-bit finaliser. */
+/** Uniform numbers in [0, 1), reproducible by seed: a Weyl sequence through a 32-bit finalizer. */
 export function seededRandom(seed: number): () => number {
   let state = seed | 0
   return () => {

@@ -1,14 +1,13 @@
-/** The median of a few measured values, in a store of its own: a pick allocates nothing. */
+/** The median of a few measured values. Its buffer is reused so that a pick allocates nothing. */
 export class SeenMedian {
   #sorted = new Float64Array(64)
   #count = 0
 
-  /** Begins anew. */
+  /** Removes all values. */
   clear(): void {
     this.#count = 0
   }
 
-  /** Adds a value. */
   add(value: number): void {
     if (this.#count === this.#sorted.length) {
       const larger = new Float64Array(this.#sorted.length * 2)
@@ -21,7 +20,7 @@ export class SeenMedian {
     sorted[i] = value
   }
 
-  /** The lower median; 1 without any value, when all are equally unknown. */
+  /** The lower median; 1 without values, when all are equally unknown. */
   get value(): number {
     return this.#count === 0 ? 1 : (this.#sorted[(this.#count - 1) >> 1] as number)
   }

@@ -2,7 +2,7 @@ import { weightOf } from './load.ts'
 import type { BalancingPolicy } from './policy.ts'
 import { seededRandom } from './seeded-random.ts'
 
-/** Any server, as often as its weight says, whatever its load. */
+/** A random server, in proportion to its weight and regardless of its load. */
 export function weightedRandom(seed: number): BalancingPolicy {
   const random = seededRandom(seed)
   return {

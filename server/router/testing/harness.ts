@@ -10,7 +10,7 @@ import type {
   ScoreRequest,
 } from '../router-types.ts'
 
-/** A router before fake servers, and what tests ask of both. */
+/** A router in front of fake servers, with helpers for tests. */
 export class Harness {
   readonly router: RewardRouter
   readonly fakes: FakeServer[] = []
@@ -19,14 +19,14 @@ export class Harness {
     this.router = createRewardRouter({ patienceMs: 60_000, ...options })
   }
 
-  /** Starts a fake server; not registered yet. */
+  /** Starts a fake server without registering it. */
   async fake(handler: FakeHandler): Promise<FakeServer> {
     const fake = await FakeServer.start(handler)
     this.fakes.push(fake)
     return fake
   }
 
-  /** Starts servers s1, s2 … of model `rm`, registered, with so many slots each. */
+  /** Starts and registers servers s1, s2 … of model `rm`, with this many slots each. */
   async serve(handlers: FakeHandler[], slots = 64): Promise<FakeServer[]> {
     const fakes = await Promise.all(handlers.map((handler) => this.fake(handler)))
     this.router.setServers(fakes.map((fake, i) => config(i + 1, fake.url)))
@@ -38,7 +38,7 @@ export class Harness {
 
   #samples = 0
 
-  /** Scores a sample of model `rm`, whose text is like no other's: identical ones would share a call. */
+  /** Scores a sample of model `rm` with a unique text, because identical ones would share a call. */
   score(over: Partial<ScoreRequest> = {}): Promise<RouterResult> {
     return this.router.score({
       model: 'rm',
@@ -49,7 +49,7 @@ export class Harness {
     })
   }
 
-  /** What the router counts of one server. */
+  /** The router's statistics of one server. */
   stats(id = 1): RouterServerStats {
     const stats = this.router.snapshot().find((server) => server.serverId === id)
     if (stats === undefined) throw new Error(`no server ${id}`)
@@ -62,7 +62,7 @@ export class Harness {
   }
 }
 
-/** A registered server. */
+/** A server registration. */
 export function config(id: number, url: string, over: Partial<RouterServer> = {}): RouterServer {
   return {
     id,
@@ -72,7 +72,7 @@ export function config(id: number, url: string, over: Partial<RouterServer> = {}
     model: 'rm',
     version: null,
     weight: 1,
-    // Given, so that what a test sees is not the search for a limit.
+    // Configured, so that tests do not depend on the adaptive limit.
     maxInFlight: 10_000,
     apiKey: null,
     state: 'ready',
@@ -80,7 +80,7 @@ export function config(id: number, url: string, over: Partial<RouterServer> = {}
   }
 }
 
-/** Waits until it holds; fails after 10 s. */
+/** Waits until the condition holds; fails after 30 s. */
 export function until(holds: () => boolean): Promise<void> {
   return vi.waitFor(
     () => {

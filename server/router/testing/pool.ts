@@ -13,7 +13,7 @@ import type {
 } from '../router-types.ts'
 import { config } from './harness.ts'
 
-/** Their protocol, by the dialect of a simulated server. */
+/** Engine names by the dialect of a simulated server. */
 const ENGINES: Record<string, EngineName> = {
   vllm: 'vllm',
   sglang: 'sglang',
@@ -22,15 +22,15 @@ const ENGINES: Record<string, EngineName> = {
   chat: 'openai',
 }
 
-/** What a pool is made of, beside its servers. */
+/** Options of a pool in addition to its servers. */
 export interface PoolOptions {
-  /** Calls in flight to each server. */
+  /** Slots per server. */
   slots?: number
   router?: RouterOptions
   server?: Partial<RouterServer>
 }
 
-/** A router before simulated servers s1, s2 …, all of model `rm`; real sockets, real HTTP. */
+/** A router in front of simulated servers s1, s2 …, all of model `rm`, over real HTTP. */
 export class SimulatedPool {
   readonly router: RewardRouter
   readonly servers: SimulatedServer[]
@@ -54,7 +54,7 @@ export class SimulatedPool {
     return new SimulatedPool(started, options)
   }
 
-  /** Registers the servers, again if need be. */
+  /** Registers the servers, or updates their registration. */
   register(options: PoolOptions = {}): void {
     this.router.setServers(
       this.servers.map((server, i) =>
@@ -69,7 +69,7 @@ export class SimulatedPool {
     })
   }
 
-  /** A sample whose text is like no other's, `chars` long. */
+  /** Scores a sample with a unique text of `chars` characters. */
   score(over: Partial<ScoreRequest> = {}, chars = 400): Promise<RouterResult> {
     const response = `${this.#texts++}. ${'word '.repeat(chars / 5)}`
     return this.router.score({
@@ -81,7 +81,7 @@ export class SimulatedPool {
     })
   }
 
-  /** So many samples at once. */
+  /** Scores this many samples at once. */
   scoreAll(
     count: number,
     over: (i: number) => Partial<ScoreRequest> = () => ({}),
@@ -94,12 +94,12 @@ export class SimulatedPool {
     return this.router.snapshot().find(({ serverId }) => serverId === id) as RouterServerStats
   }
 
-  /** Calls sent over all servers. */
+  /** Calls sent to all servers. */
   get requests(): number {
     return this.router.snapshot().reduce((sum, { requests }) => sum + requests, 0)
   }
 
-  /** Calls sent while another was out for the same sample. */
+  /** Hedges sent to all servers. */
   get hedges(): number {
     return this.router.snapshot().reduce((sum, { hedges }) => sum + hedges, 0)
   }
@@ -110,7 +110,7 @@ export class SimulatedPool {
   }
 }
 
-/** How many samples have no score. */
+/** The results without a score. */
 export function failuresOf(results: RouterResult[]): RouterResult[] {
   return results.filter(({ ok }) => !ok)
 }

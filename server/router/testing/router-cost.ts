@@ -1,6 +1,6 @@
 /**
- * Prints what the router's parts cost: `node server/router/testing/router-cost.ts`. Run by Node itself, because a test runner's
- * rewritten imports are five times as slow.
+ * Prints the cost of the router's parts: `node server/router/testing/router-cost.ts`. Run by Node itself, because the
+ * rewritten imports of a test runner are five times as slow.
  */
 import { AdaptiveLimit } from '../concurrency-limit.ts'
 import { type FairItem, FairQueue } from '../fair-queue.ts'
@@ -52,7 +52,7 @@ for (const name of POLICY_NAMES) {
 }
 if (picked === 0) throw new Error('nothing was picked')
 
-/** The least of the rounds, in ns for each of `count`. */
+/** The minimum over the rounds, in ns per item. */
 function costNs(count: number, work: () => void): number {
   let bestNs = Number.POSITIVE_INFINITY
   for (let round = 0; round <= ROUNDS; round++) {

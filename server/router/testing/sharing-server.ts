@@ -1,26 +1,26 @@
 import { seededRandom } from '../policies/seeded-random.ts'
 
-/** A server that divides what it can do among the samples it has, as an engine that batches does. */
+/** A simulated server that divides its capacity among its samples, as a batching engine does. */
 export interface SharingServer {
-  /** Tokens a second with `saturatedBy` samples or more. */
+  /** Tokens per second with `saturatedBy` samples or more. */
   tokensPerSecond: number
-  /** Samples with which it does all it can; fewer leave a part of it idle. Infinity: each sample has the speed of its own. */
+  /** Samples that use its full capacity; fewer leave a part idle. Infinity: each sample runs at its own speed. */
   saturatedBy: number
-  /** Beyond twice `saturatedBy` it loses so much by every further `saturatedBy` samples (0: nothing). */
+  /** Beyond twice `saturatedBy`, the loss of capacity for each further `saturatedBy` samples (0: none). */
   thrashing?: number
 }
 
-/** Something that says how many samples may be in flight. */
+/** Limits the samples in flight. */
 export interface Limiter {
   readonly limit: number
   dispatched(nowMs: number, inFlight: number): void
   completed(nowMs: number, tokens: number, ok: boolean, elapsedMs: number): void
 }
 
-/** Where each sample has a speed of its own, it is that of a server saturated by so many. */
+/** Samples that run at their own speed have the speed of a server saturated by this many. */
 const SAMPLE_SPEED_OF = 8
 
-/** Tokens a second of the server with `inFlight` samples. */
+/** Tokens per second of the server with `inFlight` samples. */
 export function goodputAt(server: SharingServer, inFlight: number): number {
   const { tokensPerSecond, saturatedBy, thrashing = 0 } = server
   if (saturatedBy === Number.POSITIVE_INFINITY)
@@ -29,20 +29,20 @@ export function goodputAt(server: SharingServer, inFlight: number): number {
   return (tokensPerSecond * Math.min(inFlight, saturatedBy)) / saturatedBy / (1 + thrashing * over)
 }
 
-/** What {@link serve} saw. */
+/** The result of {@link serve}. */
 export interface Served {
-  /** When the last sample ended. */
+  /** End of the last sample. */
   endMs: number
-  /** Tokens of all samples a second. */
+  /** Tokens of all samples per second. */
   tokensPerSecond: number
   /** The limit at each sample's end. */
   limits: number[]
 }
 
 /**
- * Sends samples to the server, as many at a time as the limiter says, until all are done. Sizes are lognormal around
- * 1,000 tokens, `spread` its sigma; the work a sample makes differs from its tokens by `noise` (sigma) and by 50 tokens.
- * `offered`: most samples in flight that there is work for, by the time.
+ * Sends samples to the server until all are done, as many at a time as the limiter allows. Sizes are lognormal around
+ * 1,000 tokens with sigma `spread`; a sample's work differs from its tokens by 50 tokens and by `noise` (sigma).
+ * `offered`: maximum samples in flight that there is work for, by time.
  */
 export function serve(
   server: SharingServer,
@@ -94,7 +94,7 @@ export function serve(
   return { endMs: nowMs, tokensPerSecond: (doneTokens / (nowMs - startMs)) * 1_000, limits }
 }
 
-/** A limiter that never moves. */
+/** A limiter with a constant limit. */
 export function fixedAt(limit: number): Limiter {
   return { limit, dispatched() {}, completed() {} }
 }
