@@ -3,7 +3,7 @@ import { loadConfig } from './config.ts'
 
 const env = { PATH: '/bin', NODE_ENV: 'test' } as const
 
-test('functions see nothing of the service’s environment but what is named', () => {
+test('functions see only the listed variables of the service’s environment', () => {
   const { functions } = loadConfig({
     ...env,
     DATABASE_URL: 'postgresql://user:secret@host/db',
@@ -24,11 +24,14 @@ test('functions see nothing of the service’s environment but what is named', (
   expect(functions.maxProcesses).toBeGreaterThanOrEqual(2)
 })
 
-test.each(['DATABASE_URL', 'REWARDOPS_API_KEYS', 'PGPASSWORD'])('%s is not for them', (name) => {
-  expect(() => loadConfig({ ...env, REWARDOPS_FUNCTION_ENV: `MINE,${name}` })).toThrow(name)
-})
+test.each(['DATABASE_URL', 'REWARDOPS_API_KEYS', 'PGPASSWORD'])(
+  'functions cannot read %s',
+  (name) => {
+    expect(() => loadConfig({ ...env, REWARDOPS_FUNCTION_ENV: `MINE,${name}` })).toThrow(name)
+  },
+)
 
-test("libpq's SSL variables count where the connection string says nothing", () => {
+test("libpq's SSL variables apply if the connection string does not set them", () => {
   const urlOf = (DATABASE_URL: string, more: Record<string, string>) =>
     loadConfig({ ...env, ...more, DATABASE_URL }).databaseUrl
   const url = 'postgresql://user:secret@host/db'

@@ -4,7 +4,7 @@ import { Memo } from './memo.ts'
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
 afterEach(() => void vi.useRealTimers())
 
-/** A question that counts how often it was asked, answered when the test says so. */
+/** A query that counts its calls and is answered by the test. */
 function question() {
   const asked: PromiseWithResolvers<string>[] = []
   const ask = () => {
@@ -15,8 +15,8 @@ function question() {
   return { asked, ask }
 }
 
-describe('answers kept for a short time', () => {
-  it('many who ask at once ask one question; after its time it is asked again', async () => {
+describe('a cached answer', () => {
+  it('serves concurrent callers with one query, and is queried again after its time', async () => {
     const memo = new Memo<string>(700)
     const { asked, ask } = question()
     const both = [memo.get('b1', ask), memo.get('b1', ask)]
@@ -31,7 +31,7 @@ describe('answers kept for a short time', () => {
     expect(asked).toHaveLength(2)
   })
 
-  it('a failure is told and not kept', async () => {
+  it('is not kept after a failure', async () => {
     const memo = new Memo<string>(700)
     const { asked, ask } = question()
     const first = memo.get('b1', ask)
@@ -42,7 +42,7 @@ describe('answers kept for a short time', () => {
     expect(await next).toBe('one')
   })
 
-  it('one that may be stale is given while the next one is on its way, asked for once', async () => {
+  it('is returned while stale as one new query runs', async () => {
     const memo = new Memo<string>(700, 2_000)
     const { asked, ask } = question()
     const first = memo.get('b1', ask)
@@ -58,7 +58,7 @@ describe('answers kept for a short time', () => {
     expect(asked).toHaveLength(2)
   })
 
-  it('a stale one is given no longer than was said, nor after the next one failed', async () => {
+  it('is not returned beyond its stale time, nor after the new query failed', async () => {
     const memo = new Memo<string>(700, 2_000)
     const { asked, ask } = question()
     const first = memo.get('b1', ask)

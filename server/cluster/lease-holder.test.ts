@@ -22,7 +22,7 @@ afterEach(async () => {
   holders = []
 })
 
-/** A process that wants slots of a limit; every call of `setSlots` is kept. */
+/** A process that requests slots of a limit; every call of `setSlots` is recorded. */
 function process(holderId: number, name: string, limit: number, from: Database = db) {
   const holder = new LeaseHolder(from, holderId, log)
   holders.push(holder)
@@ -45,7 +45,7 @@ function process(holderId: number, name: string, limit: number, from: Database =
   return own
 }
 
-/** Tells a process of a limit, or of another one. */
+/** Sets a process's limit. */
 function limited(own: ReturnType<typeof process>, limit: number): void {
   own.holder.track({
     name: own.name,
@@ -65,7 +65,7 @@ function limited(own: ReturnType<typeof process>, limit: number): void {
   })
 }
 
-it('asks for what is wanted, until a time before it is another’s', async () => {
+it('requests slots by demand, valid until before others may use them', async () => {
   const a = process(1, 'batch:1', 8)
   a.want(5)
   await waitFor('slots', () => a.slots === 5)
@@ -78,7 +78,7 @@ it('asks for what is wanted, until a time before it is another’s', async () =>
   expect(a.slots).toBe(5)
 })
 
-it('lets no more be in flight than it told, while it asks', async () => {
+it('allows no more calls in flight than reported while a request is pending', async () => {
   const a = process(1, 'batch:1', 8)
   a.want(8)
   await waitFor('slots', () => a.slots === 8)
@@ -88,7 +88,7 @@ it('lets no more be in flight than it told, while it asks', async () => {
   expect(a.told.slice(0, 2)).toEqual([3, 8])
 })
 
-it('never has more together than the limit, whoever wants how many', async () => {
+it('never exceeds the limit in total, for any demand', async () => {
   const all = [1, 2, 3, 4].map((id) => process(id, 'batch:1', 3))
   let most = 0
   const look = setInterval(() => {
@@ -107,11 +107,11 @@ it('never has more together than the limit, whoever wants how many', async () =>
   expect(most).toBe(3)
 })
 
-it('gives way to who comes later, though what it has is always in flight', async () => {
+it('yields to later processes, although its slots are always in use', async () => {
   const a = process(1, 'batch:1', 9)
   a.want(50)
   await waitFor('all of it', () => a.slots === 9)
-  // Calls that end are replaced at once, as far as there are slots; one ends every 20 ms.
+  // Ended calls are replaced at once if there are slots; one ends every 20 ms.
   a.inFlight = 9
   const send = setInterval(() => {
     a.inFlight = Math.max(a.inFlight - 1, Math.min(a.slots, 9))
@@ -121,12 +121,12 @@ it('gives way to who comes later, though what it has is always in flight', async
     b.want(50)
     await waitFor('an equal part', () => b.slots === 4)
     expect(a.slots).toBe(5)
-    // Both go on so: nothing wanders to and fro.
+    // Both continue: no slots move back and forth.
     b.inFlight = 4
     a.told.length = 0
     await waitFor('some renewals', () => a.told.length >= 3)
     expect(new Set(a.told)).toEqual(new Set([5]))
-    // What the other has no use for comes back.
+    // Slots that the other process does not need come back.
     b.demand = 1
     b.inFlight = 1
     await waitFor('what is left', () => a.slots === 8)
@@ -135,19 +135,19 @@ it('gives way to who comes later, though what it has is always in flight', async
   }
 })
 
-it('two that begin at one moment have equal parts before either would renew its lease', async () => {
+it('gives two processes that start together equal parts before the next renewal', async () => {
   const counted = (id: number) => {
     const own = new Database(database.url, log, { max: 1, name: `test ${id}`, keyed: true })
     const questions = vi.spyOn(own, 'rows')
     return { own, questions, process: process(id, 'batch:1', 128, own) }
   }
   const both = [counted(1), counted(2)]
-  // Calls are short, and one that ends is replaced at once: each has in flight what it may.
+  // Calls are short and replaced at once: each process uses all its slots.
   const send = setInterval(() => {
     for (const { process } of both) process.inFlight = Math.min(process.slots, process.demand)
   }, 1)
   try {
-    // Both had been at work a while ago: a slot each is kept.
+    // Both had been active before, so each keeps one slot.
     for (const { process } of both) process.want(1)
     await waitFor('a slot each', () => both.every(({ process }) => process.slots === 1))
     for (const { questions } of both) questions.mockClear()
@@ -163,7 +163,7 @@ it('two that begin at one moment have equal parts before either would renew its 
       return renewedAtMs.length >= 7
     })
     for (const { process } of both) expect(process.slots).toBe(64)
-    // With a renewal for each step of it, it took two of them; now a fourth of one.
+    // With one renewal per step it took two of them; now it takes a quarter of one.
     expect(tookMs).toBeLessThan(renewedAtMs[6]! - renewedAtMs[5]!)
   } finally {
     clearInterval(send)
@@ -174,7 +174,7 @@ it('two that begin at one moment have equal parts before either would renew its 
   }
 })
 
-it('asks for what was wanted lately: what ends and begins in waves keeps its slots', async () => {
+it('requests its recent peak: calls that end and begin in waves keep their slots', async () => {
   const questions = vi.spyOn(db, 'rows')
   const a = process(1, 'batch:1', 128)
   try {
@@ -183,7 +183,7 @@ it('asks for what was wanted lately: what ends and begins in waves keeps its slo
     const renewedAtMs: number[] = [a.untilMs]
     questions.mockClear()
     let least = a.slots
-    // Each look of the holder's, and each renewal, meets another part of the wave.
+    // Each check of the holder, and each renewal, meets another part of the wave.
     await waitFor('three renewals', () => {
       a.demand = a.demand === 60 ? 10 : 60
       a.inFlight = a.demand
@@ -195,9 +195,9 @@ it('asks for what was wanted lately: what ends and begins in waves keeps its slo
       return renewedAtMs.length === 4
     })
     expect(least).toBe(60)
-    // While a question is under way no more may be in flight than it told, so now and then one follows it.
+    // While a request is pending, no more calls may be in flight than reported, so now and then one request follows it.
     expect(questions.mock.calls.length).toBeLessThanOrEqual(6)
-    // What has passed is given back.
+    // Slots of a past peak are returned.
     a.demand = 7
     a.inFlight = 7
     await waitFor('what it needs', () => a.slots === 7)
@@ -206,7 +206,7 @@ it('asks for what was wanted lately: what ends and begins in waves keeps its slo
   }
 })
 
-it('keeps no more than an equal part of what it has no use for, once another lacks it', async () => {
+it('keeps at most an equal part of unused slots once another process lacks them', async () => {
   const a = process(1, 'batch:1', 128)
   a.want(128)
   await waitFor('all of it', () => a.slots === 128)
@@ -219,7 +219,7 @@ it('keeps no more than an equal part of what it has no use for, once another lac
   expect(a.slots).toBe(20)
 })
 
-it('takes a lower limit at once, and shares it, not with the next renewal', async () => {
+it('applies and shares a lower limit at once, not at the next renewal', async () => {
   const both = [process(1, 'batch:1', 128), process(2, 'batch:1', 128)]
   for (const each of both) each.want(64)
   await waitFor('half of it each', () => both.every((each) => each.slots === 64))
@@ -232,7 +232,7 @@ it('takes a lower limit at once, and shares it, not with the next renewal', asyn
   await waitFor('all of it', () => a.slots + b.slots === 3)
 })
 
-it('keeps a limit that is smaller than its holders', async () => {
+it('keeps a limit that is smaller than the number of holders', async () => {
   const a = process(1, 'batch:1', 1)
   a.want(3)
   await waitFor('the one', () => a.slots === 1)
@@ -244,7 +244,7 @@ it('keeps a limit that is smaller than its holders', async () => {
   expect({ a: a.slots, b: b.slots }).toEqual({ a: 1, b: 0 })
 })
 
-it('has none of a server that is not ready, but what is in flight; then none at all', async () => {
+it('has only the slots in use of a server that is not ready, and then none', async () => {
   const id = await insertServer(db)
   const a = process(1, `server:${id}`, 8)
   a.want(8)
@@ -263,21 +263,21 @@ it('has none of a server that is not ready, but what is in flight; then none at 
   await waitFor('slots again', () => a.slots === 8)
 })
 
-it('stops by itself when it cannot renew', async () => {
+it('stops on its own when it cannot renew', async () => {
   const own = new Database(database.url, log, { max: 1, name: 'test' })
   const a = process(1, 'batch:1', 8, own)
   a.want(8)
   await waitFor('slots', () => a.slots === 8)
   await own.close()
   await waitFor('the end of its lease', () => a.slots === 0)
-  // By then it is nobody else's yet.
+  // At that moment no other process may use it yet.
   const b = process(2, 'batch:1', 8)
   b.want(8)
   await waitFor('the other’s', () => b.slots === 8)
   expect(a.slots).toBe(0)
 })
 
-it('keeps what it may have in flight from others until it has recalled it', async () => {
+it('blocks its slots for other processes until it has recalled its calls', async () => {
   const own = new Database(database.url, log, { max: 1, name: 'test' })
   const a = process(1, 'server:1', 8, own)
   a.graceMs = 1_000
@@ -292,14 +292,14 @@ it('keeps what it may have in flight from others until it has recalled it', asyn
   const b = process(2, 'server:1', 8)
   b.want(8)
   await waitFor('the other’s', () => {
-    // Never both: what the first may have in flight counts until it is given up.
+    // Never both: calls that the first may have in flight count until they are cancelled.
     expect(a.inFlight + b.slots).toBeLessThanOrEqual(8)
     return b.slots === 8
   })
   expect(a.recalled).toBe(1)
 })
 
-it('gives up what it forgets, and everything at its end', async () => {
+it('releases removed limits, and everything when it closes', async () => {
   const a = process(1, 'batch:1', 8)
   a.want(8)
   await waitFor('slots', () => a.slots === 8)

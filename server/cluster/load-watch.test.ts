@@ -43,7 +43,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-it('asks the servers there is work for, every two seconds, and tells the router', async () => {
+it('reads the load of servers with work every two seconds and passes it to the router', async () => {
   servers = [SERVER, { ...SERVER, id: 2 }, { ...SERVER, id: 3 }, { ...SERVER, id: 4 }]
   router.set(1, { inFlight: 1 })
   router.set(2, { waiting: 5 })
@@ -60,7 +60,7 @@ it('asks the servers there is work for, every two seconds, and tells the router'
   expect(router.loads).toHaveLength(asked.length)
 })
 
-it('takes back what is older than ten seconds, once', async () => {
+it('withdraws a load older than ten seconds, once', async () => {
   router.set(1, { inFlight: 1 })
   await vi.advanceTimersByTimeAsync(1_000)
   expect(router.loads).toEqual([[1, { running: 3, waiting: 1 }]])
@@ -86,7 +86,7 @@ it.each([
   expect(router.loads).toEqual([])
 })
 
-it('asks a server that does not tell less and less often, and again as often once it tells', async () => {
+it('reads a server without reports less and less often, and at the normal rate once it reports', async () => {
   answer = null
   router.set(1, { inFlight: 1 })
   await vi.advanceTimersByTimeAsync(600_000)
@@ -97,7 +97,7 @@ it('asks a server that does not tell less and less often, and again as often onc
   expect(asked.length - before).toBeGreaterThan(10)
 })
 
-it('does not ask a server again while an answer is out, nor tell of one that is gone', async () => {
+it('sends no second read while one is pending, and ignores the answer of a removed server', async () => {
   let answerNow: (load: ServerLoad) => void = () => {}
   watch.close()
   watch = new LoadWatch({

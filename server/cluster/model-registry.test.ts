@@ -45,8 +45,8 @@ const worker = (state = 'alive') =>
     [state],
   )
 
-describe('what the router is told', () => {
-  it('is all that the registry knows of a server', async () => {
+describe('the router receives', () => {
+  it('all settings of a server', async () => {
     const id = await insertServer(db, {
       name: 'judge',
       url: 'https://judge.example/v1',
@@ -86,7 +86,7 @@ describe('what the router is told', () => {
     ])
   })
 
-  it('changes with the registry: limits, removals', async () => {
+  it('changes of the registry: limits, removals', async () => {
     const id = await insertServer(db, { tpm: 1_000 })
     const { router, models } = await member()
     expect(router.servers[0]?.limited).toEqual({ requests: false, tokens: true })
@@ -102,7 +102,7 @@ describe('what the router is told', () => {
     expect(router.servers).toEqual([])
   })
 
-  it('is the policy of each pool, when it changes', async () => {
+  it('the policy of each pool when it changes', async () => {
     await insertServer(db, { model: 'a' })
     await insertServer(db, { model: 'b' })
     await db.adhoc("update pool set policy = 'deterministic' where model = 'b'")
@@ -115,7 +115,7 @@ describe('what the router is told', () => {
     expect(router.policies.slice(1)).toEqual([['b', null]])
   })
 
-  it('is how many workers live', async () => {
+  it('the number of live workers', async () => {
     await worker()
     await worker()
     await worker('dead')
@@ -128,7 +128,7 @@ describe('what the router is told', () => {
 })
 
 describe('leases', () => {
-  /** Most slots a process gets that wants many. */
+  /** Maximum slots of a process with high demand. */
   async function mostSlots(fields: Parameters<typeof insertServer>[1]): Promise<number> {
     const id = await insertServer(db, fields)
     const { router } = await member()
@@ -140,15 +140,15 @@ describe('leases', () => {
   }
 
   it.each([
-    ['as given', { max_in_flight: 200, max_concurrent: 16 }, 200],
+    ['as configured', { max_in_flight: 200, max_concurrent: 16 }, 200],
     ['96 where nothing is given', {}, 96],
-    ['what the server takes at once, where it says so', { max_concurrent: 16 }, 16],
+    ['as reported by the server', { max_concurrent: 16 }, 16],
     ['96 where it says more', { max_concurrent: 512 }, 96],
   ])('are limited: %s', async (_, fields, most) => {
     expect(await mostSlots(fields)).toBe(most)
   })
 
-  it('of a server that is removed are given up', async () => {
+  it('of a removed server are released', async () => {
     const id = await insertServer(db, {})
     const { router, models, leases } = await member()
     router.wait(id, 5)
@@ -159,8 +159,8 @@ describe('leases', () => {
   })
 })
 
-describe('what may be taken in for a model', () => {
-  it('is what the router lets itself have in flight, not what may be leased', async () => {
+describe('the intake limit of a model', () => {
+  it('is the router’s own limit, not the leasable one', async () => {
     await worker()
     await worker()
     const [a, b] = [await insertServer(db, {}), await insertServer(db, { max_in_flight: 40 })]

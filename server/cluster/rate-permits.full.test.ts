@@ -10,7 +10,7 @@ import { type PermitRouter, type RateLimits, RatePermits } from './rate-permits.
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
 const SERVER = 7
-/** A minute's limit over 30: what may come at once. */
+/** A minute's limit divided by 30: the burst. */
 const BURST = 1 / 30
 
 let db: Database
@@ -25,14 +25,14 @@ afterEach(async () => {
   for (const process of processes.splice(0)) await process.close()
 })
 
-/** A process that wants permits: a router's bookkeeping, with samples that go out as soon as they may. */
+/** A process that needs permits: a router's bookkeeping with samples that are sent as soon as they may be. */
 class Process implements PermitRouter {
   readonly db: Database
   readonly permits: RatePermits
   readonly #held = new Permits()
   readonly #tokensOfOne: number
   waiting = 0
-  /** When each sample went out, and its tokens. */
+  /** When each sample was sent, and its tokens. */
   readonly sent: { atMs: number; tokens: number }[] = []
   readonly grants: Granted[] = []
   idle = false
@@ -46,7 +46,7 @@ class Process implements PermitRouter {
     processes.push(this)
   }
 
-  /** So many samples wait from now on. */
+  /** Sets the number of waiting samples. */
   add(samples: number): this {
     this.waiting += samples
     this.permits.want(SERVER)
@@ -73,19 +73,19 @@ class Process implements PermitRouter {
     return this.#held.takeUnused(performance.now())
   }
 
-  /** Each sample sent is taken to have been scored. */
+  /** Every sample sent counts as scored. */
   snapshot(): RouterServerStats[] {
     const latency = [this.sent.length]
     const tokens = this.sent.reduce((sum, { tokens }) => sum + tokens, 0)
     return [{ serverId: SERVER, latency, tokens } as RouterServerStats]
   }
 
-  /** Its answers counted so many tokens more than were estimated. */
+  /** Records that answers had this many more tokens than estimated. */
   counted(tokensMore: number): void {
     this.#held.correct(0, tokensMore)
   }
 
-  /** As `kill -9` does: it gives nothing back, and is not heard of again. */
+  /** Like `kill -9`: it returns no permits and never reports again. */
   async kill(): Promise<void> {
     this.waiting = 0
     await this.db.close()
@@ -97,7 +97,7 @@ class Process implements PermitRouter {
   }
 }
 
-/** Most that went out within any stretch of `forMs`. */
+/** The maximum sent within any interval of `forMs`. */
 function mostWithin(
   sent: readonly { atMs: number; tokens: number }[],
   forMs: number,
@@ -127,7 +127,7 @@ async function level(of: 'rpm' | 'tpm'): Promise<number> {
 }
 
 describe('a limit of requests', () => {
-  it('holds over two processes, in every window, and is used up', async () => {
+  it('holds for two processes in every window, and is used in full', async () => {
     const rpm = 60_000
     const [a, b] = [new Process({ rpm, tpm: null }), new Process({ rpm, tpm: null })]
     const begun = performance.now()
@@ -141,14 +141,14 @@ describe('a limit of requests', () => {
       const allowed = (rpm * windowMs) / 60_000 + rpm * BURST
       expect(mostWithin(sent, windowMs, 'requests'), `${windowMs} ms`).toBeLessThanOrEqual(allowed)
     }
-    // Both had their part while both wanted, and what the rate gave was not left lying.
+    // Both got their part while both had demand, and the rate was used in full.
     expect(Math.min(a.sent.length, b.sent.length)).toBe(2_000)
     expect(4_000).toBeGreaterThan(0.7 * (rpm / 60) * seconds)
     const most = Math.max(...[...a.grants, ...b.grants].map((granted) => granted.requests))
     expect(most).toBeLessThanOrEqual((rpm / 60) * 0.25)
   })
 
-  it('is the other’s when one is killed', async () => {
+  it('belongs to the other process when one is killed', async () => {
     const rpm = 12_000
     const [a, b] = [new Process({ rpm, tpm: null }), new Process({ rpm, tpm: null })]
     a.add(100_000)
@@ -162,7 +162,7 @@ describe('a limit of requests', () => {
     expect(b.sent.length - before).toBeGreaterThan(0.8 * (rpm / 60) * seconds)
   })
 
-  it('gives whole requests only, and not two where there is one', async () => {
+  it('grants only whole requests, and not two if there is one', async () => {
     const [a, b] = [new Process({ rpm: 240, tpm: null }), new Process({ rpm: 240, tpm: null })]
     a.add(20)
     b.add(20)
@@ -172,7 +172,7 @@ describe('a limit of requests', () => {
     expect(mostWithin(sent, 1_000, 'requests')).toBeLessThanOrEqual(4 + 240 * BURST)
   })
 
-  it('takes back what was not used, before it is void: the next one need not wait a minute', async () => {
+  it('takes back unused permits before they expire, so that the next process need not wait a minute', async () => {
     const limits = { rpm: 1, tpm: null }
     const a = new Process(limits)
     a.idle = true
@@ -184,7 +184,7 @@ describe('a limit of requests', () => {
     await waitFor('the other’s sample', () => b.sent.length === 1)
   })
 
-  it('gives everything back when the process ends', async () => {
+  it('returns everything when the process ends', async () => {
     const a = new Process({ rpm: 6_000, tpm: null })
     a.idle = true
     a.add(1_000)
@@ -193,7 +193,7 @@ describe('a limit of requests', () => {
     expect(await level('rpm')).toBeGreaterThanOrEqual(6_000 / 40 - 1)
   })
 
-  it('takes a new limit at once', async () => {
+  it('applies a new limit at once', async () => {
     const a = new Process({ rpm: 1, tpm: null }).add(50)
     await waitFor('the one there is', () => a.sent.length === 1)
     a.permits.track(SERVER, { rpm: 60_000, tpm: null })
@@ -202,7 +202,7 @@ describe('a limit of requests', () => {
 })
 
 describe('a limit of tokens', () => {
-  it('holds over two processes, in every window', async () => {
+  it('holds for two processes in every window', async () => {
     const tpm = 600_000
     const tokens = 333
     const options = { tokens }
@@ -214,14 +214,14 @@ describe('a limit of tokens', () => {
     b.add(60)
     await waitFor('all sent', () => a.waiting + b.waiting === 0)
     for (const windowMs of [250, 1_000, 2_000]) {
-      // A sample goes out on the last token: by so much each of the two may be over.
+      // A sample is sent with the last token left: each process may exceed the limit by one sample.
       const allowed = (tpm * windowMs) / 60_000 + tpm * BURST + 2 * tokens
       const most = mostWithin([...a.sent, ...b.sent], windowMs, 'tokens')
       expect(most, `${windowMs} ms`).toBeLessThanOrEqual(allowed)
     }
   })
 
-  it('lets a sample go that is larger than the burst, and then waits for the debt', async () => {
+  it('sends a sample larger than the burst, and then waits for the debt', async () => {
     const tpm = 60_000
     const a = new Process({ rpm: null, tpm }, { tokens: 4_000 }).add(2)
     await waitFor('the first', () => a.sent.length === 1)
@@ -231,17 +231,17 @@ describe('a limit of tokens', () => {
     expect(second!.atMs - first!.atMs).toBeGreaterThan(3_400)
   })
 
-  it('charges what was used beyond the estimate, also when nothing waits any more', async () => {
+  it('charges tokens beyond the estimate, even if no sample waits', async () => {
     const a = new Process({ rpm: null, tpm: 60_000 }).add(1)
     await waitFor('it to be sent', () => a.sent.length === 1)
     a.counted(20_000)
     await waitFor('the debt', async () => (await level('tpm')) < -15_000)
-    // Counted less: given back.
+    // Fewer tokens than estimated are returned.
     a.counted(-20_000)
     await waitFor('the debt paid', async () => (await level('tpm')) > 0)
   })
 
-  it('gives requests only with tokens: of both, or of none', async () => {
+  it('grants requests and tokens together or not at all', async () => {
     const limits = { rpm: 6_000, tpm: 600 }
     const a = new Process(limits, { tokens: 15 }).add(30)
     await waitFor('what there is', () => a.sent.length >= 2)
@@ -254,7 +254,7 @@ describe('a limit of tokens', () => {
   })
 })
 
-it('without the database there are no permits; with it there are again', async () => {
+it('grants no permits while the database is down, and grants them again afterwards', async () => {
   const a = new Process({ rpm: 60_000, tpm: null }).add(10)
   await waitFor('all sent', () => a.waiting === 0)
   await db.adhoc('alter table rate_bucket rename to elsewhere')

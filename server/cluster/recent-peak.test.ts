@@ -1,26 +1,26 @@
 import { expect, it } from 'vitest'
 import { RecentPeak } from './recent-peak.ts'
 
-it('is the most of one to two spans', () => {
+it('is the maximum of one to two spans', () => {
   const peak = new RecentPeak(100)
   expect(peak.note(3, 1_000)).toBe(3)
   expect(peak.note(60, 1_040)).toBe(60)
   expect(peak.note(10, 1_099)).toBe(60)
-  // Into the next span it is remembered whole,
+  // The next span still counts it in full,
   expect(peak.note(10, 1_100)).toBe(60)
   expect(peak.note(20, 1_199)).toBe(60)
-  // and not into the one after.
+  // and the one after does not.
   expect(peak.note(5, 1_200)).toBe(20)
   expect(peak.note(5, 1_300)).toBe(5)
 })
 
-it('remembers nothing of before a time in which nobody looked', () => {
+it('drops values from before a long pause', () => {
   const peak = new RecentPeak(100)
   peak.note(60, 1_000)
   expect(peak.note(2, 1_200)).toBe(2)
 })
 
-it('forgets', () => {
+it('can be cleared', () => {
   const peak = new RecentPeak(100)
   peak.note(60, 1_000)
   peak.note(70, 1_100)

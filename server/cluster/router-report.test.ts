@@ -34,7 +34,7 @@ const latencyOf = (...durationsMs: number[]) => {
 }
 const noFailures = { client: 0, busy: 0, fault: 0, stall: 0, corrupt: 0, conn_race: 0 }
 
-/** Over all minutes: a test may run across the end of one. */
+/** Sums all minutes, because a test may cross a minute's end. */
 async function minutes() {
   const [row] = await db.adhoc<Record<string, number>>(
     `select count(*)::int as rows, sum(requests)::int as requests, sum(errors)::int as errors,
@@ -52,7 +52,7 @@ const events = () =>
   )
 
 describe('calls', () => {
-  it('are added to the minute and to the totals, each once, from several processes', async () => {
+  it('are added once to the minute and the totals, from several processes', async () => {
     const other = new RecordingRouter()
     const second = new RouterReport({ db, router: other, process: 'w4', log })
     router.set(id, {
@@ -86,7 +86,7 @@ describe('calls', () => {
     expect(totals).toEqual([{ requests: '17', errors: '4', retries: '2' }])
   })
 
-  it('of a server that did nothing leave no row', async () => {
+  it('of an idle server leave no row', async () => {
     router.set(id, { inFlight: 3, waiting: 5 })
     await report.write()
     expect(await minutes()).toMatchObject({ rows: 0 })
@@ -111,8 +111,8 @@ describe('calls', () => {
   })
 })
 
-describe('what a process says of its servers', () => {
-  it('is the router’s, with calls a second since the last report', async () => {
+describe('a process’s report of its servers', () => {
+  it('is the router’s snapshot with calls per second since the last report', async () => {
     router.set(id, { requests: 100 })
     await report.write()
     router.set(id, {
@@ -145,7 +145,7 @@ describe('what a process says of its servers', () => {
 })
 
 describe('changes of health', () => {
-  it('are stored as events with their cause, what was seen, and who saw it', async () => {
+  it('are stored as events with cause, evidence and process', async () => {
     const atMs = Date.now() - 60_000
     router.event(id, { evidence: { faults: 5, status: null }, atMs })
     router.event(id, { from: 'ejected', to: 'half_open', cause: 'its time is over' })
@@ -165,7 +165,7 @@ describe('changes of health', () => {
     expect(Math.abs(stored[0]!.at.getTime() - atMs)).toBeLessThan(5_000)
   })
 
-  it('are stored fifty times a minute and server, the rest counted in one', async () => {
+  it('are stored up to fifty times per minute and server, the rest as one event', async () => {
     const other = await insertServer(db)
     for (let i = 0; i < 200; i++) router.event(id, { cause: `fault ${i}` })
     router.event(other)
@@ -174,7 +174,7 @@ describe('changes of health', () => {
     router.event(id, { from: 'slow_start', to: 'ok', cause: 'the last' })
     await report.write()
     expect(await events()).toHaveLength(51)
-    // At the end of the minute, or of the process.
+    // When the minute or the process ends.
     await report.close()
     const stored = await events()
     expect(stored).toHaveLength(52)

@@ -18,12 +18,12 @@ function theirs(concurrency: number | null, steps = 7): Workload {
   }
 }
 
-/** Spread evenly over 0 to 1, in no order. */
+/** Evenly distributed over 0 to 1, unordered. */
 function fraction(n: number): number {
   return (n * 0.6180339887498949) % 1
 }
 
-/** Small enough to work out by hand: two groups of one, two mini-batches. */
+/** Small enough to calculate by hand: two groups of one, two mini-batches. */
 function small(rewards: number[], over: { steps?: number; concurrency?: number } = {}): Workload {
   return {
     phases: { rolloutMs: 10, logProbMs: 5, updateMs: 20 },
@@ -38,7 +38,7 @@ function small(rewards: number[], over: { steps?: number; concurrency?: number }
   }
 }
 
-describe('one step, worked out by hand', () => {
+describe('one step, calculated by hand', () => {
   it('waits for every reward at a barrier', () => {
     const { totalMs, waitMs, spans } = predict(small([7, 30]), 'barrier')
     expect({ totalMs, waitMs }).toEqual({ totalMs: 10 + 30 + 5 + 20, waitMs: 30 })
@@ -57,25 +57,25 @@ describe('one step, worked out by hand', () => {
   })
 
   it('starts scoring during the rollout where samples are streamed', () => {
-    // The first ends at 5, the second at 10.
+    // The first rollout ends at 5, the second at 10.
     expect(predict(small([30, 7]), 'streaming')).toMatchObject({ totalMs: 35 + 25, waitMs: 25 })
   })
 
-  it('hands a streamed rollout over in as many parts as told', () => {
-    // In one part nothing is asked for before the rollout has ended.
+  it('delivers a streamed rollout in the given number of parts', () => {
+    // With one part, no reward is requested before the rollout has ended.
     const whole = { ...small([30, 7]), streamedParts: 1 }
     expect(predict(whole, 'streaming').totalMs).toBe(10 + 30 + 25)
   })
 
-  it('serves rewards in their order where there is room for one only', () => {
+  it('serves rewards in order if there is one place', () => {
     const { totalMs } = predict(small([7, 30], { concurrency: 1 }), 'barrier')
     expect(totalMs).toBe(10 + 37 + 25)
   })
 
-  it('has a group with its slowest reward, wherever its members lie', () => {
+  it('completes a group with its slowest reward, in any order of its members', () => {
     const work = small([1, 2, 30, 4])
     const uneven = [{ rewardMs: [1, 2, 30, 4], groupOf: [0, 1, 0, 1], groups: 2 }]
-    // The second group is there at 4, the first at 30.
+    // The second group is complete at 4, the first at 30.
     expect(predict({ ...work, steps: uneven }, 'pipeline').waitMs).toBe(15)
     const apart = [{ rewardMs: [1, 2, 30, 4], groupOf: [0, 0, 1, 1], groups: 2 }]
     expect(predict({ ...work, steps: apart }, 'pipeline').waitMs).toBe(15)
@@ -86,13 +86,13 @@ describe('one step, worked out by hand', () => {
 
 describe('one step ahead', () => {
   it('hides the rewards behind the next rollout and the training', () => {
-    // 0–10 first rollout; each step 35; the last has none ahead of it.
+    // First rollout 0–10; each step 35; the last step has no rollout ahead.
     const { totalMs, waitMs } = predict(small([7, 20], { steps: 3 }), 'off_policy')
-    // Rolled out at 10, the next at 20, log-probs 25, rewards at 30: 5 of waiting, and never again.
+    // Rollout until 10, the next until 20, log-probs until 25, rewards until 30: one wait of 5.
     expect({ totalMs, waits: waitMs * 3 }).toEqual({ totalMs: 3 * 35 + 5, waits: 5 })
   })
 
-  it('may take less than its slowest reward a step: two steps are in flight', () => {
+  it('may take less per step than its slowest reward, because two steps are in flight', () => {
     const { steadyMs } = predict(small([7, 60], { steps: 12 }), 'off_policy')
     expect(steadyMs).toBeGreaterThanOrEqual(35)
     expect(steadyMs).toBeLessThan(60)
@@ -102,7 +102,7 @@ describe('one step ahead', () => {
 describe('the upstream authors’ experiment', () => {
   const barrier = predict(theirs(256), 'barrier')
 
-  it('costs what they measured: 613 s a step, two thirds of it for 256 calls at once', () => {
+  it('matches their measurement: 613 s per step, two thirds of it due to the cap of 256 calls', () => {
     expect(barrier.stepMs / 1_000).toBeGreaterThan(610)
     expect(barrier.stepMs / 1_000).toBeLessThan(650)
   })
@@ -115,16 +115,16 @@ describe('the upstream authors’ experiment', () => {
     expect(1 - both.stepMs / barrier.stepMs).toBeGreaterThan(0.65)
   })
 
-  it('is bounded by the rewards with it', () => {
+  it('is bounded by the rewards with that cap', () => {
     const work = theirs(256)
     const { boundMs, boundBy } = boundOf(work)
     expect(boundBy).toBe('rewards')
     expect(boundMs / 1_000).toBeCloseTo((5_120 * 20.5) / 256, 0)
-    // What both are over it is paid once: the first rollout, and the last mini-batch after the last reward.
+    // The one-time excess over the bound: the first rollout, and the last mini-batch after the last reward.
     const both = predict(work, 'both')
     expect(both.steadyMs / boundMs).toBeLessThan(1.001)
     expect(both.stepMs / boundMs).toBeLessThan(1.035)
-    // Streamed too, the first rollout hides behind its own rewards.
+    // With streaming, the first rollout overlaps its own rewards.
     expect(predict(work, 'all').stepMs / boundMs).toBeLessThan(1.025)
   })
 })
@@ -132,7 +132,7 @@ describe('the upstream authors’ experiment', () => {
 describe('every strategy', () => {
   const works = [theirs(null), theirs(256), theirs(64, 3), small([7, 30], { steps: 5 })]
 
-  it.each(STRATEGIES)('%s: never under its bound, its spans without gap or overlap', (strategy) => {
+  it.each(STRATEGIES)('%s: never below its bound, spans without gap or overlap', (strategy) => {
     for (const work of works) {
       const { totalMs, stepMs, spans, waitMs, endsMs } = predict(work, strategy)
       const own = work.phases.rolloutMs + work.phases.logProbMs + work.phases.updateMs
@@ -148,7 +148,7 @@ describe('every strategy', () => {
     }
   })
 
-  it.each(STRATEGIES)('%s: never more rewards at once than there are places', (strategy) => {
+  it.each(STRATEGIES)('%s: never more rewards at once than places', (strategy) => {
     const changes: [number, number][] = []
     predict(theirs(64, 2), strategy, (_, fromMs, toMs) => {
       changes.push([fromMs, 1], [toMs, -1])
@@ -163,7 +163,7 @@ describe('every strategy', () => {
     expect(inFlight).toBe(0)
   })
 
-  it('gains nothing where rewards take no time', () => {
+  it('gains nothing if rewards take no time', () => {
     const steps = STRATEGIES.map((s) => predict(small([0, 0], { steps: 4 }), s).stepMs)
     expect(new Set(steps)).toEqual(new Set([35]))
   })

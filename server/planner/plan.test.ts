@@ -32,7 +32,7 @@ describe('typed rewards', () => {
   }
   const mean = (values: number[]) => values.reduce((a, b) => a + b, 0) / values.length
 
-  it('are spread as told', () => {
+  it('follow the given distribution', () => {
     const uniform = all({ kind: 'uniform', fromMs: 1_000, toMs: 40_000 })
     expect(uniform[0]).toBeGreaterThanOrEqual(1_000)
     expect(uniform.at(-1)).toBeLessThan(40_000)
@@ -43,13 +43,13 @@ describe('typed rewards', () => {
     expect(new Set(all({ kind: 'constant', ms: 250 }))).toEqual(new Set([250]))
   })
 
-  it('are the same for the same seed, and others for another', () => {
+  it('depend only on the seed', () => {
     const reward = { kind: 'uniform', fromMs: 0, toMs: 1 }
     expect(all(reward)).toEqual(all(reward))
     expect(all(reward, { seed: 2 })).not.toEqual(all(reward))
   })
 
-  it('take as many calls as fail, up to the most there are', () => {
+  it('include failed attempts, up to the maximum', () => {
     const reward = { kind: 'constant', ms: 100 }
     const tried = all(reward, { failedShare: 0.5, maxAttempts: 3 })
     expect(new Set(tried)).toEqual(new Set([100, 200, 300]))
@@ -58,7 +58,7 @@ describe('typed rewards', () => {
 })
 
 describe('rewards in flight', () => {
-  it('are the mean of each stretch', () => {
+  it('are the mean of each interval', () => {
     const inFlight = new InFlight(100, 4)
     inFlight.add(0, 50)
     inFlight.add(10, 15)
@@ -70,7 +70,7 @@ describe('rewards in flight', () => {
 })
 
 describe('a plan', () => {
-  it('has a column a limit and number of servers, and places of both', async () => {
+  it('has one column per limit and number of servers, with the product as places', async () => {
     const input = typed()
     const { columns } = await planSteps(input, stepsOf(input))
     expect(columns.map(({ limit, servers, places }) => [limit, servers, places])).toEqual([
@@ -85,21 +85,21 @@ describe('a plan', () => {
     for (const { strategies } of columns) {
       expect(strategies[0]).toMatchObject({ strategy: 'barrier', saving: 0 })
     }
-    // Twice the servers: the rewards' bound is half, and no strategy takes longer.
+    // With twice the servers the rewards' bound is half, and no strategy takes longer.
     expect(wide?.boundMs).toBeLessThan(narrow?.boundMs as number)
     for (const [i, { stepMs }] of (wide?.strategies ?? []).entries()) {
       expect(stepMs).toBeLessThanOrEqual((narrow?.strategies[i]?.stepMs as number) + 1e-6)
     }
   })
 
-  it('says that there is no gain where rewards take milliseconds', async () => {
+  it('shows no gain where rewards take milliseconds', async () => {
     const reward = { kind: 'uniform', fromMs: 2, toMs: 20 }
     const input = typed({ source: { kind: 'typed', prompts: 64, groupSize: 8, reward } })
     const { columns } = await planSteps(input, stepsOf(input))
     for (const column of columns) expect(column).toMatchObject({ noGain: true, best: 'barrier' })
   })
 
-  it('draws the combination that is asked for, two steps of its barrier long', async () => {
+  it('draws the selected combination for two steps of its barrier', async () => {
     const input = typed({ show: { limit: 32, servers: 2 } })
     const { columns, shown } = await planSteps(input, stepsOf(input))
     const barrierMs = columns[2]?.strategies[0]?.stepMs as number
@@ -112,7 +112,7 @@ describe('a plan', () => {
     }
   })
 
-  it('bears a step that takes no time at all', async () => {
+  it('accepts a step of zero duration', async () => {
     const input = typed({
       source: { kind: 'typed', prompts: 1, groupSize: 1, reward: { kind: 'constant', ms: 0 } },
       phases: { rolloutMs: 0, logProbMs: 0, updateMs: 0 },
@@ -122,21 +122,21 @@ describe('a plan', () => {
     expect(shown.untilMs).toBe(0)
   })
 
-  it('is given up when nobody waits for it any more', async () => {
+  it('is aborted by its signal', async () => {
     const input = typed()
     await expect(
       planSteps(input, stepsOf(input), AbortSignal.abort(new Error('gone'))),
     ).rejects.toThrow('gone')
   })
 
-  it('is refused where it would take too long', () => {
+  it('is refused if it would take too long', () => {
     const plan: Plan = typed({ steps: 32, limits: [1, 2, 3, 4, 5, 6], servers: [1, 2, 3] })
     expect(tooLarge(plan, 64)).toBeNull()
     expect(tooLarge(plan, MAX_PLANNED_REWARDS / 32 + 1)).toContain('at most 131,072')
     expect(tooLarge(plan, 4_000)).toContain('at most 10,000,000')
   })
 
-  it('takes groups as they are', async () => {
+  it('accepts groups of different sizes', async () => {
     const steps = evenSteps({ steps: 7, groups: 3, groupSize: 2, rewardMs: () => 5 })
     const { columns } = await planSteps(typed({ limits: [null], servers: [1] }), steps)
     expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(203_005)

@@ -32,7 +32,7 @@ describe.each(SERVERS)('a server %s', (_, server) => {
     },
   )
 
-  test('with samples of equal size too, and of sizes that differ a hundredfold', () => {
+  test('with samples of equal size, and of sizes that differ a hundredfold', () => {
     const best = Math.max(...FIXED.map((n) => goodputAt(server, n)))
     for (const spread of [0, 1.2]) {
       const { limits } = serve(server, new AdaptiveLimit(BOUNDS), {
@@ -46,14 +46,14 @@ describe.each(SERVERS)('a server %s', (_, server) => {
     }
   })
 
-  test('a step of 1,024 samples, finding the limit included, takes at most 1.75 times as long', () => {
+  test('a step of 1,024 samples takes at most 1.75 times as long, including the search for the limit', () => {
     const options = { samples: 1_024, seed: 6 }
     const best = Math.min(...FIXED.map((n) => serve(server, fixedAt(n), options).endMs))
     expect(serve(server, new AdaptiveLimit(BOUNDS), options).endMs).toBeLessThan(1.75 * best)
   })
 })
 
-test('keeps near the point of saturation instead of filling the server with samples that only wait', () => {
+test('stays near the point of saturation instead of filling the server with waiting samples', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: 8 }
   const { limits } = serve(server, new AdaptiveLimit({ ...BOUNDS, initial: 32 }), {
     samples: 8_000,
@@ -72,14 +72,14 @@ test('grows to its bound on a server that is never saturated, and no further', (
   expect(mean(limits.slice(-1_000))).toBeGreaterThan(36)
 })
 
-test('does not move while there is not enough work to fill it', () => {
+test('does not change while there is not enough work to fill it', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: 32 }
   const limit = new AdaptiveLimit({ ...BOUNDS, initial: 12 })
   const { limits } = serve(server, limit, { samples: 3_000, seed: 3, offered: () => 6 })
   expect(new Set(limits)).toEqual(new Set([12]))
 })
 
-test('finds another limit when the server has become another', () => {
+test('finds another limit when the server changes', () => {
   const limit = new AdaptiveLimit(BOUNDS)
   const options = { samples: 6_000, seed: 4 }
   const large = { tokensPerSecond: 20_000, saturatedBy: 32 }
@@ -93,7 +93,7 @@ test('finds another limit when the server has become another', () => {
 })
 
 describe('a busy server', () => {
-  test('gets 0.7 of the limit, at most once a second, never below the least', () => {
+  test('reduces the limit to 0.7, at most once a second, never below the minimum', () => {
     const limit = new AdaptiveLimit({ ...BOUNDS, initial: 40 })
     for (let i = 0; i < 30; i++) limit.busy(1_000 + i)
     expect(limit.limit).toBe(28)
@@ -103,7 +103,7 @@ describe('a busy server', () => {
     expect(limit.limit).toBe(4)
   })
 
-  test('a measured limit grows again, and for 30 s keeps below what was too much', () => {
+  test('an adaptive limit grows again, and for 30 s stays below the limit that was too high', () => {
     const server = { tokensPerSecond: 20_000, saturatedBy: Number.POSITIVE_INFINITY }
     const limit = new AdaptiveLimit({ ...BOUNDS, initial: 40 })
     limit.busy(0)
@@ -115,7 +115,7 @@ describe('a busy server', () => {
     expect(Math.max(...later.limits)).toBeGreaterThan(60)
   })
 
-  test('a fixed limit gives way and comes back by a tenth a second', () => {
+  test('a fixed limit shrinks and recovers by a tenth per second', () => {
     const limit = new AdaptiveLimit({ initial: 64, min: 1, max: 64, fixed: true })
     limit.busy(10_000)
     expect(limit.limit).toBe(44)
@@ -138,13 +138,13 @@ describe('a busy server', () => {
   })
 })
 
-test('a fixed limit never grows or shrinks by what it measures', () => {
+test('a fixed limit ignores measurements', () => {
   const limit = new AdaptiveLimit({ initial: 10, min: 1, max: 10, fixed: true })
   const server = { tokensPerSecond: 20_000, saturatedBy: 32 }
   expect(new Set(serve(server, limit, { samples: 1_000, seed: 1 }).limits)).toEqual(new Set([10]))
 })
 
-test('does not grow while the engine says that samples wait inside', () => {
+test('does not grow while the engine reports waiting samples', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: Number.POSITIVE_INFINITY }
   const limit = new AdaptiveLimit(BOUNDS)
   const watched = {
@@ -163,7 +163,7 @@ test('does not grow while the engine says that samples wait inside', () => {
   expect(Math.max(...after.limits)).toBe(96)
 })
 
-test('samples that fail are no goodput: a limit at which half of them do is not kept', () => {
+test('failed samples are no goodput: a limit at which half of them fail is not kept', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: 64 }
   const limit = new AdaptiveLimit(BOUNDS)
   let ended = 0
@@ -183,7 +183,7 @@ test('samples that fail are no goodput: a limit at which half of them do is not 
   expect(mean(late)).toBeGreaterThan(15)
 })
 
-test('stays within its bounds and an integer whatever it is told', () => {
+test('stays an integer within its bounds for any input', () => {
   const limit = new AdaptiveLimit({ ...BOUNDS, initial: 3.7, min: 0, max: 12.9 })
   expect(limit.limit).toBe(3)
   const odd = [0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1e308, 5]

@@ -39,7 +39,7 @@ function drain(queue: FairQueue<Item>): string[] {
   return order
 }
 
-/** Tokens taken of each kind while all of them had something waiting. */
+/** Tokens taken of each kind while all kinds had waiting items. */
 function shares(queue: FairQueue<Item>, kinds: string[], kindOf: (item: Item) => string) {
   const taken = new Map(kinds.map((kind) => [kind, 0]))
   const left = new Map(kinds.map((kind) => [kind, 0]))
@@ -61,7 +61,7 @@ const lognormal = (random: () => number, mean: number) =>
   ) + 20
 
 describe('order within a run', () => {
-  test('the earliest deadline first, none last, those within a second as equal', () => {
+  test('earliest deadline first, no deadline last, deadlines within a second equal', () => {
     const queue = queueOf([
       item({ name: 'never', tokens: 900 }),
       item({ name: 'late', deadlineAtMs: 90_000, tokens: 800 }),
@@ -72,7 +72,7 @@ describe('order within a run', () => {
     expect(drain(queue)).toEqual(['soon, long', 'soon, short', 'late', 'never', 'no number'])
   })
 
-  test('the group with the most work first, its longest item first, and to its end', () => {
+  test('the group with the most work first and to its end, longest item first', () => {
     const queue = queueOf([
       ...group('a', [10, 30, 20]),
       ...group('b', [50, 60, 40]),
@@ -82,12 +82,12 @@ describe('order within a run', () => {
     expect(drain(queue)).toEqual(['b1', 'b0', 'b2', 'lone', 'c0', 'a1', 'a2', 'a0'])
   })
 
-  test('equal ones as they came', () => {
+  test('equal items in order of arrival', () => {
     const items = Array.from({ length: 20 }, (_, i) => item({ name: `${i}` }))
     expect(drain(queueOf(items))).toEqual(items.map(({ name }) => name))
   })
 
-  test('a small item is overtaken only by what comes soon after it', () => {
+  test('a small item is overtaken only by items that arrive soon after it', () => {
     const queue = queueOf([item({ name: 'small', tokens: 1 })])
     let taken = 0
     for (; taken < 20_000; taken++) {
@@ -99,8 +99,9 @@ describe('order within a run', () => {
 })
 
 describe('batches of a run', () => {
-  // Rewards one step ahead: without it the small groups of a step wait for the large ones of the next, and the trainer for them.
-  test('the earlier first, however large the groups of the later', () => {
+  // For rewards one step ahead: otherwise the small groups of a step would wait for the large ones of the next, and the
+  // trainer for them.
+  test('the earlier batch first, regardless of the size of later groups', () => {
     const queue = queueOf([
       ...group('small', [10, 10], { order: 1 }),
       ...group('large', [90, 90], { order: 2 }),
@@ -109,7 +110,7 @@ describe('batches of a run', () => {
     expect(drain(queue)).toEqual(['small0', 'small1', 'large1'])
   })
 
-  test('one that is due goes before an earlier one, and only what is accepted is found', () => {
+  test('an earlier deadline comes before an earlier batch, and a search returns only accepted items', () => {
     const queue = queueOf([
       item({ name: 'earlier', order: 1 }),
       item({ name: 'due', order: 2, deadlineAtMs: 5_000 }),
@@ -121,7 +122,7 @@ describe('batches of a run', () => {
 })
 
 describe('shares', () => {
-  test('two runs, one with ten times as many samples, get the same tokens while both wait', () => {
+  test('two runs, one with ten times as many samples, get equal tokens while both wait', () => {
     const random = seededRandom(1)
     const queue = new FairQueue<Item>()
     for (let i = 0; i < 5_500; i++) {
@@ -151,7 +152,7 @@ describe('shares', () => {
     expect(share).toBeLessThan(0.78)
   })
 
-  test('classes four to three to one, and a class alone all', () => {
+  test('classes get 4 : 3 : 1, and a lone class gets everything', () => {
     const random = seededRandom(3)
     const classes: PriorityClass[] = ['backfill', 'step', 'interactive']
     const queue = new FairQueue<Item>()
@@ -166,7 +167,7 @@ describe('shares', () => {
     expect(drain(queue).length).toBeGreaterThan(2_000)
   })
 
-  test('who comes late goes at once, and gets nothing for having been away', () => {
+  test('a late run is served at once, without credit for its absence', () => {
     const queue = new FairQueue<Item>()
     for (let i = 0; i < 2_000; i++) queue.push(item({ run: 'old' }))
     for (let i = 0; i < 1_000; i++) queue.take()
@@ -179,7 +180,7 @@ describe('shares', () => {
     expect(queue.take()?.name).toBe('asked')
   })
 
-  test('a class that had all for a long time is not kept waiting for it', () => {
+  test('a class that was alone for long is not penalized', () => {
     const queue = queueOf(
       Array.from({ length: 1_000 }, () => item({ priorityClass: 'interactive' })),
     )
@@ -192,7 +193,7 @@ describe('shares', () => {
     expect(share).toBeGreaterThan(0.75)
   })
 
-  test('a run that sends one large sample after another has no more than its share', () => {
+  test('a run with one large sample after another gets no more than its share', () => {
     const queue = new FairQueue<Item>()
     for (let i = 0; i < 4_000; i++) queue.push(item({ run: 'many', tokens: 100 }))
     const taken = { many: 0, single: 0 }
@@ -206,7 +207,7 @@ describe('shares', () => {
     expect(taken.single / (taken.many + taken.single)).toBeLessThan(0.55)
   })
 
-  test('what is taken out of turn is paid for', () => {
+  test('items taken out of order are charged', () => {
     const queue = queueOf([
       ...group('g', new Array<number>(100).fill(100), { run: 'a' }),
       ...Array.from({ length: 200 }, () => item({ run: 'b' })),
@@ -217,7 +218,7 @@ describe('shares', () => {
     expect(next.sort()).toEqual(['a', 'b'])
   })
 
-  test('what is only removed is not', () => {
+  test('removed items are not charged', () => {
     const a = Array.from({ length: 50 }, () => item({ run: 'a' }))
     const queue = queueOf([...a, ...Array.from({ length: 20 }, () => item({ run: 'b' }))])
     for (const each of a.slice(10)) expect(queue.remove(each)).toBe(true)
@@ -227,7 +228,7 @@ describe('shares', () => {
 })
 
 describe('groups', () => {
-  test('one that was begun goes on before the others, unless those are due sooner', () => {
+  test('a begun group continues before others, unless those are due earlier', () => {
     const queue = queueOf([...group('a', [10, 20, 30]), ...group('b', [500, 600])])
     expect(queue.takeOfGroup('a')?.name).toBe('a2')
     expect(queue.peek()?.name).toBe('a1')
@@ -235,7 +236,7 @@ describe('groups', () => {
     expect(drain(queue)).toEqual(['due', 'a1', 'a0', 'b1', 'b0'])
   })
 
-  test('the next that nobody has begun, in fair order', () => {
+  test('unbegun groups come in fair order', () => {
     const queue = queueOf([
       ...group('a', [90, 80], { run: 'a' }),
       ...group('b', [70, 60], { run: 'b' }),
@@ -250,7 +251,7 @@ describe('groups', () => {
     expect(queue.size).toBe(3)
   })
 
-  test('the begun one with the most work left is where to help', () => {
+  test('the heaviest begun group is the one with the most work left', () => {
     const queue = queueOf([
       ...group('a', [50, 50, 50]),
       ...group('b', [60, 60]),
@@ -273,7 +274,7 @@ describe('groups', () => {
     expect(queue.firstOfGroup('nowhere')).toBeNull()
   })
 
-  test('what is left of a released one is anybody’s', () => {
+  test('the rest of a released group counts as not begun', () => {
     const queue = queueOf([...group('a', [50, 40]), ...group('b', [10, 10])])
     queue.takeOfGroup('a')
     expect(queue.peekUnbegun()?.name).toBe('b0')
@@ -284,7 +285,7 @@ describe('groups', () => {
     expect(drain(queue)).toEqual(['a1', 'b0', 'b1'])
   })
 
-  test('of two runs may have the same name', () => {
+  test('groups of two runs may have the same name', () => {
     const queue = queueOf([
       ...group('g', [10, 20], { run: 'a' }),
       ...group('g', [30, 40], { run: 'b' }),
@@ -297,8 +298,8 @@ describe('groups', () => {
   })
 })
 
-describe('looking for an item that will do', () => {
-  test('gives the first in order, and leaves everything as it was', () => {
+describe('a filtered search', () => {
+  test('returns the first accepted item and changes nothing', () => {
     const items = [
       ...group('a', [90, 10]),
       ...group('b', [50, 40], { run: 'b' }),
@@ -311,7 +312,7 @@ describe('looking for an item that will do', () => {
     expect(drain(queue)).toEqual(drain(queueOf(items)))
   })
 
-  test('gives up after a while', () => {
+  test('ends after a fixed number of checks', () => {
     const queue = queueOf(Array.from({ length: 5_000 }, (_, i) => item({ run: `${i % 50}` })))
     let looked = 0
     queue.peek(() => {
@@ -323,7 +324,7 @@ describe('looking for an item that will do', () => {
 })
 
 describe('bounds', () => {
-  test('so many samples and bytes, and no more until something left', () => {
+  test('limit samples and bytes until an item leaves', () => {
     const queue = new FairQueue<Item>({ maxSamples: 3, maxBytes: 1_000 })
     const large = item({ bytes: 900 })
     expect(queue.push(large)).toBe(true)
@@ -338,7 +339,7 @@ describe('bounds', () => {
     expect(queue.push(item({ bytes: 900 }))).toBe(true)
   })
 
-  test('bears sizes that are none', () => {
+  test('accept invalid sizes', () => {
     const odd = [0, -5, Number.NaN, Number.POSITIVE_INFINITY, 7]
     const queue = queueOf(
       odd.map((n, i) =>
@@ -350,7 +351,7 @@ describe('bounds', () => {
   })
 })
 
-test('nothing is lost, doubled or remembered, whatever is done in whatever order', () => {
+test('no item is lost or duplicated and no state remains after random operations', () => {
   const act = fc.tuple(
     fc.constantFrom('push', 'push', 'take', 'group', 'unbegun', 'remove', 'release'),
     fc.nat(999),
@@ -404,7 +405,7 @@ test('nothing is lost, doubled or remembered, whatever is done in whatever order
   )
 })
 
-test('many runs of one sample each are forgotten as they go', () => {
+test('runs of one sample each are removed as they end', () => {
   const queue = new FairQueue<Item>()
   for (let i = 0; i < 20_000; i++) {
     queue.push(item({ run: `${i}`, tokens: 1 + (i % 900) }))

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { guardedFetch } from './guarded-fetch.ts'
 
-// What a name resolves to is said by the test, as a resolver that changes its mind would.
+// The test sets what a name resolves to, like a resolver whose answer changes.
 const resolved = vi.hoisted(() => ({ address: '127.0.0.1' }))
 vi.mock('node:dns', () => ({
   lookup: (_name: string, _options: object, callback: (e: null, found: object[]) => void) =>
@@ -31,7 +31,7 @@ test('calls a name that resolves to an ordinary address', async () => {
   expect(await response.text()).toBe(`POST sandbox.test:${port}`)
 })
 
-test('calls none that resolves to a metadata service by then', async () => {
+test('refuses a name that has come to resolve to a metadata service', async () => {
   resolved.address = '169.254.169.254'
   const refused = guardedFetch(`http://other.test:${port}/run`, { method: 'POST', body: '{}' })
   await expect(refused).rejects.toMatchObject({ cause: { code: 'ERR_FORBIDDEN_ADDRESS' } })

@@ -11,7 +11,7 @@ function hedgeAll(budget: HedgeBudget, nowMs: number): number {
   return hedges
 }
 
-test('one sample in twenty may be sent twice, and three at least', () => {
+test('one sample in twenty may be hedged, and always three', () => {
   const budget = new HedgeBudget()
   expect(hedgeAll(budget, 0)).toBe(3)
   for (let i = 0; i < 1_000; i++) budget.begun(100, false)
@@ -19,15 +19,15 @@ test('one sample in twenty may be sent twice, and three at least', () => {
   expect([budget.hedges, budget.charged, budget.samples]).toEqual([50, 50, 1_000])
 })
 
-test("the last samples of a judge's step are sent again minutes after they were begun", () => {
+test("the last samples of a judge's step can be hedged minutes after they began", () => {
   const budget = new HedgeBudget()
   for (let i = 0; i < 1_024; i++) budget.begun(0, false)
   expect(hedgeAll(budget, 240_000)).toBe(51)
-  // The same step has no more, however long it lasts.
+  // The same step gets no more, however long it lasts.
   expect(hedgeAll(budget, 400_000)).toBe(0)
 })
 
-test('a pool that never rests saves up no more than a step has, a minute', () => {
+test('a pool that is never idle saves up at most one step’s hedges per minute', () => {
   const budget = new HedgeBudget()
   for (let second = 0; second < 3_600; second++) {
     for (let i = 0; i < 100; i++) budget.begun(second * 1_000, false)
@@ -37,7 +37,7 @@ test('a pool that never rests saves up no more than a step has, a minute', () =>
   expect(hedgeAll(budget, 3_661_000)).toBe(204)
 })
 
-test('lone samples, each the only one of its time, have three hedges a minute between them', () => {
+test('lone samples share three hedges per minute', () => {
   const budget = new HedgeBudget()
   let hedges = 0
   for (let second = 0; second < 60; second++) {
@@ -49,7 +49,7 @@ test('lone samples, each the only one of its time, have three hedges a minute be
   expect(hedges).toBe(3)
 })
 
-test('what is forgone can be used by another sample, what asks no budget uses none', () => {
+test('a refunded hedge can be used by another sample, and hedges outside the budget use none', () => {
   const budget = new HedgeBudget({ share: 0.1, least: 0 })
   expect(budget.allows(0)).toBe(false)
   for (let i = 0; i < 10; i++) budget.begun(0, false)

@@ -19,7 +19,7 @@ function heapOf(keys: number[]) {
   return { heap, items }
 }
 
-test('gives its items in order, whoever left or moved in between', () => {
+test('returns its items in order after removals and moves', () => {
   const changes = fc.array(fc.tuple(fc.nat(), fc.option(fc.integer({ min: -50, max: 50 }))))
   fc.assert(
     fc.property(fc.array(fc.integer({ min: -50, max: 50 })), changes, (keys, steps) => {
@@ -46,7 +46,7 @@ test('gives its items in order, whoever left or moved in between', () => {
   )
 })
 
-test('finds the first that is accepted, and looks at no more than it may', () => {
+test('finds the first accepted item within its number of checks', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(60)), fc.integer({ min: 2, max: 5 }), (keys, divisor) => {
       const { heap } = heapOf(keys)

@@ -13,7 +13,7 @@ test('a quantile is within half a bucket of the truth', () => {
   }
 })
 
-test('every duration lands in the bucket whose bounds hold it', () => {
+test('every duration is counted in the bucket with its bounds', () => {
   for (const duration of [0, -1, Number.NaN, 0.05, 0.1, 0.11, 1, 7.3, 999, 1e5, 1e9, Infinity]) {
     const histogram = new LatencyHistogram()
     histogram.add(duration)
@@ -29,7 +29,7 @@ test('every duration lands in the bucket whose bounds hold it', () => {
   }
 })
 
-test('merges, and survives being stored as a list', () => {
+test('can be merged, and restored from a stored list', () => {
   const a = new LatencyHistogram()
   const b = new LatencyHistogram()
   a.add(1)

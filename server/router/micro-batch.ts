@@ -40,7 +40,7 @@ export class MicroBatch {
     this.target = server.target
   }
 
-get status(): number {
+  get status(): number {
     return this.#call?.status ?? 0
   }
 

@@ -5,12 +5,12 @@ import type { MicroBatchOptions, RouterResult, ScoreRequest } from './router-typ
 import { config, Harness, until } from './testing/harness.ts'
 import { SimulatedPool } from './testing/pool.ts'
 
-/** Samples that have told how fast a server is, so that the next may go together. */
+/** Scores samples until the server’s speed is known, so that the next ones may be combined. */
 const KNOWN = 128
 
 let harness: Harness
 let fakes: FakeServer[]
-/** What a server does with a call of these texts; undefined: it scores them, each by the number in its text. */
+/** The server’s answer to a call with these texts; undefined: it scores each by the number in its text. */
 let does: (texts: string[], call: FakeCall, response: ServerResponse) => true | undefined
 
 beforeEach(() => {
@@ -18,7 +18,7 @@ beforeEach(() => {
 })
 afterEach(() => harness?.close())
 
-/** The texts of a call to SGLang: one, or several. */
+/** The texts of a call to SGLang: one or several. */
 function textsOf(call: FakeCall): string[] {
   return [(JSON.parse(call.body) as { input: string | string[] }).input].flat()
 }
@@ -37,7 +37,7 @@ function respond(response: ServerResponse, status: number, body: string): true {
 /** `#12#` in a text is its score; a canary has none. */
 const scoreOf = (text: string) => Number(/#(-?\d+)#/.exec(text)?.[1] ?? 0)
 
-/** A process that is busy; and that no machine that stands still for a moment is taken for a slow server. */
+/** A busy process. The long limits keep a stalled machine from looking like a slow server. */
 const ALWAYS: Partial<MicroBatchOptions> = {
   isBusy: () => true,
   workMs: Number.POSITIVE_INFINITY,
@@ -45,7 +45,7 @@ const ALWAYS: Partial<MicroBatchOptions> = {
   splitLooks: Number.POSITIVE_INFINITY,
 }
 
-/** Servers s1, s2 … whose speed is known. */
+/** Servers s1, s2 … with known speed. */
 async function start(
   microBatching: Partial<MicroBatchOptions> = {},
   { servers = 1, slots = 64 } = {},
@@ -72,7 +72,7 @@ async function start(
   for (const fake of fakes) fake.calls.length = 0
 }
 
-/** A sample of that score, about 70 characters long. */
+/** A sample with that score, about 70 characters long. */
 function sample(score: number, over: Partial<ScoreRequest> = {}, more = ''): Promise<RouterResult> {
   const response = `#${score}#`.padEnd(60, '.') + more
   return harness.score({ input: { prompt: 'Question', response }, group: 'g', ...over })
@@ -82,11 +82,11 @@ function samples(count: number, over: Partial<ScoreRequest> = {}): Promise<Route
   return Promise.all(Array.from({ length: count }, (_, i) => sample(i, over)))
 }
 
-/** How many samples each call had. */
+/** The number of samples in each call. */
 const sizes = (fake = fakes[0]) => fake?.calls.map((call) => textsOf(call).length) ?? []
 
-describe('several samples in one call', () => {
-  test('a fast server gets up to eight at once, and every sample its own score', async () => {
+describe('a micro-batch', () => {
+  test('has up to eight samples for a fast server, each with its own score', async () => {
     await start()
     const results = await samples(400)
     expect(results.map((result) => result.ok && result.score)).toEqual(
@@ -98,18 +98,18 @@ describe('several samples in one call', () => {
     expect(harness.stats()).toMatchObject({ inFlight: 0, errors: 0, requests: KNOWN + 400 })
   })
 
-  test('each sample has its own attempt, and no count of tokens that are not its own', async () => {
+  test('gives each sample its own attempt and its own share of the tokens', async () => {
     await start()
     for (const result of await samples(16)) {
       expect(result).toMatchObject({ ok: true, promptTokens: null })
       expect(result.attempts).toMatchObject([{ attempt: 1, outcome: 'ok', status: 200 }])
     }
     expect(sizes()).toEqual([8, 8])
-    // Together they are what the server counted.
+    // Their sum is the server’s count.
     expect(harness.stats().tokens).toBe((KNOWN + 16) * 7)
   })
 
-  test('four calls’ worth of slots are kept: a quarter of them is the most a call may have', async () => {
+  test('has at most a quarter of the slots, so that four calls fit', async () => {
     await start({}, { slots: 12 })
     does = (texts, _, response) => {
       setTimeout(() => respond(response, 200, embeddings(texts.map(scoreOf))), 5)
@@ -121,16 +121,16 @@ describe('several samples in one call', () => {
   })
 
   test.each([
-    ['in a process that has time', { isBusy: () => false }, {}],
-    ['where one is all that is allowed', { samplesPerRequest: 1 }, {}],
-    ['of samples.score', {}, { urgent: true }],
-  ])('samples go one by one %s', async (_, options, over) => {
+    ['in an idle process', { isBusy: () => false }, {}],
+    ['if the setting is one per request', { samplesPerRequest: 1 }, {}],
+    ['through samples.score', {}, { urgent: true }],
+  ])('samples are sent one by one %s', async (_, options, over) => {
     await start(options)
     await samples(64, over)
     expect(sizes()).toEqual(Array(64).fill(1))
   })
 
-  test('samples go one by one after a slow one: the others of its call would wait for it', async () => {
+  test('is not used after a slow sample, because the others would wait for it', async () => {
     await start({ slowMs: 250 })
     does = (texts, _, response) => {
       setTimeout(() => respond(response, 200, embeddings(texts.map(scoreOf))), 300)
@@ -143,7 +143,7 @@ describe('several samples in one call', () => {
     expect(sizes()).toEqual(Array(64).fill(1))
   })
 
-  test('a sample that is longer than any before goes alone', async () => {
+  test('does not contain a sample longer than any scored before', async () => {
     await start()
     await Promise.all([samples(15), sample(99, {}, ' and more of it'.repeat(20))])
     const alone = fakes[0]?.calls.filter((call) => call.body.includes('#99#')) ?? []
@@ -152,17 +152,17 @@ describe('several samples in one call', () => {
   })
 })
 
-describe('a call of several samples that fails', () => {
+describe('a failed micro-batch', () => {
   const refused = '{"message":"no such thing"}'
 
-  test('is refused for one of them: that one fails by its own, the others are scored', async () => {
+  test('refused because of one sample fails only that sample; the others are scored', async () => {
     await start()
     does = (texts, _, response) =>
       texts.some((text) => scoreOf(text) === 3) ? respond(response, 400, refused) : undefined
     const results = await samples(8)
     expect(results.map(({ ok }) => ok)).toEqual([0, 1, 2, 3, 4, 5, 6, 7].map((i) => i !== 3))
     expect(results[3]).toMatchObject({ reason: 'rejected' })
-    // Each alone, and the canary that shows that the refusal was the sample's own.
+    // Each sample alone, and the canary that confirms the sample’s refusal.
     expect(sizes()).toEqual([8, ...Array(9).fill(1)])
     expect(harness.stats().canaries).toBe(1)
     expect(results[0]?.attempts).toMatchObject([
@@ -176,19 +176,19 @@ describe('a call of several samples that fails', () => {
     expect(harness.stats()).toMatchObject({ health: 'ok', consecutiveFaults: 0, inFlight: 0 })
   })
 
-  test('sends its server’s samples one by one for a while', async () => {
+  test('makes its server receive samples one by one for a while', async () => {
     await start()
     does = (texts, _, response) => (texts.length > 1 ? respond(response, 400, refused) : undefined)
     const results = await samples(200)
     expect(results.every(({ ok }) => ok)).toBe(true)
-    // Those on their way when the first failed, and none after.
+    // Those in flight when the first one failed, and none after.
     expect(sizes().filter((n) => n > 1).length).toBeLessThanOrEqual(8)
     fakes[0]?.calls.splice(0)
     await samples(40)
     expect(sizes()).toEqual(Array(40).fill(1))
   })
 
-  test('by the server’s fault counts once against it, and once against each sample', async () => {
+  test('by the server’s fault counts once against the server, and once against each sample', async () => {
     await start()
     does = (texts, _, response) => (texts.length > 1 ? respond(response, 500, '{}') : undefined)
     const results = await samples(8)
@@ -208,8 +208,8 @@ describe('a call of several samples that fails', () => {
       'two scores for one text',
       (n: number) => embeddings(Array(n).fill(1)).replace('"index":1', '"index":0'),
     ],
-    ['a page', () => '<html><title>Hello</title></html>'],
-  ])('with %s is asked again sample by sample, and held against nobody', async (_, body) => {
+    ['an HTML page', () => '<html><title>Hello</title></html>'],
+  ])('with %s is repeated sample by sample, and charged to none', async (_, body) => {
     await start()
     does = (texts, _call, response) =>
       texts.length > 1 ? respond(response, 200, body(texts.length)) : undefined
@@ -218,14 +218,14 @@ describe('a call of several samples that fails', () => {
     expect(harness.stats()).toMatchObject({ health: 'ok', consecutiveFaults: 0 })
   })
 
-  test('for one sample only, whose score is no number, leaves the others their scores', async () => {
+  test('with one invalid score keeps the other scores', async () => {
     await start({}, { servers: 2 })
     does = (texts, _, response) =>
       respond(response, 200, embeddings(texts.map((text) => (scoreOf(text) === 3 ? 'null' : 1))))
     const results = await samples(16)
     expect(results.filter(({ ok }) => !ok)).toHaveLength(1)
     expect(results[3]).toMatchObject({ reason: 'non_finite' })
-    // In the call of several, for free; alone; and elsewhere.
+    // In the micro-batch (free of charge), alone, and on the other server.
     expect(results[3]?.attempts.map(({ attempt, outcome }) => [attempt, outcome])).toEqual([
       [1, 'corrupt'],
       [1, 'corrupt'],
@@ -234,7 +234,7 @@ describe('a call of several samples that fails', () => {
     expect(results[4]?.attempts).toHaveLength(1)
   })
 
-  test('by company alone is nobody’s: samples that have a score only by themselves have it', async () => {
+  test('fails no sample that can be scored alone', async () => {
     await start({}, { servers: 2 })
     does = (texts, _, response) =>
       texts.length > 1
@@ -253,7 +253,7 @@ describe('a call of several samples that fails', () => {
     }
   })
 
-  test('is told of once among the server’s errors, not once a sample', async () => {
+  test('counts once in the server’s errors, not once per sample', async () => {
     await start()
     does = (texts, _, response) => (texts.length > 1 ? respond(response, 400, refused) : undefined)
     await samples(8)
@@ -261,13 +261,13 @@ describe('a call of several samples that fails', () => {
   })
 })
 
-describe('a call of several samples that is out for long', () => {
-  /** A server that never answers a call with one of these in it. */
+describe('a slow micro-batch', () => {
+  /** A server that never answers a call containing one of these. */
   function hangsOn(hanging: (score: number) => boolean) {
     does = (texts) => (texts.some((text) => hanging(scoreOf(text))) ? true : undefined)
   }
 
-  test('is split: only the samples that hang run out of their time, and the server stays in', async () => {
+  test('is split: only the hanging samples time out, and the server is not ejected', async () => {
     await start({ splitLooks: 2 })
     hangsOn((score) => score === 3 || score === 40)
     const results = await samples(64, { timeoutMs: 4_000 })
@@ -281,7 +281,7 @@ describe('a call of several samples that is out for long', () => {
     ])
   })
 
-  test('holds nobody up: the others are done while the slow ones are still out', async () => {
+  test('does not delay others: they finish while the slow ones are in flight', async () => {
     await start({ splitLooks: 2 })
     const slow = (score: number) => score % 50 === 49
     hangsOn(slow)
@@ -289,7 +289,7 @@ describe('a call of several samples that is out for long', () => {
     const results = Array.from({ length: 600 }, (_, i) => sample(i, { signal: abort.signal }))
     const others = await Promise.all(results.filter((_, i) => !slow(i)))
     expect(others.every(({ ok }) => ok)).toBe(true)
-    // Each of them alone by then.
+    // Each of them is sent alone by then.
     expect(harness.stats().inFlight).toBe(12)
     abort.abort()
     await Promise.all(results)
@@ -297,7 +297,7 @@ describe('a call of several samples that is out for long', () => {
     expect(harness.stats().inFlight).toBe(0)
   })
 
-  test('counts once against its server, where its samples’ time is up before', async () => {
+  test('counts once against its server if its samples time out before the split', async () => {
     await start()
     hangsOn(() => true)
     const results = await samples(8, { timeoutMs: 60 })
@@ -307,7 +307,7 @@ describe('a call of several samples that is out for long', () => {
 })
 
 describe('a server that is changed', () => {
-  test('to another engine while a call is out: its answer is read as it was asked for', async () => {
+  test('to another engine while a call is in flight: the answer is parsed by the old protocol', async () => {
     await start()
     let release = () => {}
     does = (texts, _, response) => {
@@ -323,10 +323,10 @@ describe('a server that is changed', () => {
     ])
   })
 
-  test('to another model before a call went out: samples go to the model they are for', async () => {
+  test('to another model before a call was sent: samples are sent to their own model', async () => {
     await start()
     const results = samples(3)
-    // Bound, and not sent yet.
+    // Bound, but not sent yet.
     await Promise.resolve()
     await Promise.resolve()
     harness.router.setServers([
@@ -342,7 +342,7 @@ describe.each([
   ['tei', {}],
   ['vllm', { version: '0.11.2' }],
 ] as const)('%s', (dialect, more) => {
-  test('gives the same scores for several texts as for one', async () => {
+  test('returns the same scores for several texts as for one', async () => {
     const scoresOf = async (samplesPerRequest: number) => {
       const pool = await SimulatedPool.start([{ dialect, latency: 'constant:2', ...more }], {
         slots: 64,
@@ -368,8 +368,8 @@ describe.each([
   })
 })
 
-describe('a sample that leaves a call of several', () => {
-  /** Eight samples in a call that is answered when told. */
+describe('a sample that leaves a micro-batch', () => {
+  /** Eight samples in a call that is answered on demand. */
   async function held() {
     await start()
     let release = () => {}
@@ -384,7 +384,7 @@ describe('a sample that leaves a call of several', () => {
     return { aborts, results, release: () => release() }
   }
 
-  test('gives its slot back, and the others are scored', async () => {
+  test('releases its slot, and the others are scored', async () => {
     const { aborts, results, release } = await held()
     aborts[2]?.abort()
     expect(await results[2]).toMatchObject({ ok: false, reason: 'cancelled' })
@@ -395,7 +395,7 @@ describe('a sample that leaves a call of several', () => {
     expect(fakes[0]?.calls[0]?.aborted).toBe(false)
   })
 
-  test('as the last of them gives the call up', async () => {
+  test('as the last one cancels the call', async () => {
     const { aborts, results } = await held()
     for (const abort of aborts) abort.abort()
     for (const result of results) expect(await result).toMatchObject({ reason: 'cancelled' })
@@ -403,10 +403,10 @@ describe('a sample that leaves a call of several', () => {
     expect(harness.stats()).toMatchObject({ inFlight: 0, health: 'ok' })
   })
 
-  test('since its hedge was quicker: a server that hangs gives every slot back', async () => {
+  test('because its hedge was faster: a hanging server releases every slot', async () => {
     await start({}, { servers: 4, slots: 16 })
     does = (_texts, call) => (fakes[0]?.calls.includes(call) ? true : undefined)
-    // Others answer meanwhile, else nobody could tell that this one is silent.
+    // Other servers answer in the meantime; otherwise this one could not be recognized as silent.
     const others = setInterval(() => void sample(1), 50)
     const results = await samples(96).finally(() => clearInterval(others))
     expect(results.map((result) => result.ok && result.score)).toEqual(
@@ -416,7 +416,7 @@ describe('a sample that leaves a call of several', () => {
     await until(() => fakes[0]?.inFlight === 0 && harness.stats(1).inFlight === 0)
   }, 20_000)
 
-  test('before it was sent is not in it', async () => {
+  test('before it is sent is not part of it', async () => {
     await start()
     const abort = new AbortController()
     const results = [0, 1, 2].map((i) => sample(i, i === 1 ? { signal: abort.signal } : {}))

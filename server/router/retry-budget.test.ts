@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { backoffMs } from './retry.ts'
 import { RetryBudget } from './retry-budget.ts'
 
-test('a fifth of what is in flight may be retries, and three at least', () => {
+test('a fifth of the calls in flight may be retries, and always three', () => {
   const budget = new RetryBudget()
   const begin = (inFlight: number) => {
     let begun = 0
@@ -25,7 +25,7 @@ test('a fifth of what is in flight may be retries, and three at least', () => {
   expect(budget.left(Number.NaN)).toBe(3)
 })
 
-test('is never negative, and retries begun beyond it are counted', () => {
+test('is never negative, and counts retries begun beyond it', () => {
   const budget = new RetryBudget({ share: 0.5, least: 1 })
   budget.ended()
   expect(budget.inFlight).toBe(0)
@@ -35,7 +35,7 @@ test('is never negative, and retries begun beyond it are counted', () => {
   expect(budget.allows(20)).toBe(true)
 })
 
-test('back-off is anything from nothing to 100 ms × 2^failures, at most 5 s', () => {
+test('back-off is between 0 and 100 ms × 2^failures, at most 5 s', () => {
   expect(backoffMs(1, true, () => 0.999)).toBe(0)
   expect([1, 2, 3, 4, 5, 6, 40, 2_000].map((n) => backoffMs(n, false, () => 0.5))).toEqual([
     100, 200, 400, 800, 1_600, 2_500, 2_500, 2_500,

@@ -34,7 +34,7 @@ describe('a call', () => {
     expect(harness.stats()).toMatchObject({ inFlight: 0, requests: 1, errors: 0, retries: 0 })
   })
 
-  test('goes to the server’s base path', async () => {
+  test('is sent to the server’s base path', async () => {
     const fake = await harness.fake(scores(1))
     harness.router.setServers([config(1, `${fake.url}/rm/v1`)])
     harness.router.setSlots(1, 1)
@@ -42,13 +42,13 @@ describe('a call', () => {
     expect(fake.calls[0]?.path).toBe('/rm/classify')
   })
 
-  test('keeps its connection: one after the other use one', async () => {
+  test('reuses its connection for the next call', async () => {
     const [fake] = await harness.serve([scores(1)])
     for (let i = 0; i < 20; i++) await harness.score()
     expect(fake?.sockets.size).toBe(1)
   })
 
-  test('of another model goes to that model’s servers only', async () => {
+  test('of another model is sent only to that model’s servers', async () => {
     const a = await harness.fake(scores(1))
     const b = await harness.fake(scores(2))
     harness.router.setServers([config(1, a.url), config(2, b.url, { model: 'other' })])
@@ -60,7 +60,7 @@ describe('a call', () => {
 })
 
 describe('slots', () => {
-  test('are 0 until told: samples wait, and go when there are some', async () => {
+  test('are 0 until set: samples wait until there are some', async () => {
     const fake = await harness.fake(scores(1))
     harness.router.setServers([config(1, fake.url)])
     const result = harness.score()
@@ -80,7 +80,7 @@ describe('slots', () => {
     expect(fake?.sockets.size).toBe(3)
   })
 
-  test('set to 0 stop dispatch; what is in flight finishes', async () => {
+  test('set to 0 stop dispatch; calls in flight finish', async () => {
     const held: (() => void)[] = []
     const [fake] = await harness.serve([
       (call, response) => held.push(() => scores(1)(call, response)),
@@ -99,7 +99,7 @@ describe('slots', () => {
     expect(await second).toMatchObject({ ok: true })
   })
 
-  test('count no more than maxInFlight', async () => {
+  test('are limited by maxInFlight', async () => {
     const fake = await harness.fake((call, response) =>
       setTimeout(() => scores(1)(call, response), 5),
     )
@@ -109,7 +109,7 @@ describe('slots', () => {
     expect(fake.maxInFlight).toBe(2)
   })
 
-  test('samples of one length wait in the order they came', async () => {
+  test('are given to samples of equal length in order of arrival', async () => {
     const order: string[] = []
     const [fake] = await harness.serve(
       [
@@ -139,7 +139,7 @@ describe('slots', () => {
 })
 
 describe('demand', () => {
-  test('counts what is in flight and what waits, up to the server’s limit', async () => {
+  test('counts calls in flight and waiting samples, up to the server’s limit', async () => {
     const fake = await harness.fake(hangs)
     harness.router.setServers([
       config(1, fake.url),
@@ -155,7 +155,7 @@ describe('demand', () => {
     expect(harness.router.demand(99)).toBe(0)
   })
 
-  test('is told once for many samples, at once, and again after slots that do not suffice', async () => {
+  test('is reported once for many samples, at once, and again after too few slots', async () => {
     const fake = await harness.fake(scores(1))
     harness.router.setServers([config(1, fake.url)])
     const told: number[] = []
@@ -170,7 +170,7 @@ describe('demand', () => {
     await Promise.all(results)
   })
 
-  test('is not told while there are slots enough', async () => {
+  test('is not reported while there are enough slots', async () => {
     await harness.serve([scores(1)])
     const told: number[] = []
     harness.router.onDemand((id) => told.push(id))
@@ -180,7 +180,7 @@ describe('demand', () => {
 })
 
 describe('the registry', () => {
-  test('a server that is not ready gets nothing', async () => {
+  test('a server that is not ready gets no samples', async () => {
     const a = await harness.fake(scores(1))
     const b = await harness.fake(scores(2))
     harness.router.setServers([config(1, a.url, { state: 'draining' }), config(2, b.url)])
@@ -190,7 +190,7 @@ describe('the registry', () => {
     expect(a.calls).toHaveLength(0)
   })
 
-  test('a removed server finishes what it has, and is forgotten then', async () => {
+  test('a removed server finishes its calls and is then dropped', async () => {
     let finish = () => {}
     const [a, b] = await harness.serve([
       (call, response) => {
@@ -209,7 +209,7 @@ describe('the registry', () => {
     await until(() => a?.sockets.size === 0)
   })
 
-  test('a server with another address or model is used as that', async () => {
+  test('a new address or model of a server applies', async () => {
     const a = await harness.fake(scores(1))
     const b = await harness.fake(scores(2))
     harness.router.setServers([config(1, a.url)])
@@ -220,7 +220,7 @@ describe('the registry', () => {
     expect(await harness.score({ timeoutMs: 30 })).toMatchObject({ reason: 'no_server' })
   })
 
-  test('a key that changed is sent from then on', async () => {
+  test('a changed API key applies to the next call', async () => {
     const fake = await harness.fake(scores(1))
     harness.router.setServers([config(1, fake.url, { apiKey: 'old' })])
     harness.router.setSlots(1, 4)
@@ -235,7 +235,7 @@ describe('the registry', () => {
 })
 
 describe('the end of a sample', () => {
-  test('time-out: the call is aborted upstream and its slot free', async () => {
+  test('timeout: the call is aborted upstream and its slot is free', async () => {
     const [fake] = await harness.serve([hangs], 1)
     const result = await harness.score({ timeoutMs: 60 })
     expect(result).toMatchObject({ ok: false, reason: 'timeout' })
@@ -244,7 +244,7 @@ describe('the end of a sample', () => {
     await until(() => fake?.calls[0]?.aborted === true)
   })
 
-  test('time-out in the middle of a body', async () => {
+  test('timeout in the middle of a body', async () => {
     await harness.serve([
       (_call, response) => {
         response.writeHead(200, { 'content-length': '1000' })
@@ -255,7 +255,7 @@ describe('the end of a sample', () => {
     expect(harness.stats().inFlight).toBe(0)
   })
 
-  test('aborted before its connection is made: nothing is sent, nothing stays open', async () => {
+  test('aborted before its connection opens: nothing is sent, and no connection remains', async () => {
     const [fake] = await harness.serve([scores(1)])
     const controller = new AbortController()
     const results = Array.from({ length: 20 }, () => harness.score({ signal: controller.signal }))
@@ -290,7 +290,7 @@ describe('the end of a sample', () => {
     })
   })
 
-  test('the router is closed: everything ends, nothing is taken any more', async () => {
+  test('the router is closed: every sample ends, and none is accepted', async () => {
     const [fake] = await harness.serve([hangs], 1)
     const results = [harness.score(), harness.score(), harness.score({ model: 'unknown' })]
     await until(() => fake?.calls.length === 1)
@@ -302,7 +302,7 @@ describe('the end of a sample', () => {
     await until(() => fake?.sockets.size === 0)
   })
 
-  test('no server of the model: no_server when the time is up', async () => {
+  test('no server of the model: no_server after the time limit', async () => {
     await harness.serve([scores(1)])
     expect(await harness.score({ model: 'unknown', timeoutMs: 40 })).toMatchObject({
       ok: false,
@@ -311,20 +311,20 @@ describe('the end of a sample', () => {
     })
   })
 
-  test('waiting for a slot is not time: the clock starts at the first dispatch', async () => {
+  test('waiting for a slot does not count: the time limit starts at the first dispatch', async () => {
     const fake = await harness.fake((call, response) => {
       setTimeout(() => scores(1)(call, response), 60)
     })
     harness.router.setServers([config(1, fake.url)])
     harness.router.setSlots(1, 1)
-    // Five calls of 60 ms one after the other, each with 150 ms of its own.
+    // Five calls of 60 ms in sequence, each with its own 150 ms.
     const results = await Promise.all(
       Array.from({ length: 5 }, () => harness.score({ timeoutMs: 150 })),
     )
     expect(results.map((result) => result.ok)).toEqual([true, true, true, true, true])
   })
 
-  test('a deadline ends it whatever it waits for', async () => {
+  test('a deadline ends it in any state', async () => {
     const fake = await harness.fake(hangs)
     harness.router.setServers([config(1, fake.url)])
     harness.router.setSlots(1, 1)
@@ -335,7 +335,7 @@ describe('the end of a sample', () => {
     expect(results.map((r) => r.attempts.length)).toEqual([1, 0])
   })
 
-  test('a server that comes in time is used', async () => {
+  test('a server that is registered in time is used', async () => {
     const result = harness.score()
     const fake = await harness.fake(scores(0.25))
     harness.router.setServers([config(1, fake.url, { state: 'unreachable' })])

@@ -19,14 +19,14 @@ afterEach(() => harness.close())
 const fails = answer(500, { error: { message: 'engine died' } })
 const nan = answer(200, scoreBody('vllm', 'NaN'), { 'content-type': 'application/json' })
 const page = answer(200, '<html><title>Sign in</title></html>', { 'content-type': 'text/html' })
-/** Fails that often, then works. */
+/** Fails this many times, then works. */
 const failsFirst = (times: number, failing: FakeHandler): FakeHandler => {
   let left = times
   return (call, response) => (left-- > 0 ? failing : scores(1))(call, response)
 }
 
 describe('a fault', () => {
-  test('is retried at once on a server not tried yet', async () => {
+  test('is retried at once on an untried server', async () => {
     await harness.serve([fails, scores(2)])
     const result = await harness.score()
     expect(result).toMatchObject({ ok: true, score: 2, serverId: 2 })
@@ -39,7 +39,7 @@ describe('a fault', () => {
     expect(harness.stats(2)).toMatchObject({ errors: 0, retries: 1 })
   })
 
-  test('waits for an untried server that is full rather than going back', async () => {
+  test('waits for a full untried server instead of returning to the first', async () => {
     let finish = () => {}
     const held: FakeHandler = (call, response) => {
       finish = () => scores(2)(call, response)
@@ -57,13 +57,13 @@ describe('a fault', () => {
     expect(a?.calls).toHaveLength(1)
   })
 
-  test('waits so only as long as its patience lasts', async () => {
+  test('waits for an untried server only until its patience ends', async () => {
     harness = new Harness({ ejectionStepMs: 100, patienceMs: 30 })
     const [a, b] = await harness.serve([failsFirst(1, fails), hangs], 1)
     const controller = new AbortController()
     const first = harness.score()
     const second = harness.score({ signal: controller.signal })
-    // The first failed on s1 while the second sits on s2 for good.
+    // The first sample failed on s1 while the second occupies s2 indefinitely.
     expect(await first).toMatchObject({ ok: true, serverId: 1 })
     expect([a?.calls.length, b?.calls.length]).toEqual([2, 1])
     controller.abort()
@@ -78,7 +78,7 @@ describe('a fault', () => {
     expect([a?.calls.length, b?.calls.length, c?.calls.length]).toEqual([1, 1, 1])
   })
 
-  test('with one server is retried there, after a back-off', async () => {
+  test('is retried on a single server after a back-off', async () => {
     await harness.serve([failsFirst(2, fails)])
     const result = await harness.score()
     expect(result).toMatchObject({ ok: true, score: 1 })
@@ -110,7 +110,7 @@ describe('a fault', () => {
     expect([b?.calls.length, c?.calls.length, d?.calls.length]).toEqual([1, 1, 1])
   })
 
-  test('the key does not appear in what is told of it', async () => {
+  test('its detail does not contain the API key', async () => {
     const fake = await harness.fake((call, response) =>
       answer(500, { error: { message: `bad header ${call.headers.authorization}` } })(
         call,
@@ -131,9 +131,9 @@ describe('a fault', () => {
 })
 
 describe('a server process that is killed', () => {
-  test('costs no sample: what was in flight is scored elsewhere', async () => {
+  test('costs no sample: those in flight are scored elsewhere', async () => {
     await harness.close()
-    // Without hedges: on a machine that stands still for a second they would have what was in flight scored before.
+    // Without hedges, because on a machine that stalls for a second they would score the samples in flight first.
     harness = new Harness({ hedges: false })
     const child = fork(
       new URL('../engines/testing/fake-server-process.ts', import.meta.url).pathname,
@@ -159,7 +159,7 @@ describe('a server process that is killed', () => {
 })
 
 describe('a refused request', () => {
-  test('is not retried, and 50 of them put no server out', async () => {
+  test('is not retried, and 50 of them eject no server', async () => {
     const message = "This model's maximum context length is 512 tokens."
     const [a, b] = await harness.serve([
       answer(400, { error: { message } }),
@@ -174,7 +174,7 @@ describe('a refused request', () => {
     expect(harness.stats(1)).toMatchObject({ health: 'ok', consecutiveFaults: 0 })
   })
 
-  test('a prompt of an impossible shape is a typed failure, and loses no slot', async () => {
+  test('caused by a prompt of invalid shape is a typed failure, and its slot is released', async () => {
     const [fake] = await harness.serve([scores(1)], 1)
     const input = { prompt: 7, response: 'A' } as never
     expect(await harness.score({ input })).toMatchObject({ ok: false, reason: 'rejected' })
@@ -184,7 +184,7 @@ describe('a refused request', () => {
     expect(fake?.calls).toHaveLength(2)
   })
 
-  test('an impossible header is the server’s fault, not the sample’s, and no exception', async () => {
+  test('caused by an invalid header is the server’s fault, not the sample’s, and throws nothing', async () => {
     const fake = await harness.fake(scores(1))
     harness.router.setServers([config(1, fake.url, { apiKey: 'two\nlines' })])
     harness.router.setSlots(1, 1)
@@ -196,7 +196,7 @@ describe('a refused request', () => {
   })
 })
 
-describe('an answer that is no score', () => {
+describe('an invalid response', () => {
   test.each([
     ['NaN', nan, 'non_finite'],
     ['a list too long', answer(200, '{"data":[{"probs":[1]},{"probs":[2]}]}'), 'unparseable'],
@@ -222,7 +222,7 @@ describe('an answer that is no score', () => {
     expect(result.attempts.map(({ outcome }) => outcome)).toEqual(['fault', 'fault', 'ok'])
   })
 
-  test('NaN from the only server is the sample’s where that server scores a canary', async () => {
+  test('NaN from the only server is the sample’s fault if that server scores a canary', async () => {
     const bad: FakeHandler = (call, response) =>
       (call.body.includes('"content":"A') ? nan : scores(1))(call, response)
     const [a] = await harness.serve([bad])
@@ -243,7 +243,7 @@ describe('an answer that is no score', () => {
     expect(harness.stats().ejections).toBeGreaterThan(0)
   })
 
-  test('a redirect is not followed, and its goal is named', async () => {
+  test('a redirect is not followed, and the detail names its target', async () => {
     const goal = await harness.fake(scores(9))
     await harness.serve([answer(307, '', { location: `${goal.url}/classify` })])
     const result = await harness.score({ timeoutMs: 400 })
@@ -252,7 +252,7 @@ describe('an answer that is no score', () => {
     expect(goal.calls).toHaveLength(0)
   })
 
-  test('a server whose answers others score is put out', async () => {
+  test('a server that gives invalid responses where others return scores is ejected', async () => {
     const [bad] = await harness.serve([nan, scores(2)])
     const calls = []
     for (let i = 0; i < 40; i++) calls.push(await harness.score())
@@ -263,14 +263,14 @@ describe('an answer that is no score', () => {
 })
 
 describe('a busy server', () => {
-  test('is left for another at once', async () => {
+  test('is replaced by another one at once', async () => {
     await harness.serve([answer(503, 'The request queue is full.'), scores(2)])
     const result = await harness.score()
     expect(result).toMatchObject({ ok: true, serverId: 2 })
     expect(result.attempts).toMatchObject([{ outcome: 'busy', status: 503 }, { backoffMs: 0 }])
   })
 
-  test('is called again when its Retry-After is over, not before, by no sample', async () => {
+  test('is not called by any sample before its Retry-After is over', async () => {
     const arrivals: number[] = []
     let refusals = 1
     await harness.serve([
@@ -292,14 +292,14 @@ describe('a busy server', () => {
     }
   })
 
-  test('a Retry-After past the sample’s time ends it in time, as a time-out', async () => {
+  test('a Retry-After beyond the sample’s time limit ends the sample in time, as a timeout', async () => {
     await harness.serve([answer(429, 'slow down', { 'retry-after': '3600' })])
     const result = await harness.score({ timeoutMs: 60 })
     expect(result).toMatchObject({ ok: false, reason: 'timeout' })
     expect(result).toHaveProperty('detail', expect.stringContaining('slow down'))
   })
 
-  test('is never put out for it, and samples that wait meanwhile lose nothing', async () => {
+  test('is never ejected for that, and waiting samples lose no attempt', async () => {
     const [fake] = await harness.serve([failsFirst(3, answer(503, 'overloaded'))], 1)
     const results = await Promise.all(Array.from({ length: 40 }, () => harness.score()))
     for (const result of results) expect(result).toMatchObject({ ok: true })
@@ -309,7 +309,7 @@ describe('a busy server', () => {
 })
 
 describe('a connection race', () => {
-  /** Answers the first call of a connection and closes it without a byte when the next arrives. */
+  /** Answers the first call of a connection and closes it without a byte when the next call arrives. */
   const closesReused = (): FakeHandler => {
     const used = new WeakSet<object>()
     return (call, response) => {
@@ -322,7 +322,7 @@ describe('a connection race', () => {
     }
   }
 
-  test('is repeated on the same server, and does not count', async () => {
+  test('is repeated on the same server, free of charge', async () => {
     await harness.serve([closesReused()])
     await harness.score({ maxAttempts: 1 })
     const result = await harness.score({ maxAttempts: 1 })
@@ -334,7 +334,7 @@ describe('a connection race', () => {
     expect(harness.stats()).toMatchObject({ errors: 0, retries: 0, health: 'ok', inFlight: 0 })
   })
 
-  test('but only once a sample', async () => {
+  test('is repeated only once per sample', async () => {
     const [fake] = await harness.serve([scores(1)], 2)
     await Promise.all([harness.score(), harness.score()])
     if (fake) fake.handler = (_call, response) => response.destroy()
@@ -345,14 +345,14 @@ describe('a connection race', () => {
 })
 
 describe('passive health', () => {
-  test('a server that fails fast gets 5 samples and then one at a time; no sample fails', async () => {
+  test('a server that fails quickly gets 5 samples and then one at a time; no sample fails', async () => {
     const [bad] = await harness.serve([fails, scores(2), scores(3), scores(4)], 1)
     const results = await Promise.all(Array.from({ length: 400 }, () => harness.score()))
     for (const result of results) expect(result).toMatchObject({ ok: true })
     expect(bad?.calls.length).toBeLessThan(20)
   })
 
-  test('samples wait for a server that is out, and go when it is back; it is probed one at a time', async () => {
+  test('samples wait for an ejected server and are sent when it returns; it is probed one call at a time', async () => {
     const events: RouterEvent[] = []
     harness.router.onEvent((event) => events.push(event))
     const [fake] = await harness.serve([fails], 8)
@@ -360,7 +360,7 @@ describe('passive health', () => {
     expect(harness.stats().health).toBe('ejected')
     expect(harness.stats().ejectedUntilMs).toBeGreaterThan(0)
 
-    // From here on it holds every call, so that all those let through would be seen together.
+    // From here on the server delays every call, so that all admitted calls are visible together.
     const held: (() => void)[] = []
     if (fake) {
       fake.handler = (call, response) => held.push(() => scores(1)(call, response))
@@ -372,7 +372,7 @@ describe('passive health', () => {
     harness.router.setSlots(1, 8)
     expect(fake?.maxInFlight).toBe(1)
     held[0]?.()
-    // One score may be luck: a second one alone, then slowly more.
+    // One score may be luck, so a second probe is sent alone, then a growing share.
     await until(() => held.length === 2)
     expect(harness.stats()).toMatchObject({ health: 'half_open', inFlight: 1, waiting: 28 })
     expect(fake?.maxInFlight).toBe(1)
@@ -387,7 +387,7 @@ describe('passive health', () => {
     expect(events[0]?.cause).toContain('engine died')
   })
 
-  test('no server back in time: no_server, naming what was wrong', async () => {
+  test('no server returns in time: no_server, with the cause', async () => {
     await harness.serve([fails])
     await Promise.all(Array.from({ length: 5 }, () => harness.score({ maxAttempts: 1 })))
     const result = await harness.score({ timeoutMs: 40 })
@@ -395,7 +395,7 @@ describe('passive health', () => {
     expect(result).toHaveProperty('detail', expect.stringContaining('engine died'))
   })
 
-  test('deadlines of samples that had little time left are not the server’s', async () => {
+  test('timeouts of samples with little time left are not the server’s fault', async () => {
     const [fake] = await harness.serve([hangs], 1)
     const blocker = new AbortController()
     const first = harness.score({ signal: blocker.signal })
@@ -408,7 +408,7 @@ describe('passive health', () => {
     expect(harness.stats().consecutiveFaults).toBe(0)
   })
 
-  test('found ready by the registry, it takes work at once', async () => {
+  test('a server found ready by the registry takes samples at once', async () => {
     const [fake] = await harness.serve([fails])
     const url = fake?.url ?? ''
     await Promise.all(Array.from({ length: 5 }, () => harness.score({ maxAttempts: 1 })))
@@ -421,8 +421,8 @@ describe('passive health', () => {
 })
 
 describe('counters', () => {
-  test('are zero after 10,000 calls with faults, aborts and time-outs at random, and never negative', async () => {
-    // A fixed sequence: the same run every time.
+  test('are zero after 10,000 calls with random faults, aborts and timeouts, and never negative', async () => {
+    // A fixed sequence, so that every run is the same.
     let seed = 1
     const random = () => {
       seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648
@@ -473,8 +473,8 @@ describe('counters', () => {
   }, 60_000)
 })
 
-describe('a share of a limit that has lapsed', () => {
-  test('takes its calls back: another server scores them, and no attempt is charged', async () => {
+describe('an expired share of a limit', () => {
+  test('cancels its calls: another server scores the samples, and no attempt is charged', async () => {
     const [a] = await harness.serve([hangs])
     const result = harness.score({ maxAttempts: 1 })
     await until(() => a?.calls.length === 1)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { SecondRing } from './second-ring.ts'
 
-test('counts what was added within its seconds, whatever the pauses', () => {
+test('counts the events of its window, regardless of pauses', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.integer({ min: 0, max: 9_000 }), fc.nat(5))), (steps) => {
       const ring = new SecondRing(5)

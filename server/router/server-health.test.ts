@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { ServerHealth } from './server-health.ts'
 
-/** Jitter of 1: times out are exact. */
+/** Jitter of 1: ejection times are exact. */
 function healthOf() {
   const turns: string[] = []
   const health = new ServerHealth(
@@ -15,7 +15,7 @@ function healthOf() {
   return { health, turns, fault, success }
 }
 
-test('five faults in a row put it out for 5 s; a success between begins the count anew', () => {
+test('five consecutive faults eject it for 5 s; a success in between resets the count', () => {
   const { health, turns, fault, success } = healthOf()
   for (let i = 0; i < 4; i++) fault(0)
   success(0)
@@ -32,7 +32,7 @@ test('five faults in a row put it out for 5 s; a success between begins the coun
   ])
 })
 
-test('the time out is spread by ±20 %: what fails together does not come back together', () => {
+test('the ejection time varies by ±20 %: servers that fail together do not return together', () => {
   const until = (random: number) => {
     const health = new ServerHealth(
       () => {},
@@ -46,7 +46,7 @@ test('the time out is spread by ±20 %: what fails together does not come back t
   expect(until(1)).toBeCloseTo(6_000)
 })
 
-test('a time-out counts half', () => {
+test('a timeout counts half', () => {
   const { health, fault } = healthOf()
   for (let i = 0; i < 9; i++) fault(0, 0.5)
   expect(health.state(0)).toBe('ok')
@@ -54,7 +54,7 @@ test('a time-out counts half', () => {
   expect(health.state(0)).toBe('ejected')
 })
 
-test('half-open lets one call through at a time, and two scores in a row end it', () => {
+test('half-open admits one call at a time, and two consecutive scores end it', () => {
   const { health, fault, success } = healthOf()
   for (let i = 0; i < 5; i++) fault(0)
   expect(health.state(5_000)).toBe('half_open')
@@ -70,7 +70,7 @@ test('half-open lets one call through at a time, and two scores in a row end it'
   expect(health.consecutiveFaults).toBe(0)
 })
 
-test('then a share of its slots that grows from a tenth to all within 20 s', () => {
+test('slow start admits a share of its slots that grows from a tenth to all within 20 s', () => {
   const { health, fault, success } = healthOf()
   for (let i = 0; i < 5; i++) fault(0)
   health.state(5_000)
@@ -83,7 +83,7 @@ test('then a share of its slots that grows from a tenth to all within 20 s', () 
   expect(health.share(25_000)).toBe(1)
 })
 
-test('a fault in half-open puts it out again, five in slow start too', () => {
+test('a fault in half-open ejects it again, as do five in slow start', () => {
   const { health, fault, success } = healthOf()
   for (let i = 0; i < 5; i++) fault(0)
   health.state(5_000)
@@ -99,7 +99,7 @@ test('a fault in half-open puts it out again, five in slow start too', () => {
   expect(health.ejections).toBe(3)
 })
 
-test('each time out is 5 s longer, at most 60 s, and forgotten after a good minute', () => {
+test('each ejection is 5 s longer, at most 60 s, until a minute without one', () => {
   const { health, fault, success } = healthOf()
   let now = 0
   for (let i = 0; i < 5; i++) fault(now)
@@ -118,7 +118,7 @@ test('each time out is 5 s longer, at most 60 s, and forgotten after a good minu
   expect(health.ejectedUntilMs - now).toBe(5_000)
 })
 
-test('calls begun before it was put out decide nothing when they end after it', () => {
+test('calls begun before an ejection have no effect when they end after it', () => {
   const { health, fault } = healthOf()
   const early = [health.begin(), health.begin()]
   for (let i = 0; i < 5; i++) fault(0)
@@ -131,7 +131,7 @@ test('calls begun before it was put out decide nothing when they end after it', 
   expect(health.admits(5_000)).toBe(false)
 })
 
-test('silent: it gets nothing new, and any answer of it ends that', () => {
+test('a silent server gets no new samples until it answers', () => {
   const { health, turns } = healthOf()
   const early = health.begin()
   health.wentSilent(0, 'no answer for 1,200 ms', { silentMs: 1_200 })
@@ -145,21 +145,21 @@ test('silent: it gets nothing new, and any answer of it ends that', () => {
   ])
 })
 
-test('silent, and all it had was answered elsewhere: out', () => {
+test('a silent server whose samples were all scored elsewhere is ejected', () => {
   const { health } = healthOf()
   health.wentSilent(0, 'no answer', {})
   health.eject(100, 'answered nothing it was sent', false, {})
   expect(health.state(100)).toBe('ejected')
 })
 
-test('out for being slow only is told apart from out for failing', () => {
+test('an ejection for slowness differs from one for failures', () => {
   const { health } = healthOf()
   health.eject(0, '7 times as slow as its peers', true, { times: 7 })
   expect(health.state(0)).toBe('ejected')
   expect(health.isSoftEjected).toBe(true)
 })
 
-test('found ready again by the registry, it begins anew, slowly', () => {
+test('a server found ready again by the registry restarts with a slow start', () => {
   const { health, fault } = healthOf()
   for (let i = 0; i < 5; i++) fault(0)
   health.reset(1_000)
@@ -169,7 +169,7 @@ test('found ready again by the registry, it begins anew, slowly', () => {
   expect(health.ejectedUntilMs).toBe(6_000)
 })
 
-test('found ready again while it is in, nothing changes', () => {
+test('a healthy server found ready again is unchanged', () => {
   const { health, turns } = healthOf()
   health.reset(0)
   expect(health.state(0)).toBe('ok')

@@ -3,7 +3,7 @@ import { leastWork } from './policies/least-work.ts'
 import { ServerRating } from './server-rating.ts'
 import { type SharingServer, serve } from './testing/sharing-server.ts'
 
-/** A rating of what a server gives that always has `most` samples while there are so many. */
+/** A rating of a simulated server that always has `most` samples while enough are left. */
 function rate(
   server: SharingServer,
   most: number,
@@ -25,14 +25,14 @@ function rate(
 describe('tokens a second', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: 8 }
 
-  test('is what the server gives with all it may have', () => {
+  test('is the server’s rate at full load', () => {
     const { rating, endMs, tokensPerSecond } = rate(server, 16, { samples: 1_000, seed: 1 })
     const measured = rating.tokensPerSecond(endMs) as number
     expect(measured / tokensPerSecond).toBeGreaterThan(0.9)
     expect(measured / tokensPerSecond).toBeLessThan(1.1)
   })
 
-  test('is unknown until the server was full, and a minute after', () => {
+  test('is unknown until the server was full, and again a minute later', () => {
     const idle = rate(server, 16, { samples: 200, seed: 1, offered: () => 2 })
     expect(idle.rating.tokensPerSecond(idle.endMs)).toBeNull()
     const { rating, endMs } = rate(server, 16, { samples: 200, seed: 1 })
@@ -40,14 +40,14 @@ describe('tokens a second', () => {
     expect(rating.tokensPerSecond(endMs + 70_000)).toBeNull()
   })
 
-  test('does not sink while there is little to do', () => {
+  test('does not fall while there is little work', () => {
     const { rating, endMs } = rate(server, 16, { samples: 500, seed: 1 })
     const before = rating.tokensPerSecond(endMs) as number
     const idle = rate(server, 16, { samples: 60, seed: 2, offered: () => 1, fromMs: endMs }, rating)
     expect(rating.tokensPerSecond(idle.endMs)).toBeGreaterThanOrEqual(before)
   })
 
-  test('follows a server that slows down: half the way in 10 s', () => {
+  test('follows a slower server: halfway in 10 s', () => {
     const { rating, endMs } = rate(server, 16, { samples: 500, seed: 1 })
     const slow = { ...server, tokensPerSecond: 4_000 }
     const samples = 40
@@ -60,7 +60,7 @@ describe('tokens a second', () => {
     expect(rating.tokensPerSecond(endedMs)).toBeLessThan(4_800)
   })
 
-  test('little traffic to equal servers stays even: the one with fewer samples does not look slow', () => {
+  test('low traffic to equal servers stays even: the one with fewer samples does not look slow', () => {
     const policy = leastWork()
     const servers = [1, 2, 3].map((id) => ({
       id,
@@ -100,8 +100,8 @@ describe('tokens a second', () => {
 })
 
 describe('peak latency', () => {
-  // A sample of 1,000 tokens costs 1,200, one of 800 costs 1,000: its fixed cost is taken for 200.
-  test('jumps up at once, comes down within some 10 s, is unknown after a minute', () => {
+  // With a fixed cost of 200 tokens, a sample of 1,000 counts as 1,200 and one of 800 as 1,000.
+  test('rises at once, falls within about 10 s, is unknown after a minute', () => {
     const rating = new ServerRating()
     expect(rating.peakMsPerKtok(0)).toBeNull()
     for (let i = 0; i < 100; i++) rating.completed(i * 10, 800, 40)
@@ -114,7 +114,7 @@ describe('peak latency', () => {
     expect(rating.peakMsPerKtok(82_000)).toBeNull()
   })
 
-  test('a fault counts as the whole attempt: failing fast is not being fast', () => {
+  test('a fault counts as a whole attempt: a server that fails quickly is not fast', () => {
     const rating = new ServerRating()
     for (let i = 0; i < 50; i++) rating.completed(i, 800, 40)
     rating.fault(50, 1, 800)
@@ -130,11 +130,11 @@ describe('peak latency', () => {
 })
 
 describe('times', () => {
-  test('expect of a sample what its size makes of the usual time', () => {
+  test('scale with a sample’s size', () => {
     const rating = new ServerRating()
     expect(rating.expectedMs(100)).toBeNull()
     expect(rating.samples).toBe(0)
-    // 5 ms a call and 25 ms for 1,000 tokens.
+    // 5 ms per call and 25 ms per 1,000 tokens.
     for (let i = 0; i < 100; i++) rating.completed(i, 10 * i, 5 + 0.25 * i)
     for (const tokens of [10, 500, 5_000]) {
       expect(rating.expectedMs(tokens)).toBeCloseTo(5 + tokens / 40, 5)
@@ -142,7 +142,7 @@ describe('times', () => {
     }
   })
 
-  test('forget all but the last 256', () => {
+  test('cover only the last 256 samples', () => {
     const rating = new ServerRating()
     for (let i = 0; i < 256; i++) rating.completed(i, 800, 500)
     expect(rating.normalisedMs(0.5)).toBe(500)
@@ -153,7 +153,7 @@ describe('times', () => {
     expect(rating.normalisedMs(1)).toBe(500)
   })
 
-  test('believe the first ones at once', () => {
+  test('use the first samples at once', () => {
     const rating = new ServerRating()
     for (let i = 1; i <= 8; i++) {
       rating.completed(i, 800, i)
@@ -173,7 +173,7 @@ describe('faults', () => {
     expect(rating.faultShare(40_000)).toEqual({ share: 0, calls: 0 })
   })
 
-  test('corrupt answers are counted for a minute', () => {
+  test('invalid responses are counted for a minute', () => {
     const rating = new ServerRating()
     expect([0, 10_000, 20_000].map((nowMs) => rating.corrupt(nowMs))).toEqual([1, 2, 3])
     expect(rating.corruptCount(59_000)).toBe(3)
@@ -181,7 +181,7 @@ describe('faults', () => {
   })
 })
 
-test('bears nonsense, and forgets on demand', () => {
+test('accepts invalid numbers, and can be reset', () => {
   const rating = new ServerRating()
   const odd = [0, -1, Number.NaN, Number.POSITIVE_INFINITY]
   for (let i = 0; i < 1_000; i++) {

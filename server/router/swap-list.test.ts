@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { SwapList } from './swap-list.ts'
 
-it('holds what was added and not taken out', () => {
+it('contains the items added and not removed', () => {
   const items = Array.from({ length: 100 }, (_, n) => ({ n, at: -1 }))
   const list = new SwapList<(typeof items)[number]>(
     (item) => item.at,
@@ -19,7 +19,7 @@ it('holds what was added and not taken out', () => {
       inside.add(item)
       list.add(item)
     }
-    // Taken out twice, or never put in.
+    // Removed twice, or never added.
     for (const other of items.slice(0, 3)) if (!inside.has(other)) list.delete(other)
     expect(list.size).toBe(inside.size)
   }

@@ -25,7 +25,7 @@ function wheelOf(): TimerWheel<Entry> {
   })
 }
 
-test('calls what is due, never early and at most two ticks late, over several turns of the wheel', () => {
+test('calls entries when due, never early and at most two ticks late, over several turns of the wheel', () => {
   const wheel = wheelOf()
   const entries = [0, 1, 9, 10, 11, 95, 5_119, 5_120, 5_121, 12_345, 300_000].map(
     (inMs) => new Entry(inMs),
@@ -39,7 +39,7 @@ test('calls what is due, never early and at most two ticks late, over several tu
   expect(wheel.size).toBe(0)
 })
 
-test('what was taken out is not called, from the middle of a slot too', () => {
+test('removed entries are not called, even from the middle of a slot', () => {
   const wheel = wheelOf()
   const entries = Array.from({ length: 9 }, () => new Entry(50))
   for (const entry of entries) wheel.add(entry)
@@ -60,7 +60,7 @@ test('what was taken out is not called, from the middle of a slot too', () => {
   ])
 })
 
-test('its timer runs only while there is something to wait for', () => {
+test('its timer runs only while there are entries', () => {
   const wheel = wheelOf()
   expect(vi.getTimerCount()).toBe(0)
   const entry = new Entry(1_000)
@@ -75,7 +75,7 @@ test('its timer runs only while there is something to wait for', () => {
   expect(vi.getTimerCount()).toBe(0)
 })
 
-test('entries added while others are called are kept', () => {
+test('keeps entries added while others are called', () => {
   const added = new Entry(40)
   const wheel = new TimerWheel<Entry>((entry) => {
     entry.firedAtMs = performance.now()

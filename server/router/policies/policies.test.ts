@@ -22,7 +22,7 @@ const server = (id: number, facts: Partial<PolicyServer> = {}): PolicyServer => 
 const sample = (tokens = 100, group?: string, key?: string) => ({ tokens, group, key })
 
 describe('round_robin', () => {
-  test('shares by weight, and smoothly', () => {
+  test('distributes smoothly by weight', () => {
     const policy = roundRobin()
     const candidates = [server(1, { weight: 5 }), server(2), server(3)]
     const order = Array.from({ length: 14 }, () => policy.pick(candidates).id)
@@ -47,7 +47,7 @@ describe('least_work', () => {
     expect(leastConnections().pick(candidates, sample()).id).toBe(1)
   })
 
-  test('a faster server takes more work: the one done first is taken', () => {
+  test('picks the server that would finish first: a faster one takes more work', () => {
     const candidates = [
       server(1, { workTokens: 1_000, tokensPerSecond: 10_000 }),
       server(2, { workTokens: 400, tokensPerSecond: 2_000 }),
@@ -70,13 +70,13 @@ describe('least_work', () => {
     expect(leastWork().pick([...measured, server(4)], sample()).id).toBe(3)
   })
 
-  test('samples of others are counted as mean samples of ours', () => {
+  test('counts other clients’ samples as samples of mean size', () => {
     const policy = leastWork()
     const candidates = [
       server(1, { externalQueue: 3, inFlight: 1, workTokens: 500 }),
       server(2, { workTokens: 4_500, inFlight: 1 }),
     ]
-    // 500 + 3 × 1,000 against 4,500; and with samples a tenth as large 500 + 3 × 100.
+    // 500 + 3 × 1,000 against 4,500; with samples a tenth as large, 500 + 3 × 100.
     expect(policy.pick(candidates, sample(1_000)).id).toBe(1)
     expect(
       leastWork().pick(
@@ -86,7 +86,7 @@ describe('least_work', () => {
     ).toBe(2)
   })
 
-  test('equal ones come in turn, whatever else comes and goes', () => {
+  test('equal servers take turns, even as others come and go', () => {
     const policy = leastWork()
     const all = [server(1), server(2), server(3), server(4)]
     const order = [all, all, all.slice(1), all, all, all].map(
@@ -120,7 +120,7 @@ describe('group_affinity', () => {
       (_, i) => groupAffinity(0).pick(candidates, sample(100, `group ${i}`)).id,
     )
 
-  test('a group stays with one server while loads are even, in any order of the candidates', () => {
+  test('a group stays with one server while loads are even, regardless of the candidates’ order', () => {
     const candidates = Array.from({ length: 6 }, (_, i) => server(i + 1, { inFlight: 10 }))
     expect(ids(candidates, 50)).toEqual(ids(candidates.toReversed(), 50))
     expect(new Set(ids(candidates, 50)).size).toBe(6)
@@ -138,7 +138,7 @@ describe('group_affinity', () => {
     expect(policy.pick(candidates, sample(100, 'g'))).not.toBe(first)
   })
 
-  test('over the bound a group falls to the next in its order, and every group to its own next', () => {
+  test('above the bound a group moves to the next server in its own order', () => {
     const even = Array.from({ length: 6 }, (_, i) => server(i + 1, { inFlight: 10 }))
     const full = even.map((each) => (each.id === 3 ? { ...each, inFlight: 40 } : each))
     const gone = even.filter(({ id }) => id !== 3)
@@ -147,7 +147,7 @@ describe('group_affinity', () => {
     expect(new Set(moved).size).toBeGreaterThan(3)
   })
 
-  test('a server that leaves moves its own groups only', () => {
+  test('removing a server moves only its groups', () => {
     const all = Array.from({ length: 6 }, (_, i) => server(i + 1))
     const before = ids(all, 300)
     const after = ids(all.slice(0, 5), 300)
@@ -165,7 +165,7 @@ describe('deterministic', () => {
     })
   }
 
-  test('the same seed and keys give the same log, whatever the load', () => {
+  test('the same seed and keys give the same assignment, regardless of load', () => {
     const idle = log(7, () => ({}))
     const loaded = log(7, (id) => ({
       inFlight: id * 9,
@@ -177,20 +177,20 @@ describe('deterministic', () => {
     expect(log(8, () => ({}))).not.toEqual(idle)
   })
 
-  test('is the same in every build: a stored log can be made again', () => {
+  test('is the same in every build, so a stored assignment can be reproduced', () => {
     expect(log(7, () => ({})).slice(0, 16)).toEqual([
       1, 2, 2, 4, 3, 4, 1, 1, 3, 3, 4, 3, 3, 1, 4, 2,
     ])
   })
 
-  test('shares by weight', () => {
+  test('distributes by weight', () => {
     const ids = log(7, (id) => ({ weight: id === 1 ? 3 : 1 }))
     expect(ids.filter((id) => id === 1).length / 500).toBeGreaterThan(0.43)
     expect(ids.filter((id) => id === 1).length / 500).toBeLessThan(0.57)
   })
 })
 
-test('the median of what is seen, past any size', () => {
+test('SeenMedian is the median of any number of values', () => {
   const median = new SeenMedian()
   expect(median.value).toBe(1)
   for (let i = 0; i < 301; i++) median.add((i * 11) % 301)

@@ -26,7 +26,7 @@ const sample = (i: number): PolicySample => ({
   key: `sample-${i}`,
 })
 
-/** Those that look at the load; the others keep to their weights whatever it is. */
+/** The policies that compare load; the others only use the weights. */
 const LOAD_AWARE: ReadonlySet<PolicyName> = new Set([
   'least_work',
   'least_connections',
@@ -35,7 +35,7 @@ const LOAD_AWARE: ReadonlySet<PolicyName> = new Set([
   'group_affinity',
 ])
 
-/** Lets the policy place samples that stay `lasting` placements long; gives the tokens and samples of each server. */
+/** Lets the policy place samples that stay for `lasting` placements; returns the tokens and samples of each server. */
 function place(
   policy: BalancingPolicy,
   candidates: TestServer[],
@@ -77,7 +77,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
 
   test('has its name', () => expect(make().name).toBe(name))
 
-  test('picks one of the candidates, whatever they are', () => {
+  test('picks one of the candidates', () => {
     const policy = make()
     const all = [
       server(1),
@@ -94,18 +94,18 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
     }
   })
 
-  test('takes the only one there is', () => {
+  test('picks a single candidate', () => {
     const only = server(7)
     expect(make().pick([only], sample(0))).toBe(only)
   })
 
-  test('starves none of several equal ones, idle as they are', () => {
+  test('starves none of several equal idle servers', () => {
     const picked = new Map<number, number>()
     for (const id of sequence(make(), servers(3), 2_400)) picked.set(id, (picked.get(id) ?? 0) + 1)
     for (const { id } of servers(3)) expect(picked.get(id) ?? 0).toBeGreaterThan(500)
   })
 
-  test('goes on after one is forgotten and comes back', () => {
+  test('continues after a server is removed and added again', () => {
     const policy = make()
     const candidates = servers(2)
     sequence(policy, candidates, 7)
@@ -131,7 +131,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
     expect(sequence(make(42), candidates)).toEqual(sequence(make(42), candidates))
   })
 
-  test('shares by weight', () => {
+  test('distributes by weight', () => {
     const candidates = [server(1, { weight: 2 }), server(2), server(3)]
     const placed = place(make(), candidates, 4_000, name === 'group_affinity' ? 4_000 : 400)
     const total = [...placed.values()].reduce((sum, { samples }) => sum + samples, 0)
@@ -196,7 +196,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
       picked.set(id, (picked.get(id) ?? 0) + 1)
     }
     for (const { id } of candidates) expect(picked.get(id) ?? 0).toBeGreaterThan(300)
-    // Beside one of sound numbers either may be the better, but neither breaks the other.
+    // Next to a server with valid numbers, either may be better, but neither blocks the other.
     const beside = [server(9, { tokensPerSecond: 1_000, peakMsPerKtok: 30 }), ...candidates]
     for (let i = 0; i < 50; i++) expect(beside).toContain(policy.pick(beside, sample(i)))
   })
@@ -206,7 +206,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
     (externalQueue) => {
       for (const count of [2, 8]) {
         for (const everywhere of [true, false]) {
-          // Only a real difference of load may part equal servers; what is drawn or hashed parts a little.
+          // Only a real difference in load may separate equal servers; draws and hashes separate them slightly.
           const candidates = servers(count, everywhere ? { externalQueue } : {})
           ;(candidates[1] as TestServer).externalQueue = externalQueue
           const placed = place(make(), candidates, 1_000, 1_000)
@@ -218,7 +218,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
   )
 
   if (LOAD_AWARE.has(name)) {
-    test('passes over a server that has far more than its share', () => {
+    test('skips a server with far more than its share', () => {
       const candidates = servers(4)
       ;(candidates[2] as TestServer).inFlight = 500
       ;(candidates[2] as TestServer).workTokens = 500_000
@@ -226,7 +226,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
       expect(ids.filter((id) => id === 3)).toEqual([])
     })
 
-    test('counts samples of others at a server', () => {
+    test('counts other clients’ samples at a server', () => {
       const candidates = servers(4)
       ;(candidates[2] as TestServer).externalQueue = 100
       expect(sequence(make(), candidates).filter((id) => id === 3)).toEqual([])

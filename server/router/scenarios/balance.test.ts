@@ -2,18 +2,18 @@ import { afterEach, expect, test } from 'vitest'
 import { until } from '../testing/harness.ts'
 import { failuresOf, SimulatedPool } from '../testing/pool.ts'
 
-/** What the router guarantees of who gets what; numbers as in docs/guarantees.md. */
+/** The router's guarantees for the distribution of samples; numbers as in docs/guarantees.md. */
 
 let pool: SimulatedPool
 afterEach(() => pool?.close())
 
 const steady = { latency: 'constant:10' }
 
-test('10 · servers that close idle connections as a call goes out: no sample fails', async () => {
+test('10 · servers that close idle connections as a call is sent: no sample fails', async () => {
   pool = await SimulatedPool.start([{ latency: 'constant:1', idleCloseMs: 8 }])
   for (let i = 0; i < 60; i++) {
     expect(await pool.score()).toMatchObject({ ok: true })
-    // Around the moment at which the server closes; whichever side wins, the sample is scored.
+    // Around the moment at which the server closes; in either order, the sample is scored.
     await new Promise((resolve) => setTimeout(resolve, 5 + (i % 7)))
   }
   expect(pool.events).toEqual([])
@@ -32,7 +32,7 @@ test.each([
   expect(Math.max(...assigned) / (800 / 4)).toBeLessThanOrEqual(1.3)
 })
 
-test('12 · all servers turn 20 times slower: nobody is put out, hedges stay within 5 % of the samples', async () => {
+test('12 · all servers become 20 times slower: none is ejected, hedges stay within 5 % of the samples', async () => {
   pool = await SimulatedPool.start([steady, steady, steady, steady])
   await pool.scoreAll(300)
   for (const server of pool.servers) server.control({ latency: 'constant:200' })
@@ -42,7 +42,7 @@ test('12 · all servers turn 20 times slower: nobody is put out, hedges stay wit
   expect(pool.events.filter(({ to }) => to === 'ejected')).toEqual([])
 })
 
-test('16 · a deadline shorter than any answer takes: not sent at all', async () => {
+test('16 · a deadline shorter than any answer: the sample is not sent', async () => {
   pool = await SimulatedPool.start([{ latency: 'constant:200' }])
   await pool.scoreAll(30)
   const before = pool.stats(1).requests
@@ -74,7 +74,7 @@ test('17 · two runs, one ten times larger: equal shares while both have samples
   expect(await samples('later', 1)).toHaveLength(1)
 })
 
-test('19 · 10,000 samples with aborts at random: every counter is back at 0', async () => {
+test('19 · 10,000 samples with random aborts: every counter is back at 0', async () => {
   pool = await SimulatedPool.start(
     [{ latency: 'constant:0' }, { latency: 'uniform:0,4' }, { latency: 'constant:1' }],
     { slots: 32 },
@@ -104,7 +104,7 @@ test('19 · 10,000 samples with aborts at random: every counter is back at 0', a
   await until(() => pool.servers.every((server) => server.stats().inFlight === 0))
 }, 60_000)
 
-test('20 · deterministic: the same seed and samples give the same assignment, whatever the load', async () => {
+test('20 · deterministic: the same seed and samples give the same assignment, regardless of load', async () => {
   const assignments: number[][] = []
   for (const latency of ['constant:0', 'uniform:0,30']) {
     const each = await SimulatedPool.start([{ latency }, { latency }, { latency }, { latency }], {
@@ -130,7 +130,7 @@ test('23 · TEI with 16 permits and 32 samples: never more inputs than permits, 
   expect(stats?.rowsTotal).toBe(32)
 })
 
-test('24 · in a full step a group of 8 lands on one or two servers', async () => {
+test('24 · in a full step a group of 8 is sent to one or two servers', async () => {
   pool = await SimulatedPool.start([steady, steady, steady, steady])
   const homes = new Map<string, Set<number>>()
   const results = await pool.scoreAll(
@@ -145,14 +145,14 @@ test('24 · in a full step a group of 8 lands on one or two servers', async () =
     homes.set(group, home)
   })
   const spread = [...homes.values()].map(({ size }) => size)
-  // The last groups of a step are shared out among servers that have nothing left.
+  // The last groups of a step are divided among servers that have no groups left.
   expect(spread.filter((size) => size <= 2).length).toBeGreaterThanOrEqual(60)
   expect(Math.max(...pool.router.snapshot().map(({ requests }) => requests))).toBeLessThanOrEqual(
     160,
   )
 })
 
-test('identical samples of a group in flight at one time share one call, each with its own end', async () => {
+test('identical samples of a group in flight share one call, each with its own end', async () => {
   pool = await SimulatedPool.start([{ latency: 'constant:30' }])
   const input = { prompt: 'What is 6 × 7?', response: '42' }
   const results = await pool.scoreAll(8, () => ({ input, group: 'g' }))
@@ -162,7 +162,7 @@ test('identical samples of a group in flight at one time share one call, each wi
   expect(pool.requests).toBe(1)
 })
 
-test('the sample that is cancelled leaves the call to those that share it', async () => {
+test('a cancelled sample leaves its call to the samples that share it', async () => {
   pool = await SimulatedPool.start([{ latency: 'constant:40' }])
   const input = { prompt: 'What is 6 × 7?', response: '42' }
   const abort = new AbortController()
@@ -174,7 +174,7 @@ test('the sample that is cancelled leaves the call to those that share it', asyn
   expect(failuresOf(await others)).toEqual([])
 })
 
-test('a judge’s identical samples are asked one by one: k votes are k calls', async () => {
+test('identical samples for a judge are sent separately: k votes are k calls', async () => {
   pool = await SimulatedPool.start([{ dialect: 'chat' }], { server: { kind: 'generative' } })
   const chat = { messages: [{ role: 'user', content: 'Rate: 42' }] }
   await Promise.all(

@@ -2,14 +2,14 @@ import { afterEach, expect, test } from 'vitest'
 import { until } from '../testing/harness.ts'
 import { failuresOf, SimulatedPool } from '../testing/pool.ts'
 
-/** What the router guarantees when servers fail; numbers as in docs/guarantees.md. */
+/** The router's guarantees when servers fail; numbers as in docs/guarantees.md. */
 
 let pool: SimulatedPool
 afterEach(() => pool?.close())
 
 const steady = { latency: 'constant:10' }
 
-test('1 · 50 over-long samples: at most 50 calls, 50 typed failures, nobody put out', async () => {
+test('1 · 50 over-long samples: at most 50 calls, 50 typed failures, no ejection', async () => {
   pool = await SimulatedPool.start([
     { ...steady, maxModelLen: 200 },
     { ...steady, maxModelLen: 200 },
@@ -23,7 +23,7 @@ test('1 · 50 over-long samples: at most 50 calls, 50 typed failures, nobody put
   expect(await pool.score()).toMatchObject({ ok: true })
 })
 
-test('2 · one server says 503 queue full: its limit shrinks, it stays in, no sample fails', async () => {
+test('2 · one server says 503 queue full: its limit shrinks, it is not ejected, no sample fails', async () => {
   pool = await SimulatedPool.start([steady, steady, steady], {
     slots: 16,
     server: { maxInFlight: 16 },
@@ -35,17 +35,17 @@ test('2 · one server says 503 queue full: its limit shrinks, it stays in, no sa
   expect(pool.events).toEqual([])
 })
 
-test('3 · a server hangs at sample 20: the step ends without its samples waiting for their time-out', async () => {
+test('3 · a server hangs at sample 20: the step ends without its samples waiting for their timeout', async () => {
   const latency = 'constant:25'
   pool = await SimulatedPool.start([{ latency }, { latency }, { latency }, { latency }])
-  // What is usual is known before: the guarantee is of a step, not of the first seconds of a pool.
+  // Usual times are measured first: the guarantee covers a step, not the first seconds of a pool.
   expect(failuresOf(await pool.scoreAll(200))).toEqual([])
   pool.servers[0]?.control({ hangAfterRows: 20 })
   const before = pool.requests
   const hedgesBefore = pool.hedges
   const results = await pool.scoreAll(2_400, () => ({ timeoutMs: 60_000 }))
   expect(failuresOf(results)).toEqual([])
-  // The samples it held were sent elsewhere, and nothing else twice but the last few of the step.
+  // Its samples in flight were hedged, and otherwise only the last few of the step.
   const heldSamples = pool.servers[0]?.stats().maxRowsInFlight ?? 0
   expect(pool.hedges - hedgesBefore).toBeGreaterThan(0)
   expect(pool.hedges - hedgesBefore).toBeLessThanOrEqual(heldSamples + 30)
@@ -54,7 +54,7 @@ test('3 · a server hangs at sample 20: the step ends without its samples waitin
   await until(() => pool.stats(1).inFlight === 0)
 }, 60_000)
 
-test('4 · a server dies in the middle of its answers: every sample has one score, of one call', async () => {
+test('4 · a server dies in the middle of its answers: every sample has one score, from one call', async () => {
   pool = await SimulatedPool.start([steady, steady, steady])
   pool.servers[0]?.control({ faults: { dieMidBody: 0.5 } })
   const results = await pool.scoreAll(300)
@@ -64,7 +64,7 @@ test('4 · a server dies in the middle of its answers: every sample has one scor
   }
 })
 
-test('5 · NaN, null and a wrong length are corrupt; two servers that agree make it the sample’s', async () => {
+test('5 · NaN, null and a wrong length are corrupt; if two servers agree, the sample is at fault', async () => {
   for (const fault of ['nan', 'null', 'wrongLength'] as const) {
     const both = await SimulatedPool.start([steady, steady])
     for (const server of both.servers) server.control({ faults: { [fault]: 1 } })
@@ -83,7 +83,7 @@ test('5 · NaN, null and a wrong length are corrupt; two servers that agree make
   expect(pool.stats(2).health).toBe('ok')
 })
 
-test('6 · a judge’s reply that was aborted (200, finish_reason "abort") is asked for again, never read', async () => {
+test('6 · a judge’s reply that was aborted (200, finish_reason "abort") is requested again, never used', async () => {
   pool = await SimulatedPool.start([{ dialect: 'chat' }, { dialect: 'chat' }], {
     server: { kind: 'generative' },
   })
@@ -100,17 +100,17 @@ test('6 · a judge’s reply that was aborted (200, finish_reason "abort") is as
   )
   for (const result of results) expect(result).toMatchObject({ ok: true, serverId: 2 })
   expect(pool.stats(1).failures.fault).toBeGreaterThan(0)
-  // A judge's sample is never sent twice at one time.
+  // A judge's sample is never in flight twice.
   expect(pool.hedges).toBe(0)
 })
 
-test('13 · a server that fails in a millisecond gets its five samples and single probes, whatever its speed', async () => {
+test('13 · a server that fails within a millisecond gets only five samples and single probes', async () => {
   pool = await SimulatedPool.start([steady, steady, steady, steady])
   pool.servers[0]?.control({ faults: { error500: 1 } })
   expect(failuresOf(await pool.scoreAll(1_000))).toEqual([])
   const { requests } = pool.stats(1)
   const { ejections } = pool.stats(1)
-  // What was in flight when the fifth failed counts too: at most its slots.
+  // Samples in flight at the fifth failure count too: at most its slots.
   expect(requests).toBeLessThanOrEqual(5 + 8 + 2 * ejections)
   expect(requests / pool.requests).toBeLessThan(0.05)
 })
@@ -136,7 +136,7 @@ test('14 · half open: never more than one call in flight, until two in a row su
 })
 
 test.each(['seconds', 'date', 'ms', 'x-ms'] as const)(
-  '15 · Retry-After as %s is kept for every sample, and costs none of them an attempt too many',
+  '15 · Retry-After as %s applies to every sample and charges no extra attempt',
   async (retryAfter) => {
     pool = await SimulatedPool.start([steady])
     const [server] = pool.servers
@@ -151,7 +151,7 @@ test.each(['seconds', 'date', 'ms', 'x-ms'] as const)(
       ...samples.filter(({ status }) => status === 429).map(({ atMs }) => atMs),
     )
     const next = Math.min(...samples.filter(({ status }) => status === 200).map(({ atMs }) => atMs))
-    // A date has whole seconds: what it says may be up to one less than was meant.
+    // A date has whole seconds, so the pause may be up to one second shorter.
     expect(next - first).toBeGreaterThanOrEqual(retryAfter === 'date' ? 900 : 1_900)
     expect(refused).toBeLessThanOrEqual(4)
   },

@@ -5,7 +5,9 @@ import type { RouterResult } from '../router-types.ts'
 import { config, Harness, until } from '../testing/harness.ts'
 import { failuresOf, SimulatedPool } from '../testing/pool.ts'
 
-/** No wording and no status makes a broken server spend a batch: whose fault a refusal is, is found out. */
+/**
+ * A broken server costs no sample, whatever the wording and status of its answers: the router finds out who is at fault.
+ */
 
 let pool: SimulatedPool | undefined
 let harness: Harness | undefined
@@ -20,7 +22,7 @@ const steady = { latency: 'constant:5' }
 const reasonsOf = (results: RouterResult[]) =>
   results.flatMap((result) => (result.ok ? [] : [result.reason]))
 
-describe('an answer that no sample can be to blame for', () => {
+describe('an answer that no sample can cause', () => {
   test.each<[string, ControlChangeInput['faults']]>([
     ['404', { routeMissing: { share: 1, status: 404 } }],
     ['405', { routeMissing: { share: 1, status: 405 } }],
@@ -28,8 +30,8 @@ describe('an answer that no sample can be to blame for', () => {
     ['a page with status 200', { html: 1 }],
     ['a page with status 400', { html: { share: 1, status: 400 } }],
     ['a refused key', { refused: { share: 1, status: 401 } }],
-    ['a dead engine, as vLLM 0.11 says it', { engineDead: { share: 1, as: '400' } }],
-    ['a dead engine, as vLLM 0.14 says it', { engineDead: { share: 1, as: '200' } }],
+    ['a dead engine, as reported by vLLM 0.11', { engineDead: { share: 1, as: '400' } }],
+    ['a dead engine, as reported by vLLM 0.14', { engineDead: { share: 1, as: '200' } }],
     ['refusals in unknown words', { refused: 1 }],
   ])('%s from one of two servers: every sample is scored by the other', async (_what, faults) => {
     pool = await SimulatedPool.start([steady, steady])
@@ -41,16 +43,16 @@ describe('an answer that no sample can be to blame for', () => {
       pool.events.filter(({ to }) => to === 'ejected').map(({ serverId }) => serverId),
     ).toContain(1)
     expect(pool.stats(2).health).toBe('ok')
-    // What was in flight, and then probes alone.
+    // The samples in flight, and then only probes.
     expect(pool.stats(1).requests).toBeLessThanOrEqual(8 + 8 + 2 * pool.stats(1).ejections)
   })
 })
 
 describe('the only server breaks in the middle of a batch and comes back', () => {
   test.each<[string, ControlChangeInput['faults'], object]>([
-    ['its engine dies, as vLLM 0.11 says it', { engineDead: 1 }, { version: '0.11.0' }],
+    ['its engine dies, as reported by vLLM 0.11', { engineDead: 1 }, { version: '0.11.0' }],
     [
-      'its engine dies, as vLLM 0.14 says it on /score',
+      'its engine dies, as reported by vLLM 0.14 on /score',
       { engineDead: 1 },
       { version: '0.14.0', serves: 'pair', route: 'pair' },
     ],
@@ -77,7 +79,7 @@ describe('the only server breaks in the middle of a batch and comes back', () =>
       const results = pool.scoreAll(1_500, () => ({ timeoutMs: 60_000 }))
       await until(() => (pool as SimulatedPool).stats(1).latency.reduce((a, b) => a + b, 0) > 300)
       pool.servers[0]?.control({ faults })
-      // Broken for as long as it takes to be put out twice.
+      // Broken for long enough to be ejected twice.
       await until(() => (pool as SimulatedPool).stats(1).ejections >= 2)
       pool.servers[0]?.control({ faults: null })
       expect(reasonsOf(await results)).toEqual([])
@@ -86,16 +88,16 @@ describe('the only server breaks in the middle of a batch and comes back', () =>
   )
 })
 
-describe('a healthy server that truly refuses some', () => {
+describe('a healthy server that refuses some samples', () => {
   const refuses: FakeHandler = answer(400, { error: { message: 'no such thing' } })
   const refusesMarked: FakeHandler = (call, response) =>
     (call.body.includes('#bad#') ? refuses : scores(1))(call, response)
   const isCanary = (body: string) => !body.includes('sample ')
 
   test.each([
-    ['here and there', (i: number) => i % 20 === 7],
-    ['one after the other', (i: number) => i >= 300 && i < 350],
-  ])('%s: exactly these are rejected, by few canaries', async (_how, isBad) => {
+    ['scattered', (i: number) => i % 20 === 7],
+    ['consecutive', (i: number) => i >= 300 && i < 350],
+  ])('%s: exactly these are rejected, with few canaries', async (_how, isBad) => {
     harness = new Harness()
     const [fake] = await harness.serve([refusesMarked], 16)
     const startedAtMs = performance.now()
@@ -125,7 +127,7 @@ describe('a healthy server that truly refuses some', () => {
 describe('a server that never scores its canary', () => {
   const refusesAll: FakeHandler = answer(400, { error: { message: 'no such thing' } })
 
-  test('ends nothing as rejected: time-outs, deadlines and aborts hold, and nothing is left behind', async () => {
+  test('ends no sample as rejected: timeouts, deadlines and aborts apply, and no state remains', async () => {
     harness = new Harness({ ejectionStepMs: 100 })
     const [fake] = await harness.serve([refusesAll], 8)
     const abort = new AbortController()
@@ -151,7 +153,7 @@ describe('a server that never scores its canary', () => {
     expect(harness.stats().waiting).toBe(0)
   })
 
-  test('that hangs instead is given up with the last sample that waits', async () => {
+  test('but hangs is cancelled with the last waiting sample', async () => {
     harness = new Harness()
     let calls = 0
     const [fake] = await harness.serve([
@@ -173,7 +175,7 @@ describe('a server that never scores its canary', () => {
 describe('a refusal', () => {
   const refuses: FakeHandler = answer(422, { detail: 'not this one' })
 
-  test('that a second server gives as well is the sample’s, without a canary', async () => {
+  test('repeated by a second server is the sample’s fault, without a canary', async () => {
     harness = new Harness()
     const [a, b] = await harness.serve([refuses, refuses])
     const result = await harness.score({ maxAttempts: 1 })
@@ -185,7 +187,7 @@ describe('a refusal', () => {
     expect([a?.calls.length, b?.calls.length]).toEqual([1, 1])
   })
 
-  test('as too long is not believed of a text shorter than what the server has scored', async () => {
+  test('as too long is doubtful for a text shorter than one the server has scored', async () => {
     harness = new Harness({ ejectionStepMs: 100 })
     const tooLong = answer(400, { error: { message: "the model's context length is 8 tokens" } })
     const [fake] = await harness.serve([scores(1)])
@@ -198,7 +200,7 @@ describe('a refusal', () => {
     expect(await short).toMatchObject({ ok: true, score: 2 })
   })
 
-  test('of a text the fixed canary shares is decided by a text that was scored', async () => {
+  test('that the fixed canary shares is decided by a text scored before', async () => {
     harness = new Harness()
     const [fake] = await harness.serve([
       (call, response) => (call.body.includes('fine') ? scores(1) : refuses)(call, response),
@@ -211,7 +213,7 @@ describe('a refusal', () => {
     expect(harness.stats()).toMatchObject({ health: 'ok', ejections: 0, canaries: 2 })
   })
 
-  test('of one text ends all that have the same, by one call', async () => {
+  test('of one text ends all identical samples with one call', async () => {
     harness = new Harness()
     const input = { prompt: 'Q', response: 'the same' }
     const [fake] = await harness.serve([
@@ -223,7 +225,7 @@ describe('a refusal', () => {
     expect(fake?.calls).toHaveLength(2)
   })
 
-  test('waits with no slot, and asks for one', async () => {
+  test('waits without a slot, and requests one', async () => {
     harness = new Harness()
     const { router } = harness
     const [fake] = await harness.serve([
@@ -243,10 +245,10 @@ describe('a refusal', () => {
   })
 })
 
-describe('somebody’s own scorer', () => {
+describe('a custom scorer', () => {
   const samplesOf = (body: string) =>
     (JSON.parse(body) as { samples: { solutionStr: string }[] }).samples
-  /** Knows the texts of its task only, and refuses some of them. */
+  /** Accepts only the texts of its task, and refuses some of them. */
   const own: FakeHandler = (call, response) => {
     const [sample] = samplesOf(call.body)
     const text = sample?.solutionStr ?? ''
@@ -254,14 +256,14 @@ describe('somebody’s own scorer', () => {
     answer(scored ? 200 : 400, scored ? { results: [{ score: 1 }] } : 'no')(call, response)
   }
 
-  test('is asked about what it has scored, never about a made-up text', async () => {
+  test('is probed with texts it has scored, never with a made-up text', async () => {
     harness = new Harness()
     const fake = await harness.fake(own)
     harness.router.setServers([config(1, fake.url, { engine: 'http' })])
     harness.router.setSlots(1, 8)
     const score = (text: string) =>
       (harness as Harness).score({ input: { prompt: 'Q', response: text } })
-    // Nothing was scored yet: the first refused one waits for what comes.
+    // No text was scored yet, so the first refused sample waits for one.
     const early = score('sample #bad# 0')
     await until(() => harness?.stats().failures.client === 1)
     expect(await score('sample 1')).toMatchObject({ ok: true })
@@ -273,7 +275,7 @@ describe('somebody’s own scorer', () => {
   })
 })
 
-test('calls of several samples obey the same: a dead engine costs none of them', async () => {
+test('micro-batches follow the same rules: a dead engine costs no sample', async () => {
   pool = await SimulatedPool.start([{ dialect: 'sglang', latency: 'constant:2' }], {
     slots: 64,
     router: {
@@ -303,7 +305,7 @@ describe('a judge', () => {
     maxAttempts: 4,
   })
 
-  test('that refuses everything and comes back has spent nothing', async () => {
+  test('that refuses everything and recovers has used no attempts', async () => {
     pool = await SimulatedPool.start([{ dialect: 'chat', replyTokens: 8 }], {
       slots: 8,
       router: { ejectionStepMs: 200 },
@@ -317,9 +319,9 @@ describe('a judge', () => {
     for (const result of await results) expect(result).toMatchObject({ ok: true })
   })
 
-  test('is asked for what the context leaves where maxTokens does not fit', async () => {
+  test('gets a smaller maxTokens if the requested one exceeds the context', async () => {
     pool = await SimulatedPool.start(
-      // 0.32.0 takes any number and cuts it down by itself.
+      // 0.32.0 accepts any number and reduces it itself.
       [
         {
           dialect: 'vllm',

@@ -3,10 +3,10 @@ import { SimulatedServer } from '../../../testkit/simulated-rm/server.ts'
 import { createRewardRouter } from '../reward-router.ts'
 import { config } from '../testing/harness.ts'
 
-/** Samples each process keeps waiting: more than any limit lets go. */
+/** Waiting samples per process: more than any limit admits. */
 const WAITING = 160
 
-test('two processes that find a server’s limit by measuring do not outbid each other', async () => {
+test('two processes with adaptive limits for one server do not outbid each other', async () => {
   const server = await SimulatedServer.start({
     model: 'rm',
     tokensPerSecond: 60_000,
@@ -17,7 +17,7 @@ test('two processes that find a server’s limit by measuring do not outbid each
   for (const router of routers) router.setServers([config(1, server.url, { maxInFlight: null })])
   const limitOf = (i: number) => routers[i]?.snapshot()[0]?.limit ?? 0
   const inFlightOf = (i: number) => routers[i]?.inFlight(1) ?? 0
-  // What leases do: each is told what the other has.
+  // As leases do: each process is notified of the other's slots.
   const lease = () => {
     routers.forEach((router, i) => {
       router.setSlots(1, 96, undefined, inFlightOf(1 - i))
@@ -45,7 +45,7 @@ test('two processes that find a server’s limit by measuring do not outbid each
   await Promise.all(routers.map((router) => router.close()))
   await Promise.all(load)
   await server.close()
-  // 8 samples saturate it, 4 a process to begin with; 10 to 14 are found, 20 on a machine that others keep busy. Each for itself
-  // they would have gone to 96.
+  // 8 samples saturate the server, and each process starts with 4. The limit settles at 10 to 14, or 20 on a busy
+  // machine. Independent processes would have reached 96.
   expect(Math.max(...limits)).toBeLessThanOrEqual(32)
 }, 60_000)
