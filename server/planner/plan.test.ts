@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { MAX_PLANNED_REWARDS, PlannerInput } from '../contract/planner.ts'
-import { InFlight } from './in-flight.ts'
 import { evenSteps } from './overlap.ts'
-import { type Plan, planSteps, tooLarge } from './plan.ts'
+import { InFlight, type Plan, planSteps, tooLarge } from './plan.ts'
 import { typedSteps } from './typed-rewards.ts'
 
 const typed = (over: object = {}) =>

@@ -1,3 +1,4 @@
+import { type EventLoopUtilization, performance } from 'node:perf_hooks'
 import { clip, failure } from '../engines/answer.ts'
 import type {
   EngineFailure,
@@ -9,7 +10,6 @@ import type {
 import { classifyCallError } from './call-error.ts'
 import type { Flight } from './flight.ts'
 import { MicroBatch } from './micro-batch.ts'
-import { OwnLoad } from './own-load.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { MicroBatchOptions } from './router-types.ts'
 import type { CallListener, HttpCall } from './transport.ts'
@@ -26,6 +26,19 @@ const MIN_CALLS = 4
 const MAX_CHARS = 400_000
 /** While at least half of its slots are in use, a server's next call waits this long for more samples, ms. */
 const HOLD_MS = 2
+
+/**
+ * The load is measured again after this many ms: a step of a fast model takes a second, and its first calls are sent one
+ * by one.
+ */
+const LOOK_MS = 20
+/** Measurements further apart than this are ignored, ms. */
+const STALE_MS = 500
+/**
+ * Busy starts at this utilization and ends below the other: micro-batching saves work, which must not stop it at once.
+ */
+const BUSY_FROM = 0.7
+const BUSY_UNTIL = 0.4
 
 /** Handles the outcomes of the samples. */
 export interface MicroBatcherOwner {
@@ -231,4 +244,23 @@ export class MicroBatcher implements CallListener<MicroBatch> {
 function told(failed: EngineFailure, flights: readonly unknown[]): EngineFailure {
   const detail = `with ${flights.length - 1} others in one call: ${failed.detail}`
   return { ...failed, detail: clip(detail) }
+}
+
+/** Whether this process is short of CPU time, by the utilization of its event loop. */
+class OwnLoad {
+  #at = 0
+  #last: EventLoopUtilization = performance.eventLoopUtilization()
+  #busy = false
+
+  /** Result of the last measurement, at most 20 ms ago. */
+  isBusy(nowMs: number): boolean {
+    if (nowMs - this.#at < LOOK_MS) return this.#busy
+    const now = performance.eventLoopUtilization()
+    const { utilization } = performance.eventLoopUtilization(now, this.#last)
+    const known = nowMs - this.#at < STALE_MS
+    this.#busy = known && utilization >= (this.#busy ? BUSY_UNTIL : BUSY_FROM)
+    this.#at = nowMs
+    this.#last = now
+    return this.#busy
+  }
 }

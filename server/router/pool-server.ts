@@ -9,6 +9,7 @@ import type {
 import { engineOf } from '../engines/registry.ts'
 import { BusyPause } from './busy-pause.ts'
 import { storedChatTemplate } from './chat-template.ts'
+import { ServerLimit } from './concurrency-limit.ts'
 import type { Flight } from './flight.ts'
 import { LatencyHistogram } from './latency-histogram.ts'
 import { Permits } from './permits.ts'
@@ -18,7 +19,6 @@ import type { RouterOptions, RouterServer, RouterServerStats } from './router-ty
 import { SampleQueue } from './sample-queue.ts'
 import { ServerCanary } from './server-canary.ts'
 import { type OnHealthChange, ServerHealth } from './server-health.ts'
-import { ServerLimit } from './server-limit.ts'
 import { ServerRating } from './server-rating.ts'
 import { type HttpCall, Transport } from './transport.ts'
 

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { backoffMs } from './retry.ts'
-import { RetryBudget } from './retry-budget.ts'
+import { backoffMs, RetryBudget } from './retries.ts'
 
 test('a fifth of the calls in flight may be retries, and always three', () => {
   const budget = new RetryBudget()
