@@ -3,7 +3,7 @@ interface Entry<T> {
   until: number
   value: Promise<T>
   /** A new value is being loaded. */
-  renewing: boolean
+  isRenewing: boolean
 }
 
 /** Caches answers for a short time and runs one query per key at a time: 16 readers of one page cost one query. */
@@ -22,15 +22,15 @@ export class Memo<T> {
   }
 
   /** The cached answer, or a new one. A failed answer is not cached. */
-  get(key: string, ask: () => Promise<T>): Promise<T> {
+  get(key: string, query: () => Promise<T>): Promise<T> {
     const now = performance.now()
     const kept = this.#entries.get(key)
     if (kept && kept.until > now) return kept.value
     if (kept && kept.until + this.#staleMs > now) {
-      if (!kept.renewing) {
-        kept.renewing = true
+      if (!kept.isRenewing) {
+        kept.isRenewing = true
         // The next caller after a failure receives its error.
-        ask().then(
+        query().then(
           (value) => this.#keep(key, Promise.resolve(value)),
           () => this.#entries.delete(key),
         )
@@ -38,12 +38,12 @@ export class Memo<T> {
       return kept.value
     }
     if (this.#entries.size > 1_000) this.#prune(now)
-    return this.#keep(key, ask())
+    return this.#keep(key, query())
   }
 
   #keep(key: string, value: Promise<T>): Promise<T> {
     // Cached from the start of the query, and then for the full time after its arrival.
-    const entry: Entry<T> = { until: Number.POSITIVE_INFINITY, value, renewing: false }
+    const entry: Entry<T> = { until: Number.POSITIVE_INFINITY, value, isRenewing: false }
     this.#entries.set(key, entry)
     value.then(
       () => {

@@ -17,7 +17,7 @@ const LACKING_MS = 160
 /**
  * An unused share is released after one to two of these intervals: where a limit is small, another process waits for it.
  */
-const LOOK_MS = 25
+const CHECK_MS = 25
 /** While it yields slots, a holder reports ended calls this often, because the other processes wait for them. */
 const YIELD_MS = 50
 /**
@@ -26,7 +26,7 @@ const YIELD_MS = 50
  * renewal for each to notice and to yield, one of two workers had one slot of 128 for more than a second, a whole step of
  * a fast model.
  */
-const AGAIN_MS = 40
+const SHORTAGE_RETRY_MS = 40
 /**
  * A peak of demand counts for this long. Calls of a millisecond end and begin in waves of one turn of the event loop: 64
  * callers of the router address have 10 calls in flight at one moment and 60 at the next. A process that requested its
@@ -54,34 +54,34 @@ export interface LeasedResource {
   recall?(): void
 }
 
-interface Held {
+interface Lease {
   resource: LeasedResource
   slots: number
   untilMs: number
-  lapse: NodeJS.Timeout | undefined
+  expiryTimer: NodeJS.Timeout | undefined
   /** Cancels the calls of an expired share at the end of its grace period. */
   recall: NodeJS.Timeout | undefined
   /** The recent peak of its demand. */
-  lately: RecentPeak
+  recentPeak: RecentPeak
   /**
    * Upper bound for slots kept for a recent peak without current demand: an equal part while other processes lack slots,
    * else infinite.
    */
-  keeps: number
+  maxKept: number
   /** When a request was last sent. */
-  askedAtMs: number
-  asking: boolean
-  askAgain: boolean
+  requestedAtMs: number
+  isRequesting: boolean
+  requestAgain: boolean
   /** It had no demand at the last check. */
-  idle: boolean
+  wasUnused: boolean
   /** Time until the next request while there is demand. */
-  againMs: number
+  retryMs: number
   /** The last answer was less than requested because other processes have the rest; only the timer requests again. */
-  short: boolean
+  isShort: boolean
   /** Calls in flight at the last request. */
-  toldInFlight: number
+  reportedInFlight: number
   /** Other processes lack their part: it uses fewer slots than it was granted until they have it. */
-  yielding: boolean
+  isYielding: boolean
 }
 
 /**
@@ -96,7 +96,7 @@ export class LeaseHolder {
   readonly #db: Database
   readonly #holderId: number
   readonly #log: Logger
-  readonly #held = new Map<string, Held>()
+  readonly #leases = new Map<string, Lease>()
   readonly #timer: NodeJS.Timeout
   #closed = false
   #paused = false
@@ -106,22 +106,22 @@ export class LeaseHolder {
     this.#db = db
     this.#holderId = holderId
     this.#log = log
-    this.#timer = setInterval(() => this.#look(performance.now()), LOOK_MS)
+    this.#timer = setInterval(() => this.#check(performance.now()), CHECK_MS)
   }
 
   /** While paused, no calls are dispatched; calls in flight may finish. */
   set paused(paused: boolean) {
     this.#paused = paused
-    for (const held of this.#held.values()) {
-      if (paused) held.resource.setSlots(this.#usable(held), held.untilMs)
-      else this.#ask(held, 0)
+    for (const lease of this.#leases.values()) {
+      if (paused) lease.resource.setSlots(this.#usable(lease), lease.untilMs)
+      else this.#request(lease, 0)
     }
   }
 
   /** Calls in flight under the limits of servers. */
   get callsInFlight(): number {
     let calls = 0
-    for (const [name, { resource }] of this.#held) {
+    for (const [name, { resource }] of this.#leases) {
       if (name.startsWith('server:')) calls += resource.inFlight()
     }
     return calls
@@ -132,108 +132,109 @@ export class LeaseHolder {
    * limit.
    */
   track(resource: LeasedResource): void {
-    const held = this.#held.get(resource.name)
-    if (held) {
-      const isLess = resource.limit < held.resource.limit
-      held.resource = resource
-      if (isLess && held.slots > 0) {
+    const lease = this.#leases.get(resource.name)
+    if (lease) {
+      const isLess = resource.limit < lease.resource.limit
+      lease.resource = resource
+      if (isLess && lease.slots > 0) {
         // While a request is pending, the usable slots stay as reported; another request follows the answer.
-        if (!held.asking) resource.setSlots(Math.min(held.slots, resource.limit), held.untilMs)
-        this.#ask(held, 0)
+        if (!lease.isRequesting)
+          resource.setSlots(Math.min(lease.slots, resource.limit), lease.untilMs)
+        this.#request(lease, 0)
       }
     } else {
-      this.#held.set(resource.name, {
+      this.#leases.set(resource.name, {
         resource,
         slots: 0,
         untilMs: 0,
-        lapse: undefined,
+        expiryTimer: undefined,
         recall: undefined,
-        lately: new RecentPeak(PEAK_MS),
-        keeps: Number.POSITIVE_INFINITY,
-        askedAtMs: Number.NEGATIVE_INFINITY,
-        asking: false,
-        askAgain: false,
-        idle: false,
-        againMs: AGAIN_MS,
-        short: false,
-        toldInFlight: 0,
-        yielding: false,
+        recentPeak: new RecentPeak(PEAK_MS),
+        maxKept: Number.POSITIVE_INFINITY,
+        requestedAtMs: Number.NEGATIVE_INFINITY,
+        isRequesting: false,
+        requestAgain: false,
+        wasUnused: false,
+        retryMs: SHORTAGE_RETRY_MS,
+        isShort: false,
+        reportedInFlight: 0,
+        isYielding: false,
       })
     }
   }
 
   forget(name: string): void {
-    const held = this.#held.get(name)
-    if (!held) return
-    clearTimers(held)
-    this.#held.delete(name)
-    held.resource.setSlots(0, 0)
+    const lease = this.#leases.get(name)
+    if (!lease) return
+    clearTimers(lease)
+    this.#leases.delete(name)
+    lease.resource.setSlots(0, 0)
   }
 
   slots(name: string): number {
-    return this.#held.get(name)?.slots ?? 0
+    return this.#leases.get(name)?.slots ?? 0
   }
 
   /** Requests more slots soon, combined with other demands of the same moment. */
   want(name: string, atLeast = 0): void {
-    const held = this.#held.get(name)
-    if (!held || this.#closed || (held.short && held.slots > 0)) return
+    const lease = this.#leases.get(name)
+    if (!lease || this.#closed || (lease.isShort && lease.slots > 0)) return
     // Demand is noted now: the request is delayed, and demand may be lower by then.
-    held.lately.note(held.resource.demand(), performance.now())
-    this.#ask(held, atLeast)
+    lease.recentPeak.note(lease.resource.demand(), performance.now())
+    this.#request(lease, atLeast)
   }
 
-  #ask(held: Held, atLeast: number): void {
-    if (held.asking) {
-      held.askAgain = true
+  #request(lease: Lease, atLeast: number): void {
+    if (lease.isRequesting) {
+      lease.requestAgain = true
       return
     }
-    held.asking = true
-    setTimeout(() => void this.#renew(held, atLeast), held.slots === 0 ? 0 : COALESCE_MS)
+    lease.isRequesting = true
+    setTimeout(() => void this.#renew(lease, atLeast), lease.slots === 0 ? 0 : COALESCE_MS)
   }
 
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)
-    this.#held.forEach(clearTimers)
+    this.#leases.forEach(clearTimers)
     await dropLeases(this.#db, [this.#holderId]).catch(() => {})
   }
 
   /** The granted slots; while paused, at most those in use. */
-  #usable({ slots, resource }: Held): number {
+  #usable({ slots, resource }: Lease): number {
     return this.#paused ? Math.min(slots, resource.inFlight()) : slots
   }
 
-  #look(nowMs: number): void {
-    for (const held of this.#held.values()) {
-      const demand = held.resource.demand()
-      held.lately.note(demand, nowMs)
+  #check(nowMs: number): void {
+    for (const lease of this.#leases.values()) {
+      const demand = lease.resource.demand()
+      lease.recentPeak.note(demand, nowMs)
       const isWanted = demand > 0
-      const unused = held.slots > 0 && !isWanted
-      const idle = unused && held.idle
-      if (idle) held.lately.forget()
-      held.idle = unused
-      if (!isWanted) held.againMs = AGAIN_MS
-      const gaveWay = held.yielding && held.resource.inFlight() < held.toldInFlight
-      const everyMs = gaveWay ? YIELD_MS : isWanted ? held.againMs : RENEW_MS
-      if (idle || ((isWanted || held.slots > 0) && nowMs - held.askedAtMs >= everyMs)) {
-        this.#ask(held, 0)
+      const unused = lease.slots > 0 && !isWanted
+      const idle = unused && lease.wasUnused
+      if (idle) lease.recentPeak.forget()
+      lease.wasUnused = unused
+      if (!isWanted) lease.retryMs = SHORTAGE_RETRY_MS
+      const hasYielded = lease.isYielding && lease.resource.inFlight() < lease.reportedInFlight
+      const everyMs = hasYielded ? YIELD_MS : isWanted ? lease.retryMs : RENEW_MS
+      if (idle || ((isWanted || lease.slots > 0) && nowMs - lease.requestedAtMs >= everyMs)) {
+        this.#request(lease, 0)
       }
     }
   }
 
-  async #renew(held: Held, atLeast: number): Promise<void> {
-    const { resource } = held
+  async #renew(lease: Lease, atLeast: number): Promise<void> {
+    const { resource } = lease
     const sentAt = performance.now()
-    held.askedAtMs = sentAt
-    let givesBack = false
+    lease.requestedAtMs = sentAt
+    let returnsSlots = false
     try {
-      const demand = Math.max(wanted(held, resource.demand(), sentAt), atLeast)
+      const demand = Math.max(slotsToRequest(lease, resource.demand(), sentAt), atLeast)
       const inFlight = resource.inFlight()
-      held.toldInFlight = inFlight
-      const newlyShort = demand > held.slots && !held.short
-      const before = held.slots
-      if (held.slots > inFlight) resource.setSlots(inFlight, held.untilMs)
+      lease.reportedInFlight = inFlight
+      const isNewlyShort = demand > lease.slots && !lease.isShort
+      const before = lease.slots
+      if (lease.slots > inFlight) resource.setSlots(inFlight, lease.untilMs)
       const granted = await renewLease(this.#db, {
         resource: resource.name,
         holderId: this.#holderId,
@@ -244,71 +245,73 @@ export class LeaseHolder {
         graceMs: resource.graceMs ?? 0,
       })
       const { slots, others } = granted
-      held.short = slots < demand
+      lease.isShort = slots < demand
       const part = partOf(resource.limit, others)
-      const kept = held.keeps
-      held.keeps = others.some((other) => other.demand > other.slots)
+      const keptBefore = lease.maxKept
+      lease.maxKept = others.some((other) => other.demand > other.slots)
         ? part
         : Number.POSITIVE_INFINITY
       // The request was sent before it was known that others lack slots: the excess is returned now, not at the next
       // renewal.
-      givesBack = held.keeps < kept && slots > wanted(held, resource.demand(), performance.now())
-      const mostMs = slots < Math.min(demand, part) ? LACKING_MS : RENEW_MS
+      returnsSlots =
+        lease.maxKept < keptBefore &&
+        slots > slotsToRequest(lease, resource.demand(), performance.now())
+      const maxRetryMs = slots < Math.min(demand, part) ? LACKING_MS : RENEW_MS
       // A holder that got all it requested requests more when it needs more: demand rises and falls all the time.
-      const isNew = held.short && (newlyShort || slots > before)
-      held.againMs = isNew ? AGAIN_MS : Math.min(mostMs, 2 * held.againMs)
-      if (this.#held.get(resource.name) === held) this.#grant(held, granted, sentAt)
+      const isNew = lease.isShort && (isNewlyShort || slots > before)
+      lease.retryMs = isNew ? SHORTAGE_RETRY_MS : Math.min(maxRetryMs, 2 * lease.retryMs)
+      if (this.#leases.get(resource.name) === lease) this.#grant(lease, granted, sentAt)
     } catch (error) {
       this.#log.debug(
         { err: (error as Error).message, lease: resource.name },
         'lease renewal failed',
       )
     } finally {
-      held.asking = false
-      const again = held.askAgain && resource.demand() > held.slots
-      held.askAgain = false
-      if (givesBack || held.resource.limit < resource.limit) this.#ask(held, 0)
+      lease.isRequesting = false
+      const again = lease.requestAgain && resource.demand() > lease.slots
+      lease.requestAgain = false
+      if (returnsSlots || lease.resource.limit < resource.limit) this.#request(lease, 0)
       else if (again) this.want(resource.name)
     }
   }
 
   #grant(
-    held: Held,
+    lease: Lease,
     { slots: granted, others }: { slots: number; others: OtherHolder[] },
     sentAt: number,
   ): void {
-    clearTimers(held)
-    const slots = granted - toYield(granted, held.resource.limit, others)
-    held.yielding = slots < granted
-    held.slots = slots
-    held.untilMs = sentAt + TTL_MS - MARGIN_MS
-    const theirs = others.reduce((sum, other) => sum + other.slots, 0)
-    held.resource.setSlots(this.#usable(held), held.untilMs, theirs)
+    clearTimers(lease)
+    const slots = granted - toYield(granted, lease.resource.limit, others)
+    lease.isYielding = slots < granted
+    lease.slots = slots
+    lease.untilMs = sentAt + TTL_MS - MARGIN_MS
+    const othersSlots = others.reduce((sum, other) => sum + other.slots, 0)
+    lease.resource.setSlots(this.#usable(lease), lease.untilMs, othersSlots)
     if (slots === 0) return
-    held.lapse = setTimeout(
+    lease.expiryTimer = setTimeout(
       () => {
-        held.slots = 0
-        held.resource.setSlots(0, 0)
+        lease.slots = 0
+        lease.resource.setSlots(0, 0)
       },
-      Math.max(0, held.untilMs - performance.now()),
+      Math.max(0, lease.untilMs - performance.now()),
     )
-    const { graceMs = 0 } = held.resource
-    held.recall = setTimeout(
-      () => held.resource.recall?.(),
-      Math.max(0, held.untilMs + graceMs - performance.now()),
+    const { graceMs = 0 } = lease.resource
+    lease.recall = setTimeout(
+      () => lease.resource.recall?.(),
+      Math.max(0, lease.untilMs + graceMs - performance.now()),
     )
   }
 }
 
-function clearTimers({ lapse, recall }: Held): void {
-  clearTimeout(lapse)
+function clearTimers({ expiryTimer, recall }: Lease): void {
+  clearTimeout(expiryTimer)
   clearTimeout(recall)
 }
 
 /** Slots to request: the recent peak, but at most an equal part of a limit that others lack slots of. */
-function wanted(held: Held, demand: number, nowMs: number): number {
-  const lately = held.lately.note(demand, nowMs)
-  return Math.max(demand, Math.min(lately, held.keeps, held.resource.limit))
+function slotsToRequest(lease: Lease, demand: number, nowMs: number): number {
+  const recentPeak = lease.recentPeak.note(demand, nowMs)
+  return Math.max(demand, Math.min(recentPeak, lease.maxKept, lease.resource.limit))
 }
 
 /**

@@ -2,9 +2,9 @@ import type { RewardRouter, RouterServer } from '../router/router-types.ts'
 import { readLoad } from '../router/server-admission.ts'
 
 /** Interval between reads of one server's load, ± 20 % so that processes do not read at the same moment. */
-const LOOK_EVERY_MS = 2_000
+const READ_MS = 2_000
 /** A server that reports no load is read less and less often, down to this interval. */
-const LOOK_SELDOM_MS = 60_000
+const MAX_READ_MS = 60_000
 const TICK_MS = 250
 const TIMEOUT_MS = 1_000
 /** Older loads are discarded. */
@@ -22,11 +22,11 @@ export interface ServerLoad {
 interface Watched {
   nextAtMs: number
   /** Time of its last report; the router has it until it is stale. */
-  toldAtMs: number
-  told: boolean
+  reportedAtMs: number
+  hasReport: boolean
   /** Consecutive reads without a report. */
-  silent: number
-  looking: boolean
+  missedReports: number
+  isReading: boolean
 }
 
 /** Dependencies of a `LoadWatch`; tests replace `read`. */
@@ -63,8 +63,8 @@ export class LoadWatch {
     const byId = new Map(this.#servers().map((server) => [server.id, server]))
     for (const [id, watched] of this.#watched) {
       if (!byId.has(id)) this.#watched.delete(id)
-      else if (watched.told && nowMs - watched.toldAtMs > STALE_MS) {
-        watched.told = false
+      else if (watched.hasReport && nowMs - watched.reportedAtMs > STALE_MS) {
+        watched.hasReport = false
         this.#router.setLoad(id, null)
       }
     }
@@ -73,31 +73,37 @@ export class LoadWatch {
       if (server === undefined || state !== 'ready' || (inFlight === 0 && waiting === 0)) continue
       let watched = this.#watched.get(serverId)
       if (watched === undefined) {
-        watched = { nextAtMs: 0, toldAtMs: 0, told: false, silent: 0, looking: false }
+        watched = {
+          nextAtMs: 0,
+          reportedAtMs: 0,
+          hasReport: false,
+          missedReports: 0,
+          isReading: false,
+        }
         this.#watched.set(serverId, watched)
       }
-      if (!watched.looking && nowMs >= watched.nextAtMs) void this.#look(server, watched)
+      if (!watched.isReading && nowMs >= watched.nextAtMs) void this.#readLoad(server, watched)
     }
   }
 
-  async #look(server: RouterServer, watched: Watched): Promise<void> {
-    watched.looking = true
-    const askedAtMs = performance.now()
-    const load = sane(await this.#read(server, TIMEOUT_MS).catch(() => null))
-    watched.looking = false
-    watched.silent = load === null ? watched.silent + 1 : 0
-    const everyMs = Math.min(LOOK_SELDOM_MS, LOOK_EVERY_MS * 2 ** Math.max(0, watched.silent - 2))
-    watched.nextAtMs = askedAtMs + everyMs * (0.8 + 0.4 * Math.random())
+  async #readLoad(server: RouterServer, watched: Watched): Promise<void> {
+    watched.isReading = true
+    const startedAtMs = performance.now()
+    const load = plausible(await this.#read(server, TIMEOUT_MS).catch(() => null))
+    watched.isReading = false
+    watched.missedReports = load === null ? watched.missedReports + 1 : 0
+    const everyMs = Math.min(MAX_READ_MS, READ_MS * 2 ** Math.max(0, watched.missedReports - 2))
+    watched.nextAtMs = startedAtMs + everyMs * (0.8 + 0.4 * Math.random())
     // A server that was removed or replaced in the meantime has another entry or none.
     if (load === null || this.#watched.get(server.id) !== watched) return
-    watched.told = true
-    watched.toldAtMs = askedAtMs
+    watched.hasReport = true
+    watched.reportedAtMs = startedAtMs
     this.#router.setLoad(server.id, load)
   }
 }
 
 /** The load if its numbers are plausible, else null. */
-function sane(load: ServerLoad | null): ServerLoad | null {
+function plausible(load: ServerLoad | null): ServerLoad | null {
   if (load === null) return null
   const possible = (n: number) => Number.isFinite(n) && n >= 0 && n <= MAX_REQUESTS
   return possible(load.running) && possible(load.waiting) ? load : null

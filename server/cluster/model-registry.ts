@@ -17,7 +17,7 @@ const KEEP_WARM_MS = 5_000
 /** The registry is reloaded this often, because notifications may be lost. */
 const RELOAD_MS = 2_000
 /** The router's adaptive limits are read at most this often. */
-const LIMITS_MS = 100
+const LIMITS_TTL_MS = 100
 
 /** A pool's balancing policy; null is the router's default. */
 type Policy = Parameters<RewardRouter['setPolicy']>[1]
@@ -42,7 +42,7 @@ export class ModelRegistry {
   #workers = 1
   readonly #lastUse = new Map<number, number>()
   #reloading: Promise<void> | null = null
-  #again = false
+  #reloadAgain = false
   readonly #timer: NodeJS.Timeout
   readonly #stopListening: () => void
   #closed = false
@@ -110,15 +110,15 @@ export class ModelRegistry {
   reload(): Promise<void> {
     if (this.#closed) return Promise.resolve()
     if (this.#reloading) {
-      this.#again = true
+      this.#reloadAgain = true
       return this.#reloading
     }
     this.#reloading = this.#read()
       .catch((error: Error) => this.#log.debug({ err: error.message }, 'registry reload failed'))
       .finally(() => {
         this.#reloading = null
-        if (this.#again) {
-          this.#again = false
+        if (this.#reloadAgain) {
+          this.#reloadAgain = false
           void this.reload()
         }
       })
@@ -175,7 +175,7 @@ export class ModelRegistry {
   }
 
   #track(id: number, model: string, limit: number): void {
-    const usedLately = () =>
+    const usedRecently = () =>
       limit >= KEEP_WARM_FROM &&
       performance.now() - (this.#lastUse.get(id) ?? -KEEP_WARM_MS) < KEEP_WARM_MS
     let slots = 0
@@ -186,7 +186,7 @@ export class ModelRegistry {
       demand: () => {
         const demand = this.#router.demand(id)
         if (demand > 0) this.#lastUse.set(id, performance.now())
-        return demand > 0 ? demand : usedLately() ? 1 : 0
+        return demand > 0 ? demand : usedRecently() ? 1 : 0
       },
       inFlight: () => this.#router.inFlight(id),
       recall: () => this.#router.recall(id),
@@ -207,7 +207,7 @@ export class ModelRegistry {
   #routerLimit(id: number): number {
     const nowMs = performance.now()
     if (nowMs >= this.#routerLimitsUntilMs) {
-      this.#routerLimitsUntilMs = nowMs + LIMITS_MS
+      this.#routerLimitsUntilMs = nowMs + LIMITS_TTL_MS
       this.#routerLimits = new Map(this.#router.snapshot().map((s) => [s.serverId, s.limit]))
     }
     return this.#routerLimits.get(id) ?? Number.POSITIVE_INFINITY

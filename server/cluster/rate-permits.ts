@@ -8,18 +8,18 @@ const PERMIT_MS = 500
 /** The largest part of a rate that one request takes. */
 const QUANTUM_MS = 250
 /** Minimum time between two requests for one server. */
-const ASK_AFTER_MS = 50
+const MIN_INTERVAL_MS = 50
 /** Unused permits are returned this long after they were granted, before they expire. */
-const GIVE_BACK_AFTER_MS = 300
+const RETURN_AFTER_MS = 300
 /** Maximum time between requests: other processes return permits, and limits are raised. */
-const ASK_WITHIN_MS = 1_000
+const MAX_INTERVAL_MS = 1_000
 /** Tokens are counted when answers arrive, and charged this often while no permits are requested. */
 const SETTLE_MS = 1_000
 /**
  * Samples may wait for permits while slots are free, and no notification reports that; they are polled this often, in
  * memory.
  */
-const LOOK_EVERY_MS = 50
+const POLL_MS = 50
 
 const MINUTE_MS = 60_000
 /**
@@ -40,12 +40,12 @@ export type PermitRouter = Pick<
   'permitDemand' | 'setPermits' | 'reclaimPermits' | 'snapshot'
 >
 
-interface Limited {
+interface LimitedServer {
   id: number
   limits: RateLimits
   /** Set while the next request is scheduled. */
   timer: NodeJS.Timeout | undefined
-  asking: Promise<void> | null
+  pending: Promise<void> | null
   /** Used beyond the granted permits and not charged yet; below 0: to be returned. */
   owed: { requests: number; tokens: number }
   chargedAtMs: number
@@ -63,18 +63,18 @@ export class RatePermits {
   readonly #db: Database
   readonly #router: PermitRouter
   readonly #log: Logger
-  readonly #limited = new Map<number, Limited>()
-  readonly #lookTimer: NodeJS.Timeout
+  readonly #limited = new Map<number, LimitedServer>()
+  readonly #pollTimer: NodeJS.Timeout
   #closed = false
 
   constructor(db: Database, router: PermitRouter, log: Logger) {
     this.#db = db
     this.#router = router
     this.#log = log
-    this.#lookTimer = setInterval(() => {
+    this.#pollTimer = setInterval(() => {
       for (const server of this.#limited.values()) this.#want(server)
-    }, LOOK_EVERY_MS)
-    this.#lookTimer.unref()
+    }, POLL_MS)
+    this.#pollTimer.unref()
   }
 
   /** Adds a server or updates its limits; a server without limits is removed. */
@@ -90,7 +90,7 @@ export class RatePermits {
         id: serverId,
         limits,
         timer: undefined,
-        asking: null,
+        pending: null,
         owed: { requests: 0, tokens: 0 },
         chargedAtMs: 0,
       })
@@ -113,31 +113,31 @@ export class RatePermits {
   /** Returns unused permits. */
   async close(): Promise<void> {
     this.#closed = true
-    clearInterval(this.#lookTimer)
+    clearInterval(this.#pollTimer)
     await Promise.all(
       [...this.#limited.values()].map(async (server) => {
         clearTimeout(server.timer)
-        await server.asking
-        await this.#ask(server)
+        await server.pending
+        await this.#request(server)
       }),
     )
     this.#limited.clear()
   }
 
-  #want(server: Limited): void {
-    if (server.timer !== undefined || server.asking !== null || this.#closed) return
-    server.asking = this.#ask(server)
+  #want(server: LimitedServer): void {
+    if (server.timer !== undefined || server.pending !== null || this.#closed) return
+    server.pending = this.#request(server)
   }
 
-  async #ask(server: Limited): Promise<void> {
+  async #request(server: LimitedServer): Promise<void> {
     let waitMs: number | null
     try {
       waitMs = await this.#exchange(server)
     } catch (error) {
       this.#log.debug({ err: (error as Error).message, server: server.id }, 'permit request failed')
-      waitMs = ASK_WITHIN_MS / 2
+      waitMs = MAX_INTERVAL_MS / 2
     }
-    server.asking = null
+    server.pending = null
     if (waitMs === null || this.#closed || this.#limited.get(server.id) !== server) return
     // Processes that found the bucket empty at the same time request again at different times.
     server.timer = setTimeout(
@@ -151,18 +151,18 @@ export class RatePermits {
   }
 
   /** One request. Returns the time until the next in ms; null: on demand. */
-  async #exchange(server: Limited): Promise<number | null> {
+  async #exchange(server: LimitedServer): Promise<number | null> {
     const { id, owed } = server
     const { rpm, tpm } = server.limits
     const unused = this.#router.reclaimPermits(id)
     const demand = this.#router.permitDemand(id)
-    const rows = this.#closed ? 0 : demand.requests
+    const samples = this.#closed ? 0 : demand.requests
     const charge = {
       requests: rpm === null ? 0 : owed.requests - unused.requests,
       tokens: tpm === null ? 0 : owed.tokens - unused.tokens + demand.tokensOverspent,
     }
     const sentAt = performance.now()
-    if (rows === 0 && unused.requests === 0 && unused.tokens === 0) {
+    if (samples === 0 && unused.requests === 0 && unused.tokens === 0) {
       const isDue = this.#closed || sentAt - server.chargedAtMs >= SETTLE_MS
       if (!isDue || (charge.requests === 0 && charge.tokens === 0)) {
         server.owed = charge
@@ -172,30 +172,31 @@ export class RatePermits {
     server.chargedAtMs = sentAt
     // If the request fails, debts are charged again, perhaps twice; nothing is returned twice.
     server.owed = { requests: Math.max(0, charge.requests), tokens: Math.max(0, charge.tokens) }
-    const tokensOfOne = tpm !== null && rows > 0 ? this.#tokensOfOne(id, demand.tokens / rows) : 1
+    const tokensPerSample =
+      tpm !== null && samples > 0 ? this.#tokensPerSample(id, demand.tokens / samples) : 1
     const answer = await takeRate(this.#db, id, {
-      requests: rpm === null ? null : partOf(rpm, charge.requests, rows, 1),
-      tokens: tpm === null ? null : partOf(tpm, charge.tokens, rows, tokensOfOne),
+      requests: rpm === null ? null : partOf(rpm, charge.requests, samples, 1),
+      tokens: tpm === null ? null : partOf(tpm, charge.tokens, samples, tokensPerSample),
     })
     server.owed = { requests: 0, tokens: 0 }
-    if (rows === 0) return null
+    if (samples === 0) return null
     const emptyMs = missingMs(server.limits, answer)
-    if (!answer.granted) return Math.min(ASK_WITHIN_MS, Math.max(ASK_AFTER_MS, emptyMs))
+    if (!answer.granted) return Math.min(MAX_INTERVAL_MS, Math.max(MIN_INTERVAL_MS, emptyMs))
     const { requests, tokens } = answer
     if (this.#closed || this.#limited.get(id) !== server) {
       server.owed = { requests: -requests, tokens: -tokens }
       return null
     }
     this.#router.setPermits(id, { requests, tokens, untilMs: sentAt + PERMIT_MS })
-    const nextMs = answer.short ? Math.max(emptyMs, QUANTUM_MS / 2) : ASK_AFTER_MS
-    return Math.min(GIVE_BACK_AFTER_MS, Math.max(ASK_AFTER_MS, nextMs))
+    const nextMs = answer.short ? Math.max(emptyMs, QUANTUM_MS / 2) : MIN_INTERVAL_MS
+    return Math.min(RETURN_AFTER_MS, Math.max(MIN_INTERVAL_MS, nextMs))
   }
 
   /**
    * Estimated tokens of one sample: the mean of those scored so far. The first sample needs one token and is charged
    * later.
    */
-  #tokensOfOne(id: number, most: number): number {
+  #tokensPerSample(id: number, most: number): number {
     const stats = this.#router.snapshot().find((s) => s.serverId === id)
     const scored = stats?.latency.reduce((sum, n) => sum + n, 0) ?? 0
     if (stats === undefined || scored === 0) return 1
@@ -204,17 +205,17 @@ export class RatePermits {
   }
 }
 
-/** The request for one of the two limits, for `rows` samples: at most one quantum, and enough for one sample. */
-function partOf(perMinute: number, charge: number, rows: number, ofOne: number): RatePart {
+/** The request for one of the two limits, for `samples` samples: at most one quantum, and enough for one sample. */
+function partOf(perMinute: number, charge: number, samples: number, perSample: number): RatePart {
   const bucket = Math.max(1, (perMinute * BUCKET_MS) / MINUTE_MS)
-  const quantum = Math.max(ofOne, (perMinute * QUANTUM_MS) / MINUTE_MS)
-  const none = rows === 0
+  const quantum = Math.max(perSample, (perMinute * QUANTUM_MS) / MINUTE_MS)
+  const hasNone = samples === 0
   return {
     charge,
-    want: Math.min(rows * ofOne, quantum, bucket),
+    want: Math.min(samples * perSample, quantum, bucket),
     // A sample larger than the bucket is sent when the bucket is full, and leaves a debt.
-    least: none ? 0 : Math.min(ofOne, bucket),
-    beyond: none ? 0 : Math.max(0, ofOne - bucket),
+    least: hasNone ? 0 : Math.min(perSample, bucket),
+    beyond: hasNone ? 0 : Math.max(0, perSample - bucket),
     perMinute,
     bucket,
   }

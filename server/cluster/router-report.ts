@@ -11,10 +11,10 @@ import {
 
 const REPORT_MS = 1_000
 /** Health events of one server stored separately per minute; further ones are summarized in one event. */
-const EVENTS_A_MINUTE = 50
+const MAX_EVENTS_PER_MINUTE = 50
 const MINUTE_MS = 60_000
 /** Pending events kept while the database cannot store them; beyond this, only their number is kept. */
-const EVENTS_KEPT = 2_000
+const MAX_PENDING_EVENTS = 2_000
 
 /** A server's events in the current minute: how many were stored and which were omitted. */
 interface EventMinute {
@@ -126,7 +126,7 @@ export class RouterReport {
       minute = { beganMs: event.atMs, stored: 0, omitted: 0, first: null, last: null }
       this.#minutes.set(event.serverId, minute)
     }
-    if (minute.stored < EVENTS_A_MINUTE && this.#events.length < EVENTS_KEPT) {
+    if (minute.stored < MAX_EVENTS_PER_MINUTE && this.#events.length < MAX_PENDING_EVENTS) {
       minute.stored++
       this.#events.push(event)
     } else {

@@ -126,10 +126,10 @@ export function predict(work: Workload, strategy: Strategy, observe?: RewardObse
     const ends = new Float64Array(groups)
     for (let i = 0; i < n; i++) {
       // Rollouts end one after the other; only streaming makes use of it.
-      const handed = Math.min(n, (Math.floor(i / part) + 1) * part)
-      const askedMs = streamed ? fromMs + (rolloutMs * handed) / n : nowMs
+      const delivered = Math.min(n, (Math.floor(i / part) + 1) * part)
+      const requestedMs = streamed ? fromMs + (rolloutMs * delivered) / n : nowMs
       const tookMs = rewardMs[i] as number
-      const endMs = service.take(askedMs, tookMs)
+      const endMs = service.take(requestedMs, tookMs)
       const group = groupOf[i] as number
       if (endMs > (ends[group] as number)) ends[group] = endMs
       observe?.(step, endMs - tookMs, endMs)

@@ -1,10 +1,10 @@
 /** Longest pause a server may request by Retry-After. */
-const RETRY_AFTER_MAX_MS = 30_000
+const MAX_RETRY_AFTER_MS = 30_000
 /** Consecutive busy answers without Retry-After, without a score between them, after which a server pauses. */
 const REFUSALS_TO_PAUSE = 3
 /** Length of that pause: 100 ms, doubled while busy answers continue, at most 5 s; half of it is random. */
 const BUSY_STEP_MS = 100
-const BUSY_MAX_MS = 5_000
+const MAX_BUSY_MS = 5_000
 
 /**
  * A server's pauses after busy answers. Its Retry-After applies to every sample. Without Retry-After, refused samples
@@ -35,10 +35,10 @@ export class BusyPause {
     this.#refusals++
     let pauseMs = 0
     if (retryAfterMs !== undefined) {
-      pauseMs = Math.min(RETRY_AFTER_MAX_MS, retryAfterMs)
+      pauseMs = Math.min(MAX_RETRY_AFTER_MS, retryAfterMs)
     } else if (this.#refusals >= REFUSALS_TO_PAUSE && startedAtMs >= this.#pausedAtMs) {
       // When many calls in flight are all refused, only a call begun since the last pause makes the next pause longer.
-      pauseMs = Math.min(BUSY_MAX_MS, BUSY_STEP_MS * 2 ** this.#pauses) * (0.5 + Math.random() / 2)
+      pauseMs = Math.min(MAX_BUSY_MS, BUSY_STEP_MS * 2 ** this.#pauses) * (0.5 + Math.random() / 2)
       this.#pausedAtMs = nowMs
       this.#pauses++
     }

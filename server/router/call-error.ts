@@ -7,7 +7,7 @@ import { ANSWER_LIMIT_BYTES, type HttpCall } from './transport.ts'
  * Longest time from sending a call to the end of its connection that still counts as a connection race: the server was
  * closing an idle connection at that moment. Later, the server had begun to work and died.
  */
-const RACE_MAX_MS = 50
+const MAX_RACE_MS = 50
 
 const CLOSED = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
@@ -15,7 +15,7 @@ const CLOSED = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 export function classifyCallError(call: HttpCall, serviceMs: number): EngineFailure {
   const error = call.error as NodeJS.ErrnoException
   const code = error.code ?? error.name
-  if (call.reused && !call.answered && CLOSED.has(code) && serviceMs <= RACE_MAX_MS) {
+  if (call.reused && !call.answered && CLOSED.has(code) && serviceMs <= MAX_RACE_MS) {
     return failure(
       'conn_race',
       'transport',

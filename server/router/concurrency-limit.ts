@@ -46,9 +46,9 @@ const BUSY_REMEMBERED_MS = 30_000
 const NO_GROWTH_MS = 5_000
 
 /** Initial value and bounds of an adaptive limit, over all processes. */
-const MEASURED_FROM = { discriminative: 8, generative: 16 }
-const MEASURED_MIN = 4
-const MEASURED_MAX = 96
+const INITIAL_LIMIT = { discriminative: 8, generative: 16 }
+const MIN_LIMIT = 4
+const MAX_LIMIT = 96
 
 /**
  * The number of samples that one server may have in flight, adapted to its measured goodput:
@@ -313,13 +313,13 @@ export class ServerLimit {
       })
       return
     }
-    const max = Math.min(MEASURED_MAX, maxConcurrent ?? MEASURED_MAX)
+    const max = Math.min(MAX_LIMIT, maxConcurrent ?? MAX_LIMIT)
     const isLlama = config.engine === 'llamacpp'
-    const wanted = isLlama && maxConcurrent != null ? maxConcurrent : MEASURED_FROM[kind]
+    const wanted = isLlama && maxConcurrent != null ? maxConcurrent : INITIAL_LIMIT[kind]
     const part = (n: number) => Math.max(1, Math.min(max, Math.ceil(n / Math.max(1, processes))))
     this.#limit = new AdaptiveLimit({
       initial: part(wanted),
-      min: isLlama ? 1 : part(MEASURED_MIN),
+      min: isLlama ? 1 : part(MIN_LIMIT),
       max,
       fixed: false,
     })

@@ -30,7 +30,7 @@ export class DemandNotifier {
       timer.unref()
       this.#timers.set(server, timer)
     }
-    if (this.#due.size > 0) this.#immediate ??= setImmediate(() => this.#tell())
+    if (this.#due.size > 0) this.#immediate ??= setImmediate(() => this.#notify())
   }
 
   /** Slots were granted: the next shortage is reported at once. */
@@ -48,7 +48,7 @@ export class DemandNotifier {
     this.#immediate = null
   }
 
-  #tell(): void {
+  #notify(): void {
     this.#immediate = null
     const due = [...this.#due]
     this.#due.clear()

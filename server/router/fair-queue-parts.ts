@@ -1,4 +1,4 @@
-import { IndexedHeap, type Looks } from './indexed-heap.ts'
+import { type Checks, IndexedHeap } from './indexed-heap.ts'
 
 /**
  * Deadlines within the same second are considered equal: those of one batch differ by the milliseconds between its
@@ -11,7 +11,7 @@ const DEADLINE_STEP_MS = 1_000
  */
 const OVERTAKEN_WITHIN = 2_048
 /** Clocks of runs without waiting items that a class keeps; beyond this number, half of them are removed. */
-const RESTING_RUNS = 256
+const MAX_RESTING_RUNS = 256
 
 /** The properties of an item that a {@link FairQueue} uses; none may change while the item is queued. */
 export interface FairItem {
@@ -126,9 +126,9 @@ export class Flow<T extends FairItem> {
   }
 
   /** The first accepted item. */
-  find(accept: (item: T) => boolean, looks: Looks): Entry<T> | null {
-    const begun = findIn(this.begun, accept, looks)
-    const fresh = findIn(this.fresh, accept, looks)
+  find(accept: (item: T) => boolean, checks: Checks): Entry<T> | null {
+    const begun = findIn(this.begun, accept, checks)
+    const fresh = findIn(this.fresh, accept, checks)
     if (begun === null || fresh === null) return begun ?? fresh
     return comesBefore(fresh, begun) ? fresh : begun
   }
@@ -180,7 +180,7 @@ export class Lane<T extends FairItem> {
       this.#flows.clear()
       this.#now = 0
     } else if (flow.virtual <= this.#now) this.#flows.delete(flow.run)
-    else if (this.#flows.size - this.active.size > RESTING_RUNS) this.#forgetResting()
+    else if (this.#flows.size - this.active.size > MAX_RESTING_RUNS) this.#forgetResting()
   }
 
   /** Removes runs whose clock was passed, then the oldest. */
@@ -189,7 +189,7 @@ export class Lane<T extends FairItem> {
       if (each.size === 0 && each.virtual <= this.#now) this.#flows.delete(run)
     }
     for (const [run, each] of this.#flows) {
-      if (this.#flows.size - this.active.size <= RESTING_RUNS / 2) return
+      if (this.#flows.size - this.active.size <= MAX_RESTING_RUNS / 2) return
       if (each.size === 0) this.#flows.delete(run)
     }
   }
@@ -198,14 +198,14 @@ export class Lane<T extends FairItem> {
 function findIn<T extends FairItem>(
   groups: IndexedHeap<Group<T>>,
   accept: (item: T) => boolean,
-  looks: Looks,
+  checks: Checks,
 ): Entry<T> | null {
   let found: Entry<T> | null = null
   groups.firstWhere((group) => {
-    const entry = group.entries.firstWhere(({ item }) => accept(item), looks)
+    const entry = group.entries.firstWhere(({ item }) => accept(item), checks)
     if (entry !== null) found = entry
     return entry !== null
-  }, looks)
+  }, checks)
   return found
 }
 

@@ -6,14 +6,14 @@ import {
   Lane,
   type PriorityClass,
 } from './fair-queue-parts.ts'
-import { IndexedHeap, type Looks } from './indexed-heap.ts'
+import { type Checks, IndexedHeap } from './indexed-heap.ts'
 
 export type { FairItem, PriorityClass } from './fair-queue-parts.ts'
 
 /** Shares of the classes; ties go to the first. */
 const CLASS_WEIGHTS: Record<PriorityClass, number> = { interactive: 4, step: 3, backfill: 1 }
 /** Maximum number of items, groups and runs that one filtered search checks: about 20 µs. */
-const LOOKS = 512
+const MAX_CHECKS = 512
 
 /** Bounds of a queue. */
 export interface FairQueueOptions {
@@ -119,24 +119,24 @@ export class FairQueue<T extends FairItem> {
 
   /** The next item, without taking it. With `accept`, the first accepted item, or null if 512 checks find none. */
   peek(accept?: (item: T) => boolean): T | null {
-    const looks = { left: LOOKS }
+    const checks = { left: MAX_CHECKS }
     return this.#firstOfLanes((lane) => {
       if (accept === undefined) return (lane.active.first as Flow<T>).first
       let found: Entry<T> | null = null
       lane.active.firstWhere((flow) => {
-        const entry = flow.find(accept, looks)
+        const entry = flow.find(accept, checks)
         if (entry !== null) found = entry
         return entry !== null
-      }, looks)
+      }, checks)
       return found
     })
   }
 
   /** The next item among groups without a taken item; items without a group count. Null if there is none. */
   peekUnbegun(): T | null {
-    const looks: Looks = { left: Number.POSITIVE_INFINITY }
+    const checks: Checks = { left: Number.POSITIVE_INFINITY }
     return this.#firstOfLanes((lane) => {
-      const flow = lane.active.firstWhere(({ fresh }) => fresh.size > 0, looks)
+      const flow = lane.active.firstWhere(({ fresh }) => fresh.size > 0, checks)
       return flow === null ? null : (flow.fresh.first as Group<T>).first
     })
   }

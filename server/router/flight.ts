@@ -17,7 +17,7 @@ export class Flight {
   /** Its estimated cost for the server, in tokens. */
   tokens = 0
   /** The server had already received its group's prompt. */
-  knownGroup = false
+  hasKnownGroup = false
   /** Number from `ServerHealth.begin`. */
   period = 0
   /** Null if the slot's owner makes the call (router address). */

@@ -4,7 +4,7 @@ import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 
 /** Maximum groups remembered: the prompts of older ones are no longer in a server's prefix cache. */
-const REMEMBERED = 4_096
+const MAX_REMEMBERED_GROUPS = 4_096
 /** A group stays with its server while the server's load is at most this factor above the pool's mean. */
 const BOUNDED_LOAD = 1.25
 
@@ -62,7 +62,7 @@ export class GroupBinding {
     if (group === undefined) return sample
     server.groups.push(group)
     this.#homes.set(group, server)
-    if (this.#homes.size > REMEMBERED) {
+    if (this.#homes.size > MAX_REMEMBERED_GROUPS) {
       const { value } = this.#homes.keys().next()
       if (value !== undefined) this.#homes.delete(value)
     }

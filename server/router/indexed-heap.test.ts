@@ -50,8 +50,8 @@ test('finds the first accepted item within its number of checks', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(60)), fc.integer({ min: 2, max: 5 }), (keys, divisor) => {
       const { heap } = heapOf(keys)
-      const looks = { left: Number.POSITIVE_INFINITY }
-      const found = heap.firstWhere(({ key }) => key % divisor === 0, looks)
+      const checks = { left: Number.POSITIVE_INFINITY }
+      const found = heap.firstWhere(({ key }) => key % divisor === 0, checks)
       const expected = keys.filter((key) => key % divisor === 0).sort((a, b) => a - b)[0]
       expect(found?.key).toBe(expected)
     }),

@@ -1,5 +1,5 @@
 /** How many more items a search may check. */
-export interface Looks {
+export interface Checks {
   left: number
 }
 
@@ -48,20 +48,20 @@ export class IndexedHeap<T> {
     else this.#down(index, item)
   }
 
-  /** The first accepted item in order; null if there is none among the items that `looks` allows. */
-  firstWhere(accept: (item: T) => boolean, looks: Looks): T | null {
-    return this.#search(0, accept, looks, null)
+  /** The first accepted item in order; null if there is none among the items that `checks` allows. */
+  firstWhere(accept: (item: T) => boolean, checks: Checks): T | null {
+    return this.#search(0, accept, checks, null)
   }
 
-  #search(index: number, accept: (item: T) => boolean, looks: Looks, best: T | null): T | null {
+  #search(index: number, accept: (item: T) => boolean, checks: Checks, best: T | null): T | null {
     const item = this.#items[index]
-    if (item === undefined || looks.left <= 0) return best
+    if (item === undefined || checks.left <= 0) return best
     // Items below this one come after it, so none can be better than one already found.
     if (best !== null && !this.#before(item, best)) return best
-    looks.left--
+    checks.left--
     if (accept(item)) return item
-    const left = this.#search(2 * index + 1, accept, looks, best)
-    return this.#search(2 * index + 2, accept, looks, left)
+    const left = this.#search(2 * index + 1, accept, checks, best)
+    return this.#search(2 * index + 2, accept, checks, left)
   }
 
   #up(from: number, item: T): void {

@@ -25,14 +25,14 @@ export class MicroBatch {
   /** When the request was sent; NaN before. */
   sentAtMs = Number.NaN
   /** Checks of the watch since the request was sent. */
-  looks = 0
+  checks = 0
   /** In the order of the texts sent; null for flights that left since. */
   readonly flights: (Flight | null)[] = []
   /** Estimated size of its samples, regardless of a server's prefix cache. */
   tokens = 0
   chars = 0
   #call: HttpCall<MicroBatch> | null = null
-  #blamed = false
+  #isBlamed = false
 
   constructor(server: PoolServer, protocol: MicroBatchProtocol) {
     this.server = server
@@ -75,8 +75,8 @@ export class MicroBatch {
 
   /** See {@link FlightCall.blame}. */
   blame(): boolean {
-    const first = !this.#blamed
-    this.#blamed = true
+    const first = !this.#isBlamed
+    this.#isBlamed = true
     return first
   }
 }

@@ -17,7 +17,7 @@ import type { CallListener, HttpCall } from './transport.ts'
 /** See {@link MicroBatchOptions}. */
 const SAMPLES_PER_CALL = 8
 const WORK_MS = 20
-const SPLIT_LOOKS = 2
+const SPLIT_CHECKS = 2
 /** Scored samples after which a server's speed is known. */
 const SEEN_SAMPLES = 64
 /** A server's slots are enough for at least this many calls, so that it has the next call while it answers one. */
@@ -25,13 +25,13 @@ const MIN_CALLS = 4
 /** Maximum characters per call: text-embeddings-inference accepts bodies of 2 MB. */
 const MAX_CHARS = 400_000
 /** While at least half of its slots are in use, a server's next call waits this long for more samples, ms. */
-const HOLD_MS = 2
+const WAIT_MS = 2
 
 /**
  * The load is measured again after this many ms: a step of a fast model takes a second, and its first calls are sent one
  * by one.
  */
-const LOOK_MS = 20
+const CHECK_MS = 20
 /** Measurements further apart than this are ignored, ms. */
 const STALE_MS = 500
 /**
@@ -77,7 +77,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
    * one.
    */
   readonly #open = new Map<PoolServer, MicroBatch>()
-  readonly #out = new Set<MicroBatch>()
+  readonly #sent = new Set<MicroBatch>()
   #immediate: NodeJS.Immediate | null = null
   #timer: NodeJS.Timeout | null = null
   readonly #flush = () => this.#sendAll()
@@ -89,15 +89,15 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       samplesPerRequest: options.samplesPerRequest ?? SAMPLES_PER_CALL,
       isBusy: options.isBusy ?? ((nowMs) => load.isBusy(nowMs)),
       workMs: options.workMs ?? WORK_MS,
-      splitLooks: options.splitLooks ?? SPLIT_LOOKS,
+      splitLooks: options.splitLooks ?? SPLIT_CHECKS,
     }
   }
 
   /** Returns true if the flight will be sent with others, or alone if none joins it. */
   take(flight: Flight, nowMs: number): boolean {
     const { server } = flight
-    const most = this.#mostSamples(flight, nowMs)
-    if (most < 2) return false
+    const maxSamples = this.#maxSamples(flight, nowMs)
+    if (maxSamples < 2) return false
     const protocol = server.microBatch as MicroBatchProtocol
     let microBatch = this.#open.get(server)
     if (
@@ -112,15 +112,15 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       this.#open.set(server, microBatch)
     }
     microBatch.add(flight)
-    if (microBatch.flights.length >= most) this.#send(microBatch)
+    if (microBatch.flights.length >= maxSamples) this.#send(microBatch)
     else if ((server.inFlight - microBatch.flights.length) * 2 >= server.slots) {
-      this.#timer ??= setTimeout(this.#flush, HOLD_MS)
+      this.#timer ??= setTimeout(this.#flush, WAIT_MS)
     } else this.#immediate ??= setImmediate(this.#flush)
     return true
   }
 
   /** Maximum samples in a call with this one; 1: it is sent alone. */
-  #mostSamples({ sample, server, hedge }: Flight, nowMs: number): number {
+  #maxSamples({ sample, server, hedge }: Flight, nowMs: number): number {
     const { samplesPerRequest, isBusy, workMs } = this.#options
     if (samplesPerRequest < 2 || hedge !== null || sample.input === null) return 1
     if (sample.attempts.length > 0 || sample.priorityClass === 'interactive') return 1
@@ -139,10 +139,10 @@ export class MicroBatcher implements CallListener<MicroBatch> {
 
   /** Splits calls that one slow sample delays. Called every 100 ms while there are samples. */
   look(nowMs: number): void {
-    for (const microBatch of this.#out) {
+    for (const microBatch of this.#sent) {
       const isLeft = microBatch.flights.every((flight) => flight === null)
-      if (!isLeft && ++microBatch.looks < this.#options.splitLooks) continue
-      this.#out.delete(microBatch)
+      if (!isLeft && ++microBatch.checks < this.#options.splitLooks) continue
+      this.#sent.delete(microBatch)
       if (isLeft) continue
       const serviceMs = nowMs - microBatch.sentAtMs
       const detail = `no answer within ${Math.round(serviceMs)} ms`
@@ -156,7 +156,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
   /** Called from inside the HTTP parser: no call may begin in here. */
   onCallEnd(call: HttpCall<MicroBatch>): void {
     const microBatch = call.context
-    this.#out.delete(microBatch)
+    this.#sent.delete(microBatch)
     const { server, flights } = microBatch
     const nowMs = performance.now()
     const serviceMs = nowMs - microBatch.sentAtMs
@@ -185,7 +185,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       if (!score.ok) {
         // The sample may have a score alone: its result must not depend on the other samples in the call.
         server.apart('slow', nowMs)
-        this.#owner.apart(flight, told(score, flights), serviceMs, true)
+        this.#owner.apart(flight, ofMicroBatch(score, flights), serviceMs, true)
         return
       }
       flight.sample.accept(score)
@@ -204,9 +204,9 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     failed: EngineFailure,
     serviceMs: number,
   ): void {
-    const said = told(failed, flights)
+    const detailed = ofMicroBatch(failed, flights)
     for (const flight of flights) {
-      if (flight !== null) this.#owner[how](flight, said, serviceMs, microBatch.blame())
+      if (flight !== null) this.#owner[how](flight, detailed, serviceMs, microBatch.blame())
     }
   }
 
@@ -236,12 +236,12 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       for (const flight of flights) this.#owner.sendAlone(flight)
       return
     }
-    this.#out.add(microBatch)
+    this.#sent.add(microBatch)
     server.post(microBatch.callFor(this), request)
   }
 }
 
-function told(failed: EngineFailure, flights: readonly unknown[]): EngineFailure {
+function ofMicroBatch(failed: EngineFailure, flights: readonly unknown[]): EngineFailure {
   const detail = `with ${flights.length - 1} others in one call: ${failed.detail}`
   return { ...failed, detail: clip(detail) }
 }
@@ -250,17 +250,17 @@ function told(failed: EngineFailure, flights: readonly unknown[]): EngineFailure
 class OwnLoad {
   #at = 0
   #last: EventLoopUtilization = performance.eventLoopUtilization()
-  #busy = false
+  #isBusy = false
 
   /** Result of the last measurement, at most 20 ms ago. */
   isBusy(nowMs: number): boolean {
-    if (nowMs - this.#at < LOOK_MS) return this.#busy
+    if (nowMs - this.#at < CHECK_MS) return this.#isBusy
     const now = performance.eventLoopUtilization()
     const { utilization } = performance.eventLoopUtilization(now, this.#last)
-    const known = nowMs - this.#at < STALE_MS
-    this.#busy = known && utilization >= (this.#busy ? BUSY_UNTIL : BUSY_FROM)
+    const isRecent = nowMs - this.#at < STALE_MS
+    this.#isBusy = isRecent && utilization >= (this.#isBusy ? BUSY_UNTIL : BUSY_FROM)
     this.#at = nowMs
     this.#last = now
-    return this.#busy
+    return this.#isBusy
   }
 }

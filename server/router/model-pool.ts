@@ -11,17 +11,17 @@ import { SampleQueue } from './sample-queue.ts'
 import { TokenEstimate } from './token-estimate.ts'
 
 /** Calls begun per turn of the event loop, so that 5,000 waiting samples do not block it for 0.2 s. */
-const DISPATCH_BATCH = 64
+const MAX_DISPATCHES = 64
 /** Samples checked in search of one for a free server: retried samples may not want any of the free servers. */
-const RETRY_SCAN = 64
+const MAX_SCANNED = 64
 /** Weight of the newest sample in the mean cost: about the last 64 samples count. */
 const COST_STEP = 1 / 64
 /** Maximum servers named in a failure's detail. */
-const DESCRIBED = 3
+const MAX_DESCRIBED = 3
 /** See `RouterOptions.patienceMs`. */
 const PATIENCE_MS = 2_000
 /** See `RouterOptions.queueSamples`. */
-const QUEUE_SAMPLES = 10_000
+const MAX_QUEUED = 10_000
 /** Completed calls after which a server's times are used. */
 const SEEN_FOR_TIMES = 20
 
@@ -30,7 +30,7 @@ export interface ModelPoolListener {
   /** Sends a sample to a server with room. */
   start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void
   /** Probes whether a server works. */
-  ask(pool: ModelPool, server: PoolServer, nowMs: number): void
+  probe(pool: ModelPool, server: PoolServer, nowMs: number): void
   /** Samples wait that more slots or permits would release. */
   onShort(pool: ModelPool): void
 }
@@ -51,7 +51,7 @@ export class ModelPool {
   /** Canaries in flight; they are cancelled with the last sample. */
   readonly canaries = new Set<RoutedSample>()
   /** The pool has judges, or custom scorers, which may call a judge: its samples are never hedged and never shared. */
-  asksOnce = false
+  isSentOnce = false
   readonly #hedges = new SampleQueue()
   readonly #retries = new SampleQueue()
   readonly #fresh: FairQueue<RoutedSample>
@@ -79,7 +79,7 @@ export class ModelPool {
     this.#listener = listener
     this.#options = options
     this.#patienceMs = options.patienceMs ?? PATIENCE_MS
-    this.#queueSamples = options.queueSamples ?? QUEUE_SAMPLES
+    this.#queueSamples = options.queueSamples ?? MAX_QUEUED
     this.#policy = this.#make(options.policy ?? DEFAULT_POLICY)
     this.#fresh = new FairQueue<RoutedSample>()
     this.#groups = new GroupBinding(this.#fresh, this.servers)
@@ -129,7 +129,7 @@ export class ModelPool {
 
   add(server: PoolServer): void {
     this.servers.push(server)
-    this.asksOnce = this.servers.some(
+    this.isSentOnce = this.servers.some(
       ({ kind, engine }) => kind === 'generative' || engine.name === 'http',
     )
   }
@@ -169,7 +169,7 @@ export class ModelPool {
   }
 
   /** Suggested retry delay in ms: the time to process the waiting samples, 1 to 30 s. */
-  comeBackInMs(nowMs: number): number {
+  suggestedRetryMs(nowMs: number): number {
     const drainMs = this.drainMs(nowMs)
     if (!Number.isFinite(drainMs)) return 2_000
     return Math.min(30_000, Math.max(1_000, Math.ceil(drainMs / 1_000) * 1_000))
@@ -202,12 +202,12 @@ export class ModelPool {
       return
     }
     if (
-      this.#burst >= DISPATCH_BATCH ||
+      this.#burst >= MAX_DISPATCHES ||
       (sample.group !== undefined && sample.priorityClass === 'step')
     ) {
       // A step's samples arrive together. Queued together, the longest is sent first and groups stay whole.
       this.#queue(sample)
-      if (this.#burst >= DISPATCH_BATCH) this.#pumpNextTurn()
+      if (this.#burst >= MAX_DISPATCHES) this.#pumpNextTurn()
       else this.pumpSoon()
       return
     }
@@ -216,7 +216,7 @@ export class ModelPool {
       this.#listener.start(sample, this.#policy.pick(this.#candidates, sample), null, nowMs)
     } else {
       this.#queue(sample)
-      this.#askServers(nowMs)
+      this.#probeServers(nowMs)
       this.#listener.onShort(this)
     }
   }
@@ -248,17 +248,17 @@ export class ModelPool {
     sample.hedgeWanted = null
     if (sample.pinned !== null) this.#pinnedWaiting--
     sample.pinned = null
-    if (!sample.queuedFresh) return
-    sample.queuedFresh = false
+    if (!sample.isQueuedFresh) return
+    sample.isQueuedFresh = false
     this.#fresh.remove(sample)
   }
 
   /** The reasons why its servers take no sample, for a failure's detail. */
   describe(nowMs: number): string {
     if (this.servers.length === 0) return 'none is registered'
-    const told = this.servers.slice(0, DESCRIBED).map((server) => server.describe(nowMs))
-    const more = this.servers.length - told.length
-    return `${told.join('; ')}${more > 0 ? `; and ${more} more` : ''}`
+    const described = this.servers.slice(0, MAX_DESCRIBED).map((server) => server.describe(nowMs))
+    const more = this.servers.length - described.length
+    return `${described.join('; ')}${more > 0 ? `; and ${more} more` : ''}`
   }
 
   /** Whether any server can take work, perhaps after waiting for room. */
@@ -291,8 +291,8 @@ export class ModelPool {
 
   /** Binds waiting samples to servers with room, at most one batch per turn. */
   pump(nowMs: number): void {
-    let left = DISPATCH_BATCH
-    this.#askServers(nowMs)
+    let left = MAX_DISPATCHES
+    this.#probeServers(nowMs)
     while (this.waiting > 0 && this.#gather(nowMs)) {
       if (left-- === 0) {
         this.#pumpNextTurn()
@@ -315,9 +315,9 @@ export class ModelPool {
     return this.waiting > 0 || this.servers.some(({ canary }) => canary.held.size > 0)
   }
 
-  #askServers(nowMs: number): void {
+  #probeServers(nowMs: number): void {
     for (const server of this.servers) {
-      if (server.canary.isWanted) this.#listener.ask(this, server, nowMs)
+      if (server.canary.isWanted) this.#listener.probe(this, server, nowMs)
     }
   }
 
@@ -334,7 +334,7 @@ export class ModelPool {
   }
 
   #queue(sample: RoutedSample): void {
-    sample.queuedFresh = true
+    sample.isQueuedFresh = true
     this.#fresh.push(sample)
   }
 
@@ -367,7 +367,7 @@ export class ModelPool {
 
   #bindHedge(nowMs: number): boolean {
     let sample = this.#hedges.first
-    for (let seen = 0; sample !== null && seen < RETRY_SCAN; seen++, sample = sample.queueNext) {
+    for (let seen = 0; sample !== null && seen < MAX_SCANNED; seen++, sample = sample.queueNext) {
       const eligible = this.#eligible
       eligible.length = 0
       for (const server of this.#candidates) {
@@ -386,7 +386,7 @@ export class ModelPool {
   #bindRetry(nowMs: number): boolean {
     if (this.#retries.size === 0 || !this.retryBudget.allows(this.inFlight)) return false
     let sample = this.#retries.first
-    for (let seen = 0; sample !== null && seen < RETRY_SCAN; seen++, sample = sample.queueNext) {
+    for (let seen = 0; sample !== null && seen < MAX_SCANNED; seen++, sample = sample.queueNext) {
       if (!serversForRetry(sample, this.servers, this.#candidates, this.#eligible, nowMs)) continue
       this.#retries.remove(sample)
       this.#listener.start(sample, this.#policy.pick(this.#eligible, sample), null, nowMs)
@@ -401,7 +401,7 @@ export class ModelPool {
   }
 
   #send(sample: RoutedSample, server: PoolServer, nowMs: number): boolean {
-    sample.queuedFresh = false
+    sample.isQueuedFresh = false
     this.#fresh.take(sample)
     this.#listener.start(sample, server, null, nowMs)
     return true

@@ -26,7 +26,7 @@ import { type HttpCall, Transport } from './transport.ts'
 const LOAD_STALE_MS = 10_000
 /** A server is ejected if this share of its calls of the last 30 s failed and there were enough calls. */
 const FAULT_SHARE = 0.5
-const FAULTS_OF = 10
+const MIN_FAULT_CALLS = 10
 const CORRUPT_TO_EJECT = 3
 /** See `MicroBatchOptions.slowMs`. */
 const SLOW_MS = 250
@@ -223,19 +223,19 @@ export class PoolServer implements PolicyServer {
   }
 
   /** Whether a custom HTTP scorer gives its scores; it may accept only texts of its task. */
-  get isOwnScorer(): boolean {
+  get isCustomScorer(): boolean {
     return this.engine.name === 'http'
   }
 
   /** Whether a sample may be sent now. */
   hasRoom(nowMs: number, panic = false): boolean {
-    return !this.canary.blocking && this.hasRoomForCanary(nowMs, panic)
+    return !this.canary.isBlocking && this.hasRoomForCanary(nowMs, panic)
   }
 
   /** Whether a canary may be sent now. */
   hasRoomForCanary(nowMs: number, panic = false): boolean {
     if (this.state !== 'ready' || this.#inFlight >= this.#slots) return false
-    if (this.#inFlight >= this.#mostNow(nowMs) || nowMs >= this.#slotsUntilMs) return false
+    if (this.#inFlight >= this.#maxNow(nowMs) || nowMs >= this.#slotsUntilMs) return false
     if (nowMs < this.pause.untilMs || !this.permits.allow(nowMs)) return false
     if (!this.health.admits(nowMs) && !(panic && this.health.isSoftEjected)) return false
     return this.transport.hasLane
@@ -259,10 +259,10 @@ export class PoolServer implements PolicyServer {
     const { canary } = this
     // One slot is enough to probe a server after an ejection or to send its canary.
     const useful =
-      this.isHealthy(nowMs) && !canary.blocking
+      this.isHealthy(nowMs) && !canary.isBlocking
         ? Math.max(waiting, Math.min(1, canary.held.size))
         : Math.min(1, waiting + canary.held.size)
-    return Math.min(this.#inFlight + useful, Math.max(this.#inFlight, this.#mostNow(nowMs)))
+    return Math.min(this.#inFlight + useful, Math.max(this.#inFlight, this.#maxNow(nowMs)))
   }
 
   /** Takes a slot and adds the flight to the list. */
@@ -270,8 +270,8 @@ export class PoolServer implements PolicyServer {
     const nowMs = flight.startedAtMs
     if (this.#inFlight === 0) this.progressAtMs = nowMs
     this.#inFlight++
-    flight.knownGroup = this.prefixes.takes(flight.sample)
-    flight.tokens = this.prefixes.costOf(flight.sample, flight.knownGroup)
+    flight.hasKnownGroup = this.prefixes.takes(flight.sample)
+    flight.tokens = this.prefixes.costOf(flight.sample, flight.hasKnownGroup)
     this.#workTokens += flight.tokens
     this.requests++
     if (isRetry) this.retries++
@@ -319,7 +319,7 @@ export class PoolServer implements PolicyServer {
     this.canary.scored()
     this.tokens += counted
     this.latency.add(serviceMs)
-    this.prefixes.took(sample, flight.knownGroup, serviceMs)
+    this.prefixes.took(sample, flight.hasKnownGroup, serviceMs)
     this.rating.completed(nowMs, worked, serviceMs)
     this.limit.search.completed(nowMs, worked, true, serviceMs)
     this.permits.correct(sample.tokens, counted)
@@ -334,7 +334,7 @@ export class PoolServer implements PolicyServer {
     this.limit.search.completed(nowMs, 0, false, serviceMs)
     this.health.faulted(flight.period, weight, nowMs, cause)
     const { share, calls } = this.rating.faultShare(nowMs)
-    if (calls >= FAULTS_OF && share >= FAULT_SHARE && this.health.state(nowMs) === 'ok') {
+    if (calls >= MIN_FAULT_CALLS && share >= FAULT_SHARE && this.health.state(nowMs) === 'ok') {
       const percent = Math.round(share * 100)
       this.health.eject(
         nowMs,
@@ -400,7 +400,7 @@ export class PoolServer implements PolicyServer {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`
     if (!this.isHealthy(nowMs)) return `${name} is ejected: ${this.#outCause}`
-    if (this.canary.blocking) return `${name} is being probed`
+    if (this.canary.isBlocking) return `${name} is being probed`
     if (nowMs < this.pause.untilMs) return `${name} is busy`
     if (!this.permits.allow(nowMs)) return `${name} is at its rate limit`
     return this.#slots === 0 ? `${name} has no slots in this process` : `${name} is full`
@@ -443,7 +443,7 @@ export class PoolServer implements PolicyServer {
     }
   }
 
-  #mostNow(nowMs: number): number {
+  #maxNow(nowMs: number): number {
     const share = this.health.share(nowMs)
     return share === 1 ? this.limit.most : Math.max(1, Math.ceil(share * this.limit.most))
   }

@@ -65,7 +65,7 @@ export class PoolWatch {
   /** Runs one check. `hedges`: whether hedges are allowed. */
   look(nowMs: number, hedges: boolean): void {
     const { servers } = this.#pool
-    const mayHedge = hedges && !this.#pool.asksOnce && servers.length > 1
+    const mayHedge = hedges && !this.#pool.isSentOnce && servers.length > 1
     for (const server of servers) {
       if (server.inFlight === 0) {
         // All its calls were abandoned or superseded, so its silence was no slow call.
@@ -167,7 +167,7 @@ export class PoolWatch {
       const ageMs = nowMs - flight.startedAtMs
       if (ageMs < TAIL_MS) break
       const { sample } = flight
-      if (sure && pool.asksOnce && ageMs > GIVE_UP_MS && flight.call !== null) {
+      if (sure && pool.isSentOnce && ageMs > GIVE_UP_MS && flight.call !== null) {
         const p99 = rating.quantileMs(0.99, flight.tokens)
         if (p99 !== null && ageMs > GIVE_UP_OF_P99 * p99 && pool.anyUntried(sample, nowMs)) {
           this.#giveUp(flight, nowMs, `no answer within ${Math.round(ageMs)} ms`)

@@ -1,7 +1,7 @@
 import type { RoutedSample } from './routed-sample.ts'
 
 /** Groups whose prompt is assumed to be in a server's cache: more would not fit next to the samples in flight. */
-const GROUPS = 64
+const MAX_GROUPS = 64
 /** Weight of the newest sample in the mean times per token: about the last 16 count. */
 const STEP = 1 / 16
 /** Completed samples of both kinds before their times are compared. */
@@ -36,26 +36,26 @@ export class PrefixMemory {
   takes(sample: RoutedSample): boolean {
     const { group } = sample
     if (group === undefined) return false
-    const known = this.#groups.delete(group)
+    const isKnown = this.#groups.delete(group)
     this.#groups.add(group)
-    if (this.#groups.size > GROUPS) {
+    if (this.#groups.size > MAX_GROUPS) {
       const { value } = this.#groups.values().next()
       if (value !== undefined) this.#groups.delete(value)
     }
-    return known
+    return isKnown
   }
 
   /** Estimated cost of the sample. */
-  costOf(sample: RoutedSample, known: boolean): number {
-    return known && this.pays ? Math.max(1, sample.tokens - sample.promptTokens) : sample.tokens
+  costOf(sample: RoutedSample, isKnown: boolean): number {
+    return isKnown && this.pays ? Math.max(1, sample.tokens - sample.promptTokens) : sample.tokens
   }
 
   /** Records the time of a scored sample. */
-  took(sample: RoutedSample, known: boolean, serviceMs: number): void {
+  took(sample: RoutedSample, isKnown: boolean, serviceMs: number): void {
     const responseTokens = sample.tokens - sample.promptTokens
     // With almost no prompt or response, the comparison is meaningless.
     if (!(serviceMs > 0) || responseTokens < 1 || sample.promptTokens < 1) return
-    if (known) {
+    if (isKnown) {
       const step = this.#againSeen++ === 0 ? 1 : STEP
       this.#whole += step * (serviceMs / sample.tokens - this.#whole)
       this.#responseOnly += step * (serviceMs / responseTokens - this.#responseOnly)

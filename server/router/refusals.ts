@@ -79,9 +79,9 @@ export class Refusals {
     sample.pool.withdraw(sample)
     if (sample.flight !== null) return
     // A server that has recently refused everything may be as broken as the other.
-    if (second === true && !server.canary.blocking) {
+    if (second === true && !server.canary.isBlocking) {
       this.#owner.confirmed(sample, reason, `${server.name} ${detail}`)
-    } else if ((!again && sample.pool.anyUntried(sample, nowMs)) || !canBeAsked(server, nowMs)) {
+    } else if ((!again && sample.pool.anyUntried(sample, nowMs)) || !canBeProbed(server, nowMs)) {
       sample.pool.readmit(sample)
     } else {
       server.canary.hold(sample)
@@ -102,10 +102,10 @@ export class Refusals {
   }
 
   /** Sends a server its canary if one is wanted and allowed. */
-  ask(pool: ModelPool, server: PoolServer, nowMs: number): void {
+  probe(pool: ModelPool, server: PoolServer, nowMs: number): void {
     const { canary } = server
     if (canary.isOut) return
-    if (!canBeAsked(server, nowMs)) {
+    if (!canBeProbed(server, nowMs)) {
       for (const sample of canary.release()) pool.readmit(sample)
       return
     }
@@ -117,10 +117,10 @@ export class Refusals {
     }
     if (!server.hasRoomForCanary(nowMs)) return
     const isJudge = server.kind === 'generative'
-    const text = isJudge ? null : canary.text(server.isOwnScorer)
+    const text = isJudge ? null : canary.text(server.isCustomScorer)
     if (text === null && !isJudge) {
       // No text can show whether the server works, so it keeps taking samples.
-      canary.blocking = false
+      canary.isBlocking = false
       return
     }
     canary.begin(nowMs)
@@ -128,13 +128,13 @@ export class Refusals {
     const sample = new CanarySample(
       pool,
       text,
-      (ended, problem) => this.#told(ended, server, problem),
+      (ended, problem) => this.#canaryEnded(ended, server, problem),
       nowMs,
     )
     this.#owner.beginCanary(sample, server, nowMs)
   }
 
-  #told(sample: CanarySample, server: PoolServer, problem: string | null): void {
+  #canaryEnded(sample: CanarySample, server: PoolServer, problem: string | null): void {
     const { canary } = server
     const { pool, failure } = sample
     const nowMs = performance.now()
@@ -146,7 +146,7 @@ export class Refusals {
       }
     } else if (failure?.class === 'busy' || failure?.class === 'conn_race') canary.undecided()
     else if (sample.wasCancelled) canary.undecided()
-    else if (isOfText && canary.triesAnother(server.isOwnScorer)) {
+    else if (isOfText && canary.triesAnother(server.isCustomScorer)) {
       // The server may only reject the fixed text; another text follows.
     } else if (failure?.class === 'fault' && failure.broken !== true && canary.missed()) {
       // Consecutive failing calls eject the server anyway.
@@ -168,6 +168,6 @@ export class Refusals {
 }
 
 /** Whether the server is ready and not ejected; if it is full now, it will have room. */
-function canBeAsked(server: PoolServer, nowMs: number): boolean {
+function canBeProbed(server: PoolServer, nowMs: number): boolean {
   return server.state === 'ready' && server.health.state(nowMs) !== 'ejected'
 }

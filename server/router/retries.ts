@@ -8,7 +8,7 @@ const MIN_RETRIES = 3
 const PAUSE_WORTH_MS = 250
 /** Back-off before the second and later retries: full jitter below 100 ms × 2^n, at most 5 s. */
 const BACKOFF_STEP_MS = 100
-const BACKOFF_MAX_MS = 5_000
+const MAX_BACKOFF_MS = 5_000
 
 /**
  * Limits the retries that a pool may have in flight. Where most calls fail, retries would multiply the load on failing
@@ -96,5 +96,5 @@ export function serversForRetry(
  */
 export function backoffMs(failures: number, otherServer: boolean, random = Math.random): number {
   if (failures === 1 && otherServer) return 0
-  return random() * Math.min(BACKOFF_MAX_MS, BACKOFF_STEP_MS * 2 ** failures)
+  return random() * Math.min(MAX_BACKOFF_MS, BACKOFF_STEP_MS * 2 ** failures)
 }

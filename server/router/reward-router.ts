@@ -213,7 +213,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
       const nowMs = performance.now()
       const pool = this.#pool(request.model)
       if (pool.isFull) {
-        resolve({ ok: false, reason: 'queue_full', retryAfterMs: pool.comeBackInMs(nowMs) })
+        resolve({ ok: false, reason: 'queue_full', retryAfterMs: pool.suggestedRetryMs(nowMs) })
         return
       }
       const onRelease: ConstructorParameters<typeof SlotSample>[3] = (flight, end) =>
@@ -269,8 +269,8 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
     this.#life.start(sample, server, hedge, nowMs)
   }
 
-  ask(pool: ModelPool, server: PoolServer, nowMs: number): void {
-    this.#life.ask(pool, server, nowMs)
+  probe(pool: ModelPool, server: PoolServer, nowMs: number): void {
+    this.#life.probe(pool, server, nowMs)
   }
 
   onShort(pool: ModelPool): void {

@@ -53,7 +53,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   queueNext: RoutedSample | null = null
   queuePrev: RoutedSample | null = null
   /** Whether it is in the pool's fair queue. */
-  queuedFresh = false
+  isQueuedFresh = false
   /** The kind of hedge it waits to be sent as, if any. */
   hedgeWanted: HedgeKind | null = null
   /** The server to which the `deterministic` policy bound it, regardless of load. */
@@ -79,7 +79,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   /** The canary whose result it waits for. */
   heldBy: ServerCanary | null = null
   /** Whether its only free repeat after a connection race is used. */
-  raced = false
+  hasRaced = false
   /** Whether it counts against the retry budget. */
   isRetry = false
   /** Its indexes among all unfinished samples and among those of its signal; −1: in neither. */

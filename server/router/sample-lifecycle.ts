@@ -120,8 +120,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /** Sends a server its canary if one is wanted and allowed. */
-  ask(pool: ModelPool, server: PoolServer, nowMs: number): void {
-    this.#refusals.ask(pool, server, nowMs)
+  probe(pool: ModelPool, server: PoolServer, nowMs: number): void {
+    this.#refusals.probe(pool, server, nowMs)
   }
 
   beginCanary(canary: CanarySample, server: PoolServer, nowMs: number): void {
@@ -331,7 +331,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     const detail = server.withoutKey(failed.detail)
     const status = flight.call === null || flight.call.status === 0 ? null : flight.call.status
     let failureClass = failed.class
-    if (failureClass === 'conn_race' && (sample.raced || flight.hedge !== null))
+    if (failureClass === 'conn_race' && (sample.hasRaced || flight.hedge !== null))
       failureClass = 'fault'
     this.#endFlight(flight, failureClass, failed.reason, status, detail, serviceMs)
     server.failures[failureClass]++
@@ -372,7 +372,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
 
   /** Repeats a call once, free of charge, after a connection race; on the same server if it has room. */
   #repeat(sample: RoutedSample, server: PoolServer): void {
-    sample.raced = true
+    sample.hasRaced = true
     sample.attemptsUsed--
     server.dropIdleConnections()
     this.#again(sample, server)
@@ -452,12 +452,12 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
 
   /** Ends a sample whose time is up with one or two calls in flight. */
   #outOfTime(sample: RoutedSample, nowMs: number): void {
-    let told = ''
+    let lastDetail = ''
     for (let flight = sample.flight; flight !== null; flight = sample.flight) {
       const { server, period } = flight
       const serviceMs = nowMs - flight.startedAtMs
       const detail = `no answer within ${Math.round(serviceMs)} ms`
-      told = `${server.name} gave ${detail}`
+      lastDetail = `${server.name} gave ${detail}`
       server.failures.stall++
       server.errors++
       this.#endFlight(flight, 'stall', 'timeout', null, detail, serviceMs)
@@ -468,7 +468,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
         server.faulted(flight, 0.5, serviceMs, nowMs, detail)
       } else server.health.neutral(period)
     }
-    this.#fail(sample, 'timeout', told)
+    this.#fail(sample, 'timeout', lastDetail)
     sample.pool.pumpSoon()
   }
 

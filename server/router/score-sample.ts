@@ -40,7 +40,7 @@ export class ScoreSample extends RoutedSample {
   }
 
   get isHedgeable(): boolean {
-    return !this.pool.asksOnce
+    return !this.pool.isSentOnce
   }
 
   build(server: PoolServer): EngineRequest {

@@ -2,11 +2,11 @@ import type { ScoreInput } from '../engines/engine.ts'
 import type { RoutedSample } from './routed-sample.ts'
 
 /** All processes together send a server at most one canary per this interval. */
-const ASK_EVERY_MS = 1_000
+const INTERVAL_MS = 1_000
 /** Number of different samples refused in a row after which a server gets a canary before further samples. */
-const REFUSALS_TO_ASK = 8
+const REFUSALS_TO_PROBE = 8
 /** That number is doubled by every canary scored while refusals continue, up to this. */
-const REFUSALS_TO_ASK_MAX = 1_024
+const MAX_REFUSALS_TO_PROBE = 1_024
 
 /** The first canary: a text that any reward model scores. */
 const FIXED: ScoreInput = { prompt: 'What is 1 + 1?', response: '1 + 1 is 2.' }
@@ -21,19 +21,19 @@ export class ServerCanary {
   /** Refused samples that wait for a canary sent since. */
   readonly held = new Set<RoutedSample>()
   /** Whether samples are blocked until a canary was scored. */
-  blocking = false
+  isBlocking = false
   /** Whether a canary is in flight. */
   isOut = false
   /** When a canary last failed, on the clock of `performance.now()`; earlier refusals do not count. */
   failedAtMs = Number.NEGATIVE_INFINITY
   /** Different samples refused since the last score. */
   streak = 0
-  #refusalsToAsk = REFUSALS_TO_ASK
-  #isAsked = false
+  #refusalsToProbe = REFUSALS_TO_PROBE
+  #isRequested = false
   #blockedAtMs = Number.NEGATIVE_INFINITY
-  #askedAtMs = Number.NEGATIVE_INFINITY
+  #sentAtMs = Number.NEGATIVE_INFINITY
   #passedAtMs = Number.NEGATIVE_INFINITY
-  #askEveryMs = ASK_EVERY_MS
+  #intervalMs = INTERVAL_MS
   #about: RoutedSample[] = []
   #timer: NodeJS.Timeout | null = null
   /** The shortest text it has scored, used if it refuses the fixed one. */
@@ -45,17 +45,17 @@ export class ServerCanary {
 
   /** The number of processes that share the interval between canaries. */
   set processes(processes: number) {
-    this.#askEveryMs = ASK_EVERY_MS * processes
+    this.#intervalMs = INTERVAL_MS * processes
   }
 
   /** Whether a canary should be sent as soon as allowed. */
   get isWanted(): boolean {
-    return this.blocking || this.#isAsked || this.held.size > 0
+    return this.isBlocking || this.#isRequested || this.held.size > 0
   }
 
   /** When the next canary may be sent. */
   get dueAtMs(): number {
-    return this.#askedAtMs + this.#askEveryMs
+    return this.#sentAtMs + this.#intervalMs
   }
 
   /** Whether it has scored samples before; it is then at fault if it refuses a canary. */
@@ -67,7 +67,7 @@ export class ServerCanary {
   scored(): void {
     if (this.streak === 0) return
     this.streak = 0
-    this.#refusalsToAsk = REFUSALS_TO_ASK
+    this.#refusalsToProbe = REFUSALS_TO_PROBE
   }
 
   /** Keeps the shortest text scored so far. */
@@ -79,7 +79,7 @@ export class ServerCanary {
 
   /** Records the first refusal of a sample. */
   refused(nowMs: number): void {
-    if (++this.streak >= this.#refusalsToAsk) this.#block(nowMs)
+    if (++this.streak >= this.#refusalsToProbe) this.#block(nowMs)
   }
 
   /**
@@ -87,23 +87,23 @@ export class ServerCanary {
    * all.
    */
   broke(nowMs: number): void {
-    this.#isAsked = true
-    if (nowMs - this.#passedAtMs >= this.#askEveryMs) this.#block(nowMs)
+    this.#isRequested = true
+    if (nowMs - this.#passedAtMs >= this.#intervalMs) this.#block(nowMs)
   }
 
   /**
-   * The canary's text; null: there is no text that it can be expected to score. `own`: a custom scorer, which may reject
+   * The canary's text; null: there is no text that it can be expected to score. `isCustom`: a custom scorer, which may reject
    * made-up texts.
    */
-  text(own: boolean): ScoreInput | null {
-    return own || this.#fixedRefused ? this.#known : FIXED
+  text(isCustom: boolean): ScoreInput | null {
+    return isCustom || this.#fixedRefused ? this.#known : FIXED
   }
 
   /** Records a canary being sent, on behalf of the samples held now. */
   begin(nowMs: number): void {
     this.isOut = true
-    this.#isAsked = false
-    this.#askedAtMs = nowMs
+    this.#isRequested = false
+    this.#sentAtMs = nowMs
     this.#about = [...this.held]
   }
 
@@ -113,10 +113,10 @@ export class ServerCanary {
     this.#fixedRefused = false
     this.#isMissed = false
     this.#passedAtMs = nowMs
-    if (this.#blockedAtMs <= this.#askedAtMs) {
-      this.blocking = false
-      if (this.streak >= this.#refusalsToAsk) {
-        this.#refusalsToAsk = Math.min(REFUSALS_TO_ASK_MAX, 2 * this.#refusalsToAsk)
+    if (this.#blockedAtMs <= this.#sentAtMs) {
+      this.isBlocking = false
+      if (this.streak >= this.#refusalsToProbe) {
+        this.#refusalsToProbe = Math.min(MAX_REFUSALS_TO_PROBE, 2 * this.#refusalsToProbe)
       }
       this.streak = 0
     }
@@ -127,8 +127,8 @@ export class ServerCanary {
   }
 
   /** Handles a refused canary; true if another text should be tried because this one may be at fault. */
-  triesAnother(own: boolean): boolean {
-    if (own || this.#fixedRefused || this.#known === null) return false
+  triesAnother(isCustom: boolean): boolean {
+    if (isCustom || this.#fixedRefused || this.#known === null) return false
     this.#fixedRefused = true
     this.undecided()
     return true
@@ -145,7 +145,7 @@ export class ServerCanary {
   /** Handles a canary without a result (busy, connection race); another one is due. */
   undecided(): void {
     this.isOut = false
-    this.#isAsked = true
+    this.#isRequested = true
     this.#about = []
   }
 
@@ -156,7 +156,7 @@ export class ServerCanary {
     this.#isMissed = false
     this.failedAtMs = nowMs
     this.streak = 0
-    this.blocking = false
+    this.isBlocking = false
     if (block) this.#block(nowMs)
     return this.release()
   }
@@ -193,8 +193,8 @@ export class ServerCanary {
   reset(): void {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null
-    this.blocking = false
-    this.#isAsked = false
+    this.isBlocking = false
+    this.#isRequested = false
     this.streak = 0
     this.#known = null
     this.#knownChars = Number.POSITIVE_INFINITY
@@ -202,8 +202,8 @@ export class ServerCanary {
   }
 
   #block(nowMs: number): void {
-    if (!this.blocking) this.#blockedAtMs = nowMs
-    this.blocking = true
+    if (!this.isBlocking) this.#blockedAtMs = nowMs
+    this.isBlocking = true
   }
 
   #free(sample: RoutedSample): void {

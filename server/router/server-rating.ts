@@ -13,7 +13,7 @@ const PEAK_DECAY_MS = 10_000
 /** Measurements older than this are discarded, so that a slow server is tried again. */
 const STALE_MS = 60_000
 /** Number of samples whose times are kept. */
-const KEPT_SAMPLES = 256
+const MAX_SAMPLES = 256
 /**
  * The fixed cost of a call in tokens: connection, tokenizing, its place in a batch. By tokens alone, a sample of 10
  * tokens in 12 ms would count as 1,200 ms per 1,000 tokens and one of 2,000 tokens on the same server as 60 ms; quantiles
@@ -21,7 +21,7 @@ const KEPT_SAMPLES = 256
  * samples gives another value; samples of nearly equal size determine none.
  */
 const FIXED_TOKENS = 200
-const FIXED_TOKENS_MAX = 4_000
+const MAX_FIXED_TOKENS = 4_000
 /**
  * The line is fitted through about 64 samples. It needs at least 12 of them, with a spread in size of a quarter of their
  * mean.
@@ -30,7 +30,7 @@ const LINE_STEP = 1 / 64
 const LINE_SAMPLES = 12
 const LINE_SPREAD = 0.25
 /** Assumed time of a failed attempt: this minimum, or this multiple of the 99th percentile. */
-const ATTEMPT_LEAST_MS = 5_000
+const MIN_ATTEMPT_MS = 5_000
 const ATTEMPT_OF_P99 = 3
 /** Weight of the newest sample in the mean size. */
 const NEWEST_SHARE = 1 / 32
@@ -62,9 +62,9 @@ export class ServerRating {
   #xy = 0
 
   /** Sizes and times of the last samples in order of arrival, and a recently sorted list of times per 1,000 tokens. */
-  readonly #sizes = new Float64Array(KEPT_SAMPLES)
-  readonly #times = new Float64Array(KEPT_SAMPLES)
-  readonly #sorted = new Float64Array(KEPT_SAMPLES)
+  readonly #sizes = new Float64Array(MAX_SAMPLES)
+  readonly #times = new Float64Array(MAX_SAMPLES)
+  readonly #sorted = new Float64Array(MAX_SAMPLES)
   /** The fixed cost used for the sorted list. */
   #sortedFixed = FIXED_TOKENS
   #next = 0
@@ -98,8 +98,8 @@ export class ServerRating {
     const normalised = (ms / (size + this.#fixedTokens)) * 1_000
     this.#sizes[this.#next] = size
     this.#times[this.#next] = ms
-    this.#next = (this.#next + 1) % KEPT_SAMPLES
-    if (this.#samples < KEPT_SAMPLES) this.#samples++
+    this.#next = (this.#next + 1) % MAX_SAMPLES
+    if (this.#samples < MAX_SAMPLES) this.#samples++
     this.#unsorted++
     this.#raisePeak(nowMs, normalised)
     this.#windowSamples++
@@ -243,13 +243,13 @@ export class ServerRating {
     const variance = this.#xx - x * x
     if (this.#lineSamples < LINE_SAMPLES || variance < (LINE_SPREAD * x) ** 2) return FIXED_TOKENS
     const slope = (this.#xy - x * this.#y) / variance
-    if (!(slope > 0)) return FIXED_TOKENS_MAX
-    return Math.min(FIXED_TOKENS_MAX, Math.max(0, this.#y / slope - x))
+    if (!(slope > 0)) return MAX_FIXED_TOKENS
+    return Math.min(MAX_FIXED_TOKENS, Math.max(0, this.#y / slope - x))
   }
 
   #attemptMs(tokens: number): number {
     const p99 = this.quantileMs(0.99, tokens)
-    return p99 === null ? ATTEMPT_LEAST_MS : Math.max(ATTEMPT_LEAST_MS, ATTEMPT_OF_P99 * p99)
+    return p99 === null ? MIN_ATTEMPT_MS : Math.max(MIN_ATTEMPT_MS, ATTEMPT_OF_P99 * p99)
   }
 
   #raisePeak(nowMs: number, normalised: number): void {

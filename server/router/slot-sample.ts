@@ -62,7 +62,7 @@ export class SlotSample extends RoutedSample {
 
   override granted(flight: Flight): void {
     const { server, queueMs } = flight
-    let released = false
+    let isReleased = false
     this.#resolve({
       ok: true,
       slot: {
@@ -73,8 +73,8 @@ export class SlotSample extends RoutedSample {
         apiKey: server.apiKey,
         queueMs,
         release: (end) => {
-          if (released) return
-          released = true
+          if (isReleased) return
+          isReleased = true
           this.#onRelease(flight, end)
         },
       },
@@ -88,7 +88,7 @@ export class SlotSample extends RoutedSample {
         ok: false,
         reason: 'no_server',
         detail,
-        retryAfterMs: this.pool.comeBackInMs(performance.now()),
+        retryAfterMs: this.pool.suggestedRetryMs(performance.now()),
       })
     }
   }

@@ -134,8 +134,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: LEASES,
-        find: 'held.resource.setSlots(this.#usable(held), held.untilMs, theirs)',
-        replace: 'held.resource.setSlots(this.#usable(held) + 1, held.untilMs, theirs)',
+        find: 'lease.resource.setSlots(this.#usable(lease), lease.untilMs, othersSlots)',
+        replace: 'lease.resource.setSlots(this.#usable(lease) + 1, lease.untilMs, othersSlots)',
       },
     ],
     laws: ['limit'],
@@ -146,12 +146,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: LEASES,
-        find: 'held.untilMs = sentAt + TTL_MS - MARGIN_MS',
-        replace: 'held.untilMs = sentAt + 3_600_000',
+        find: 'lease.untilMs = sentAt + TTL_MS - MARGIN_MS',
+        replace: 'lease.untilMs = sentAt + 3_600_000',
       },
       {
         file: LEASES,
-        find: 'if (held.slots > inFlight) resource.setSlots(inFlight, held.untilMs)',
+        find: 'if (lease.slots > inFlight) resource.setSlots(inFlight, lease.untilMs)',
         replace: '',
       },
       // The grace would keep a lapsed share from the others for 30 s, longer than any work is left.
@@ -176,7 +176,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       {
         file: LEASES,
         find: 'const inFlight = resource.inFlight()\n',
-        replace: 'const inFlight = resource.inFlight() + (held.slots > 0 ? 1 : 0)\n',
+        replace: 'const inFlight = resource.inFlight() + (lease.slots > 0 ? 1 : 0)\n',
       },
     ],
     laws: ['idle', 'limit'],

@@ -20,23 +20,23 @@ export function roundRobin(): RoundRobin {
       let best = candidates[0] as (typeof candidates)[number]
       if (candidates.length === 1) return best
       let total = 0
-      let bestHeld: { credit: number } | undefined
+      let bestEntry: { credit: number } | undefined
       for (let i = 0; i < candidates.length; i++) {
         const server = candidates[i] as (typeof candidates)[number]
         const weight = weightOf(server)
-        let held = credits.get(server.id)
-        if (held === undefined) {
-          held = { credit: 0 }
-          credits.set(server.id, held)
+        let entry = credits.get(server.id)
+        if (entry === undefined) {
+          entry = { credit: 0 }
+          credits.set(server.id, entry)
         }
-        held.credit += weight
+        entry.credit += weight
         total += weight
-        if (bestHeld === undefined || held.credit > bestHeld.credit) {
+        if (bestEntry === undefined || entry.credit > bestEntry.credit) {
           best = server
-          bestHeld = held
+          bestEntry = entry
         }
       }
-      if (bestHeld !== undefined) bestHeld.credit -= total
+      if (bestEntry !== undefined) bestEntry.credit -= total
       return best
     },
     forget(serverId) {

@@ -33,7 +33,7 @@ const samples = Array.from({ length: 64 }, (_, i) => ({
 console.info('a pick')
 let picked = 0
 for (const name of POLICY_NAMES) {
-  const told = [8, 64].flatMap((count) =>
+  const label = [8, 64].flatMap((count) =>
     [true, false].map((all) => {
       const policy = policyNamed(name, { seed: 1 })
       const candidates = servers(count, (i) => all || i % 2 === 0)
@@ -48,7 +48,7 @@ for (const name of POLICY_NAMES) {
       return `${count} servers${all ? '' : ', half unmeasured'}: ${Math.round(bestNs)} ns`
     }),
   )
-  console.info(`  ${name.padEnd(16)} ${told.join(' · ')}`)
+  console.info(`  ${name.padEnd(16)} ${label.join(' · ')}`)
 }
 if (picked === 0) throw new Error('nothing was picked')
 
@@ -65,7 +65,7 @@ function costNs(count: number, work: () => void): number {
 
 const WAITING = 10_000
 console.info(`the fair queue, ${WAITING} samples`)
-for (const [told, groups, runs] of [
+for (const [label, groups, runs] of [
   ['no groups, one run', false, 1],
   ['groups of 8, one run', true, 1],
   ['groups of 8, 20 runs', true, 20],
@@ -86,7 +86,7 @@ for (const [told, groups, runs] of [
     for (const item of items) queue.push(item)
     for (const item of items) queue.remove(item)
   })
-  console.info(`  ${told.padEnd(22)} push and take: ${both} ns · push and remove: ${removed} ns`)
+  console.info(`  ${label.padEnd(22)} push and take: ${both} ns · push and remove: ${removed} ns`)
 }
 
 const rating = new ServerRating()
