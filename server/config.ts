@@ -111,7 +111,7 @@ function functionEnvironment(
 ): Record<string, string> {
   const secret = names.find((name) => /^(DATABASE_URL|REWARDOPS_.*|PG.*)$/.test(name))
   if (secret !== undefined) {
-    throw new Error(`REWARDOPS_FUNCTION_ENV: ${secret} is the service's own and not for functions`)
+    throw new Error(`REWARDOPS_FUNCTION_ENV: ${secret} belongs to the service and cannot be passed to functions`)
   }
   return Object.fromEntries(
     [...HARMLESS, ...names].flatMap((name) => {

@@ -19,7 +19,7 @@ export function classifyCallError(call: HttpCall, serviceMs: number): EngineFail
     return failure(
       'conn_race',
       'transport',
-      `idle connection closed as the call went out (${code})`,
+      `idle connection closed as the request was sent (${code})`,
     )
   }
   switch (code) {
@@ -30,16 +30,16 @@ export function classifyCallError(call: HttpCall, serviceMs: number): EngineFail
     case 'UND_ERR_INVALID_ARG':
       // The invalid argument is in the path or the headers, for example an API key with a line end; a body is never
       // invalid.
-      return broken('transport', `the call cannot be made: ${error.message}`)
+      return broken('transport', `the request cannot be sent: ${error.message}`)
     case 'ECONNREFUSED':
       return failure('fault', 'transport', 'refused the connection (ECONNREFUSED)')
     case 'UND_ERR_CONNECT_TIMEOUT':
-      return failure('fault', 'transport', 'did not take a connection within 2,000 ms')
+      return failure('fault', 'transport', 'did not accept a connection within 2,000 ms')
   }
-  const when = call.answered ? 'broke the answer off' : 'closed the connection without an answer'
+  const when = call.answered ? 'closed the connection during the answer' : 'closed the connection without an answer'
   return failure(
     'fault',
     'transport',
-    CLOSED.has(code) ? `${when} (${code})` : `the call failed (${code}: ${error.message})`,
+    CLOSED.has(code) ? `${when} (${code})` : `the request failed (${code}: ${error.message})`,
   )
 }

@@ -26,7 +26,7 @@ export function tryChatTemplate(text: string): ChatTemplate {
   const template = chatTemplateOf(text)
   const written = template.renderSample({ prompt: 'What is 1 + 1?', response: 'It is 2.' })
   if (!written.includes('What is 1 + 1?') || !written.includes('It is 2.')) {
-    throw new ChatTemplateError('it leaves the prompt or the response out')
+    throw new ChatTemplateError('it omits the prompt or the response')
   }
   return template
 }

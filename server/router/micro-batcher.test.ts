@@ -169,7 +169,7 @@ describe('a failed micro-batch', () => {
       {
         attempt: 1,
         outcome: 'client',
-        detail: 'with 7 others in one call: answered 400: no such thing',
+        detail: 'in one request with 7 other samples: answered 400: no such thing',
       },
       { attempt: 1, outcome: 'ok', detail: null },
     ])

@@ -242,7 +242,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
 }
 
 function ofMicroBatch(failed: EngineFailure, flights: readonly unknown[]): EngineFailure {
-  const detail = `with ${flights.length - 1} others in one call: ${failed.detail}`
+  const detail = `in one request with ${flights.length - 1} other samples: ${failed.detail}`
   return { ...failed, detail: clip(detail) }
 }
 

@@ -257,7 +257,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
     this.#closed = true
     if (this.#watching !== null) clearInterval(this.#watching)
     this.#watching = null
-    this.#life.cancelAll('the router was closed')
+    this.#life.cancelAll('the router closed')
     this.#demand.close()
     this.#eventListeners.clear()
     const servers = [...this.#servers.values(), ...this.#leaving]

@@ -190,7 +190,7 @@ describe('a refused request', () => {
     harness.router.setSlots(1, 1)
     const result = await harness.score({ timeoutMs: 500 })
     expect(result).toMatchObject({ ok: false, reason: 'no_server' })
-    expect(result).toHaveProperty('detail', expect.stringContaining('the call cannot be made'))
+    expect(result).toHaveProperty('detail', expect.stringContaining('the request cannot be sent'))
     expect(fake.calls).toHaveLength(0)
     expect(harness.stats().inFlight).toBe(0)
   })

@@ -108,7 +108,7 @@ export interface SlotEnd {
   detail?: string
 }
 
-/** The right to send one call to one server. It must be released exactly once, whatever the outcome. */
+/** The right to send one call to one server. It must be released exactly once, for any outcome. */
 export interface RouterSlot {
   readonly serverId: number
   readonly serverName: string

@@ -249,7 +249,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     for (const sample of this.#samples.all()) {
       for (const flight of [sample.flight, sample.second]) {
         if (flight?.server !== server || flight.call === null) continue
-        const detail = 'given up: this process could not renew its share of the limit'
+        const detail = 'abandoned: this process could not renew its share of the limit'
         this.#endFlight(flight, 'recalled', null, null, detail, nowMs - flight.startedAtMs)
         flight.call.abandon()
         server.health.neutral(flight.period)
@@ -440,7 +440,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     const last = sample.attempts.at(-1)
     const before = last === undefined ? '' : `; before that ${last.serverName} ${last.detail}`
     if (sample.attempts.length > 0 && pool.anyUsable(nowMs)) {
-      this.#fail(sample, 'timeout', `${request.timeoutMs} ms were over before a retry${before}`)
+      this.#fail(sample, 'timeout', `${request.timeoutMs} ms passed before a retry${before}`)
       return
     }
     this.#fail(

@@ -69,7 +69,7 @@ test('the names are those of the registry', () => {
   expect(POLICY_NAMES).toContain(DEFAULT_POLICY)
   expect(isPolicyName('least_work')).toBe(true)
   expect(isPolicyName('toString')).toBe(false)
-  expect(() => policyNamed('fastest')).toThrow(/no policy "fastest"; there are least_work, /)
+  expect(() => policyNamed('fastest')).toThrow(/unknown policy "fastest"; known: least_work, /)
 })
 
 describe.each(POLICY_NAMES)('policy %s', (name) => {

@@ -34,7 +34,7 @@ const MAKERS: Record<PolicyName, (seed: number | undefined) => BalancingPolicy> 
  */
 export function policyNamed(name: string, options: { seed?: number } = {}): BalancingPolicy {
   if (!isPolicyName(name)) {
-    throw new RangeError(`no policy "${name}"; there are ${POLICY_NAMES.join(', ')}`)
+    throw new RangeError(`unknown policy "${name}"; known: ${POLICY_NAMES.join(', ')}`)
   }
   return MAKERS[name](options.seed)
 }
