@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import type { RouterServer } from '../router/router-types.ts'
-import { LoadWatch, type ServerLoad } from './load-watch.ts'
+import type { EngineLoad, RouterServer } from '../router/router-types.ts'
+import { LoadWatch } from './load-watch.ts'
 import { RecordingRouter } from './testing/recording-router.ts'
 
 const SERVER: RouterServer = {
@@ -20,7 +20,7 @@ let router: RecordingRouter
 let servers: RouterServer[]
 let watch: LoadWatch
 let asked: number[]
-let answer: ServerLoad | null | Error
+let answer: EngineLoad | null | Error
 
 beforeEach(() => {
   vi.useFakeTimers()
@@ -98,7 +98,7 @@ it('reads a server without reports less and less often, and at the normal rate o
 })
 
 it('sends no second read while one is pending, and ignores the answer of a removed server', async () => {
-  let answerNow: (load: ServerLoad) => void = () => {}
+  let answerNow: (load: EngineLoad) => void = () => {}
   watch.close()
   watch = new LoadWatch({
     router,

@@ -1,4 +1,4 @@
-import type { RewardRouter, RouterServer } from '../router/router-types.ts'
+import type { EngineLoad, RewardRouter, RouterServer } from '../router/router-types.ts'
 import { readLoad } from '../router/server-admission.ts'
 
 /** Interval between reads of one server's load, ± 20 % so that processes do not read at the same moment. */
@@ -11,12 +11,6 @@ const TIMEOUT_MS = 1_000
 const STALE_MS = 10_000
 /** Higher counts are invalid: no engine has this many requests. */
 const MAX_REQUESTS = 1e6
-
-/** An engine's own report of its load, in requests. */
-export interface ServerLoad {
-  running: number
-  waiting: number
-}
 
 /** The state of one watched server. */
 interface Watched {
@@ -33,7 +27,7 @@ interface Watched {
 export interface LoadWatchParts {
   router: Pick<RewardRouter, 'snapshot' | 'setLoad'>
   servers: () => readonly RouterServer[]
-  read?: (server: RouterServer, timeoutMs: number) => Promise<ServerLoad | null>
+  read?: (server: RouterServer, timeoutMs: number) => Promise<EngineLoad | null>
 }
 
 /**
@@ -103,7 +97,7 @@ export class LoadWatch {
 }
 
 /** The load if its numbers are plausible, else null. */
-function plausible(load: ServerLoad | null): ServerLoad | null {
+function plausible(load: EngineLoad | null): EngineLoad | null {
   if (load === null) return null
   const possible = (n: number) => Number.isFinite(n) && n >= 0 && n <= MAX_REQUESTS
   return possible(load.running) && possible(load.waiting) ? load : null

@@ -36,7 +36,9 @@ export function classifyCallError(call: HttpCall, serviceMs: number): EngineFail
     case 'UND_ERR_CONNECT_TIMEOUT':
       return failure('fault', 'transport', 'did not accept a connection within 2,000 ms')
   }
-  const when = call.answered ? 'closed the connection during the answer' : 'closed the connection without an answer'
+  const when = call.answered
+    ? 'closed the connection during the answer'
+    : 'closed the connection without an answer'
   return failure(
     'fault',
     'transport',

@@ -104,11 +104,6 @@ export class ModelPool {
     return this.#fresh.size + this.#pinnedWaiting
   }
 
-  /** Estimated tokens of the samples waiting for their first call. */
-  get waitingTokens(): number {
-    return this.#fresh.tokens
-  }
-
   /** Estimated tokens of this many waiting samples. */
   tokensOf(samples: number): number {
     const fresh = this.#fresh.size

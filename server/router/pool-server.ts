@@ -1,6 +1,7 @@
 import type { ServerState } from '../contract/servers.ts'
 import type {
   Engine,
+  EngineLoad,
   EngineRequest,
   EngineTarget,
   FailureClass,
@@ -201,7 +202,7 @@ export class PoolServer implements PolicyServer {
   }
 
   /** Sets the server's own load report; null: it reports none. */
-  setLoad(load: { running: number; waiting: number } | null): void {
+  setLoad(load: EngineLoad | null): void {
     if (load === null) {
       this.#loadAtMs = 0
       return

@@ -7,6 +7,7 @@ import { PoolServer, type PoolServerListener } from './pool-server.ts'
 import { PoolWatch, WATCH_MS } from './pool-watch.ts'
 import type { RoutedSample } from './routed-sample.ts'
 import type {
+  EngineLoad,
   HealthState,
   HedgeKind,
   RatePermits,
@@ -105,7 +106,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
     for (const server of this.#servers.values()) server.processes = this.#processes
   }
 
-  setLoad(serverId: number, load: { running: number; waiting: number } | null): void {
+  setLoad(serverId: number, load: EngineLoad | null): void {
     this.#servers.get(serverId)?.setLoad(load)
   }
 

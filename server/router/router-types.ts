@@ -3,6 +3,7 @@ import type { ServerState } from '../contract/servers.ts'
 import type {
   ChatReply,
   ChatRequest,
+  EngineLoad,
   EngineName,
   FailureClass,
   ScoreInput,
@@ -10,7 +11,13 @@ import type {
 } from '../engines/engine.ts'
 import type { PolicyName } from './policies/policy.ts'
 
-export type { ChatReply, ChatRequest, EngineName, ScoreInput } from '../engines/engine.ts'
+export type {
+  ChatReply,
+  ChatRequest,
+  EngineLoad,
+  EngineName,
+  ScoreInput,
+} from '../engines/engine.ts'
 
 /** A registered server. `checkServerUrl` has checked its `url`. */
 export interface RouterServer {
@@ -303,7 +310,7 @@ export interface RewardRouter {
    * Sets the server's own load report; null: it reports none. Waiting calls stop the growth of its limit and count as its
    * queue.
    */
-  setLoad(serverId: number, load: { running: number; waiting: number } | null): void
+  setLoad(serverId: number, load: EngineLoad | null): void
   /**
    * Sets the lease: how many calls this process may have in flight to a server. Initially 0, which stops dispatch. It
    * expires at `untilMs` on the clock of `performance.now()`; default: never. `others`: slots of other processes.

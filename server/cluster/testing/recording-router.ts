@@ -1,5 +1,6 @@
 import { LATENCY_BOUNDS_MS } from '../../router/latency-histogram.ts'
 import type {
+  EngineLoad,
   RatePermits,
   RewardRouter,
   RouterEvent,
@@ -12,7 +13,7 @@ export class RecordingRouter implements RewardRouter {
   servers: readonly RouterServer[] = []
   readonly policies: [model: string, policy: string | null][] = []
   processes = 1
-  readonly loads: [serverId: number, load: { running: number; waiting: number } | null][] = []
+  readonly loads: [serverId: number, load: EngineLoad | null][] = []
   readonly slots = new Map<number, { slots: number; untilMs: number | undefined }>()
   readonly stats = new Map<number, RouterServerStats>()
   /** Waiting samples, by server. */
@@ -29,7 +30,7 @@ export class RecordingRouter implements RewardRouter {
   setProcesses(processes: number): void {
     this.processes = processes
   }
-  setLoad(serverId: number, load: { running: number; waiting: number } | null): void {
+  setLoad(serverId: number, load: EngineLoad | null): void {
     this.loads.push([serverId, load])
   }
   recall(): void {}
