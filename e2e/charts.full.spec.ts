@@ -8,19 +8,19 @@ import { section } from './exactness/read-page.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 /**
- * Every chart over the same made-up data looks as it did: `npx playwright test charts --update-snapshots` takes the
- * pictures anew, to be looked at before they are committed.
+ * Compares every chart over fixed synthetic data with its snapshot. `npx playwright test charts --update-snapshots`
+ * updates the snapshots; review them before committing.
  */
 
 /** Five runs of twelve steps. */
 const STEPS = 12
 const STEP_SAMPLES = 192
-/** Midnight: whatever day it is, the clock on an axis is the same. */
+/** Midnight, so that time axes are the same on every day. */
 const MIDNIGHT = Math.floor(Date.now() / 86_400_000) * 86_400_000
 /**
- * A pixel differs from a tenth of the colours' distance on; a picture, when more than 0.3 % of its pixels do. Measured:
- * lines and areas moved by 2 px, or a bar taken away, come to 0.46 to 3.6 %; other hinting and spacing of text to less than
- * 0.3 % in 24 of 26 pictures (0.54 % where a heading breaks elsewhere).
+ * A pixel differs from a tenth of the color distance on, and a snapshot when more than 0.3 % of its pixels differ.
+ * Measured: moving lines and areas by 2 px or removing a bar changes 0.46 to 3.6 %; different hinting and text spacing
+ * change less than 0.3 % in 24 of 26 snapshots (0.54 % where a heading wraps differently).
  */
 const TOLERANCE = { threshold: 0.1, maxDiffPixelRatio: 0.003 }
 
@@ -38,7 +38,7 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => service?.stop())
 
-/** A server with an hour of calls: latencies that rise, a gap, failures and calls made again. */
+/** A server with an hour of requests: rising latencies, a gap, failures and retries. */
 async function addServer(): Promise<void> {
   const log = createLogger('warn', 'charts')
   const url = runningEmbeddedUrl(service.dataDir) as string
@@ -63,16 +63,16 @@ async function addServer(): Promise<void> {
 }
 
 interface Pictured {
-  /** Of the picture, and of the test. */
+  /** The name of the snapshot and of the test. */
   name: string
   path: string
-  /** Headings of the charts' sections; each has the name of its picture. */
+  /** Snapshot names by the heading of the chart's section. */
   charts: Record<string, string>
-  /** Before the pictures are taken. */
+  /** Runs before the snapshots. */
   prepare?(page: Page): Promise<void>
 }
 
-/** Number of the last batch of a run, counted as the seeder makes them: step by step over the runs. */
+/** The last batch of a run. The seeder numbers batches step by step over the runs. */
 const lastBatch = (run: number) => `b${(STEPS - 1) * 5 + run}`
 
 const VIEWS: Pictured[] = [
@@ -145,15 +145,15 @@ for (const colorScheme of ['light', 'dark'] as const) {
     for (const { name, path, charts, prepare } of VIEWS) {
       test(name, async ({ page }) => {
         await page.emulateMedia({ reducedMotion: 'reduce', colorScheme })
-        // The charts of a server end now.
+        // Server charts end at the current time.
         if (name === 'server') await page.clock.setFixedTime(MIDNIGHT)
         await page.goto(service.url + path)
         await prepare?.(page)
-        // Where it rests after a click it would show what is under it.
+        // A resting pointer would show a tooltip.
         await page.mouse.move(0, 0)
         for (const [title, picture] of Object.entries(charts)) {
           const chart = section(page, title)
-          // Past the skeleton, with its plot, which is loaded behind the page.
+          // The plot is loaded after the page and replaces the skeleton.
           await expect(chart.locator('canvas, svg.recharts-surface, ul').last()).toBeVisible()
           await expect.soft(chart).toHaveScreenshot(`${picture}-${colorScheme}.png`, TOLERANCE)
         }

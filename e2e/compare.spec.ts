@@ -10,7 +10,7 @@ import {
 import { looksOf } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
-/** Two rewards on the same rollouts, and runs over one another. */
+/** The Compare page: two rewards on the same rollouts, and overlaid runs. */
 
 let service: TestService
 let rm: SimulatedServers
@@ -56,7 +56,7 @@ test.afterAll(async () => {
 
 const disagreements = (page: Page) => page.getByRole('region', { name: 'Largest disagreements' })
 
-test('from a batch to another reward, the comparison, the worst disagreement, and a link to it', async ({
+test('rescores a batch with a second reward, compares the two, and links to the largest disagreement', async ({
   page,
   context,
 }) => {
@@ -67,7 +67,7 @@ test('from a batch to another reward, the comparison, the worst disagreement, an
   await sheet.getByLabel('Reward', { exact: true }).selectOption('simulated-rm')
   await sheet.getByRole('button', { name: 'Rescore' }).click()
 
-  // It appears while the other one still scores, and is whole without a reload.
+  // The comparison appears while the second batch is being scored, and completes without a reload.
   await expect(page).toHaveURL(new RegExp(`a=${batch}&b=b\\d+$`))
   await expect(page.locator('[data-compared="final"]')).toBeVisible()
   await expectLive(page)
@@ -100,7 +100,7 @@ test('from a batch to another reward, the comparison, the worst disagreement, an
   errors.expectNone()
 })
 
-test('other signs alone, one group alone, by score, swapped: the address is all of it', {
+test('keeps filters, sorting and the swap of a comparison in the URL', {
   tag: '@full',
 }, async ({ page }) => {
   const errors = watchErrors(page)
@@ -123,7 +123,7 @@ test('other signs alone, one group alone, by score, swapped: the address is all 
   await expect(page).toHaveURL(new RegExp(`a=${rescored}&b=${batch}`))
   await page.reload()
   await expect(page.getByRole('region', { name: 'First batch' })).toContainText('simulated-rm')
-  // The run has it apart from its steps, with the way here.
+  // The run lists the rescore apart from its steps, with a link to the comparison.
   await page.goto(`${service.url}/runs/learner`)
   await expect(page.getByRole('region', { name: 'Steps' }).locator('tbody tr')).toHaveCount(4)
   await page.getByRole('link', { name: `Compare ${batch} and ${rescored}` }).click()
@@ -131,7 +131,7 @@ test('other signs alone, one group alone, by score, swapped: the address is all 
   errors.expectNone()
 })
 
-test('what is not there says so, and a failing service too', async ({ page }) => {
+test('shows missing batches and service errors', async ({ page }) => {
   await page.goto(`${service.url}/compare?a=b999999`)
   await expect(page.getByText('There is no batch b999999.')).toBeVisible()
   await page.goto(`${service.url}/compare?a=${batch}&b=b999999`)
@@ -146,9 +146,7 @@ test('what is not there says so, and a failing service too', async ({ page }) =>
   await expect(page.locator('[data-compared="final"]')).toBeVisible()
 })
 
-test('runs are chosen from their list, drawn over one another, put away, and told by step', async ({
-  page,
-}) => {
+test('selects, overlays and hides runs, and lists their differences by step', async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs`)
   await page.getByRole('checkbox', { name: 'Compare learner' }).check()
@@ -173,7 +171,7 @@ test('runs are chosen from their list, drawn over one another, put away, and tol
 
 for (const colorScheme of ['light', 'dark'] as const) {
   for (const width of [1280, 390]) {
-    test(`it looks as it should, ${colorScheme}, ${width} px`, async ({ page }) => {
+    test(`fits and is accessible, ${colorScheme}, ${width} px`, async ({ page }) => {
       await page.emulateMedia({ colorScheme })
       await page.setViewportSize({ width, height: 800 })
       const views = [

@@ -32,8 +32,8 @@ import { haveRollouts, type Rollout, readRollouts, withBroken } from './exactnes
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 /**
- * Every number of a batch's and of a run's page is the one that a script of its own, which shares nothing with the
- * service, works out from the exported samples.
+ * Compares every number of the batch and run pages with those that an independent script, which shares no code with
+ * the service, computes from the exported samples.
  */
 
 const missing = !haveRollouts
@@ -46,7 +46,7 @@ test.describe.configure({ mode: 'serial' })
 
 const RULE: Partial<RewardSpec> = { function: { name: 'gsm8k' } as RewardSpec['function'] }
 const BROKEN_EVERY = 37
-/** All but the texts. */
+/** All columns without texts. */
 const COLUMNS = [...ROLLOUT_COLUMNS, ...RESULT_COLUMNS].filter(
   (column) => !TEXT_COLUMNS.includes(column),
 )
@@ -63,7 +63,7 @@ test.beforeAll(async () => {
   test.setTimeout(180_000)
   folder = mkdtempSync(join(tmpdir(), 'rewardops-exactness-'))
   service = await startTestService()
-  // Two that give NaN for the same texts, and one that is often busy: failures and repeated calls.
+  // Two servers that return NaN for the same texts, and one that is often busy: failures and retries.
   const nan = ['--draw-by', 'text', '--faults', '{"nan":0.04}']
   const busy = ['--faults', '{"full503":0.1}']
   const usual = ['--latency', 'uniform:1,60', '--slow-share', '0.01', '--slow-ms']
@@ -110,7 +110,7 @@ test.beforeAll(async () => {
   const steps = new Map<string, number>()
   for (const [name, run, reward, samples] of submits) {
     const step = (steps.get(run) ?? 0) + 1
-    // A step that is sent again: the run shows the batch that came last.
+    // A step that is submitted twice: the run shows the later batch.
     steps.set(run, name === 'replaced' ? step - 1 : step)
     const { batchId } = await service.api.batches.submit.mutate({
       ...{ run, step, groupSize: name === 'few' ? null : 8, samples },
@@ -126,7 +126,7 @@ test.beforeAll(async () => {
   }
   const lines: string[] = []
   for (const run of steps.keys()) {
-    // Roll-ups follow the end of a batch.
+    // Roll-ups are written after the end of a batch.
     await expect
       .poll(async () => {
         const { pending, steps } = await service.api.runs.get.query({ name: run })
@@ -151,7 +151,7 @@ test.afterAll(async () => {
 const numbersOf = (name: string) => numbers.batches[batches[name] as string] as BatchNumbers
 const runNumbers = (name: string) => numbers.runs[name]?.train as RunNumbers
 
-test('the rollouts make every kind of number: failures, substitutes, repeated calls, lost groups', () => {
+test('the rollouts cover failures, substituted scores, retries and groups without scores', () => {
   expect(numbersOf('strict')).toMatchObject({ samples: 1_600, scored: 1_600, groups: 200 })
   expect(numbersOf('strict').mean).not.toBe(numbersOf('flexible').mean)
   expect(numbersOf('failing').failures).toEqual({ function_error: 43 })
@@ -165,7 +165,7 @@ test('the rollouts make every kind of number: failures, substitutes, repeated ca
   expect(runNumbers('exact-models').heat?.kind).toBe('bins')
 })
 
-/** Fields of an answer that are not worked out from samples: what was asked for, and moments. */
+/** Fields that are not computed from samples: request parameters and timestamps. */
 const ASKED_FOR = [
   ...['batchId', 'run', 'step', 'split', 'status', 'submittedAt', 'startedAt', 'completedAt'],
   ...['rewardName', 'rewardVersion', 'rescoredFrom', 'rescores', 'reward', 'groupSize', 'priority'],
@@ -173,7 +173,7 @@ const ASKED_FOR = [
   ...['textsRemovedAt', 'samplesRemovedAt'],
 ]
 
-test('what the service answers of each batch is what the samples say', async () => {
+test('batch responses match the samples', async () => {
   const found: string[] = []
   for (const [batchId, of] of Object.entries(numbers.batches)) {
     const { tookMs, timeline, groupRows, dataSources, failures, servers, ...plain } = of
@@ -214,7 +214,7 @@ test('what the service answers of each batch is what the samples say', async () 
   expect(found.slice(0, 20)).toEqual([])
 })
 
-test('the timelines are', async () => {
+test('timelines match the samples', async () => {
   const found: string[] = []
   for (const [batchId, { timeline: of }] of Object.entries(numbers.batches)) {
     const told = await service.api.batches.timeline.query({ batchId })
@@ -243,7 +243,7 @@ test('the timelines are', async () => {
           endedMs: told.samples.endedMs[at],
           server: told.servers[told.samples.server[at] ?? -1] ?? null,
           reason: reasons.get(index) ?? null,
-          // Only those with more calls than one are told.
+          // The timeline lists attempts only where there are several.
           attempts: Math.max(attempts.get(index) ?? 1, 1),
         },
       ]),
@@ -259,7 +259,7 @@ test('the timelines are', async () => {
   expect(found.slice(0, 20)).toEqual([])
 })
 
-test('what it answers of each run is', async () => {
+test('run responses match the samples', async () => {
   const found: string[] = []
   for (const name of Object.keys(numbers.runs)) {
     const of = runNumbers(name)
@@ -273,7 +273,7 @@ test('what it answers of each run is', async () => {
         `${name} sources`,
       ),
     )
-    // Shares are told with four digits.
+    // Shares have four digits.
     found.push(...differences(run.heat, heat, `${name} spread`, 0.000_051))
     const unknown = Object.keys(run.steps[0] ?? {}).filter(
       (key) => !(key in (of.steps[0] ?? {})) && !ASKED_FOR.includes(key),
@@ -300,7 +300,7 @@ const meanStd = (mean: number | null, std: number | null) =>
   `${score(mean)}${std === null ? '' : `±${score(std)}`}`
 
 for (const name of ['strict', 'drop_group', 'constant', 'model']) {
-  test(`the page of the batch "${name}" says so`, async ({ page }) => {
+  test(`the page of batch "${name}" matches the samples`, async ({ page }) => {
     const of = numbersOf(name)
     await page.goto(`${service.url}/batches/${batches[name]}?timeline=table`)
     await expect(section(page, 'Latency per sample')).toBeVisible()
@@ -418,7 +418,7 @@ async function readGroups(page: Page, of: BatchNumbers): Promise<void> {
       element.scrollTop = to === 'first' ? 0 : element.scrollHeight
     }, end)
     const seq = end === 'first' ? 1 : of.groupRows.length
-    // Its number and all that came with it.
+    // The group number, with the other columns of its row.
     await expect(table.locator(`[aria-rowindex="${seq + 1}"]`)).toContainText('#')
     const shown = await rowsOf(table)
     expect(shown.length).toBeGreaterThan(10)
@@ -458,8 +458,8 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
 }
 
 for (const name of ['exact', 'exact-models', 'exact-parts']) {
-  test(`the page of the run "${name}" says so`, async ({ page }) => {
-    // A dozen tables are opened and read.
+  test(`the page of run "${name}" matches the samples`, async ({ page }) => {
+    // Opens and reads a dozen tables.
     test.slow()
     const of = runNumbers(name)
     await page.goto(`${service.url}/runs/${name}`)

@@ -4,7 +4,7 @@ import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
-/** Every page when what it stands on gives way: the service is killed, the database lets queries wait. */
+/** Every page while its backend fails: the service is killed, or database queries time out. */
 
 let service: TestService
 let batch = ''
@@ -30,7 +30,7 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => service?.stop())
 
-/** Each page with what its queries gave it. */
+/** Each page with content from its queries. */
 const PAGES: { path: () => string; shows: string | RegExp }[] = [
   { path: () => '/', shows: 'Recent batches' },
   { path: () => '/runs', shows: 'failing' },
@@ -44,7 +44,7 @@ const PAGES: { path: () => string; shows: string | RegExp }[] = [
   { path: () => '/rewards', shows: 'gsm8k' },
 ]
 
-/** A tab a page, each with its data, in one browser. */
+/** Opens one tab per page in one browser, and waits for their data. */
 async function openAll(open: () => Promise<Page>): Promise<Page[]> {
   const tabs: Page[] = []
   for (const { path, shows } of PAGES) {
@@ -56,7 +56,7 @@ async function openAll(open: () => Promise<Page>): Promise<Page[]> {
   return tabs
 }
 
-test('killed under its pages: each keeps what it shows, says how old that is, and goes on by itself', async ({
+test('keeps data with its age on every page while the service is down, and recovers', async ({
   context,
 }) => {
   test.setTimeout(180_000)
@@ -86,9 +86,7 @@ test('killed under its pages: each keeps what it shows, says how old that is, an
   for (const tab of tabs) await tab.close()
 })
 
-test('queries that run out of time say so on each page, and what to do; then it goes on', async ({
-  context,
-}) => {
+test('shows query timeouts with a hint on every page, and recovers', async ({ context }) => {
   test.skip(process.env.REWARDOPS_TEST_FULL !== '1', 'two time-outs of ten seconds: full run')
   test.setTimeout(240_000)
   const lock = new pg.Client({ connectionString: runningEmbeddedUrl(service.dataDir) as string })
@@ -96,7 +94,7 @@ test('queries that run out of time say so on each page, and what to do; then it 
   try {
     await lock.query('begin')
     await lock.query('lock table batch, sample, sample_group, run, worker in access exclusive mode')
-    // What needs no table, or has its answer in memory, is there all the same.
+    // Queries that read no table, or are cached, still respond.
     const asking = PAGES.filter(({ path }) => path() !== '/rewards')
     const tabs = await Promise.all(
       asking.map(async ({ path }) => {
@@ -116,7 +114,7 @@ test('queries that run out of time say so on each page, and what to do; then it 
     await lock.query('rollback')
     for (const [at, tab] of tabs.entries()) {
       const again = tab.getByRole('button', { name: 'Try again' }).first()
-      // The page may ask again by itself in this moment.
+      // The page may retry automatically at the same time.
       if (await again.isVisible()) await again.click({ timeout: 2_000 }).catch(() => {})
       const { shows } = asking[at] as (typeof PAGES)[number]
       await expect(tab.locator('#page').getByText(shows).first()).toBeVisible({ timeout: 30_000 })

@@ -13,7 +13,7 @@ test.afterAll(() => service.stop())
 
 test.describe.configure({ mode: 'serial' })
 
-test('a person opens the empty service and comes to a first batch, its worst sample, and a shared link', async ({
+test('leads from an empty service to a first batch, its worst sample, and a shared link', async ({
   page,
   browser,
 }) => {
@@ -26,7 +26,7 @@ test('a person opens the empty service and comes to a first batch, its worst sam
   await expectLive(page)
   await expectAccessible(page)
 
-  // To a first batch, which completes under the eyes of the reader.
+  // The first batch completes while its page is open.
   await page.getByRole('button', { name: 'Load demo' }).click()
   await page.waitForURL(/\/batches\/b\d+$/)
   const header = pageHeader(page)
@@ -39,7 +39,7 @@ test('a person opens the empty service and comes to a first batch, its worst sam
   )
   await expectAccessible(page)
 
-  // The worst sample, and the ones after it.
+  // The sample with the lowest score, and the next ones.
   await page.getByRole('link', { name: 'Worst samples' }).click()
   const rows = page.getByRole('table', { name: 'Samples' }).locator('[data-sample]')
   await expect(rows.first()).toBeVisible()
@@ -57,9 +57,9 @@ test('a person opens the empty service and comes to a first batch, its worst sam
   await page.keyboard.press('Escape')
   await expect(page.locator('[data-panel]')).toHaveCount(0)
 
-  // Only those with a score of a quarter to a half, and the link to them.
-  // The upper bound first: the worst stays on top until the lower one is taken too, so a row of
-  // the list before cannot pass for one of the list that is asked for.
+  // Samples with a score of 0.25 to 0.5, and the link to them.
+  // The upper bound first: the lowest score stays on top until the lower bound applies, so a row
+  // of the previous list cannot pass for one of the new list.
   await page.getByLabel('Score to').fill('0.5')
   await page.getByLabel('Score to').press('Enter')
   await expect(page).toHaveURL(/scoreMax=0\.5/)
@@ -91,7 +91,7 @@ test('a person opens the empty service and comes to a first batch, its worst sam
   await stranger.close()
 })
 
-test('the examples of the first page do what they say when they are pasted', {
+test('the examples of the onboarding page work as pasted', {
   tag: '@full',
 }, async ({ browser }) => {
   const empty = await startTestService()
@@ -105,7 +105,7 @@ test('the examples of the first page do what they say when they are pasted', {
     const [curl, python] = [await snippet('curl'), await snippet('Python')]
     const { stdout } = await run('sh', ['-c', curl])
     expect(JSON.parse(stdout).result.data).toMatchObject({ accepted: 2, groups: 1 })
-    // The page becomes the dashboard by itself.
+    // The page switches to the dashboard without a reload.
     await expect(page.getByLabel('Service figures')).toBeVisible()
     await expect(page.getByText('No rollouts yet')).toHaveCount(0)
     const printed = await run('python3', ['-c', python]).catch((error) => {

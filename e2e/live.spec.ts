@@ -39,9 +39,7 @@ async function submit(samples: number): Promise<string> {
 const ended = async (page: Page) =>
   Number((await page.locator('[role="progressbar"]').first().getAttribute('aria-valuenow')) ?? 0)
 
-test('a batch fills up and ends under the eyes of its reader, without a reload', async ({
-  page,
-}) => {
+test('a batch page follows its batch to the end without a reload', async ({ page }) => {
   const errors = watchErrors(page)
   const batchId = await submit(400)
   await page.goto(`${service.url}/batches/${batchId}`)
@@ -54,7 +52,7 @@ test('a batch fills up and ends under the eyes of its reader, without a reload',
   errors.expectNone()
 })
 
-test('the tabs of a browser share one stream, and another takes over when the first is closed', {
+test('tabs share one stream, and another tab takes over when the first is closed', {
   tag: '@full',
 }, async ({ context }) => {
   let streams = 0
@@ -65,7 +63,7 @@ test('the tabs of a browser share one stream, and another takes over when the fi
   for (const path of ['/', '/batches', '/workers', '/servers', '/samples', '/runs', '/batches']) {
     const tab = await context.newPage()
     await tab.goto(service.url + path)
-    // The first takes the lead: of those that open in the same moment any may.
+    // The first tab leads; among tabs that open at the same time, any may.
     if (tabs.length === 0) await expectLive(tab)
     tabs.push(tab)
   }
@@ -84,7 +82,7 @@ test('the tabs of a browser share one stream, and another takes over when the fi
   for (const tab of tabs.slice(1)) await tab.close()
 })
 
-test('ten tabs of one browser all stay live, also when the one that holds the stream is closed', {
+test('ten tabs stay live, also when the leading tab is closed', {
   tag: '@full',
 }, async ({ context }) => {
   test.setTimeout(180_000)
@@ -94,7 +92,7 @@ test('ten tabs of one browser all stay live, also when the one that holds the st
   })
   const batchId = await submit(4_800)
   const tabs: Page[] = []
-  // One after the other: of those that open in the same moment any may take the lead.
+  // One at a time: among tabs that open at the same time, any may lead.
   for (let i = 0; i < 10; i++) {
     const tab = await context.newPage()
     await tab.goto(`${service.url}/batches`)
@@ -119,7 +117,7 @@ test('ten tabs of one browser all stay live, also when the one that holds the st
   await service.api.batches.cancel.mutate({ batchId })
 })
 
-test('frozen, a page stands still and says so; followed again, it catches up', {
+test('a paused page shows its pause, and catches up when resumed', {
   tag: '@full',
 }, async ({ page }) => {
   const batchId = await submit(400)
@@ -135,7 +133,7 @@ test('frozen, a page stands still and says so; followed again, it catches up', {
   await expect(pageHeader(page).getByText('completed')).toBeVisible()
 })
 
-test('a batch is cancelled after a question, and its samples say so', async ({ page }) => {
+test('cancels a batch after a confirmation, and marks its samples', async ({ page }) => {
   const batchId = await submit(2_000)
   await page.goto(`${service.url}/batches/${batchId}`)
   await page.getByRole('button', { name: 'Cancel' }).click()
@@ -145,7 +143,7 @@ test('a batch is cancelled after a question, and its samples say so', async ({ p
   await expect(page.locator('[data-sample]').first()).toContainText('cancelled')
 })
 
-test('when the service dies the page says how old it is, and is live again when it comes back', {
+test('a page shows the age of its data while the service is down, and becomes live again', {
   tag: '@full',
 }, async ({ page }) => {
   test.setTimeout(120_000)
@@ -154,7 +152,7 @@ test('when the service dies the page says how old it is, and is live again when 
   await expect(page.locator('[data-worker]')).toHaveCount(2)
   await service.kill()
   await expect(page.locator('[data-live="reconnecting"]')).toContainText(/data \d+\ss old/)
-  // What was there stays there.
+  // The previous data stay visible.
   await expect(page.locator('[data-worker]')).toHaveCount(2)
   await expect(page.locator('[data-live="disconnected"]')).toBeVisible({ timeout: 20_000 })
   await service.restart()

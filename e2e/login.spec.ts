@@ -9,9 +9,7 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => service.stop())
 
-test('with keys configured every page asks for one, then leads where one was going', async ({
-  page,
-}) => {
+test('requires a key on every page, then redirects to the requested page', async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/batches?status=running`)
   await page.waitForURL(/\/login\?next=%2Fbatches%3Fstatus%3Drunning$/)
@@ -28,7 +26,7 @@ test('with keys configured every page asks for one, then leads where one was goi
   await expect(page.getByText('No matching batches')).toBeVisible()
   await expectLive(page)
 
-  // The examples of the first page carry the key now.
+  // The onboarding examples now contain the key header.
   await page.goto(service.url)
   await expect(page.locator('[data-snippet="curl"]')).toContainText('authorization: Bearer')
 
@@ -38,9 +36,7 @@ test('with keys configured every page asks for one, then leads where one was goi
   await page.waitForURL(/\/login\?next=%2Fworkers$/)
 })
 
-test('the document of the overview has its data for who has a key, and for nobody else', async ({
-  request,
-}) => {
+test('the overview document contains data only for requests with a key', async ({ request }) => {
   const document = async () => (await request.get(service.url)).text()
   expect(await document()).not.toContain('figures')
   const signIn = await request.post(`${service.url}/api/trpc/session.signIn`, {
@@ -50,7 +46,7 @@ test('the document of the overview has its data for who has a key, and for nobod
   expect(await document()).toContain('figures')
 })
 
-test('a login that ends leads to the key and back to where one was, filters and all', async ({
+test('an expired session leads to the sign-in page and back to the same URL', async ({
   page,
   context,
 }) => {
@@ -61,7 +57,7 @@ test('a login that ends leads to the key and back to where one was, filters and 
   await page.goto(`${service.url}/batches?status=completed`)
   await expectLive(page)
   await context.clearCookies()
-  // The next thing that the page reads is refused.
+  // The next query of the page is refused.
   await page.getByLabel('Status').selectOption('failed')
   await page.waitForURL(/\/login\?next=%2Fbatches%3Fstatus%3Dfailed$/)
   await page.getByLabel('API key').fill(KEY)

@@ -7,12 +7,12 @@ import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { looksOf } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
-/** Monitors, alerts and marks: what a run did, who is told, and what people say of it. */
+/** Monitors, alerts and marks of runs. */
 
 let service: TestService
 let receiver: WebhookReceiver
 
-/** A step of 32 samples in groups of 4, of which some fail. */
+/** Submits a step of 32 samples in groups of 4, some of which fail. */
 async function step(run: string, number: number, failing: number): Promise<void> {
   const { batchId } = await service.api.batches.submit.mutate({
     run,
@@ -92,7 +92,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
   }
 }
 
-test('from the overview to the chart, its threshold changed there, and the table twin', async ({
+test('leads from the overview to a monitor chart, its thresholds, and its table view', async ({
   page,
 }) => {
   await page.goto(service.url)
@@ -117,7 +117,7 @@ test('from the overview to the chart, its threshold changed there, and the table
   await expect(page.locator('tr[data-monitor="failures"]')).toContainText('≥ 30 %')
 })
 
-test('a webhook is added, tried and removed; its secret is seen nowhere', { tag: '@full' }, async ({
+test('adds, tests and removes a webhook without showing its secret', { tag: '@full' }, async ({
   page,
 }) => {
   await page.goto(`${service.url}/monitors?tab=alerts`)
@@ -139,7 +139,7 @@ test('a webhook is added, tried and removed; its secret is seen nowhere', { tag:
   const html = await page.content()
   expect(html).not.toContain('nobody-sees-this')
   expect(html).not.toContain('hidden-key')
-  // A real one comes by itself, and the log shows it.
+  // An incident triggers a delivery, which the log shows.
   await step('told', 1, 12)
   await expect(page.getByRole('region', { name: 'Deliveries' })).toContainText('Failures: told')
   const calls = await receiver.received()
@@ -154,7 +154,7 @@ test('a webhook is added, tried and removed; its secret is seen nowhere', { tag:
   await expect(hook).toBeHidden()
 })
 
-test('a mark is made, changed and removed by keys alone, and every chart draws it', {
+test('creates, edits and removes a mark by keyboard, and draws it on every chart', {
   tag: '@full',
 }, async ({ page }) => {
   const errors = watchErrors(page)
@@ -171,7 +171,7 @@ test('a mark is made, changed and removed by keys alone, and every chart draws i
   await page.keyboard.type('3')
   await page.keyboard.press('Enter')
   await expect(marks.getByRole('button', { name: /step 3 RM changed here/ })).toBeVisible()
-  // On the fan with its words, on the others with its sign, and on each chart of the monitors.
+  // With its label on the reward chart, with its icon on the others, and on each monitor chart.
   const drawn = page.locator('svg g[data-mark="3"]')
   expect(await drawn.count()).toBeGreaterThan(3)
   await expect(drawn.first()).toContainText('RM changed here')

@@ -10,7 +10,7 @@ let service: TestService
 let rms: SimulatedServers[] = []
 let batch = ''
 
-/** The bundled rollouts, some of them made odd. */
+/** The bundled rollouts, with unusual texts in some. */
 function rollouts(): SampleInput[] {
   const samples = readFileSync(
     new URL('../examples/data/demo-rollouts.jsonl', import.meta.url),
@@ -29,7 +29,7 @@ function rollouts(): SampleInput[] {
 
 test.beforeAll(async () => {
   service = await startTestService()
-  // The same texts fail on both, so that another server does not help.
+  // The same texts fail on both servers, so that a retry does not help.
   const faults = ['--draw-by', 'text', '--faults', '{"nan":0.04}']
   rms = await Promise.all([startSimulatedServers(faults), startSimulatedServers(faults)])
   for (const [i, rm] of rms.entries()) {
@@ -53,13 +53,13 @@ test.afterAll(async () => {
 
 const shows = (loaded: RegExp | string) => (page: Page) =>
   expect(page.locator('#page').getByText(loaded).first()).toBeVisible()
-/** Charts come after the page. */
+/** Waits for the charts, which load after the page. */
 const showsCharts = (loaded: string) => async (page: Page) => {
   await shows(loaded)(page)
   await expect(page.locator('.recharts-surface').first()).toBeVisible()
 }
 
-/** Each page, and what is on it once it has loaded. */
+/** Each page, with content that is visible once it has loaded. */
 const PAGES: View[] = [
   { name: 'overview', path: () => '/', make: shows('Recent batches') },
   { name: 'runs', path: () => '/runs', make: shows('gsm8k-grpo') },
@@ -90,9 +90,7 @@ const PAGES: View[] = [
 
 lookAtEach(PAGES, { url: () => service.url })
 
-test('texts of a sample: what cannot be seen is named, markup is text, long ones unfold', async ({
-  page,
-}) => {
+test('sample texts name invisible characters, escape markup, and unfold', async ({ page }) => {
   await page.goto(`${service.url}/samples?batch=${batch}&sample=${batch}-1`)
   const panel = page.locator(`[data-panel="${batch}-1"]`)
   await expect(panel.getByText('NUL', { exact: true })).toBeVisible()
@@ -104,7 +102,7 @@ test('texts of a sample: what cannot be seen is named, markup is text, long ones
   await expect(long.getByRole('button', { name: 'Show less' })).toBeVisible()
 })
 
-test('a failed sample says why, in words, and leads to its attempts', async ({ page }) => {
+test('a failed sample shows its reason and its attempts', async ({ page }) => {
   await page.goto(`${service.url}/batches/${batch}`)
   await page.getByRole('link', { name: /non_finite/ }).click()
   await page.locator('[data-sample]').first().getByRole('button').click()
@@ -113,7 +111,7 @@ test('a failed sample says why, in words, and leads to its attempts', async ({ p
   await expect(panel).toContainText('attempt 1')
 })
 
-test('columns are chosen, kept in the address, and found again', async ({ page }) => {
+test('keeps selected columns in the URL', async ({ page }) => {
   await page.goto(`${service.url}/samples?run=gsm8k-grpo&step=1&status=scored`)
   await expect(page.locator('[data-sample]').first()).toBeVisible()
   await page.getByRole('button', { name: 'Columns' }).click()
@@ -136,7 +134,7 @@ test('columns are chosen, kept in the address, and found again', async ({ page }
   await expect.poll(order).toBe(before)
 })
 
-test('every chart has the same numbers as a table', async ({ page }) => {
+test('every chart has a table view with the same numbers', async ({ page }) => {
   await page.goto(`${service.url}/batches/${batch}`)
   for (const title of ['Rewards', 'Completed groups over time']) {
     await page.getByRole('button', { name: `Show ${title} as a table` }).click()
@@ -149,7 +147,7 @@ test('every chart has the same numbers as a table', async ({ page }) => {
   }
 })
 
-test('the palette goes anywhere, ? lists the keys, f focuses the filter', async ({ page }) => {
+test('the palette opens pages, ? lists the shortcuts, f focuses the filter', async ({ page }) => {
   await page.goto(service.url)
   await expectLive(page)
   await page.keyboard.press('Control+k')
@@ -168,7 +166,7 @@ test('the palette goes anywhere, ? lists the keys, f focuses the filter', async 
   await expect(page.getByLabel('Search texts')).toBeFocused()
   await page.goto(`${service.url}/rewards`)
   await expectLive(page)
-  // The key is there with its filter, which comes with the data.
+  // The shortcut exists only with its filter, which renders with the data.
   await expect(page.getByRole('heading', { name: 'Managers' })).toBeVisible()
   await page.keyboard.press('f')
   await page.keyboard.type('openai/')
@@ -176,7 +174,7 @@ test('the palette goes anywhere, ? lists the keys, f focuses the filter', async 
   await expect(page.getByRole('status').filter({ hasText: /^1 of \d+$/ })).toBeVisible()
   await expect(page.getByRole('heading', { name: 'Rules' })).toBeVisible()
   await expect(page.getByRole('heading', { name: 'Managers' })).toHaveCount(0)
-  // Two workers are seen at a glance: there is no filter, and the list of keys does not name its key.
+  // Two workers need no filter, so the shortcut list has no entry for it.
   await page.goto(`${service.url}/workers`)
   await expectLive(page)
   await page.keyboard.press('?')
@@ -184,7 +182,7 @@ test('the palette goes anywhere, ? lists the keys, f focuses the filter', async 
   await expect(keys).not.toContainText('Filter')
 })
 
-test('the theme is chosen once and there is no flash of the other', { tag: '@full' }, async ({
+test('keeps the selected theme without a flash of the other', { tag: '@full' }, async ({
   page,
 }) => {
   await page.emulateMedia({ colorScheme: 'light' })
@@ -199,7 +197,7 @@ test('the theme is chosen once and there is no flash of the other', { tag: '@ful
   expect(await background()).toBe(dark)
 })
 
-test('at 390 px the navigation is behind a button', async ({ page }) => {
+test('opens the navigation with a button at 390 px', async ({ page }) => {
   await page.setViewportSize({ width: 390, height: 844 })
   await page.goto(`${service.url}/batches`)
   await expectLive(page)

@@ -72,7 +72,7 @@ const VIEWS: View[] = [
 
 lookAtEach(VIEWS, { url: () => service.url, widePx: 1280 })
 
-test('from a batch to what overlap would save of it, and back', async ({ page }) => {
+test('leads from a batch to its plan and back', async ({ page }) => {
   await page.goto(`${service.url}/batches/${batchId}`)
   await page.getByRole('link', { name: 'Plan', exact: true }).click()
   await expect(page.getByRole('combobox', { name: 'Batch' })).toHaveValue(batchId)
@@ -81,14 +81,14 @@ test('from a batch to what overlap would save of it, and back', async ({ page })
   await expect(page).toHaveURL(new RegExp(`/batches/${batchId}$`))
 })
 
-test('what is typed is planned, and in the address', { tag: '@full' }, async ({ page }) => {
+test('plans the typed values and keeps them in the URL', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/planner`)
   await expect(planned(page)).toBeVisible()
   await page.getByLabel('From, s').fill('0.002')
   await page.getByLabel('To, s').fill('0.02')
   await expect(planned(page)).toContainText('With 256 concurrent: no gain.')
   await expect(page).toHaveURL(/first=0\.002&second=0\.02/)
-  // The same question from the address alone.
+  // The URL alone restores the plan.
   await page.reload()
   await expect(planned(page)).toContainText('no gain')
   await page.getByRole('button', { name: 'Async reward agent' }).click()
@@ -96,7 +96,9 @@ test('what is typed is planned, and in the address', { tag: '@full' }, async ({ 
   await expect(planned(page)).toContainText('34 % less')
 })
 
-test('the head of a column draws its steps, by key too', { tag: '@full' }, async ({ page }) => {
+test('a column header selects the drawn steps, also by keyboard', { tag: '@full' }, async ({
+  page,
+}) => {
   await page.goto(`${service.url}/planner`)
   const column = page.getByRole('button', { name: 'no limit' })
   await expect(column).toHaveAttribute('aria-pressed', 'false')
@@ -110,7 +112,7 @@ test('the head of a column draws its steps, by key too', { tag: '@full' }, async
   await expect(page).toHaveURL(/show=nonex1/)
 })
 
-test('a run is planned step by step; what cannot be is said', { tag: '@full' }, async ({
+test('plans a run step by step, and shows why a plan is impossible', { tag: '@full' }, async ({
   page,
 }) => {
   await page.goto(`${service.url}/planner?rollout=1&logprob=1&update=1`)

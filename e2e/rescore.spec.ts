@@ -30,7 +30,7 @@ test.afterAll(async () => {
   await Promise.all([service.stop(), rm.stop()])
 })
 
-test('a batch is rescored: by its own reward, told what is wrong, by another; the two lead to each other', async ({
+test('rescores a batch with the same and another reward, shows errors, and links the batches', async ({
   page,
 }) => {
   const errors = watchErrors(page)
@@ -63,7 +63,7 @@ test('a batch is rescored: by its own reward, told what is wrong, by another; th
   errors.expectNone()
 })
 
-test('what the service refuses is said in the sheet, on a small screen too', async ({ page }) => {
+test('shows service errors in the sheet, also on a small screen', async ({ page }) => {
   await page.setViewportSize({ width: 390, height: 800 })
   await page.goto(`${service.url}/batches/${batch}`)
   await page.getByRole('button', { name: 'Rescore' }).click()

@@ -79,7 +79,7 @@ const tried = (page: Page, end: 'scored' | 'failed' = 'scored') =>
   page.locator(`[data-tried="${end}"]`)
 const score = (page: Page) => page.getByRole('button', { name: 'Score sample' }).click()
 
-/** Each view, and how it comes to show something. */
+/** Each view, with the steps that fill it. */
 const VIEWS: View[] = [
   {
     name: 'registered',
@@ -132,7 +132,7 @@ const VIEWS: View[] = [
 
 lookAtEach(VIEWS, { url: () => service.url })
 
-test('what is registered opens to its options, and goes on to be tried', async ({ page }) => {
+test('registry entries expand to their options and open in the playground', async ({ page }) => {
   await page.goto(`${service.url}/rewards`)
   await expectLive(page)
   for (const section of ['Rules', 'Managers', 'Judge templates', 'Reward models', 'Functions']) {
@@ -156,7 +156,7 @@ test('what is registered opens to its options, and goes on to be tried', async (
   await expect(tried(page)).toContainText('words')
 })
 
-test('each step of a rule’s score is there: why this one, the answer, both forms, the verdict', {
+test('a rule’s trace shows the selection, the answer, both normalized forms, and the verdict', {
   tag: '@full',
 }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
@@ -170,7 +170,7 @@ test('each step of a rule’s score is there: why this one, the answer, both for
   await expect(trace).toContainText('Stored with the sample')
 })
 
-test('a model’s request, a judge’s reply and the parts of a sum are shown', {
+test('shows a model’s request, a judge’s reply, and the components of a composite reward', {
   tag: '@full',
 }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
@@ -198,7 +198,7 @@ test('a model’s request, a judge’s reply and the parts of a sum are shown', 
   await expectAccessible(page)
 })
 
-test('what is wrong is told where it is, and what is refused in the service’s words', {
+test('shows input errors at their fields, and refusals with the message of the service', {
   tag: '@full',
 }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
@@ -214,7 +214,7 @@ test('what is wrong is told where it is, and what is refused in the service’s 
   await expect(page.getByRole('alert').filter({ hasText: 'openai/gsm8k' })).toBeVisible()
 })
 
-test('a stored sample is loaded by its id, and scored by another reward', async ({ page }) => {
+test('loads a stored sample by ID and scores it with another reward', async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
   const id = page.getByLabel('Stored sample ID')
   await id.fill('nonsense')
@@ -231,12 +231,14 @@ test('a stored sample is loaded by its id, and scored by another reward', async 
   await score(page)
   await expect(tried(page)).toContainText('0.250')
   await expect(tried(page).locator('[data-verdict="different"]')).toBeVisible()
-  // The address has the sample: another reader finds the same texts.
+  // The URL contains the sample, so a link shows the same texts.
   await page.reload()
   await expect(page.getByLabel('Response', { exact: true })).toHaveValue('It is 74.\n#### 74')
 })
 
-test('components of a sum over steps, each as numbers too', { tag: '@full' }, async ({ page }) => {
+test('shows the components of a composite reward over steps, with table views', {
+  tag: '@full',
+}, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=components&run=composed`)
   for (const name of ['Reward', 'right', 'length', 'rm']) {
     await expect(page.getByRole('heading', { name, exact: true })).toBeVisible()
@@ -250,7 +252,7 @@ test('components of a sum over steps, each as numbers too', { tag: '@full' }, as
   await expect(page.getByText('No components in this run')).toBeVisible()
 })
 
-test('all of it goes by keys', { tag: '@full' }, async ({ page }) => {
+test('works by keyboard alone', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
   await page.getByLabel('Response', { exact: true }).focus()
   await page.keyboard.press('Control+Enter')
@@ -267,7 +269,7 @@ test('all of it goes by keys', { tag: '@full' }, async ({ page }) => {
   await expect(page.getByRole('button', { name: 'Score sample' })).toBeVisible()
 })
 
-test('verl’s own configuration, old keys and new, with every key accounted for', async ({
+test('imports verl configurations with old and new keys, and accounts for every key', async ({
   page,
 }) => {
   await page.goto(`${service.url}/rewards?view=import`)
@@ -288,7 +290,7 @@ test('verl’s own configuration, old keys and new, with every key accounted for
   }
 })
 
-test('a typo names the key that was meant; the reward is copied, and tried', {
+test('suggests the key for a typo; the reward is copied, and opened in the playground', {
   tag: '@full',
 }, async ({ page, context }) => {
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
@@ -321,7 +323,7 @@ test('a typo names the key that was meant; the reward is copied, and tried', {
   await expect(tried(page)).toContainText('overlong_buffer_cfg is not enabled')
 })
 
-test('a text that is no configuration says so', { tag: '@full' }, async ({ page }) => {
+test('reports a text that is no configuration', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=import`)
   await page.getByLabel('Configuration', { exact: true }).fill('reward: [1, 2')
   await page.getByRole('button', { name: 'Convert' }).click()

@@ -2,10 +2,10 @@ import { expect, test } from '@playwright/test'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
-/** The pages of runs: what they tell is what the results say. */
+/** The run pages, compared with the results of their batches. */
 
 let service: TestService
-/** Mean of each step of `learner`, from its results. */
+/** The mean of each step of `learner`, computed from its results. */
 const means = new Map<number, number>()
 
 const rollout = (i: number, right: boolean, dataSource: string) => ({
@@ -49,7 +49,7 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => service?.stop())
 
-test('a run tells its rewards step by step, as its results have them', async ({ page }) => {
+test('a run page shows the rewards of each step as in the results', async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs`)
   await page.getByRole('link', { name: 'learner' }).click()
@@ -57,7 +57,7 @@ test('a run tells its rewards step by step, as its results have them', async ({ 
   const reward = page.locator('section', {
     has: page.getByRole('heading', { name: 'Reward', exact: true }),
   })
-  // Roll-ups follow the end of a batch within a second or so, without a reload.
+  // Roll-ups appear within about a second after the end of a batch, without a reload.
   await expect(reward).toContainText('n = 160 in 5 steps')
   await expect(reward.locator('svg.recharts-surface').first()).toBeVisible()
   await reward.getByRole('button', { name: 'Show Reward as a table' }).click()
@@ -74,7 +74,7 @@ test('a run tells its rewards step by step, as its results have them', async ({ 
   errors.expectNone()
 })
 
-test('another run lies over it, the spread is a table too, and the address is all of it', {
+test('overlays another run, has a table view of the spread, and keeps its state in the URL', {
   tag: '@full',
 }, async ({ page }) => {
   const errors = watchErrors(page)
@@ -91,21 +91,21 @@ test('another run lies over it, the spread is a table too, and the address is al
   await page.getByRole('button', { name: 'Show Reward distribution as a table' }).click()
   const spread = page.getByRole('region', { name: 'Reward distribution, table' })
   await expect(spread.locator('tbody tr').first()).toContainText('6')
-  // From step 4 on another reward scores, which is marked by itself.
+  // From step 4 on the reward is different, which adds a mark automatically.
   await expect(spread.locator('th')).toHaveText(['Step', '1', '0', 'Marks'])
   await expect(spread.locator('tr', { hasText: 'reward changed' })).toContainText('4')
   await page.getByRole('button', { name: 'Remove other' }).click()
   await expect(page).not.toHaveURL(/over=/)
-  // From a step to its batch.
+  // A step links to its batch.
   await page.getByRole('region', { name: 'Steps' }).getByRole('link').first().press('Enter')
   await page.waitForURL('**/batches/b*')
   errors.expectNone()
 })
 
-test('a run whose samples all failed says so', async ({ page }) => {
+test('a run whose samples all failed explains its empty charts', async ({ page }) => {
   const { batchId } = await service.api.batches.submit.mutate({
     ...{ run: 'all-failed', step: 1, reward: { function: { name: 'gsm8k' } } },
-    // The rule needs a ground truth.
+    // The rule fails without a ground truth.
     samples: Array.from({ length: 32 }, (_, i) => ({
       ...rollout(i, true, 'openai/gsm8k'),
       groundTruth: null,
@@ -117,7 +117,7 @@ test('a run whose samples all failed says so', async ({ page }) => {
   await expect(page.getByText('nothing has ended yet')).toHaveCount(0)
 })
 
-test('validation is apart; a run that is not there says so', { tag: '@full' }, async ({ page }) => {
+test('separates validation; an unknown run shows an error', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/runs/learner`)
   await page.getByRole('button', { name: 'Validation' }).click()
   await expect(page).toHaveURL(/split=val/)
@@ -129,7 +129,7 @@ test('validation is apart; a run that is not there says so', { tag: '@full' }, a
 })
 
 for (const look of ['light', 'dark'] as const) {
-  test(`it fits a phone, ${look}`, { tag: '@full' }, async ({ page }) => {
+  test(`fits a phone, ${look}`, { tag: '@full' }, async ({ page }) => {
     await page.emulateMedia({ colorScheme: look })
     await page.setViewportSize({ width: 390, height: 800 })
     await page.goto(`${service.url}/runs/learner`)

@@ -29,7 +29,7 @@ test.afterAll(() => service.stop())
 
 const rowsOf = (page: Page) => page.getByRole('table', { name: 'Samples' }).locator('[data-sample]')
 
-test('tool calls are shown with name, arguments and result; rescored rows are marked', async ({
+test('shows tool calls with name, arguments and result, and marks rescored samples', async ({
   page,
 }) => {
   const call = { id: 'call_1', type: 'function', function: { name: 'mul', arguments: '{"a":6}' } }
@@ -69,17 +69,17 @@ test('tool calls are shown with name, arguments and result; rescored rows are ma
   await expect(rowsOf(page).getByText('rescored')).toHaveCount(0)
 })
 
-test('a person searches, refines, saves the view, and a stranger opens it, annotates, exports and rescores', async ({
+test('one user searches and saves a view; another opens it, annotates, exports and rescores', async ({
   page,
   browser,
 }) => {
-  // Two people, four dialogs, a file and a batch.
+  // Two users, four dialogs, a file and a batch.
   test.setTimeout(120_000)
   const errors = watchErrors(page)
   await page.goto(`${service.url}/samples?run=samples-run`)
   await expect(rowsOf(page).first()).toBeVisible()
 
-  // What the scorer was told to like, whatever its case.
+  // The search ignores case.
   await page.keyboard.press('f')
   const search = page.getByLabel('Search texts')
   await expect(search).toBeFocused()
@@ -89,7 +89,7 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
   await expect(page.getByText('48 loaded')).toBeVisible()
   await expect(page.getByText('240 texts searched')).toBeVisible()
 
-  // Of one step, long, and by what the scorer said.
+  // Filtered by step, length and reward extra info.
   await page.getByRole('textbox', { name: 'Step' }).fill('2')
   await page.getByRole('textbox', { name: 'Step' }).press('Enter')
   await page.getByRole('button', { name: 'More filters' }).click()
@@ -111,7 +111,7 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
   const id = new URL(page.url()).searchParams.get('view')
   errors.expectNone()
 
-  // The short link is enough for somebody else.
+  // The short link alone opens the view for another user.
   const stranger = await browser.newContext({ acceptDownloads: true })
   const theirs = await stranger.newPage()
   const theirErrors = watchErrors(theirs)
@@ -123,7 +123,7 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
   const panel = theirs.locator('[data-panel]')
   await expect(panel.locator('mark').first()).toHaveText('the Grader wants')
 
-  // A label by hand, then one on several.
+  // One label on a single sample, then one on several.
   await theirs.keyboard.press('a')
   await expect(theirs.getByRole('combobox', { name: 'Label' })).toBeFocused()
   await theirs.keyboard.type('reward hack')
@@ -145,7 +145,7 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
   await expect(annotate.locator('[data-annotated]')).toContainText('4 samples annotated')
   await annotate.getByRole('button', { name: 'Close' }).first().click()
 
-  // Exactly these, in the columns of the table.
+  // The export contains exactly these samples, in the columns of the table.
   await theirs.getByRole('button', { name: 'More filters' }).click()
   await theirs.getByLabel('Annotations').selectOption({ label: 'reward hack · 5' })
   await theirs.keyboard.press('Escape')
@@ -166,7 +166,7 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
   expect(lines.join()).toContain('names its grader')
   await sheet.getByRole('button', { name: 'Close' }).first().click()
 
-  // The same by another rule; the other members of their groups come along.
+  // Rescored with another rule, with the other members of their groups.
   await theirs.getByRole('checkbox', { name: 'Select loaded rows' }).click()
   await bulk.getByRole('button', { name: 'Rescore' }).click()
   const rescore = theirs.getByRole('dialog', { name: 'Rescore samples' })
@@ -183,7 +183,7 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
   await stranger.close()
 })
 
-test('a link that cannot be followed wholly says what was left out; a query that takes too long can be asked again', async ({
+test('shows the invalid parts of a link; a query that timed out can be retried', async ({
   page,
 }) => {
   await page.goto(
@@ -216,7 +216,7 @@ test('a link that cannot be followed wholly says what was left out; a query that
   await expect(page.getByText('Query timed out')).toBeVisible()
   await expectAccessible(page)
   refuse = false
-  // It asks again by itself.
+  // The page retries automatically.
   await expect(page.getByText('No matching samples')).toBeVisible()
 })
 
@@ -228,7 +228,7 @@ for (const width of [1280, 390]) {
       ['panel', `&text=Grader&sample=${'BATCH'}-0`],
     ] as const
     for (const [name, query] of looksOf(looks, colorScheme, width)) {
-      test(`${name} looks right, ${colorScheme}, ${width} px`, async ({ browser }) => {
+      test(`${name} fits and is accessible, ${colorScheme}, ${width} px`, async ({ browser }) => {
         const context = await browser.newContext({
           ...{ colorScheme, viewport: { width, height: 800 } },
         })

@@ -6,7 +6,7 @@ import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
 let rm: SimulatedServers
-/** Two that score raw, one that squashes, one that wants a key. */
+/** Two servers with raw scores, one with squashed scores, one that requires a key. */
 let sims: SimulatedServers[] = []
 test.beforeAll(async () => {
   ;[service, rm, ...sims] = await Promise.all([
@@ -21,17 +21,17 @@ test.afterAll(() => Promise.all([service.stop(), rm.stop(), ...sims.map((each) =
 
 const addressOf = (i: number, server = 0) => sims[i]?.urls[server] as string
 
-/** Chooses from the menu of a server, on its row or its page. */
+/** Selects an item of a server's menu, in its row or on its page. */
 async function act(page: Page, name: string, item: RegExp): Promise<void> {
   await page.getByRole('button', { name: `Actions for ${name}` }).click()
   await page.getByRole('menuitem', { name: item }).click()
 }
 
-/** What the service says in its own words, and no page does. */
+/** Internal identifiers that no page may show. */
 const RAW_WORDS =
   /half_open|slow_start|not_applicable|black_hole|tie_collapse|sticky_retries|masked_client|squashed_scores|least_work|llamacpp|sglang|undefined|NaN|\bnull\b/
 
-test('a server is refused where it is wrong, kept when asked, and driven from its row', async ({
+test('shows errors of a registration at their fields, saves anyway on request, and runs actions of its row', async ({
   page,
 }) => {
   await page.goto(`${service.url}/servers`)
@@ -39,12 +39,12 @@ test('a server is refused where it is wrong, kept when asked, and driven from it
   const form = page.getByRole('dialog', { name: 'Register server' })
   await expectAccessible(page)
 
-  // Nothing typed, nothing sent.
+  // An empty form is not submitted.
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form.getByLabel('Address', { exact: true })).toHaveAttribute('aria-invalid', 'true')
   await expect(form.getByLabel('Name', { exact: true })).toHaveAttribute('aria-invalid', 'true')
 
-  // An address the service does not want, and one that does not answer.
+  // A rejected address, and one that does not respond.
   await form.getByLabel('Name', { exact: true }).fill('loading')
   await form.getByLabel('Address', { exact: true }).fill('file:///etc/passwd')
   await form.getByRole('button', { name: 'Register' }).click()
@@ -58,14 +58,14 @@ test('a server is refused where it is wrong, kept when asked, and driven from it
   await expect(form.getByLabel('Address', { exact: true })).toHaveAttribute('aria-invalid', 'true')
   await expectAccessible(page)
 
-  // Kept all the same, because it is still loading.
+  // Saved anyway, because it is still loading.
   await form.getByLabel('Save and keep probing').check()
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form).toHaveCount(0)
   const loading = page.locator('[data-server="loading"]')
   await expect(loading).toContainText('unreachable')
 
-  // One that answers says itself what it is.
+  // A server that responds is detected.
   const errors = watchErrors(page)
   await page.getByRole('button', { name: 'Register', exact: true }).click()
   await form.getByLabel('Address', { exact: true }).fill(rm.url)
@@ -92,7 +92,7 @@ test('a server is refused where it is wrong, kept when asked, and driven from it
   errors.expectNone()
 })
 
-test('scores that are not raw keep a server out until somebody takes the blame', {
+test('quarantines a server whose scores are not raw until a user trusts it', {
   tag: '@full',
 }, async ({ page }) => {
   const errors = watchErrors(page)
@@ -100,7 +100,7 @@ test('scores that are not raw keep a server out until somebody takes the blame',
   const form = page.getByRole('dialog', { name: 'Register server' })
   await form.getByLabel('Address', { exact: true }).fill(addressOf(1))
   await form.getByLabel('Name', { exact: true }).fill('squasher')
-  // Not before there is a verdict.
+  // Not offered without a verdict.
   await expect(form.getByText('Trust anyway')).toHaveCount(0)
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form.getByText('squasher is registered and quarantined')).toBeVisible()
@@ -127,9 +127,7 @@ test('scores that are not raw keep a server out until somebody takes the blame',
   errors.expectNone()
 })
 
-test('a key that is refused is told at the field of the key', { tag: '@full' }, async ({
-  page,
-}) => {
+test('shows a refused key at its field', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/servers?register=1`)
   const form = page.getByRole('dialog', { name: 'Register server' })
   await form.getByLabel('Address', { exact: true }).fill(addressOf(2))
@@ -149,7 +147,7 @@ test('a key that is refused is told at the field of the key', { tag: '@full' }, 
   const row = page.locator('[data-server="locked"]')
   await expect(row).toContainText('ready')
   await expect(row).toContainText('6,000 requests/min')
-  // The key is kept when something else is changed.
+  // Other changes keep the key.
   await act(page, 'locked', /Edit/)
   const edit = page.getByRole('dialog', { name: 'Edit locked' })
   await expect(edit.getByLabel('API key', { exact: true })).toHaveValue('')
@@ -163,7 +161,7 @@ test('a key that is refused is told at the field of the key', { tag: '@full' }, 
   await expect(row).toContainText('ready')
 })
 
-test('a server is put to sleep and woken, and its history tells it with what was seen', {
+test('puts a server to sleep and wakes it, with evidence in its history', {
   tag: '@full',
 }, async ({ page }) => {
   const errors = watchErrors(page)
@@ -197,7 +195,7 @@ test('a server is put to sleep and woken, and its history tells it with what was
   errors.expectNone()
 })
 
-test('the page of a server under load: figures, charts with their tables, balance, breakers', {
+test('a server page under load shows figures, charts with table views, balance and outlier detection', {
   tag: '@full',
 }, async ({ page }) => {
   const errors = watchErrors(page)
@@ -232,7 +230,7 @@ test('the page of a server under load: figures, charts with their tables, balanc
   await expectAccessible(page)
   errors.expectNone()
 
-  // The pool's line on the page of all servers, and how its calls are shared.
+  // The pool on the Servers page, and the shares of its requests.
   await page.goto(`${service.url}/servers`)
   const policy = page.getByLabel('Balancing policy of simulated-rm')
   await policy.selectOption('Round robin')
@@ -246,9 +244,7 @@ test('the page of a server under load: figures, charts with their tables, balanc
   await expectAccessible(page)
 })
 
-test('the log of a server that was started here is followed', { tag: '@full' }, async ({
-  page,
-}) => {
+test('follows the log of a launched server', { tag: '@full' }, async ({ page }) => {
   const errors = watchErrors(page)
   const port = await freePort()
   await service.api.servers.launch.mutate({
@@ -267,7 +263,7 @@ test('the log of a server that was started here is followed', { tag: '@full' }, 
   errors.expectNone()
 })
 
-test('a server that is not there, and one that cannot be read', { tag: '@full' }, async ({
+test('shows errors for an unknown server and for a failed query', { tag: '@full' }, async ({
   page,
 }) => {
   await page.goto(`${service.url}/servers/nobody`)
@@ -284,14 +280,14 @@ test('a server that is not there, and one that cannot be read', { tag: '@full' }
   await expect(pageHeader(page).getByText('ready')).toBeVisible()
 })
 
-test('what is refused says why, in the window that asked and beside the row', {
+test('shows the reason of a refused action, in its dialog and next to the row', {
   tag: '@full',
 }, async ({ page }) => {
   await service.api.servers.register.mutate({ name: 'going', url: addressOf(0) })
   await page.goto(`${service.url}/servers`)
   const row = page.locator('[data-server="going"]')
   await expect(row).toContainText('ready')
-  // The page stands still, so that it does not know what somebody else has done.
+  // The page is paused, so that it misses a change by another user.
   await page.locator('[data-live]').first().click()
   await service.api.servers.remove.mutate({ name: 'going' })
   await act(page, 'going', /Drain/)

@@ -28,7 +28,7 @@ async function signedIn(browser: Browser, key: string, path = '/'): Promise<Page
   return page
 }
 
-/** Makes a key on the page and gives what is shown once. */
+/** Creates a key on the page and returns it. */
 async function makeKey(page: Page, name: string, role: string): Promise<string> {
   await page.getByRole('button', { name: 'New key' }).click()
   const sheet = page.getByRole('dialog')
@@ -43,7 +43,7 @@ async function makeKey(page: Page, name: string, role: string): Promise<string> 
   return key
 }
 
-test('a key is made, shown once, used in another browser, held to its role and revoked under an open page', async ({
+test('creates a key that is shown once, limited to its role, and revoked while a page is open', async ({
   browser,
 }) => {
   const admin = await signedIn(browser, ADMIN, '/settings')
@@ -79,7 +79,7 @@ test('a key is made, shown once, used in another browser, held to its role and r
   await admin.getByRole('menuitem', { name: 'Revoke…' }).click()
   await admin.getByRole('button', { name: 'Revoke key' }).click()
   await expect(admin.locator('[data-key="wall display"]')).toContainText('revoked')
-  // Nobody touches the viewer's page: its stream ended with the key.
+  // Without interaction: the viewer's stream ended with the key.
   await viewer.waitForURL(/\/login\?next=%2Fworkers$/)
   const next = await viewer.request.get(`${service.url}/api/trpc/batches.list`)
   expect(next.status()).toBe(401)
@@ -97,7 +97,7 @@ test('a key is made, shown once, used in another browser, held to its role and r
   errors.expectNone()
 })
 
-/** What is written on samples and saved of their page is greyed for a viewer, and says why. */
+/** A viewer sees annotations and saved views disabled, with the reason. */
 async function readsSamplesOnly(viewer: Page): Promise<void> {
   const why = /Requires the role trainer.*wall display.*viewer/
   const id = (await service.api.samples.list.query({ limit: 1 })).items[0]?.id as string
@@ -121,7 +121,7 @@ async function readsSamplesOnly(viewer: Page): Promise<void> {
   await expectAccessible(viewer)
 }
 
-test('a run is held to limits and deleted by its name; what is old is shown before it goes', {
+test('sets limits of a run, previews retention, and deletes a run by its name', {
   tag: '@full',
 }, async ({ browser }) => {
   const page = await signedIn(browser, ADMIN, '/settings?tab=limits')
@@ -162,14 +162,14 @@ test('a run is held to limits and deleted by its name; what is old is shown befo
   await expect(data('kept')).toBeVisible()
 })
 
-test.describe('without keys of the environment', () => {
+test.describe('without environment keys', () => {
   let open: TestService
   test.beforeAll(async () => {
     open = await startTestService()
   })
   test.afterAll(() => open.stop())
 
-  test('keys are needed once an admin’s key is shown, and this browser goes on with it', {
+  test('requires keys once an admin key was shown, and continues with it', {
     tag: '@full',
   }, async ({ browser }) => {
     const page = await (await browser.newContext()).newPage()

@@ -14,9 +14,7 @@ test.afterAll(() => service.stop())
 
 const palette = (page: Page) => page.getByRole('combobox')
 
-test('with the keyboard alone: to pages, through the palette, back to where the focus was', async ({
-  page,
-}) => {
+test('keyboard alone opens pages and the palette, and restores the focus', async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(service.url)
   await expectLive(page)
@@ -25,7 +23,7 @@ test('with the keyboard alone: to pages, through the palette, back to where the 
   await page.keyboard.press('Enter')
   await expect(page.locator('#page')).toBeFocused()
 
-  // Two keys lead to a page; one that follows nothing does nothing.
+  // A two-key sequence opens a page; an unbound second key does nothing.
   await page.keyboard.press('g')
   await page.keyboard.press('b')
   await page.waitForURL('**/batches')
@@ -37,7 +35,7 @@ test('with the keyboard alone: to pages, through the palette, back to where the 
   await expect(page).toHaveTitle(`${batch} · rewardops`)
   await expect(pageHeader(page).getByText('completed')).toBeVisible()
 
-  // What this page does.
+  // Actions of the page.
   await page.keyboard.press('Control+k')
   await expect(page.getByRole('group', { name: 'On this page' })).toContainText(`Rescore ${batch}`)
   await expectAccessible(page)
@@ -47,7 +45,7 @@ test('with the keyboard alone: to pages, through the palette, back to where the 
   await page.keyboard.press('Escape')
   await expect(page.getByRole('dialog')).toHaveCount(0)
 
-  // Closed without a choice, the focus is where it was.
+  // Closing the palette restores the focus.
   const worst = page.getByRole('link', { name: 'Worst samples' })
   await worst.focus()
   await page.keyboard.press('Control+k')
@@ -56,13 +54,13 @@ test('with the keyboard alone: to pages, through the palette, back to where the 
   await page.keyboard.press('Escape')
   await expect(worst).toBeFocused()
 
-  // An action runs where one is.
+  // An action runs on the current page.
   await page.keyboard.press('Control+k')
   await palette(page).fill('dark theme')
   await page.keyboard.press('Enter')
   await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark')
 
-  // Elsewhere, what was visited last; a sample by its id. As long as the palette fades out, keys are still its own.
+  // On another page: recent places, then a sample by ID. The palette takes keys until it has faded out.
   await expect(palette(page)).toHaveCount(0)
   await page.keyboard.press('g')
   await page.keyboard.press('w')
@@ -75,7 +73,7 @@ test('with the keyboard alone: to pages, through the palette, back to where the 
   errors.expectNone()
 })
 
-test('a first load of the overview is under 300 KB of scripts, packed', async ({
+test('the first load of the overview has under 300 KB of compressed scripts', async ({
   page,
   context,
 }) => {
@@ -99,7 +97,7 @@ test('a first load of the overview is under 300 KB of scripts, packed', async ({
   await expectLive(page)
   const scripts = [...types.values()].filter(({ type }) => type === 'Script')
   expect(scripts.length).toBeGreaterThan(3)
-  // The smallest are smaller than a packet.
+  // Scripts smaller than a packet are not compressed.
   expect(scripts.filter(({ encoding }) => encoding === 'br').length).toBeGreaterThan(
     scripts.length / 2,
   )
@@ -107,10 +105,8 @@ test('a first load of the overview is under 300 KB of scripts, packed', async ({
   expect(new Set(answers)).toEqual(new Set(['gzip']))
 })
 
-test('the first picture of the overview is the page itself: its document has the data', async ({
-  browser,
-}) => {
-  // What no script has touched is what comes first.
+test('the overview document contains its data', async ({ browser }) => {
+  // Without scripts, the page is the initial document.
   const context = await browser.newContext({ javaScriptEnabled: false })
   const page = await context.newPage()
   await page.goto(service.url)
@@ -119,7 +115,7 @@ test('the first picture of the overview is the page itself: its document has the
   await context.close()
 })
 
-test('a part that fails says so and is asked again; the rest of the page stands', {
+test('a failed part shows its error and can be retried, and the rest of the page stays', {
   tag: '@full',
 }, async ({ page }) => {
   await page.route(/overview\.retries/, (route) => route.abort())
@@ -135,7 +131,7 @@ test('a part that fails says so and is asked again; the rest of the page stands'
   await expectLive(page)
 })
 
-test('data that cannot be read again are shown as old, and become new by themselves', {
+test('data that fail to refetch are marked as stale until a refetch succeeds', {
   tag: '@full',
 }, async ({ page }) => {
   await page.goto(`${service.url}/batches`)
@@ -150,7 +146,7 @@ test('data that cannot be read again are shown as old, and become new by themsel
   await expectLive(page)
 })
 
-test('a batch is printed as a report: light, without navigation, with its first groups', {
+test('prints a batch as a light report without navigation, with its first groups', {
   tag: '@full',
 }, async ({ page }) => {
   await page.emulateMedia({ colorScheme: 'dark' })
@@ -171,7 +167,7 @@ test('a batch is printed as a report: light, without navigation, with its first 
   await expect(page.locator('.recharts-surface').first()).toBeVisible()
   await expect(page.locator('html')).toHaveAttribute('data-theme', 'light')
   const pdf = await page.pdf({ format: 'A4' })
-  // Its own text and pictures: a page of navigation alone is a tenth of it.
+  // Text and images: a page of navigation alone is a tenth of this size.
   expect(pdf.length).toBeGreaterThan(40_000)
   await page.emulateMedia({ media: 'screen' })
   await expect(head).toHaveCount(0)

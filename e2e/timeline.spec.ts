@@ -7,7 +7,7 @@ import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
 let rms: SimulatedServers[] = []
-/** 40 groups of 4, a few of whose texts take much longer, some of which fail. */
+/** 40 groups of 4. A few samples take much longer, and some fail. */
 let batch = ''
 let timeline: TimelineDto
 
@@ -56,7 +56,7 @@ async function open(page: Page, query = ''): Promise<Locator> {
   return plotOf(page)
 }
 
-/** The groups of the batch from what the service tells, as the page should have understood it. */
+/** The groups of the batch, computed from the API response. */
 function groupsTold() {
   const { groups, samples } = timeline
   return groups.no.map((no, i) => {
@@ -70,7 +70,9 @@ function groupsTold() {
   })
 }
 
-test('keys walk groups and samples, and the table has the same numbers', async ({ page }) => {
+test('keys move between groups and samples, and the table has the same numbers', async ({
+  page,
+}) => {
   const errors = watchErrors(page)
   const plot = await open(page)
   await plot.focus()
@@ -103,7 +105,7 @@ test('keys walk groups and samples, and the table has the same numbers', async (
   errors.expectNone()
 })
 
-test('the group that lost most is named with its last sample and what that waited on', {
+test('names the group with the longest straggler delay, its last sample, and the cause', {
   tag: '@full',
 }, async ({ page }) => {
   const worst = groupsTold().reduce((a, b) => (b.lostMs > a.lostMs ? b : a))
@@ -122,9 +124,7 @@ test('the group that lost most is named with its last sample and what that waite
   await expect(page.locator(`[data-panel="${batch}-${worst.last?.index}"]`)).toBeVisible()
 })
 
-test('order, zoom, rows and mini-batches are in the address', { tag: '@full' }, async ({
-  page,
-}) => {
+test('keeps order, zoom, rows and mini-batches in the URL', { tag: '@full' }, async ({ page }) => {
   const plot = await open(page)
   const box = await plot.boundingBox()
   if (box === null) throw new Error('no plot')
@@ -154,7 +154,7 @@ test('order, zoom, rows and mini-batches are in the address', { tag: '@full' }, 
   await expect(ready.nth(3)).toContainText('33 to 40')
 })
 
-test('the view is saved as a PNG and as an SVG', { tag: '@full' }, async ({ page }) => {
+test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   await open(page)
   const save = async (kind: string) => {
     await page.getByRole('button', { name: 'Save as image' }).click()
@@ -168,7 +168,7 @@ test('the view is saved as a PNG and as an SVG', { tag: '@full' }, async ({ page
   }
   const png = await save('PNG')
   expect(png.subarray(0, 8)).toEqual(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'))
-  // At twice the size, for screens that have it.
+  // At twice the size, for high-density screens.
   expect(png.readUInt32BE(16)).toBe(2_560)
   expect(png.readUInt32BE(20)).toBeGreaterThan(900)
   const svg = (await save('SVG')).toString()
@@ -187,7 +187,7 @@ test('the view is saved as a PNG and as an SVG', { tag: '@full' }, async ({ page
   })
   expect(told.about).toContain('n = 40 of 40 groups, 160 samples ended')
   expect(told.paths).toBeGreaterThan(5)
-  // It stands alone: no colour is a variable of the page.
+  // Self-contained: no color is a CSS variable.
   expect(svg).not.toContain('var(')
 })
 
@@ -206,7 +206,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
   }
 }
 
-test('2,000 groups, live, are drawn up to five times a second, and no task holds the page up', {
+test('draws 2,000 live groups up to five times a second without long tasks', {
   tag: '@full',
 }, async ({ page, browser }) => {
   test.setTimeout(120_000)
@@ -251,10 +251,10 @@ test('2,000 groups, live, are drawn up to five times a second, and no task holds
   const note = `${perSecond.toFixed(1)} updates/s, longest task ${longest.toFixed(0)} ms of CPU, by the clock over 50 ms: ${longMs.join(', ') || 'none'}`
   console.info(note)
   test.info().annotations.push({ type: 'live', description: note })
-  // The CPU's time, not the clock's: a machine that does something else beside makes every task longer.
+  // CPU time instead of wall-clock time, which grows when the machine is busy.
   expect(cpuMs.length).toBeGreaterThan(100)
   expect(longest).toBeLessThan(50)
-  // 2.9 a second where nothing else runs; how few on a busy machine is not for a test to say.
+  // 2.9 per second on an idle machine; a busy one may draw fewer.
   expect(perSecond).toBeLessThanOrEqual(5)
   await service.api.batches.cancel.mutate({ batchId: live })
   await expect(page.locator('[data-page-header]').getByText('cancelled')).toBeVisible()
@@ -262,7 +262,7 @@ test('2,000 groups, live, are drawn up to five times a second, and no task holds
   errors.expectNone()
 })
 
-/** What the page saw of itself: tasks of 50 ms and more by the clock, new counts, from when to when. */
+/** Observations of the page: tasks of 50 ms and longer, count updates, start and end. */
 interface Seen {
   longMs: number[]
   changes: number
@@ -270,7 +270,7 @@ interface Seen {
   nowMs: number
 }
 
-/** An event of Chromium's trace, as far as it is used here. Times in microseconds. */
+/** The fields of a Chromium trace event that are used here. Times in microseconds. */
 interface TraceEvent {
   name: string
   ph: string

@@ -4,7 +4,7 @@ import { describeFailure, retryDelayMs } from './failure.ts'
 const refused = (data: object, message = 'said') => Object.assign(new Error(message), { data })
 
 describe('failures', () => {
-  test('the service’s own words where it answered', () => {
+  test('have the message of the service where it responded', () => {
     const error = refused(
       { reason: 'batch_not_found', httpStatus: 404, hint: 'Check the batchId.', requestId: 'r1' },
       'No batch b9.',
@@ -18,13 +18,13 @@ describe('failures', () => {
     })
   })
 
-  test('no answer is said to be none, and leaks no internals of the fetch', () => {
+  test('report a missing response without fetch internals', () => {
     const failure = describeFailure(new TypeError('Failed to fetch'))
     expect(failure.reason).toBe('unreachable')
     expect(failure.message).not.toContain('fetch')
   })
 
-  test('asks again by itself where that may help: when told to, else 0.4, 0.8 and 1.6 s later', () => {
+  test('are retried after Retry-After, otherwise after 0.4, 0.8 and 1.6 s', () => {
     const busy = refused({ reason: 'busy', httpStatus: 503, retryAfterMs: 1500 })
     expect(retryDelayMs(busy, 0)).toBe(1500)
     const lost = new TypeError('Failed to fetch')

@@ -2,13 +2,13 @@ import { describe, expect, test } from 'vitest'
 import { batchFilters, batchListInput } from './batch-filters.ts'
 import { pagesOfRows, seqOfRow } from './group-pages.ts'
 
-describe('pages of groups', () => {
-  test('a row is a completion number, from either end', () => {
+describe('group pages', () => {
+  test('map rows to completion numbers in both orders', () => {
     expect([seqOfRow(0, 250, 'completion'), seqOfRow(249, 250, 'completion')]).toEqual([1, 250])
     expect([seqOfRow(0, 250, 'latest'), seqOfRow(249, 250, 'latest')]).toEqual([250, 1])
   })
 
-  test('only the pages in sight are asked for', () => {
+  test('cover only visible rows', () => {
     expect(pagesOfRows(0, 30, 16_384, 'completion')).toEqual([0])
     expect(pagesOfRows(95, 130, 16_384, 'completion')).toEqual([0, 1])
     expect(pagesOfRows(0, 30, 16_384, 'latest')).toEqual([163])
@@ -18,8 +18,8 @@ describe('pages of groups', () => {
   })
 })
 
-describe('the address of the Batches page', () => {
-  test('is read, written, and sent', () => {
+describe('Batches URL', () => {
+  test('round-trips', () => {
     const filters = batchFilters.parse(new URLSearchParams('run=a&status=running&split=val'))
     expect(batchFilters.write(filters).toString()).toBe('run=a&status=running&split=val')
     expect(batchListInput(filters)).toEqual({
@@ -31,13 +31,13 @@ describe('the address of the Batches page', () => {
     })
   })
 
-  test('rescored batches are a kind of their own', () => {
+  test('has a kind for rescored batches', () => {
     const filters = batchFilters.parse(new URLSearchParams('split=rescored'))
     expect(batchFilters.write(filters).toString()).toBe('split=rescored')
     expect(batchListInput(filters)).toEqual({ rescored: true, limit: 50 })
   })
 
-  test('unknown values are ignored', () => {
+  test('ignores unknown values', () => {
     const filters = batchFilters.parse(new URLSearchParams('status=done&split=test'))
     expect(batchListInput(filters)).toEqual({ limit: 50 })
   })

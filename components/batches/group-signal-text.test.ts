@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { noSignals } from '../../server/contract/group-signal.ts'
 import { noSignalShortText, noSignalText } from './group-signal-text.ts'
 
-describe('what the groups of a batch teach, in words', () => {
-  test('how many teach nothing, and why', () => {
+describe('signal texts', () => {
+  test('count no-signal groups by class', () => {
     expect(noSignalText({ ...noSignals(), varied: 90, all_correct: 30, all_incorrect: 8 })).toBe(
       '38 of 128 no-signal: 30 all correct, 8 all incorrect',
     )
@@ -15,7 +15,7 @@ describe('what the groups of a batch teach, in words', () => {
     )
   })
 
-  test('nothing to complain of', () => {
+  test('have no classes without no-signal groups', () => {
     expect(noSignalText({ ...noSignals(), varied: 4 })).toBe('all varied')
     expect(noSignalText({ ...noSignals(), single_sample: 4 })).toBe('single-sample groups')
     expect(noSignalText(noSignals())).toBe('none completed')

@@ -34,7 +34,7 @@ export function RescoreSheet({
   )
 }
 
-/** The options beside the unchanged reward. */
+/** The option value of the unchanged reward. */
 const AS_IT_WAS = ''
 const EDITED = 'edited'
 

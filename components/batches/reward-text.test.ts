@@ -7,7 +7,7 @@ const context = { models: ['rm'], judges: ['judge'], sleepless: [] }
 const resolve = (asked: object) =>
   resolveReward(RewardSpec.parse(asked), ['openai/gsm8k'], context).reward
 
-describe('a batch’s reward as it would be asked for again', () => {
+describe('request form of a resolved reward', () => {
   it.each([
     [{}],
     [{ kwargs: { method: 'flexible' } }],
@@ -45,7 +45,7 @@ describe('a batch’s reward as it would be asked for again', () => {
     expect(resolve(askedReward(resolve(asked)))).toEqual(resolve(asked))
   })
 
-  it('names a function by its file, its class around what scores', () => {
+  it('references functions by file, with managers around them', () => {
     const ref = { hash: 'h', path: 'mine.ts', name: 'score', kwargs: { a: 1 } }
     const base = resolve({})
     expect(askedReward({ ...base, kind: 'function', function: ref })).toEqual({
@@ -59,8 +59,8 @@ describe('a batch’s reward as it would be asked for again', () => {
   })
 })
 
-describe('a typed reward', () => {
-  it('is read, or said to be wrong in words', () => {
+describe('typed reward', () => {
+  it('is parsed, or has an error message', () => {
     expect(readReward('{"model": "rm"}')).toEqual({ reward: { model: 'rm' } })
     expect(readReward(rewardText({ kwargs: { a: 1 } }))).toEqual({ reward: { kwargs: { a: 1 } } })
     for (const text of ['', '  ', '{', '[]', '"rm"', 'null'])

@@ -61,7 +61,7 @@ export function FootTicks({ ticks }: { ticks: Ticks }) {
   ))
 }
 
-/** A tooltip beside a position, on the side with more room. */
+/** A tooltip next to a position, on the side with more room. */
 export function TipAt({ place, children }: { place: Place; children: ReactNode }) {
   return (
     <div

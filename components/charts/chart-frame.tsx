@@ -14,7 +14,7 @@ import { useMarks } from './marks.ts'
 export interface LegendEntry {
   label: string
   color: string
-  /** Its total, beside the label. */
+  /** Its total, next to the label. */
   value?: string
   /** Failures are hatched as well as red. */
   isHatched?: boolean

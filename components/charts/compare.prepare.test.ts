@@ -16,22 +16,22 @@ function run(name: string, step: number[], mean: (number | null)[]): ComparedRun
   }
 }
 
-describe('runs over one another', () => {
+describe('overlaid runs', () => {
   const runs = [run('a', [1, 2, 5], [0, 1, null]), run('b', [2, 3], [10, 12])]
 
-  test('have a place a step and a run, gaps stay gaps', () => {
+  test('have a value per step and run, with gaps', () => {
     const { steps } = prepareOverlay(runs, 'mean')
     expect(steps.map(({ step, v0, v1 }) => [step, v0, v1])).toEqual([
       [1, 0, null],
       [2, 1, 10],
       [3, null, 12],
-      // The distance to step 5 is more than the usual one.
+      // Step 5 is further away than the usual distance.
       [4, null, null],
       [5, null, null],
     ])
   })
 
-  test('what is hidden does not stretch the scale, a band does', () => {
+  test('scale with bands, not with hidden runs', () => {
     const most = (data: { ticks: { at: number }[] }) => data.ticks.at(-1)?.at as number
     expect(most(prepareOverlay(runs, 'mean'))).toBeGreaterThanOrEqual(12)
     expect(most(prepareOverlay(runs, 'mean', { hidden: new Set(['b']) }))).toBeLessThanOrEqual(2)
@@ -40,7 +40,7 @@ describe('runs over one another', () => {
     expect(most(banded)).toBeGreaterThanOrEqual(14)
   })
 
-  test('differences hold 0 on their scale', () => {
+  test('include 0 on the scale of differences', () => {
     const step = { step: 3, delta: 0.2, low: 0.1, high: 0.3, nFirst: 4, nOther: 6 }
     const data = prepareDeltas([{ ...step, firstBatch: 'b1', otherBatch: 'b2' }])
     expect(data.ticks[0]?.at).toBe(0)
@@ -48,7 +48,7 @@ describe('runs over one another', () => {
   })
 })
 
-test('distribution functions begin at 0 and end at 1, with room on both sides', () => {
+test('distribution functions begin at 0 and end at 1, with padding', () => {
   const { points, valueTicks } = prepareCdf({ values: [0, 1], first: [0.25, 1], second: [0.5, 1] })
   expect(points[0]).toMatchObject({ first: 0, second: 0 })
   expect(points.at(-1)).toMatchObject({ first: 1, second: 1 })
@@ -56,8 +56,8 @@ test('distribution functions begin at 0 and end at 1, with room on both sides', 
   expect(valueTicks.at(-1)?.at).toBeGreaterThan(1)
 })
 
-describe('the joint distribution', () => {
-  test('few scores on both sides are a table, from the bottom left', () => {
+describe('joint distribution', () => {
+  test('is a table for few scores on both sides, from the bottom left', () => {
     const data = prepareJoint({
       first: { kind: 'values', values: [0, 1] },
       second: { kind: 'values', values: [0, 1] },
@@ -71,7 +71,7 @@ describe('the joint distribution', () => {
     expect(jointAt(data, 0.25, 0.25)).toBeNull()
   })
 
-  test('bins have a line of equal scores where the scales meet', () => {
+  test('has a line of equal scores where the scales overlap', () => {
     const edges = [0, 1, 2]
     const of = (second: number[]) =>
       prepareJoint({

@@ -10,7 +10,7 @@ const point = (step: number, mean: number, n = 10, std: number | null = 1) => ({
 })
 
 describe('components over steps', () => {
-  test('a gap stays a gap, and the scale holds the band', () => {
+  test('keep gaps, and scale to the band', () => {
     const [data] = prepareComponents([
       { name: 'x', weight: 1, points: [point(1, 0), point(2, 1), point(5, 2)] },
     ])
@@ -26,14 +26,14 @@ describe('components over steps', () => {
     expect(data?.last).toMatchObject({ step: 5, n: 10 })
   })
 
-  test('steps at an even distance have no gaps', () => {
+  test('have no gaps at even distances', () => {
     const [data] = prepareComponents([
       { name: 'x', weight: 1, points: [10, 20, 30].map((step) => point(step, 1)) },
     ])
     expect(data?.steps.map(({ step }) => step)).toEqual([10, 20, 30])
   })
 
-  test('two batches of one step are all their samples', () => {
+  test('merge two batches of one step', () => {
     // 0, 0, 1, 1 and 1, 1: mean 2/3, deviation of the six.
     const [data] = prepareComponents([
       {
@@ -48,7 +48,7 @@ describe('components over steps', () => {
     expect(data?.steps[0]?.std).toBeCloseTo(Math.sqrt(4 / 3 / 5))
   })
 
-  test('one of a single sample has a mean and no band; all equal have ticks all the same', () => {
+  test('have no band for a single sample, and ticks for equal values', () => {
     const [data] = prepareComponents([
       { name: 'x', weight: 1, points: [point(1, 1, 1, null), point(2, 1, 1, null)] },
     ])
@@ -56,7 +56,7 @@ describe('components over steps', () => {
     expect(data!.valueTicks.length).toBeGreaterThan(1)
   })
 
-  test('a component that came later is a gap before', () => {
+  test('have a gap before the first value', () => {
     const [, late] = prepareComponents([
       { name: 'x', weight: 1, points: [point(1, 1), point(2, 1)] },
       { name: 'late', weight: 1, points: [point(2, 1)] },

@@ -185,7 +185,7 @@ function LonePoint({
   return <circle cx={cx} cy={cy} r={2.25} fill={color} />
 }
 
-/** The characters of a server's name beside its bars. */
+/** The characters of a server's name next to its bars. */
 const MAX_NAME_CHARS = 20
 
 /** The share of requests and the share of capacity of each server of a pool. */

@@ -30,7 +30,7 @@ export interface HeatData {
 const MAX_LABELS = 7
 
 /**
- * Lays out the cells. The shade is the square root of the share, so that a cell of 1 % is visible beside one of 60 %.
+ * Lays out the cells. The shade is the square root of the share, so that a cell of 1 % is visible next to one of 60 %.
  */
 export function prepareHeat(heat: RunHeatDto): HeatData {
   const { steps, edges, kind } = heat

@@ -45,7 +45,7 @@ export function prepareJoint(joint: JointDistribution): JointData {
       y: 1 - (j + 1) / rows,
       width: 1 / columns,
       height: 1 / rows,
-      // Square root, so that a cell with one sample is visible beside one with a thousand.
+      // Square root, so that a cell with one sample is visible next to one with a thousand.
       fill: Math.sqrt(samples / most),
       samples,
       first: told(joint.first, i),

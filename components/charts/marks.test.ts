@@ -10,8 +10,8 @@ const mark = (step: number, label: string): RunMarkDto => ({
 })
 const steps = Array.from({ length: 100 }, (_, at) => at + 1)
 
-describe('marks on a chart', () => {
-  test('those of one step are one line; those beyond the ends are none', () => {
+describe('marks', () => {
+  test('merge into one line per step, and are omitted outside the range', () => {
     const lines = prepareMarks(
       [mark(50, 'b'), mark(0, 'x'), mark(50, 'c'), mark(101, 'y')],
       steps,
@@ -20,7 +20,7 @@ describe('marks on a chart', () => {
     expect(lines.map(({ step, text }) => [step, text])).toEqual([[50, 'b, c']])
   })
 
-  test('words stand where there is room for them, on the side where there is', () => {
+  test('have labels on the side with room', () => {
     const lines = prepareMarks(
       [mark(20, 'first'), mark(25, 'second'), mark(98, 'last')],
       steps,
@@ -36,7 +36,7 @@ describe('marks on a chart', () => {
     expect(long).toHaveLength(26)
   })
 
-  test('are in the table of what is over steps, where a row is of their step', () => {
+  test('appear in table views in the row of their step', () => {
     const table = {
       head: ['Step', 'Mean'],
       rows: [['1,200', 3] as (string | number)[], ['1,199', 2]],
@@ -65,8 +65,8 @@ const point = (step: number, value: number | null) => ({
   ...{ step, batchId: `b${step}`, value, n: 100, state: 'ok' as const, detail: null },
 })
 
-describe('a monitor over the steps', () => {
-  test('a step without a number is a gap, and of a step sent twice the last counts', () => {
+describe('monitor over steps', () => {
+  test('has a gap without a value, and the last value of a repeated step', () => {
     const data = prepareMonitor(
       [point(1, 0.01), point(2, null), point(3, 0.5), point(3, 0.03), point(6, 0)],
       setting('failures'),
@@ -81,12 +81,12 @@ describe('a monitor over the steps', () => {
       ],
     ])
     expect([data.n, data.last?.step]).toEqual([3, 6])
-    // The threshold is on the scale even where no value comes near it.
+    // The scale includes the threshold even where all values are far from it.
     expect(data.valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(0.1)
     expect(data.valueTicks.at(-1)?.label).toMatch(/ %$/)
   })
 
-  test('where both signs are bad, both have their lines', () => {
+  test('has threshold lines on both sides where both signs are bad', () => {
     const data = prepareMonitor([point(1, -0.2)], setting('length_correlation'))
     expect(data.thresholds.map(({ at }) => at)).toEqual([0.5, -0.5, 0.7, -0.7])
     const warnings = thresholdsOf(setting('length_correlation'), 'warning')

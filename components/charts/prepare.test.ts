@@ -19,7 +19,7 @@ describe('distribution', () => {
     ],
   }
 
-  test('bars carry value, count and share of the n they are of', () => {
+  test('has bars with value, count and share of n', () => {
     const { rows, n, ticks } = prepareDistribution(bars, { log: false })
     expect(n).toBe(1_000)
     expect(rows.map((row) => [row.label, row.count, row.share, row.height])).toEqual([
@@ -29,19 +29,19 @@ describe('distribution', () => {
     expect(ticks.at(-1)?.at).toBeGreaterThanOrEqual(999)
   })
 
-  test('on the log axis one is above none, and a decade is a step', () => {
+  test('draws 1 above 0 on the log axis, with one tick per decade', () => {
     expect([0, 1, 10, 1_000].map(logHeight)).toEqual([0, 1, 2, 4])
     const { ticks } = prepareDistribution(bars, { log: true })
     expect(ticks.map((tick) => tick.label)).toEqual(['0', '1', '10', '100', '1,000'])
   })
 
-  test('bin edges get the digits that tell them apart', () => {
+  test('labels bin edges with enough digits', () => {
     const bins = [0, 1, 2].map((i) => ({ from: i * 0.05, to: (i + 1) * 0.05, count: i }))
     const { rows } = prepareDistribution({ kind: 'histogram', n: 3, bins }, { log: false })
     expect(rows.map(({ tick }) => tick)).toEqual(['0.00', '0.05', '0.10'])
   })
 
-  test('ticks of counts are whole, few, and reach the top', () => {
+  test('has few, whole count ticks up to the maximum', () => {
     for (const most of [1, 2, 3, 7, 40, 999, 1_000, 32_768, 1_000_000]) {
       const ticks = linearTicks(most)
       expect(ticks.every((tick) => Number.isInteger(tick.at))).toBe(true)
@@ -59,21 +59,21 @@ describe('completion', () => {
     { ms: 900, groups: 10 },
   ]
 
-  test('starts at nothing, and says when half and all were out', () => {
+  test('starts at 0, and has the times to p50 and to all groups', () => {
     const data = prepareCompletion(completion, 10, null)
     expect(data.points[0]).toEqual({ ms: 0, groups: 0 })
     expect([data.halfMs, data.allMs, data.endMs]).toEqual([400, 900, 900])
     expect(data.waiting).toEqual([])
   })
 
-  test('what is still awaited is drawn apart, up to now', () => {
+  test('draws the wait since the last completion separately, up to now', () => {
     const data = prepareCompletion(completion, 20, 5_000)
     expect(data.waiting).toEqual([
       { ms: 900, groups: 10 },
       { ms: 5_000, groups: 10 },
     ])
     expect([data.halfMs, data.allMs]).toEqual([900, null])
-    // The axis ends at its next tick, and stays there until time has come so far.
+    // The axis ends at its next tick until that time is reached.
     expect(data.endMs).toBe(5_000)
     for (const ms of [31_000, 34_999]) {
       const { endMs, ticks } = prepareCompletion(completion, 20, ms)
@@ -81,12 +81,12 @@ describe('completion', () => {
     }
   })
 
-  test('a batch without a group has no times', () => {
+  test('has no times without groups', () => {
     const data = prepareCompletion([], 0, null)
     expect([data.halfMs, data.allMs]).toEqual([null, null])
   })
 
-  test('ticks are round moments, at most seven', () => {
+  test('has at most seven round time ticks', () => {
     expect(timeTicks(900).map((tick) => tick.label)).toEqual([
       '0',
       '200\u00a0ms',
@@ -100,10 +100,10 @@ describe('completion', () => {
   })
 })
 
-describe('retries a minute', () => {
+describe('retries per minute', () => {
   const now = Date.parse('2026-11-20T12:30:30Z')
 
-  test('a full hour whatever the service lists: minutes without a retry are zeros', () => {
+  test('cover a full hour; minutes without a retry are zeros', () => {
     const data = prepareRetries(
       [
         { minute: '2026-11-20T12:30:00Z', byReason: { timeout: 2, transport: 5 } },
@@ -127,25 +127,25 @@ describe('retries a minute', () => {
     expect(data.total).toBe(8)
   })
 
-  test('a service whose clock is ahead loses no minute', () => {
+  test('keep the newest minute of a service clock that is ahead', () => {
     const data = prepareRetries([{ minute: '2026-11-20T12:31:00Z', byReason: { timeout: 1 } }], now)
     expect(data.minutes.at(-1)?.total).toBe(1)
   })
 
-  test('nothing at all', () => {
+  test('are zeros without data', () => {
     expect(prepareRetries([], now)).toMatchObject({ total: 0, reasons: [] })
   })
 })
 
 describe('sparkline', () => {
-  test('a gap stays a gap, a lonely reading a dot', () => {
+  test('keeps gaps, and draws a single reading as a dot', () => {
     const shape = prepareSparkline([1, 2, null, 3, null, 4, 2], 60, 10)
     expect(shape.lines).toHaveLength(3)
     expect(shape.lines[1]).toMatch(/h0\.01$/)
     expect(shape.last?.x).toBe(60)
   })
 
-  test('zeros lie on the ground, and an unknown end has no last reading', () => {
+  test('draws zeros on the baseline, and has no last reading after a gap', () => {
     expect(prepareSparkline([0, 0], 10, 10).lines).toEqual(['M0 8.5L10 8.5'])
     expect(prepareSparkline([3, null], 10, 10).last).toBeNull()
     expect(prepareSparkline([null, null], 10, 10).lines).toEqual([])
@@ -153,7 +153,7 @@ describe('sparkline', () => {
 })
 
 describe('dots', () => {
-  test('the same score is at the same place, failed members are counted apart', () => {
+  test('share a position per score; failed members are counted separately', () => {
     const { dots, failed } = prepareDots([0, 0, 1, null], { min: 0, max: 1 })
     expect(dots).toEqual([
       { x: 0, count: 2 },
@@ -162,12 +162,12 @@ describe('dots', () => {
     expect(failed).toBe(1)
   })
 
-  test('a scale without extent puts all in the middle; what lies outside is at its edge', () => {
+  test('are in the middle of a scale without extent, and at the edge outside the scale', () => {
     expect(prepareDots([2, 2], { min: 2, max: 2 }).dots).toEqual([{ x: 0.5, count: 2 }])
     expect(prepareDots([9], { min: 0, max: 1 }).dots).toEqual([{ x: 1, count: 1 }])
   })
 
-  test('more scores make a larger dot, up to a limit', () => {
+  test('grow with their count, up to a limit', () => {
     expect(dotRadius(4)).toBeGreaterThan(dotRadius(1))
     expect(dotRadius(10_000)).toBe(5.5)
   })
@@ -185,7 +185,7 @@ describe('waterfall', () => {
   const submittedAt = '2026-11-20T12:00:00.000Z'
   const at = (ms: number) => new Date(Date.parse(submittedAt) + ms).toISOString()
 
-  test('queue, failed attempt, back-off, attempt: in order on one scale', () => {
+  test('has queue, failed attempt, backoff and attempt in order on one scale', () => {
     const data = prepareWaterfall({
       submittedAt,
       queueMs: 100,
@@ -227,7 +227,7 @@ describe('waterfall', () => {
     ])
   })
 
-  test('a worker whose clock is off draws its attempts in order, inside the whole', () => {
+  test('keeps attempts in order and inside the total when a worker clock is off', () => {
     const data = prepareWaterfall({
       submittedAt,
       queueMs: 100,
@@ -247,7 +247,7 @@ describe('waterfall', () => {
     expect(data.rows[1]?.segments).toEqual([{ kind: 'service', from: 0.5, share: 0.5, ms: 100 }])
   })
 
-  test('not dispatched yet: nothing to draw', () => {
+  test('is empty before the first dispatch', () => {
     expect(
       prepareWaterfall({ submittedAt, queueMs: null, scoreMs: null, attemptLog: [] }).rows,
     ).toEqual([])
@@ -255,14 +255,14 @@ describe('waterfall', () => {
 })
 
 describe('hues', () => {
-  test('a name keeps its own hue while it is free, and no two of eight names share one', () => {
+  test('keep the hashed hue while it is free; eight names have eight hues', () => {
     const taken: number[] = []
     for (let i = 0; i < 8; i++) taken.push(pickHue(`server-${i}`, taken))
     expect(new Set(taken).size).toBe(8)
     expect(pickHue('rm-1', [])).toBe((nameHash('rm-1') % 8) + 1)
   })
 
-  test('from the ninth on hues are shared', () => {
+  test('are shared from the ninth name on', () => {
     expect(pickHue('rm-1', [1, 2, 3, 4, 5, 6, 7, 8])).toBe((nameHash('rm-1') % 8) + 1)
   })
 })
@@ -273,7 +273,7 @@ describe('worker throughput', () => {
     samplesPerSecondHistory,
   })
 
-  test('readings end now, and the seconds before a worker started are empty', () => {
+  test('ends now, and is empty before a worker started', () => {
     const data = prepareThroughput([worker('w2', [1, null, 3]), worker('w1', [5])])
     expect(data.seconds).toHaveLength(60)
     expect(data.seconds.slice(-4)).toEqual([
@@ -286,14 +286,14 @@ describe('worker throughput', () => {
     expect(data.countTicks.at(-1)?.at).toBeGreaterThanOrEqual(8)
   })
 
-  test('beyond eight workers the slowest are summed, so that the stack keeps its height', () => {
+  test('sums the slowest beyond eight workers', () => {
     const data = prepareThroughput(Array.from({ length: 10 }, (_, i) => worker(`w${i}`, [i])))
     expect(data.workers).toEqual(['w2', 'w3', 'w4', 'w5', 'w6', 'w7', 'w8', 'w9'])
     expect(data.others).toBe('2 more')
     expect(data.seconds.at(-1)?.['2 more']).toBe(1)
   })
 
-  test('without a scored sample there is nothing to draw', () => {
+  test('has no samples without a scored one', () => {
     expect(prepareThroughput([worker('w1', [0, 0]), worker('w2', [])]).hasSamples).toBe(false)
   })
 })

@@ -168,7 +168,7 @@ export function FailuresPlot({ data }: { data: SharesData }) {
   )
 }
 
-/** The reward wait of a step beside its step time. */
+/** The reward wait of a step next to its step time. */
 export function WaitsPlot({ data }: { data: WaitData }) {
   return (
     <StepPlot

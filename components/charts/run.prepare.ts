@@ -141,7 +141,7 @@ function totalOf(counts: GroupSignalCounts): number {
   return GROUP_SIGNALS.reduce((sum, signal) => sum + counts[signal], 0)
 }
 
-/** The reward wait of a step beside its step time. */
+/** The reward wait of a step next to its step time. */
 export interface WaitStep {
   step: number
   waitMs: number | null

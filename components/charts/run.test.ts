@@ -15,8 +15,8 @@ const step = (number: number, change: Partial<RunStepDto> = {}): RunStepDto => (
   ...change,
 })
 
-describe('the fan of a run', () => {
-  test('has bands of an ended step, and of one that runs its mean so far alone', () => {
+describe('fan chart', () => {
+  test('has bands for ended steps, and the mean so far for a running one', () => {
     const running = step(2, { status: 'running', n: null, quantiles: null, mean: 0.7 })
     const { steps } = prepareFan({ steps: [step(1), running] }, [], false)
     expect(steps[0]).toMatchObject({
@@ -26,7 +26,7 @@ describe('the fan of a run', () => {
     expect(steps[1]).toMatchObject({ mean: null, most: null, all: null, running: 0.7 })
   })
 
-  test('keeps a step that is missing a gap', () => {
+  test('has a gap for a missing step', () => {
     const run = { steps: [step(1), step(2), step(3), step(6)] }
     expect(prepareFan(run, [], false).steps.map((s) => [s.step, s.mean])).toEqual([
       ...[
@@ -39,13 +39,13 @@ describe('the fan of a run', () => {
     ])
   })
 
-  test('holds all scores on its scale only where they are drawn', () => {
+  test('scales to all scores only when the range is drawn', () => {
     const run = { steps: [step(1, { min: -50, max: 40 })] }
     expect(prepareFan(run, [], false).valueTicks[0]?.at).toBeGreaterThan(-1)
     expect(prepareFan(run, [], true).valueTicks[0]?.at).toBeLessThanOrEqual(-50)
   })
 
-  test('lays others over it, by their steps', () => {
+  test('overlays the means of other runs by step', () => {
     const other = { name: 'other', steps: [step(2, { mean: 3 }), step(4, { mean: 4 })] }
     const fan = prepareFan({ steps: [step(1), step(2)] }, [other], false)
     expect(fan.steps.map((s) => [s.step, s['run:other']])).toEqual([
@@ -58,8 +58,8 @@ describe('the fan of a run', () => {
   })
 })
 
-describe('shares over the steps', () => {
-  test('are of the groups, by cause, and of the samples that ended', () => {
+describe('shares over steps', () => {
+  test('cover groups by class, and ended samples', () => {
     const groupSignals = { ...noSignals(), varied: 5, all_correct: 3, all_incorrect: 2 }
     const shares = prepareShares([
       step(1, { groupSignals, scored: 6, failed: 2 }),
@@ -77,8 +77,8 @@ describe('shares over the steps', () => {
   })
 })
 
-describe('waits', () => {
-  test('leave out the time in which the job stood still', () => {
+describe('reward waits', () => {
+  test('exclude pauses of the job', () => {
     const steps = [1, 2, 3, 4].map((n) => step(n, n === 3 ? { stepMs: 86_400_000 } : {}))
     const waits = prepareWaits(steps)
     expect(waits.steps.map(({ stepMs }) => stepMs)).toEqual([60_000, 60_000, null, 60_000])
@@ -87,7 +87,7 @@ describe('waits', () => {
 })
 
 describe('data sources', () => {
-  test('share one scale', () => {
+  test('share one value scale', () => {
     const point = (at: number, mean: number) => ({
       ...{ step: at, n: 4, mean, q25: mean - 1, q75: mean + 1, failed: 0 },
     })
@@ -105,7 +105,7 @@ describe('data sources', () => {
   })
 })
 
-describe('the spread of rewards', () => {
+describe('reward heat map', () => {
   const heat = prepareHeat({
     kind: 'values',
     edges: [0, 0.5, 1],
@@ -115,7 +115,7 @@ describe('the spread of rewards', () => {
     ],
   })
 
-  test('has a cell for each share, the greatest score on top, none for a step that is missing', () => {
+  test('has a cell per share, the highest score on top, and no cells for a missing step', () => {
     expect(heat.cells).toHaveLength(3)
     const [least, greatest] = heat.cells
     expect(least).toMatchObject({ x: 0, width: 1 / 3, fill: Math.sqrt(0.75) })
@@ -123,7 +123,7 @@ describe('the spread of rewards', () => {
     expect(greatest?.y).toBeCloseTo(0)
   })
 
-  test('tells what lies under the cursor', () => {
+  test('returns the cell under the cursor', () => {
     expect(heatAt(heat, 0.1, 0.9)).toEqual({ step: 3, row: '0', share: 0.75 })
     expect(heatAt(heat, 0.9, 0.5)).toEqual({ step: 5, row: '0.500', share: 1 })
     expect(heatAt(heat, 0.5, 0.5)).toBeNull()

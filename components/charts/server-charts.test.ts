@@ -20,8 +20,8 @@ function minute(at: string, over: Partial<ServerMinuteDto> = {}): ServerMinuteDt
   }
 }
 
-describe('a server’s minutes', () => {
-  test('minutes without a call have zeros and gaps, and the one that runs is told', () => {
+describe('server minutes', () => {
+  test('have zeros and gaps without requests, and mark the current minute', () => {
     const { minutes, totals, timed } = prepareServerMinutes(
       [minute('11:57'), minute('11:59', { requests: 4, p50Ms: null, p99Ms: null, errors: 4 })],
       NOW,
@@ -37,7 +37,7 @@ describe('a server’s minutes', () => {
     expect(timed).toBe(1)
   })
 
-  test('failures are parted by class, and answered is never below zero', () => {
+  test('split failures by class; the answered count is never negative', () => {
     const { minutes } = prepareServerMinutes(
       [
         minute('11:59', { requests: 20, errors: 9, busy: 4, client: 2, corrupt: 1 }),
@@ -55,18 +55,18 @@ describe('a server’s minutes', () => {
     expect(minutes.at(-1)).toMatchObject({ answered: 0, failed: 3 })
   })
 
-  test('what lies before the hour is not drawn, but its last call is told', () => {
+  test('exclude earlier minutes, but keep the time of the last request', () => {
     const data = prepareServerMinutes([minute('08:10'), minute('08:11')], NOW)
     expect(data.totals.requests).toBe(0)
     expect(data.lastCallMs).toBe(Date.parse('2026-03-01T08:11:00Z'))
     expect(prepareServerMinutes([], NOW).lastCallMs).toBeNull()
   })
 
-  test('a service whose clock is ahead keeps its newest minute', () => {
+  test('keep the newest minute of a service clock that is ahead', () => {
     expect(prepareServerMinutes([minute('12:02')], NOW).minutes.at(-1)?.requests).toBe(10)
   })
 
-  test('duration ticks are round in the unit a person would say', () => {
+  test('have round duration ticks in a readable unit', () => {
     expect(durationTicks(87).map((t) => t.label.replace('\u00a0', ' '))).toEqual([
       '0',
       '50 ms',
@@ -84,11 +84,11 @@ describe('a server’s minutes', () => {
   })
 })
 
-describe('the balance of a pool', () => {
+describe('pool balance', () => {
   const server = (name: string, requestShare: number | null, capacityShare: number) =>
     ({ id: name, name, state: 'ready', requestShare, capacityShare }) satisfies PoolShareDto
 
-  test('both shares lie on one scale, servers in order of name', () => {
+  test('has both shares on one scale, sorted by name', () => {
     const { rows, ticks, meaning } = prepareBalance(
       [server('rm-10', 0.2, 0.25), server('rm-2', 0.5, 0.25), server('rm-1', 0.3, 0.5)],
       2,
@@ -101,7 +101,7 @@ describe('the balance of a pool', () => {
     expect(meaning).toContain('rm-2 gets 2.0 times its share of requests')
   })
 
-  test('says in words what the number means', () => {
+  test('explains the imbalance in a sentence', () => {
     expect(prepareBalance([server('a', 0.5, 0.5), server('b', 0.5, 0.5)], 1).meaning).toMatch(
       /follow capacity/,
     )
@@ -111,7 +111,7 @@ describe('the balance of a pool', () => {
   })
 })
 
-describe('the band of states', () => {
+describe('state band', () => {
   const ago = (minutes: number) => new Date(NOW - minutes * 60_000).toISOString()
   const event = (
     id: number,
@@ -121,7 +121,7 @@ describe('the band of states', () => {
     kind: ServerEventDto['kind'] = 'state',
   ): ServerEventDto => ({ id, kind, from, to, cause: '', evidence: null, at: ago(minutesAgo) })
 
-  test('states follow each other to now, and before the first nothing is known', () => {
+  test('covers states up to now, with a gap before the first', () => {
     const band = prepareStateBand(
       [
         event(3, 10, 'unreachable', 'ready'),
@@ -137,7 +137,7 @@ describe('the band of states', () => {
     expect(band.segments.at(-1)?.to).toBe(1)
   })
 
-  test('is as long as its newest changes need, and holds the state it began with', () => {
+  test('covers the newest changes, with the state before them', () => {
     const old = Array.from({ length: 9 }, (_, i) => event(i + 1, 60 * 24 * 3 - i, 'ready', 'ready'))
     const band = prepareStateBand(
       [...Array.from({ length: 8 }, (_, i) => event(30 - i, i, 'a', i % 2 ? 'a' : 'b')), ...old],
@@ -148,7 +148,7 @@ describe('the band of states', () => {
     expect(band.segments[0]).toMatchObject({ state: 'ready', from: 0 })
   })
 
-  test('health is marked where it changed; without a change of state the present one fills it', () => {
+  test('marks health changes; without a state change the current state fills it', () => {
     const band = prepareStateBand(
       [event(2, 1, 'ok', 'ejected', 'health')],
       { state: 'ready', sinceMs: NOW - 5 * 60_000 },

@@ -4,8 +4,8 @@ import { comparePairHref, compareRunsHref, compareUrl } from './compare-url.ts'
 const parse = (query: string) => compareUrl.parse(new URLSearchParams(query))
 const again = (query: string) => compareUrl.write(parse(query)).toString()
 
-describe('the address of a comparison', () => {
-  test('says all of it, and comes back as it was', () => {
+describe('Compare URL', () => {
+  test('round-trips the whole state', () => {
     for (const query of [
       '',
       'a=b12',
@@ -16,7 +16,7 @@ describe('the address of a comparison', () => {
       expect(again(query)).toBe(query)
   })
 
-  test('what it cannot mean is left out: no batch with itself, no ninth run, nothing hidden that is not there', () => {
+  test('ignores a batch compared with itself, a ninth run, and hidden runs that are not overlaid', () => {
     expect(parse('a=b12&b=b12').second).toBeNull()
     expect(parse('a=12&b=drop').first).toBeNull()
     expect(parse('a=b1&open=b1-0').open).toBeNull()
@@ -24,7 +24,7 @@ describe('the address of a comparison', () => {
     expect(again('run=a&hide=b')).toBe('run=a')
   })
 
-  test('is made for a pair and for runs', () => {
+  test('links to a pair and to runs', () => {
     expect(comparePairHref('b1', 'b2')).toBe('/compare?a=b1&b=b2')
     expect(comparePairHref('b1')).toBe('/compare?a=b1')
     expect(parse(compareRunsHref(['a&b', 'c']).slice('/compare?'.length)).runs).toEqual([

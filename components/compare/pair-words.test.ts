@@ -12,18 +12,18 @@ const NO_GROUPS = {
 const pair = (fields: Partial<ComparePairDto>) =>
   ({ n: 100, groups: NO_GROUPS, classes: null, spearman: null, ...fields }) as ComparePairDto
 
-test('numbers of agreement have the words of their table', () => {
+test('agreement statistics have their published interpretation', () => {
   expect([0.05, 0.1, -0.4, 0.7, 0.9, 1].map(correlationWord)).toEqual([
     ...['negligible', 'weak', 'moderate negative', 'strong', 'very strong', 'very strong'],
   ])
-  // Landis and Koch's bounds belong to the lower word.
+  // Landis and Koch's bounds belong to the lower category.
   expect([-0.1, 0, 0.2, 0.21, 0.6, 0.8, 0.81].map(kappaWord)).toEqual([
     ...['poor', 'slight', 'slight', 'fair', 'moderate', 'substantial', 'almost perfect'],
   ])
   expect([correlationWord(null), kappaWord(null)]).toEqual([null, null])
 })
 
-test('a comparison is said in a sentence, and what moves the policy after it', () => {
+test('the verdict is one sentence, followed by details on advantages', () => {
   expect(pairVerdict(pair({ spearman: 0.72 })).title).toBe(
     'Strong rank agreement over 100 samples (Spearman 0.720)',
   )
@@ -44,7 +44,7 @@ test('a comparison is said in a sentence, and what moves the policy after it', (
   expect(told.detail).not.toContain('only in the first')
 })
 
-test('a share of nothing is none, a difference has its sign', () => {
+test('a share of zero is a dash, and a difference has a sign', () => {
   expect(shareText(0, 0)).toBe('–')
   expect([signed(0.25), signed(-0.25), signed(0), signed(null)]).toEqual([
     '+0.250',

@@ -12,7 +12,7 @@ import {
 } from './numbers.ts'
 
 describe('numbers', () => {
-  test('scores keep what tells them apart, and never round to a bare 0', () => {
+  test('scores keep enough digits and never round to 0', () => {
     expect([0, 1, -1, 0.25, -0.3333333, 1234.567].map(formatScore)).toEqual([
       '0',
       '1',
@@ -27,7 +27,7 @@ describe('numbers', () => {
     expect(formatScore(Number.NaN)).toBe('–')
   })
 
-  test('durations take the unit a person would say', () => {
+  test('durations have a readable unit', () => {
     expect(
       [0, 0.0042, 0.42, 9.94, 118.4, 999.6, 1240, 12_140, 59_949, 125_000, 3_600_000].map(
         durationText,
@@ -49,7 +49,7 @@ describe('numbers', () => {
     expect(durationText(null)).toBe('–')
   })
 
-  test('per cent say all only for all, and nothing only for nothing', () => {
+  test('100 % means all, and 0 % means none', () => {
     const text = (share: number) => quantityText(formatPercent(share))
     expect([0, 0.0003, 0.012, 0.5, 0.9996, 1].map(text)).toEqual([
       '0\u00a0%',

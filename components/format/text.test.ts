@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { foldAt, sentence, shortenMiddle, textParts } from './text.ts'
 
-describe('texts of rollouts', () => {
-  test('NUL, lone surrogates and controls are named; markup and emoji stay as they are', () => {
+describe('rollout texts', () => {
+  test('names NUL, lone surrogates and control characters; keeps markup and emoji', () => {
     expect(textParts('a\u0000b\ud800c\udc00\u001b')).toEqual([
       { text: 'a' },
       { mark: 'NUL', title: 'character U+0000' },
@@ -16,26 +16,26 @@ describe('texts of rollouts', () => {
     expect(textParts('')).toEqual([])
   })
 
-  test('direction marks are shown: they can make a text read otherwise than it is', () => {
+  test('shows direction marks, which can reorder the visible text', () => {
     expect(textParts('\u202e27')).toEqual([
       { mark: 'U+202E', title: 'character U+202E' },
       { text: '27' },
     ])
   })
 
-  test('identifiers keep both ends', () => {
+  test('shortens identifiers in the middle', () => {
     expect(shortenMiddle('q-17')).toBe('q-17')
     expect(shortenMiddle('0123456789abcdef', 9)).toBe('0123…cdef')
   })
 
-  test('a fold is at a line end where one is near, and never cuts a pair in two', () => {
+  test('folds near a line end, never inside a surrogate pair', () => {
     expect(foldAt('short', 100)).toBe(5)
     expect(foldAt(`${'x'.repeat(90)}\n${'y'.repeat(200)}`, 100)).toBe(90)
     expect(foldAt(`${'x'.repeat(99)}😀${'y'.repeat(200)}`, 100)).toBe(99)
   })
 })
 
-test('a message becomes a sentence, an address stays as it is', () => {
+test('formats a message as a sentence, and keeps a leading address', () => {
   expect(sentence('it answered 401')).toBe('It answered 401.')
   expect(sentence('http://h:1 cannot be reached')).toBe('http://h:1 cannot be reached.')
   expect(sentence('Why?')).toBe('Why?')

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { ageText, clockTime, dateTime, formatAgo } from './time.ts'
 
-test('ages in one unit, moments in local time', () => {
+test('formats ages in one unit and times in local time', () => {
   expect(
     [0, 1500, 12_000, 185_000, 7_300_000, 40 * 3_600_000, 80 * 3_600_000].map((ms) =>
       formatAgo(1e12, 1e12 + ms),

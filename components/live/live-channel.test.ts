@@ -7,7 +7,7 @@ import {
   type LiveMessage,
 } from './live-channel.ts'
 
-/** A browser: tabs, the channel between them, one lock, and the streams that the service sees. */
+/** A simulated browser: tabs, their channel, one lock, and the open streams. */
 class Browser {
   now = 0
   streams = 0
@@ -85,7 +85,7 @@ class Tab {
   readonly heard: string[] = []
   link: boolean | null = null
   visible = true
-  /** A frozen tab: no timer runs, nothing is said. */
+  /** A frozen tab runs no timers and sends nothing. */
   silent = false
   leadAgain: (lost: AbortSignal) => void = () => {}
   private channel!: LiveChannel
@@ -143,8 +143,8 @@ class Tab {
   }
 }
 
-describe('one stream a browser', () => {
-  test('twelve tabs hold one stream, and all of them hear every change', () => {
+describe('shared stream', () => {
+  test('twelve tabs share one stream, and each receives every change', () => {
     const browser = new Browser()
     const tabs = Array.from({ length: 12 }, (_, i) => browser.open(`tab ${i}`))
     browser.change('batches')
@@ -153,13 +153,13 @@ describe('one stream a browser', () => {
     expect(tabs.every((tab) => tab.link)).toBe(true)
   })
 
-  test('a tab that opens later knows the state of the link at once', () => {
+  test('a new tab receives the link state at once', () => {
     const browser = new Browser()
     browser.open('first')
     expect(browser.open('second').link).toBe(true)
   })
 
-  test('when the leading tab is closed, another leads at once', () => {
+  test('another tab leads when the leader is closed', () => {
     const browser = new Browser()
     const first = browser.open('first')
     const second = browser.open('second')
@@ -170,7 +170,7 @@ describe('one stream a browser', () => {
     expect(third.heard).toEqual(['workers'])
   })
 
-  test('the loss of the stream is told to all, and so is its return', () => {
+  test('all tabs receive the loss and the return of the stream', () => {
     const browser = new Browser()
     browser.open('first')
     const second = browser.open('second')
@@ -180,7 +180,7 @@ describe('one stream a browser', () => {
     expect(second.link).toBe(false)
   })
 
-  test('a frozen leader is replaced by a tab that somebody looks at, never by a hidden one', () => {
+  test('a visible tab replaces a frozen leader; a hidden one never does', () => {
     const browser = new Browser()
     const frozen = browser.open('frozen')
     const hidden = browser.open('hidden')
@@ -195,7 +195,7 @@ describe('one stream a browser', () => {
     expect(hidden.heard).toEqual(['samples'])
   })
 
-  test('beats keep followers calm for as long as nothing changes', () => {
+  test('heartbeats prevent a takeover while nothing changes', () => {
     const browser = new Browser()
     const first = browser.open('first')
     const second = browser.open('second')

@@ -3,8 +3,8 @@ import { CUT_AFTER_MS, initialLive, type LiveAction, liveReducer, liveWords } fr
 
 const reached = (...actions: LiveAction[]) => actions.reduce(liveReducer, initialLive)
 
-describe('the state of the live stream', () => {
-  test('open, lost, cut after 10 s, open again', () => {
+describe('live stream state', () => {
+  test('is open, reconnecting, cut after 10 s, then open again', () => {
     const open = reached({ type: 'link', open: true, at: 0 })
     expect(liveWords(open, 5, 900)).toEqual({ word: 'Live', tone: 'ok', ageMs: null })
     const lost = liveReducer(open, { type: 'link', open: false, at: 1_000 })
@@ -25,7 +25,7 @@ describe('the state of the live stream', () => {
     expect(back).toEqual(open)
   })
 
-  test('the loss is counted from its beginning, whatever is reported in between', () => {
+  test('counts a disconnection from its start despite further reports', () => {
     const lost = reached(
       { type: 'link', open: true, at: 0 },
       { type: 'link', open: false, at: 1_000 },
@@ -34,7 +34,7 @@ describe('the state of the live stream', () => {
     expect(lost.lostAt).toBe(1_000)
   })
 
-  test('a page that never had a stream is connecting, then cut', () => {
+  test('is connecting, then cut, without a stream', () => {
     const first = reached({ type: 'link', open: false, at: 0 })
     expect(liveWords(first, null, 1_000).word).toBe('Connecting')
     expect(liveWords(liveReducer(first, { type: 'tick', at: 11_000 }), null, 11_000).word).toBe(
@@ -42,7 +42,7 @@ describe('the state of the live stream', () => {
     )
   })
 
-  test('frozen says how long, and counts what it does not show', () => {
+  test('shows the age of a paused page and counts missed changes', () => {
     const frozen = reached(
       { type: 'link', open: true, at: 0 },
       { type: 'freeze', at: 2_000 },
@@ -55,7 +55,7 @@ describe('the state of the live stream', () => {
     expect(liveReducer(frozen, { type: 'resume' })).toMatchObject({ frozenAt: null, missed: 0 })
   })
 
-  test('a stream that is open says nothing about data that cannot be read again', () => {
+  test('marks data as stale when a refetch fails while the stream is open', () => {
     const open = reached({ type: 'link', open: true, at: 0 })
     expect(liveWords(open, 3_000, 8_000, true)).toEqual({
       word: 'Stale',
@@ -65,7 +65,7 @@ describe('the state of the live stream', () => {
     expect(liveWords(open, 3_000, 8_000, false)).toMatchObject({ word: 'Live', ageMs: null })
   })
 
-  test('what changes nothing gives the same object back, so that nothing is drawn again', () => {
+  test('returns the same object when nothing changed', () => {
     const open = reached({ type: 'link', open: true, at: 0 })
     expect(liveReducer(open, { type: 'link', open: true, at: 5 })).toBe(open)
     expect(liveReducer(open, { type: 'changes' })).toBe(open)

@@ -11,14 +11,14 @@ import {
 
 const NOTHING: ReadonlySet<string> = new Set()
 
-describe('what is read again', () => {
-  test('only what shows a topic that changed; everything after a reconnection', () => {
+describe('refetches', () => {
+  test('only queries of changed topics, and all after a reconnection', () => {
     expect(concerns(['batch:b1'], new Set(['batch:b2', 'samples']))).toBe(false)
     expect(concerns(['batch:b1', 'samples'], new Set(['samples']))).toBe(true)
     expect(concerns(['batch:b1'], new Set([EVERYTHING]))).toBe(true)
   })
 
-  test('a change that comes while its reading is under way is kept for the next one', () => {
+  test('again after a change during the current read', () => {
     const view = { key: 'view', topics: ['batch:b1'], busy: true }
     const list = { key: 'list', topics: ['batches'], busy: false }
     const other = { key: 'other', topics: ['workers'], busy: false }
@@ -30,7 +30,7 @@ describe('what is read again', () => {
     expect(readings.take(NOTHING, [free, list, other], 10_000)).toEqual([])
   })
 
-  test('after a reconnection everything is read, what is busy when it is free', () => {
+  test('busy queries after their read when reconnected', () => {
     const batches = { key: 'a', topics: ['batches'], busy: true }
     const workers = { key: 'b', topics: ['workers'], busy: false }
     const readings = new PacedReadings()
@@ -39,7 +39,7 @@ describe('what is read again', () => {
     expect(readings.take(NOTHING, [free, workers], 85)).toEqual([free])
   })
 
-  test('each at its own pace: a slow reading does not hold back a quick one', () => {
+  test('each query at its own pace', () => {
     const figures = { key: 'figures', topics: ['batch:b1'], busy: false }
     const timeline = { key: 'timeline', topics: ['batch:b1'], busy: false }
     const changed = new Set(['batch:b1'])
@@ -59,7 +59,7 @@ describe('what is read again', () => {
     expect(keysAt(1_200)).toEqual(['figures', 'timeline'])
   })
 
-  test('what the page no longer shows is forgotten, its pace too', () => {
+  test('no query that is no longer shown', () => {
     const view = { key: 'view', topics: ['batch:b1'], busy: true }
     const readings = new PacedReadings()
     expect(readings.take(new Set(['batch:b1']), [view], 0)).toEqual([])
@@ -67,7 +67,7 @@ describe('what is read again', () => {
     expect(readings.take(NOTHING, [{ ...view, busy: false }], 170)).toEqual([])
   })
 
-  test('what is due waits for a slow reading, and goes with the others after it', () => {
+  test('due queries together after a slow read', () => {
     const figures = { key: 'figures', topics: ['batch:b1'], busy: false }
     const timeline = { key: 'timeline', topics: ['batch:b1'], busy: true }
     const changed = new Set(['batch:b1'])
@@ -79,7 +79,7 @@ describe('what is read again', () => {
     expect(readings.take(NOTHING, [figures, free], 9_000)).toEqual([figures, free])
   })
 
-  test('a slow service is asked less often, at most a third of the time', () => {
+  test('a slow query for at most a third of the time', () => {
     expect([0, 50, 113, 400, 60_000].map(pauseAfter)).toEqual([
       MIN_GAP_MS,
       MIN_GAP_MS - 50,

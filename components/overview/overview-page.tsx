@@ -48,7 +48,7 @@ const RetriesChart = lazyPlot(
  */
 export function OverviewPage({ first }: { first: FirstAnswers | null }) {
   const trpc = useTRPC()
-  // In the clock of the service, which may be ahead of the browser's.
+  // Service time, which may be ahead of the browser's clock.
   const readAtMs = Math.min(first?.atMs ?? 0, Date.now())
   const overview = useQuery(
     trpc.overview.get.queryOptions(undefined, {

@@ -6,8 +6,8 @@ import { prepareAttention } from './attention.prepare.ts'
 import { submitSnippets } from './snippets.ts'
 import { extendTrail, TRAIL_LENGTH } from './trail.ts'
 
-describe('the first batch to copy', () => {
-  test('names the address the page came from, and a key only where one is needed', () => {
+describe('onboarding snippets', () => {
+  test('contain the address of the page, and a key header only where keys are required', () => {
     for (const { code } of submitSnippets('http://h:1', false)) {
       expect(code).toContain('http://h:1/api/trpc')
       expect(code).not.toContain('REWARDOPS_KEY')
@@ -16,15 +16,15 @@ describe('the first batch to copy', () => {
       expect(code).toContain('REWARDOPS_KEY')
   })
 
-  test('the body of the curl example is JSON', () => {
+  test('have a JSON body in the curl example', () => {
     const code = submitSnippets('http://h:1', false)[0]?.code ?? ''
     const body = JSON.parse(code.slice(code.indexOf("'{") + 1, code.lastIndexOf("'")))
     expect(body).toMatchObject({ run: 'first-run', samples: [{ uid: 'q1' }, { uid: 'q1' }] })
   })
 })
 
-describe('a trail', () => {
-  test('keeps the last minute, seconds nobody looked at are gaps', () => {
+describe('trail', () => {
+  test('keeps the last minute; unobserved seconds are gaps', () => {
     expect(extendTrail([1, 2], 1, 3)).toEqual([1, 2, 3])
     expect(extendTrail([1], 3, 4)).toEqual([1, null, null, 4])
     const long = extendTrail(Array(TRAIL_LENGTH).fill(1), 500, 9)
@@ -33,7 +33,7 @@ describe('a trail', () => {
   })
 })
 
-describe('what needs attention', () => {
+describe('attention items', () => {
   const server = (name: string, state: ServerDto['state']) =>
     ({ id: `s-${name}`, name, state, stateCause: 'why' }) as ServerDto
   const sees = (serverName: string, kind: ServerMonitorDto['kind']): ServerMonitorDto => ({
@@ -47,7 +47,7 @@ describe('what needs attention', () => {
     },
   })
 
-  test('errors come first, each leads to its server, and nothing is said twice', () => {
+  test('list errors first, link to their servers, and have no duplicates', () => {
     const said: Attention[] = [
       { level: 'warning', title: 'A worker died', detail: '', href: '/workers' },
       { level: 'error', title: 'a is unreachable', detail: 'd', href: '/servers' },

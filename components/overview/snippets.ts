@@ -18,7 +18,7 @@ const SAMPLES = [
   ...rest,
 }))
 
-/** A sample as JSON on two lines, to fit beside the text. */
+/** A sample as JSON on two lines, to fit next to the text. */
 function sampleJson(sample: (typeof SAMPLES)[number], indent: string): string {
   const parts = Object.entries(sample).map(
     ([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value)}`,

@@ -34,7 +34,7 @@ export interface PlannerDraft {
   show: string
 }
 
-/** The default: the experiment of the async reward agent. The split of its 203 s into phases is an assumption. */
+/** The default: the async reward agent experiment. The split of its 203 s into phases is an assumption. */
 export const THEIR_EXPERIMENT: PlannerDraft = {
   source: 'typed',
   batch: '',

@@ -9,8 +9,8 @@ import { prepareTimeline } from './timeline.prepare.ts'
 const draft = (over: Partial<PlannerDraft> = {}): PlannerDraft => ({ ...THEIR_EXPERIMENT, ...over })
 const parsed = (query: string) => plannerUrl.parse(new URLSearchParams(query))
 
-describe('the address', () => {
-  test('is bare for the experiment, and holds everything else', () => {
+describe('planner URL', () => {
+  test('omits the default experiment and keeps other values', () => {
     expect(plannerUrl.write(draft()).toString()).toBe('')
     for (const one of [
       draft({ prompts: '64', spread: 'lognormal', second: '0.5', show: 'nonex1' }),
@@ -23,19 +23,19 @@ describe('the address', () => {
     }
   })
 
-  test('of a batch needs its id alone', () => {
+  test('needs only an ID for a batch', () => {
     expect(parsed(planBatchHref('b7').split('?')[1] as string)).toEqual(
       draft({ source: 'batch', batch: 'b7' }),
     )
   })
 
-  test('with nonsense in it still opens', () => {
+  test('ignores invalid values', () => {
     expect(parsed('source=x&spread=y&prompts=abc')).toEqual(draft({ prompts: 'abc' }))
   })
 })
 
-describe('the form', () => {
-  test('asks for what was typed, in ms', () => {
+describe('planner form', () => {
+  test('converts typed seconds to milliseconds', () => {
     expect(askedBy(draft({ show: 'nonex1', failed: '2.5', first: '0,3' }))).toEqual({
       errors: {},
       input: {
@@ -58,7 +58,7 @@ describe('the form', () => {
     })
   })
 
-  test('takes a batch’s number for its id, and asks nothing before one is named', () => {
+  test('accepts a batch number as ID, and sends no request without one', () => {
     const { input } = askedBy(draft({ source: 'batch', batch: ' 12 ' }))
     expect(input?.source).toEqual({ kind: 'batch', batchId: 'b12' })
     expect(askedBy(draft({ source: 'batch' }))).toEqual({ input: null, errors: {} })
@@ -86,17 +86,17 @@ describe('the form', () => {
     expect(Object.keys(errors)).toEqual([key])
   })
 
-  test('has no field of another source in its way', () => {
+  test('ignores fields of other sources', () => {
     const { errors } = askedBy(draft({ source: 'batch', batch: 'b1', prompts: 'x', second: '' }))
     expect(errors).toEqual({})
   })
 
-  test('draws what it has: a combination that is gone is not asked for', () => {
+  test('drops a selected combination that no longer exists', () => {
     expect(askedBy(draft({ show: '64x1' })).input).not.toHaveProperty('show')
   })
 })
 
-describe('the answer in words', () => {
+describe('planner texts', () => {
   const column = (over: Partial<PlannedColumn> = {}): PlannedColumn => ({
     limit: 256,
     servers: 1,
@@ -112,7 +112,7 @@ describe('the answer in words', () => {
     ...over,
   })
 
-  test('says what is saved, and what bounds it', () => {
+  test('state the saving and its bound', () => {
     const { title, detail } = verdictOf(column())
     expect(title).toBe(
       'With 256 concurrent, the step time is 423.0\u00a0s with one step off-policy and the mini-batch pipeline instead of 637.0\u00a0s: 34\u00a0% less.',
@@ -121,7 +121,7 @@ describe('the answer in words', () => {
     expect(detail).toContain('only more concurrency')
   })
 
-  test('says that there is nothing to gain', () => {
+  test('state that there is no saving', () => {
     const { title, detail } = verdictOf(
       column({ limit: null, best: 'barrier', noGain: true, boundBy: 'compute' }),
     )
@@ -129,7 +129,7 @@ describe('the answer in words', () => {
     expect(detail).toContain('a barrier is sufficient')
   })
 
-  test('has steps in seconds, so that they can be compared', () => {
+  test('show step times in seconds', () => {
     expect([20, 59_000, 203_000, 2_870_000, 9_000_000].map(stepText)).toEqual([
       '20\u00a0ms',
       '59.0\u00a0s',
@@ -140,7 +140,7 @@ describe('the answer in words', () => {
   })
 })
 
-describe('the picture', () => {
+describe('step timeline', () => {
   const shown: PlannerDto['shown'] = {
     limit: null,
     servers: 1,
@@ -158,7 +158,7 @@ describe('the picture', () => {
     ],
   }
 
-  test('has every lane on one scale, cut at its end', () => {
+  test('draws all lanes on one scale, cut at its end', () => {
     const { lanes, most, ticks } = prepareTimeline(shown)
     expect(most).toBe(10)
     expect(lanes[0]?.bars).toEqual([
@@ -169,7 +169,7 @@ describe('the picture', () => {
     expect(ticks.map(({ ms }) => ms)).toEqual([0, 50, 100, 150])
   })
 
-  test('of no time at all is empty', () => {
+  test('is empty for a duration of zero', () => {
     const none = { ...shown, untilMs: 0, pictures: [{ ...shown.pictures[1]!, inFlight: [] }] }
     expect(prepareTimeline(none)).toMatchObject({ most: 0, ticks: [], lanes: [{ area: '' }] })
   })

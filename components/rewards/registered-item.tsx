@@ -14,7 +14,7 @@ export function RegisteredItem({
   children,
 }: {
   name: string
-  /** A line beside the name. */
+  /** A line next to the name. */
   title?: ReactNode
   facts: ReactNode
   end?: ReactNode

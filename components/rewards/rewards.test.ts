@@ -17,8 +17,8 @@ const errors = (over: Partial<typeof draft>) => {
   return 'errors' in prepared ? prepared.errors : {}
 }
 
-describe('the playground’s form', () => {
-  test('sends what was typed, and nothing that was not', () => {
+describe('playground form', () => {
+  test('sends typed fields only', () => {
     expect(call({ groundTruth: '72' })).toEqual({
       sample: { dataSource: 'openai/gsm8k', prompt: 'Q', response: '#### 72', groundTruth: '72' },
       reward: {},
@@ -39,14 +39,14 @@ describe('the playground’s form', () => {
     expect(call({ groundTruth: text }).sample.groundTruth).toEqual(value)
   })
 
-  test('takes messages as such, and any other prompt in brackets as text', () => {
+  test('parses messages, and keeps other bracketed prompts as text', () => {
     expect(call({ prompt: '[{"role": "user", "content": "Q"}]' }).sample.prompt).toEqual([
       { role: 'user', content: 'Q' },
     ])
     expect(call({ prompt: '[1, 2] has which sum?' }).sample.prompt).toBe('[1, 2] has which sum?')
   })
 
-  test('says at its field what is wrong', () => {
+  test('shows errors at their fields', () => {
     expect(errors({ kwargs: '{"a": 1' }).kwargs).toMatch(/Invalid JSON/)
     expect(errors({ kwargs: '[1]' }).kwargs).toMatch(/a JSON object/)
     expect(errors({ responseLength: '1.5' }).responseLength).toMatch(/whole number/)
@@ -77,7 +77,7 @@ describe('the playground’s form', () => {
     expect(call({ ...fields }).reward).toEqual(reward)
   })
 
-  test('has a stored sample as it was sent', () => {
+  test('loads a stored sample as submitted', () => {
     const sample = {
       dataSource: 'x',
       prompt: [{ role: 'user', content: 'Q' }],
@@ -89,13 +89,13 @@ describe('the playground’s form', () => {
     expect(call(draftOfSample(sample)).sample).toEqual(sample)
   })
 
-  test('every example is a call', () => {
+  test('has valid examples', () => {
     for (const example of TRY_EXAMPLES) call({ ...EMPTY_TRY, ...example.draft })
   })
 })
 
-describe('what was found in a text', () => {
-  test('is marked at its last place, with the ends of a long text left out', () => {
+describe('excerpt', () => {
+  test('surrounds the last match and omits the ends of a long text', () => {
     expect(excerptAround('7 and 7', '7')).toEqual({
       before: '7 and ',
       found: '7',
@@ -109,7 +109,7 @@ describe('what was found in a text', () => {
     expect(excerptAround('nothing', '')).toBeNull()
   })
 
-  test('never cuts a character in two', () => {
+  test('never splits a surrogate pair', () => {
     const text = `${'😀'.repeat(400)}x`
     const { before, cutBefore } = excerptAround(text, 'x')!
     expect(before.isWellFormed()).toBe(true)
@@ -118,7 +118,7 @@ describe('what was found in a text', () => {
 })
 
 describe('links and snippets', () => {
-  test('a link to the playground holds the reward and the sample', () => {
+  test('a playground link contains the reward and the sample', () => {
     const href = tryHref({ manager: 'dapo' }, 'b1-2')
     const state = rewardsUrl.parse(new URL(href, 'http://x').searchParams)
     expect(state).toMatchObject({
@@ -130,7 +130,7 @@ describe('links and snippets', () => {
     expect(`${rewardsUrl.write(rewardsUrl.parse(new URLSearchParams('')))}`).toBe('')
   })
 
-  test('curl carries any text through the shell', () => {
+  test('the curl command quotes any text for the shell', () => {
     const text = submitCurl(
       { reward: { kwargs: { a: "it's" } }, groupSize: 16 },
       'http://127.0.0.1:3000',
@@ -145,7 +145,7 @@ describe('links and snippets', () => {
     expect(shellWords(['vllm', 'serve', 'a b', "it's"])).toBe("vllm serve 'a b' 'it'\\''s'")
   })
 
-  test('there is an example of each shape', () => {
+  test('examples cover every form of configuration', () => {
     expect(IMPORT_EXAMPLES.map(({ text }) => /^reward:/m.test(text))).toEqual([true, false, false])
   })
 })

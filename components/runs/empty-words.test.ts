@@ -14,7 +14,7 @@ const signals = {
   empty: 0,
 }
 
-describe('charts of a run that have nothing to draw say why', () => {
+describe('empty run charts give the reason', () => {
   test('no step has ended', () => {
     const running = [step({ scored: 0 })]
     expect(noSpreadText(running)).toBe('no steps have ended yet')
@@ -23,7 +23,7 @@ describe('charts of a run that have nothing to draw say why', () => {
     expect(noFailuresText([])).toBe('no samples have ended yet')
   })
 
-  test('every sample of the steps that ended failed', () => {
+  test('all samples of ended steps failed', () => {
     const failed = [step({ failed: 32, n: 0 }), step({})]
     expect(noSpreadText(failed)).toBe('no score: all 32 samples in 1 step that has ended failed')
   })
@@ -32,7 +32,7 @@ describe('charts of a run that have nothing to draw say why', () => {
     expect(noSpreadText([step({ failed: 2, scored: 30, n: 0 })])).toMatch(/2 failed, the others/)
   })
 
-  test('none among those that ended', () => {
+  test('no failures in ended steps', () => {
     const fine = [step({ scored: 32, n: 32, groupSignals: signals })]
     expect(noSignalsText(fine)).toBe('none of 4 groups')
     expect(noFailuresText(fine)).toBe('none of 32 ended samples')

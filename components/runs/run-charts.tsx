@@ -143,7 +143,7 @@ function reasonsOf(run: RunDto): [string, number][] {
   return [...sums].sort((a, b) => b[1] - a[1])
 }
 
-/** The reward wait of each step beside its step time. */
+/** The reward wait of each step next to its step time. */
 function WaitsChart({ run }: { run: RunDto }) {
   const data = useMemo(() => prepareWaits(run.steps), [run.steps])
   return (

@@ -2,7 +2,7 @@ import { saveFile } from '../ui/save-file.ts'
 
 /** The largest export that the page buffers; larger ones are streamed to a file. */
 export const MAX_HELD_BYTES = 256 << 20
-/** The minimum rows between progress updates. */
+/** The minimum interval between progress updates. */
 const TELL_EVERY_MS = 120
 
 /**

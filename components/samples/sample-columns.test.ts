@@ -7,8 +7,8 @@ const names = (query: string, keys: string[] = [], narrow = false) =>
     (column) => column.name,
   )
 
-describe('columns of the Samples table', () => {
-  test('what a filter fixes is not repeated in every row', () => {
+describe('sample columns', () => {
+  test('omit values that a filter fixes', () => {
     expect(names('')).toContain('run')
     expect(names('batch=b1')).not.toContain('run')
     expect(names('run=a')).toContain('step')
@@ -16,13 +16,13 @@ describe('columns of the Samples table', () => {
     expect(names('step=3-4')).toContain('step')
   })
 
-  test('what is filtered by is shown', () => {
+  test('include filtered reward extra info', () => {
     expect(names('extra=acc%3Apresent')).toContain('rewardExtraInfo.acc')
     expect(names('label=hack')).toContain('labels')
     expect(names('')).not.toContain('labels')
   })
 
-  test('chosen ones in their order, the sample first, unknown names left out', () => {
+  test('follow the selection, with the sample first, without unknown names', () => {
     expect(names('columns=ended,nonsense,score,sample,rewardExtraInfo.acc', ['acc'])).toEqual([
       'sample',
       'ended',
@@ -31,7 +31,7 @@ describe('columns of the Samples table', () => {
     ])
   })
 
-  test('little room leaves what tells samples apart, unless columns were chosen', () => {
+  test('are only the essential ones on narrow screens, unless selected', () => {
     expect(names('', [], true)).toEqual([
       'sample',
       'score',

@@ -3,8 +3,8 @@ import { isNarrowed, narrowed, sampleListInput, sampleView, stateOf } from './sa
 
 const read = (query: string) => sampleView.parse(new URLSearchParams(query))
 
-describe('the address of the Samples page', () => {
-  test('what is written is read again', () => {
+describe('Samples URL', () => {
+  test('round-trips', () => {
     const query =
       'run=a+b&batch=b12&step=3-9&uid=q%2F1&dataSource=openai%2Fgsm8k&status=failed&reason=timeout&server=rm-1&scoreMin=-0.5&scoreMax=1e-7&text=%25_&extra=acc%3Anumber%3A0.5..&extra=ok%3Aboolean%3Atrue&sort=worst&columns=score%7E120%2CrewardExtraInfo.a%252Cb%257E&sample=b12-3&view=7'
     expect(sampleView.write(read(query)).toString()).toBe(query)
@@ -15,7 +15,7 @@ describe('the address of the Samples page', () => {
     ])
   })
 
-  test('what cannot be read is left out and told, so that an old link still opens', () => {
+  test('ignores and reports invalid parameters, so that old links still open', () => {
     const view = read(
       'batch=12&step=-1&status=done&reason=bored&scoreMin=abc&sort=random&sample=../x&view=x',
     )
@@ -25,7 +25,7 @@ describe('the address of the Samples page', () => {
     ])
   })
 
-  test('only filters narrow; order, columns and the open sample do not', () => {
+  test('is narrowed by filters only', () => {
     expect(isNarrowed(read('sort=worst&sample=b1-2&columns=score&view=3'))).toBe(false)
     expect(isNarrowed(read('scoreMin=0'))).toBe(true)
     const { filter } = read('run=a&extra=x%3Apresent')
@@ -33,12 +33,12 @@ describe('the address of the Samples page', () => {
     expect(narrowed(filter, { step: 0 })).toMatchObject({ run: 'a', step: 0 })
   })
 
-  test('a saved view keeps filters, order and columns, not what is open', () => {
+  test('stores filters, order and columns in a saved view, not the open sample', () => {
     const query = 'run=a&sort=best&columns=score'
     expect(stateOf(read(`${query}&sample=b1-2&view=3`)).toString()).toBe(query)
   })
 
-  test('the query gets the filters and nothing else', () => {
+  test('passes only filters to the query', () => {
     expect(sampleListInput(read('batch=b1&scoreMax=0&sample=b1-2&columns=score'))).toEqual({
       batch: 'b1',
       scoreMax: 0,

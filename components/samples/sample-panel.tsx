@@ -24,7 +24,7 @@ import { JsonValue, PromptText, ResponseText, SearchedText } from './rollout-tex
 import { ScoreCell } from './sample-columns.tsx'
 import { GroundTruthPart, type ReadSample } from './sample-texts.tsx'
 
-/** The details of one sample beside the table. */
+/** The details of one sample next to the table. */
 export function SamplePanel({
   id,
   nextId,

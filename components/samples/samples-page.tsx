@@ -47,7 +47,7 @@ const idOf = (row: SampleRowDto) => row.id
  */
 const LIVE_PAGES = 3
 
-/** Samples of all batches, filtered by the URL, with one open beside the table. */
+/** Samples of all batches, filtered by the URL, with one open next to the table. */
 export function SamplesPage() {
   const trpc = useTRPC()
   const client = useTRPCClient()

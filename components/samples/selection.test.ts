@@ -5,8 +5,8 @@ import { noneSelected, toggled, toggledShown } from './selection.ts'
 
 const rows = ['a', 'b', 'c', 'd', 'e'].map((id) => ({ id }))
 
-describe('rows are chosen', () => {
-  test('one by one, and a range from the last one', () => {
+describe('selection', () => {
+  test('toggles single rows, and a range from the last one', () => {
     const one = toggled(noneSelected('k'), rows, 'b', false)
     expect([...one.ids]).toEqual(['b'])
     const range = toggled(one, rows, 'd', true)
@@ -14,7 +14,7 @@ describe('rows are chosen', () => {
     expect([...toggled(range, rows, 'c', false).ids]).toEqual(['b', 'd'])
   })
 
-  test('all that are shown, and none again; one taken away from all that fit leaves the shown ones', () => {
+  test('toggles all loaded rows; deselecting one of all matches keeps the loaded ones', () => {
     const all = toggledShown(noneSelected('k'), rows)
     expect(all.ids.size).toBe(5)
     expect(toggledShown(all, rows).ids.size).toBe(0)
@@ -23,14 +23,14 @@ describe('rows are chosen', () => {
   })
 })
 
-test('an export has the columns of the table under its own names, and always the sample', () => {
+test('an export has the table columns under export names, and always the sample', () => {
   const names = ['score', 'worker', 'rewardExtraInfo.a,b', 'labels'].map((name) => ({ name }))
   expect(exportColumns(names)).toEqual([
     ...['batchId', 'index', 'score', 'substituted', 'rewardExtraInfo.a,b', 'annotations'],
   ])
 })
 
-test('rows of an export are counted across chunks; a line end within quotes is none', () => {
+test('export rows are counted across chunks, ignoring line ends within quotes', () => {
   const csv = new RowCounter(true)
   for (const part of ['a,b\r\n1,"x', '\ny ""q"" \n"\r\n2,z\r\n'])
     csv.push(new TextEncoder().encode(part))

@@ -15,8 +15,8 @@ const refusal = (reason: string, message: string, hint = '') =>
     describeFailure(Object.assign(new Error(message), { data: { reason, hint, httpStatus: 422 } })),
   )
 
-describe('a chat template', () => {
-  test('goes with what gives scores, as it was pasted', () => {
+describe('chat template', () => {
+  test('is sent as pasted', () => {
     const draft = { ...EMPTY_DRAFT, name: 'rm', url: 'u', chatTemplate: '{{ messages }}\n' }
     expect(prepareRegister(draft)).toMatchObject({ input: { chatTemplate: '{{ messages }}\n' } })
     expect(prepareRegister({ ...draft, kind: 'generative' })).toEqual({
@@ -27,15 +27,15 @@ describe('a chat template', () => {
     })
   })
 
-  test('that is refused is told at its field', () => {
+  test('shows its errors at its field', () => {
     expect(refusal('invalid_input', 'chatTemplate: it cannot be read: unclosed.')).toEqual({
       chatTemplate: 'It cannot be read: unclosed.',
     })
   })
 })
 
-describe('the registration form', () => {
-  test('says what is missing before anything is sent', () => {
+describe('registration form', () => {
+  test('shows missing fields before sending', () => {
     expect(prepareRegister(EMPTY_DRAFT)).toEqual({
       errors: { name: expect.any(String), url: expect.any(String) },
     })
@@ -50,7 +50,7 @@ describe('the registration form', () => {
     })
   })
 
-  test('sends what was typed, and leaves out what was not', () => {
+  test('sends typed fields only', () => {
     expect(prepareRegister({ ...EMPTY_DRAFT, name: ' rm-1 ', url: ' http://h:1 ' })).toEqual({
       input: {
         ...{ name: 'rm-1', url: 'http://h:1', engine: 'auto', kind: 'discriminative' },
@@ -79,7 +79,7 @@ describe('the registration form', () => {
     })
   })
 
-  test('a refusal is shown at the field it is about', () => {
+  test('shows service errors at their fields', () => {
     expect(refusal('server_unreachable', 'connect ECONNREFUSED', 'Start the server.')).toEqual({
       url: 'Connect ECONNREFUSED. Start the server.',
     })
@@ -97,7 +97,7 @@ describe('the registration form', () => {
   })
 })
 
-describe('the form that changes a server', () => {
+describe('edit form', () => {
   const server: ServerDto = {
     ...{ id: 's3', name: 'rm-1', url: 'http://h:1', engine: 'vllm', kind: 'discriminative' },
     ...{ model: 'm', state: 'ready', stateCause: null, stateSince: '', version: null },
@@ -111,7 +111,7 @@ describe('the form that changes a server', () => {
   const update = (change: Partial<EditDraft>, of = server) =>
     prepareUpdate(of, { ...editDraft(of), ...change })
 
-  test('sends what was changed alone: a new address or key would have it asked again', () => {
+  test('sends changed fields only, because a new address or key triggers a probe', () => {
     expect(update({})).toEqual({ input: null })
     expect(update({ rpm: '', maxInFlight: '32', tags: 'a, b' })).toEqual({
       input: { id: 's3', rpm: null, maxInFlight: 32, tags: ['a', 'b'] },
@@ -121,7 +121,7 @@ describe('the form that changes a server', () => {
     })
   })
 
-  test('changes a template, or takes it away; one that was only looked at stays', () => {
+  test('changes, removes or keeps the template', () => {
     const template = (chatTemplate: string | null) =>
       prepareUpdate(server, { ...editDraft(server), chatTemplate }, 'before')
     expect(template(null)).toEqual({ input: null })
@@ -130,14 +130,14 @@ describe('the form that changes a server', () => {
     expect(template('')).toEqual({ input: { id: 's3', chatTemplate: null } })
   })
 
-  test('a measured limit is not taken for a given one, and a given one can be taken away', () => {
+  test('leaves an adaptive limit empty, and removes a fixed one', () => {
     expect(editDraft(server).maxInFlight).toBe('')
     const given = { ...server, hasFixedLimit: true }
     expect(editDraft(given).maxInFlight).toBe('24')
     expect(update({ maxInFlight: '' }, given)).toEqual({ input: { id: 's3', maxInFlight: null } })
   })
 
-  test('a key is kept, replaced or removed', () => {
+  test('removes a key, and shows errors', () => {
     expect(update({ removeKey: true })).toEqual({ input: { id: 's3', apiKey: null } })
     expect(update({ url: ' ', tpm: 'many' })).toEqual({
       errors: { url: expect.any(String), tpm: expect.any(String) },

@@ -105,7 +105,7 @@ export function AwakeOr({
 /** The health as reported by the processes. */
 export function HealthCell({ server }: { server: Pick<ServerDto, 'health' | 'state'> }) {
   const { text, detail, tone } = healthWords(server.health)
-  // Without traffic there are no failures; "ok" beside "unreachable" would be misleading.
+  // Without traffic there are no failures; "ok" next to "unreachable" would be misleading.
   if (server.state !== 'ready' && tone === 'ok') return <span className="text-ink-3">–</span>
   const color = { ok: 'text-ink-2', idle: 'text-ink-3', warn: 'text-warn', bad: 'text-bad' }[tone]
   return (

@@ -26,12 +26,12 @@ const monitor = (over: Partial<ServerMonitorDto>): ServerMonitorDto => ({
   ...over,
 })
 
-describe('what there is to know about a server', () => {
-  test('nothing of one that is ready and well, and nothing of another one’s monitors', () => {
+describe('server notices', () => {
+  test('are empty for a healthy server, without other servers’ findings', () => {
     expect(serverNotes(READY, [monitor({ serverId: 's2' })])).toEqual([])
   })
 
-  test('the gravest comes first', () => {
+  test('list the most severe first', () => {
     const notes = serverNotes({ ...READY, warnings: ['old version'] }, [monitor({})])
     expect(notes.map(({ level, text }) => [level, text])).toEqual([
       ['error', 'sees it'],
@@ -39,13 +39,13 @@ describe('what there is to know about a server', () => {
     ])
   })
 
-  test('a server kept out for its scores is told once, not again by the monitor', () => {
+  test('list a quarantined server once, without its monitor', () => {
     const server: ServerDto = { ...READY, state: 'quarantined', stateCause: 'self-test squashed' }
     const notes = serverNotes(server, [monitor({ kind: 'squashed_scores' })])
     expect(notes.map((note) => note.title)).toEqual(['Quarantined'])
   })
 
-  test('draining says how much is left', () => {
+  test('show the requests left while draining', () => {
     const notes = (inFlight: number) =>
       serverNotes({ ...READY, state: 'draining', stateCause: 'drain requested', inFlight }, [])
     expect(notes(3)[0]?.text).toBe('3 requests in flight. Drain requested.')

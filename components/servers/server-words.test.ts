@@ -9,8 +9,8 @@ import {
   serverHref,
 } from './server-words.ts'
 
-describe('words for servers', () => {
-  test('a fleet is calm while what is not ready rests as it was told', () => {
+describe('server labels', () => {
+  test('a fleet is calm while every server is ready, asleep or draining', () => {
     expect(fleetWords(['ready', 'sleeping', 'draining'])).toEqual({
       text: '1 of 3 ready, 1 draining, 1 asleep',
       calm: true,
@@ -18,7 +18,7 @@ describe('words for servers', () => {
     expect(fleetWords(['ready', 'quarantined', 'dead']).calm).toBe(false)
   })
 
-  test('of the processes’ views the worst is told first', () => {
+  test('health is the worst over all processes', () => {
     const none = { ok: 0, suspect: 0, ejected: 0, halfOpen: 0, slowStart: 0 }
     expect(healthWords(none)).toMatchObject({ text: '–', tone: 'idle' })
     expect(healthWords({ ...none, ok: 3 })).toMatchObject({ text: 'ok', tone: 'ok' })
@@ -42,7 +42,7 @@ describe('words for servers', () => {
     expect(ratesWords({ rpm: null, tpm: null })).toEqual([])
   })
 
-  test('every name a server may have leads to its page and back', () => {
+  test('every valid server name round-trips through its URL', () => {
     for (const name of ['rm-1', 'a.b:c_d', 's3', 'x'.repeat(128)]) {
       const href = serverHref({ id: 's3', name })
       expect(readServerRef(href.slice('/servers/'.length))).toEqual({ name })
@@ -56,7 +56,7 @@ describe('words for servers', () => {
 })
 
 describe('evidence', () => {
-  test('is shown in words with units, never as it is stored', () => {
+  test('has labels and units instead of stored values', () => {
     expect(
       prepareEvidence({
         probeMs: 1_240,

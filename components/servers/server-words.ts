@@ -153,7 +153,7 @@ export function ratesWords({ rpm, tpm }: Pick<ServerDto, 'rpm' | 'tpm'>): string
   ].filter((part) => part !== null)
 }
 
-// Names that a URL cannot hold: only dots are path steps, and these endings collide with Next's own files.
+// Names that cannot be a URL segment: dots alone are path steps, and these extensions collide with Next's files.
 const NOT_IN_A_PATH = /^\.+$|\.(rsc|txt|json|html|xml|ico|png|svg|js|map)$/i
 
 /** The page of a server, addressed by name, which survives re-registration. */

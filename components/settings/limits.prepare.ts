@@ -5,7 +5,7 @@ export const LIMIT_FIELDS = [
   {
     name: 'maxQueuedSamples',
     label: 'Queued samples',
-    hint: 'Accepted samples that have not ended, over all batches of the run. Submits beyond the limit are told to retry later.',
+    hint: 'Accepted samples that have not ended, over all batches of the run. Submissions beyond the limit are refused and can be retried later.',
   },
   {
     name: 'maxOpenBatches',

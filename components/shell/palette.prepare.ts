@@ -3,7 +3,7 @@ export interface PaletteEntry {
   id: string
   kind: 'page' | 'batch' | 'run' | 'server' | 'sample' | 'action'
   label: string
-  /** Secondary text beside the label. */
+  /** Secondary text next to the label. */
   about: string
   /** Its link; null: an action. */
   href: string | null

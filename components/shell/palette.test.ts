@@ -20,15 +20,15 @@ const entries = [
 ]
 const found = (typed: string) => matchEntries(entries, typed).map((each) => each.label)
 
-describe('the palette', () => {
-  test('finds by beginning, by part, by what stands beside, by letters in order', () => {
+describe('palette search', () => {
+  test('matches by prefix, substring, secondary text and subsequence', () => {
     expect(found('bat')).toEqual(['Batches'])
     expect(found('ppo')).toEqual(['math-ppo'])
     expect(found('grpo')).toEqual(['b12'])
     expect(found('smp')).toEqual(['Samples'])
   })
 
-  test('opens any batch and sample by its id, listed or not', () => {
+  test('offers any batch or sample ID, listed or not', () => {
     expect(found('b12')).toEqual(['b12'])
     expect(matchEntries(entries, 'b999')[0]?.href).toBe('/batches/b999')
     expect(matchEntries(entries, ' B999-7 ')[0]?.href).toBe('/samples?batch=b999&sample=b999-7')
@@ -36,14 +36,14 @@ describe('the palette', () => {
   })
 })
 
-describe('the palette before anything is typed', () => {
+describe('palette sections', () => {
   const all = [
     entry('action', 'Rescore b12', THIS_PAGE),
     entry('action', 'Dark theme'),
     ...entries,
     entry('batch', 'b7', 'math-ppo · step 1'),
   ]
-  test('places visited last, what this page does, pages, what can be done anywhere', () => {
+  test('are recent places, page actions, pages and global actions', () => {
     const sections = paletteSections(all, ' ', ['/batches/b7', '/batches/b900'])
     expect(
       sections.map(({ title, entries }) => [title, entries.map(({ label }) => label)]),
@@ -55,7 +55,7 @@ describe('the palette before anything is typed', () => {
     ])
   })
 
-  test('typing finds actions too, each word somewhere, and of equals the one visited last', () => {
+  test('become one list with actions on search, recent places first among equals', () => {
     const labels = (typed: string, recent: string[] = []) =>
       paletteSections(all, typed, recent).flatMap((s) => s.entries.map(({ label }) => label))
     expect(labels('dark')).toEqual(['Dark theme'])
@@ -66,7 +66,7 @@ describe('the palette before anything is typed', () => {
     expect(labels('zzz')).toEqual([])
   })
 
-  test('a visit comes first, once, and only of a thing, not of a list', () => {
+  test('recent places list each detail page once, newest first', () => {
     const kept = ['/batches/b1', '/runs/a%20b']
     expect(withPlace(kept, '/runs/a%20b')).toEqual(['/runs/a%20b', '/batches/b1'])
     expect(withPlace(kept, '/batches')).toEqual(kept)
@@ -75,7 +75,7 @@ describe('the palette before anything is typed', () => {
   })
 })
 
-test('a page is current for what lies under it', () => {
+test('a navigation entry is current for pages below it', () => {
   expect([
     isOn('/batches/b1', '/batches'),
     isOn('/batchesx', '/batches'),
@@ -83,7 +83,7 @@ test('a page is current for what lies under it', () => {
   ]).toEqual([true, false, false])
 })
 
-test('after signing in one stays on this service', () => {
+test('redirects after sign-in stay on this service', () => {
   expect(nextPath('/batches?run=a')).toBe('/batches?run=a')
   for (const other of [
     null,

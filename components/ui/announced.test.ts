@@ -6,26 +6,26 @@ const split = (rows: string, before: string, more = false) => {
   return [shown.join(''), fresh.join('')]
 }
 
-describe('new rows are announced', () => {
-  test('everything belongs to a list that is seen for the first time', () => {
+describe('announce', () => {
+  test('shows all rows of a new list', () => {
     expect(split('cba', '')).toEqual(['cba', ''])
   })
 
-  test('rows above and between known ones wait', () => {
+  test('announces rows above and between known ones', () => {
     expect(split('xcba', 'cba')).toEqual(['cba', 'x'])
     expect(split('cxba', 'cba')).toEqual(['cba', 'x'])
   })
 
-  test('rows behind the last known one were scrolled to', () => {
+  test('shows rows after the last known one', () => {
     expect(split('cbazy', 'cba')).toEqual(['cbazy', ''])
   })
 
-  test('a row that no longer fits the filter goes', () => {
+  test('removes a row that no longer matches the filter', () => {
     expect(split('ca', 'cba')).toEqual(['ca', ''])
     expect(split('cb', 'cba')).toEqual(['cb', ''])
   })
 
-  test('rows that new ones pushed off the page stay', () => {
+  test('keeps rows that new ones pushed off the page', () => {
     expect(split('yxc', 'cba', true)).toEqual(['cba', 'yx'])
     expect(split('zyx', 'cba', true)).toEqual(['zyx', ''])
   })

@@ -1,12 +1,10 @@
-/** Announces new rows of a live list instead of inserting them under the cursor. */
-
 /**
- * Splits the rows of a list as it is now into those to show and those to announce. `before` are the rows
- * the reader has on the screen, in order; `more` says that the list goes on behind `rows`.
+ * Splits the current rows of a live list into rows to show and new rows to announce, so that no row is inserted under
+ * the cursor. `before` are the visible rows, in order. `more`: the list continues after `rows`.
  *
- * Rows behind the last one known were reached by scrolling and belong to the list; rows before or between
- * known ones are new. A known row that is gone between others no longer fits the filter and goes; known
- * rows missing at the end of a list that goes on were only pushed off by new ones, and stay.
+ * Rows after the last known one were loaded by scrolling and are shown. Rows before or between known ones are new. A
+ * known row missing between others no longer matches the filter and is removed. Known rows missing at the end of a
+ * list that continues were pushed off the page by new ones, and stay.
  */
 export function announce<T>(
   rows: readonly T[],

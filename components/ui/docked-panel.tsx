@@ -7,7 +7,7 @@ import { useCopy } from './copy-text.tsx'
 import { Scroll } from './scroll.tsx'
 
 /**
- * The details of a list row, docked beside the list, or over the page below 1,024 px. Its header copies a link, moves
+ * The details of a list row, docked next to the list, or over the page below 1,024 px. Its header copies a link, moves
  * to the previous and next row, and closes; the page handles J, K and Escape.
  */
 export function DockedPanel({
@@ -86,7 +86,7 @@ export function PanelPart({
   children,
 }: {
   title: string
-  /** Count, unit or origin, beside the title. */
+  /** Count, unit or origin, next to the title. */
   note?: ReactNode
   children: ReactNode
 }) {

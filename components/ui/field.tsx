@@ -53,7 +53,7 @@ export function TextArea({
   ...area
 }: TextareaHTMLAttributes<HTMLTextAreaElement> & {
   label: string
-  /** Beside the label, in lighter type. */
+  /** Next to the label, in lighter type. */
   note?: ReactNode
   hint?: ReactNode
   error?: ReactNode

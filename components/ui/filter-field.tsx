@@ -16,7 +16,7 @@ export function FilterField({
   onChange(value: string): void
 }) {
   const field = useRef<HTMLInputElement>(null)
-  // Typed text applies at once, and the URL follows a moment later. A late echo of the URL does not overwrite newer
+  // Typed text applies at once, and the URL is updated shortly after. A late echo of the URL does not overwrite newer
   // text; any other value is a navigation and applies.
   const [typed, setTyped] = useState(value)
   const echoes = useRef<string[]>([])

@@ -6,7 +6,7 @@ import { Section } from './section.tsx'
 
 /**
  * Renders the result of a query: a skeleton first, then data or an error. Stale data wins over an error, because the
- * header already marks it as stale. * An error stays visible during retries, and appears from the second attempt on.
+ * header already marks it as stale. An error stays visible during retries, and appears from the second attempt on.
  */
 export function QueryView<T>({
   query,

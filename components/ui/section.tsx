@@ -11,7 +11,7 @@ export function Section({
   id,
 }: {
   title: ReactNode
-  /** n, unit or state, beside the title. */
+  /** n, unit or state, next to the title. */
   note?: ReactNode
   actions?: ReactNode
   /** Buttons that stay on the first line. */

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { GroupSignalCounts } from '../../server/contract/group-signal.ts'
 import type { Distribution } from '../../server/contract/pages.ts'
 
-/** What recompute.py works out; its field names are those of the pages' answers. */
+/** The output of recompute.py, with the field names of the API. */
 export interface Numbers {
   batches: Record<string, BatchNumbers>
   runs: Record<string, Partial<Record<'train' | 'val', RunNumbers>>>
@@ -123,15 +123,15 @@ export interface RunNumbers {
   >
 }
 
-/** What a sample does not tell of its batch. */
+/** Facts about a batch that its samples do not contain. */
 export interface Facts {
   onFailure?: string
   normByStd?: boolean
-  /** Keys of the extra info that are parts of the reward. */
+  /** Reward extra info keys that are components of the reward. */
   parts?: string[]
 }
 
-/** Whether python3 can be called. */
+/** Whether python3 is available. */
 export function havePython(): boolean {
   try {
     execFileSync('python3', ['--version'], { stdio: 'ignore' })
@@ -141,7 +141,7 @@ export function havePython(): boolean {
   }
 }
 
-/** Has Python work out the numbers of exported samples; its files are left in `folder`. */
+/** Recomputes the numbers of exported samples in Python; its files stay in `folder`. */
 export function recompute(folder: string, lines: string, facts: Record<string, Facts>): Numbers {
   const [samples, said] = [join(folder, 'samples.jsonl'), join(folder, 'facts.json')]
   writeFileSync(samples, lines)
@@ -154,12 +154,12 @@ export function recompute(folder: string, lines: string, facts: Record<string, F
   return JSON.parse(told) as Numbers
 }
 
-/** Sums of floating-point numbers in another order differ in their last digits: a part in 10^9 is the same number. */
+/** The relative tolerance: floating-point sums depend on the order of their terms. */
 const SAME = 1e-9
 
 /**
- * Where `told` differs from `computed`, as paths with both values; of objects the fields of `computed` are looked at.
- * `within`: numbers may differ by so much besides.
+ * Lists the differences between `told` and `computed` as paths with both values. Only the fields of `computed` are
+ * compared. `within` is an additional absolute tolerance for numbers.
  */
 export function differences(told: unknown, computed: unknown, path = '', within = 0): string[] {
   if (typeof told === 'number' && typeof computed === 'number') {

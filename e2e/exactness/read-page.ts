@@ -1,14 +1,14 @@
 import type { Locator, Page } from '@playwright/test'
 
-/** A table's rows, each by its heads; texts without spaces, which are of different kinds in a quantity. */
+/** Table rows by column header; texts without spaces, because quantities contain different kinds. */
 export type Rows = Record<string, string>[]
 
-/** A text as it is compared. */
+/** A text without spaces, for comparison. */
 export function bare(text: string | null | undefined): string {
   return (text ?? '').replace(/\s/g, '')
 }
 
-/** The rows of a table that are in the page, `<table>` or roles. */
+/** The rendered rows of a `<table>` or a table by roles. */
 export async function rowsOf(table: Locator): Promise<Rows> {
   const lines = await table.evaluate((element) => {
     const cells = (row: Element) =>
@@ -23,17 +23,17 @@ export async function rowsOf(table: Locator): Promise<Rows> {
   )
 }
 
-/** The part of a page with this heading. */
+/** The section with this heading. */
 export function section(page: Page, title: string): Locator {
   return page.locator('section', { has: page.getByRole('heading', { name: title, exact: true }) })
 }
 
-/** What stands beside the heading. */
+/** The note next to a heading. */
 export async function noteOf(page: Page, title: string): Promise<string> {
   return bare(await section(page, title).locator('header > .num').first().textContent())
 }
 
-/** A chart's numbers, from its table twin, without the column of marks. */
+/** The numbers of a chart from its table view, without the marks column. */
 export async function chartRows(page: Page, title: string): Promise<Rows> {
   await page.getByRole('button', { name: `Show ${title} as a table`, exact: true }).click()
   const table = page.getByRole('region', { name: `${title}, table`, exact: true })
@@ -41,7 +41,7 @@ export async function chartRows(page: Page, title: string): Promise<Rows> {
   return rows.map(({ Marked, ...numbers }) => numbers)
 }
 
-/** The figures of a strip: of each the number with its unit, and the line below. */
+/** The figures of a strip: number with unit, and detail line. */
 export async function figuresOf(
   strip: Locator,
 ): Promise<Record<string, { value: string; detail: string }>> {

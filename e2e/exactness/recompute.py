@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Works out from exported samples what the pages of their batches and runs should say.
+"""Computes the numbers of batch and run pages from exported samples.
 
     recompute.py samples.jsonl [facts.json] > numbers.json
 
-`samples.jsonl` is what `GET /api/export/samples?format=jsonl` answers, one run or several after one another; texts are
-not needed. `facts.json` says what a sample does not tell of its batch: `{"b3": {"onFailure": "group_mean",
-"normByStd": false}}`. Only Python's standard library is used, and nothing of the service: every definition is written
-down here a second time, from the documentation. Milliseconds throughout; quantiles are linear between neighbours
-(SQL's percentile_cont), deviations with n - 1.
+`samples.jsonl` holds responses of `GET /api/export/samples?format=jsonl` for one or more runs; texts are not needed.
+`facts.json` holds facts about batches that samples do not contain: `{"b3": {"onFailure": "group_mean",
+"normByStd": false}}`. Only Python's standard library is used, and no code of the service: every definition is
+implemented again from the documentation. Milliseconds throughout; quantiles are interpolated linearly (SQL's
+percentile_cont), deviations use n - 1.
 """
 
 import json
@@ -27,12 +27,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def single(value):
-    """Durations are kept in single precision; this is the number that is really there."""
+    """Durations are stored in single precision; returns the stored number."""
     return struct.unpack("f", struct.pack("f", value))[0]
 
 
 def as_single(value):
-    """The shortest decimal that single precision gives back: as a stored `real` is told."""
+    """The shortest decimal that round-trips in single precision, as Postgres prints a `real`."""
     if value is None:
         return None
     target = single(value)
@@ -44,7 +44,7 @@ def as_single(value):
 
 
 def mean(values):
-    """Exact, rounded once."""
+    """The exact mean, rounded once."""
     return float(sum(map(Fraction, values)) / len(values)) if values else None
 
 
@@ -57,7 +57,7 @@ def deviation(values):
 
 
 def quantile(values, at):
-    """SQL's percentile_cont: linear between the two nearest."""
+    """SQL's percentile_cont: linear interpolation between the two nearest values."""
     if not values:
         return None
     ordered = sorted(values)
@@ -68,7 +68,7 @@ def quantile(values, at):
 
 
 def micros(text):
-    """A moment of the export as whole microseconds since 1970."""
+    """A timestamp of the export as whole microseconds since 1970."""
     if text is None:
         return None
     moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)
@@ -77,12 +77,12 @@ def micros(text):
 
 
 def millis_between(start, end):
-    """Moments are told to the millisecond, cut off; this is what lies between two that are told so."""
+    """The difference of two timestamps, each truncated to milliseconds."""
     return None if start is None or end is None else end // 1000 - start // 1000
 
 
 def tenths_between(start, end):
-    """Milliseconds with one digit after the point, halves away from zero."""
+    """Milliseconds with one decimal, halves rounded away from zero."""
     if start is None or end is None:
         return None
     span = end - start
@@ -94,7 +94,7 @@ def tenths_between(start, end):
 
 
 def counts(row):
-    """A sample is in the statistics when it was scored, and no failure policy touched its score."""
+    """Statistics cover samples that were scored without a substituted score."""
     return row["status"] == "scored" and not row["substituted"] and row["score"] is not None
 
 
@@ -114,7 +114,7 @@ def tally(values):
 
 
 def bucket(value, low, high, bins):
-    """Which of `bins` equal bins a value is in, from 0; the last one holds its upper edge."""
+    """The index of a value among `bins` equal bins; the last bin includes its upper edge."""
     return min(bins - 1, int(bins * ((value - low) / (high - low))))
 
 
@@ -162,7 +162,7 @@ def signal(members):
 
 
 def advantages(members, facts):
-    """GRPO's, over the members that count; None for one that does not."""
+    """GRPO advantages over the members that count; None for the others."""
     scores = scores_of(members)
     middle, spread = mean(scores), deviation(scores)
     by_std = facts.get("normByStd", True)
@@ -226,7 +226,7 @@ def signal_counts(groups):
 
 
 def timeline(rows):
-    """Marks of the samples and, of each complete group, what its last sample kept the others waiting."""
+    """The marks of the samples, and the straggler delay of each complete group."""
     start = micros(rows[0]["submittedAt"])
     marks = {}
     by_uid = {}
@@ -352,7 +352,7 @@ def batch_page(rows, facts):
 
 
 def step_of(batches, facts):
-    """A step as its run shows it: the batch that came last."""
+    """The batch that represents a step on the run page: the last one."""
     batch_id, rows = batches[-1]
     scores = scores_of(rows)
     queue = [single(row["queueMs"]) for row in rows if row["queueMs"] is not None]
@@ -413,7 +413,7 @@ def sources_of(last_batches):
 
 
 def heat(last_batches):
-    """Shares of each step's samples: at each score where they are few, else in 32 bins, from 128 of each step's own."""
+    """Shares of the samples of each step: per score where they are few, otherwise in 32 bins, merged from 128 per step."""
     steps = [(rows[0]["step"], scores_of(rows)) for _, rows in last_batches]
     steps = [(step, scores) for step, scores in steps if scores]
     if not steps:
@@ -451,7 +451,7 @@ def heat(last_batches):
 
 
 def components_of(batches, names):
-    """The parts of a reward over its batches: numbers of the extra info, booleans as 0 and 1."""
+    """The components of a reward over batches: numbers in reward extra info, booleans as 0 and 1."""
     told = {}
     for name in names:
         points = []

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import type { z } from 'zod'
 import type { SampleInput } from '../../server/contract/trainer.ts'
 
-/** 200 problems with the responses of eight models each; not part of the repository. */
+/** 200 problems with the responses of eight models each. Not part of the repository. */
 const DATA = join(import.meta.dirname, '../../../shared/data/gsm8k-groups8/groups.first200.jsonl')
 
-/** Whether the rollouts are there. */
+/** Whether the rollouts are available. */
 export const haveRollouts = existsSync(DATA)
 
 interface Problem {
@@ -16,10 +16,10 @@ interface Problem {
   responses: { model: string; response: string }[]
 }
 
-/** A sample as a trainer writes it. */
+/** A sample as a trainer submits it. */
 export type Rollout = z.input<typeof SampleInput>
 
-/** All 1,600 responses, a problem a group, a model a data source; its answers are marked as the strict rule wants them. */
+/** All 1,600 responses: one group per problem, one data source per model, answers in the format of the strict rule. */
 export function readRollouts(): Rollout[] {
   return readFileSync(DATA, 'utf8')
     .trim()
@@ -37,7 +37,7 @@ export function readRollouts(): Rollout[] {
     })
 }
 
-/** The same, of which the rule cannot read the ground truth of every `every`th. */
+/** The same rollouts; the ground truth of every `every`th is unreadable for the rule. */
 export function withBroken(rollouts: readonly Rollout[], every: number): Rollout[] {
   return rollouts.map((rollout, at) =>
     at % every === every - 1 ? { ...rollout, groundTruth: { not: 'text' } } : rollout,

@@ -13,22 +13,22 @@ import { timelineView } from './timeline-url.ts'
 
 describe('idle time', () => {
   const rows = rowsOf([[[1_000, 3_000]], [[2_000, 10_000]], [[60_000, 61_000]]])
-  test('is what lies between the samples, not a slow sample', () => {
+  test('is the time between samples, not a slow sample', () => {
     const [gap, ...more] = idleStretches(rows, 61_000, 61_000)
     expect(more).toEqual([])
     expect(gap?.fromMs).toBeCloseTo(10_000, -2)
     expect(gap?.toMs).toBeCloseTo(60_000, -2)
   })
-  test('the wait before the first sample counts, the time since the last does not', () => {
+  test('includes the wait before the first sample, not the time since the last', () => {
     const late = rowsOf([[[50_000, 51_000]]])
     expect(idleStretches(late, 80_000, 80_000)).toHaveLength(1)
     expect(idleStretches(late, 80_000, 80_000)[0]?.fromMs).toBe(0)
   })
-  test('what a worker holds is under way', () => {
+  test('excludes samples claimed by a worker', () => {
     const claimed = rowsOf([[]], { claimed: { group: [0], samples: [1], sinceMs: [0] } }, 0)
     expect(idleStretches(claimed, 60_000, 60_000)).toEqual([])
   })
-  test('collapsed it has a small width, and every moment still has its place', () => {
+  test('is narrow when collapsed, and every time keeps a position', () => {
     const scale = timeScale(61_000, [{ fromMs: 10_000, toMs: 60_000 }])
     expect(scale.at(10_000)).toBe(10_000)
     expect(scale.at(60_000) - scale.at(10_000)).toBeCloseTo(11_000 * 0.025)
@@ -40,12 +40,12 @@ describe('idle time', () => {
 
 describe('zoom', () => {
   const scale = timeScale(10_000, [])
-  test('keeps the moment under the cursor where it is', () => {
+  test('keeps the time under the cursor in place', () => {
     const window = zoomWindow(null, scale, 0.5, 2_000)
     expect(window).toEqual({ fromMs: 1_000, toMs: 6_000 })
     expect(zoomWindow(window, scale, 2, 2_000)).toBeNull()
   })
-  test('never leaves the batch, and is the whole rather than more than it', () => {
+  test('stays within the batch', () => {
     expect(panWindow({ fromMs: 8_000, toMs: 9_000 }, scale, 5)).toEqual({
       ...{ fromMs: 9_000, toMs: 10_000 },
     })
@@ -57,7 +57,7 @@ describe('zoom', () => {
 })
 
 describe('density', () => {
-  test('counts every group and every sample, however thin the rows are', () => {
+  test('counts every group and sample at any row height', () => {
     const groups = Array.from(
       { length: 1_000 },
       (_, i): Times => [
@@ -71,7 +71,7 @@ describe('density', () => {
     const sum = (list: Iterable<number>) => [...list].reduce((a, b) => a + b, 0)
     expect(sum(density.ends)).toBe(3_000)
     expect(sum(density.perRow)).toBe(1_000)
-    // All of them are under way at the first moment.
+    // All groups are in progress at first.
     const first = Array.from({ length: 50 }, (_, y) => density.groups[y * 101] ?? 0)
     expect(first.reduce((a, b) => a + b, 0)).toBe(1_000)
     expect(density.groups[99]).toBe(0)
@@ -86,7 +86,7 @@ describe('density', () => {
     expect(again).toBe(density)
     expect(again.ends).toEqual(before)
   })
-  test('failed samples are counted apart, what is outside of the window not at all', () => {
+  test('counts failed samples separately, and only within the window', () => {
     const { rows } = prepare(
       model(
         [
@@ -104,19 +104,19 @@ describe('density', () => {
   })
 })
 
-describe('the address', () => {
+describe('timeline URL', () => {
   const round = (query: string) =>
     timelineView.write(timelineView.parse(new URLSearchParams(query)))
-  test('holds the whole state and comes back as it was', () => {
+  test('round-trips the whole state', () => {
     const query = 'sort=lost&from=1200&to=4000&chunk=64&rows=read&idle=keep&part=3&timeline=table'
     expect(round(query).toString()).toBe(query)
   })
-  test('is bare for the usual view, whatever was mistyped', () => {
+  test('omits defaults and ignores invalid values', () => {
     expect(round('sort=up&from=9&to=2&chunk=-1&rows=&part=0').toString()).toBe('')
   })
 })
 
-describe('the keys', () => {
+describe('plot keys', () => {
   const { rows } = prepare(
     model(
       [
@@ -133,7 +133,7 @@ describe('the keys', () => {
   )
   const [first] = rows
   const [early, late] = first?.track.samples ?? []
-  test('up and down go between groups, and stop at the ends', () => {
+  test('move between groups with up and down, and stop at the ends', () => {
     const at = (key: string, from: number) => {
       const step = plotStep(key, false, rows, from, null)
       return step?.do === 'reach' ? step.at : null
@@ -142,13 +142,13 @@ describe('the keys', () => {
     expect([at('ArrowDown', -1), at('ArrowUp', -1), at('ArrowDown', 2)]).toEqual([0, 2, 2])
     expect([at('PageDown', 0), at('PageUp', 1)]).toEqual([2, 0])
   })
-  test('left and right go between the samples of a group in the order of their ends', () => {
+  test('move between samples with left and right, in order of their ends', () => {
     const to = (key: string, at: number, from = early) =>
       plotStep(key, false, rows, at, from ?? null)
     expect(to('ArrowRight', 0)).toEqual({ do: 'reach', at: 0, mark: late })
     expect(to('ArrowRight', 0, late)).toEqual({ do: 'reach', at: 0, mark: late })
     expect(plotStep('ArrowLeft', false, rows, 0, null)).toEqual({ do: 'reach', at: 0, mark: late })
-    // Of a group of which nothing ended, and before any was reached.
+    // In a group without ended samples, and without a selection.
     expect(plotStep('ArrowRight', false, rows, 2, null)).toEqual({ do: 'reach', at: 2, mark: null })
     expect(plotStep('ArrowRight', false, rows, -1, null)).toEqual({
       do: 'reach',
@@ -156,7 +156,7 @@ describe('the keys', () => {
       mark: null,
     })
   })
-  test('zoom, move, open and leave; others are not ours', () => {
+  test('zoom, pan, open and leave; other keys are ignored', () => {
     const does = (key: string, at = 0, shift = false) => plotStep(key, shift, rows, at, null)?.do
     expect(['+', '-', '0', 'Enter', 'Escape'].map((key) => does(key))).toEqual([
       ...['zoom', 'zoom', 'whole', 'open', 'leave'],
@@ -170,7 +170,7 @@ describe('the keys', () => {
   })
 })
 
-describe('the picture', () => {
+describe('exported image', () => {
   const inks = Object.fromEntries(Object.keys(INK_TOKENS).map((ink) => [ink, '#123456'])) as Inks
   const draw = (groups: Times[], uid = 'q') => {
     const told = answer(groups, { failed: { index: [0], reason: ['timeout'] } })
@@ -185,16 +185,16 @@ describe('the picture', () => {
     drawPicture(painter, picture, words)
     return { svg: painter.finish(), ...picture }
   }
-  test('holds every group in a row of its own, however many there are', () => {
+  test('has one row per group for any number of groups', () => {
     expect(draw([[[0, 10]], [[0, 30]]]).scene.rowPx).toBe(18)
     const many = draw(Array.from({ length: 2_000 }, (_, i): Times => [[0, i + 1]]))
     expect(many.scene.rowPx).toBe(1)
     expect(many.height).toBeGreaterThan(2_000)
-    // One sample failed; the others are a mark each in one path.
+    // One sample failed; the marks of the others are one path.
     const marks = many.svg.split('\n').find((line) => line.includes('fill-opacity="0.75"'))
     expect(marks?.match(/M/g)).toHaveLength(1_999)
   })
-  test('holds texts as they are, and none that XML cannot hold', () => {
+  test('escapes texts and replaces characters that XML cannot hold', () => {
     const { svg } = draw([[[0, 10]], [[0, 30]]], 'a<b>&"\u0000\ud800')
     expect(svg).toContain('A &lt;title&gt; &amp; more')
     expect(svg).toContain('a&lt;b&gt;&amp;&quot;\ufffd\ufffd0')
@@ -202,7 +202,7 @@ describe('the picture', () => {
   })
 })
 
-test('zoomed in, rows are those that something happens in; the sums stay those of all', () => {
+test('a zoomed timeline has only rows with activity; totals cover all rows', () => {
   const data = prepare(
     model([
       [[0, 10]],
@@ -221,7 +221,7 @@ test('zoomed in, rows are those that something happens in; the sums stay those o
   expect(rowsBetween(data, null, null)).toBe(data)
 })
 
-test('few groups are rows that can be read, many are all at once until rows are asked for', () => {
+test('few groups are readable rows; many are shown at once unless rows are selected', () => {
   expect(layoutPlot(12, false, 1_000)).toMatchObject({ rowPx: 18, named: true, fits: true })
   expect(layoutPlot(12, false, 390)).toMatchObject({ named: false })
   expect(layoutPlot(2_000, false, 1_000)).toMatchObject({ rowPx: 0.18, plotPx: 360, fits: true })

@@ -134,7 +134,7 @@ function drawStrip(
   const step = width / Math.max(1, bins.ends.length)
   const bar = (count: number, i: number, ink: string) => {
     if (count === 0) return
-    // Square root, so that a few samples stay visible beside thousands.
+    // Square root, so that a few samples stay visible next to thousands.
     const tall = Math.max(1.5, Math.sqrt(count / most) * (HEIGHT - 4))
     context.fillStyle = ink
     context.fillRect(i * step, HEIGHT - tall, Math.max(1, step - 0.75), tall)

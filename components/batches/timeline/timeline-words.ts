@@ -75,7 +75,7 @@ export function sampleText(mark: SampleMark): string {
   return parts.join(' · ')
 }
 
-/** n and units, shown beside the title. */
+/** n and units, shown next to the title. */
 export function countsText(data: TimelineData, groups: number): string {
   return `n = ${formatCount(data.complete)} of ${plural(groups, 'group')}, ${plural(data.samples, 'sample')} ended · time since acceptance`
 }

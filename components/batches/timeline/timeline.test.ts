@@ -7,8 +7,8 @@ const mark = (dispatchedMs: number | null, endedMs: number): SampleMark => ({
   ...{ index: 0, dispatchedMs, endedMs, server: null, reason: null, attempts: 1 },
 })
 
-describe('what is known of a batch', () => {
-  test('grows with each answer, and what comes again changes nothing', () => {
+describe('timeline model', () => {
+  test('merges each response; repeated data change nothing', () => {
     const first = answer([[[0, 100]], [[0, 50]]], {}, 1)
     const known = mergeTimeline(null, first)
     const again = mergeTimeline(known, { ...first, full: false })
@@ -20,11 +20,11 @@ describe('what is known of a batch', () => {
     })
     expect(next.groups.get(0)).toMatchObject({ seq: 2, completedMs: 100 })
     expect(next.groups.get(0)?.samples.map((each) => each.index)).toEqual([1, 0])
-    // A group of which nothing new is told is the same object: it is not prepared again.
+    // An unchanged group is the same object, so it is not prepared again.
     expect(next.groups.get(1)?.samples).toBe(known.groups.get(1)?.samples)
   })
 
-  test('of failures and of samples with more than one call says which', () => {
+  test('marks failed samples and samples with several requests', () => {
     const { groups } = model(
       [
         [
@@ -45,7 +45,7 @@ describe('what is known of a batch', () => {
     expect(groups.get(0)?.lastCalls).toHaveLength(2)
   })
 
-  test('groups that others push out of the part go: the last that wait', () => {
+  test('drops the last pending groups when others enter the page', () => {
     const known = model([[[0, 9]], [], []], {}, 1)
     const next = mergeTimeline(known, {
       ...answer([[[0, 9]]], {}, 1),
@@ -58,7 +58,7 @@ describe('what is known of a batch', () => {
     expect(hasHoles(next)).toBe(false)
   })
 
-  test('a complete group that misses a sample is found', () => {
+  test('detects a complete group with a missing sample', () => {
     const whole = model([
       [
         [0, 5],
@@ -77,7 +77,7 @@ describe('what is known of a batch', () => {
     expect(hasHoles(mergeTimeline(null, { ...torn, samplesLeftOut: 1 }))).toBe(false)
   })
 
-  test('workers that hold samples of a group no more are forgotten', () => {
+  test('clears claims that workers no longer hold', () => {
     const claimed = { group: [0], samples: [2], sinceMs: [40] }
     const known = model([[], []], { claimed }, 0)
     expect(known.groups.get(0)).toMatchObject({ claimed: 2, claimedSinceMs: 40 })
@@ -86,8 +86,8 @@ describe('what is known of a batch', () => {
   })
 })
 
-describe('a group’s row', () => {
-  test('lasts from the first dispatch to the completion, and loses what the last sample took longer', () => {
+describe('timeline row', () => {
+  test('spans first dispatch to completion, with the straggler delay', () => {
     const [row] = rowsOf([
       [
         [100, 300],
@@ -100,11 +100,11 @@ describe('a group’s row', () => {
     expect(row?.cause).toBe('service')
   })
 
-  test('a worker’s clock that is ahead puts nothing after its end', () => {
+  test('clamps times of a worker clock that is ahead', () => {
     expect(rowsOf([[[500, 400]]])[0]).toMatchObject({ startMs: 400, endMs: 400, lostMs: 0 })
   })
 
-  test('a group that ended without a dispatch has no beginning', () => {
+  test('has no start without a dispatch', () => {
     expect(
       rowsOf([
         [
@@ -115,7 +115,7 @@ describe('a group’s row', () => {
     ).toMatchObject({ startMs: null, endMs: 400 })
   })
 
-  test('a running one has no end and has lost nothing yet', () => {
+  test('has no end and no delay while it runs', () => {
     expect(
       rowsOf(
         [
@@ -133,27 +133,27 @@ describe('a group’s row', () => {
   })
 })
 
-describe('what the last sample waited on', () => {
+describe('delay causes', () => {
   const calls = [
     { startedMs: 1_000, queueMs: 300, backoffMs: 0, serviceMs: 400 },
     { startedMs: 2_000, queueMs: 200, backoffMs: 400, serviceMs: 500 },
   ]
-  test('not dispatched yet: the queue; after: the answer', () => {
+  test('are the queue before the dispatch and the response after it', () => {
     expect(waitsOf(mark(800, 1_000), [], 100)).toMatchObject({ queue: 700, service: 200 })
     expect(waitsOf(mark(null, 1_000), [], 100)).toMatchObject({ queue: 900, service: 0 })
   })
-  test('calls made again are told apart: the failed call and its pause, the wait for a server, the answer', () => {
-    // 1000 call, 1400 failed, 1800 back-off over, 2000 a server is free, 2500 answered, 2540 written.
+  test('separate the failed request with its backoff, the wait for a server, and the response', () => {
+    // 1000 request, 1400 failure, 1800 end of backoff, 2000 free server, 2500 response, 2540 written.
     expect(waitsOf(mark(1_000, 2_540), calls, 0)).toEqual({
       ...{ queue: 700, router: 500, retry: 800, service: 540 },
     })
   })
-  test('only from when the others had ended', () => {
+  test('count only from the end of the other samples', () => {
     expect(waitsOf(mark(1_000, 2_540), calls, 1_900)).toEqual({
       ...{ queue: 0, router: 100, retry: 0, service: 540 },
     })
   })
-  test('the parts are what was lost', () => {
+  test('add up to the delay', () => {
     const row = rowsOf(
       [
         [
@@ -201,13 +201,13 @@ describe('stragglers', () => {
     const groups = [...Array.from({ length: 9 }, () => even), twoLate]
     expect([...prepare(model(groups)).stragglers]).toEqual([9])
   })
-  test('are exceptions: none where most groups have a late sample, or samples vary as much', () => {
+  test('do not exist where most groups have a late sample, or samples vary as much', () => {
     const late = Array.from({ length: 30 }, (_, i) => (i % 3 === 0 ? even : withLast(2_000 + i)))
     expect(prepare(model(late)).stragglers.size).toBe(0)
     const varied = Array.from({ length: 30 }, (_, i) => withLast(1_100 + 50 * i))
     expect(prepare(model(varied)).stragglers.size).toBe(0)
   })
-  test('are no less late than 5 % of the batch’s time and 50 ms', () => {
+  test('are late by at least 5 % of the batch’s time and 50 ms', () => {
     const of = (endMs: number, batchMs: number) =>
       prepare(model([...Array.from({ length: 30 }, () => even), withLast(endMs), [[0, batchMs]]]))
         .stragglers.size
@@ -227,7 +227,7 @@ describe('order and mini-batches', () => {
     [[70, 200]],
     [[10, 500]],
   ]
-  test('by completion, first dispatch or time lost; what runs is behind what is complete', () => {
+  test('sorts by completion, first dispatch or delay, running groups last', () => {
     const order = (sort: 'completion' | 'dispatch' | 'lost', complete = 5) =>
       prepare(model(groups, {}, complete), sort).rows.map((row) => row.track.no)
     expect(order('completion')).toEqual([1, 3, 0, 4, 2])
@@ -235,7 +235,7 @@ describe('order and mini-batches', () => {
     expect(order('lost')).toEqual([2, 1, 3, 0, 4])
     expect(order('completion', 3)).toEqual([1, 3, 0, 4, 2])
   })
-  test('a mini-batch is ready when its last group is; the last one has what is left once the batch ended', () => {
+  test('a mini-batch is ready with its last group; the last one has the remaining groups', () => {
     const ready = (ended: boolean, complete = 5) =>
       prepare(model(groups, { ended }, complete), 'completion', 2).miniBatches
     expect(ready(true)).toEqual([
@@ -247,7 +247,7 @@ describe('order and mini-batches', () => {
     expect(ready(false, 3)).toHaveLength(1)
     expect(prepare(model(groups)).miniBatches).toEqual([])
   })
-  test('of a later part, numbers go on and the one before is not known', () => {
+  test('a later page continues the numbering without the previous mini-batch', () => {
     const later = model(groups, { part: 1, partGroups: 5, ended: true })
     later.totals.groups = 10
     const shifted = new Map(
@@ -259,12 +259,12 @@ describe('order and mini-batches', () => {
       { no: 3, fromSeq: 9, toSeq: 10, readyMs: 900, afterMs: 500 },
     ])
   })
-  test('usually a quarter of the groups', () => {
+  test('defaults to a quarter of the groups', () => {
     expect([7, 8, 10, 128].map(usualChunk)).toEqual([0, 2, 3, 32])
   })
 })
 
-test('a row is prepared once', () => {
+test('prepares a row once', () => {
   const track = model([[[0, 1]]]).groups.get(0)
   if (!track) throw new Error('no group')
   expect(prepareRow(track)).toBe(prepareRow(track))

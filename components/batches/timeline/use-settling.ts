@@ -13,7 +13,7 @@ export function useSettling<T>(kept: T, keep: (value: T) => void): [T, (value: T
   last.current = keep
   useEffect(() => () => clearTimeout(timer.current), [])
   const known = JSON.stringify(kept)
-  // Held until the stored value has changed, which happens a few frames after the update.
+  // Kept until the stored value has changed, which happens a few frames after the update.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the effect depends on the change itself
   useEffect(() => {
     if (timer.current === undefined) setMoving(null)
