@@ -202,8 +202,8 @@ test('batch responses match the samples', async () => {
       ),
     )
     const { items } = await service.api.batches.groups.query({ batchId, limit: 500 })
-    const told = groupRows.map(({ indices, advantages, ...group }) => group)
-    found.push(...differences(items, told, `${batchId} groups`))
+    const actual = groupRows.map(({ indices, advantages, ...group }) => group)
+    found.push(...differences(items, actual, `${batchId} groups`))
     const results = await service.api.batches.results.query({ batchId })
     const advantages = new Array(of.samples).fill(null)
     for (const group of groupRows) {
@@ -217,8 +217,8 @@ test('batch responses match the samples', async () => {
 test('timelines match the samples', async () => {
   const found: string[] = []
   for (const [batchId, { timeline: of }] of Object.entries(numbers.batches)) {
-    const told = await service.api.batches.timeline.query({ batchId })
-    const { uid, seq, size, completedMs } = told.groups
+    const actual = await service.api.batches.timeline.query({ batchId })
+    const { uid, seq, size, completedMs } = actual.groups
     const groups = of.groups.map(({ uid, seq, size, completedMs }) => ({
       ...{ uid, seq, size, completedMs },
     }))
@@ -231,17 +231,19 @@ test('timelines match the samples', async () => {
         `${batchId} groups`,
       ),
     )
-    const reasons = new Map(told.failed.index.map((index, at) => [index, told.failed.reason[at]]))
+    const reasons = new Map(
+      actual.failed.index.map((index, at) => [index, actual.failed.reason[at]]),
+    )
     const attempts = new Map(
-      told.retried.index.map((index, at) => [index, told.retried.attempts[at]]),
+      actual.retried.index.map((index, at) => [index, actual.retried.attempts[at]]),
     )
     const marks = Object.fromEntries(
-      told.samples.index.map((index, at) => [
+      actual.samples.index.map((index, at) => [
         index,
         {
-          dispatchedMs: told.samples.dispatchedMs[at],
-          endedMs: told.samples.endedMs[at],
-          server: told.servers[told.samples.server[at] ?? -1] ?? null,
+          dispatchedMs: actual.samples.dispatchedMs[at],
+          endedMs: actual.samples.endedMs[at],
+          server: actual.servers[actual.samples.server[at] ?? -1] ?? null,
           reason: reasons.get(index) ?? null,
           // The timeline lists attempts only where there are several.
           attempts: Math.max(attempts.get(index) ?? 1, 1),
@@ -280,15 +282,15 @@ test('run responses match the samples', async () => {
     )
     expect(unknown, 'fields that nothing is compared with').toEqual([])
     const parts = await service.api.rewards.components.query({ run: name })
-    const told = parts.components.filter(({ name }) => name !== '')
+    const actual = parts.components.filter(({ name }) => name !== '')
     found.push(
       ...differences(
-        Object.fromEntries(told.map(({ name, points }) => [name, points])),
+        Object.fromEntries(actual.map(({ name, points }) => [name, points])),
         components,
         `${name} components`,
       ),
     )
-    expect(told).toHaveLength(Object.keys(components).length)
+    expect(actual).toHaveLength(Object.keys(components).length)
   }
   expect(found.slice(0, 20)).toEqual([])
 })

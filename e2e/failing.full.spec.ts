@@ -95,9 +95,9 @@ test('shows query timeouts with a hint on every page, and recovers', async ({ co
     await lock.query('begin')
     await lock.query('lock table batch, sample, sample_group, run, worker in access exclusive mode')
     // Queries that read no table, or are cached, still respond.
-    const asking = PAGES.filter(({ path }) => path() !== '/rewards')
+    const queried = PAGES.filter(({ path }) => path() !== '/rewards')
     const tabs = await Promise.all(
-      asking.map(async ({ path }) => {
+      queried.map(async ({ path }) => {
         const tab = await context.newPage()
         await tab.goto(service.url + path())
         return tab
@@ -105,7 +105,7 @@ test('shows query timeouts with a hint on every page, and recovers', async ({ co
     )
     for (const [at, tab] of tabs.entries()) {
       const alert = tab.getByRole('alert').first()
-      await expect(alert, asking[at]?.path()).toContainText('Query timed out', {
+      await expect(alert, queried[at]?.path()).toContainText('Query timed out', {
         timeout: 60_000,
       })
       await expect(alert.getByRole('button', { name: 'Try again' })).toBeVisible()
@@ -116,7 +116,7 @@ test('shows query timeouts with a hint on every page, and recovers', async ({ co
       const again = tab.getByRole('button', { name: 'Try again' }).first()
       // The page may retry automatically at the same time.
       if (await again.isVisible()) await again.click({ timeout: 2_000 }).catch(() => {})
-      const { shows } = asking[at] as (typeof PAGES)[number]
+      const { shows } = queried[at] as (typeof PAGES)[number]
       await expect(tab.locator('#page').getByText(shows).first()).toBeVisible({ timeout: 30_000 })
     }
   } finally {

@@ -292,10 +292,10 @@ test('shows the reason of a refused action, in its dialog and next to the row', 
   await service.api.servers.remove.mutate({ name: 'going' })
   await act(page, 'going', /Drain/)
   await page.getByRole('button', { name: 'Drain', exact: true }).click()
-  const asked = page.getByRole('alertdialog')
-  await expect(asked.getByRole('alert')).toContainText('Server not found')
+  const dialog = page.getByRole('alertdialog')
+  await expect(dialog.getByRole('alert')).toContainText('Server not found')
   await expectAccessible(page)
-  await asked.getByRole('button', { name: 'Cancel' }).click()
+  await dialog.getByRole('button', { name: 'Cancel' }).click()
   await expect(page.locator('[data-notes="going"]')).toContainText(
     'servers.list shows existing servers',
   )

@@ -57,7 +57,7 @@ async function open(page: Page, query = ''): Promise<Locator> {
 }
 
 /** The groups of the batch, computed from the API response. */
-function groupsTold() {
+function groupsOfApi() {
   const { groups, samples } = timeline
   return groups.no.map((no, i) => {
     const ends = samples.group.flatMap((of, at) =>
@@ -76,11 +76,11 @@ test('keys move between groups and samples, and the table has the same numbers',
   const errors = watchErrors(page)
   const plot = await open(page)
   await plot.focus()
-  const told: string[] = []
+  const texts: string[] = []
   for (let i = 0; i < 5; i++) {
     await page.keyboard.press('ArrowDown')
     await expect(reached(page)).toContainText(`Group ${i + 1}, `)
-    told.push(plain(await reached(page).innerText()))
+    texts.push(plain(await reached(page).innerText()))
   }
   await page.keyboard.press('ArrowRight')
   await expect(reached(page)).toContainText(/— Sample #\d+ · dispatched at/)
@@ -90,7 +90,7 @@ test('keys move between groups and samples, and the table has the same numbers',
   await expect(reached(page)).toContainText('Group 40, ')
 
   await page.getByRole('button', { name: 'Show Group completion as a table' }).click()
-  for (const [i, text] of told.entries()) {
+  for (const [i, text] of texts.entries()) {
     const row = tableOf(page)
       .getByRole('row')
       .nth(i + 1)
@@ -108,7 +108,7 @@ test('keys move between groups and samples, and the table has the same numbers',
 test('names the group with the longest straggler delay, its last sample, and the cause', {
   tag: '@full',
 }, async ({ page }) => {
-  const worst = groupsTold().reduce((a, b) => (b.lostMs > a.lostMs ? b : a))
+  const worst = groupsOfApi().reduce((a, b) => (b.lostMs > a.lostMs ? b : a))
   expect(worst.lostMs).toBeGreaterThan(300)
   const plot = await open(page)
   await page.getByRole('button', { name: 'Straggler delay' }).click()
@@ -172,7 +172,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   expect(png.readUInt32BE(16)).toBe(2_560)
   expect(png.readUInt32BE(20)).toBeGreaterThan(900)
   const svg = (await save('SVG')).toString()
-  const told = await page.evaluate((text) => {
+  const saved = await page.evaluate((text) => {
     const image = new DOMParser().parseFromString(text, 'image/svg+xml')
     return {
       broken: image.querySelector('parsererror')?.textContent ?? null,
@@ -181,12 +181,12 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
       paths: image.querySelectorAll('path').length,
     }
   }, svg)
-  expect(told).toMatchObject({
+  expect(saved).toMatchObject({
     broken: null,
     title: `Group completion, ${batch} of timeline, step 1`,
   })
-  expect(told.about).toContain('n = 40 of 40 groups, 160 samples ended')
-  expect(told.paths).toBeGreaterThan(5)
+  expect(saved.about).toContain('n = 40 of 40 groups, 160 samples ended')
+  expect(saved.paths).toBeGreaterThan(5)
   // Self-contained: no color is a CSS variable.
   expect(svg).not.toContain('var(')
 })

@@ -108,13 +108,13 @@ export function BatchPage({ batchId }: { batchId: string }) {
 function BatchActions({ batch }: { batch: BatchViewDto }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
-  const [asking, setAsking] = useState(false)
+  const [isConfirming, setIsConfirming] = useState(false)
   const [rescoring, setRescoring] = useState(false)
   const refused = useMay('trainer')
   const cancel = useMutation(
     trpc.batches.cancel.mutationOptions({
       onSuccess: () => {
-        setAsking(false)
+        setIsConfirming(false)
         void queryClient.invalidateQueries({
           queryKey: trpc.batches.view.queryKey({ batchId: batch.batchId }),
         })
@@ -158,7 +158,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
       ? [inPalette(`Rescore ${batch.batchId}`, () => setRescoring(true))]
       : []),
     ...(isActive(batch) && refused === null
-      ? [inPalette(`Cancel ${batch.batchId}`, () => setAsking(true))]
+      ? [inPalette(`Cancel ${batch.batchId}`, () => setIsConfirming(true))]
       : []),
     inPalette(`Worst samples of ${batch.batchId}`, () => router.push(worst)),
     inPalette(`Print report of ${batch.batchId}`, () => print()),
@@ -198,13 +198,13 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
       )}
       <RescoreSheet batch={batch} open={rescoring} onClose={() => setRescoring(false)} />
       {isActive(batch) && (
-        <Button small refused={refused} onClick={() => setAsking(true)}>
+        <Button small refused={refused} onClick={() => setIsConfirming(true)}>
           Cancel
         </Button>
       )}
       <Confirm
-        open={asking}
-        onClose={() => setAsking(false)}
+        open={isConfirming}
+        onClose={() => setIsConfirming(false)}
         title={`Cancel ${batch.batchId}?`}
         action="Cancel batch"
         keep="Keep batch"

@@ -190,13 +190,13 @@ function Times({ batch }: { batch: BatchViewDto }) {
 }
 
 function RewardSpec({ batch }: { batch: BatchViewDto }) {
-  const said = Object.entries(batch.reward).filter(
+  const fields = Object.entries(batch.reward).filter(
     ([, value]) => value !== null && value !== false && JSON.stringify(value) !== '{}',
   )
   return (
     <Section title="Reward" note={batch.rewardName}>
       <dl className="px-5 pb-4">
-        {said.map(([key, value]) => (
+        {fields.map(([key, value]) => (
           <div key={key} className="flex gap-4 py-0.5">
             <dt className="w-32 shrink-0 text-ink-3">{key}</dt>
             <dd className="num min-w-0 break-words font-mono text-xs leading-5">

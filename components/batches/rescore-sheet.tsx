@@ -12,7 +12,7 @@ import { Sheet } from '../ui/dialog.tsx'
 import { Select } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import { RewardField, RewardOptions, useRewardChoices } from './reward-choices.tsx'
-import { askedReward, readReward, rewardText } from './reward-text.prepare.ts'
+import { readReward, requestReward, rewardText } from './reward-text.prepare.ts'
 
 /** Rescores the rollouts of a batch, with the same or another reward, as a new batch. */
 export function RescoreSheet({
@@ -35,7 +35,7 @@ export function RescoreSheet({
 }
 
 /** The option value of the unchanged reward. */
-const AS_IT_WAS = ''
+const UNCHANGED = ''
 const EDITED = 'edited'
 
 function RescoreForm({
@@ -52,7 +52,7 @@ function RescoreForm({
   const choices = useRewardChoices()
   const before = useMemo(
     // The resolved reward of the batch, as JSON.
-    () => rewardText(askedReward(batch.reward as unknown as ResolvedReward)),
+    () => rewardText(requestReward(batch.reward as unknown as ResolvedReward)),
     [batch.reward],
   )
   const [text, setText] = useState(before)
@@ -89,7 +89,7 @@ function RescoreForm({
       idempotencyKey: key,
     })
   }
-  const chosen = text === before ? AS_IT_WAS : choices.some((c) => c.text === text) ? text : EDITED
+  const chosen = text === before ? UNCHANGED : choices.some((c) => c.text === text) ? text : EDITED
   return (
     <SheetForm onSubmit={submit} onClose={onClose} action="Rescore" busy={rescore.isPending}>
       <p className="text-ink-2">
@@ -99,9 +99,9 @@ function RescoreForm({
       <Select
         label="Reward"
         value={chosen}
-        onChange={(event) => change(event.target.value === AS_IT_WAS ? before : event.target.value)}
+        onChange={(event) => change(event.target.value === UNCHANGED ? before : event.target.value)}
       >
-        <option value={AS_IT_WAS}>{batch.rewardName} (unchanged)</option>
+        <option value={UNCHANGED}>{batch.rewardName} (unchanged)</option>
         <RewardOptions choices={choices} />
         {chosen === EDITED && (
           <option value={EDITED} disabled>

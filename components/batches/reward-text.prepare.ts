@@ -12,33 +12,33 @@ type Scorer = Pick<
 type Bounds = Pick<ResolvedReward, 'timeoutMs' | 'maxAttempts'>
 
 /** Converts a resolved reward back into the request form, without defaults. */
-export function askedReward(reward: ResolvedReward): RewardJson {
-  const asked: RewardJson = {}
+export function requestReward(reward: ResolvedReward): RewardJson {
+  const request: RewardJson = {}
   const { wraps, function: fn } = reward
-  if (wraps !== undefined && fn !== undefined) asked.manager = askedFunction(fn)
-  else if (reward.manager !== 'naive') asked.manager = reward.manager
-  Object.assign(asked, askedScorer(wraps ?? reward, reward))
-  const kwargs = { ...(asked.kwargs as RewardJson | undefined), ...managerKwargs(reward) }
-  if (Object.keys(kwargs).length > 0) asked.kwargs = kwargs
-  if (reward.onFailure.policy !== 'null') asked.onFailure = reward.onFailure
-  if (reward.timeoutMs !== 300_000) asked.timeoutMs = reward.timeoutMs
-  if (reward.maxAttempts !== 4) asked.maxAttempts = reward.maxAttempts
-  if (reward.maxConcurrency !== null) asked.maxConcurrency = reward.maxConcurrency
-  if (reward.sleepAfter === true) asked.sleepAfter = true
-  if (reward.advantages !== undefined) asked.advantages = reward.advantages
-  return asked
+  if (wraps !== undefined && fn !== undefined) request.manager = requestFunction(fn)
+  else if (reward.manager !== 'naive') request.manager = reward.manager
+  Object.assign(request, requestScorer(wraps ?? reward, reward))
+  const kwargs = { ...(request.kwargs as RewardJson | undefined), ...managerKwargs(reward) }
+  if (Object.keys(kwargs).length > 0) request.kwargs = kwargs
+  if (reward.onFailure.policy !== 'null') request.onFailure = reward.onFailure
+  if (reward.timeoutMs !== 300_000) request.timeoutMs = reward.timeoutMs
+  if (reward.maxAttempts !== 4) request.maxAttempts = reward.maxAttempts
+  if (reward.maxConcurrency !== null) request.maxConcurrency = reward.maxConcurrency
+  if (reward.sleepAfter === true) request.sleepAfter = true
+  if (reward.advantages !== undefined) request.advantages = reward.advantages
+  return request
 }
 
-function askedScorer(scorer: Scorer, whole: Bounds): RewardJson {
+function requestScorer(scorer: Scorer, whole: Bounds): RewardJson {
   const { kind, model, judge, rule, kwargs, function: fn, components = [] } = scorer
   if (kind === 'combine') {
     return {
       combine: components.map(({ name, weight, reward }) => {
-        const asked = askedScorer(reward, whole)
+        const request = requestScorer(reward, whole)
         // A component inherits the bounds of the whole reward.
-        if (reward.timeoutMs !== whole.timeoutMs) asked.timeoutMs = reward.timeoutMs
-        if (reward.maxAttempts !== whole.maxAttempts) asked.maxAttempts = reward.maxAttempts
-        return { name, weight, reward: asked }
+        if (reward.timeoutMs !== whole.timeoutMs) request.timeoutMs = reward.timeoutMs
+        if (reward.maxAttempts !== whole.maxAttempts) request.maxAttempts = reward.maxAttempts
+        return { name, weight, reward: request }
       }),
       ...(Object.keys(kwargs).length > 0 ? { kwargs } : {}),
     }
@@ -46,14 +46,14 @@ function askedScorer(scorer: Scorer, whole: Bounds): RewardJson {
   return {
     ...(model === null ? {} : { model }),
     ...(judge === undefined ? {} : { judge }),
-    ...(fn === undefined ? {} : { function: askedFunction(fn) }),
+    ...(fn === undefined ? {} : { function: requestFunction(fn) }),
     ...(rule === undefined ? {} : { function: { name: rule } }),
     ...(Object.keys(kwargs).length > 0 ? { kwargs } : {}),
   }
 }
 
 /** File and name only: scoring uses the version that the file has now. */
-function askedFunction({ path, name, kwargs }: FunctionRef): RewardJson {
+function requestFunction({ path, name, kwargs }: FunctionRef): RewardJson {
   return {
     path,
     ...(name === null ? {} : { name }),

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { RewardSpec } from '../../server/contract/trainer.ts'
 import { resolveReward } from '../../server/rewards/resolve.ts'
-import { askedReward, readReward, rewardText } from './reward-text.prepare.ts'
+import { readReward, requestReward, rewardText } from './reward-text.prepare.ts'
 
 const context = { models: ['rm'], judges: ['judge'], sleepless: [] }
-const resolve = (asked: object) =>
-  resolveReward(RewardSpec.parse(asked), ['openai/gsm8k'], context).reward
+const resolve = (request: object) =>
+  resolveReward(RewardSpec.parse(request), ['openai/gsm8k'], context).reward
 
 describe('request form of a resolved reward', () => {
   it.each([
@@ -32,8 +32,8 @@ describe('request form of a resolved reward', () => {
         ],
       },
     ],
-  ])('is what it was asked for: %j', (asked) => {
-    expect(askedReward(resolve(asked))).toEqual(asked)
+  ])('equals the request: %j', (request) => {
+    expect(requestReward(resolve(request))).toEqual(request)
   })
 
   it.each([
@@ -41,20 +41,20 @@ describe('request form of a resolved reward', () => {
     [{ manager: 'rate_limited', kwargs: { limiter: 'mine', compat: 'verl' } }],
     [{ manager: 'remote', kwargs: { num_workers: 3, method: 'strict' } }],
     [{ model: 'judge', judge: 'rating-1-10' }],
-  ])('resolves to the same: %j', (asked) => {
-    expect(resolve(askedReward(resolve(asked)))).toEqual(resolve(asked))
+  ])('resolves to the same reward: %j', (request) => {
+    expect(resolve(requestReward(resolve(request)))).toEqual(resolve(request))
   })
 
   it('references functions by file, with managers around them', () => {
     const ref = { hash: 'h', path: 'mine.ts', name: 'score', kwargs: { a: 1 } }
     const base = resolve({})
-    expect(askedReward({ ...base, kind: 'function', function: ref })).toEqual({
+    expect(requestReward({ ...base, kind: 'function', function: ref })).toEqual({
       function: { path: 'mine.ts', name: 'score', kwargs: { a: 1 } },
     })
     const wraps = resolve({ model: 'rm' })
     const own = { ...ref, name: null, kwargs: {} }
     expect(
-      askedReward({ ...base, kind: 'function', manager: 'module', function: own, wraps }),
+      requestReward({ ...base, kind: 'function', manager: 'module', function: own, wraps }),
     ).toEqual({ manager: { path: 'mine.ts' }, model: 'rm' })
   })
 })

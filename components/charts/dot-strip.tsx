@@ -21,12 +21,12 @@ export const DotStrip = memo(function DotStrip({
   const xOf = (x: number) => pad + x * (width - 2 * pad)
   const extent = scale.max - scale.min
   const meanX = mean === null ? null : xOf(extent > 0 ? (mean - scale.min) / extent : 0.5)
-  const said = scores.map((score) => (score === null ? 'failed' : formatScore(score)))
+  const texts = scores.map((score) => (score === null ? 'failed' : formatScore(score)))
   return (
     <span className="inline-flex items-center gap-1.5 align-middle">
       <svg
         role="img"
-        aria-label={`Scores: ${said.slice(0, 16).join(', ')}${said.length > 16 ? ` and ${said.length - 16} more` : ''}`}
+        aria-label={`Scores: ${texts.slice(0, 16).join(', ')}${texts.length > 16 ? ` and ${texts.length - 16} more` : ''}`}
         width={width}
         height={height}
         className="block shrink-0"

@@ -51,14 +51,14 @@ export function prepareHeat(heat: RunHeatDto): HeatData {
       })
     }
   }
-  const told = (row: number) =>
+  const labelOf = (row: number) =>
     kind === 'values'
       ? formatScore(edges[row])
       : `${formatScore(edges[row])} to ${formatScore(edges[row + 1])}`
   const every = Math.max(1, Math.ceil(edges.length / MAX_LABELS))
   return {
     cells,
-    rows: Array.from({ length: count }, (_, at) => told(count - 1 - at)),
+    rows: Array.from({ length: count }, (_, at) => labelOf(count - 1 - at)),
     steps,
     valueTicks: edges.flatMap((edge, at) =>
       at % every !== 0

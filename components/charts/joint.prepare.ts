@@ -48,8 +48,8 @@ export function prepareJoint(joint: JointDistribution): JointData {
       // Square root, so that a cell with one sample is visible next to one with a thousand.
       fill: Math.sqrt(samples / most),
       samples,
-      first: told(joint.first, i),
-      second: told(joint.second, j),
+      first: labelOf(joint.first, i),
+      second: labelOf(joint.second, j),
     })),
     firstTicks: ticksOf(joint.first),
     secondTicks: ticksOf(joint.second).map(({ at, label }) => ({ at: 1 - at, label })),
@@ -62,7 +62,7 @@ function sizeOf(axis: JointAxis): number {
   return axis.kind === 'values' ? axis.values.length : axis.edges.length - 1
 }
 
-function told(axis: JointAxis, at: number): string {
+function labelOf(axis: JointAxis, at: number): string {
   return axis.kind === 'values'
     ? formatScore(axis.values[at])
     : `${formatScore(axis.edges[at])} to ${formatScore(axis.edges[at + 1])}`

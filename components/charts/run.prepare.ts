@@ -168,7 +168,7 @@ export function prepareWaits(steps: readonly RunStepDto[]): WaitData {
     return {
       step: number,
       waitMs: at?.waitMs ?? null,
-      stepMs: stepMs !== null && usual !== null && stepMs > usual * STOOD_STILL ? null : stepMs,
+      stepMs: stepMs !== null && usual !== null && stepMs > usual * PAUSE_FACTOR ? null : stepMs,
     }
   })
   const shares = rows.flatMap(({ waitMs, stepMs }) =>
@@ -185,7 +185,7 @@ export function prepareWaits(steps: readonly RunStepDto[]): WaitData {
 }
 
 /** From this multiple of the usual step time on, the job is assumed to have been paused. */
-const STOOD_STILL = 10
+const PAUSE_FACTOR = 10
 
 /** The median; null without values. */
 export function medianOf(values: readonly number[]): number | null {

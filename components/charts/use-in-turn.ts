@@ -27,13 +27,13 @@ function next(): void {
 
 /**
  * The data that a plot renders while they keep changing: the newest, at most once a second, and never in the task of
- * another plot. Recharts takes 15 ms to 40 ms per plot, and two of them with the page block input. User input,
- * `asked`, renders at once.
+ * another plot. Recharts takes 15 ms to 40 ms per plot, and two of them with the page block input. A new `input`
+ * of the user renders at once.
  */
-export function useInTurn<T>(newest: T, asked: string | null = null): T {
-  const [drawn, setDrawn] = useState({ data: newest, asked })
+export function useInTurn<T>(newest: T, input: string | null = null): T {
+  const [drawn, setDrawn] = useState({ data: newest, input })
   const drawnAt = useRef(0)
-  if (drawn.asked !== asked) setDrawn({ data: newest, asked })
+  if (drawn.input !== input) setDrawn({ data: newest, input })
   useEffect(() => {
     if (Object.is(drawn.data, newest)) return
     let takeBack = () => {}
@@ -41,7 +41,7 @@ export function useInTurn<T>(newest: T, asked: string | null = null): T {
       () => {
         takeBack = inTurn(() => {
           drawnAt.current = performance.now()
-          setDrawn({ data: newest, asked })
+          setDrawn({ data: newest, input })
         })
       },
       Math.max(0, drawnAt.current + DRAWN_EVERY_MS - performance.now()),
@@ -50,6 +50,6 @@ export function useInTurn<T>(newest: T, asked: string | null = null): T {
       clearTimeout(pause)
       takeBack()
     }
-  }, [drawn, newest, asked])
+  }, [drawn, newest, input])
   return drawn.data
 }

@@ -29,19 +29,19 @@ test('the verdict is one sentence, followed by details on advantages', () => {
   )
   expect(pairVerdict(pair({})).title).toContain('ranks cannot be compared')
   const groups = { ...NO_GROUPS, n: 4, samples: 16, comparable: 50, reversed: 5, signFlipped: 3 }
-  const told = pairVerdict(
+  const verdict = pairVerdict(
     pair({
       classes: { equal: 0.9, kappa: 0.7 },
       groups: { ...groups, noSignalFirst: 2, noSignalSecond: 1, noSignalBoth: 1 },
     }),
   )
-  expect(told.title).toBe(
+  expect(verdict.title).toBe(
     'Equal scores for 90\u00a0% of 100 samples, substantial agreement beyond chance (κ 0.700)',
   )
-  expect(told.detail).toContain('10\u00a0% of 50 within-group pairs are discordant')
-  expect(told.detail).toContain('The advantage sign flipped for 3 of 16 samples')
-  expect(told.detail).toContain('1 group has signal only in the second')
-  expect(told.detail).not.toContain('only in the first')
+  expect(verdict.detail).toContain('10\u00a0% of 50 within-group pairs are discordant')
+  expect(verdict.detail).toContain('The advantage sign flipped for 3 of 16 samples')
+  expect(verdict.detail).toContain('1 group has signal only in the second')
+  expect(verdict.detail).not.toContain('only in the first')
 })
 
 test('a share of zero is a dash, and a difference has a sign', () => {

@@ -68,7 +68,7 @@ function leaseElection(): Election {
   const me = Math.random().toString(36).slice(2)
   const leaseMs = 5_000
   let timer: ReturnType<typeof setInterval> | null = null
-  let held: AbortController | null = null
+  let leadership: AbortController | null = null
   const read = (): { owner: string; until: number } | null => {
     try {
       return JSON.parse(localStorage.getItem(NAME) ?? 'null')
@@ -84,22 +84,22 @@ function leaseElection(): Election {
       timer ??= setInterval(() => {
         const lease = read()
         const mine = lease?.owner === me
-        if (held !== null) {
+        if (leadership !== null) {
           if (mine) write()
           else {
-            held.abort()
-            held = null
+            leadership.abort()
+            leadership = null
           }
         } else if (mine) {
-          held = new AbortController()
+          leadership = new AbortController()
           write()
-          lead(held.signal)
+          lead(leadership.signal)
         } else if (lease === null || lease.until < Date.now()) write()
       }, 1_000)
     },
     close() {
       if (timer !== null) clearInterval(timer)
-      if (held !== null) localStorage.removeItem(NAME)
+      if (leadership !== null) localStorage.removeItem(NAME)
     },
   }
 }

@@ -89,7 +89,7 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
   const trpc = useTRPC()
   const queryClient = useQueryClient()
   const refused = useMay('admin')
-  const [asked, setAsked] = useState(false)
+  const [isConfirming, setIsConfirming] = useState(false)
   const changed = () => void queryClient.invalidateQueries(trpc.alerts.pathFilter())
   const test = useMutation(trpc.alerts.test.mutationOptions({ onSuccess: changed }))
   const update = useMutation(trpc.alerts.update.mutationOptions({ onSuccess: changed }))
@@ -130,13 +130,13 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
                 danger: true,
                 apart: true,
                 refused,
-                onSelect: () => setAsked(true),
+                onSelect: () => setIsConfirming(true),
               },
             ]}
           />
         </span>
       </div>
-      <p className="mt-1 text-xs text-ink-3">{wantsText(webhook)}</p>
+      <p className="mt-1 text-xs text-ink-3">{subscriptionText(webhook)}</p>
       <p className="num mt-1 flex flex-wrap items-center gap-x-3 text-xs text-ink-2">
         {webhook.last === null ? (
           'no deliveries yet'
@@ -161,12 +161,14 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
         </p>
       )}
       <Confirm
-        open={asked}
+        open={isConfirming}
         title={`Remove “${webhook.name}”?`}
         action="Remove webhook"
         busy={remove.isPending}
-        onConfirm={() => remove.mutate({ id: webhook.id }, { onSuccess: () => setAsked(false) })}
-        onClose={() => setAsked(false)}
+        onConfirm={() =>
+          remove.mutate({ id: webhook.id }, { onSuccess: () => setIsConfirming(false) })
+        }
+        onClose={() => setIsConfirming(false)}
       >
         Its pending deliveries are dropped and its secret is deleted.
       </Confirm>
@@ -175,7 +177,7 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
 }
 
 /** The subscription of a webhook, in one line. */
-function wantsText(webhook: WebhookDto): string {
+function subscriptionText(webhook: WebhookDto): string {
   const { severities, monitors, runs, fleet, signed, createdBy } = webhook
   return [
     severities.length === 2 ? 'warnings and alerts' : `${severities[0]} only`,

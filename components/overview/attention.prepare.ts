@@ -5,11 +5,11 @@ import { MONITOR_WORDS, serverHref } from '../servers/server-words.ts'
 
 /** Merges the warnings of the service with open incidents, errors first. A quarantined server is listed once. */
 export function prepareAttention(
-  said: readonly Attention[],
+  serviceItems: readonly Attention[],
   servers: readonly ServerDto[],
   monitors: readonly ServerMonitorDto[],
 ): Attention[] {
-  const list: Attention[] = said.map((each) => {
+  const list: Attention[] = serviceItems.map((each) => {
     if (each.href !== '/servers') return each
     // Warnings link to all servers; this links to the named one.
     const words = each.title.split(/\s+/)
@@ -18,8 +18,9 @@ export function prepareAttention(
   })
   for (const { serverId, serverName, kind, severity, text } of monitors) {
     const server = servers.find(({ id }) => id === serverId)
-    const told = server?.state === 'quarantined' && (kind === 'squashed_scores' || kind === 'drift')
-    if (told) continue
+    const isDuplicate =
+      server?.state === 'quarantined' && (kind === 'squashed_scores' || kind === 'drift')
+    if (isDuplicate) continue
     list.push({
       level: severity,
       title: `${serverName}: ${MONITOR_WORDS[kind].name.toLowerCase()}`,

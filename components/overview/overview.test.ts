@@ -48,13 +48,13 @@ describe('attention items', () => {
   })
 
   test('list errors first, link to their servers, and have no duplicates', () => {
-    const said: Attention[] = [
+    const serviceItems: Attention[] = [
       { level: 'warning', title: 'A worker died', detail: '', href: '/workers' },
       { level: 'error', title: 'a is unreachable', detail: 'd', href: '/servers' },
       { level: 'error', title: 'The scores of b are not raw', detail: 'd', href: '/servers' },
     ]
     const list = prepareAttention(
-      said,
+      serviceItems,
       [server('a', 'unreachable'), server('b', 'quarantined')],
       [sees('b', 'squashed_scores'), sees('a', 'black_hole')],
     )

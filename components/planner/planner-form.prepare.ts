@@ -5,13 +5,13 @@ import type { PlannerDraft } from './planner-url.ts'
 export type PlannerErrors = Partial<Record<keyof PlannerDraft, string>>
 
 /** The form as a request, or its errors. Null without errors: no batch or run is named yet. */
-export interface PlannerAsked {
+export interface PlannerRequest {
   input: PlannerInput | null
   errors: PlannerErrors
 }
 
 /** Parses the form. The service enforces size limits; its error is shown in place of the plan. */
-export function askedBy(draft: PlannerDraft): PlannerAsked {
+export function requestOf(draft: PlannerDraft): PlannerRequest {
   const errors: PlannerErrors = {}
   const seconds = (key: keyof PlannerDraft): number => {
     const value = numberOf(draft[key])

@@ -14,7 +14,7 @@ import { FailureView } from '../ui/failure-view.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { useUrl } from '../url/use-url.ts'
-import { askedBy, showKey } from './planner-form.prepare.ts'
+import { requestOf, showKey } from './planner-form.prepare.ts'
 import { PlannerForm } from './planner-form.tsx'
 import { type PlannerDraft, plannerUrl } from './planner-url.ts'
 import { StepTimeline } from './step-timeline.tsx'
@@ -28,11 +28,11 @@ const SETTLED_MS = 250
 export function PlannerPage() {
   const trpc = useTRPC()
   const [draft, change] = useDraft()
-  const { input, errors } = useMemo(() => askedBy(draft), [draft])
-  const asked = useSettled(input)
+  const { input, errors } = useMemo(() => requestOf(draft), [draft])
+  const settledInput = useSettled(input)
   const plan = useQuery({
-    ...trpc.planner.plan.queryOptions(asked ?? NOTHING),
-    enabled: asked !== null,
+    ...trpc.planner.plan.queryOptions(settledInput ?? NOTHING),
+    enabled: settledInput !== null,
     placeholderData: keepPreviousData,
     staleTime: 60_000,
   })
@@ -51,12 +51,13 @@ export function PlannerPage() {
           <PlannerForm draft={draft} errors={errors} onChange={change} />
         </div>
         <div className="min-w-0" aria-busy={plan.isFetching}>
-          {plan.error && asked !== null && !plan.isFetching ? (
+          {plan.error && settledInput !== null && !plan.isFetching ? (
             <FailureView error={plan.error} onRetry={() => void plan.refetch()} />
-          ) : plan.data !== undefined && (asked !== null || Object.keys(errors).length > 0) ? (
+          ) : plan.data !== undefined &&
+            (settledInput !== null || Object.keys(errors).length > 0) ? (
             <Planned
               plan={plan.data}
-              isOld={plan.isPlaceholderData || input === null || input !== asked}
+              isOld={plan.isPlaceholderData || input === null || input !== settledInput}
               onShow={(show) => change({ show })}
             />
           ) : input === null ? (

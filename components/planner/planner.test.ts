@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { PlannedColumn, PlannerDto } from '../../server/contract/planner.ts'
 import { PLANNER_EXAMPLES } from './planner-examples.ts'
-import { askedBy } from './planner-form.prepare.ts'
+import { requestOf } from './planner-form.prepare.ts'
 import { type PlannerDraft, planBatchHref, plannerUrl, THEIR_EXPERIMENT } from './planner-url.ts'
 import { stepText, verdictOf } from './strategy-words.ts'
 import { prepareTimeline } from './timeline.prepare.ts'
@@ -36,7 +36,7 @@ describe('planner URL', () => {
 
 describe('planner form', () => {
   test('converts typed seconds to milliseconds', () => {
-    expect(askedBy(draft({ show: 'nonex1', failed: '2.5', first: '0,3' }))).toEqual({
+    expect(requestOf(draft({ show: 'nonex1', failed: '2.5', first: '0,3' }))).toEqual({
       errors: {},
       input: {
         source: {
@@ -59,10 +59,10 @@ describe('planner form', () => {
   })
 
   test('accepts a batch number as ID, and sends no request without one', () => {
-    const { input } = askedBy(draft({ source: 'batch', batch: ' 12 ' }))
+    const { input } = requestOf(draft({ source: 'batch', batch: ' 12 ' }))
     expect(input?.source).toEqual({ kind: 'batch', batchId: 'b12' })
-    expect(askedBy(draft({ source: 'batch' }))).toEqual({ input: null, errors: {} })
-    expect(askedBy(draft({ source: 'run' }))).toEqual({ input: null, errors: {} })
+    expect(requestOf(draft({ source: 'batch' }))).toEqual({ input: null, errors: {} })
+    expect(requestOf(draft({ source: 'run' }))).toEqual({ input: null, errors: {} })
   })
 
   test.each([
@@ -81,18 +81,18 @@ describe('planner form', () => {
     ['limits', '1,2,3,4,5,6,7'],
     ['servers', 'none'],
   ] as [keyof PlannerDraft, string][])('marks %s as "%s"', (key, value) => {
-    const { input, errors } = askedBy(draft({ [key]: value }))
+    const { input, errors } = requestOf(draft({ [key]: value }))
     expect(input).toBeNull()
     expect(Object.keys(errors)).toEqual([key])
   })
 
   test('ignores fields of other sources', () => {
-    const { errors } = askedBy(draft({ source: 'batch', batch: 'b1', prompts: 'x', second: '' }))
+    const { errors } = requestOf(draft({ source: 'batch', batch: 'b1', prompts: 'x', second: '' }))
     expect(errors).toEqual({})
   })
 
   test('drops a selected combination that no longer exists', () => {
-    expect(askedBy(draft({ show: '64x1' })).input).not.toHaveProperty('show')
+    expect(requestOf(draft({ show: '64x1' })).input).not.toHaveProperty('show')
   })
 })
 

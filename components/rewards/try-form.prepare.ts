@@ -131,8 +131,8 @@ export function draftOfReward(
           ? `rule:${byName}`
           : '',
   }
-  const said = JSON.stringify(sorted(rewardOf(draft)))
-  if (said !== JSON.stringify(sorted(given))) return whole
+  const fieldsReward = JSON.stringify(sorted(rewardOf(draft)))
+  if (fieldsReward !== JSON.stringify(sorted(given))) return whole
   return {
     scorer: draft.scorer,
     judge: draft.judge,

@@ -54,7 +54,7 @@ function SpreadChart({ run }: { run: RunDto }) {
   const { heat } = run
   const data = useMemo(() => (heat === null ? null : prepareHeat(heat)), [heat])
   if (heat === null || data === null)
-    return <Nothing title="Reward distribution" said={noSpreadText(run.steps)} />
+    return <Nothing title="Reward distribution" reason={noSpreadText(run.steps)} />
   const shown = data.steps.slice(-TABLE_STEPS)
   return (
     <ChartFrame
@@ -82,7 +82,7 @@ function SpreadChart({ run }: { run: RunDto }) {
 /** No-signal groups by class. */
 function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
   if (data.signals.length === 0)
-    return <Nothing title="No-signal groups" said={noSignalsText(run.steps)} />
+    return <Nothing title="No-signal groups" reason={noSignalsText(run.steps)} />
   return (
     <ChartFrame
       className={FRAME}
@@ -113,7 +113,7 @@ function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
 function FailuresChart({ run, data }: { run: RunDto; data: SharesData }) {
   const reasons = useMemo(() => reasonsOf(run), [run])
   const failed = run.steps.reduce((sum, step) => sum + step.failed, 0)
-  if (failed === 0) return <Nothing title="Failed samples" said={noFailuresText(run.steps)} />
+  if (failed === 0) return <Nothing title="Failed samples" reason={noFailuresText(run.steps)} />
   return (
     <ChartFrame
       className={FRAME}
@@ -215,11 +215,11 @@ function SourceChart({ source, of }: { source: SourceData; of: SourcesData }) {
 }
 
 /** An explanation in place of an empty chart. */
-function Nothing({ title, said }: { title: string; said: string }) {
+function Nothing({ title, reason }: { title: string; reason: string }) {
   return (
     <section className={`${FRAME} px-5 py-3`}>
       <h2 className="font-semibold">{title}</h2>
-      <p className="mt-1 text-xs text-ink-3">{said}</p>
+      <p className="mt-1 text-xs text-ink-3">{reason}</p>
     </section>
   )
 }

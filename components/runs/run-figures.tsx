@@ -14,14 +14,14 @@ import { Ago } from '../ui/ago.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 
 /** The number of recent steps in figures. */
-const BACK = 20
+const RECENT_STEPS = 20
 
 export function RunFigures({ run }: { run: RunDto }) {
   const ended = run.steps.filter(({ n }) => n !== null)
   const last = ended.at(-1)
-  const before = ended.at(-1 - BACK)
+  const before = ended.at(-1 - RECENT_STEPS)
   const newest = run.steps.at(-1)
-  const recent = ended.slice(-BACK)
+  const recent = ended.slice(-RECENT_STEPS)
   const { nothing, groups } = sumOfSignals(recent)
   const waits = recent.flatMap(({ waitMs }) => waitMs ?? [])
   const wait = formatDuration(medianOf(waits))
@@ -37,7 +37,7 @@ export function RunFigures({ run }: { run: RunDto }) {
         value={formatScore(last?.mean)}
         detail={
           last?.mean != null && before?.mean != null
-            ? `${signed(last.mean - before.mean)} over ${BACK} steps`
+            ? `${signed(last.mean - before.mean)} over ${RECENT_STEPS} steps`
             : 'last ended step'
         }
       />
@@ -93,7 +93,7 @@ function sumOfSignals(steps: RunDto['steps']): { nothing: number; groups: number
 
 function waitShare(run: RunDto): string {
   const shares = run.steps
-    .slice(-BACK)
+    .slice(-RECENT_STEPS)
     .flatMap(({ waitMs, stepMs }) =>
       waitMs === null || stepMs === null ? [] : Math.min(1, waitMs / stepMs),
     )
@@ -102,7 +102,7 @@ function waitShare(run: RunDto): string {
 }
 
 function lastSteps(run: RunDto): string {
-  return `last ${plural(Math.min(BACK, run.steps.length), 'step')}`
+  return `last ${plural(Math.min(RECENT_STEPS, run.steps.length), 'step')}`
 }
 
 function signed(change: number): string {

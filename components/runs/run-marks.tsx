@@ -16,7 +16,7 @@ import { FieldAbout, TextArea, TextField } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 
 /** The number of chips in the collapsed row. */
-const AT_FIRST = 8
+const INITIAL_CHIPS = 8
 
 /** The marks of a run, which its charts draw, with their form. */
 export function RunMarks({
@@ -41,7 +41,7 @@ export function RunMarks({
       ? [{ key: 'm', label: 'Mark a step', group: 'Run', run: () => onOpen('new') }]
       : [],
   )
-  const shown = all ? marks : marks.slice(-AT_FIRST)
+  const shown = all ? marks : marks.slice(-INITIAL_CHIPS)
   const edited = marks.find(({ id }) => id !== null && id === open) ?? null
   return (
     <>
@@ -129,7 +129,7 @@ function MarkForm({
   const [label, setLabel] = useState(mark?.label ?? '')
   const [note, setNote] = useState(mark?.note ?? '')
   const [error, setError] = useState<string | null>(null)
-  const [asked, setAsked] = useState(false)
+  const [isConfirming, setIsConfirming] = useState(false)
   const outcome = {
     onError: (thrown: unknown) => setError(describeFailure(thrown).message),
     onSuccess: () => {
@@ -162,7 +162,7 @@ function MarkForm({
               variant="quiet"
               className="mr-auto text-bad"
               refused={refused}
-              onClick={() => setAsked(true)}
+              onClick={() => setIsConfirming(true)}
             >
               Remove
             </Button>
@@ -205,12 +205,12 @@ function MarkForm({
         <FieldAbout error={error} />
       </SheetForm>
       <Confirm
-        open={asked}
+        open={isConfirming}
         title={`Remove “${mark?.label}”?`}
         action="Remove mark"
         busy={remove.isPending}
         onConfirm={() => mark?.id && remove.mutate({ id: mark.id })}
-        onClose={() => setAsked(false)}
+        onClose={() => setIsConfirming(false)}
       >
         The mark is removed from all charts, for all users.
       </Confirm>

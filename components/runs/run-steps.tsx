@@ -18,12 +18,12 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
 
-const AT_FIRST = 25
+const INITIAL_STEPS = 25
 
 /** Every step with a link to its batch, newest first. */
 export function RunSteps({ run }: { run: RunDto }) {
   const [all, setAll] = useState(false)
-  const steps = run.steps.toReversed().slice(0, all ? undefined : AT_FIRST)
+  const steps = run.steps.toReversed().slice(0, all ? undefined : INITIAL_STEPS)
   return (
     <Section title="Steps" note={`${formatCount(run.steps.length)}, newest first`}>
       <Scroll label="Steps">
@@ -80,7 +80,7 @@ export function RunSteps({ run }: { run: RunDto }) {
           </tbody>
         </table>
       </Scroll>
-      {!all && run.steps.length > AT_FIRST && (
+      {!all && run.steps.length > INITIAL_STEPS && (
         <div className="px-5 py-3">
           <Button small onClick={() => setAll(true)}>
             All {formatCount(run.steps.length)} steps

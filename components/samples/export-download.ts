@@ -3,7 +3,7 @@ import { saveFile } from '../ui/save-file.ts'
 /** The largest export that the page buffers; larger ones are streamed to a file. */
 export const MAX_HELD_BYTES = 256 << 20
 /** The minimum interval between progress updates. */
-const TELL_EVERY_MS = 120
+const REPORT_EVERY_MS = 120
 
 /**
  * Streams an export, counts its rows, and saves it as a file. @throws Error with the message of the service, or when
@@ -20,7 +20,7 @@ export async function downloadExport(
   const parts: BlobPart[] = []
   const counter = new RowCounter(format === 'csv')
   let bytes = 0
-  let toldAt = 0
+  let reportedAt = 0
   for await (const chunk of chunksOf(answer.body)) {
     parts.push(chunk)
     bytes += chunk.byteLength
@@ -31,8 +31,8 @@ export async function downloadExport(
       )
     }
     const now = performance.now()
-    if (now - toldAt < TELL_EVERY_MS) continue
-    toldAt = now
+    if (now - reportedAt < REPORT_EVERY_MS) continue
+    reportedAt = now
     onProgress(counter.rows, bytes)
   }
   const name = /filename="([^"]+)"/.exec(answer.headers.get('content-disposition') ?? '')?.[1]

@@ -32,7 +32,7 @@ export function ViewMenu({
   const write = { disabled: refused !== null, title: refused ?? undefined }
   const queryClient = useQueryClient()
   const views = useQuery(trpc.views.list.queryOptions({ page: 'samples' }))
-  const [asking, setAsking] = useState<'save' | 'rename' | 'delete' | null>(null)
+  const [openDialog, setOpenDialog] = useState<'save' | 'rename' | 'delete' | null>(null)
   const { copied, copy } = useCopy()
   const state = stateOf(view).toString()
   const isChanged =
@@ -53,7 +53,7 @@ export function ViewMenu({
   const update = useMutation(trpc.views.update.mutationOptions(failed))
   const remove = useMutation(trpc.views.remove.mutationOptions(failed))
   const close = () => {
-    setAsking(null)
+    setOpenDialog(null)
     setError(undefined)
   }
   const open = (one: SavedViewDto) =>
@@ -111,7 +111,7 @@ export function ViewMenu({
                   Discard changes
                 </Menu.Item>
               )}
-              <Menu.Item {...write} className={ITEM} onClick={() => setAsking('save')}>
+              <Menu.Item {...write} className={ITEM} onClick={() => setOpenDialog('save')}>
                 Save as new view…
               </Menu.Item>
               {saved !== undefined && (
@@ -122,13 +122,13 @@ export function ViewMenu({
                   >
                     Copy link to view
                   </Menu.Item>
-                  <Menu.Item {...write} className={ITEM} onClick={() => setAsking('rename')}>
+                  <Menu.Item {...write} className={ITEM} onClick={() => setOpenDialog('rename')}>
                     Rename…
                   </Menu.Item>
                   <Menu.Item
                     {...write}
                     className={`${ITEM} text-bad`}
-                    onClick={() => setAsking('delete')}
+                    onClick={() => setOpenDialog('delete')}
                   >
                     Delete…
                   </Menu.Item>
@@ -148,22 +148,22 @@ export function ViewMenu({
       <span className="sr-only" aria-live="polite">
         {copied ? 'Link copied' : ''}
       </span>
-      {asking === null && error !== undefined && (
+      {openDialog === null && error !== undefined && (
         <span role="alert" className="text-xs text-bad">
           {error}
         </span>
       )}
       <NameWindow
-        key={asking ?? 'closed'}
-        open={asking === 'save' || asking === 'rename'}
-        title={asking === 'rename' ? 'Rename view' : 'Save as new view'}
-        name={asking === 'rename' ? (saved?.name ?? '') : ''}
+        key={openDialog ?? 'closed'}
+        open={openDialog === 'save' || openDialog === 'rename'}
+        title={openDialog === 'rename' ? 'Rename view' : 'Save as new view'}
+        name={openDialog === 'rename' ? (saved?.name ?? '') : ''}
         busy={save.isPending || update.isPending}
         error={error}
         onClose={close}
         onName={(name) => {
           setError(undefined)
-          if (asking === 'rename' && saved !== undefined) {
+          if (openDialog === 'rename' && saved !== undefined) {
             update.mutate(
               { id: saved.id, name },
               {
@@ -188,7 +188,7 @@ export function ViewMenu({
         }}
       />
       <Confirm
-        open={asking === 'delete'}
+        open={openDialog === 'delete'}
         title={`Delete “${saved?.name ?? ''}”?`}
         action="Delete view"
         busy={remove.isPending}

@@ -8,8 +8,8 @@ import { useTRPC } from '../api/trpc.ts'
 import { Sheet } from '../ui/dialog.tsx'
 import { Checkbox, FieldAbout, TextField } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
-import { Asking } from './asking.tsx'
 import { LimitFields } from './limit-fields.tsx'
+import { Probing } from './probing.tsx'
 import {
   type EditDraft,
   editDraft,
@@ -68,7 +68,7 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
       update.mutate(prepared.input)
     }
   }
-  const asks =
+  const willProbe =
     draft.url.trim() !== before.url ||
     draft.apiKey !== '' ||
     draft.removeKey ||
@@ -79,7 +79,7 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
       onClose={onClose}
       action="Save"
       busy={update.isPending}
-      beside={update.isPending && asks && <Asking address={draft.url.trim()} />}
+      beside={update.isPending && willProbe && <Probing address={draft.url.trim()} />}
     >
       <p className="text-ink-2">
         {ENGINE_WORDS[before.engine]}, {KIND_WORDS[before.kind]} server of{' '}

@@ -203,8 +203,8 @@ export function placeFailure(failure: Failure): FieldErrors {
   const field =
     FIELD_OF_REASON[failure.reason] ??
     (named !== undefined && named in EMPTY_DRAFT ? (named as FormField) : 'form')
-  const said = failure.message.replace(/^(\w+)(?:\[\d+\])?:\s*/, (whole, path) =>
+  const message = failure.message.replace(/^(\w+)(?:\[\d+\])?:\s*/, (whole, path) =>
     path === field ? '' : whole,
   )
-  return { [field]: failure.hint ? `${sentence(said)} ${failure.hint}` : sentence(said) }
+  return { [field]: failure.hint ? `${sentence(message)} ${failure.hint}` : sentence(message) }
 }

@@ -11,8 +11,8 @@ import { Sheet } from '../ui/dialog.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
 import { Choices, FieldAbout, Select, TextField } from '../ui/field.tsx'
 import { SheetFoot, SheetForm } from '../ui/sheet-form.tsx'
-import { Asking } from './asking.tsx'
 import { LimitFields } from './limit-fields.tsx'
+import { Probing } from './probing.tsx'
 import {
   EMPTY_DRAFT,
   type FieldErrors,
@@ -147,7 +147,7 @@ function RegisterForm({
       onClose={onClose}
       action="Register"
       busy={register.isPending}
-      beside={register.isPending && <Asking address={draft.url.trim()} />}
+      beside={register.isPending && <Probing address={draft.url.trim()} />}
     >
       <TextField
         label="Address"

@@ -36,7 +36,7 @@ export function SelfTestSection({
       actions={
         untrusted &&
         !selfTest.overridden && (
-          <Button small refused={actions.refused} onClick={() => actions.ask('trust')}>
+          <Button small refused={actions.refused} onClick={() => actions.confirm('trust')}>
             Trust anyway…
           </Button>
         )

@@ -54,7 +54,8 @@ export interface ServerActions {
   probing: boolean
   /** Why the user may not act; null: they may. */
   refused: string | null
-  ask(question: Question): void
+  /** Opens the confirmation dialog of an action. */
+  confirm(question: Question): void
 }
 
 /** `onEdit` opens the form; `onRemoved` is called after the removal. */
@@ -65,7 +66,7 @@ export function useServerActions(
   const trpc = useTRPC()
   const queryClient = useQueryClient()
   const refused = useMay('admin')
-  const [asking, ask] = useState<Question | null>(null)
+  const [openQuestion, setOpenQuestion] = useState<Question | null>(null)
   const [level, setLevel] = useState<'1' | '2'>('1')
   const [awakeForMs, setAwakeForMs] = useState<number>(AWAKE_FOR[0][0])
   const ref = { id: server.id }
@@ -73,7 +74,7 @@ export function useServerActions(
   // No refetch after an error: a removed row would also remove its message.
   const done = {
     onSuccess: () => {
-      ask(null)
+      setOpenQuestion(null)
       read()
     },
   }
@@ -86,27 +87,28 @@ export function useServerActions(
   const remove = useMutation(
     trpc.servers.remove.mutationOptions({
       onSuccess: () => {
-        ask(null)
+        setOpenQuestion(null)
         onRemoved?.()
         read()
       },
     }),
   )
-  const asked = { drain, sleep, wake, trust, remove }
-  const pending = asking !== null && asked[asking].isPending
+  const mutations = { drain, sleep, wake, trust, remove }
+  const pending = openQuestion !== null && mutations[openQuestion].isPending
   useEffect(() => {
-    if (asking !== null && pending && BEGUN[asking]?.includes(server.state)) ask(null)
-  }, [asking, pending, server.state])
+    if (openQuestion !== null && pending && BEGUN[openQuestion]?.includes(server.state))
+      setOpenQuestion(null)
+  }, [openQuestion, pending, server.state])
 
   const open = (question: Question) => {
-    asked[question].reset()
-    ask(question)
+    mutations[question].reset()
+    setOpenQuestion(question)
   }
   const failed = [
     probe,
     resume,
-    ...Object.entries(asked).flatMap(([question, mutation]) =>
-      question === asking ? [] : [mutation],
+    ...Object.entries(mutations).flatMap(([question, mutation]) =>
+      question === openQuestion ? [] : [mutation],
     ),
   ].find((mutation) => mutation.error !== null)
 
@@ -188,10 +190,10 @@ export function useServerActions(
   ]
 
   const windowOf = (question: Question) => ({
-    open: asking === question,
-    busy: asked[question].isPending,
-    error: asked[question].error && <FailureView compact error={asked[question].error} />,
-    onClose: () => ask(null),
+    open: openQuestion === question,
+    busy: mutations[question].isPending,
+    error: mutations[question].error && <FailureView compact error={mutations[question].error} />,
+    onClose: () => setOpenQuestion(null),
   })
   const windows = (
     <>
@@ -298,6 +300,6 @@ export function useServerActions(
     probe: () => probe.mutate(ref),
     probing: probe.isPending,
     refused,
-    ask: open,
+    confirm: open,
   }
 }

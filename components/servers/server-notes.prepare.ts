@@ -41,8 +41,9 @@ export function serverNotes(
     say('info', 'Asleep', cause || 'The server receives requests again after it wakes.')
   for (const { kind, severity, text } of seen) {
     // The state already shows the same numbers.
-    const told = state === 'quarantined' && (kind === 'squashed_scores' || kind === 'drift')
-    if (!told) say(severity, MONITOR_WORDS[kind].name, text)
+    const isShownByState =
+      state === 'quarantined' && (kind === 'squashed_scores' || kind === 'drift')
+    if (!isShownByState) say(severity, MONITOR_WORDS[kind].name, text)
   }
   if (
     selfTest?.overridden &&

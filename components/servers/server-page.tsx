@@ -152,7 +152,7 @@ function HeaderActions({ server, actions }: { server: ServerDetailDto; actions: 
           small
           variant="primary"
           refused={actions.refused}
-          onClick={() => actions.ask('wake')}
+          onClick={() => actions.confirm('wake')}
         >
           Wake
         </Button>

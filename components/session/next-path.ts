@@ -1,8 +1,8 @@
 /** The redirect target after signing in: a path of this service, never another site. */
-export function nextPath(asked: string | null): string {
-  if (asked === null || !asked.startsWith('/')) return '/'
+export function nextPath(requested: string | null): string {
+  if (requested === null || !requested.startsWith('/')) return '/'
   try {
-    const url = new URL(asked, 'http://here.invalid')
+    const url = new URL(requested, 'http://here.invalid')
     return url.host === 'here.invalid' ? url.pathname + url.search : '/'
   } catch {
     return '/'

@@ -88,7 +88,7 @@ function keysInWords({ keys, configured }: KeysDto): string {
 
 /** Whether API keys are required, why, and the action to change it. */
 function Decision({ keys }: { keys: KeysDto }) {
-  const [asking, setAsking] = useState<'on' | 'off' | null>(null)
+  const [openDialog, setOpenDialog] = useState<'on' | 'off' | null>(null)
   const Icon = keys.requiresKey ? ShieldCheck : LockOpen
   const configured = keys.configured.length
   return (
@@ -114,13 +114,13 @@ function Decision({ keys }: { keys: KeysDto }) {
         <Button
           small
           className="ml-auto"
-          onClick={() => setAsking(keys.requiresKey ? 'off' : 'on')}
+          onClick={() => setOpenDialog(keys.requiresKey ? 'off' : 'on')}
         >
           {keys.requiresKey ? 'Stop requiring API keys…' : 'Require API keys…'}
         </Button>
       )}
-      <RequireSheet open={asking === 'on'} onClose={() => setAsking(null)} />
-      <NoLongerRequire open={asking === 'off'} onClose={() => setAsking(null)} />
+      <RequireSheet open={openDialog === 'on'} onClose={() => setOpenDialog(null)} />
+      <NoLongerRequire open={openDialog === 'off'} onClose={() => setOpenDialog(null)} />
     </div>
   )
 }

@@ -63,13 +63,13 @@ function Policy({ retention }: { retention: RetentionDto }) {
       { enabled: refused === null, placeholderData: keepPreviousData, staleTime: 5_000 },
     ),
   )
-  const [asking, setAsking] = useState(false)
+  const [isConfirming, setIsConfirming] = useState(false)
   const readAgain = () => void queryClient.invalidateQueries(trpc.retention.pathFilter())
   const set = useMutation(trpc.retention.set.mutationOptions({ onSuccess: readAgain }))
   const start = useMutation(
     trpc.retention.start.mutationOptions({
       onSuccess: () => {
-        setAsking(false)
+        setIsConfirming(false)
         readAgain()
       },
     }),
@@ -156,7 +156,7 @@ function Policy({ retention }: { retention: RetentionDto }) {
                       ? 'No data is old enough.'
                       : undefined
               }
-              onClick={() => setAsking(true)}
+              onClick={() => setIsConfirming(true)}
             >
               Remove now…
             </Button>
@@ -165,8 +165,8 @@ function Policy({ retention }: { retention: RetentionDto }) {
         <FieldAbout error={failure ? `${failure.message} ${failure.hint}` : undefined} />
       </form>
       <Confirm
-        open={asking}
-        onClose={() => setAsking(false)}
+        open={isConfirming}
+        onClose={() => setIsConfirming(false)}
         title="Remove old data?"
         action="Remove data"
         busy={start.isPending}

@@ -143,42 +143,42 @@ export function havePython(): boolean {
 
 /** Recomputes the numbers of exported samples in Python; its files stay in `folder`. */
 export function recompute(folder: string, lines: string, facts: Record<string, Facts>): Numbers {
-  const [samples, said] = [join(folder, 'samples.jsonl'), join(folder, 'facts.json')]
+  const [samples, factsFile] = [join(folder, 'samples.jsonl'), join(folder, 'facts.json')]
   writeFileSync(samples, lines)
-  writeFileSync(said, JSON.stringify(facts))
+  writeFileSync(factsFile, JSON.stringify(facts))
   const script = join(import.meta.dirname, 'recompute.py')
-  const told = execFileSync('python3', ['-B', script, samples, said], {
+  const actual = execFileSync('python3', ['-B', script, samples, factsFile], {
     encoding: 'utf8',
     maxBuffer: 256 << 20,
   })
-  return JSON.parse(told) as Numbers
+  return JSON.parse(actual) as Numbers
 }
 
 /** The relative tolerance: floating-point sums depend on the order of their terms. */
 const SAME = 1e-9
 
 /**
- * Lists the differences between `told` and `computed` as paths with both values. Only the fields of `computed` are
+ * Lists the differences between `actual` and `computed` as paths with both values. Only the fields of `computed` are
  * compared. `within` is an additional absolute tolerance for numbers.
  */
-export function differences(told: unknown, computed: unknown, path = '', within = 0): string[] {
-  if (typeof told === 'number' && typeof computed === 'number') {
-    const room = SAME * Math.max(1, Math.abs(told), Math.abs(computed)) + within
-    return Math.abs(told - computed) <= room ? [] : [`${path}: ${told}, but ${computed}`]
+export function differences(actual: unknown, computed: unknown, path = '', within = 0): string[] {
+  if (typeof actual === 'number' && typeof computed === 'number') {
+    const room = SAME * Math.max(1, Math.abs(actual), Math.abs(computed)) + within
+    return Math.abs(actual - computed) <= room ? [] : [`${path}: ${actual}, but ${computed}`]
   }
-  if (Array.isArray(told) && Array.isArray(computed)) {
-    if (told.length !== computed.length)
-      return [`${path}: ${told.length} of them, but ${computed.length}`]
-    return computed.flatMap((value, at) => differences(told[at], value, `${path}[${at}]`, within))
+  if (Array.isArray(actual) && Array.isArray(computed)) {
+    if (actual.length !== computed.length)
+      return [`${path}: ${actual.length} of them, but ${computed.length}`]
+    return computed.flatMap((value, at) => differences(actual[at], value, `${path}[${at}]`, within))
   }
-  if (isObject(told) && isObject(computed)) {
+  if (isObject(actual) && isObject(computed)) {
     return Object.entries(computed).flatMap(([key, value]) =>
-      differences(told[key], value, path === '' ? key : `${path}.${key}`, within),
+      differences(actual[key], value, path === '' ? key : `${path}.${key}`, within),
     )
   }
-  return Object.is(told, computed)
+  return Object.is(actual, computed)
     ? []
-    : [`${path}: ${JSON.stringify(told)}, but ${JSON.stringify(computed)}`]
+    : [`${path}: ${JSON.stringify(actual)}, but ${JSON.stringify(computed)}`]
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -32,7 +32,7 @@ export interface TimelineScene {
 export const HEAD_PX = 18
 export const AXIS_PX = 22
 /** Thinner rows are aggregated. */
-export const THINNEST_ROW_PX = 1
+export const MIN_ROW_PX = 1
 /** Rows of at least this height have labels. */
 export const NAMED_ROW_PX = 13
 /** The maximum number of mini-batch lines; with more, none are drawn. */
@@ -211,7 +211,7 @@ export function drawRows(p: Painter, scene: TimelineScene): void {
   const failed: number[] = []
   const tails: Record<WaitCause, number[]> = { queue: [], router: [], service: [], retry: [] }
   const rings: Record<WaitCause, number[]> = { queue: [], router: [], service: [], retry: [] }
-  const told: (() => void)[] = []
+  const delayLabels: (() => void)[] = []
   for (let i = first; i < last; i++) {
     const row = data.rows[i] as TimelineRow
     const y = plot.y + (i + 0.5) * rowPx - scrollPx
@@ -237,7 +237,7 @@ export function drawRows(p: Painter, scene: TimelineScene): void {
     bar(x(row.last.endedMs - row.lostMs), end, tails[row.cause])
     if (end >= left - 4 && end <= right + 4) rings[row.cause].push(end, y)
     if (rowPx >= NAMED_ROW_PX)
-      told.push(() => tellLost(p, row, x(row.startMs ?? 0), end, y, left, right))
+      delayLabels.push(() => drawDelay(p, row, x(row.startMs ?? 0), end, y, left, right))
   }
   p.clipped({ ...plot, x: left - 5, width: plot.width + 10 }, () => {
     p.boxes(bars, 'bar', 0.34)
@@ -250,12 +250,12 @@ export function drawRows(p: Painter, scene: TimelineScene): void {
       if (look.dotPx !== null) p.rings(rings[cause], look.dotPx + 2.2, cause)
       else p.boxes(squares(rings[cause], Math.max(3, look.markPx)), cause)
     }
-    for (const tell of told) tell()
+    for (const drawLabel of delayLabels) drawLabel()
   })
 }
 
 /** Draws the straggler delay at the end of the row: right of it, or left where there is no room. */
-function tellLost(
+function drawDelay(
   p: Painter,
   row: TimelineRow,
   start: number,

@@ -110,7 +110,7 @@ export interface TimeWindow {
 }
 
 /** The maximum zoom. */
-const CLOSEST_MS = 5
+const MIN_WINDOW_MS = 5
 
 /** Clamps a window to the span, at least 5 ms wide; null when it is the whole span. */
 export function clampWindow(window: TimeWindow | null, scale: TimeScale): TimeWindow | null {
@@ -118,7 +118,7 @@ export function clampWindow(window: TimeWindow | null, scale: TimeScale): TimeWi
   const widest = scale.length
   const from = scale.at(Math.max(0, window.fromMs))
   const to = scale.at(Math.min(scale.spanMs, window.toMs))
-  const size = Math.min(widest, Math.max(to - from, Math.min(CLOSEST_MS, widest)))
+  const size = Math.min(widest, Math.max(to - from, Math.min(MIN_WINDOW_MS, widest)))
   const start = Math.max(0, Math.min(from, widest - size))
   if (size >= widest * 0.999) return null
   return { fromMs: scale.ms(start), toMs: scale.ms(start + size) }
@@ -134,7 +134,7 @@ export function zoomWindow(
   const from = scale.at(window?.fromMs ?? 0)
   const to = scale.at(window?.toMs ?? scale.spanMs)
   const around = aroundMs === undefined ? (from + to) / 2 : scale.at(aroundMs)
-  const size = Math.max((to - from) * factor, CLOSEST_MS)
+  const size = Math.max((to - from) * factor, MIN_WINDOW_MS)
   const start = around - ((around - from) / Math.max(to - from, 1e-9)) * size
   return clampWindow({ fromMs: scale.ms(start), toMs: scale.ms(start + size) }, scale)
 }

@@ -8,7 +8,7 @@ import { type TimeScale, type TimeWindow, zoomWindow } from './time-scale.ts'
 import { type TimelineView, wholeWindow } from './timeline-url.ts'
 
 /** With more groups than this, all are first shown at once. */
-const MANY = 20
+const MAX_READABLE_GROUPS = 20
 
 /** The view controls of the chart: rows, idle time, zoom. */
 export function TimelineControls({
@@ -32,7 +32,7 @@ export function TimelineControls({
 }) {
   return (
     <>
-      {groups > MANY && (
+      {groups > MAX_READABLE_GROUPS && (
         <Segmented
           label="Rows"
           value={view.rows}

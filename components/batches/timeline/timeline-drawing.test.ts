@@ -173,9 +173,9 @@ describe('plot keys', () => {
 describe('exported image', () => {
   const inks = Object.fromEntries(Object.keys(INK_TOKENS).map((ink) => [ink, '#123456'])) as Inks
   const draw = (groups: Times[], uid = 'q') => {
-    const told = answer(groups, { failed: { index: [0], reason: ['timeout'] } })
-    told.groups.uid = told.groups.uid.map((_, i) => `${uid}${i}`)
-    const data = prepare(mergeTimeline(null, told))
+    const response = answer(groups, { failed: { index: [0], reason: ['timeout'] } })
+    response.groups.uid = response.groups.uid.map((_, i) => `${uid}${i}`)
+    const data = prepare(mergeTimeline(null, response))
     const scale = timeScale(data.spanMs, [])
     const words = { title: 'A <title> & more', lines: ['n = 2'] }
     const picture = pictureScene({ data, scale, window: null, nowMs: null, inOrder: true }, words)

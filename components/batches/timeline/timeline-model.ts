@@ -73,7 +73,7 @@ export function mergeTimeline(known: TimelineModel | null, answer: TimelineDto):
     })
   }
   addSamples(groups, answer)
-  setHeld(groups, answer)
+  setClaimed(groups, answer)
   dropPushedOut(groups, answer.groupsInPart)
   const { batchId, cursor, atMs, ended, totals, part, parts, partGroups, groupsInPart } = answer
   const samplesLeftOut = answer.full ? answer.samplesLeftOut : (known?.samplesLeftOut ?? 0)
@@ -130,7 +130,7 @@ function addSamples(groups: Map<number, GroupTrack>, answer: TimelineDto): void 
   }
 }
 
-function setHeld(groups: Map<number, GroupTrack>, answer: TimelineDto): void {
+function setClaimed(groups: Map<number, GroupTrack>, answer: TimelineDto): void {
   const now = new Map(answer.claimed.group.map((of, i) => [of, i]))
   for (const [of, track] of groups) {
     const i = now.get(of)

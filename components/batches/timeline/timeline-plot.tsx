@@ -22,8 +22,8 @@ import {
   drawRows,
   drawThinStragglers,
   HEAD_PX,
+  MIN_ROW_PX,
   placer,
-  THINNEST_ROW_PX,
   type TimelineScene,
 } from './draw-timeline.ts'
 import { plotStep } from './plot-keys.ts'
@@ -139,7 +139,7 @@ export function TimelinePlot({
       if (context === null) return
       const painter = canvasPainter(context, look.inks, look.fonts)
       drawBackdrop(painter, scene)
-      if (scene.rowPx < THINNEST_ROW_PX) {
+      if (scene.rowPx < MIN_ROW_PX) {
         const { x } = placer(scene)
         const { plot, data } = scene
         const now = scene.nowMs ?? scene.scale.spanMs
@@ -167,10 +167,10 @@ export function TimelinePlot({
   })
 
   // The selection is looked up in the current data, because its group may complete meanwhile.
-  const told = useRef<Pointed | null>(null)
+  const reported = useRef<Pointed | null>(null)
   useEffect(() => {
-    if (focus?.row === told.current?.row && focus?.mark === told.current?.mark) return
-    told.current = focus
+    if (focus?.row === reported.current?.row && focus?.mark === reported.current?.mark) return
+    reported.current = focus
     onPoint(focus)
   })
 

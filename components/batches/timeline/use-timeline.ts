@@ -8,9 +8,9 @@ import { useLive, useNow } from '../../live/live-provider.tsx'
 import { hasHoles, mergeTimeline, type TimelineModel } from './timeline-model.ts'
 
 /** The polling interval of a running batch: the stream does not report what workers claim. */
-const HELD_EVERY_MS = 2_000
+const CLAIMS_POLL_MS = 2_000
 /** The minimum interval between full reads after a missed update. */
-const WHOLE_EVERY_MS = 3_000
+const MIN_FULL_READ_GAP_MS = 3_000
 
 /** A page of a batch's timeline: one full read, then changes, and a full read at the end of the batch. */
 export function useTimeline(batchId: string, part: number) {
@@ -28,7 +28,7 @@ export function useTimeline(batchId: string, part: number) {
         return client.batches.timeline.query({ batchId, part, after }, { signal })
       }
       const torn =
-        known !== null && hasHoles(known) && Date.now() - wholeAt.current >= WHOLE_EVERY_MS
+        known !== null && hasHoles(known) && Date.now() - wholeAt.current >= MIN_FULL_READ_GAP_MS
       const answer = await read(torn ? null : (known?.cursor ?? null))
       // Overlaps the previous response, because an end may be written before it and committed after it.
       const last = answer.ended && !answer.full ? await read(null) : answer
@@ -37,7 +37,7 @@ export function useTimeline(batchId: string, part: number) {
     // The model shares unchanged parts itself.
     structuralSharing: false,
     refetchInterval: ({ state: { data } }) =>
-      data?.ended || state.frozenAt !== null ? false : HELD_EVERY_MS,
+      data?.ended || state.frozenAt !== null ? false : CLAIMS_POLL_MS,
     meta: { topics: [`batch:${batchId}`] },
     staleTime: ({ state: { data } }) => (data?.ended ? Number.POSITIVE_INFINITY : 1_000),
   })
