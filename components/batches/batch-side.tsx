@@ -4,6 +4,7 @@ import {
   type SampleFailureReason,
 } from '../../server/contract/sample-reason.ts'
 import { hueOf } from '../charts/hue.ts'
+import { comparePairHref } from '../compare/compare-url.ts'
 import {
   formatCount,
   formatDuration,
@@ -19,7 +20,7 @@ import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
-import { BatchRelations } from './batch-relations.tsx'
+import { BatchLink } from './batch-cells.tsx'
 import { GroupSignals } from './group-signals.tsx'
 
 /** The side column: data sources, failures, servers, and the resolved reward. */
@@ -210,6 +211,53 @@ function RewardSpec({ batch }: { batch: BatchViewDto }) {
             {batch.groupSize ?? 'all samples of a uid'}
           </dd>
         </div>
+      </dl>
+    </Section>
+  )
+}
+
+/** The batches with the same rollouts: the one this batch rescores, and those that rescore it. */
+function BatchRelations({
+  batch,
+}: {
+  batch: Pick<BatchViewDto, 'batchId' | 'rescoredFrom' | 'rescores'>
+}) {
+  const { rescoredFrom, rescores } = batch
+  if (rescoredFrom === null && rescores.length === 0) return null
+  const rows = [
+    ['Rescore of', rescoredFrom === null ? [] : [rescoredFrom]],
+    ['Rescored as', rescores],
+  ] as const
+  const count = rescores.length + (rescoredFrom === null ? 0 : 1)
+  return (
+    <Section title="Same rollouts" note={formatCount(count)}>
+      <dl className="px-5 pb-4">
+        {rows.map(
+          ([what, ids]) =>
+            ids.length > 0 && (
+              <div key={what} className="flex items-baseline gap-4 py-0.5">
+                <dt className="w-32 shrink-0 text-ink-3">{what}</dt>
+                <dd className="flex min-w-0 flex-wrap gap-x-3">
+                  {ids.map((id) => (
+                    <span key={id} className="inline-flex items-baseline gap-2">
+                      <BatchLink batchId={id} />
+                      <PageLink
+                        href={
+                          id === rescoredFrom
+                            ? comparePairHref(id, batch.batchId)
+                            : comparePairHref(batch.batchId, id)
+                        }
+                        aria-label={`Compare with ${id}`}
+                        className="text-xs text-accent hover:underline"
+                      >
+                        compare
+                      </PageLink>
+                    </span>
+                  ))}
+                </dd>
+              </div>
+            ),
+        )}
       </dl>
     </Section>
   )

@@ -1,22 +1,29 @@
 'use client'
 
-import { useQuery } from '@tanstack/react-query'
-import { BellRing, CircleCheck } from 'lucide-react'
-import type { MonitorsDto } from '../../server/contract/monitors.ts'
-import { useTRPC } from '../api/trpc.ts'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { BellRing, CircleCheck, History } from 'lucide-react'
+import {
+  FLEET_MONITORS,
+  MONITORS,
+  type MonitoredRunDto,
+  type MonitorsDto,
+} from '../../server/contract/monitors.ts'
+import { pagesOptions } from '../api/pages.ts'
+import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { buttonClass } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
-import { Segmented } from '../ui/field.tsx'
+import { Segmented, Select } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Section } from '../ui/section.tsx'
+import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { useUrl } from '../url/use-url.ts'
 import { AlertSettings } from './alert-settings.tsx'
-import { IncidentHistory } from './incident-history.tsx'
 import { IncidentTable } from './incident-table.tsx'
+import { monitorLabel } from './monitor-words.ts'
 import { type MonitorsUrl, type MonitorTab, monitorsUrl } from './monitors-url.ts'
 import { RunMatrix } from './run-matrix.tsx'
 import { RunReadings } from './run-readings.tsx'
@@ -135,6 +142,92 @@ function Now({
       {(chosen ?? url.run) && (
         <RunReadings run={chosen?.run ?? (url.run as string)} split={chosen?.split ?? url.split} />
       )}
+    </>
+  )
+}
+
+const PAGE = 50
+
+/** All incidents, newest first, in pages. */
+function IncidentHistory({
+  url,
+  onChange,
+  runs,
+}: {
+  url: MonitorsUrl
+  onChange(change: Partial<MonitorsUrl>): void
+  runs: readonly MonitoredRunDto[]
+}) {
+  const trpc = useTRPC()
+  const client = useTRPCClient()
+  const input = {
+    limit: PAGE,
+    ...(url.run === null ? {} : { run: url.run }),
+    ...(url.monitor === null ? {} : { monitor: url.monitor }),
+  }
+  const history = useInfiniteQuery(
+    pagesOptions({
+      queryKey: trpc.monitors.history.infiniteQueryKey(input),
+      read: (cursor, signal) => client.monitors.history.query({ ...input, cursor }, { signal }),
+      topics: ['monitors'],
+    }),
+  )
+  const names = [...new Set([...(url.run === null ? [] : [url.run]), ...runs.map((r) => r.run)])]
+  return (
+    <>
+      <div className="flex flex-wrap gap-2 border-b px-5 py-2">
+        <div className="w-56 max-w-full">
+          <Select
+            label="Run"
+            hideLabel
+            value={url.run ?? ''}
+            onChange={(event) => onChange({ run: event.target.value || null })}
+          >
+            <option value="">All runs</option>
+            {names.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </Select>
+        </div>
+        <div className="w-48 max-w-full">
+          <Select
+            label="Monitor"
+            hideLabel
+            value={url.monitor ?? ''}
+            onChange={(event) =>
+              onChange({
+                monitor:
+                  [...MONITORS, ...FLEET_MONITORS].find((one) => one === event.target.value) ??
+                  null,
+              })
+            }
+          >
+            <option value="">All monitors</option>
+            {[...MONITORS, ...FLEET_MONITORS].map((monitor) => (
+              <option key={monitor} value={monitor}>
+                {monitorLabel(monitor)}
+              </option>
+            ))}
+          </Select>
+        </div>
+      </div>
+      <QueryView query={history} skeleton={<TableSkeleton columns={8} rows={8} />}>
+        {({ pages }) => {
+          const items = pages.flatMap((page) => page.items)
+          return items.length === 0 ? (
+            <Empty icon={History} title="No incidents">
+              {url.run !== null || url.monitor !== null
+                ? 'No incident matches this run and monitor.'
+                : 'Incidents appear here with their start, worst value and end.'}
+            </Empty>
+          ) : (
+            <>
+              <IncidentTable incidents={items} />
+              <ShowMore query={history}>Load older incidents</ShowMore>
+            </>
+          )
+        }}
+      </QueryView>
     </>
   )
 }

@@ -5,9 +5,9 @@ import { useId } from 'react'
 import { useTRPC } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'
 import { Segmented, Select, TextField } from '../ui/field.tsx'
-import { PLANNER_EXAMPLES } from './planner-examples.ts'
 import type { PlannerErrors } from './planner-form.prepare.ts'
 import type { PlannerDraft, Spread } from './planner-url.ts'
+import { PLANNER_EXAMPLES } from './planner-url.ts'
 
 const SPREAD_LABELS: Record<Spread, { name: string; first: string; second: string | null }> = {
   uniform: { name: 'Uniform', first: 'From, s', second: 'To, s' },

@@ -1,8 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import type { PlannedColumn, PlannerDto } from '../../server/contract/planner.ts'
-import { PLANNER_EXAMPLES } from './planner-examples.ts'
 import { requestOf } from './planner-form.prepare.ts'
-import { type PlannerDraft, planBatchHref, plannerUrl, THEIR_EXPERIMENT } from './planner-url.ts'
+import {
+  PLANNER_EXAMPLES,
+  type PlannerDraft,
+  planBatchHref,
+  plannerUrl,
+  THEIR_EXPERIMENT,
+} from './planner-url.ts'
 import { stepText, verdictOf } from './strategy-words.ts'
 import { prepareTimeline } from './timeline.prepare.ts'
 

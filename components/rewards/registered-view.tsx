@@ -1,11 +1,12 @@
 'use client'
 
-import { FlaskConical } from 'lucide-react'
-import type { ReactNode } from 'react'
+import { ChevronRight, FlaskConical } from 'lucide-react'
+import { type ReactNode, useId } from 'react'
 import type {
   FunctionFileDto,
   JudgeDto,
   ManagerDto,
+  OptionDto,
   RewardModelDto,
   RewardsDto,
   RuleDto,
@@ -21,8 +22,6 @@ import { CopyButton, CopyText } from '../ui/copy-text.tsx'
 import { FilterLine, fitsFilter } from '../ui/filter-field.tsx'
 import { Section } from '../ui/section.tsx'
 import { ServerStateView } from '../ui/status.tsx'
-import { OptionTable } from './option-table.tsx'
-import { RegisteredItem, RegisteredList } from './registered-item.tsx'
 import { tryHref } from './rewards-url.ts'
 
 interface Opening {
@@ -330,4 +329,99 @@ function NoFunctions({ folder, exists }: { folder: string; exists: boolean }) {
       <span className="font-mono text-xs">rewardops serve-reward my_reward.py:compute_score</span>.
     </Nothing>
   )
+}
+
+const COLUMNS = 'md:grid-cols-[200px_170px_110px_minmax(0,1fr)]'
+
+/** The options of a rule or manager. */
+function OptionTable({ of, options }: { of: string; options: readonly OptionDto[] }) {
+  if (options.length === 0) {
+    return <p className="text-xs text-ink-3">No options.</p>
+  }
+  return (
+    <div className="overflow-hidden rounded-md border text-xs">
+      <div className={`hidden border-b text-ink-3 md:grid ${COLUMNS}`} aria-hidden>
+        {['Option', 'Type', 'Default', 'Description'].map((head) => (
+          <span key={head} className="px-3 py-1.5">
+            {head}
+          </span>
+        ))}
+      </div>
+      <ul aria-label={`Options of ${of}`}>
+        {options.map(({ name, type, choices, defaultJson, description }) => (
+          <li
+            key={name}
+            className={`grid gap-x-3 px-3 py-1.5 not-last:border-b max-md:grid-cols-[minmax(0,1fr)_auto] md:gap-x-0 md:px-0 ${COLUMNS}`}
+          >
+            <span className="font-mono [overflow-wrap:anywhere] md:px-3">{name}</span>
+            <span className="text-ink-2 max-md:order-last max-md:col-span-2 md:px-3">
+              {choices === null ? type : <span className="font-mono">{choices.join(' | ')}</span>}
+            </span>
+            <span className="font-mono max-md:text-right md:px-3">
+              {defaultJson === null ? (
+                <span className="font-sans text-ink-3">required</span>
+              ) : (
+                defaultJson
+              )}
+            </span>
+            <span className="text-ink-2 max-md:col-span-2 md:px-3">{description}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+}
+
+/** One registry entry, expandable. */
+function RegisteredItem({
+  name,
+  title,
+  facts,
+  end,
+  open,
+  onToggle,
+  children,
+}: {
+  name: string
+  /** A line next to the name. */
+  title?: ReactNode
+  facts: ReactNode
+  end?: ReactNode
+  open: boolean
+  onToggle(): void
+  children: ReactNode
+}) {
+  const id = useId()
+  return (
+    <li className="border-t" data-entry={name}>
+      <button
+        type="button"
+        aria-expanded={open}
+        aria-controls={id}
+        onClick={onToggle}
+        className="grid w-full grid-cols-[14px_minmax(0,1fr)_auto] items-baseline gap-x-3 gap-y-0.5 px-5 py-2 text-left hover:bg-hover md:grid-cols-[14px_minmax(0,260px)_minmax(0,1fr)_auto]"
+      >
+        <ChevronRight
+          size={14}
+          aria-hidden
+          className={`quick relative top-[3px] text-ink-3 transition-transform ${open ? 'rotate-90' : ''}`}
+        />
+        <span className="min-w-0">
+          <span className="block truncate font-mono text-xs leading-5 font-medium">{name}</span>
+          {title && <span className="block text-xs text-ink-3">{title}</span>}
+        </span>
+        <span className="min-w-0 text-xs leading-5 text-ink-2 max-md:order-last max-md:col-span-2 max-md:col-start-2">
+          {facts}
+        </span>
+        <span className="num text-right text-xs leading-5 text-ink-3">{end}</span>
+      </button>
+      <div id={id} hidden={!open} className="pr-5 pb-4 pl-5 sm:pl-[46px]">
+        {open && children}
+      </div>
+    </li>
+  )
+}
+
+function RegisteredList({ children }: { children: ReactNode }) {
+  return <ul className="border-b">{children}</ul>
 }

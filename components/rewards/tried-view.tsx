@@ -2,9 +2,16 @@
 
 import { SAMPLE_FAILURE_TEXT } from '../../server/contract/sample-reason.ts'
 import { durationText, formatScore } from '../format/numbers.ts'
-import { CopyButton } from '../ui/copy-text.tsx'
-import { EndFailure, EndText, Pairs, type Step, TraceItem, type Tried } from './trace-item.tsx'
-import { TriedFunctionStep } from './tried-function.tsx'
+import { CopyButton, CopyText } from '../ui/copy-text.tsx'
+import {
+  EndFailure,
+  EndText,
+  OptionsUsed,
+  Pairs,
+  type Step,
+  TraceItem,
+  type Tried,
+} from './trace-item.tsx'
 import { TriedJudgeStep } from './tried-judge.tsx'
 import { TriedModelStep } from './tried-model.tsx'
 import { TriedRuleStep } from './tried-rule.tsx'
@@ -157,5 +164,27 @@ function Parts({ parts }: { parts: Extract<Step, { kind: 'sum' }>['components'] 
         ))}
       </tbody>
     </table>
+  )
+}
+
+/** A reward function: its version, input, duration and result. */
+function TriedFunctionStep({ step }: { step: Extract<Step, { kind: 'function' }> }) {
+  const { role, path, name, hash, kwargs, tookMs, extra, end } = step
+  return (
+    <TraceItem
+      title={`${role === 'manager' ? 'Class' : 'Function'} ${name ?? path}`}
+      value={<EndText end={end} />}
+    >
+      <p className="num flex flex-wrap items-center gap-x-3 text-ink-2">
+        <span className="font-mono text-xs">{path}</span>
+        <span className="text-xs text-ink-3">
+          version <CopyText text={hash} className="text-xs" />, {durationText(tookMs)} in a separate
+          process
+        </span>
+      </p>
+      <EndFailure end={end} />
+      {extra !== null && Object.keys(extra).length > 0 && <Pairs pairs={Object.entries(extra)} />}
+      <OptionsUsed options={kwargs} />
+    </TraceItem>
   )
 }

@@ -7,9 +7,11 @@ import type { RunDto } from '../../server/contract/runs.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
+import { prepareComponents } from '../charts/components.prepare.ts'
 import { MarksProvider } from '../charts/marks.ts'
 import { compareRunsHref } from '../compare/compare-url.ts'
 import { formatCount, plural } from '../format/numbers.ts'
+import { Component } from '../rewards/components-view.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { buttonClass } from '../ui/button.tsx'
@@ -20,7 +22,6 @@ import { QueryView } from '../ui/query-view.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { useUrl } from '../url/use-url.ts'
 import { RunCharts, SourceCharts } from './run-charts.tsx'
-import { RunComponents } from './run-components.tsx'
 import { RunFan } from './run-fan.tsx'
 import { RunFigures } from './run-figures.tsx'
 import { RunMarks } from './run-marks.tsx'
@@ -205,5 +206,25 @@ function RunSkeleton() {
       <ChartSkeleton height={320} />
       <TableSkeleton columns={6} rows={6} />
     </>
+  )
+}
+
+/** The components of a composite reward over steps; the reward itself has its own chart above. */
+function RunComponents({ run }: { run: string }) {
+  const trpc = useTRPC()
+  const components = useQuery(
+    trpc.rewards.components.queryOptions({ run }, { meta: { topics: ['batches'] } }),
+  )
+  const parts = useMemo(
+    () => prepareComponents(components.data?.components ?? []).filter(({ name }) => name !== ''),
+    [components.data],
+  )
+  if (parts.length === 0) return null
+  return (
+    <div className="grid border-b md:grid-cols-2 xl:grid-cols-3">
+      {parts.map((part) => (
+        <Component key={part.name} data={part} />
+      ))}
+    </div>
   )
 }

@@ -5,7 +5,11 @@ import { Check, Download, FilterX, Link2, Search, SlidersHorizontal, X } from 'l
 import { type ReactNode, useState } from 'react'
 import type { SampleRowDto } from '../../server/contract/pages.ts'
 import type { ExtraKeyDto } from '../../server/contract/sample-extras.ts'
-import { extraText, type SampleFilter } from '../../server/contract/sample-filter.ts'
+import {
+  type ExtraFilter,
+  extraText,
+  type SampleFilter,
+} from '../../server/contract/sample-filter.ts'
 import {
   SAMPLE_FAILURE_REASONS,
   type SampleFailureReason,
@@ -16,7 +20,6 @@ import { Button, IconButton } from '../ui/button.tsx'
 import { useCopy } from '../ui/copy-text.tsx'
 import { Select } from '../ui/field.tsx'
 import { ColumnPicker } from './column-picker.tsx'
-import { extraWords } from './extra-words.ts'
 import { Choice, finiteOf, TypedFilter, wholeOf } from './filter-fields.tsx'
 import { MoreFilters } from './more-filters.tsx'
 import {
@@ -321,4 +324,17 @@ function SearchField({
       )}
     </span>
   )
+}
+
+/** A reward extra info filter as a short text. */
+function extraWords(filter: ExtraFilter): string {
+  const { key } = filter
+  if (filter.is === 'present') return `${key} is present`
+  if (filter.is === 'number') {
+    const { min, max } = filter
+    if (min !== undefined && max !== undefined) return `${min} ≤ ${key} ≤ ${max}`
+    if (min !== undefined) return `${key} ≥ ${min}`
+    return max === undefined ? `${key} is a number` : `${key} ≤ ${max}`
+  }
+  return filter.is === 'boolean' ? `${key} = ${filter.value}` : `${key} = “${filter.value}”`
 }

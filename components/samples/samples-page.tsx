@@ -1,10 +1,11 @@
 'use client'
 
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import { Boxes, FilterX } from 'lucide-react'
+import { Boxes, FilterX, Info, X } from 'lucide-react'
 import { useMemo, useRef, useState } from 'react'
 import type { SamplePageDto, SampleRowDto } from '../../server/contract/pages.ts'
 import type { ExtraKeyDto } from '../../server/contract/sample-extras.ts'
+import type { UnreadFilter } from '../../server/contract/sample-filter.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
@@ -12,7 +13,7 @@ import { clockTime } from '../format/time.ts'
 import { useKeys } from '../shell/keys.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
-import { Button, buttonClass } from '../ui/button.tsx'
+import { Button, buttonClass, IconButton } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { NewRows } from '../ui/new-rows.tsx'
 import { QueryView } from '../ui/query-view.tsx'
@@ -23,7 +24,6 @@ import { useUrl } from '../url/use-url.ts'
 import { AnnotateSheet } from './annotate-sheet.tsx'
 import { BulkBar } from './bulk-bar.tsx'
 import { ExportSheet } from './export-sheet.tsx'
-import { Notices } from './notices.tsx'
 import { RescoreSamplesSheet } from './rescore-samples-sheet.tsx'
 import { chosenColumns, type SampleColumn } from './sample-columns.tsx'
 import { SampleFilterBar } from './sample-filter-bar.tsx'
@@ -384,5 +384,41 @@ function NoSamples({
     >
       Each rollout of a batch is a sample with its texts, its score and its attempts.
     </Empty>
+  )
+}
+
+/** Problems of a link: invalid filters, or a deleted view. */
+function Notices({
+  unread,
+  viewGone,
+  onDismiss,
+}: {
+  unread: readonly UnreadFilter[]
+  viewGone: boolean
+  onDismiss(): void
+}) {
+  const lines = [
+    ...(viewGone ? ['The saved view of this link was deleted. The list is shown without it.'] : []),
+    ...unread.map(
+      ({ name, value, message }) =>
+        `The filter ${name}=${value.slice(0, 60)} was ignored: it ${message}.`,
+    ),
+  ]
+  if (lines.length === 0) return null
+  return (
+    <div
+      role="status"
+      className="flex items-start gap-2.5 border-b bg-warn-soft px-5 py-1.5 text-xs text-ink"
+    >
+      <Info size={14} className="mt-[3px] shrink-0 text-warn" aria-hidden />
+      <ul className="min-w-0 flex-1 py-0.5 break-words">
+        {lines.map((line) => (
+          <li key={line}>{line}</li>
+        ))}
+      </ul>
+      <IconButton label="Dismiss" onClick={onDismiss}>
+        <X size={13} aria-hidden />
+      </IconButton>
+    </div>
   )
 }

@@ -1,10 +1,10 @@
 'use client'
 
 import { useQuery } from '@tanstack/react-query'
-import { RefreshCw, ServerOff } from 'lucide-react'
+import { Check, CircleX, RefreshCw, ServerOff, TriangleAlert } from 'lucide-react'
 import { useRouter } from 'next/navigation'
 import { useMemo } from 'react'
-import type { ServerDetailDto } from '../../server/contract/server-detail.ts'
+import type { MonitorKind, ServerDetailDto } from '../../server/contract/server-detail.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { prepareServerMinutes } from '../charts/server-minutes.prepare.ts'
@@ -20,6 +20,7 @@ import { CopyText } from '../ui/copy-text.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { FigureStripSkeleton } from '../ui/figure-strip.tsx'
 import { QueryView } from '../ui/query-view.tsx'
+import { Section } from '../ui/section.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { ServerStateView } from '../ui/status.tsx'
 import { type UrlCodec, useUrl } from '../url/use-url.ts'
@@ -32,11 +33,10 @@ import { ServerFigures } from './server-figures.tsx'
 import { type EventKind, ServerHistory } from './server-history.tsx'
 import { ServerLog } from './server-log.tsx'
 import { CallsChart, LatencyChart } from './server-minutes.tsx'
-import { ServerMonitors } from './server-monitors.tsx'
 import { serverNotes } from './server-notes.prepare.ts'
 import { ServerNotes } from './server-notes.tsx'
 import { ServerProcesses } from './server-processes.tsx'
-import { ENGINE_WORDS, KIND_WORDS, ROUTE_WORDS, ratesWords } from './server-words.ts'
+import { ENGINE_WORDS, KIND_WORDS, MONITOR_WORDS, ROUTE_WORDS, ratesWords } from './server-words.ts'
 
 interface ServerView {
   edit: boolean
@@ -294,5 +294,53 @@ function ServerSkeleton() {
       </div>
       <TableSkeleton columns={6} rows={6} />
     </>
+  )
+}
+
+/** The server monitors with their current findings. */
+function ServerMonitors({ server, className }: { server: ServerDetailDto; className: string }) {
+  const kinds = Object.keys(MONITOR_WORDS) as MonitorKind[]
+  const seen = new Set(server.monitors.map(({ kind }) => kind)).size
+  return (
+    <Section
+      title="Monitors"
+      note={
+        seen === 0
+          ? 'no findings, last 10 min'
+          : `${seen} of ${kinds.length} with findings, last 10 min`
+      }
+      className={className}
+    >
+      <ul className="pb-3">
+        {kinds.map((kind) => {
+          const { name, watches } = MONITOR_WORDS[kind]
+          const found = server.monitors.filter((monitor) => monitor.kind === kind)
+          const worst = found.some((monitor) => monitor.severity === 'error')
+          const Icon = found.length === 0 ? Check : worst ? CircleX : TriangleAlert
+          const color = found.length === 0 ? 'text-ink-3' : worst ? 'text-bad' : 'text-warn'
+          return (
+            <li key={kind} className="flex items-start gap-2.5 px-5 py-1.5" data-monitor={kind}>
+              <Icon
+                size={14}
+                className={`mt-[3px] shrink-0 ${color}`}
+                aria-label={found.length === 0 ? 'no finding' : worst ? 'error' : 'warning'}
+              />
+              <span className="min-w-0">
+                <span className={found.length === 0 ? '' : 'font-medium'}>{name}</span>
+                {found.length === 0 ? (
+                  <span className="block text-xs text-ink-3">{watches}</span>
+                ) : (
+                  found.map((monitor) => (
+                    <span key={monitor.text} className="block text-ink-2">
+                      {monitor.text}
+                    </span>
+                  ))
+                )}
+              </span>
+            </li>
+          )
+        })}
+      </ul>
+    </Section>
   )
 }

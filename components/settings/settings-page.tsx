@@ -3,13 +3,12 @@
 import { AlertSettings } from '../monitors/alert-settings.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { Segmented } from '../ui/field.tsx'
-import { useUrl } from '../url/use-url.ts'
+import { type UrlCodec, useUrl } from '../url/use-url.ts'
 import { AboutView } from './about-view.tsx'
 import { AccessView } from './access-view.tsx'
 import { AuditView } from './audit-view.tsx'
 import { LimitsView } from './limits-view.tsx'
 import { RetentionView } from './retention-view.tsx'
-import { type SettingsTab, settingsUrl } from './settings-url.ts'
 
 const TABS: readonly { value: SettingsTab; label: string }[] = [
   { value: 'access', label: 'Access' },
@@ -56,4 +55,38 @@ export function SettingsPage() {
       {view.tab === 'about' && <AboutView />}
     </>
   )
+}
+
+/** The sections of the Settings page. */
+const SETTINGS_TABS = ['access', 'limits', 'retention', 'alerts', 'audit', 'about'] as const
+type SettingsTab = (typeof SETTINGS_TABS)[number]
+
+/** The URL state of the Settings page. */
+interface SettingsUrl {
+  tab: SettingsTab
+  /** The form of a new key is open. */
+  create: boolean
+  /** Filters of the audit log. */
+  actor: string | null
+  action: string | null
+}
+
+const settingsUrl: UrlCodec<SettingsUrl> = {
+  parse(params) {
+    const tab = params.get('tab')
+    return {
+      tab: SETTINGS_TABS.find((one) => one === tab) ?? 'access',
+      create: params.get('create') === '1',
+      actor: params.get('actor'),
+      action: params.get('action'),
+    }
+  },
+  write({ tab, create, actor, action }) {
+    const params = new URLSearchParams()
+    if (tab !== 'access') params.set('tab', tab)
+    if (tab === 'access' && create) params.set('create', '1')
+    if (tab === 'audit' && actor !== null) params.set('actor', actor)
+    if (tab === 'audit' && action !== null) params.set('action', action)
+    return params
+  },
 }

@@ -1,16 +1,16 @@
 'use client'
 
-import { Keyboard, LogOut, Menu as MenuIcon, User } from 'lucide-react'
+import { Keyboard, LogOut, Menu as MenuIcon, Monitor, Moon, Sun, User } from 'lucide-react'
 import dynamic from 'next/dynamic'
 import { usePathname } from 'next/navigation'
-import { useState } from 'react'
+import { useState, useSyncExternalStore } from 'react'
 import { useSession } from '../session/use-session.ts'
 import { IconButton } from '../ui/button.tsx'
 import { Mark } from './mark.tsx'
 import { PageLink } from './page-link.tsx'
 import { isOn, NAVIGATION } from './pages.ts'
 import { useSignOut } from './shell-keys.ts'
-import { ThemeSwitch } from './theme-switch.tsx'
+import { onTheme, readTheme, setTheme, type Theme } from './theme.ts'
 
 const Drawer = dynamic(() => import('../ui/drawer.tsx').then((ui) => ui.Drawer), { ssr: false })
 
@@ -130,5 +130,32 @@ function SignOut() {
     <IconButton label="Sign out" onClick={signOut}>
       <LogOut size={15} aria-hidden />
     </IconButton>
+  )
+}
+
+const CHOICES: { theme: Theme; label: string; icon: typeof Sun }[] = [
+  { theme: 'light', label: 'Light', icon: Sun },
+  { theme: 'dark', label: 'Dark', icon: Moon },
+  { theme: 'system', label: 'System', icon: Monitor },
+]
+
+function ThemeSwitch() {
+  const theme = useSyncExternalStore(onTheme, readTheme, () => 'system')
+  return (
+    <fieldset aria-label="Theme" className="flex items-center rounded-md border p-px">
+      {CHOICES.map(({ theme: choice, label, icon: Icon }) => (
+        <button
+          key={choice}
+          type="button"
+          aria-label={label}
+          title={label}
+          aria-pressed={theme === choice}
+          onClick={() => setTheme(choice)}
+          className="flex h-6 w-7 items-center justify-center rounded-[5px] text-ink-3 hover:text-ink aria-pressed:bg-hover aria-pressed:text-ink quick transition-colors"
+        >
+          <Icon size={13} aria-hidden />
+        </button>
+      ))}
+    </fieldset>
   )
 }

@@ -1,7 +1,6 @@
 'use client'
 
 import { useRef, useState } from 'react'
-import { announce } from './announced.ts'
 
 /**
  * Holds back rows that arrived after the list was opened. `listKey` identifies the list (its filters); another key
@@ -32,4 +31,34 @@ export function useAnnounced<T>(
       drawAgain((n) => n + 1)
     },
   }
+}
+
+/**
+ * Splits the current rows of a live list into rows to show and new rows to announce, so that no row is inserted under
+ * the cursor. `before` are the visible rows, in order. `more`: the list continues after `rows`.
+ *
+ * Rows after the last known one were loaded by scrolling and are shown. Rows before or between known ones are new. A
+ * known row missing between others no longer matches the filter and is removed. Known rows missing at the end of a
+ * list that continues were pushed off the page by new ones, and stay.
+ */
+export function announce<T>(
+  rows: readonly T[],
+  idOf: (row: T) => string,
+  before: readonly T[],
+  more: boolean,
+): { shown: T[]; fresh: T[] } {
+  const known = new Set(before.map(idOf))
+  const present = new Set(rows.map(idOf))
+  const lastKnown = rows.findLastIndex((row) => known.has(idOf(row)))
+  const shown: T[] = []
+  const fresh: T[] = []
+  rows.forEach((row, i) => {
+    if (i > lastKnown || known.has(idOf(row))) shown.push(row)
+    else fresh.push(row)
+  })
+  if (more && lastKnown === rows.length - 1) {
+    const lastPresent = before.findLastIndex((row) => present.has(idOf(row)))
+    shown.push(...before.slice(lastPresent + 1))
+  }
+  return { shown, fresh }
 }

@@ -2,18 +2,22 @@
 
 import { ChartColumn, Download, FileImage, Image, Table2 } from 'lucide-react'
 import { useRouter } from 'next/navigation'
-import { useMemo, useState } from 'react'
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import type { BatchViewDto } from '../../../server/contract/pages.ts'
+import { formatCount } from '../../format/numbers.ts'
 import { ActionMenu } from '../../ui/action-menu.tsx'
 import { Button, IconButton } from '../../ui/button.tsx'
 import { Segmented } from '../../ui/field.tsx'
 import { QueryView } from '../../ui/query-view.tsx'
+import { saveFile } from '../../ui/save-file.ts'
 import { Section } from '../../ui/section.tsx'
 import { ChartSkeleton } from '../../ui/skeleton.tsx'
 import { useUrl } from '../../url/use-url.ts'
 import { isActive } from '../batch-cells.tsx'
-import { ChunkField } from './chunk-field.tsx'
-import { savePicture } from './save-picture.ts'
+import { canvasPainter, openCanvas, readLook } from './canvas-painter.ts'
+import { drawPicture, type PictureWords, pictureScene } from './draw-picture.ts'
+import { MAX_MINI_BATCHES, type TimelineScene } from './draw-timeline.ts'
+import { svgPainter } from './svg-painter.ts'
 import { clampWindow, idleStretches, timeScale } from './time-scale.ts'
 import { prepareTimeline, rowsBetween, usualChunk } from './timeline.prepare.ts'
 import { TimelineControls } from './timeline-controls.tsx'
@@ -25,7 +29,6 @@ import { TimelineStrip } from './timeline-strip.tsx'
 import { MiniBatchTable, TimelineTable } from './timeline-table.tsx'
 import { TIMELINE_SORTS, timelineView } from './timeline-url.ts'
 import { causesText, countsText, lostText } from './timeline-words.ts'
-import { useSettling } from './use-settling.ts'
 import { useElapsed, useTimeline } from './use-timeline.ts'
 
 const TITLE = 'Group completion'
@@ -223,4 +226,99 @@ function Timeline({
       )}
     </Section>
   )
+}
+
+/** An input for the groups per mini-batch; 0 draws none. */
+function ChunkField({
+  chunk,
+  groups,
+  onChange,
+}: {
+  chunk: number
+  groups: number
+  onChange(chunk: number): void
+}) {
+  const [text, setText] = useState(String(chunk))
+  useEffect(() => setText(String(chunk)), [chunk])
+  const count = chunk > 0 ? Math.ceil(groups / chunk) : 0
+  return (
+    <label className="num flex items-center gap-2 text-xs text-ink-2">
+      Mini-batch
+      <input
+        inputMode="numeric"
+        aria-label="Groups per mini-batch, 0 for none"
+        value={text}
+        onChange={(event) => {
+          setText(event.target.value)
+          if (/^\d{1,6}$/.test(event.target.value)) onChange(Number(event.target.value))
+        }}
+        onBlur={() => setText(String(chunk))}
+        className="h-7 w-14 rounded-md border border-line-strong bg-surface px-2 text-right text-ink hover:border-ink-3"
+      />
+      groups
+      <span className="text-ink-3">
+        {count > 0 ? `· ${formatCount(count)} total` : '· none drawn'}
+        {count > MAX_MINI_BATCHES && ', too many to draw'}
+      </span>
+    </label>
+  )
+}
+
+/** The maximum canvas side in browsers, pixels. */
+const MAX_PIXELS = 16_000
+
+/** Saves the view as a file, in the colors of the current theme. Throws where the browser cannot create the image. */
+async function savePicture(
+  kind: 'png' | 'svg',
+  name: string,
+  scene: Omit<TimelineScene, 'plot' | 'rowPx' | 'scrollPx'>,
+  words: PictureWords,
+): Promise<void> {
+  const picture = pictureScene(scene, words)
+  const { width, height } = picture
+  const { inks, fonts } = readLook(document.body)
+  if (kind === 'svg') {
+    const painter = svgPainter(width, height, inks, {
+      title: words.title,
+      description: words.lines.join(' '),
+    })
+    drawPicture(painter, picture, words)
+    saveFile(new Blob([painter.finish()], { type: 'image/svg+xml' }), `${name}.svg`)
+    return
+  }
+  const canvas = document.createElement('canvas')
+  const scale = Math.min(2, MAX_PIXELS / height)
+  const context = openCanvas(canvas, width, height, scale)
+  if (context === null) throw new Error('This browser has no canvas support.')
+  drawPicture(canvasPainter(context, inks, fonts), picture, words)
+  const blob = await new Promise<Blob | null>((resolve) => canvas.toBlob(resolve, 'image/png'))
+  if (blob === null) throw new Error('The browser could not create the image.')
+  saveFile(blob, `${name}.png`)
+}
+
+/** The URL updates after this delay: browsers reject more than about a hundred changes in 30 s. */
+const SETTLE_MS = 250
+
+/** A value that changes locally at once and is stored once it settles; an external change (the back button) wins. */
+function useSettling<T>(kept: T, keep: (value: T) => void): [T, (value: T) => void] {
+  const [moving, setMoving] = useState<{ value: T } | null>(null)
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
+  const last = useRef(keep)
+  last.current = keep
+  useEffect(() => () => clearTimeout(timer.current), [])
+  const known = JSON.stringify(kept)
+  // Kept until the stored value has changed, which happens a few frames after the update.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the effect depends on the change itself
+  useEffect(() => {
+    if (timer.current === undefined) setMoving(null)
+  }, [known])
+  const set = useCallback((value: T) => {
+    setMoving({ value })
+    clearTimeout(timer.current)
+    timer.current = setTimeout(() => {
+      timer.current = undefined
+      last.current(value)
+    }, SETTLE_MS)
+  }, [])
+  return [moving === null ? kept : moving.value, set]
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { announce } from './announced.ts'
+import { announce } from './use-announced.ts'
 
 const split = (rows: string, before: string, more = false) => {
   const { shown, fresh } = announce([...rows], (row) => row, [...before], more)
