@@ -9,7 +9,7 @@ export interface BatchFilters {
   kind: BatchKind | null
 }
 
-export type BatchKind = 'train' | 'val' | 'rescored'
+type BatchKind = 'train' | 'val' | 'rescored'
 
 export const NO_FILTERS: BatchFilters = { run: null, status: null, kind: null }
 

@@ -17,7 +17,7 @@ import { readLook } from './timeline/canvas-painter.ts'
 import { drawPicture, pictureScene } from './timeline/draw-picture.ts'
 import { svgPainter } from './timeline/svg-painter.ts'
 import { idleStretches, timeScale } from './timeline/time-scale.ts'
-import { prepareTimeline, usualChunk } from './timeline/timeline.prepare.ts'
+import { defaultChunk, prepareTimeline } from './timeline/timeline.prepare.ts'
 import { causesText, countsText, lostText } from './timeline/timeline-words.ts'
 import { useElapsed, useTimeline } from './timeline/use-timeline.ts'
 
@@ -61,7 +61,7 @@ export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: num
     if (model === undefined) return null
     const data = prepareTimeline(model, {
       sort: 'completion',
-      chunk: usualChunk(model.totals.groups),
+      chunk: defaultChunk(model.totals.groups),
     })
     if (data.rows.length === 0) return null
     const spanMs = Math.max(data.spanMs, nowMs ?? 0)

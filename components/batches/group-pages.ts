@@ -10,7 +10,7 @@ export function seqOfRow(row: number, total: number, order: 'completion' | 'late
 }
 
 /** The page that holds a completion number. */
-export function pageOfSeq(seq: number): number {
+function pageOfSeq(seq: number): number {
   return Math.floor((seq - 1) / GROUP_PAGE)
 }
 

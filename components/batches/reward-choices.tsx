@@ -6,7 +6,7 @@ import { useTRPC } from '../api/trpc.ts'
 import { TextArea } from '../ui/field.tsx'
 import { rewardText } from './reward-text.prepare.ts'
 
-export interface RewardChoice {
+interface RewardChoice {
   group: 'Reward models' | 'Rules'
   label: string
   /** The reward JSON that selecting it fills in. */

@@ -1,7 +1,7 @@
 import type { FunctionRef, ResolvedReward } from '../../server/contract/resolved-reward.ts'
 
 /** The `reward` of a batch, as JSON. */
-export type RewardJson = Record<string, unknown>
+type RewardJson = Record<string, unknown>
 
 /** The scorer fields of a `reward` or of a component. */
 type Scorer = Pick<

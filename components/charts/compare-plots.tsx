@@ -46,7 +46,7 @@ export function CdfPlot({ data, n }: { data: CdfData; n: number }) {
   )
 }
 
-export interface OverlaySeries {
+interface OverlaySeries {
   name: string
   color: string
   isHidden: boolean

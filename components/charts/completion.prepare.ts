@@ -2,7 +2,7 @@ import { durationText } from '../format/numbers.ts'
 import { linearTicks, type Tick } from './ticks.ts'
 
 /** A point of the completion curve: `groups` completed at `ms` after acceptance. */
-export interface CompletionPoint {
+interface CompletionPoint {
   ms: number
   groups: number
 }

@@ -2,7 +2,7 @@ import type { ComponentDto } from '../../server/contract/rewards.ts'
 import { niceTicks, pickTicks, type Tick, withGaps } from './ticks.ts'
 
 /** A component at one step; null where the run has no such step, drawn as a gap. */
-export interface ComponentStep {
+interface ComponentStep {
   step: number
   mean: number | null
   std: number | null

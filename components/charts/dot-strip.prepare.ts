@@ -5,7 +5,7 @@ export interface ScoreScale {
 }
 
 /** Scores of a group on the scale: positions with counts. */
-export interface Dot {
+interface Dot {
   /** 0 to 1 along the scale. */
   x: number
   count: number

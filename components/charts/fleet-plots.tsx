@@ -16,12 +16,12 @@ import type { Tick } from './ticks.ts'
 import { Tip } from './tip.tsx'
 
 /** A series of a stack: a key of the rows, with its legend. */
-export interface StackSeries extends LegendEntry {
+interface StackSeries extends LegendEntry {
   key: string
 }
 
 /** Counts of one interval; `isRunning`: its counts still grow. */
-export interface StackRow {
+interface StackRow {
   at: number
   isRunning?: boolean
 }

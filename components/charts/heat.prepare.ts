@@ -3,7 +3,7 @@ import { formatScore } from '../format/numbers.ts'
 import { pickTicks, type Tick } from './ticks.ts'
 
 /** A cell: position and size as shares of the chart, and its fill, 0 to 1. */
-export interface HeatCell {
+interface HeatCell {
   x: number
   y: number
   width: number

@@ -3,7 +3,7 @@ import { formatScore } from '../format/numbers.ts'
 import type { Tick } from './ticks.ts'
 
 /** A cell: position and size as shares of the chart from the top left, its fill, and its contents. */
-export interface JointCell {
+interface JointCell {
   x: number
   y: number
   width: number

@@ -6,7 +6,7 @@ import {
 import { niceTicks, pickTicks, type Tick, withGaps } from './ticks.ts'
 
 /** A monitor at one step; null where it has no value, drawn as a gap. */
-export interface MonitorStep {
+interface MonitorStep {
   step: number
   value: number | null
   n: number

@@ -1,7 +1,7 @@
 import { linearTicks, minutesOfHour, minuteTicks, type Tick } from './ticks.ts'
 
 /** One minute, with a column per cause. */
-export interface RetryMinute {
+interface RetryMinute {
   at: number
   isRunning: boolean
   total: number
@@ -9,7 +9,7 @@ export interface RetryMinute {
 }
 
 /** Retries per minute by cause, prepared for drawing. */
-export interface RetryChartData {
+interface RetryChartData {
   minutes: RetryMinute[]
   /** The causes that occurred, the most frequent first. */
   reasons: { reason: string; count: number }[]

@@ -83,13 +83,13 @@ function fanStep(step: number, at: RunStepDto | undefined): FanStep {
 }
 
 /** The no-signal classes, in stacking order. */
-export const SILENT_SIGNALS = GROUP_SIGNALS.filter((signal) => signal !== 'varied') as Exclude<
+const NO_SIGNAL_CLASSES = GROUP_SIGNALS.filter((signal) => signal !== 'varied') as Exclude<
   GroupSignal,
   'varied'
 >[]
 
 /** Shares of a step, 0 to 1. */
-export type ShareStep = { step: number; failed: number | null; groups: number } & Record<
+type ShareStep = { step: number; failed: number | null; groups: number } & Record<
   Exclude<GroupSignal, 'varied'>,
   number | null
 >
@@ -112,7 +112,7 @@ export function prepareShares(steps: readonly RunStepDto[]): SharesData {
     const counts = at?.groupSignals ?? null
     const groups = counts === null ? 0 : totalOf(counts)
     const shares = Object.fromEntries(
-      SILENT_SIGNALS.map((signal) => [
+      NO_SIGNAL_CLASSES.map((signal) => [
         signal,
         counts === null || groups === 0 ? null : counts[signal] / groups,
       ]),
@@ -126,11 +126,11 @@ export function prepareShares(steps: readonly RunStepDto[]): SharesData {
     } as ShareStep
   })
   const stacked = rows.map((row) =>
-    SILENT_SIGNALS.reduce((sum, signal) => sum + (row[signal] ?? 0), 0),
+    NO_SIGNAL_CLASSES.reduce((sum, signal) => sum + (row[signal] ?? 0), 0),
   )
   return {
     steps: rows,
-    signals: SILENT_SIGNALS.filter((signal) => rows.some((row) => (row[signal] ?? 0) > 0)),
+    signals: NO_SIGNAL_CLASSES.filter((signal) => rows.some((row) => (row[signal] ?? 0) > 0)),
     signalTicks: shareTicks(Math.max(0, ...stacked)),
     failedTicks: shareTicks(Math.max(0, ...rows.map(({ failed }) => failed ?? 0))),
     stepTicks: pickTicks(numbers, 6),
@@ -142,7 +142,7 @@ function totalOf(counts: GroupSignalCounts): number {
 }
 
 /** The reward wait of a step next to its step time. */
-export interface WaitStep {
+interface WaitStep {
   step: number
   waitMs: number | null
   stepMs: number | null

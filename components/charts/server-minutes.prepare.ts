@@ -2,11 +2,11 @@ import type { ServerMinuteDto } from '../../server/contract/server-detail.ts'
 import { durationTicks, linearTicks, minutesOfHour, minuteTicks, type Tick } from './ticks.ts'
 
 /** Request outcomes, in stacking order. `failed`: no response, or a 5xx. */
-export const CALL_ENDS = ['answered', 'failed', 'busy', 'refused', 'corrupt'] as const
-export type CallEnd = (typeof CALL_ENDS)[number]
+export const REQUEST_OUTCOMES = ['answered', 'failed', 'busy', 'refused', 'corrupt'] as const
+export type RequestOutcome = (typeof REQUEST_OUTCOMES)[number]
 
 /** One minute of a server's requests; latencies are null in a minute without a score, drawn as a gap. */
-export interface CallMinute extends Record<CallEnd, number> {
+export interface CallMinute extends Record<RequestOutcome, number> {
   at: number
   requests: number
   errors: number
@@ -23,7 +23,7 @@ export interface ServerMinutesData {
   /** 61: an hour and the current minute, oldest first. */
   minutes: CallMinute[]
   /** Over those minutes. */
-  totals: Record<CallEnd | 'requests' | 'errors' | 'retries' | 'hedges', number>
+  totals: Record<RequestOutcome | 'requests' | 'errors' | 'retries' | 'hedges', number>
   /** Minutes with a latency. */
   timed: number
   /** Full ten-minute ticks, shared by both charts. */
@@ -48,7 +48,7 @@ export function prepareServerMinutes(
   const minutes = times.map(
     (at): CallMinute => ({ ...countsOf(byMinute.get(at)), at, isRunning: at === times.at(-1) }),
   )
-  const sum = (key: CallEnd | 'requests' | 'errors' | 'retries' | 'hedges') =>
+  const sum = (key: RequestOutcome | 'requests' | 'errors' | 'retries' | 'hedges') =>
     minutes.reduce((n, minute) => n + minute[key], 0)
   const latencies = minutes.flatMap(({ p99Ms, p50Ms }) => [p50Ms ?? 0, p99Ms ?? 0])
   const before = rows.filter((row) => Date.parse(row.minute) < (times[0] ?? 0)).at(-1)
@@ -71,7 +71,7 @@ export function prepareServerMinutes(
       Math.max(
         ...minutes.map((minute) =>
           Math.max(
-            CALL_ENDS.reduce((n, end) => n + minute[end], 0),
+            REQUEST_OUTCOMES.reduce((n, end) => n + minute[end], 0),
             minute.retries,
             minute.hedges,
           ),

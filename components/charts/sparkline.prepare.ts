@@ -1,4 +1,4 @@
-export interface SparklineShape {
+interface SparklineShape {
   /** One path per stretch without gaps. */
   lines: string[]
   /** The same paths, closed to zero. */

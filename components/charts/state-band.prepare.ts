@@ -1,7 +1,7 @@
 import type { ServerEventDto } from '../../server/contract/server-detail.ts'
 
 /** A time range in one state; `from` and `to` are 0 to 1 along the band. */
-export interface BandSegment {
+interface BandSegment {
   state: string
   from: number
   to: number
@@ -10,7 +10,7 @@ export interface BandSegment {
 }
 
 /** A change of health or process, 0 to 1 along the band. */
-export interface BandMark {
+interface BandMark {
   id: number
   kind: 'health' | 'process'
   to: string

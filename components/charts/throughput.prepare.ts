@@ -2,13 +2,13 @@ import type { WorkerDto } from '../../server/contract/pages.ts'
 import { linearTicks, type Tick } from './ticks.ts'
 
 /** One second: its samples by worker ID; `at` is 0 for the newest second and negative before. */
-export interface ThroughputSecond {
+interface ThroughputSecond {
   at: number
   [worker: string]: number
 }
 
 /** The samples per second of workers, prepared for drawing. */
-export interface ThroughputData {
+interface ThroughputData {
   /** A minute, oldest first. */
   seconds: ThroughputSecond[]
   /** The IDs of the workers in stacking order. */

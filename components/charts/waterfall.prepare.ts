@@ -4,7 +4,7 @@ import type { AttemptDto } from '../../server/contract/pages.ts'
 export type SegmentKind = 'queue' | 'backoff' | 'slot' | 'service' | 'failed'
 
 /** A stage, as shares of the total time. */
-export interface StageSegment {
+interface StageSegment {
   kind: SegmentKind
   from: number
   share: number
@@ -12,7 +12,7 @@ export interface StageSegment {
 }
 
 /** One line of the waterfall. */
-export interface WaterfallRow {
+interface WaterfallRow {
   key: string
   title: string
   segments: StageSegment[]
@@ -21,7 +21,7 @@ export interface WaterfallRow {
 }
 
 /** The stages of a sample from acceptance to its end. */
-export interface WaterfallData {
+interface WaterfallData {
   rows: WaterfallRow[]
   totalMs: number
 }

@@ -6,7 +6,7 @@ import {
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The score range drawn as a band around the mean. */
-export const BANDS = ['none', 'middle', 'most'] as const
+const BANDS = ['none', 'middle', 'most'] as const
 export type Band = (typeof BANDS)[number]
 
 /** The URL state of the Compare page. */

@@ -37,7 +37,7 @@ const PAGE = 25
 const WIDE = '@max-[900px]:hidden'
 
 /** The list of samples and the position in it. */
-export interface ComparedList {
+interface ComparedList {
   query: UseInfiniteQueryResult<InfiniteData<ComparedPage<ComparedSampleDto>>>
   rows: readonly ComparedSampleDto[]
   by: DisagreementMeasure

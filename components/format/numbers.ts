@@ -7,7 +7,7 @@ export interface Quantity {
 }
 
 /** The placeholder for an unknown number. */
-export const UNKNOWN = '–'
+const UNKNOWN = '–'
 
 const grouped = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 })
 

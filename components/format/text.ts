@@ -1,11 +1,11 @@
 /** Rollout texts, which may contain any character: NUL, lone surrogates, control characters. */
 
 /** A run of plain text, or one invisible character with its name. */
-export type TextPart = { text: string } | { mark: string; title: string }
+type TextPart = { text: string } | { mark: string; title: string }
 
 // C0 controls except tab, line feed and carriage return; DEL; the zero-width space and direction marks (joiners stay:
 // scripts and emoji need them); lone surrogates.
-const UNSEEN =
+const INVISIBLE_CHARS =
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
 const NAMES: Record<number, string> = {
@@ -26,7 +26,7 @@ const NAMES: Record<number, string> = {
 export function textParts(text: string): TextPart[] {
   const parts: TextPart[] = []
   let from = 0
-  for (const match of text.matchAll(UNSEEN)) {
+  for (const match of text.matchAll(INVISIBLE_CHARS)) {
     if (match.index > from) parts.push({ text: text.slice(from, match.index) })
     const code = match[0].charCodeAt(0)
     const hex = `U+${code.toString(16).toUpperCase().padStart(4, '0')}`
@@ -42,10 +42,10 @@ export function textParts(text: string): TextPart[] {
 }
 
 /** Shortens an identifier in the middle, because both ends identify it. */
-export function shortenMiddle(id: string, most = 24): string {
-  if (id.length <= most) return id
-  const head = Math.ceil((most - 1) / 2)
-  return `${id.slice(0, head)}…${id.slice(id.length - (most - 1 - head))}`
+export function shortenMiddle(id: string, maxChars = 24): string {
+  if (id.length <= maxChars) return id
+  const head = Math.ceil((maxChars - 1) / 2)
+  return `${id.slice(0, head)}…${id.slice(id.length - (maxChars - 1 - head))}`
 }
 
 /** Formats a message as a sentence: capitalized, unless it begins with an address, with a full stop. */
@@ -54,11 +54,11 @@ export function sentence(text: string): string {
   return /[.!?…]$/.test(capital) ? capital : `${capital}.`
 }
 
-/** The fold position of a long text: a line end near `most` characters, never inside a surrogate pair. */
-export function foldAt(text: string, most: number): number {
-  if (text.length <= most * 1.25) return text.length
-  const newline = text.lastIndexOf('\n', most)
-  if (newline > most * 0.7) return newline
-  const code = text.charCodeAt(most - 1)
-  return code >= 0xd800 && code <= 0xdbff ? most - 1 : most
+/** The fold position of a long text: a line end near `maxChars` characters, never inside a surrogate pair. */
+export function foldAt(text: string, maxChars: number): number {
+  if (text.length <= maxChars * 1.25) return text.length
+  const newline = text.lastIndexOf('\n', maxChars)
+  if (newline > maxChars * 0.7) return newline
+  const code = text.charCodeAt(maxChars - 1)
+  return code >= 0xd800 && code <= 0xdbff ? maxChars - 1 : maxChars
 }

@@ -28,7 +28,7 @@ export interface Stream {
 }
 
 /** The callbacks of a tab. */
-export interface LiveListener {
+interface LiveListener {
   topics(topics: string[]): void
   link(open: boolean): void
 }

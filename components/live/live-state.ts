@@ -59,7 +59,7 @@ export function liveReducer(state: LiveState, action: LiveAction): LiveState {
 }
 
 /** The label of the state in the header. */
-export interface LiveWords {
+interface LiveWords {
   word: 'Live' | 'Stale' | 'Paused' | 'Connecting' | 'Reconnecting' | 'Disconnected'
   tone: 'ok' | 'idle' | 'warn' | 'bad'
   /** The age of the data on the page, in milliseconds; null when current or before the first data. */

@@ -24,7 +24,7 @@ export function pauseAfter(tookMs: number): number {
 }
 
 /** A query on the page. */
-export interface ShownQuery {
+interface ShownQuery {
   /** Its unique hash. */
   key: string
   topics: readonly string[]

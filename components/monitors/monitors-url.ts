@@ -2,7 +2,7 @@ import { FLEET_MONITORS, MONITORS } from '../../server/contract/monitors.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The tabs of the Monitors page. */
-export const MONITOR_TABS = ['now', 'history', 'alerts'] as const
+const MONITOR_TABS = ['now', 'history', 'alerts'] as const
 export type MonitorTab = (typeof MONITOR_TABS)[number]
 
 type AnyMonitor = (typeof MONITORS)[number] | (typeof FLEET_MONITORS)[number]

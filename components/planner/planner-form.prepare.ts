@@ -5,7 +5,7 @@ import type { PlannerDraft } from './planner-url.ts'
 export type PlannerErrors = Partial<Record<keyof PlannerDraft, string>>
 
 /** The form as a request, or its errors. Null without errors: no batch or run is named yet. */
-export interface PlannerRequest {
+interface PlannerRequest {
   input: PlannerInput | null
   errors: PlannerErrors
 }

@@ -1,11 +1,11 @@
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The source of the reward latencies. */
-export const SOURCES = ['typed', 'batch', 'run'] as const
-export type SourceKind = (typeof SOURCES)[number]
+const SOURCES = ['typed', 'batch', 'run'] as const
+type SourceKind = (typeof SOURCES)[number]
 
 /** The distribution of typed latencies. */
-export const SPREADS = ['uniform', 'lognormal', 'constant'] as const
+const SPREADS = ['uniform', 'lognormal', 'constant'] as const
 export type Spread = (typeof SPREADS)[number]
 
 /** The planner form, with every field as typed; times in seconds. The URL uses the same names. */
@@ -35,7 +35,7 @@ export interface PlannerDraft {
 }
 
 /** The default: the async reward agent experiment. The split of its 203 s into phases is an assumption. */
-export const THEIR_EXPERIMENT: PlannerDraft = {
+export const ASYNC_AGENT_EXPERIMENT: PlannerDraft = {
   source: 'typed',
   batch: '',
   run: '',
@@ -55,7 +55,7 @@ export const THEIR_EXPERIMENT: PlannerDraft = {
   show: '',
 }
 
-const KEYS = Object.keys(THEIR_EXPERIMENT) as (keyof PlannerDraft)[]
+const KEYS = Object.keys(ASYNC_AGENT_EXPERIMENT) as (keyof PlannerDraft)[]
 /** Fields of one source are omitted from the URL of another. */
 const OF_SOURCE: Partial<Record<keyof PlannerDraft, SourceKind>> = {
   batch: 'batch',
@@ -71,7 +71,7 @@ const MAX_FIELD_CHARS = 256
 
 export const plannerUrl: UrlCodec<PlannerDraft> = {
   parse(params) {
-    const draft: PlannerDraft = { ...THEIR_EXPERIMENT }
+    const draft: PlannerDraft = { ...ASYNC_AGENT_EXPERIMENT }
     for (const key of KEYS) {
       const value = params.get(key)?.slice(0, MAX_FIELD_CHARS)
       if (value === undefined) continue
@@ -93,7 +93,8 @@ export const plannerUrl: UrlCodec<PlannerDraft> = {
     for (const key of KEYS) {
       if ((OF_SOURCE[key] ?? draft.source) !== draft.source) continue
       const isTold = key === 'source' && draft[draft.source === 'run' ? 'run' : 'batch'] !== ''
-      if (draft[key] === THEIR_EXPERIMENT[key] || (isTold && draft.source !== 'typed')) continue
+      if (draft[key] === ASYNC_AGENT_EXPERIMENT[key] || (isTold && draft.source !== 'typed'))
+        continue
       params.set(key, draft[key])
     }
     return params
@@ -107,11 +108,11 @@ export function planBatchHref(batchId: string): string {
 
 /** Example settings. */
 export const PLANNER_EXAMPLES: readonly { name: string; draft: PlannerDraft }[] = [
-  { name: 'Async reward agent', draft: THEIR_EXPERIMENT },
+  { name: 'Async reward agent', draft: ASYNC_AGENT_EXPERIMENT },
   {
     name: 'A judge, long tails',
     draft: {
-      ...THEIR_EXPERIMENT,
+      ...ASYNC_AGENT_EXPERIMENT,
       prompts: '256',
       group: '8',
       spread: 'lognormal',
@@ -128,7 +129,7 @@ export const PLANNER_EXAMPLES: readonly { name: string; draft: PlannerDraft }[] 
   {
     name: 'Fast rules',
     draft: {
-      ...THEIR_EXPERIMENT,
+      ...ASYNC_AGENT_EXPERIMENT,
       prompts: '512',
       group: '8',
       first: '0.001',

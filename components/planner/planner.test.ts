@@ -2,16 +2,19 @@ import { describe, expect, test } from 'vitest'
 import type { PlannedColumn, PlannerDto } from '../../server/contract/planner.ts'
 import { requestOf } from './planner-form.prepare.ts'
 import {
+  ASYNC_AGENT_EXPERIMENT,
   PLANNER_EXAMPLES,
   type PlannerDraft,
   planBatchHref,
   plannerUrl,
-  THEIR_EXPERIMENT,
 } from './planner-url.ts'
 import { stepText, verdictOf } from './strategy-words.ts'
 import { prepareTimeline } from './timeline.prepare.ts'
 
-const draft = (over: Partial<PlannerDraft> = {}): PlannerDraft => ({ ...THEIR_EXPERIMENT, ...over })
+const draft = (over: Partial<PlannerDraft> = {}): PlannerDraft => ({
+  ...ASYNC_AGENT_EXPERIMENT,
+  ...over,
+})
 const parsed = (query: string) => plannerUrl.parse(new URLSearchParams(query))
 
 describe('planner URL', () => {

@@ -1,5 +1,5 @@
 /** An excerpt around a match. */
-export interface Excerpt {
+interface Excerpt {
   before: string
   found: string
   after: string

@@ -1,5 +1,5 @@
 /** Example configurations, with verl's own keys and common values. */
-export interface ImportExample {
+interface ImportExample {
   name: string
   text: string
 }

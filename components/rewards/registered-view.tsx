@@ -211,7 +211,7 @@ function Judge({ judge, ...toggle }: { judge: JudgeDto } & Toggle) {
           // biome-ignore lint/suspicious/noArrayIndexKey: turns of a template do not move
           <li key={at}>
             <p className="mb-0.5 text-2xs text-ink-3">{turn.role}</p>
-            <RolloutText text={turn.content} most={1_600} />
+            <RolloutText text={turn.content} maxChars={1_600} />
           </li>
         ))}
       </ol>
@@ -323,7 +323,7 @@ function NoFunctions({ folder, exists }: { folder: string; exists: boolean }) {
   return (
     <Nothing>
       {exists ? 'No TypeScript or JavaScript files in ' : 'Folder not found: '}
-      <CopyText text={folder} most={60} className="text-xs" /> (REWARDOPS_FUNCTIONS_DIR). Add a
+      <CopyText text={folder} maxChars={60} className="text-xs" /> (REWARDOPS_FUNCTIONS_DIR). Add a
       module there and name its path in <span className="font-mono text-xs">reward.function</span>.
       To run a Python function, start{' '}
       <span className="font-mono text-xs">rewardops serve-reward my_reward.py:compute_score</span>.

@@ -1,11 +1,11 @@
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The tabs of the Rewards page. */
-export const REWARD_VIEWS = ['registered', 'try', 'components', 'import'] as const
+const REWARD_VIEWS = ['registered', 'try', 'components', 'import'] as const
 export type RewardView = (typeof REWARD_VIEWS)[number]
 
 /** The URL state of the Rewards page. */
-export interface RewardsUrl {
+interface RewardsUrl {
   view: RewardView
   /** The expanded registry entry, such as `rule:gsm8k`. */
   open: string | null

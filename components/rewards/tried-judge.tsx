@@ -69,7 +69,7 @@ function VoteView({ vote, parser }: { vote: Vote; parser: string }) {
         <details className="mt-1.5">
           <summary className="text-xs text-ink-3 hover:text-ink">Reasoning</summary>
           <div className="mt-1.5">
-            <RolloutText text={reasoning} most={1_200} />
+            <RolloutText text={reasoning} maxChars={1_200} />
           </div>
         </details>
       )}
@@ -93,7 +93,7 @@ function VoteView({ vote, parser }: { vote: Vote; parser: string }) {
 /** The reply with the parsed words highlighted. */
 function Reply({ reply, read }: { reply: string; read: string | null }) {
   const excerpt = read === null ? null : excerptAround(reply, read)
-  if (excerpt === null) return <RolloutText text={reply} most={1_600} />
+  if (excerpt === null) return <RolloutText text={reply} maxChars={1_600} />
   const { before, found, after, cutBefore, cutAfter } = excerpt
   return (
     <div className="rounded-md bg-sunken px-3 py-2 font-mono text-xs leading-[19px] break-words whitespace-pre-wrap text-ink-2 [overflow-wrap:anywhere]">

@@ -7,7 +7,7 @@ import { EndFailure, EndText, type Step, TraceItem } from './trace-item.tsx'
 
 type ModelStep = Extract<Step, { kind: 'model' }>
 /** A request, as in the trace. */
-export type TriedCall = ModelStep['attempts'][number]
+type TriedCall = ModelStep['attempts'][number]
 
 /** A reward model: the request, the response and its latency. */
 export function TriedModelStep({ step }: { step: ModelStep }) {

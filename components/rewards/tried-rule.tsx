@@ -56,7 +56,7 @@ function Found({ found, response }: { found: string | null; response: string }) 
   if (excerpt === null) {
     return (
       <div className="mt-2">
-        <RolloutText text={found} most={800} />
+        <RolloutText text={found} maxChars={800} />
       </div>
     )
   }

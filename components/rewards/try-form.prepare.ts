@@ -39,7 +39,7 @@ export const EMPTY_TRY: TryDraft = {
 export type TryErrors = Partial<Record<keyof TryDraft, string>>
 
 /** The input of `rewards.try`. */
-export interface TryCall {
+interface TryCall {
   sample: {
     dataSource: string
     prompt: string | { role: string; content?: string | null }[]

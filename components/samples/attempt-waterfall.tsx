@@ -12,7 +12,7 @@ const LOOK: Record<SegmentKind, { label: string; className?: string; color?: str
 }
 
 /** Why a sample has no attempts to show. */
-export function undispatchedText({
+function undispatchedText({
   status,
   attempts,
 }: Pick<SampleDetailDto, 'status' | 'attempts'>): string {

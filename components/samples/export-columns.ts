@@ -20,7 +20,7 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** All columns without texts. */
-export const USUAL_EXPORT: readonly string[] = [
+export const DEFAULT_EXPORT_COLUMNS: readonly string[] = [
   ...['batchId', 'index', 'run', 'step', 'split', 'uid', 'dataSource', 'status', 'reason'],
   ...['score', 'rawScore', 'substituted', 'responseLength', 'queueMs', 'scoreMs', 'attempts'],
   ...['serverName', 'rewardExtraInfo', ANNOTATIONS_COLUMN],

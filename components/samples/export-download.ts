@@ -1,7 +1,7 @@
 import { saveFile } from '../ui/save-file.ts'
 
 /** The largest export that the page buffers; larger ones are streamed to a file. */
-export const MAX_HELD_BYTES = 256 << 20
+export const MAX_BUFFERED_BYTES = 256 << 20
 /** The minimum interval between progress updates. */
 const REPORT_EVERY_MS = 120
 
@@ -25,9 +25,9 @@ export async function downloadExport(
     parts.push(chunk)
     bytes += chunk.byteLength
     counter.push(chunk)
-    if (bytes > MAX_HELD_BYTES) {
+    if (bytes > MAX_BUFFERED_BYTES) {
       throw new Error(
-        `The export exceeds the page limit (${MAX_HELD_BYTES >> 20} MiB, ${counter.rows} rows so far). Use the direct download link instead.`,
+        `The export exceeds the page limit (${MAX_BUFFERED_BYTES >> 20} MiB, ${counter.rows} rows so far). Use the direct download link instead.`,
       )
     }
     const now = performance.now()

@@ -11,8 +11,8 @@ import { Sheet } from '../ui/dialog.tsx'
 import { Checkbox, Choices, Segmented } from '../ui/field.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
 import { SheetFoot } from '../ui/sheet-form.tsx'
-import { exportColumns, USUAL_EXPORT } from './export-columns.ts'
-import { downloadExport, MAX_HELD_BYTES } from './export-download.ts'
+import { DEFAULT_EXPORT_COLUMNS, exportColumns } from './export-columns.ts'
+import { downloadExport, MAX_BUFFERED_BYTES } from './export-download.ts'
 import type { SampleColumn } from './sample-columns.tsx'
 
 /** Exports all matching samples to a file. */
@@ -58,7 +58,7 @@ function ExportForm({
   const [state, setState] = useState<State>({ is: 'idle' })
   const stop = useRef<AbortController | null>(null)
   const chosen = [
-    ...(which === 'shown' ? exportColumns(columns) : USUAL_EXPORT),
+    ...(which === 'shown' ? exportColumns(columns) : DEFAULT_EXPORT_COLUMNS),
     ...(texts ? TEXT_COLUMNS : []),
   ]
   const query = writeSampleFilter(filter)
@@ -129,8 +129,8 @@ function ExportForm({
           onChange={setTexts}
         />
         <p className="text-xs text-ink-3">
-          The page exports at most {Math.round(MAX_HELD_BYTES / 2 ** 20)} MiB. For larger exports,
-          use the{' '}
+          The page exports at most {Math.round(MAX_BUFFERED_BYTES / 2 ** 20)} MiB. For larger
+          exports, use the{' '}
           <a
             href={everything ? undefined : address}
             download

@@ -16,15 +16,15 @@ import { foldAt, textParts } from '../format/text.ts'
 export const SearchedText = createContext<string | null>(null)
 
 /** A rollout text: wrapped, folded when long, with invisible characters named. */
-export function RolloutText({ text, most }: { text: string; most: number }) {
+export function RolloutText({ text, maxChars }: { text: string; maxChars: number }) {
   const searched = useContext(SearchedText)
   // Search matches are never folded away.
   const [unfolded, setUnfolded] = useState(
-    () => searched !== null && text.search(literalPattern(searched)) >= foldAt(text, most),
+    () => searched !== null && text.search(literalPattern(searched)) >= foldAt(text, maxChars),
   )
   if (text === '') return <p className="text-ink-3">Empty.</p>
-  const cut = unfolded ? text.length : foldAt(text, most)
-  const folds = foldAt(text, most) < text.length
+  const cut = unfolded ? text.length : foldAt(text, maxChars)
+  const folds = foldAt(text, maxChars) < text.length
   return (
     <>
       <Shown text={cut === text.length ? text : text.slice(0, cut)} />
@@ -105,7 +105,7 @@ function Seen({ text }: { text: string }) {
 
 /** A prompt: a text, or messages with roles. */
 export function PromptText({ prompt }: { prompt: string | ChatTurn[] }) {
-  if (typeof prompt === 'string') return <RolloutText text={prompt} most={1_600} />
+  if (typeof prompt === 'string') return <RolloutText text={prompt} maxChars={1_600} />
   return (
     <ol className="space-y-2">
       {prompt.map((message, i) => (
@@ -144,7 +144,7 @@ function Message({ message }: { message: ChatTurn }) {
       <p className="mb-0.5 text-2xs text-ink-3">{role}</p>
       <OtherFields fields={others} />
       {(content !== '' || (calls.length === 0 && others.length === 0)) && (
-        <RolloutText text={content} most={1_600} />
+        <RolloutText text={content} maxChars={1_600} />
       )}
       {calls.map((call, i) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: calls of a message do not move
@@ -171,7 +171,7 @@ export function ResponseText({ text }: { text: string }) {
       {pieces.map((piece, i) => {
         if (piece.kind === 'text') {
           // biome-ignore lint/suspicious/noArrayIndexKey: pieces of a text do not move
-          return <RolloutText key={i} text={piece.text} most={4_000} />
+          return <RolloutText key={i} text={piece.text} maxChars={4_000} />
         }
         return piece.kind === 'call' ? (
           // biome-ignore lint/suspicious/noArrayIndexKey: pieces of a text do not move
@@ -189,7 +189,7 @@ function ToolCallBlock({ call }: { call: ToolCall }) {
   return (
     <div className="mt-1.5" data-tool-call={call.name}>
       <ToolHead icon={Wrench} word="tool call" name={call.name} id={call.id} />
-      <RolloutText text={indented(call.arguments)} most={1_600} />
+      <RolloutText text={indented(call.arguments)} maxChars={1_600} />
     </div>
   )
 }
@@ -198,7 +198,7 @@ function ToolResult({ name, id, text }: { name: string | null; id: string | null
   return (
     <div data-tool-result={name ?? ''}>
       <ToolHead icon={CornerDownRight} word="tool result" name={name} id={id} />
-      <RolloutText text={text} most={1_600} />
+      <RolloutText text={text} maxChars={1_600} />
     </div>
   )
 }
@@ -245,9 +245,9 @@ export function JsonValue({ value }: { value: unknown }) {
       </span>
     )
   }
-  if (typeof value === 'string') return <RolloutText text={value} most={1_200} />
+  if (typeof value === 'string') return <RolloutText text={value} maxChars={1_200} />
   if (typeof value === 'object' && value !== null) {
-    return <RolloutText text={JSON.stringify(value, null, 2)} most={1_200} />
+    return <RolloutText text={JSON.stringify(value, null, 2)} maxChars={1_200} />
   }
   return <span className="num font-mono text-xs leading-5">{String(value)}</span>
 }

@@ -191,7 +191,7 @@ function ExtraValue({ value }: { value: unknown }) {
  * The default columns: without those that a filter fixes to one value, and only the essential ones where space is
  * limited.
  */
-export function usualColumns({ filter }: Pick<SampleView, 'filter'>, narrow: boolean): string[] {
+function defaultColumns({ filter }: Pick<SampleView, 'filter'>, narrow: boolean): string[] {
   const labels = filter.label !== undefined || filter.annotated === true ? ['labels'] : []
   const extras = (filter.extra ?? []).map(({ key }) => EXTRA_PREFIX + key)
   if (narrow) {
@@ -225,7 +225,7 @@ export function chosenColumns(
   narrow = false,
 ): SampleColumn[] {
   const chosen: readonly ChosenColumn[] =
-    view.columns ?? usualColumns(view, narrow).map((name) => ({ name, px: null }))
+    view.columns ?? defaultColumns(view, narrow).map((name) => ({ name, px: null }))
   const width = new Map(chosen.map(({ name, px }) => [name, px]))
   const choices = new Map(columnChoices(extraKeys).map((column) => [column.name, column]))
   return [...new Set(['sample', ...chosen.map(({ name }) => name)])].flatMap((name) => {

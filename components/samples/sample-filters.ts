@@ -39,7 +39,7 @@ export const SAMPLE_SORTS: readonly { value: SampleListInput['sort']; label: str
 ]
 
 /** The limits of a column width, pixels. */
-export const COLUMN_PX = { least: 48, most: 900 }
+export const COLUMN_PX = { min: 48, max: 900 }
 
 /** Invalid parameters are ignored with a notice, so that old links still open. */
 export const sampleView: UrlCodec<SampleView> = {
@@ -89,10 +89,10 @@ function columnsOf(text: string): ChosenColumn[] {
     .filter((name) => name !== '')
     .map((written) => {
       const [, name = '', px] = /^(.*?)(?:~(\d{1,4}))?$/.exec(written) ?? []
-      const { least, most } = COLUMN_PX
+      const { min, max } = COLUMN_PX
       return {
         name: name.replaceAll('%7E', '~').replaceAll('%2C', ',').replaceAll('%25', '%'),
-        px: px === undefined ? null : Math.max(least, Math.min(most, Number(px))),
+        px: px === undefined ? null : Math.max(min, Math.min(max, Number(px))),
       }
     })
 }

@@ -233,7 +233,7 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
             </Line>
           )}
           <Line name="group">
-            <CopyText text={sample.uid} most={40} className="text-xs" />
+            <CopyText text={sample.uid} maxChars={40} className="text-xs" />
           </Line>
           <Line name="data source">{sample.dataSource}</Line>
           <Line name="reward position">

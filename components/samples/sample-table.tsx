@@ -198,10 +198,9 @@ function WidthHandle({
   onWidth(px: number): void
 }) {
   const from = useRef<{ x: number; px: number } | null>(null)
-  const [now, setNow] = useState<number>(COLUMN_PX.least)
-  const bounded = (px: number) =>
-    Math.round(Math.max(COLUMN_PX.least, Math.min(COLUMN_PX.most, px)))
-  const widthOf = (handle: HTMLElement) => handle.parentElement?.offsetWidth ?? COLUMN_PX.least
+  const [now, setNow] = useState<number>(COLUMN_PX.min)
+  const bounded = (px: number) => Math.round(Math.max(COLUMN_PX.min, Math.min(COLUMN_PX.max, px)))
+  const widthOf = (handle: HTMLElement) => handle.parentElement?.offsetWidth ?? COLUMN_PX.min
   const onKeyDown = (event: KeyboardEvent<HTMLElement>) => {
     const by = event.key === 'ArrowLeft' ? -16 : event.key === 'ArrowRight' ? 16 : 0
     if (by === 0) return
@@ -213,8 +212,8 @@ function WidthHandle({
       role="separator"
       aria-orientation="vertical"
       aria-label={`Width of ${label}`}
-      aria-valuemin={COLUMN_PX.least}
-      aria-valuemax={COLUMN_PX.most}
+      aria-valuemin={COLUMN_PX.min}
+      aria-valuemax={COLUMN_PX.max}
       aria-valuenow={now}
       tabIndex={0}
       onFocus={(event) => setNow(bounded(widthOf(event.currentTarget)))}

@@ -14,7 +14,7 @@ export interface Selected {
 }
 
 /** The maximum number of individually selected rows. */
-export const MAX_SELECTED = 1_000
+const MAX_SELECTED = 1_000
 
 export function noneSelected(key: string): Selected {
   return { key, ids: new Set(), all: false, last: null }

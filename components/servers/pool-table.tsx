@@ -50,7 +50,7 @@ export function Pool({
   }))
   return (
     <Section
-      title={<CopyText text={model} most={48} className="text-sm" />}
+      title={<CopyText text={model} maxChars={48} className="text-sm" />}
       note={
         <span className="flex flex-wrap items-center gap-x-2">
           <span>

@@ -64,7 +64,7 @@ export const EMPTY_DRAFT: RegisterDraft = {
 }
 
 /** A field of the forms, or the form as a whole. */
-export type FormField = keyof RegisterDraft | 'form'
+type FormField = keyof RegisterDraft | 'form'
 
 /** Error messages by field. */
 export type FieldErrors = Partial<Record<FormField, string>>

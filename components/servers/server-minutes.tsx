@@ -4,8 +4,8 @@ import { ChartFrame } from '../charts/chart-frame.tsx'
 import { hueOf } from '../charts/hue.ts'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
 import {
-  CALL_ENDS,
-  type CallEnd,
+  REQUEST_OUTCOMES,
+  type RequestOutcome,
   type ServerMinutesData,
 } from '../charts/server-minutes.prepare.ts'
 import { durationText, formatCount, plural } from '../format/numbers.ts'
@@ -17,7 +17,7 @@ const StackPlot = lazyPlot(async () => (await import('../charts/fleet-plots.tsx'
 /** The charts of a server page share their cursor. */
 const SYNC = 'server-minutes'
 
-const OUTCOME: Record<CallEnd, { label: string; color: string; isHatched?: boolean }> = {
+const OUTCOME: Record<RequestOutcome, { label: string; color: string; isHatched?: boolean }> = {
   answered: { label: 'answered', color: 'var(--data-1)' },
   failed: { label: 'failed', color: 'var(--bad)', isHatched: true },
   busy: { label: 'busy', color: 'var(--data-2)' },
@@ -73,7 +73,7 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
     keys
       .filter((key) => totals[key] > 0)
       .map((key) => ({ ...looks[key], key, value: formatCount(totals[key]) }))
-  const outcomes = series(CALL_ENDS, OUTCOME)
+  const outcomes = series(REQUEST_OUTCOMES, OUTCOME)
   const resent = series(['retries', 'hedges'], RESENT)
   return (
     <ChartFrame
@@ -102,7 +102,7 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
         head: [
           'Minute',
           'Requests',
-          ...CALL_ENDS.map((end) => OUTCOME[end].label),
+          ...REQUEST_OUTCOMES.map((end) => OUTCOME[end].label),
           RESENT.retries.label,
           RESENT.hedges.label,
         ],
@@ -112,7 +112,7 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
           .map((minute) => [
             minuteTime(minute.at),
             formatCount(minute.requests),
-            ...CALL_ENDS.map((end) => formatCount(minute[end])),
+            ...REQUEST_OUTCOMES.map((end) => formatCount(minute[end])),
             formatCount(minute.retries),
             formatCount(minute.hedges),
           ]),

@@ -179,7 +179,7 @@ function Identity({ server }: { server: ServerDetailDto }) {
   return (
     <dl className="flex flex-wrap items-baseline gap-x-6 gap-y-1 border-b px-5 py-2.5 text-xs">
       <Fact label="Address">
-        <CopyText text={server.url} most={44} />
+        <CopyText text={server.url} maxChars={44} />
       </Fact>
       <Fact label="Engine">
         {ENGINE_WORDS[server.engine]}
@@ -188,7 +188,7 @@ function Identity({ server }: { server: ServerDetailDto }) {
       </Fact>
       <Fact label="Type">{KIND_WORDS[server.kind]}</Fact>
       <Fact label="Model">
-        <CopyText text={server.model} most={40} />
+        <CopyText text={server.model} maxChars={40} />
       </Fact>
       {server.route !== null && (
         <Fact label="Scoring">

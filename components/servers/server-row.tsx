@@ -46,7 +46,7 @@ export const POOL_COLUMNS: readonly [name: string, width: number | undefined][] 
   ['actions', 52],
 ]
 
-export interface ServerRowProps {
+interface ServerRowProps {
   server: ServerDto
   /** Its share of the pool; null while unknown, or for a single server. */
   part: PoolShareDto | null

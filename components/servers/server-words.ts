@@ -82,7 +82,7 @@ export const MONITOR_WORDS: Record<MonitorKind, { name: string; watches: string 
 }
 
 /** Error states. Asleep and draining are intended states. */
-export function isTrouble(state: ServerState): boolean {
+function isTrouble(state: ServerState): boolean {
   return state === 'unreachable' || state === 'dead' || state === 'quarantined'
 }
 

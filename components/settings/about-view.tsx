@@ -103,7 +103,11 @@ function About({ about }: { about: AboutDto }) {
                   <tr key={name}>
                     <td className="font-mono text-xs">{name}</td>
                     <td className={isDefault ? 'text-ink-3' : ''}>
-                      {isDefault ? value : <CopyText text={value} most={40} className="text-xs" />}
+                      {isDefault ? (
+                        value
+                      ) : (
+                        <CopyText text={value} maxChars={40} className="text-xs" />
+                      )}
                       {isDefault && value !== 'unset' && <span className="unit"> default</span>}
                     </td>
                   </tr>

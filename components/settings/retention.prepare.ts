@@ -28,7 +28,7 @@ export const RETENTION_FIELDS = [
 export type AgeName = (typeof RETENTION_FIELDS)[number]['name']
 
 /** The field values. */
-export interface RetentionDraft {
+interface RetentionDraft {
   ages: Record<AgeName, string>
   keepRollUps: boolean
 }

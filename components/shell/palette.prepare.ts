@@ -14,7 +14,7 @@ export interface PaletteEntry {
 }
 
 /** A titled section of the list; search results have no title and are sorted by match. */
-export interface PaletteSection {
+interface PaletteSection {
   title: string | null
   entries: PaletteEntry[]
 }

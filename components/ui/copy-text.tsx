@@ -43,11 +43,11 @@ export function useCopy(): { copied: boolean; copy(text: string): void } {
 /** An identifier in monospace, shortened in the middle, copied on click. */
 export function CopyText({
   text,
-  most = 24,
+  maxChars = 24,
   className,
 }: {
   text: string
-  most?: number
+  maxChars?: number
   className?: string
 }) {
   const { copied, copy } = useCopy()
@@ -62,7 +62,7 @@ export function CopyText({
       }}
       className={`group inline-flex items-center gap-1 rounded font-mono hover:text-ink ${className ?? ''}`}
     >
-      {shortenMiddle(text, most)}
+      {shortenMiddle(text, maxChars)}
       <Icon
         size={12}
         aria-hidden

@@ -6,7 +6,7 @@ import { formatCount } from '../format/numbers.ts'
 import { useKeys } from '../shell/keys.tsx'
 
 /** A client-side filter of a list; `f` focuses it, Esc clears it. */
-export function FilterField({
+function FilterField({
   label,
   value,
   onChange,
@@ -95,15 +95,7 @@ export function FilterLine({
 }
 
 /** The match count; empty without a filter. */
-export function FilterCount({
-  value,
-  shown,
-  total,
-}: {
-  value: string
-  shown: number
-  total: number
-}) {
+function FilterCount({ value, shown, total }: { value: string; shown: number; total: number }) {
   return (
     <span className="num text-xs text-ink-3" role="status">
       {value !== '' && `${formatCount(shown)} of ${formatCount(total)}`}

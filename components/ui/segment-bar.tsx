@@ -1,7 +1,7 @@
 import type { ComponentProps } from 'react'
 
 /** A part of a bar, as shares of its length. */
-export interface Segment {
+interface Segment {
   key: string | number
   share: number
   /** Where it begins; omitted: where the segment before it ends. */

@@ -3,7 +3,7 @@
 import { Button } from './button.tsx'
 
 /** The part of an infinite query that is needed here. */
-export interface PagedQuery {
+interface PagedQuery {
   hasNextPage: boolean
   isFetchingNextPage: boolean
   fetchNextPage(): Promise<unknown>

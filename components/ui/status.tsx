@@ -70,7 +70,7 @@ const SERVER: Record<ServerState, Look> = {
 }
 
 /** The health of a server as one process sees it. */
-export type PassiveHealth = NonNullable<WorkerServerStats['health']>
+type PassiveHealth = NonNullable<WorkerServerStats['health']>
 
 const HEALTH: Record<PassiveHealth, Look> = {
   ok: { icon: CircleCheck, text: 'ok', tone: 'ok' },

@@ -4,7 +4,7 @@ import { PageLink } from '../shell/page-link.tsx'
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The URL state of the Workers page. */
-export interface WorkersUrl {
+interface WorkersUrl {
   /** A highlighted worker. */
   worker: string | null
   /** The filter: part of an ID or host. */

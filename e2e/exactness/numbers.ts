@@ -42,7 +42,7 @@ export interface BatchNumbers extends Record<string, unknown> {
     stragglers: number
   }
 }
-export interface GroupNumbers extends Record<string, unknown> {
+interface GroupNumbers extends Record<string, unknown> {
   uid: string
   seq: number
   completedMs: number
@@ -56,14 +56,14 @@ export interface GroupNumbers extends Record<string, unknown> {
   indices: number[]
   advantages: (number | null)[]
 }
-export interface MarkNumbers {
+interface MarkNumbers {
   dispatchedMs: number | null
   endedMs: number
   server: string | null
   reason: string | null
   attempts: number
 }
-export interface TimelineGroupNumbers {
+interface TimelineGroupNumbers {
   uid: string
   seq: number
   size: number
@@ -74,7 +74,7 @@ export interface TimelineGroupNumbers {
   lostMs: number
   failed: number
 }
-export interface StepNumbers extends Record<string, unknown> {
+interface StepNumbers extends Record<string, unknown> {
   step: number
   batchId: string
   samples: number

@@ -1,7 +1,7 @@
 import { INK_TOKENS, type Ink, type Inks, type Painter } from './painter.ts'
 
 /** The page fonts, in canvas syntax. */
-export interface Fonts {
+interface Fonts {
   sans: string
   mono: string
 }

@@ -51,7 +51,7 @@ export function placer(scene: Pick<TimelineScene, 'scale' | 'window' | 'plot'>) 
 }
 
 /** Round times inside the window, at most about one every 84 px, none inside a collapsed range. */
-export function sceneTicks(scene: TimelineScene): { x: number; label: string }[] {
+function sceneTicks(scene: TimelineScene): { x: number; label: string }[] {
   const { scale, window, plot } = scene
   const { x } = placer(scene)
   const fromMs = window?.fromMs ?? 0

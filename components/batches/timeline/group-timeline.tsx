@@ -19,7 +19,7 @@ import { drawPicture, type PictureWords, pictureScene } from './draw-picture.ts'
 import { MAX_MINI_BATCHES, type TimelineScene } from './draw-timeline.ts'
 import { svgPainter } from './svg-painter.ts'
 import { clampWindow, idleStretches, timeScale } from './time-scale.ts'
-import { prepareTimeline, rowsBetween, usualChunk } from './timeline.prepare.ts'
+import { defaultChunk, prepareTimeline, rowsBetween } from './timeline.prepare.ts'
 import { TimelineControls } from './timeline-controls.tsx'
 import { TimelineLegend } from './timeline-legend.tsx'
 import type { TimelineModel } from './timeline-model.ts'
@@ -68,7 +68,7 @@ function Timeline({
   const router = useRouter()
   const nowMs = useElapsed(model, updatedAt)
   const { groups } = model.totals
-  const chunk = view.chunk ?? usualChunk(groups)
+  const chunk = view.chunk ?? defaultChunk(groups)
   const data = useMemo(
     () => prepareTimeline(model, { sort: view.sort, chunk }),
     [model, view.sort, chunk],

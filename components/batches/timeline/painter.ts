@@ -38,7 +38,7 @@ export const INK_TOKENS: Readonly<Record<Ink, string>> = {
 }
 
 /** Text alignment relative to its position. */
-export interface TextLook {
+interface TextLook {
   ink: Ink
   sizePx?: number
   align?: 'start' | 'middle' | 'end'

@@ -2,7 +2,7 @@ import type { TimelineRow } from './timeline.prepare.ts'
 import type { SampleMark } from './timeline-model.ts'
 
 /** The action of a key on the plot. */
-export type PlotStep =
+type PlotStep =
   | { do: 'reach'; at: number; mark: SampleMark | null }
   | { do: 'zoom'; factor: number }
   | { do: 'pan'; share: number }

@@ -15,7 +15,7 @@ const GUTTER_PX = 46
 const NAMED_GUTTER_PX = 152
 
 /** The sizes of a plot, in pixels. */
-export interface PlotLayout {
+interface PlotLayout {
   rowPx: number
   plotPx: number
   gutterPx: number

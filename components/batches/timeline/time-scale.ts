@@ -1,7 +1,7 @@
 import type { TimelineRow } from './timeline.prepare.ts'
 
 /** A time range, in milliseconds since acceptance. */
-export interface Stretch {
+interface Stretch {
   fromMs: number
   toMs: number
 }

@@ -74,7 +74,7 @@ export function mergeTimeline(known: TimelineModel | null, answer: TimelineDto):
   }
   addSamples(groups, answer)
   setClaimed(groups, answer)
-  dropPushedOut(groups, answer.groupsInPart)
+  dropDisplaced(groups, answer.groupsInPart)
   const { batchId, cursor, atMs, ended, totals, part, parts, partGroups, groupsInPart } = answer
   const samplesLeftOut = answer.full ? answer.samplesLeftOut : (known?.samplesLeftOut ?? 0)
   return {
@@ -142,7 +142,7 @@ function setClaimed(groups: Map<number, GroupTrack>, answer: TimelineDto): void 
 }
 
 /** A group from beyond this page that completed replaces the last pending one. */
-function dropPushedOut(groups: Map<number, GroupTrack>, most: number): void {
+function dropDisplaced(groups: Map<number, GroupTrack>, most: number): void {
   if (groups.size <= most) return
   const waiting = [...groups.values()].filter((track) => track.seq === 0)
   waiting.sort((a, b) => b.no - a.no)

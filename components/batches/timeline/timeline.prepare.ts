@@ -263,6 +263,6 @@ export function rowsBetween(
 }
 
 /** A quarter of the groups, a common mini-batch size; 0 for batches too small to split. */
-export function usualChunk(groups: number): number {
+export function defaultChunk(groups: number): number {
   return groups < 8 ? 0 : Math.ceil(groups / 4)
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { answer, model, prepare, rowsOf, type Times } from './testing/answers.ts'
-import { prepareRow, usualChunk, waitsOf } from './timeline.prepare.ts'
+import { defaultChunk, prepareRow, waitsOf } from './timeline.prepare.ts'
 import { hasHoles, mergeTimeline, type SampleMark } from './timeline-model.ts'
 
 const mark = (dispatchedMs: number | null, endedMs: number): SampleMark => ({
@@ -260,7 +260,7 @@ describe('order and mini-batches', () => {
     ])
   })
   test('defaults to a quarter of the groups', () => {
-    expect([7, 8, 10, 128].map(usualChunk)).toEqual([0, 2, 3, 32])
+    expect([7, 8, 10, 128].map(defaultChunk)).toEqual([0, 2, 3, 32])
   })
 })
 
