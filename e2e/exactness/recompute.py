@@ -388,7 +388,7 @@ def sources_of(last_batches):
     for _, rows in last_batches:
         for row in rows:
             found.setdefault(row["dataSource"], {}).setdefault(row["step"], []).append(row)
-    told = {}
+    result = {}
     for name, by_step in found.items():
         points = []
         for step, rows in sorted(by_step.items()):
@@ -408,8 +408,8 @@ def sources_of(last_batches):
             )
         if points:
             samples = sum(point.pop("samples") for point in points)
-            told[name] = {"samples": samples, "points": points}
-    return told
+            result[name] = {"samples": samples, "points": points}
+    return result
 
 
 def heat(last_batches):
@@ -430,7 +430,7 @@ def heat(last_batches):
         }
     low, high = every[0], every[-1]
     width = (high - low) / 32
-    told = []
+    result = []
     for step, scores in steps:
         shares = [0.0] * 32
         if len(set(scores)) <= 64:
@@ -445,14 +445,14 @@ def heat(last_batches):
                     inside = min(end, low + (row + 1) * width) - max(start, low + row * width)
                     if inside > 0:
                         shares[row] += n / len(scores) * inside / own
-        told.append({"step": step, "shares": shares})
+        result.append({"step": step, "shares": shares})
     edges = [high if at == 32 else low + at * width for at in range(33)]
-    return {"kind": "bins", "edges": edges, "steps": told}
+    return {"kind": "bins", "edges": edges, "steps": result}
 
 
 def components_of(batches, names):
     """The components of a reward over batches: numbers in reward extra info, booleans as 0 and 1."""
-    told = {}
+    result = {}
     for name in names:
         points = []
         for batch_id, rows in batches:
@@ -471,8 +471,8 @@ def components_of(batches, names):
                         "std": deviation(values),
                     }
                 )
-        told[name] = points
-    return told
+        result[name] = points
+    return result
 
 
 def run_page(batches, facts):
@@ -519,8 +519,8 @@ def main(path, facts):
 
 
 if __name__ == "__main__":
-    told = {}
+    facts = {}
     if len(sys.argv) > 2:
         with open(sys.argv[2], encoding="utf-8") as file:
-            told = json.load(file)
-    json.dump(main(sys.argv[1], told), sys.stdout, allow_nan=False)
+            facts = json.load(file)
+    json.dump(main(sys.argv[1], facts), sys.stdout, allow_nan=False)
