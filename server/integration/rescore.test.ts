@@ -111,8 +111,8 @@ describe('a rescored batch', () => {
     const twice = await rescore(again[0]!.batchId, BY_RULE)
     await ended(twice.batchId)
     await waitFor('the rescores to be told', async () => {
-      const { rescored } = await of('train')
-      return rescored.batches === 2
+      const counts = [(await of('train')).rescored.batches, (await of('val')).rescored.batches]
+      return counts.join() === '2,1'
     })
     const after = { train: await of('train'), val: await of('val') }
     expect(after.train).toMatchObject({
