@@ -1,15 +1,16 @@
 import type { Database } from '../store/database.ts'
 import { dropTurns, takeTurn } from '../store/sql/processes.ts'
 
-/** A turn lasts this long without renewal: another server takes over when its holder stops. */
+/** A turn that is not renewed ends after this time, and another server may take it. */
 const TURN_MS = 3_000
-/** A holder stops this long before another may begin. */
+/** A holder stops this long before its turn ends. */
 const MARGIN_MS = 250
 
 /**
- * Lets one of several servers at a time run a kind of background work. No leader and no lock of a session: a turn is a row
- * with an end, which its holder renews while it works, so a server that is stopped or cut off loses it by itself. Work
- * that began in a turn may still run when another server has the next: all of it is safe to do twice.
+ * Lets one of several servers at a time run a kind of background work. There is no leader and no session
+ * lock: a turn is a table row with an end time, which its holder renews while it works, so a stopped or
+ * disconnected server loses its turn automatically. Work that began in one turn may overlap with the next
+ * holder's work, so all background work is safe to repeat.
  */
 export class BackgroundTurns {
   readonly #db: Database
@@ -21,7 +22,7 @@ export class BackgroundTurns {
     this.#processId = processId
   }
 
-  /** Whether it is this server's turn to do work of a kind. */
+  /** Returns whether this server holds the turn for a kind of work. */
   async has(kind: string): Promise<boolean> {
     const nowMs = performance.now()
     if ((this.#heldUntilMs.get(kind) ?? 0) > nowMs + TURN_MS / 2) return true
@@ -31,7 +32,7 @@ export class BackgroundTurns {
     return isTaken
   }
 
-  /** Leaves every turn to the other servers. */
+  /** Gives up every turn of this server. */
   async release(): Promise<void> {
     this.#heldUntilMs.clear()
     await dropTurns(this.#db, this.#processId).catch(() => {})

@@ -17,25 +17,32 @@ import {
   storeSignalCounts,
 } from '../store/sql/group-statistics.ts'
 
-/** How often ended batches are looked for. */
+/** Interval between searches for ended batches. */
 const TICK_MS = 500
-/** Samples worked on at once: about 10 ms of the loop. */
+/** Samples processed per slice: about 10 ms of the event loop. */
 const PAGE_SAMPLES = 16_384
-/** Storing 1,024 groups takes Postgres some 30 ms, beside the next step's samples: it waits for a quiet moment so long. */
+/**
+ * Maximum delay of a roll-up. Storing 1,024 groups takes Postgres about 30 ms and competes with the next
+ * step's samples, so a roll-up waits for a quiet moment up to this long.
+ */
 const DUE_AFTER_MS = 10_000
-/** Batches of one tick. */
+/** Maximum number of batches per tick. */
 const MAX_BATCHES = 64
-/** Batches behind the newest that are looked at again and again: a large body's id is taken long before it is there. */
+/**
+ * Batches behind the newest that every tick checks again: the id of a large body is taken long before its
+ * batch is committed.
+ */
 const KEEP_LOOKING = 1_000
 
 /**
- * Statistics, classes and advantages of groups, stored when their batch has ended: what a flush does stays as short as it
- * is, and until then whoever asks is answered from the scores. Safe to repeat, and to be done by two servers at once.
+ * Stores statistics, classes and advantages of groups after their batch has ended. This keeps flushes short;
+ * until the roll-up exists, queries compute the values from the scores. Safe to repeat and to run on two
+ * servers at once.
  */
 export class GroupRollUps {
   readonly #db: Database
   readonly #task: PeriodicTask
-  /** No batch before it is without a roll-up. */
+  /** Every batch with a smaller id has a roll-up. */
   #fromId = 0
 
   constructor(db: Database, log: Logger, isTurn?: () => Promise<boolean>) {
@@ -57,7 +64,7 @@ export class GroupRollUps {
     await this.#task.stop()
   }
 
-  /** Rolls up all that has ended, now. */
+  /** Rolls up all ended batches now. */
   async all(): Promise<void> {
     for (;;) {
       const batches = await batchesWithoutGroupRollUp(this.#db, 0, MAX_BATCHES, 0)
@@ -66,9 +73,12 @@ export class GroupRollUps {
     }
   }
 
-  /** Rolls up what has ended, while nothing is being scored; what ended a while ago in any case. */
+  /**
+   * Rolls up ended batches while nothing is being scored; batches that ended longer ago are rolled up in any
+   * case.
+   */
   async tick(): Promise<void> {
-    // Asked first: a batch accepted in between is found by the next tick.
+    // Read first: the next tick finds a batch that is accepted meanwhile.
     const last = await lastBatchId(this.#db)
     const { first, busy } = await batchesUnderWay(this.#db)
     const batches = await batchesWithoutGroupRollUp(
@@ -88,7 +98,10 @@ export class GroupRollUps {
   }
 }
 
-/** Stores the roll-ups of an ended batch's groups, how many are of each class, then the batch's own; the last says that it is done. */
+/**
+ * Stores the roll-ups of an ended batch's groups, then the number of groups per class, then the roll-up of
+ * the batch, which marks it as done.
+ */
 export async function rollUpGroups(
   db: Database,
   batch: Pick<RollUpCandidate, 'id' | 'reward'>,

@@ -10,9 +10,12 @@ import {
   unmarkOrphanedGroups,
 } from '../store/sql/orphans.ts'
 
-/** A batch is checked when none of its samples has ended for this long, and again after each further one. */
+/** A batch is checked when none of its samples has ended for this long, and again after longer intervals. */
 const STALLED_MS = 5_000
-/** While it stays stalled the check is repeated less and less often, up to this: it reads every pending sample. */
+/**
+ * Maximum interval between two checks of a stalled batch. Each check reads all its pending samples, so the
+ * interval grows.
+ */
 const MAX_RECHECK_MS = 60_000
 
 interface Watched {
@@ -22,15 +25,15 @@ interface Watched {
 }
 
 /**
- * The net under everything that hands samples over: finds pending samples that no job holds, and returns them to the
- * queue. Each one is a defect elsewhere, so it is counted (`rewardops_orphaned_samples_total`) and logged.
+ * Finds pending samples that no job holds and returns them to the queue. Each one is a defect elsewhere, so
+ * it is counted (`rewardops_orphaned_samples_total`) and logged.
  */
 export class Orphans {
   readonly #db: Database
   readonly #queue: JobQueue
   readonly #log: Logger
   readonly #watched = new Map<number, Watched>()
-  /** Samples returned since this process started. */
+  /** Number of samples returned since this process started. */
   returned = 0
 
   constructor(db: Database, queue: JobQueue, log: Logger) {
@@ -39,7 +42,7 @@ export class Orphans {
     this.#log = log
   }
 
-  /** Checks the batches that have stalled since the last call. */
+  /** Checks the batches that have stalled. */
   async sweep(nowMs = performance.now()): Promise<void> {
     const batches = await unfinishedBatches(this.#db)
     const ids = new Set(batches.map(({ id }) => id))
@@ -62,7 +65,7 @@ export class Orphans {
   async #check(batch: UnfinishedBatch): Promise<void> {
     const { id, run, priority, reward, closed } = batch
     const isWhole = scoresWholeGroups(reward)
-    // An open batch's groups wait for their last member before they are queued.
+    // The groups of an open batch wait for their last member before they are queued.
     if (isWhole && !closed) return
     const pool = poolOf(reward)
     await this.#queue.ensure(pool)

@@ -4,23 +4,26 @@ import type { Database } from '../store/database.ts'
 import { insertProbe } from '../store/sql/processes.ts'
 import { withTimeout } from '../with-timeout.ts'
 
-/** How often this process writes its row, and so finds out whether it can. */
+/** Interval at which this process writes its table row to check that the database accepts writes. */
 const CHECK_EVERY_MS = 1_000
-/** How soon a failed write is tried again: `/readyz` is true within 2 s of the first that succeeds. */
+/** Interval of retries after a failed write: `/readyz` is true within 2 s after writes succeed again. */
 const RETRY_MS = 400
 /** A write that takes longer has failed: `/readyz` is false within 2 s. */
 const WRITE_TIMEOUT_MS = 900
 /**
- * After an outage, the jobs of a worker that has not reported yet are left alone for this long: the worker first writes the
- * results that it kept.
+ * After an outage, jobs of workers that have not reported yet are left alone for this long, because a worker
+ * first writes the results that it kept.
  */
 const GRACE_MS = 15_000
-/** Written, and rolled back, to see whether a full disk has room again: more than a table's free pages take. */
+/**
+ * Size of a write that is rolled back to check whether a full disk has space again: more than the free pages
+ * of a table can take.
+ */
 const PROBE_BYTES = 256 << 10
 
 /**
- * Whether this process can write to the database: by a row that it writes every second on a connection of its own, and by
- * what its requests meet.
+ * Tracks whether this process can write to the database, by writing its table row every second on a separate
+ * connection and by the errors that requests report.
  */
 export class Readiness {
   readonly #db: Database
@@ -34,19 +37,19 @@ export class Readiness {
   #checking = false
   #stopped = false
 
-  /** `write`: the row of this process. */
+  /** `write` writes the table row of this process. */
   constructor(options: { db: Database; write: () => Promise<void>; log: Logger }) {
     this.#db = options.db
     this.#write = options.write
     this.#log = options.log
   }
 
-  /** Why the database takes no writes; null: it does. */
+  /** The reason why the database takes no writes; null if it does. */
   get problem(): string | null {
     return this.#problem
   }
 
-  /** Whether the database was away a moment ago: workers that were cut off have not reported yet. */
+  /** Whether the database was unavailable recently, so that disconnected workers may not have reported yet. */
   get isRecovering(): boolean {
     return this.#problem !== null || performance.now() - this.#recoveredAtMs < GRACE_MS
   }
@@ -60,7 +63,10 @@ export class Readiness {
     clearTimeout(this.#timer)
   }
 
-  /** A request failed because of the database: looks at once. Its own pool may only have been busy. */
+  /**
+   * Checks at once after a request failed because of the database. The failure may only mean that the
+   * request's pool was busy.
+   */
   suspect(error: unknown): void {
     if ((error as { code?: string }).code === '53100') this.#isDiskFull = true
     void this.#check()
@@ -101,7 +107,7 @@ export class Readiness {
     await this.#write()
   }
 
-  /** A row may be rewritten in place on a disk that is full. */
+  /** On a full disk a row may still be rewritten in place, so a larger write checks for space. */
   async #tryRoom(): Promise<void> {
     const undo = new Error('rolled back')
     await this.#db

@@ -19,7 +19,7 @@ import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 import { Orphans } from './orphans.ts'
 import { sweepDeadWorkers } from './worker-supervisor.ts'
 
-/** How often deadlines, silent implicit batches and roll-ups are looked at. */
+/** Interval between checks of deadlines, silent implicit batches and roll-ups. */
 const TICK_MS = 250
 /** An implicit batch closes after this long without a sample. */
 export const IMPLICIT_SILENCE_MS = 60_000
@@ -28,7 +28,7 @@ const UNSETTLED_EVERY = 20
 const ORPHANS_EVERY = 8
 const PARTITIONS_EVERY = 4 * 600
 
-/** What the manager does by the clock. Each step is safe to repeat and to be done by two servers at once. */
+/** Periodic work on batches. Each step is safe to repeat and to run on two servers at once. */
 export class Sweeps {
   readonly #db: Database
   readonly #queue: JobQueue
@@ -45,7 +45,7 @@ export class Sweeps {
     log: Logger
     closeBatch: (id: number) => Promise<void>
     isTurn?: () => Promise<boolean>
-    /** Workers that were cut off from the database may not have reported yet. */
+    /** Whether workers that lost the database may not have reported yet. */
     isRecovering?: () => boolean
   }) {
     this.#db = options.db
@@ -63,7 +63,7 @@ export class Sweeps {
     })
   }
 
-  /** Orphaned samples that this process returned to the queue. */
+  /** Number of orphaned samples that this process returned to the queue. */
   get orphanedSamples(): number {
     return this.#orphans.returned
   }
@@ -85,7 +85,7 @@ export class Sweeps {
       const isRecovering = this.#isRecovering()
       const samples = await sweepDeadWorkers(this.#db, this.#queue, isRecovering)
       if (!isRecovering) await this.#queue.supervise()
-      if (samples > 0) this.#log.warn({ samples }, 'samples of dead workers given back')
+      if (samples > 0) this.#log.warn({ samples }, 'samples of dead workers returned to the queue')
       for (const id of await postProcessedBatches(this.#db)) {
         await queuePostProcessing(this.#db, this.#queue, id)
       }
@@ -106,7 +106,10 @@ export class Sweeps {
     for (const id of await batchesPastDeadline(this.#db)) await endAtDeadline(this.#db, id)
   }
 
-  /** What is left of copies that died, piece by piece: deadlines do not wait for a million rows to be deleted. */
+  /**
+   * Deletes the rows of rescores that died, in pieces: deadlines do not wait until a million rows are
+   * deleted.
+   */
   async #takeBackCopies(): Promise<void> {
     const until = performance.now() + TICK_MS
     while ((await takeBackCopies(this.#db)) && performance.now() < until);
@@ -116,7 +119,10 @@ export class Sweeps {
     for (const id of await silentBatches(this.#db, IMPLICIT_SILENCE_MS)) await this.#closeBatch(id)
   }
 
-  /** Closings, cancellations and failures that a crash cut in two: the batch is marked, its groups are not settled. */
+  /**
+   * Finishes closings, cancellations and failures that a crash interrupted: the batch is marked, but its
+   * groups are not settled.
+   */
   async settleHalfDone(): Promise<void> {
     for (const id of await batchesToEnd(this.#db)) await endWhatIsOpen(this.#db, id)
     for (const id of await halfClosedBatches(this.#db)) await settleClosed(this.#db, id)

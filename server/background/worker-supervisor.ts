@@ -23,22 +23,22 @@ import {
   silentProcesses,
 } from '../store/sql/processes.ts'
 
-/** A worker that dies again and again is started after this long at most. */
+/** Maximum delay before a worker that keeps dying is started again. */
 const MAX_BACKOFF_MS = 5_000
-/** A worker claims a job that it has held for 60 ms; this leaves a busy one time to do so. */
+/** A worker claims a job within 60 ms of fetching it. This leaves a busy worker time to do so. */
 const CLAIMED_BY_MS = 1_500
-/** Of the 8 s that SIGTERM may take. */
+/** Part of the 8 s allowed for SIGTERM. */
 const STOP_MS = 6_500
 
-/** How many workers, on which database. */
+/** Number of workers, their database and their environment. */
 export interface SupervisorOptions {
   count: number
   databaseUrl: string
-  /** The environment the workers inherit. */
+  /** The environment that workers inherit. */
   env: NodeJS.ProcessEnv
   /** `host:port` of the router address. */
   routerAddress: string
-  /** Hears what the workers tell over their channel. */
+  /** Receives the messages of the workers. */
   onMessage: (message: EndedMessage | DirectEndMessage) => void
   db: Database
   queue: JobQueue
@@ -46,9 +46,10 @@ export interface SupervisorOptions {
 }
 
 /**
- * The local workers: started with the server, started again when they die, their jobs given back at once.
+ * Runs the local workers: starts them with the server, restarts them when they die, and requeues their jobs
+ * at once.
  *
- *   start ─▶ running ──exit──▶ jobs given back ──back-off──▶ start
+ *   start ─▶ running ──exit──▶ jobs requeued ──back-off──▶ start
  */
 export class WorkerSupervisor implements WorkerChannel {
   readonly #options: SupervisorOptions
@@ -64,7 +65,7 @@ export class WorkerSupervisor implements WorkerChannel {
     for (let slot = 0; slot < this.#options.count; slot++) this.#spawn(slot, 0)
   }
 
-  /** Process ids of the local workers that run. */
+  /** Process ids of the running local workers. */
   get pids(): number[] {
     return [...this.#children.values()].flatMap((child) =>
       child.pid === undefined ? [] : [child.pid],
@@ -85,7 +86,8 @@ export class WorkerSupervisor implements WorkerChannel {
     const child = spawn(
       process.execPath,
       [
-        // 300 MB of memory in all: the old generation is collected before it grows past what chunks need.
+        // Keeps memory at about 300 MB in all: the old generation is collected before it grows past the need
+        // of chunks.
         '--max-old-space-size=192',
         '--max-semi-space-size=16',
         fileURLToPath(new URL('../worker/start.ts', import.meta.url)),
@@ -129,7 +131,7 @@ export class WorkerSupervisor implements WorkerChannel {
     })
   }
 
-  /** Returns the jobs of a worker of this host that has ended. */
+  /** Requeues the jobs of a local worker that has ended. */
   async requeue(pid: number): Promise<void> {
     const { db, queue, log } = this.#options
     await throughOutage(
@@ -142,7 +144,7 @@ export class WorkerSupervisor implements WorkerChannel {
     )
   }
 
-  /** SIGTERM to all; SIGKILL to those that do not end in time. */
+  /** Sends SIGTERM to all workers, then SIGKILL to those that do not end in time. */
   async stop(): Promise<void> {
     this.#stopping = true
     for (const timer of this.#timers) clearTimeout(timer)
@@ -165,9 +167,9 @@ export class WorkerSupervisor implements WorkerChannel {
 }
 
 /**
- * Returns the jobs of processes to the queue and marks them dead; gives how many samples. `isGone`: the processes have
- * ended, so their shares of limits are free at once; those of a process that was only not heard of count on until they
- * have lapsed, for its calls may still be in flight.
+ * Requeues the jobs of processes, marks the processes dead, and returns the number of samples. `isGone`: the
+ * processes have ended, so their shares of limits are free at once. Otherwise the processes only stopped
+ * reporting; their shares count until they expire, because their calls may still be in flight.
  */
 async function requeueJobsOf(
   db: Database,
@@ -191,14 +193,14 @@ async function requeueJobsOf(
     if (samples > 0) await countRequeued(db, id, samples)
   }
   await notify(db.pool, 'w')
-  // Should it fail, missed heartbeats bring them back, after 10 s.
+  // If this fails, missed heartbeats return the jobs after 10 s.
   requeueUnclaimed(db, queue).catch(() => {})
   return claims.reduce((n, c) => n + c.samples, 0)
 }
 
 /**
- * Jobs that the dead took and had no time to claim. Most jobs end before that, and whose a fresh one is nobody can
- * tell: so they are looked for once the living have claimed theirs.
+ * Requeues jobs that a dead worker fetched but had no time to claim. An unclaimed job may also belong to a
+ * live worker, so the search starts only after live workers have had time to claim theirs.
  */
 async function requeueUnclaimed(db: Database, queue: JobQueue): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, CLAIMED_BY_MS).unref())
@@ -213,8 +215,9 @@ async function requeueUnclaimed(db: Database, queue: JobQueue): Promise<void> {
 }
 
 /**
- * Processes that have not reported for a while, wherever they ran, lose their jobs to the others. `knownAlone`: only those
- * that have ended for certain; after an outage of the database the others write what they kept before they report.
+ * Requeues the jobs of processes on any host that have not reported for a while. With `knownAlone`, only
+ * processes that have certainly ended are included: after a database outage, live workers write their kept
+ * results before they report.
  */
 export async function sweepDeadWorkers(
   db: Database,
@@ -225,12 +228,12 @@ export async function sweepDeadWorkers(
   return requeueSilent(db, queue, silent, knownAlone)
 }
 
-/** At start: processes of this host that have ended are dead, whatever their row says. */
+/** Requeues jobs of processes of this host that have ended, whatever their table row says. Called at start. */
 export async function requeueOrphans(db: Database, queue: JobQueue): Promise<number> {
   return requeueSilent(db, queue, await processesToCheck(db, hostname()), true)
 }
 
-/** `knownAlone`: processes that may still live keep their jobs. */
+/** With `knownAlone`, processes that may still be alive keep their jobs. */
 async function requeueSilent(
   db: Database,
   queue: JobQueue,

@@ -23,14 +23,14 @@ import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
 import type { SampleKey } from '../store/sql/sample-texts.ts'
 import { batchNumber } from './batch-reader.ts'
 
-/** Samples annotated by one transaction: some 20 ms. */
+/** Samples annotated per transaction: about 20 ms. */
 const PAGE_SAMPLES = 1_000
-/** How long one call looks for samples that fit. */
+/** Time limit for one call to find matching samples. */
 const LOOK_MS = 5_000
-/** Ids told, to take back what was done. */
+/** Maximum number of ids returned, from which the caller can undo the annotation. */
 const MAX_LISTED = 1_000
 
-/** What people write on samples. Anybody may add; an annotation is changed and deleted by its author, or by an admin. */
+/** Annotations of samples. Every user may add one; only its author or an admin may change or delete it. */
 export class Annotations {
   readonly #db: Database
 
@@ -39,8 +39,8 @@ export class Annotations {
   }
 
   /**
-   * Annotates the samples given, or all that fit a filter: at most {@link MAX_ANNOTATED_SAMPLES}, the newest first, a page a
-   * transaction. Said again, it adds nothing and goes on where it stopped.
+   * Annotates the given samples, or those that match a filter: at most {@link MAX_ANNOTATED_SAMPLES}, newest
+   * first, one page per transaction. Repeating the call adds no duplicates and continues where it stopped.
    */
   async add(input: AddAnnotationInput, actor: Actor): Promise<AddedAnnotationsDto> {
     const annotation = { label: input.label, note: input.note || null, author: actor.name }
@@ -128,13 +128,13 @@ function notFound(id: string): RewardOpsError {
   return new RewardOpsError('annotation_not_found', `There is no annotation ${id}.`)
 }
 
-/** A sample's key from its id. Throws `batch_not_found`. */
+/** Parses a sample's id into its key. Throws `batch_not_found`. */
 export function sampleKey(id: string): SampleKey {
   const [batch, index] = id.split('-') as [string, string]
   return { batch_id: batchNumber(batch), idx: Number(index) }
 }
 
-/** An annotation as pages show it. */
+/** Maps an annotation to the shape that pages show. */
 export function toAnnotation(row: AnnotationRow): AnnotationDto {
   return {
     id: `a${row.id}`,

@@ -21,7 +21,7 @@ import { cursorAt, seqOf } from './cursor.ts'
 import { countSignals, memberOf, reportsOf } from './group-reports.ts'
 import type { BatchSignals } from './signals.ts'
 
-/** A batch id as a number: `b12` → 12. Ids past int4 belong to no batch. */
+/** Parses a batch id: `b12` → 12. Ids beyond int4 belong to no batch. */
 export function batchNumber(batchId: string): number {
   const id = Number(batchId.slice(1))
   if (id > 2_147_483_647)
@@ -29,10 +29,10 @@ export function batchNumber(batchId: string): number {
   return id
 }
 
-/** A long poll asks again this often while the database is away. */
+/** Retry interval of a long poll while the database is unavailable. */
 const OUTAGE_PAUSE_MS = 200
 
-/** What a trainer reads: summaries, groups as they complete, columns. Reading consumes nothing. */
+/** Reads for trainers: summaries, groups as they complete, columns. Reading consumes nothing. */
 export class BatchReader {
   readonly #db: Database
   readonly #signals: BatchSignals
@@ -51,7 +51,7 @@ export class BatchReader {
     return row
   }
 
-  /** The row of a batch whose samples are there. Throws `batch_not_found`, `removed_by_retention`. */
+  /** The batch's row if its samples are still stored. Throws `batch_not_found`, `removed_by_retention`. */
   async rowWithSamples(batchId: string): Promise<BatchRow> {
     const row = await this.row(batchId)
     if (row.samples_removed_at === null) return row
@@ -61,7 +61,7 @@ export class BatchReader {
     )
   }
 
-  /** A row's summary; while the roll-up is not there yet, the statistics are computed, at most twice a second. */
+  /** The batch's summary. Until the roll-up exists, the statistics are computed, at most twice a second. */
   async summaryOf(row: BatchRow): Promise<BatchSummary> {
     const summary = toSummary(row)
     if (row.min === null && row.scored > 0) {
@@ -76,7 +76,7 @@ export class BatchReader {
     return summary
   }
 
-  /** How many of its completed groups are of each class. */
+  /** Number of completed groups per class. */
   async signalCounts(row: BatchRow): Promise<GroupSignalCounts> {
     const count = () => countSignals(this.#db, row.id, row.reward)
     if (row.completed_at === null) return count()
@@ -100,7 +100,7 @@ export class BatchReader {
     }
   }
 
-  /** Whole groups in order of completion after the cursor; see the contract's `batches.next`. */
+  /** Returns whole groups in order of completion after the cursor; see the contract's `batches.next`. */
   async next(
     input: { batchId: string; after: string | null; samples: number; waitMs: number },
     signal?: AbortSignal,
@@ -117,8 +117,8 @@ export class BatchReader {
   }
 
   /**
-   * What a read gives; null while the database is away and there is time left: a long poll outlives an outage. A moment
-   * later the caller reads again.
+   * Runs a read. Returns null while the database is unavailable and time is left, so that a long poll
+   * outlives an outage; the caller retries after a pause.
    */
   async #duringOutage<T>(
     until: number,
@@ -135,7 +135,7 @@ export class BatchReader {
     }
   }
 
-  /** The answer of `next`, or null after a wait in which something may have changed. */
+  /** Returns the answer of `next`, or null after a wait in which something may have changed. */
   async #page(
     id: number,
     after: number,
@@ -159,7 +159,8 @@ export class BatchReader {
       const seq = groups.at(-1)?.seq ?? after
       const before = await samplesDelivered(this.#db, id, after)
       const remaining = batch.samples - before - inHand
-      // The batch may have ended between the two reads, with the last of these groups: it is told now, not by one call more.
+      // The batch may have ended between the two reads, with the last of these groups. Reading it again
+      // reports the end now instead of in one more call.
       const now = ended || remaining > 0 ? batch : await this.row(input.batchId)
       return {
         groups: delivered,
@@ -215,7 +216,7 @@ export class BatchReader {
     })
   }
 
-  /** Columns in input order. */
+  /** Results as columns in input order. */
   async results(input: {
     batchId: string
     offset: number
@@ -250,7 +251,10 @@ export class BatchReader {
     }
   }
 
-  /** The samples' advantages: from the roll-up of their groups, or, before it, from the scores of the groups that completed. */
+  /**
+   * Advantages of the samples, from the groups' roll-up, or from the scores of completed groups before the
+   * roll-up exists.
+   */
   async #advantages(
     batch: BatchRow,
     offset: number,
@@ -261,7 +265,7 @@ export class BatchReader {
     const unknown = done
       .flatMap((group) => (group.advantages === null ? [group.no] : []))
       .sort((a, b) => a - b)
-    // The usual case after a batch's end: all its samples are in hand.
+    // The usual case after a batch's end: the page holds all its samples.
     const whole = offset === 0 && page.idx.length === batch.samples
     const [place, members] = await Promise.all([
       membersBefore(this.#db, batch.id, offset),

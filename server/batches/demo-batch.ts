@@ -8,7 +8,7 @@ const DEMO_ROLLOUTS = fileURLToPath(
   new URL('../../examples/data/demo-rollouts.jsonl', import.meta.url),
 )
 
-/** Reads the bundled rollouts as one batch, scored by rules, for a first look at an empty service. Throws `not_found`. */
+/** Reads the bundled rollouts as one batch, scored by rules, to fill an empty service. Throws `not_found`. */
 export async function demoBatch(): Promise<SubmitInput> {
   if (!existsSync(DEMO_ROLLOUTS)) {
     throw new RewardOpsError('not_found', 'The bundled rollouts are not part of this installation.')

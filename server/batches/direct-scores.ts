@@ -7,15 +7,18 @@ import type {
 import type { SampleInput } from '../contract/trainer.ts'
 import type { BatchSpec } from '../store/sql/worker-reads.ts'
 
-/** A reward that lately took longer than this is not asked for directly: storing first costs about as much. */
+/** Rewards slower than this on average are not scored directly, because storing first costs about as much. */
 const QUICK_MS = 3
-/** A sample that was not scored by then takes the usual way, and its call is given up. */
+/** Direct scoring is cancelled after this time, and the sample is queued as usual. */
 const WITHIN_MS = 8
-/** After one that took too long its batch takes the usual way for so long. */
+/** After one direct score that took too long, the batch's samples are queued as usual for this long. */
 const SLOW_FOR_MS = 10_000
-/** Beyond this many at once the usual way, which stores and fetches them together, is the quicker one. */
+/**
+ * Maximum number of concurrent direct scores. Beyond it, queueing is faster because it stores and fetches
+ * samples together.
+ */
 const AT_ONCE = 4
-/** Batches whose speed is remembered. */
+/** The channel to the local workers. */
 const REMEMBERED = 1_000
 
 /** The channel to the local workers. */

@@ -6,19 +6,19 @@ import type { Database } from '../store/database.ts'
 import { scoreStatistics } from '../store/sql/batches.ts'
 import { alikeGroups } from '../store/sql/group-statistics.ts'
 
-/** A sample's row, as far as its group's report needs it. */
+/** The columns of a sample that its group's report needs. */
 export interface MemberRow {
   status: number
   score: number | null
   substituted: boolean
 }
 
-/** What the report of a group is made of. */
+/** Maps a sample's columns to a member of a group report. */
 export function memberOf(row: MemberRow): GroupMember {
   return { scored: row.status === 2, score: row.score, substituted: row.substituted }
 }
 
-/** The reports of groups whose members are given in order of their index, in lists of one length. */
+/** Returns the reports of groups; members are in order of their index, and all lists have one length. */
 export function reportsOf(
   members: {
     group_no: readonly number[]
@@ -45,8 +45,8 @@ export function reportsOf(
 }
 
 /**
- * Whether reward models alone scored a batch, and gave everything the same score: then no group of it counts as right or
- * wrong.
+ * Returns whether only reward models scored the batch and all scores are equal. Such a batch has no correct or
+ * incorrect groups.
  */
 export async function lacksSpread(
   db: Database,
@@ -58,7 +58,7 @@ export async function lacksSpread(
   return min !== null && min === max
 }
 
-/** How many of a batch's completed groups are of each class, before its roll-up says so. */
+/** Counts a batch's completed groups by class before its roll-up exists. */
 export async function countSignals(
   db: Database,
   batchId: number,

@@ -13,8 +13,8 @@ import { RewardLoopManager } from './reward-loop-manager.ts'
 import { BatchSignals } from './signals.ts'
 
 /**
- * The server's transactions on a pool of a single connection: one that asked for a second would wait for itself, as many
- * at once wait for each other on a pool of any size.
+ * Runs the server's transactions on a pool with one connection: a transaction that requested a second one would wait
+ * for itself, just as many concurrent ones wait for each other on a pool of any size.
  */
 
 const database = testDatabaseForFile()
@@ -59,7 +59,7 @@ it('submit, append, close and cancel', async () => {
   expect(await queue.fetch(RULES_POOL, 100, [])).not.toHaveLength(0)
 })
 
-it('a rescore, and its repetition at the same moment', async () => {
+it('a rescore, and a concurrent repetition of it', async () => {
   const { batchId } = await submit({})
   await end(batchId)
   const again = () =>
@@ -72,7 +72,7 @@ it('a rescore, and its repetition at the same moment', async () => {
   expect(one.batchId).toBe(other.batchId)
 })
 
-it('a removal with its pieces and its entry in the audit list', async () => {
+it('a removal, its batches of rows and its audit entry', async () => {
   const { batchId } = await submit({ run: 'gone' })
   await end(batchId)
   const retention = new Retention(db, log)
@@ -85,7 +85,7 @@ it('a removal with its pieces and its entry in the audit list', async () => {
   ).toHaveLength(1)
 })
 
-/** Ends a batch's samples as a worker would, and rolls it up. */
+/** Ends a batch's samples as a worker would and rolls the batch up. */
 async function end(batchId: string): Promise<void> {
   const samples = Array.from({ length: 64 }, (_, index) => ({
     batchId: Number(batchId.slice(1)),

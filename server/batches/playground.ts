@@ -7,14 +7,17 @@ import { resolveReward } from '../rewards/resolve.ts'
 import { trySample } from '../rewards/trace/try-sample.ts'
 import type { RouterServer } from '../router/router-types.ts'
 
-/** Samples tried at once; each is a click of somebody. */
+/** Maximum number of concurrent tries; each is a click of a user. */
 const AT_ONCE = 8
-/** Of a comparison of math_verify, as by default. */
+/** Time limit of one rule, equal to math_verify's default for one comparison. */
 const MAX_RULE_MS = 100
-/** For the router to end its calls by itself. */
+/** Time for the router to end its calls by itself. */
 const GRACE_MS = 250
 
-/** Scores samples by hand, in the server process: by the managers, rules and router that workers have. Stores nothing. */
+/**
+ * Scores samples on request in the server process, with the same managers, rules and router as workers. Stores
+ * nothing.
+ */
 export class Playground {
   readonly #servers: () => readonly RouterServer[]
   readonly #functions: AcceptedFunctions
@@ -27,7 +30,7 @@ export class Playground {
     servers: () => readonly RouterServer[]
     functions: AcceptedFunctions
     tools: RewardTools
-    /** All servers of a model that is asked for sleep. */
+    /** Called when a requested model has only sleeping servers. */
     onAsleep: (model: string) => void
   }) {
     this.#servers = options.servers
@@ -36,7 +39,7 @@ export class Playground {
     this.#onAsleep = options.onAsleep
   }
 
-  /** Throws RewardOpsError as `batches.submit` does for a reward that cannot be; what fails after that is told. */
+  /** Throws RewardOpsError as `batches.submit` does for an invalid reward; later failures are part of the result. */
   async try(input: TryInput, signal?: AbortSignal): Promise<TriedDto> {
     if (this.#under >= AT_ONCE) {
       throw new RewardOpsError('busy', `${AT_ONCE} samples are already in the playground.`, {
@@ -61,7 +64,7 @@ export class Playground {
           .map(({ model }) => model),
       ),
     ]
-    // Nothing is put to sleep after one sample, so whether it could be is no reason to refuse it.
+    // One sample puts no server to sleep, so `sleepAfter` is no reason to refuse it.
     const spec = { ...input.reward, sleepAfter: false }
     const { versions } = await this.#functions.lookAt(spec)
     const resolved = resolveReward(spec, [sample.dataSource], {
@@ -80,7 +83,7 @@ export class Playground {
   }
 }
 
-/** Throws `unsupported_setting` for a rule that may take longer than the server's loop, which trainers wait for, can be held. */
+/** Throws `unsupported_setting` for a rule that may block the server's event loop for too long. */
 function refuseLongRules(reward: ResolvedReward): void {
   const { deadline_ms: deadlineMs } = reward.kwargs
   if (typeof deadlineMs === 'number' && deadlineMs > MAX_RULE_MS) {
@@ -97,8 +100,8 @@ function refuseLongRules(reward: ResolvedReward): void {
 }
 
 /**
- * The router ends its calls by the deadline itself, and says which server had them. Functions and sandboxes know of no
- * deadline: what is still at work a moment later is called off, and has ended as `deadline`.
+ * The router ends its calls at the deadline by itself and reports their servers. Functions and sandboxes have no
+ * deadline; if they are still running shortly after it, they are cancelled and the sample ends as `deadline`.
  */
 async function within(
   deadlineMs: number,
@@ -116,7 +119,7 @@ function toRewardSample(sample: TryInput['sample']): RewardSample {
   const { dataSource, prompt, response, groundTruth, extraInfo, responseLength } = sample
   return {
     dataSource,
-    // A turn without content has an empty one, as when it is read from the tables.
+    // A message without content gets empty content, as when it is read from the tables.
     prompt:
       typeof prompt === 'string'
         ? prompt

@@ -8,7 +8,7 @@ const all = (of: Partial<Parameters<typeof rescoreJobs>[0]> & { groupOf: Int32Ar
 ]
 
 describe('the jobs of a rescored batch', () => {
-  it('are those that a submit of the same samples would have', () => {
+  it('equal those of a submit of the same samples', () => {
     const groupOf = Int32Array.from({ length: 4_000 }, (_, i) => i % 500)
     const workOf = Float64Array.from({ length: 4_000 }, (_, i) => (i * 7_919) % 1_000)
     const indexes = [...groupOf.keys()]
@@ -21,7 +21,7 @@ describe('the jobs of a rescored batch', () => {
   it.each([true, false])(
     'hold every sample once, in windows that cut no group (whole: %s)',
     (wholeGroups) => {
-      // Groups of 7 whose members lie 20,000 apart: every window has parts of the whole batch.
+      // Groups of 7 whose members are 20,000 apart, so that every window spans the whole batch.
       const groupOf = Int32Array.from({ length: 140_000 }, (_, i) => i % 20_000)
       const windows = all({ groupOf, wholeGroups })
       expect(windows.length).toBeGreaterThan(3)

@@ -1,25 +1,28 @@
 import type { ChunkJob } from '../store/job-queue.ts'
 import { chunk, wholeGroupJobs } from './accept/jobs.ts'
 
-/** Samples cut into jobs in one go, 10 to 15 ms of the loop: a batch of a million does not stop it for half a second. */
+/**
+ * Samples cut into jobs per slice: 10 to 15 ms of the event loop. Cutting a batch of a million at once would block it
+ * for half a second.
+ */
 const WINDOW_SAMPLES = 32_768
 
-/** How a batch is cut into jobs. */
+/** Inputs for cutting a batch into jobs. */
 export interface JobsOf {
   batchId: number
-  /** When it was accepted, by the database's clock. */
+  /** Time of acceptance on the database's clock. */
   nowMs: number
   /** Group of each sample, by index. */
   groupOf: Int32Array
-  /** What there is to read of each sample, by index; null: in order of the groups. */
+  /** Estimated work per sample, in characters; null keeps the order of the groups. */
   workOf: Float64Array | null
-  /** No group may be cut. */
+  /** Whether groups must not be cut. */
   wholeGroups: boolean
 }
 
 /**
- * The jobs of a whole batch, a window of groups at a time. A batch of one window, which any step of training is, is cut
- * as a submit of the same samples would be.
+ * Yields the jobs of a whole batch, one window of groups at a time. A batch that fits one window, as any training
+ * step does, is cut like a submit of the same samples.
  */
 export function* rescoreJobs(of: JobsOf): Generator<ChunkJob[]> {
   const { batchId, nowMs, groupOf, workOf } = of
@@ -45,7 +48,7 @@ function groupAt({ groupOf }: JobsOf, order: Int32Array, at: number): number {
   return groupOf[order[at] as number] as number
 }
 
-/** Indexes in order of their group, and of their index within it. */
+/** Indexes ordered by group, then by index within the group. */
 function byGroup(groupOf: Int32Array): Int32Array {
   let groups = 0
   for (const no of groupOf) groups = Math.max(groups, no + 1)

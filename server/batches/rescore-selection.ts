@@ -6,16 +6,16 @@ import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
 
 const KEYS_AT_ONCE = 5_000
 
-/** A part of a batch that is to be rescored. */
+/** A part of a batch to be rescored. */
 export interface SelectedPart extends PartToCopy {
-  /** Samples that were chosen; the others came along with their groups. */
+  /** Number of selected samples; the others belong to their groups. */
   selected: number
 }
 
 /**
- * The samples of a batch that a selection names, numbered anew. Groups stay in the order in which they came.
- * Throws `sample_not_found` for indexes and groups that are not there or where nothing fits, `invalid_input` for too many.
- * @param groupsNeeded the reward looks at whole groups: none may be cut
+ * Returns the selected samples of a batch, renumbered. Groups keep their order. Throws `sample_not_found` for missing
+ * indexes or groups or an empty result, `invalid_input` for too many samples.
+ * @param groupsNeeded whether the reward needs whole groups, so that none may be cut
  */
 export async function selectPart(
   db: Database,

@@ -33,32 +33,35 @@ import type { BatchReader } from './batch-reader.ts'
 import { rescoreJobs } from './rescore-jobs.ts'
 import { selectPart } from './rescore-selection.ts'
 
-/** Copies at once: each keeps a connection and a core of Postgres busy. A third is asked to come back. */
+/**
+ * Maximum number of concurrent copies; further ones are refused as `busy`. Each keeps a connection and a core of
+ * Postgres busy.
+ */
 const MAX_COPIES = 2
-/** Samples whose place and size are read at once: 5 ms of the loop. */
+/** Samples whose group and size are read at once: 5 ms of the event loop. */
 const PAGE_SAMPLES = 4_096
-/** Texts that one statement copies: about 30 ms, so that flushes of other batches find Postgres free in between. */
+/** Bytes of text copied per statement: about 30 ms, so that flushes of other batches run in between. */
 const STATEMENT_BYTES = 4 << 20
 const STATEMENT_ROWS = 1_024
 const PAGE_GROUPS = 4_096
 
-/** What jobs are made of. */
+/** Group and work of each copied sample, from which jobs are cut. */
 interface Copied {
   groupOf: Int32Array
   workOf: Float64Array
 }
 
 /**
- * Scores the rollouts of a batch again, as a batch of their own. They are copied within Postgres, in statements of some
- * 30 ms that each commit; until the last transaction there is no batch, so nobody sees a part of it. What a copier that
- * died left behind is taken back by the sweep.
+ * Scores the rollouts of a batch again as a new batch. They are copied within Postgres, in statements of about 30 ms
+ * that each commit. The batch appears only with the last transaction, so no query sees a part of it. A sweep deletes
+ * what an interrupted copy left behind.
  *
  *   nextval, lock ─▶ texts, samples, groups, piece by piece ─▶ batch and jobs in one transaction ─▶ unlock
  */
 export class Rescores {
   readonly #accept: AcceptContext
   readonly #reader: BatchReader
-  /** By key and content: who asks again while the first call is still under way gets its answer. */
+  /** Calls in progress by key and content: a repeated call gets the result of the first. */
   readonly #underWay = new Map<string, Promise<RescoreResult>>()
   #copies = 0
 
@@ -69,8 +72,8 @@ export class Rescores {
 
   /**
    * Resolves when the new batch is committed.
-   * Throws `batch_not_found`, `batch_open`, `empty_batch`, `removed_by_retention`, `busy`, `run_queue_full`, `run_limit`,
-   * `idempotency_conflict`, and what `resolveRegistered` does.
+   * Throws `batch_not_found`, `batch_open`, `empty_batch`, `removed_by_retention`, `busy`, `run_queue_full`,
+   * `run_limit`, `idempotency_conflict`, and the errors of `resolveRegistered`.
    */
   async rescore(input: RescoreSomeInput): Promise<RescoreResult> {
     const { idempotencyKey } = input
@@ -165,7 +168,7 @@ export class Rescores {
         })
       } catch (error) {
         const e = error as { code?: string; constraint?: string }
-        // What was copied is left to the sweep, here and where the connection, and the lock with it, is given up.
+        // Copied rows are left to the sweep, both here and when the connection is lost together with its lock.
         if (!hash || e.code !== '23505' || e.constraint !== 'batch_idempotency_key_key') throw error
         await letGoOfCopy(client, copy.toId)
         return { repeated: error }
@@ -174,7 +177,7 @@ export class Rescores {
       return { ...made, duplicate: false }
     })
     if (!('repeated' in copied)) return copied
-    // Only now: the pool may have no second connection to give.
+    // Runs after the copy has ended, because the pool may have no second connection.
     const known = await duplicateOf(db, input.idempotencyKey, hash)
     if (!known) throw copied.repeated
     return known
@@ -186,7 +189,7 @@ export class Rescores {
     return { fromId: batch.id, fromBucket: batch.text_bucket, toId, toBucket }
   }
 
-  /** Runs `work` on a connection of its own, which holds the copy. Throws `busy`. */
+  /** Runs `work` on a separate connection, which holds the copy's lock. Throws `busy`. */
   async #holding<T>(work: (client: Client) => Promise<T>): Promise<T> {
     if (this.#copies >= MAX_COPIES) {
       throw new RewardOpsError('busy', `${MAX_COPIES} batches are already being rescored.`, {
@@ -212,7 +215,7 @@ function textsRemoved(what: string): RewardOpsError {
   )
 }
 
-/** Copies the samples of a part, numbered anew, their texts and groups; gives what jobs are cut by. */
+/** Copies a part's samples, renumbered, with their texts and groups; returns the inputs for cutting jobs. */
 async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Promise<Copied> {
   const groupOf = Int32Array.from(part.groupNo)
   const workOf = new Float64Array(part.idx.length)
@@ -235,7 +238,7 @@ async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Pr
   return { groupOf, workOf }
 }
 
-/** Copies groups, samples and texts; gives what jobs are cut by. */
+/** Copies groups, samples and texts; returns the inputs for cutting jobs. */
 async function copyRollouts(client: Client, copy: RolloutCopy, batch: BatchRow): Promise<Copied> {
   const groupOf = new Int32Array(batch.samples)
   const workOf = new Float64Array(batch.samples)

@@ -31,7 +31,7 @@ import type { BatchSignals } from './signals.ts'
 import { SingleScores } from './single-scores.ts'
 
 /**
- * Accepts batches, forms groups, serves cursors. Everything it must remember is in Postgres.
+ * Accepts batches, forms groups and serves cursors. All its persistent state is in Postgres.
  *
  *   submit ─▶ running ──────────────all samples ended──▶ completed
  *   submit(open) ─▶ open ──close──▶ running ─▶ …         ↘
@@ -75,7 +75,7 @@ export class RewardLoopManager {
     return appendParsed(this.#accept, input)
   }
 
-  /** A batch of the same rollouts, scored by another reward. */
+  /** Scores the same rollouts again as a new batch, by another reward. */
   rescore(input: RescoreSomeInput): Promise<RescoreResult> {
     return this.#rescores.rescore(input)
   }
@@ -84,17 +84,19 @@ export class RewardLoopManager {
     return this.#singles.score(input, signal)
   }
 
-  /** Answers who still waits for a single score; to be called when the workers have stopped. */
+  /** Rejects callers that still wait for single scores. Call it after the workers have stopped. */
   stop(): void {
     this.#singles.stop()
   }
 
-  /** A local worker tells what it committed, or what it made of a sample it was handed. */
+  /** Handles a local worker's message about committed results or a direct score. */
   ended(message: EndedMessage | DirectEndMessage): void {
     this.#singles.ended(message)
   }
 
-  /** No more samples follow. Closing a closed batch changes nothing; a cancelled one cannot be closed. */
+  /**
+   * Closes a batch: no more samples follow. Closing a closed batch changes nothing; a cancelled one cannot be closed.
+   */
   async close(batchId: string): Promise<BatchSummary> {
     const row = await this.reader.row(batchId)
     if (row.status === 'cancelled' || row.status === 'failed') {
@@ -107,8 +109,8 @@ export class RewardLoopManager {
   }
 
   /**
-   * Two steps, so that the order of locks stays groups before batch: first no flush misses that the batch is
-   * closed, then what was already complete is settled. A crash between is mended by the sweep.
+   * Closes in two steps, so that groups are locked before the batch: first every flush sees that the batch is closed,
+   * then groups that were already complete are settled. The sweep repairs a crash in between.
    */
   async closeById(id: number): Promise<void> {
     await this.#db.transaction(async (client) => {
@@ -117,12 +119,12 @@ export class RewardLoopManager {
       if (batch !== undefined) await this.#queueWhatWaited(client, id, batch)
     })
     await throughOutage(() => settleClosed(this.#db, id), { forMs: 5_000 })
-    // Groups may have waited for nothing but this. Should it fail, the sweep does it.
+    // Groups may have waited only for the close. If queueing fails, the sweep does it.
     const { queue } = this.#accept
     if (await isPostProcessed(this.#db, id)) await queuePostProcessing(this.#db, queue, id)
   }
 
-  /** What scores whole groups has waited for those that no append filled. */
+  /** Rewards that score whole groups have waited for the groups that no append filled. */
   async #queueWhatWaited(client: Client, batchId: number, batch: ClosedBatch): Promise<void> {
     const { run, priority, reward, group_size, now } = batch
     if (!scoresWholeGroups(reward)) return
@@ -130,12 +132,12 @@ export class RewardLoopManager {
     await queueUnfilledGroups(client, this.#accept.queue, to, group_size)
   }
 
-  /** A batch failed (`fail_batch`): what it still has open ends. Should this fail, the sweep does it. */
+  /** Ends the open samples of a failed batch (`fail_batch`). If this fails, the sweep does it. */
   async endFailed(id: number): Promise<void> {
     await throughOutage(() => endWhatIsOpen(this.#db, id), { forMs: 5_000 })
   }
 
-  /** What has not been scored ends as `cancelled`. Cancelling an ended batch changes nothing. */
+  /** Cancels a batch: unscored samples end as `cancelled`. Cancelling an ended batch changes nothing. */
   async cancel(batchId: string): Promise<BatchSummary> {
     const row = await this.reader.row(batchId)
     await this.#db.transaction(async (client) => {

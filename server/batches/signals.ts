@@ -1,12 +1,12 @@
 /**
- * Wakes whoever waits for a batch to move. A notification is only a hint: every waiter looks again after a
- * second at the latest, because `wait` never sleeps longer.
+ * Wakes callers that wait for a batch to change. A notification is only a hint: `wait` never sleeps longer than a
+ * second, so every caller checks again at least that often.
  */
 export class BatchSignals {
   readonly #waiters = new Map<number, Set<() => void>>()
   #stopped = false
 
-  /** The batch moved. */
+  /** Wakes the callers that wait for this batch. */
   notify(batchId: number): void {
     const waiters = this.#waiters.get(batchId)
     if (!waiters) return
@@ -14,12 +14,12 @@ export class BatchSignals {
     for (const wake of waiters) wake()
   }
 
-  /** Notifications may have been missed: everybody looks again. */
+  /** Wakes all callers, because notifications may have been missed. */
   notifyAll(): void {
     for (const batchId of [...this.#waiters.keys()]) this.notify(batchId)
   }
 
-  /** Long polls are answered with what there is: the service stops. */
+  /** Wakes all callers for good, because the service is stopping; long polls return the current state. */
   stop(): void {
     this.#stopped = true
     this.notifyAll()
@@ -29,7 +29,7 @@ export class BatchSignals {
     return this.#stopped
   }
 
-  /** Resolves when the batch moved, after `ms` (at most a second), or when `signal` aborts. */
+  /** Resolves when the batch changed, after `ms` (at most a second), or when `signal` aborts. */
   wait(batchId: number, ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const set = this.#waiters.get(batchId) ?? new Set<() => void>()
@@ -48,7 +48,7 @@ export class BatchSignals {
     })
   }
 
-  /** Waiters now; zero at idle. */
+  /** Number of waiting callers; zero at idle. */
   get size(): number {
     let n = 0
     for (const set of this.#waiters.values()) n += set.size

@@ -10,26 +10,29 @@ import { type EncodedTexts, encodeTexts } from '../store/stored-texts.ts'
 import type { AcceptContext } from './accept/accept-batch.ts'
 import type { DirectlyScored } from './direct-scores.ts'
 
-/** An idempotency key and the hash of what it came with. */
+/** An idempotency key and the hash of the content it came with. */
 export interface ScoreKey {
   key: string
   hash: Buffer
 }
 
-/** Samples a job may hold, and their text: small enough to be taken by all workers at once. */
+/** Maximum samples and characters per job: small enough for all workers to share the load. */
 const JOB_SAMPLES = 8
 const JOB_CHARS = 256 << 10
 
 /**
- * Appends samples that came one at a time. Samples, keys and jobs are one transaction whose statements are sent
- * together, in one round trip: the first index is known from the append before, and Postgres refuses when it is not so
- * any more (another server appended); then it is read anew.
+ * Appends samples that arrive one at a time. Samples, keys and jobs are one transaction whose statements are sent
+ * together, in one round trip. The first index is known from the previous append; if another server appended
+ * meanwhile, Postgres refuses it and the index is read again.
  */
 export class SingleAppends {
   readonly #accept: AcceptContext
   readonly #nowMs: () => number
   readonly #nextIndex = new Map<number, number>()
-  /** Which worker is to look first: two that look at once cost each other half a millisecond. */
+  /**
+   * Number of the worker that checks the queue first: two workers that check at once cost each other half a
+   * millisecond.
+   */
   #turn = 0
 
   /** `nowMs`: the database's clock. */
@@ -39,8 +42,8 @@ export class SingleAppends {
   }
 
   /**
-   * Gives the first index. `scored`: the ends of samples that have been scored already; they are written in the same
-   * transaction. Throws `group_too_large`, `run_queue_full`, `run_limit`.
+   * Returns the first index. `scored`: the ends of samples that are scored already, written in the same transaction.
+   * Throws `group_too_large`, `run_queue_full`, `run_limit`.
    */
   async append(
     batch: BatchSpec,
@@ -114,7 +117,7 @@ function keyStatements(batchId: number, start: number, keys: (ScoreKey | null)[]
   return [scoreKeyStatement(batchId, keyed)]
 }
 
-/** Results count when they are on disk: the flush makes the whole transaction wait for that. */
+/** Results count once they are on disk: the flush makes the whole transaction wait for that. */
 function endStatements(
   batchId: number,
   start: number,

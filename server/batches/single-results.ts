@@ -6,18 +6,21 @@ import { durationAsStored } from '../store/sql/flush.ts'
 import { positionOf, samplesByIndex, toResult } from '../store/sql/results.ts'
 import type { BatchSignals } from './signals.ts'
 
-/** A fresh sample's end is told; should the telling be missed, it is looked for after this long, then every second. */
+/**
+ * Workers report the end of a fresh sample. In case a report is lost, the table is checked after this long, then
+ * every second.
+ */
 const FIRST_LOOK_MS = 50
 const LOOK_MS = 1_000
 
 interface Watched {
-  /** Null for one that was handed over by another call: then only the table knows it. */
+  /** Null for a sample that another call stored: only the table has it. */
   sample: SampleInput | null
   resolve: (result: Result) => void
   reject: (error: Error) => void
 }
 
-/** Those who wait for single samples: told by a local worker what it committed, or found in the table. */
+/** Callers that wait for single samples. A sample's end comes from a local worker's report or from the table. */
 export class SingleResults {
   readonly #db: Database
   readonly #signals: BatchSignals
@@ -29,7 +32,7 @@ export class SingleResults {
     this.#signals = signals
   }
 
-  /** Resolves with the sample's end; rejects when the caller goes away or the service stops. */
+  /** Resolves with the sample's end; rejects when the caller disconnects or the service stops. */
   wait(
     batchId: number,
     index: number,
@@ -51,7 +54,7 @@ export class SingleResults {
       }
       const onAbort = () => {
         leave()
-        reject(new RewardOpsError('busy', 'The caller went away.'))
+        reject(new RewardOpsError('busy', 'The caller disconnected.'))
       }
       const watched: Watched = {
         sample,
@@ -67,12 +70,12 @@ export class SingleResults {
       set.add(watched)
       signal?.addEventListener('abort', onAbort)
       void this.#watch(batchId)
-      // An old sample's end may have been long ago, and so may one's that came with its score.
+      // The sample may have ended before this call, as an old one or one that came with its score.
       if (sample === null || sample.score != null) this.#signals.notify(batchId)
     })
   }
 
-  /** Answers those who wait for what a local worker committed. */
+  /** Resolves the callers whose samples a local worker committed. */
   ended(message: EndedMessage): void {
     for (const end of message.samples) {
       const set = this.#watched.get(end.batchId)?.get(end.index)
@@ -82,13 +85,13 @@ export class SingleResults {
     }
   }
 
-  /** Asks those who still wait to come back: their samples are stored, and are scored after the restart. */
+  /** Rejects waiting callers so that they retry: their samples are stored and are scored after the restart. */
   stop(): void {
     const stopping = new RewardOpsError(
       'shutting_down',
       'The service is stopping; the sample is stored and will be scored.',
       {
-        hint: 'Ask again after retryAfterMs, with the same idempotencyKey if there was one.',
+        hint: 'Retry after retryAfterMs, with the same idempotencyKey if there was one.',
         retryAfterMs: 2_000,
       },
     )
@@ -99,7 +102,7 @@ export class SingleResults {
     }
   }
 
-  /** Looks in the table for all who wait in a batch, whenever it moves. */
+  /** Checks the table for all callers of a batch whenever the batch changes. */
   async #watch(batchId: number): Promise<void> {
     if (this.#watching.has(batchId)) return
     this.#watching.add(batchId)
@@ -124,13 +127,13 @@ export class SingleResults {
       }
     } finally {
       this.#watching.delete(batchId)
-      // Somebody came between the last look and here.
+      // A caller arrived after the last check.
       if (this.#watched.has(batchId)) void this.#watch(batchId)
     }
   }
 }
 
-/** What the caller is told of a sample that a local worker scored. */
+/** The result for a sample that a local worker scored. */
 export function resultOf(
   sample: SampleInput,
   end: Omit<EndedMessage['samples'][number], 'batchId'>,

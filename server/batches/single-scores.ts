@@ -19,28 +19,31 @@ import type { BatchSignals } from './signals.ts'
 import { SingleAppends } from './single-appends.ts'
 import { resultOf, SingleResults } from './single-results.ts'
 
-/** Calls that arrive while an append is under way join the next one: 2,000 at once are 10 commits, not 2,000. */
+/** Calls that arrive during an append join the next one: 2,000 concurrent calls make 10 commits, not 2,000. */
 const MAX_JOINED = 256
 
 interface Waiting {
   input: ScoreInput
   hash: Buffer | null
-  /** Its end, where a worker gave it before the sample was stored. */
+  /** The sample's end, if a worker scored it before it was stored. */
   scored: DirectlyScored | null
   settle: (outcome: Stored | Error) => void
 }
 
-/** Where a call's sample is. */
+/** Where a call's sample is stored. */
 interface Stored {
   batchId: number
   index: number
-  /** It was stored by this very call, with its end if it had one: not an earlier call's sample of the same key. */
+  /**
+   * Whether this call stored the sample, and its end if it had one; false for an earlier call's sample with the same
+   * key.
+   */
   stored: boolean
 }
 
 /**
- * `samples.score`: one sample in, its reward out. Without a batch it joins the implicit open one of its run, step,
- * split and reward. Appends are combined, and so is the looking for results.
+ * `samples.score`: takes one sample and returns its reward. Without a batch it joins the implicit open one of its
+ * run, step, split and reward. Appends and reads of results are combined across calls.
  */
 export class SingleScores {
   readonly #db: Database
@@ -50,7 +53,7 @@ export class SingleScores {
   readonly #waiting = new Map<string, Waiting[]>()
   readonly #appending = new Set<string>()
   readonly #specs = new Map<number, BatchSpec>()
-  /** Batches that took samples lately, by what calls name them by. */
+  /** Batches that received samples recently, by the names that calls use for them. */
   readonly #open = new Map<string, BatchSpec>()
   readonly #results: SingleResults
   readonly #direct: DirectScores
@@ -70,7 +73,7 @@ export class SingleScores {
     this.#appends = new SingleAppends(accept, nowMs)
   }
 
-  /** Resolves with the sample's end. Abandoning the call leaves the sample to be scored. */
+  /** Resolves with the sample's end. If the caller disconnects, the sample is still scored. */
   async score(input: ScoreInput, signal?: AbortSignal): Promise<ScoreResult> {
     const { sample, idempotencyKey } = input
     const hash = idempotencyKey
@@ -106,7 +109,7 @@ export class SingleScores {
     return this.#told(at.batchId, await this.#results.wait(at.batchId, at.index, sample, signal))
   }
 
-  /** A result with what is needed to ask further. Only a failed sample's costs a question. */
+  /** Builds the result with its sample's id. Only a failed sample needs a query. */
   async #told(batchId: number, result: Result): Promise<ScoreResult> {
     const { reward } = this.#specs.get(batchId) ?? (await this.#spec(batchId))
     const id = `b${batchId}`
@@ -119,12 +122,12 @@ export class SingleScores {
     }
   }
 
-  /** Asks those who still wait to come back: their samples are stored, and are scored after the restart. */
+  /** Rejects waiting callers so that they retry: their samples are stored and are scored after the restart. */
   stop(): void {
     this.#results.stop()
   }
 
-  /** A local worker tells what it committed, or what it made of a sample it was handed. */
+  /** Handles a local worker's message about committed results or a direct score. */
   ended(message: EndedMessage | DirectEndMessage): void {
     if (message.type === 'scored') {
       this.#direct.onScored(message)
@@ -146,7 +149,7 @@ export class SingleScores {
     return { batchId: row.batch_id, index: row.idx }
   }
 
-  /** One append at a time for each batch; whoever comes meanwhile is in the next. */
+  /** Runs one append at a time per batch; calls that arrive meanwhile join the next one. */
   async #appendWaiting(key: string): Promise<void> {
     if (this.#appending.has(key)) return
     this.#appending.add(key)
@@ -168,7 +171,7 @@ export class SingleScores {
     }
   }
 
-  /** One call's mistake must not fail the others it was joined with. */
+  /** Appends the calls one by one, so that an invalid sample fails only its own call. */
   async #appendOneByOne(key: string, calls: Waiting[]): Promise<void> {
     for (const call of calls) {
       try {
@@ -179,7 +182,7 @@ export class SingleScores {
     }
   }
 
-  /** Another call with the same key was quicker: its sample is this call's too. */
+  /** A call with the same key stored its sample first: it serves this call too. */
   async #afterFailure(call: Waiting, error: unknown): Promise<Stored | Error> {
     if ((error as { constraint?: string }).constraint === 'score_key_pkey') {
       const known = await this.#known(
@@ -214,7 +217,7 @@ export class SingleScores {
     if (start === 'closed') {
       this.#specs.delete(batchId)
       this.#open.delete(key)
-      // The implicit batch closed between two calls: the next one opens another.
+      // The implicit batch closed between two calls, so the next call opens another.
       if (again && !first.batchId) {
         this.#implicit.delete(key)
         return this.#append(key, calls, false)
@@ -267,7 +270,7 @@ export class SingleScores {
           deadlineMs: null,
         },
         new BatchDraft(),
-        // The sample itself is checked with it, so that a refused call opens nothing.
+        // The sample is checked too, so that a refused call opens no batch.
         { implicitKey: key, ...(score == null ? { dataSources: [dataSource] } : {}) },
       )
       return batchNumber(batchId)
@@ -281,7 +284,7 @@ export class SingleScores {
   }
 }
 
-/** Two calls with one idempotency key are never in one append: the second finds the first's sample. */
+/** Two calls with one idempotency key are never in one append, so the second finds the first's sample. */
 function takeDistinctKeys(list: Waiting[], most: number): Waiting[] {
   const seen = new Set<string>()
   const taken: Waiting[] = []

@@ -6,20 +6,20 @@ import { MonitorLoop } from '../monitoring/monitor-loop.ts'
 import type { ServerModules } from './modules.ts'
 import type { Stores } from './stores.ts'
 
-/** A part that works by itself from `start` until `stop` resolves. */
+/** A part that works in the background from `start` until `stop` resolves. */
 export interface Part {
   start(): void
   stop(): Promise<void>
 }
 
-/** Work that is done by the clock. Of several servers on one database, one does each kind. */
+/** Periodic work. Of several servers on one database, only one does each kind at a time. */
 export interface Background {
   sweeps: Sweeps
-  /** All of it, in the order in which it starts. */
+  /** All parts, in the order in which they start. */
   parts: readonly Part[]
 }
 
-/** Makes the background work; nothing of it starts here. */
+/** Creates the background parts without starting them. */
 export function createBackground(
   { manager, retention, readiness }: ServerModules,
   { databases, queue, turns }: Stores,

@@ -7,26 +7,26 @@ import { createHealth } from '../http/health.ts'
 import { createListener, type Routes } from '../http/listener.ts'
 import type { Logger } from '../log.ts'
 
-/** What the health checks say. Changed as the process starts and stops. */
+/** State of the health checks, updated as the process starts and stops. */
 export interface Health {
-  /** Why the process itself takes no batches: it starts or stops. Null: it serves. */
+  /** Why the process takes no batches, while it starts or stops; null when it serves. */
   notServing: string | null
-  /** Why the database takes no writes; null: it does. */
+  /** Why the database takes no writes; null if it does. */
   unready: () => string | null
-  /** Null when a worker lives, or none is wanted; else why not. */
+  /** Why no worker is alive; null if one is or none is configured. */
   problem: () => Promise<string | null>
   postgresPid: () => number | null
   workerPids: () => number[]
 }
 
-/** The port of the service. It is open before anything else, so that health checks are answered from the start. */
+/** The listener of the service. It opens first, so that health checks are answered from the start. */
 export interface Front {
   server: Server
   port: number
-  /** `host:port`, where reward functions and workers reach the router address. */
+  /** `host:port` at which reward functions and workers reach the router address. */
   routerAddress: string
   access: Access
-  /** Filled in as the parts come up. */
+  /** The routes, added as parts start. */
   routes: Routes
   health: Health
 }

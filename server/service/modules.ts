@@ -31,7 +31,7 @@ import { TimelineView } from '../queries/timeline-view.ts'
 import type { Scoring } from './scoring.ts'
 import type { Stores } from './stores.ts'
 
-/** Opens the ring of stored keys; from then on they count. Throws when the database does not answer. */
+/** Opens the ring of stored keys, which is in force from then on. Throws when the database does not answer. */
 export async function openKeys(
   config: Config,
   access: Access,
@@ -49,7 +49,7 @@ export async function openKeys(
   return keys
 }
 
-/** Makes the modules that procedures call. Those that pages read use the pool of the pages. */
+/** Creates the modules that procedures call. Modules for pages use the pages' connection pool. */
 export function createModules(
   config: Config,
   version: string,
@@ -103,5 +103,5 @@ export function createModules(
   } satisfies Modules
 }
 
-/** The modules with all that this process needs of them: more than procedures do. */
+/** The modules, including those that only the process itself uses. */
 export type ServerModules = ReturnType<typeof createModules>

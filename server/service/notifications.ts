@@ -3,7 +3,7 @@ import { Listener } from '../store/listener.ts'
 import type { ServerModules } from './modules.ts'
 import type { Scoring } from './scoring.ts'
 
-/** Makes the connection on which this server hears of changes that other processes made: see `store/channels.ts`. */
+/** Creates the connection on which this server receives changes made by other processes; see `store/channels.ts`. */
 export function createNotifications(
   url: string,
   { signals, manager, member }: Scoring,
@@ -21,7 +21,7 @@ export function createNotifications(
       batchFailed(id) {
         manager
           .endFailed(Number(id))
-          .catch((error: Error) => log.warn({ err: error.message }, 'a failed batch was not ended'))
+          .catch((error: Error) => log.warn({ err: error.message }, 'a failed batch could not be ended'))
       },
       workersChanged: () => live.touch('workers', 'overview'),
       keysChanged: () => keys.changed(),

@@ -11,7 +11,7 @@ import type { ServerModules } from './modules.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Prepares Next for the pages. Null: they are not wanted, or, with a line in the log, were not built. */
+/** Prepares Next for the pages. Returns null if pages are disabled or, with a log line, were not built. */
 export async function openPages(
   config: Config,
   { port, server, access }: Front,
@@ -39,7 +39,7 @@ export async function openPages(
     access,
     log,
   })
-  // While pages are developed their files change with every keystroke, and are Next's alone.
+  // In development, Next alone serves the pages, because their files change at any time.
   if (config.dev) return render
   const statics = await createStaticFiles(join(ROOT, '.next/static'))
   return async (req, res) => {

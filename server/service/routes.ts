@@ -12,7 +12,7 @@ import type { ServerModules } from './modules.ts'
 import type { Scoring } from './scoring.ts'
 import type { Stores } from './stores.ts'
 
-/** Opens tRPC with its OpenAPI document, exports and the dialects. */
+/** Opens tRPC, its OpenAPI document, the exports and the compatible APIs. */
 export function openApi(
   version: string,
   { access, routes }: Front,
@@ -33,7 +33,7 @@ export function openApi(
   })
 }
 
-/** Opens the router address, once the own router has its servers. */
+/** Opens the router address after the router has its servers. */
 export function openRouterAddress(
   { access, routes }: Front,
   { member, models }: Scoring,

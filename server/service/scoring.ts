@@ -15,24 +15,24 @@ import { SharedLimits } from '../worker/shared-limits.ts'
 import type { Front } from './front.ts'
 import type { Stores } from './stores.ts'
 
-/** The parts that accept batches and have them scored. None of them works before it is started. */
+/** The parts that accept batches and have them scored. None works before it is started. */
 export interface Scoring {
   /** Wakes long polls. */
   signals: BatchSignals
   manager: RewardLoopManager
-  /** Parses large bodies in a thread of its own. */
+  /** Parses large bodies in a separate thread. */
   ingest: IngestClient
   /** The local workers. */
   supervisor: WorkerSupervisor
   models: RewardModelManager
-  /** This process's own router and its leases, for the router address and the playground. */
+  /** This process's router and its leases, for the router address and the playground. */
   member: FleetMember
   playground: Playground
-  /** Processes of reward functions that the playground calls. */
+  /** The function processes of the playground. */
   playedFunctions: FunctionPool
 }
 
-/** Makes the parts that accept and score. `toLaunch`: the servers of the file that REWARDOPS_SERVERS_FILE names. */
+/** Creates the parts that accept and score. `toLaunch`: the servers in the file of REWARDOPS_SERVERS_FILE. */
 export function createScoring(
   config: Config,
   toLaunch: ReturnType<typeof readServersFile>,
@@ -78,7 +78,7 @@ export function createScoring(
   })
   const playedFunctions = new FunctionPool({
     ...config.functions,
-    // A function that is tried need not be stored.
+    // A function in the playground need not be stored.
     sources: async (hash) => functions.source(hash) ?? functionSource(db, hash),
     router: member.router,
     rewardRouterAddress: routerAddress,

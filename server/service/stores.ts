@@ -16,22 +16,22 @@ import { openDatabase } from '../store/postgres/connect.ts'
 import { addPool } from '../store/sql/pools.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 
-/** The advisory lock under which a server prepares queues and partitions as it starts. */
+/** The advisory lock under which a starting server prepares queues and partitions. */
 const START_LOCK = 72_707_384
 
-/** Postgres, and what is kept in it of this process. */
+/** Postgres and this process's state in it. */
 export interface Stores {
   database: Awaited<ReturnType<typeof openDatabase>>
-  /** Pools of connections by their use. */
+  /** Connection pools by use. */
   databases: ServerDatabases
   queue: JobQueue
-  /** The row by which other processes know this one. */
+  /** The table row that makes this process known to others. */
   row: ProcessRow
-  /** Which server does which background work. */
+  /** Turns of background work among the servers. */
   turns: BackgroundTurns
 }
 
-/** Starts or reaches Postgres, prepares queues and partitions, and registers this process. */
+/** Starts or connects to Postgres, prepares queues and partitions, and registers this process. */
 export async function openStores(config: Config, log: Logger): Promise<Stores> {
   const opening = openDatabase({
     databaseUrl: config.databaseUrl,
@@ -48,7 +48,7 @@ export async function openStores(config: Config, log: Logger): Promise<Stores> {
   return { database, databases, queue, row, turns: new BackgroundTurns(databases.api, row.id) }
 }
 
-/** Of servers that start together on a new database, one makes the tables. */
+/** Among servers that start together on a new database, one creates the tables. */
 async function prepare(db: Database, queue: JobQueue): Promise<void> {
   await db.holding(async (client) => {
     await client.query('select pg_advisory_lock($1)', [START_LOCK])

@@ -69,8 +69,8 @@ async function runId(db: Database, name: string): Promise<number> {
 }
 
 /**
- * Resolves a reward against the functions as they are on disk and the servers registered now. `sources` are the
- * functions' files, to be stored with the batch. Throws as `resolveReward` and `AcceptedFunctions.lookAt`.
+ * Resolves a reward against the current function files and registered servers. `sources` are the functions'
+ * files, to be stored with the batch. Throws as `resolveReward` and `AcceptedFunctions.lookAt`.
  */
 export async function resolveRegistered(
   { db, functions }: AcceptContext,
@@ -121,7 +121,7 @@ export async function acceptBatch(
   options: {
     implicitKey?: string
     early?: EarlyTexts
-    /** Data sources of samples that will be appended: an unknown one is refused now. */
+    /** Data sources of samples to be appended; unknown ones are refused now. */
     dataSources?: readonly string[]
   } = {},
 ): Promise<SubmitResult> {
@@ -223,7 +223,10 @@ export async function acceptBatch(
   }
 }
 
-/** Gives the batch that was accepted with this key; null without one. Throws `idempotency_conflict` for other content. */
+/**
+ * Returns the batch that was accepted with this key, or null. Throws `idempotency_conflict` for other
+ * content.
+ */
 export async function duplicateOf(
   db: Database,
   key: string | null | undefined,

@@ -11,11 +11,11 @@ import {
 } from '../../store/sample-columns.ts'
 import { encodeTexts } from '../../store/stored-texts.ts'
 
-/** Bytes of a text row before its first text: field count, and bucket, batch and index with their lengths. */
+/** Bytes of a text row before its first text: field count, then bucket, batch and index with their lengths. */
 const TEXT_ROW_HEADER = 2 + 3 * 8
 
 /**
- * The samples of one submit or append. Each sample is checked and its texts are encoded for COPY when it is added; beside
+ * The samples of one submit or append. Adding a sample checks it and encodes its texts for COPY; apart from
  * the encoded rows, only a few values per sample are kept. Nothing is stored.
  */
 export class BatchDraft {
@@ -30,10 +30,10 @@ export class BatchDraft {
   /** The values of SAMPLE_COLUMNS: one list per column. */
   readonly #values: readonly ColumnValue[][] = SAMPLE_COLUMNS.map(() => [])
   readonly #score: (number | null)[] = []
-  /** Characters of prompt and response, per sample: the work of a reward model. */
+  /** Characters of prompt and response per sample, as an estimate of a reward model's work. */
   readonly charsOf: number[] = []
   readonly #texts = new CopyBinary(3 + TEXT_COLUMNS.length)
-  /** Positions of the text rows; null after they were taken. */
+  /** Positions of the text rows; null after they were sent. */
   readonly #rows: (RowPosition | null)[] = []
   readonly #hash = createHash('sha256')
   readonly #textHash = createHash('sha256')
@@ -46,12 +46,12 @@ export class BatchDraft {
     return this.groupOf.length
   }
 
-  /** Bytes of encoded texts held. */
+  /** Bytes of encoded texts in memory. */
   get byteLength(): number {
     return this.#texts.byteLength
   }
 
-  /** Checks and encodes one sample. Throws `invalid_input` with the path of what is wrong. */
+  /** Checks and encodes one sample. Throws `invalid_input` with the path of the error. */
   add(value: unknown): void {
     const at = this.count
     const parsed = SampleInput.safeParse(value)
@@ -61,7 +61,7 @@ export class BatchDraft {
     this.addParsed(parsed.data)
   }
 
-  /** As {@link add}, for a sample that the schema has already passed. */
+  /** As {@link add}, for a sample that has passed the schema. */
   addParsed(sample: SampleInput): void {
     const at = this.count
     let group = this.#groupOfUid.get(sample.uid)
@@ -102,7 +102,7 @@ export class BatchDraft {
     this.#rows.push(row.endRow())
   }
 
-  /** Whether given indexes agree with the order of the samples, which numbers them from `startIndex`. */
+  /** Checks that given indexes match the order of the samples, which are numbered from `startIndex`. */
   checkIndexes(startIndex: number): void {
     const seen = new Map<number, number>()
     for (const { index, at } of this.#indexes) {
@@ -126,13 +126,16 @@ export class BatchDraft {
     }
   }
 
-  /** Same content, same hash: over every field of every sample, however the body was written or packed. */
+  /**
+   * Hashes every field of every sample, so that equal content has the same hash however the body was written
+   * or compressed.
+   */
   contentHash({ idempotencyKey: _, ...content }: SubmitEnvelope): Buffer {
     this.#hashRows(this.count)
     return this.#hash.update(this.#textHash.digest()).update(JSON.stringify(content)).digest()
   }
 
-  /** A call a block, not two a row: those were a tenth of the thread that takes large bodies in. */
+  /** Hashes in blocks: two hash calls per row took a tenth of the ingest thread's time. */
   #hashRows(until: number): void {
     const told: string[] = []
     while (this.#hashed < until) {
@@ -147,15 +150,15 @@ export class BatchDraft {
         for (const column of this.#values) values += `${column[i]}\n`
         told.push(values)
       }
-      // Bucket, batch and index are filled in later: here they are zeros, whatever the batch.
+      // Bucket, batch and index are still zeros here, so the hash does not depend on the batch.
       this.#textHash.update(block.subarray(start, end))
     }
     this.#hash.update(told.join(''))
   }
 
   /**
-   * The text rows in full blocks, with bucket, batch and index filled in, to be sent before the rest is known. They
-   * are hashed and let go of: a body of 256 MiB never lies here as a whole.
+   * Returns the full blocks of text rows, with bucket, batch and index filled in, so that they can be sent
+   * before the rest arrives. They are hashed and released: a body of 256 MiB is never in memory as a whole.
    */
   takeTextBlocks(bucket: string, batchId: number): Buffer[] {
     let until = this.#handedOn
@@ -170,7 +173,7 @@ export class BatchDraft {
     return this.#texts.takeFull()
   }
 
-  /** The rows of sample_text that were not taken before, and the end of the stream. */
+  /** Returns the rows of sample_text that were not taken before, and the end of the stream. */
   textBlocks(bucket: string, batchId: number, startIndex: number): Buffer[] {
     this.#fillIn(bucket, batchId, startIndex, this.#rows.length)
     return this.#texts.blocks()
@@ -186,7 +189,7 @@ export class BatchDraft {
     }
   }
 
-  /** The encoded texts of sample `i`, to be compared with what is stored. */
+  /** The encoded texts of sample `i`, for comparison with the stored ones. */
   textOf(i: number): Buffer {
     const row = this.#rows[i] as RowPosition
     return row.block.subarray(row.start + TEXT_ROW_HEADER, row.end)
@@ -196,7 +199,7 @@ export class BatchDraft {
     return this.uids[this.groupOf[i] as number] as string
   }
 
-  /** The rows of sample. `groupNo[local]` is the number a local group has in the batch. */
+  /** The rows of the table `sample`. `groupNo[local]` is the number of a local group within the batch. */
   sampleBlocks(
     batchId: number,
     startIndex: number,
@@ -230,7 +233,7 @@ export class BatchDraft {
     return rows.blocks()
   }
 
-  /** {@link toScore} by group, for groups of this size; 0: of all groups, null: of none. */
+  /** {@link toScore} by group. `size` selects groups of that size, 0 all groups, null none. */
   groupsToScore(size: number | null): number[][] {
     const groups = new Map<number, number[]>()
     if (size === null) return []
@@ -244,7 +247,7 @@ export class BatchDraft {
     return [...groups.values()]
   }
 
-  /** Local indexes that still need a score. */
+  /** Local indexes of samples that still need a score. */
   toScore(): number[] {
     const out: number[] = []
     for (let i = 0; i < this.count; i++) if (this.#score[i] === null) out.push(i)
@@ -257,7 +260,7 @@ export const SAMPLE_COPY_COLUMNS = `batch_id, idx, group_no, status, score, raw_
 /** Columns of {@link BatchDraft.textBlocks}. */
 export const TEXT_COPY_COLUMNS = `bucket, batch_id, idx, ${columnNames(TEXT_COLUMNS)}`
 
-/** The most bytes that a value takes in a row: a character has up to 3 in UTF-8, a number 4. */
+/** Upper bound of a value's bytes in a row: a character has up to 3 bytes in UTF-8, a number 4. */
 function maxBytes(value: ColumnValue): number {
   return typeof value === 'string' ? 3 * value.length : 4
 }

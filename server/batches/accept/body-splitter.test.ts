@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { isRewardOpsError } from '../../errors.ts'
 import { BodySplitter, parseJson } from './body-splitter.ts'
 
-/** Splits a body given in pieces; what it refuses is its reason. */
+/** Splits a body given in pieces; returns the reason if it is refused. */
 function split(pieces: Buffer[]): { envelope: unknown; elements: unknown[] } | string {
   const elements: unknown[] = []
   const splitter = new BodySplitter((json, long) => {
@@ -17,7 +17,7 @@ function split(pieces: Buffer[]): { envelope: unknown; elements: unknown[] } | s
   }
 }
 
-/** A small seeded generator, so that a failure can be repeated. */
+/** A small seeded generator, so that a failure can be reproduced. */
 function random(seed: number): () => number {
   let state = seed
   return () => {
@@ -74,7 +74,7 @@ function value(next: () => number, depth: number): unknown {
 }
 
 describe('BodySplitter', () => {
-  it('gives what JSON.parse gives, however the bytes are cut', () => {
+  it('returns the result of JSON.parse for any chunk boundaries', () => {
     for (let seed = 1; seed <= 400; seed++) {
       const next = random(seed)
       const elements = Array.from({ length: Math.floor(next() * 5) }, () => value(next, 0))
@@ -88,7 +88,7 @@ describe('BodySplitter', () => {
     }
   })
 
-  it('refuses what JSON.parse refuses, however it is broken', () => {
+  it('refuses bodies that JSON.parse refuses', () => {
     const text = JSON.stringify({
       run: 'r',
       samples: [{ a: [1, { b: '"]}' }] }, { c: 2 }],
@@ -113,7 +113,7 @@ describe('BodySplitter', () => {
     }
   })
 
-  it('leaves arrays under other keys, and the word "samples" elsewhere, alone', () => {
+  it('ignores arrays under other keys and the word "samples" elsewhere', () => {
     const body = {
       x: { samples: [1, 2] },
       y: [['samples']],

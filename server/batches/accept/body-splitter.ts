@@ -8,7 +8,7 @@ const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
-/** 2^53 has 16 digits: fewer are never rounded. */
+/** 2^53 has 16 digits; integers with fewer digits are never rounded. */
 const LONG_INTEGER_DIGITS = 16
 const SAMPLES_KEY = /[{,]\s*"samples"\s*:\s*$/
 
@@ -21,18 +21,18 @@ function isSpace(c: number): boolean {
 }
 
 /**
- * Splits a submit body, byte chunk by byte chunk, into the elements of its top-level `samples` array and the
- * rest (the envelope). Strings are skipped with `indexOf`, so it runs at about 1 GB/s where a general streaming
- * parser reaches 30 MB/s, and never more than one element is held apart from what was handed on.
+ * Splits a submit body, chunk by chunk, into the elements of its top-level `samples` array and the rest (the
+ * envelope). Strings are skipped with `indexOf`, so it runs at about 1 GB/s where a general streaming parser
+ * reaches 30 MB/s. It buffers at most one unfinished element.
  *
- *   envelope ──"samples": [──▶ element* ──]──▶ envelope
+ * envelope ──"samples": [──▶ element* ──]──▶ envelope
  *
- * It decides only where elements begin and end; `JSON.parse` on each element and on the envelope (with `[]` in
- * place of the array) decides whether they are valid.
+ * It only finds where elements begin and end; `JSON.parse` on each element and on the envelope (with `[]` in
+ * place of the array) checks their validity.
  */
 export class BodySplitter {
   readonly #onElement: (json: Buffer, longInteger: boolean) => void
-  /** Digits in a row outside strings, and whether the element (the envelope) had 16 of them. */
+  /** Consecutive digits outside strings, and whether the element (or envelope) had 16 of them. */
   #digits = 0
   #longInteger = false
   #longInEnvelope = false
@@ -51,7 +51,7 @@ export class BodySplitter {
     this.#onElement = onElement
   }
 
-  /** Takes the next bytes. Throws `malformed_json`. */
+  /** Processes the next bytes. Throws `malformed_json`. */
   push(chunk: Buffer): void {
     let mark = 0
     let nextQuote = -2
@@ -98,7 +98,7 @@ export class BodySplitter {
             this.#envelopeParts.push(Buffer.from(chunk.subarray(mark, i)))
             mark = i
             if (this.#endsWithSamplesKey()) {
-              if (this.#seenSamples) throw malformed('"samples" is there twice')
+              if (this.#seenSamples) throw malformed('"samples" occurs twice')
               this.#inSamples = this.#seenSamples = true
               this.#element = 'none'
               i++
@@ -111,7 +111,7 @@ export class BodySplitter {
         i++
         continue
       }
-      // In the samples array, outside strings; #depth counts from 1, the top-level object.
+      // In the samples array, outside strings. #depth counts from 1, the top-level object.
       if (this.#element === 'open') {
         if (c === QUOTE) this.#inString = true
         else if (c === OPEN_BRACE || c === OPEN_BRACKET) this.#depth++
@@ -142,7 +142,7 @@ export class BodySplitter {
         i++
         mark = i
       } else if (c === COMMA) {
-        if (this.#element !== 'closed') throw malformed('a comma too many in "samples"')
+        if (this.#element !== 'closed') throw malformed('an extra comma in "samples"')
         this.#element = 'due'
         i++
       } else {
@@ -159,12 +159,12 @@ export class BodySplitter {
     if (this.#inSamples) {
       if (this.#element === 'open' && mark < end) this.#elementParts.push(chunk.subarray(mark))
     } else if (mark < end) {
-      // A copy: a slice would keep the whole chunk alive until the end.
+      // Copied, because a slice would keep the whole chunk alive until the end.
       this.#envelopeParts.push(Buffer.from(chunk.subarray(mark)))
     }
   }
 
-  /** The envelope, `samples` an empty array. Throws `malformed_json` when the body ended early. */
+  /** Returns the envelope with an empty `samples` array. Throws `malformed_json` when the body ended early. */
   finish(): unknown {
     if (this.#inSamples) throw malformed('it ends inside "samples"')
     return parseJson(Buffer.concat(this.#envelopeParts), 'the body', this.#longInEnvelope)
@@ -191,8 +191,8 @@ export class BodySplitter {
 }
 
 /**
- * Parses JSON bytes. Throws `malformed_json`, and, where the caller saw a long integer outside strings,
- * `integer_out_of_range` if it would be rounded.
+ * Parses JSON bytes. Throws `malformed_json`. With `longInteger` (a long integer occurs outside strings) it
+ * also throws `integer_out_of_range` if that integer would be rounded.
  */
 export function parseJson(bytes: Buffer, where: string, longInteger: boolean): unknown {
   const text = utf8(bytes, where)
@@ -201,7 +201,10 @@ export function parseJson(bytes: Buffer, where: string, longInteger: boolean): u
   return value
 }
 
-/** Bytes as text. Throws `malformed_json` where they are not UTF-8: decoded all the same, they would be other text. */
+/**
+ * Decodes bytes as UTF-8. Throws `malformed_json` for invalid UTF-8, which a lenient decoder would change
+ * silently.
+ */
 export function utf8(bytes: Buffer, where: string): string {
   if (!isUtf8(bytes)) throw malformed(`${where} is not UTF-8`)
   return bytes.toString('utf8')
@@ -222,7 +225,7 @@ function parse(text: string, where: string): unknown {
   }
 }
 
-/** Only reached when 16 digits stand in a row somewhere: the reviver is five times slower than a plain parse. */
+/** Called only for JSON with 16 consecutive digits: the reviver is five times slower than a plain parse. */
 function refuseRoundedIntegers(text: string, where: string): void {
   const reviver = (key: string, value: unknown, context: { source?: string }): unknown => {
     if (typeof value === 'number' && !Number.isSafeInteger(value)) {

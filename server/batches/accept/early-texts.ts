@@ -6,12 +6,15 @@ import type { AcceptContext, EarlyTexts } from './accept-batch.ts'
 import { type BatchDraft, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 
 /**
- * Sends the texts of a large body while the rest of it is still coming: parsing and Postgres's work overlap (8,192
- * rollouts of 3 kB: 150 ms and 190 ms), and memory holds a few blocks instead of the body. All within the batch's one
- * transaction: what is refused later was never there.
+ * Sends the texts of a large body while the rest still arrives: parsing and Postgres's work overlap (8,192
+ * rollouts of 3 kB: 150 ms and 190 ms), and memory holds a few blocks instead of the body. All writes belong
+ * to the batch's one transaction, so a body that is refused later stores nothing.
  */
 export class EarlyTextCopy implements EarlyTexts {
-  /** Pools with a copy under way. It holds its connection for as long as the body takes, and the others are needed. */
+  /**
+   * Pools with a copy in progress. A copy holds its connection until the body has arrived, so each pool runs
+   * one at a time.
+   */
   static readonly #underWay = new WeakSet<Database>()
 
   readonly client: Client
@@ -35,7 +38,10 @@ export class EarlyTextCopy implements EarlyTexts {
     this.#copy = new CopyIn(client, `${textPartition(bucket)} (${TEXT_COPY_COLUMNS})`)
   }
 
-  /** Opens the transaction and takes the batch's number. Null while another body of this pool is being copied. */
+  /**
+   * Opens the transaction and takes the batch's number. Returns null while another body of this pool is being
+   * copied.
+   */
   static async begin({ db }: AcceptContext): Promise<EarlyTextCopy | null> {
     if (EarlyTextCopy.#underWay.has(db)) return null
     EarlyTextCopy.#underWay.add(db)
@@ -56,7 +62,7 @@ export class EarlyTextCopy implements EarlyTexts {
     }
   }
 
-  /** Sends what is full. */
+  /** Sends the full blocks. */
   async send(draft: BatchDraft): Promise<void> {
     for (const block of draft.takeTextBlocks(this.bucket, this.batchId))
       await this.#copy.write(block)
@@ -74,7 +80,7 @@ export class EarlyTextCopy implements EarlyTexts {
     this.#release()
   }
 
-  /** Leaves nothing behind. A copy cut short takes its connection with it. */
+  /** Rolls back. An interrupted copy closes its connection. */
   async rollback(): Promise<void> {
     if (this.#copying) {
       await this.#copy.abort().catch(() => {})

@@ -8,15 +8,18 @@ import { isOutage } from '../../store/database.ts'
 import type { IngestKind } from './ingest.ts'
 import type { FromThread, ToThread } from './ingest-thread.ts'
 
-/** Bodies taken at once; a third is asked to come back. Each may hold up to 256 MiB of encoded texts. */
+/**
+ * Maximum number of concurrent bodies; further ones are refused as `busy`. Each may hold up to 256 MiB of
+ * encoded texts.
+ */
 const MAX_BODIES = 2
-/** Bytes handed over and not yet dealt with, above which the connection is read no further. */
+/** Unprocessed bytes in the thread above which reading from the connection pauses. */
 const MAX_BEHIND_BYTES = 16 << 20
 const BLOCK_BYTES = 1 << 20
-/** The thread and its heap are let go after this long without a body. */
+/** The thread and its heap are released after this long without a body. */
 const IDLE_MS = 20_000
 
-/** What the thread is given. */
+/** Start options of the thread. */
 export interface IngestOptions {
   databaseUrl: string
   functions: AcceptedFunctionsOptions
@@ -29,7 +32,7 @@ interface Body {
   settle: (message: FromThread | Error) => void
 }
 
-/** The server's side of the ingest thread: large bodies go over as bytes, and an answer comes back. */
+/** The server's side of the ingest thread: sends large bodies as bytes and receives results. */
 export class IngestClient {
   readonly #options: IngestOptions
   readonly #log: Logger
@@ -44,8 +47,8 @@ export class IngestClient {
   }
 
   /**
-   * Takes a body chunk by chunk and resolves when its batch is committed.
-   * Throws RewardOpsError (`busy` when two bodies are already on their way).
+   * Sends a body chunk by chunk and resolves when its batch is committed. Throws RewardOpsError (`busy` when
+   * two bodies are already in progress).
    */
   async take(
     kind: IngestKind,
@@ -101,7 +104,7 @@ export class IngestClient {
       }
       return outcome(await ended.promise, this.#log)
     } finally {
-      // Also after its end: the thread forgets a body only when told so.
+      // Also sent after the end: the thread forgets a body only on this message.
       post({ type: 'abort', id })
       this.#bodies.delete(id)
       if (this.#bodies.size === 0) {
@@ -110,7 +113,7 @@ export class IngestClient {
     }
   }
 
-  /** Bodies on their way are asked to come back. */
+  /** Rejects the bodies in progress so that callers retry. */
   async close(): Promise<void> {
     clearTimeout(this.#idle)
     const stopping = new RewardOpsError('shutting_down', 'The service is stopping.', {

@@ -9,14 +9,14 @@ import type { AcceptContext } from './accept-batch.ts'
 import { Ingest, type IngestKind } from './ingest.ts'
 import type { IngestOptions } from './ingest-client.ts'
 
-/** What the server tells the thread; `id` names one body. */
+/** Messages from the server to the thread; `id` identifies one body. */
 export type ToThread =
   | { type: 'begin'; id: number; kind: IngestKind }
   | { type: 'chunk'; id: number; bytes: Uint8Array }
   | { type: 'end'; id: number }
   | { type: 'abort'; id: number }
 
-/** What it answers: bytes dealt with (back-pressure), and how the body ended. */
+/** Messages from the thread: processed bytes (for back-pressure) and the end of a body. */
 export type FromThread =
   | { type: 'taken'; id: number; bytes: number }
   | { type: 'done'; id: number; result: unknown }
@@ -42,7 +42,7 @@ const context: AcceptContext = {
   functions: new AcceptedFunctions(functions),
 }
 
-/** A body and what is being done with it: its messages are dealt with one after the other. */
+/** One body and its queue of messages, which are processed in order. */
 interface Body {
   ingest: Ingest
   last: Promise<void>

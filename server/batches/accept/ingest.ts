@@ -13,15 +13,15 @@ import { BatchDraft } from './batch-draft.ts'
 import { BodySplitter, parseJson } from './body-splitter.ts'
 import { EarlyTextCopy } from './early-texts.ts'
 
-/** Which procedure a large body is for. */
+/** The procedure that receives a large body. */
 export type IngestKind = 'submit' | 'append'
 
-/** Encoded texts of a submit, in bytes, from which they are sent before the body is complete. */
+/** Bytes of encoded texts from which a submit's texts are sent before the body is complete. */
 const EARLY_BYTES = 4 << 20
 
 /**
- * One body on its way in: bytes are split, parsed, checked and encoded as they arrive. Everything that reaches the
- * database does so in one transaction; dropping it half-way leaves nothing behind.
+ * One incoming body: bytes are split, parsed, checked and encoded as they arrive. All database writes happen
+ * in one transaction; dropping the body stores nothing.
  */
 export class Ingest {
   readonly #draft = new BatchDraft()
@@ -38,7 +38,7 @@ export class Ingest {
     })
   }
 
-  /** Throws RewardOpsError at the first byte or sample that is wrong; then `drop` it. */
+  /** Throws RewardOpsError at the first invalid byte or sample; then call `drop`. */
   async push(chunk: Buffer): Promise<void> {
     this.#splitter.push(chunk)
     if (this.#kind !== 'submit' || this.#draft.byteLength < EARLY_BYTES) return
@@ -46,7 +46,7 @@ export class Ingest {
     await this.#early?.send(this.#draft)
   }
 
-  /** Resolves when the batch is committed. Throws RewardOpsError; then `drop` it. */
+  /** Resolves when the batch is committed. Throws RewardOpsError; then call `drop`. */
   async finish(): Promise<SubmitResult | AppendResult> {
     const body = this.#splitter.finish()
     const { samples, ...rest } = asObject(body)
@@ -69,7 +69,7 @@ export class Ingest {
         this.#draft,
         early ? { early } : {},
       )
-      // A duplicate stored nothing: what was sent early is taken back.
+      // A duplicate stores nothing, so texts that were sent early are rolled back.
       if (result.duplicate) await this.drop()
       else await early?.commit()
       this.#early = null
@@ -80,7 +80,7 @@ export class Ingest {
     return appendToBatch(this.#context, envelope.data, this.#draft)
   }
 
-  /** Gives the body up. */
+  /** Abandons the body and rolls back its writes. */
   async drop(): Promise<void> {
     const early = this.#early
     this.#early = null
@@ -95,7 +95,7 @@ function asObject(body: unknown): Record<string, unknown> {
   return body as Record<string, unknown>
 }
 
-/** A submit whose body was small enough to be parsed on the server's loop. */
+/** Accepts a submit whose body was small enough to be parsed on the server's event loop. */
 export async function submitParsed(
   context: AcceptContext,
   input: SubmitInput,
@@ -104,7 +104,7 @@ export async function submitParsed(
   return acceptBatch(context, envelope, draftOf(samples))
 }
 
-/** An append whose body was small enough to be parsed on the server's loop. */
+/** Accepts an append whose body was small enough to be parsed on the server's event loop. */
 export async function appendParsed(
   context: AcceptContext,
   input: AppendInput,

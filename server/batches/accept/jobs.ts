@@ -15,10 +15,10 @@ import {
 import { samplesOfFilledGroups, samplesOfUnfilledGroups } from '../../store/sql/append.ts'
 import { addPool } from '../../store/sql/pools.ts'
 
-/** Samples per job, unless a single group that may not be cut has more. */
+/** Maximum samples per job, unless a single group that must not be cut has more. */
 const MAX_JOB_SAMPLES = 64
 
-/** The pool whose queue takes a reward's jobs. */
+/** The pool whose queue receives a reward's jobs. */
 export function poolOf(reward: ResolvedReward): string {
   // Jobs that wait for a limiter have their own queue, so that they do not block others.
   if (reward.limiter !== undefined) return poolOfLimiter(reward.limiter.name)
@@ -47,9 +47,9 @@ export async function ensurePool(
 }
 
 /**
- * Cuts samples into jobs of about 16 to 64 and keeps groups together. Groups are in order of arrival, or with `workOf`
- * those with the most work first, so that a step does not end with the longest. 64 jobs per batch keep every worker busy
- * to the end; below 16 samples per job the queue's cost (0.13 ms a job) shows.
+ * Cuts samples into jobs of about 16 to 64 and keeps groups together. Groups are ordered by arrival, or with
+ * `workOf` by descending work, so that a step does not end with its longest group. 64 jobs per batch keep
+ * every worker busy to the end; below 16 samples per job the queue's cost (0.13 ms a job) becomes noticeable.
  */
 export function chunk(
   indexes: readonly number[],
@@ -94,12 +94,15 @@ export function chunk(
   return jobs
 }
 
-/** Whether a reward is called with all samples of a group, so that no job may cut one. */
+/** Returns whether a reward is called with all samples of a group, so that no job may cut one. */
 export function scoresWholeGroups(reward: Pick<ResolvedReward, 'manager'>): boolean {
   return reward.manager === 'batch'
 }
 
-/** Refuses a reward that needs whole groups for samples that arrive alone. Throws `unsupported_setting`. */
+/**
+ * Refuses a reward that needs whole groups for samples that arrive one at a time. Throws
+ * `unsupported_setting`.
+ */
 export function refuseSingles(reward: ResolvedReward): void {
   const why = scoresWholeGroups(reward)
     ? 'the manager batch scores whole groups'
@@ -138,17 +141,19 @@ export function wholeGroupJobs(
   return jobs
 }
 
-/** Where jobs of groups go. */
+/** The batch and queue for the jobs of groups. */
 interface GroupsOf {
   batchId: number
   run: string
   priority: number
   pool: string
-  /** When they were accepted, by the database's clock. */
+  /** Time of acceptance on the database's clock. */
   nowMs: number
 }
 
-/** Queues the groups among these that are full now. Each is queued once, because one append fills it. */
+/**
+ * Queues those of the given groups that are full now. Each group is queued once, because one append fills it.
+ */
 export async function queueFilledGroups(
   client: Client,
   queue: JobQueue,
