@@ -18,16 +18,16 @@ const SLOW_FOR_MS = 10_000
  * samples together.
  */
 const AT_ONCE = 4
-/** The channel to the local workers. */
+/** Maximum number of batches whose speed is remembered. */
 const REMEMBERED = 1_000
 
 /** The channel to the local workers. */
 export interface WorkerChannel {
-  /** Sends to one of them, in turn; false when there is none. */
+  /** Sends to one of the workers, chosen by `turn`; returns false if there is none. */
   send(message: DirectScoreMessage | ForgetScoreMessage, turn: number): boolean
 }
 
-/** A sample's end, and who gave it. */
+/** A sample's end and the worker that scored it. */
 export interface DirectlyScored {
   workerId: number
   end: DirectEnd
@@ -40,9 +40,9 @@ interface Waiting {
 }
 
 /**
- * Lets a local worker score a single sample before it is stored, where that is known to take a millisecond or two: one
- * transaction then stores both, where otherwise two follow each other with a fetch between. What takes longer is given
- * up and takes the usual way; so does everything while no reward of the batch has been timed yet.
+ * Lets a local worker score a single sample before it is stored, where this takes a millisecond or two. One
+ * transaction then stores sample and score, instead of two with a fetch between them. Slower calls are cancelled and
+ * the sample is queued as usual, as are all samples until a reward of the batch has been timed.
  */
 export class DirectScores {
   readonly #channel: WorkerChannel
@@ -59,7 +59,7 @@ export class DirectScores {
     this.#nowMs = nowMs
   }
 
-  /** The sample's end, or null: take the usual way. */
+  /** Returns the sample's end, or null if the sample must be queued as usual. */
   async score(batch: BatchSpec, sample: SampleInput): Promise<DirectlyScored | null> {
     if (this.#waiting.size >= AT_ONCE || sample.score != null) return null
     if (batch.reward.maxConcurrency !== null || batch.reward.limiter !== undefined) return null
@@ -101,7 +101,7 @@ export class DirectScores {
     })
   }
 
-  /** A worker's answer. */
+  /** Handles a worker's answer. */
   onScored(message: DirectEndMessage): void {
     const waiting = this.#waiting.get(message.id)
     if (waiting === undefined) return
@@ -111,7 +111,7 @@ export class DirectScores {
     waiting.settle(end === null ? null : { workerId, end })
   }
 
-  /** How long a reward of the batch took, however it was scored. */
+  /** Records how long a reward of the batch took, however it was scored. */
   timed(batchId: number, scoreMs: number): void {
     if (this.#scoreMs.size > REMEMBERED) {
       this.#scoreMs.clear()

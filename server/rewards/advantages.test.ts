@@ -11,20 +11,20 @@ function expectClose(got: (number | null)[], wanted: (number | null)[]): void {
 }
 
 describe('advantages', () => {
-  test('Q26: a failed member shifts nobody’s advantage and has none itself', () => {
+  test('Q26: a failed member shifts no advantage and has none itself', () => {
     expectClose(grpoAdvantages([1, 3, 2, null]), [-1, 1, 0, null])
-    // What upstream trains on: the failure is a 0 like any other.
+    // Upstream trains on these values: the failure is a 0 like any other.
     expectClose(grpoAdvantages([1, 3, 2, 0]), [-0.3872978, 1.1618938, 0.3872978, -1.1618938])
   })
 
-  test('as upstream: n − 1, epsilon 1e-6, and without the division when asked', () => {
+  test('as upstream: n − 1, epsilon 1e-6, and no division without normByStd', () => {
     expectClose(grpoAdvantages([0, 1]), [-0.7071058, 0.7071058])
     expectClose(grpoAdvantages([1, 3, 2, null], { normByStd: false }), [-1, 1, 0, null])
     expectClose(grpoAdvantages([4, 8], { normByStd: false }), [-2, 2])
     expectClose(grpoAdvantages([1, 1, 0], { epsilon: 1 }), [0.2113249, 0.2113249, -0.4226497])
   })
 
-  test('a group of one has its score, the one left of several has 0', () => {
+  test('the advantage of a single sample is its score; that of a lone scored member is 0', () => {
     expectClose(grpoAdvantages([0.5]), [0.5])
     expectClose(grpoAdvantages([5], { normByStd: false }), [5])
     expectClose(grpoAdvantages([5, null, null]), [0, null, null])
@@ -68,7 +68,7 @@ describe('statistics of a group', () => {
   })
 })
 
-describe('what a group teaches', () => {
+describe('the class of a group', () => {
   test.each([
     [[1, 0], 'varied'],
     [[1, 1, 1], 'all_correct'],
@@ -84,7 +84,7 @@ describe('what a group teaches', () => {
     expect(groupSignal(scores)).toBe(signal)
   })
 
-  test('what counts as right and wrong is the caller’s', () => {
+  test('the caller sets the limits of correct and incorrect', () => {
     expect(groupSignal([8, 8], { correctAt: 9, incorrectAt: 3 })).toBe('all_equal')
     expect(groupSignal([9, 9], { correctAt: 9, incorrectAt: 3 })).toBe('all_correct')
     expect(groupSignal([2, 2], { correctAt: 9, incorrectAt: 3 })).toBe('all_incorrect')

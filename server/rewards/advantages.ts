@@ -1,12 +1,12 @@
 import type { GroupSignal } from '../contract/group-signal.ts'
 
-/** Numbers over the members of one group that have a score. */
+/** Statistics of the scored members of one group. */
 export interface GroupStatistics {
-  /** Members, failed ones included. */
+  /** Number of members, including failed ones. */
   members: number
   scored: number
   failed: number
-  /** null: no member has a score. */
+  /** null if no member has a score. */
   mean: number | null
   /** With n − 1; null below two scored members. */
   std: number | null
@@ -14,7 +14,7 @@ export interface GroupStatistics {
   max: number | null
 }
 
-/** How advantages are normalised. */
+/** Options for normalising advantages. */
 export interface AdvantageOptions {
   /** Divide by the group's standard deviation (upstream's `norm_adv_by_std_in_grpo`). Default true. */
   normByStd?: boolean
@@ -22,7 +22,9 @@ export interface AdvantageOptions {
   epsilon?: number
 }
 
-/** Statistics of a group; `null` (and what is not finite) is a failed member and counts nowhere but in `failed`. */
+/**
+ * Computes the statistics of a group; `null` and non-finite scores are failed members, which count only in `failed`.
+ */
 export function groupStatistics(scores: readonly (number | null)[]): GroupStatistics {
   const valid = scores.filter(isScore)
   const { mean, std, scale } = momentsOf(valid)
@@ -38,12 +40,13 @@ export function groupStatistics(scores: readonly (number | null)[]): GroupStatis
 }
 
 /**
- * GRPO's advantages of one group, `(score − mean) / (std + epsilon)` with n − 1 as upstream has it, over the members
- * that have a score: a failed one (`null`) moves neither mean nor deviation and gets `null` itself. Upstream scores it
- * 0 and lets that 0 shift the whole group; to have its numbers, pass that 0.
+ * Computes the GRPO advantages of one group: `(score − mean) / (std + epsilon)` with n − 1 as upstream, over the
+ * members that have a score. A failed member (`null`) affects neither mean nor deviation and gets `null`. Upstream
+ * scores it 0 and lets that 0 shift the whole group; pass 0 instead of `null` to get upstream's values.
  *
- * A group of one has mean 0 and deviation 1 (upstream), so its advantage is its score. The only one left of a larger
- * group has nothing to be compared with: 0, not its score, which would outweigh every normalised advantage beside it.
+ * A group of one has mean 0 and deviation 1 (upstream), so its advantage is its score. The only scored member of a
+ * larger group gets 0, because there is nothing to compare it with, and its raw score would outweigh every normalised
+ * advantage.
  */
 export function grpoAdvantages(
   scores: readonly (number | null)[],
@@ -71,9 +74,9 @@ export function grpoAdvantages(
 }
 
 /**
- * Classes a group by what it teaches. A member is right from `correctAt` on and wrong down to `incorrectAt`; the defaults, 1
- * and 0, fit every built-in rule (DAPO's −1 is below 0). Failed members are left out, as everywhere: a group of one
- * right and three failed ones is `single_sample`.
+ * Classifies a group by its training signal. A member is correct from `correctAt` up and incorrect from `incorrectAt`
+ * down; the defaults, 1 and 0, fit every built-in rule (DAPO's −1 is below 0). Failed members are ignored: a group of
+ * one correct and three failed members is `single_sample`.
  */
 export function groupSignal(
   scores: readonly (number | null)[],
@@ -82,7 +85,7 @@ export function groupSignal(
   return signalOf(groupStatistics(scores), limits)
 }
 
-/** As {@link groupSignal}, where the statistics are there already. */
+/** As {@link groupSignal}, from existing statistics. */
 export function signalOf(
   { members, scored, min, max }: Pick<GroupStatistics, 'members' | 'scored' | 'min' | 'max'>,
   { correctAt = 1, incorrectAt = 0 }: { correctAt?: number; incorrectAt?: number } = {},
@@ -118,7 +121,7 @@ function momentsOf(scores: readonly number[]): { mean: number; std: number; scal
   return { mean, std: Math.sqrt(squares / (scores.length - 1)), scale }
 }
 
-/** Not `Math.min(...)`: a group may have more members than a call takes arguments. */
+/** Not `Math.min(...)`: a group may have more members than a call accepts arguments. */
 function smallest(scores: readonly number[]): number {
   return scores.reduce((least, score) => Math.min(least, score), Number.POSITIVE_INFINITY)
 }

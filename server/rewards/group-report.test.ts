@@ -17,7 +17,7 @@ function expectClose(got: readonly (number | null)[], wanted: readonly (number |
 }
 
 describe('the report of a group', () => {
-  test('a failed member has no advantage and moves nobody’s', () => {
+  test('a failed member has no advantage and changes no other', () => {
     const report = groupReport([member(1), member(3), member(2), member(null, false)], policyNull)
     expectClose(report.advantages, [-1, 1, 0, null])
     expect(report).toMatchObject({
@@ -33,7 +33,7 @@ describe('the report of a group', () => {
     })
   })
 
-  test('group_mean: what was put in a failure’s place is neutral, also where all others agree', () => {
+  test('group_mean: a substituted score is neutral, even where all others agree', () => {
     const reward = { onFailure: { policy: 'group_mean' } } as const
     const report = groupReport([member(1), member(3), member(2), member(2, false, true)], reward)
     expectClose(report.advantages, [-1, 1, 0, 0])
@@ -41,7 +41,7 @@ describe('the report of a group', () => {
     const agreed = groupReport([member(1), member(1), member(1, false, true)], reward)
     expect(agreed.advantages).toEqual([0, 0, 0])
     expect(agreed.signal).toBe('all_correct')
-    // Nobody was scored, so there was nothing to put there.
+    // No member was scored, so there was no mean to substitute.
     expect(groupReport([member(null, false)], reward).advantages).toEqual([null])
   })
 
@@ -52,7 +52,7 @@ describe('the report of a group', () => {
     expect(report).toMatchObject({ mean: 1, std: 0, min: 1, signal: 'all_correct', substituted: 1 })
   })
 
-  test('drop_group: nobody counts', () => {
+  test('drop_group: no member counts', () => {
     const reward = { onFailure: { policy: 'drop_group' } } as const
     const report = groupReport(
       [member(null, true, true), member(null, true, true), member(null, false)],
@@ -68,7 +68,7 @@ describe('the report of a group', () => {
     })
   })
 
-  test('without the deviation where the batch says so', () => {
+  test('without the deviation if the batch is configured so', () => {
     const report = groupReport([member(4), member(8)], {
       ...policyNull,
       advantages: { normByStd: false },

@@ -4,17 +4,17 @@ import { type GroupStatistics, groupStatistics, grpoAdvantages, signalOf } from 
 
 /** A member of a completed group, as its sample is stored. */
 export interface GroupMember {
-  /** It was scored; false: it failed. */
+  /** Whether it was scored; false if it failed. */
   scored: boolean
-  /** Null, or what a failure policy put there where `substituted` says so. */
+  /** The score; null, or a substituted score if `substituted` is true. */
   score: number | null
-  /** A failure policy put its score there, or took it away. */
+  /** Whether a failure policy set or removed its score. */
   substituted: boolean
 }
 
-/** What is said of a completed group. */
+/** Statistics, class and advantages of a completed group. */
 export interface GroupReport extends GroupStatistics {
-  /** Members whose score a failure policy put there or took away. */
+  /** Number of members whose score a failure policy set or removed. */
   substituted: number
   signal: GroupSignal
   /** In the order of the members. */
@@ -22,12 +22,12 @@ export interface GroupReport extends GroupStatistics {
 }
 
 /**
- * Statistics, class and advantages of a completed group, from the members in order of their index. Only members that
- * were scored, and kept that score, count; the others move nothing.
+ * Computes statistics, class and advantages of a completed group, from the members in order of their index. Only
+ * members that were scored, and kept that score, count; the others affect nothing.
  *
- * A member that does not count has no advantage (`null`: to be masked), with one exception: under `group_mean` its score
- * is the mean of those that count, so that its advantage is 0 whatever their deviation. A `constant` has none: measured
- * against siblings that agree (deviation 0, epsilon 1e-6) it would be a million.
+ * A member that does not count has no advantage (`null`: to be masked), with one exception: under `group_mean` its
+ * score is the mean of those that count, so that its advantage is 0 whatever their deviation. A `constant` has none:
+ * among siblings with equal scores (deviation 0, epsilon 1e-6) its advantage would be a million.
  */
 export function groupReport(
   members: readonly GroupMember[],

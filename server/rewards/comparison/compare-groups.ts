@@ -3,12 +3,12 @@ import { grpoAdvantages } from '../advantages.ts'
 import { pairCounts, tauB } from './kendall.ts'
 import type { MatchedSamples } from './match-samples.ts'
 
-/** An advantage closer to 0 than this is 0: the score equals the mean but for the last bits of the sum. */
+/** Advantages closer to 0 than this count as 0: the score equals the mean except for rounding in the sum. */
 const NOTHING = 1e-9
 
-/** What groups come to by two rewards; a place a group unless said otherwise. */
+/** Results of two rewards per group; one entry per group unless noted otherwise. */
 export interface GroupColumns {
-  /** NaN: not defined. */
+  /** NaN if undefined. */
   tau: Float64Array
   comparable: Float64Array
   reversed: Float64Array
@@ -18,22 +18,22 @@ export interface GroupColumns {
   firstMean: Float64Array
   secondMean: Float64Array
   signFlipped: Int32Array
-  /** A place a sample; NaN in a group with one. */
+  /** One entry per sample; NaN in a group with one sample. */
   firstAdvantage: Float64Array
   secondAdvantage: Float64Array
-  /** A place a sample: 1 where the two advantages have opposite signs. */
+  /** One entry per sample: 1 where the two advantages have opposite signs. */
   sampleSignFlipped: Uint8Array
   total: ComparedGroups
 }
 
-/** −1, 0 or 1. */
+/** The sign of an advantage: −1, 0 or 1. */
 export function advantageSign(advantage: number): number {
   return Math.abs(advantage) < NOTHING ? 0 : Math.sign(advantage)
 }
 
 /**
- * Compares two rewards within each group, over the members that both scored: order, best member, groups without signal,
- * and the signs of GRPO's advantages, which say what the policy is pushed towards and away from.
+ * Compares two rewards within each group, over the members that both scored: order, best member, no-signal groups,
+ * and the signs of GRPO's advantages, which decide the direction of the policy update.
  */
 export function* compareGroups(matched: MatchedSamples): Generator<void, GroupColumns> {
   const { starts, first, second } = matched
@@ -128,7 +128,7 @@ function* compareGroup(
   }
 }
 
-/** Whether some member is the best, or among the best, by both. */
+/** Whether at least one member is the best, or among the best, by both. */
 function sharesBest(a: Float64Array, b: Float64Array): boolean {
   const bestA = a.reduce((most, score) => Math.max(most, score), Number.NEGATIVE_INFINITY)
   const bestB = b.reduce((most, score) => Math.max(most, score), Number.NEGATIVE_INFINITY)

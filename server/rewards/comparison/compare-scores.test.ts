@@ -7,7 +7,7 @@ import { FAILED, PENDING, type SampleColumns, SCORED, SUBSTITUTED } from './matc
 import { descendingOrder } from './ranks.ts'
 import { stepDeltas } from './step-delta.ts'
 
-/** Comparisons against numbers from golden/make_golden.py, which computes them by their definitions, apart from us. */
+/** Compares with the values of golden/make_golden.py, an independent implementation of the definitions. */
 
 interface Golden {
   name: string
@@ -94,7 +94,7 @@ function csv(path: string): Record<string, string>[] {
   )
 }
 
-describe('every number is that of an independent computation', () => {
+describe('every number equals that of an independent computation', () => {
   for (const want of golden.filter(({ first }) => first !== undefined)) {
     test(want.name, () => {
       expectGolden(
@@ -116,7 +116,7 @@ describe('every number is that of an independent computation', () => {
 })
 
 describe('Kendall', () => {
-  // A generator of our own: the same numbers on every machine.
+  // A custom generator, so that the numbers are the same on every machine.
   const numbers = (seed: number, n: number, values: number) => {
     let state = seed
     return Float64Array.from({ length: n }, () => {
@@ -124,7 +124,7 @@ describe('Kendall', () => {
       return state % values
     })
   }
-  it('counts pairs by sorting as it does one by one', () => {
+  it('counts pairs by sorting as it does pair by pair', () => {
     for (const [n, values] of [
       [2, 2],
       [13, 3],
@@ -136,7 +136,7 @@ describe('Kendall', () => {
       expect(run(pairsBySorting(a, b))).toEqual(run(pairCounts(a, b)))
     }
   })
-  it('has a group of any size: 100,000 members, their order reversed or the same', () => {
+  it('handles 100,000 members, in the same or reverse order', () => {
     const n = 100_000
     const up = Float64Array.from({ length: n }, (_, at) => at)
     const down = up.map((at) => -at)
@@ -146,13 +146,13 @@ describe('Kendall', () => {
       ...{ tiedFirst: 0, tiedSecond: 0, tiedBoth: 0 },
     } satisfies PairCounts)
   })
-  it('is not defined where one does not order', () => {
+  it('is undefined where one reward gives equal scores', () => {
     expect(tauB(run(pairCounts(Float64Array.of(1, 1), Float64Array.of(1, 2))))).toBeNull()
   })
 })
 
-describe('what is compared', () => {
-  it('leaves out what failed, was put there by a policy, or has not ended, and says so', () => {
+describe('the compared samples', () => {
+  it('excludes and counts failed, substituted and pending samples', () => {
     const group = [0, 0, 0, 0, 0, 0, 0, 0]
     const first = columns([1, null, 1, null, 1, 1, 0, 1], group)
     const second = columns([1, 1, null, null, 0.5, 1, 1, 1], group)
@@ -172,7 +172,7 @@ describe('what is compared', () => {
     )
   })
 
-  it('joins batches of another order by uid and response, each sample once', () => {
+  it('joins batches in different order by uid and response, each sample once', () => {
     const one = columns([1, 2, 3, 4, 5], [0, 0, 0, 1, 2], {
       response: Float64Array.of(10, 10, 11, 10, 12),
     })
@@ -183,18 +183,19 @@ describe('what is compared', () => {
     const { matched, summary } = run(compareScores(one, other, false))
     expect(Array.from(matched.first)).toEqual([1, 2, 3])
     expect(Array.from(matched.second)).toEqual([20, 10, 30])
-    // One of each side whose response the other does not have, the text that is not kept on both sides, a uid apart.
+    // One sample on each side whose response the other lacks, one text that neither side keeps, one uid without a
+    // partner.
     expect(new Map(summary.unmatched.map(({ reason, samples }) => [reason, samples]))).toEqual(
       new Map([
         ['other_response', 3],
         ['only_first', 1],
       ]),
     )
-    // Prompts are compared whatever was answered.
+    // Prompts are compared regardless of the responses.
     expect(summary.prompts).toMatchObject({ n: 2, first: 3, second: (159 / 4 + 40) / 2 })
   })
 
-  it('counts groups whose scores became equal, and the sign of an advantage next to nothing as 0', () => {
+  it('counts groups whose scores became equal, and takes the sign of a tiny advantage as 0', () => {
     const group = [0, 0, 0, 1, 1, 1]
     const { summary } = compare([0.1, 0.2, 0.3, 1, 1, 1], [1, 1, 1, 0.1, 0.2, 0.3], group)
     expect(summary.groups).toMatchObject({ noSignalFirst: 1, noSignalSecond: 1, noSignalBoth: 0 })
@@ -206,7 +207,7 @@ describe('what is compared', () => {
     expect(summary.groups).toMatchObject({ tau: null, tauGroups: 0, signFlipped: 0 })
   })
 
-  it('shows few scores one by one, many in bins, and the distribution functions exactly', () => {
+  it('lists few scores, bins many, and keeps the distribution functions exact', () => {
     const first = Array.from({ length: 400 }, (_, at) => at % 2)
     const second = Array.from({ length: 400 }, (_, at) => (at * 7919) % 400)
     const group = first.map((_, at) => at >> 2)
@@ -223,7 +224,7 @@ describe('what is compared', () => {
     expect(summary.delta.score.distribution.bins.reduce((n, { count }) => n + count, 0)).toBe(400)
   })
 
-  it('has nothing to say of nothing', () => {
+  it('returns nulls for no samples', () => {
     const { summary } = run(compareScores(columns([null], [0]), columns([1], [0]), true))
     expect(summary).toMatchObject({ n: 0, pearson: null, spearman: null, joint: null })
     expect(summary.groups).toMatchObject({ n: 0, tau: null })
@@ -239,7 +240,7 @@ it('Cohen’s κ by hand: 45 of 70 alike, 35 of them by chance', () => {
   ).toBeCloseTo((45 / 70 - 0.5) / 0.5, 12)
 })
 
-it('puts in descending order, equal ones as they came', () => {
+it('sorts in descending order and keeps the order of equal keys', () => {
   expect(Array.from(run(descendingOrder(Float64Array.of(1, 3, 2, 3, -1))))).toEqual([1, 3, 2, 0, 4])
 })
 

@@ -10,19 +10,19 @@ import { type MatchedSamples, matchSamples, type SampleColumns, SCORED } from '.
 import { ascending, averageRanks } from './ranks.ts'
 import { cdfOf, distributionOf, jointOf, MAX_VALUES } from './score-shapes.ts'
 
-/** Two rewards on the samples that both scored, and all that lists of them are made of. */
+/** Two rewards on the samples that both scored, with the columns that lists of samples need. */
 export interface Comparison {
   matched: MatchedSamples
   groups: GroupColumns
-  /** From 1, a place a sample. */
+  /** Rank from 1, one entry per sample. */
   firstRank: Float64Array
   secondRank: Float64Array
   summary: Omit<ComparePairDto, 'first' | 'second' | 'joinedBy' | 'isLive'>
 }
 
 /**
- * Compares two batches sample by sample. Exact, and in pieces of a few milliseconds (some 15 ms where 131,072 scores are
- * sorted): whoever runs it gives the process a turn between them.
+ * Compares two batches sample by sample. The results are exact. The generator yields every few milliseconds (about 15
+ * ms where 131,072 scores are sorted), so that the caller can give the process a turn.
  */
 export function* compareScores(
   one: SampleColumns,
@@ -76,7 +76,7 @@ function scoresOf({ mean, std, min, max }: Moments): ComparedScores {
   return { mean, std, min, max }
 }
 
-/** Second − first, without the last bits, which two differences of the same size do not share (0.3 − 0.1 is not 0.2). */
+/** Second − first, rounded so that equal differences compare equal (0.3 − 0.1 is not 0.2 in binary). */
 function* differences(first: Float64Array, second: Float64Array): Generator<void, Float64Array> {
   const delta = new Float64Array(first.length)
   for (let at = 0; at < first.length; at++) {
@@ -86,7 +86,7 @@ function* differences(first: Float64Array, second: Float64Array): Generator<void
   return delta
 }
 
-/** Where both give the same few scores: how often they agree to the digit, and beyond chance. */
+/** Agreement of two rewards with the same few scores: how often they are equal, and how much beyond chance. */
 function classesOf(
   joint: Comparison['summary']['joint'],
   n: number,
@@ -94,7 +94,7 @@ function classesOf(
   if (joint === null || joint.first.kind !== 'values' || joint.second.kind !== 'values') return null
   const { first, second, cells } = joint
   const values = [...new Set([...first.values, ...second.values])].sort((a, b) => a - b)
-  // Of scales that have nothing in common equality says nothing.
+  // Equality means nothing for scales without common values.
   if (values.length > MAX_VALUES || !first.values.some((value) => second.values.includes(value)))
     return null
   const counts = values.map(() => values.map(() => 0))
@@ -106,7 +106,7 @@ function classesOf(
   return { equal: equal / n, kappa: cohensKappa(counts) }
 }
 
-/** By data source, the largest first. */
+/** Comparison by data source, largest first. */
 function* sourcesOf(
   columns: SampleColumns,
   { first, second, firstIndex, starts }: MatchedSamples,
@@ -124,7 +124,7 @@ function* sourcesOf(
   }
   for (let group = 0; group < starts.length - 1; group++) {
     if (group % 8_192 === 0) yield
-    // The members of a group have one source; of those that do not, the first one's counts.
+    // The members of a group share one source; otherwise the first member's source counts.
     const source = columns.source[firstIndex[starts[group] as number] as number] as number
     const sum = sums[source] as (typeof sums)[number]
     const tau = groups.tau[group] as number
@@ -151,7 +151,7 @@ function finite(value: number): number | null {
   return Number.isFinite(value) ? value : null
 }
 
-/** The mean of each prompt by one against its mean by the other, whatever was answered to it. */
+/** Compares the mean score of each prompt, regardless of the responses. */
 function* promptsOf(one: SampleColumns, other: SampleColumns): Generator<void, ComparedPrompts> {
   const firstMeans = yield* groupMeans(one)
   const secondMeans = yield* groupMeans(other)
@@ -178,7 +178,7 @@ function* promptsOf(one: SampleColumns, other: SampleColumns): Generator<void, C
   }
 }
 
-/** Mean of the members that count, by the group's number; NaN: none does. */
+/** Mean score by group number over the scored members; NaN without any. */
 function* groupMeans({ state, score, group, uids }: SampleColumns): Generator<void, Float64Array> {
   const sums = new Float64Array(uids.length)
   const counts = new Int32Array(uids.length)

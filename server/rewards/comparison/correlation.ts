@@ -3,7 +3,7 @@ const PORTION = 32_768
 /** Moments of a list of scores. */
 export interface Moments {
   n: number
-  /** Null: there is no score. */
+  /** Null without scores. */
   mean: number | null
   /** With n − 1; null below two. */
   std: number | null
@@ -11,7 +11,7 @@ export interface Moments {
   max: number | null
 }
 
-/** Mean and deviation in two passes. Scores beyond 1e100, whose squares overflow, are taken in units of the largest. */
+/** Mean and deviation in two passes. Scores beyond 1e100, whose squares overflow, are divided by the largest. */
 export function* momentsOf(values: Float64Array): Generator<void, Moments> {
   const n = values.length
   if (n === 0) return { n, mean: null, std: null, min: null, max: null }
@@ -41,8 +41,8 @@ function scaleOf(min: number, max: number): number {
 }
 
 /**
- * Pearson's correlation of two lists of one length; of their ranks it is Spearman's. Null where either does not vary, or
- * there are less than two.
+ * Pearson's correlation of two lists of equal length; on ranks it is Spearman's. Null where either does not vary, or
+ * with fewer than two values.
  */
 export function* pearson(
   first: Float64Array,
@@ -68,7 +68,10 @@ export function* pearson(
   return Math.max(-1, Math.min(1, both / Math.sqrt(ofFirst * ofSecond)))
 }
 
-/** Cohen's κ of two ratings in the same classes: counts[i][j] rated i by the first and j by the second. Null: not defined. */
+/**
+ * Cohen's κ of two ratings in the same classes: counts[i][j] rated i by the first and j by the second. Null if
+ * undefined.
+ */
 export function cohensKappa(counts: readonly (readonly number[])[]): number | null {
   const rows = counts.map((row) => row.reduce((sum, n) => sum + n, 0))
   const columns = counts.map((_, at) => counts.reduce((sum, row) => sum + (row[at] as number), 0))

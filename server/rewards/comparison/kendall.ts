@@ -1,6 +1,6 @@
 import { ascending, countBelow, mergeSorted } from './ranks.ts'
 
-/** Up to so many members every pair is looked at: 2,016 of them; more are counted by sorting. */
+/** Largest group in which every pair is compared (2,016 pairs); larger groups are counted by sorting. */
 const ALL_PAIRS = 64
 const PORTION = 8_192
 
@@ -8,18 +8,18 @@ const PORTION = 8_192
 export interface PairCounts {
   /** n (n − 1) / 2. */
   pairs: number
-  /** Ordered alike, and the other way round, by the two. */
+  /** Pairs ordered alike by both, and in opposite order. */
   concordant: number
   discordant: number
-  /** Equal by the first, by the second (those equal by both are in each), and by both. */
+  /** Pairs equal by the first, by the second (pairs equal by both are in each), and by both. */
   tiedFirst: number
   tiedSecond: number
   tiedBoth: number
 }
 
 /**
- * Counts how two rewards order the pairs of the same members; exact for any number: above {@link ALL_PAIRS} by Knight's
- * algorithm (1966), in O(n log n).
+ * Counts how two rewards order the pairs of the same members. Exact for any number: above {@link ALL_PAIRS} by
+ * Knight's algorithm (1966), in O(n log n).
  */
 export function* pairCounts(
   first: Float64Array,
@@ -29,8 +29,8 @@ export function* pairCounts(
 }
 
 /**
- * Kendall's τ-b: (concordant − discordant) / √((pairs − tied by the first) (pairs − tied by the second)). Null where one of
- * the two gives all members the same score: there is no order to compare.
+ * Kendall's τ-b: (concordant − discordant) / √((pairs − tied by the first) (pairs − tied by the second)). Null where
+ * one of the two gives all members the same score and so defines no order.
  */
 export function tauB(counts: PairCounts): number | null {
   const first = counts.pairs - counts.tiedFirst
@@ -56,7 +56,7 @@ function allPairs(first: Float64Array, second: Float64Array): PairCounts {
   return { pairs: (n * (n - 1)) / 2, ...counts }
 }
 
-/** Exported for the test that holds both ways against each other. */
+/** Exported for the test that compares both ways. */
 export function* pairsBySorting(
   first: Float64Array,
   second: Float64Array,
@@ -66,7 +66,7 @@ export function* pairsBySorting(
   yield
   const sortedSecond = ascending(second)
   yield
-  // Both places in one number: n is far below 2²⁶, and a product of two such is exact.
+  // Both positions in one number: n is far below 2²⁶, and a product of two such is exact.
   const keys = new Float64Array(n)
   for (let at = 0; at < n; at++) {
     keys[at] =
@@ -88,7 +88,7 @@ export function* pairsBySorting(
   return { pairs, concordant, discordant, tiedFirst, tiedSecond, tiedBoth }
 }
 
-/** Pairs of equal values among ascending ones. */
+/** Number of pairs of equal values among ascending ones. */
 function tiesOf(sorted: Float64Array): number {
   let ties = 0
   let run = 0

@@ -2,7 +2,7 @@ import type { UnmatchedReason } from '../../contract/compare.ts'
 
 const PORTION = 8_192
 
-/** What became of a sample, as a comparison sees it. */
+/** States of a sample in a comparison. */
 export const PENDING = 0
 export const SCORED = 1
 export const FAILED = 2
@@ -11,14 +11,14 @@ export const SUBSTITUTED = 3
 /** A batch's samples as columns, by their index. */
 export interface SampleColumns {
   state: Uint8Array
-  /** NaN where there is none. */
+  /** NaN without a score. */
   score: Float64Array
   group: Int32Array
   source: Int32Array
   sources: readonly string[]
   /** By the group's number. */
   uids: readonly string[]
-  /** 53 bits of each response's hash, NaN where its text is not kept; null: it was not asked for. */
+  /** 53 bits of each response's hash, NaN where its text is not kept; null if the hashes were not read. */
   response: Float64Array | null
 }
 
@@ -28,7 +28,7 @@ export interface MatchedSamples {
   secondIndex: Int32Array
   first: Float64Array
   second: Float64Array
-  /** Where each group begins, and the end: group g has [starts[g], starts[g + 1]). */
+  /** Start of each group, then the end: group g is [starts[g], starts[g + 1]). */
   starts: Int32Array
   /** The number of each group in the first batch. */
   groups: Int32Array
@@ -36,8 +36,8 @@ export interface MatchedSamples {
 }
 
 /**
- * Joins two batches. With `sameIndex` a sample of one is the sample of the other with the same index; else a sample is joined
- * within its uid with the first one not yet joined that has the same response.
+ * Joins two batches. With `sameIndex`, samples with the same index match. Otherwise a sample matches the first
+ * unmatched one with the same uid and response.
  */
 export function* matchSamples(
   first: SampleColumns,
@@ -65,7 +65,7 @@ export function* matchSamples(
     kept[count++] = at
     groupSize[first.group[at] as number]!++
   }
-  // Group by group, each in order of the index: a counting sort.
+  // A counting sort by group keeps the order of the index.
   const next = new Int32Array(first.uids.length + 1)
   const starts: number[] = []
   const groups: number[] = []
@@ -102,7 +102,7 @@ export function* matchSamples(
   return matched
 }
 
-/** Why two states are not compared; null: they are. */
+/** Why two samples are not compared; null if they are. */
 function reasonOf(first: number, second: number): UnmatchedReason | null {
   if (first === PENDING || second === PENDING) return 'pending'
   if (first === FAILED) return second === FAILED ? 'failed_both' : 'failed_first'
@@ -110,7 +110,7 @@ function reasonOf(first: number, second: number): UnmatchedReason | null {
   return first === SUBSTITUTED || second === SUBSTITUTED ? 'substituted' : null
 }
 
-/** By index of the first batch the index in the second; −1: it has none. */
+/** Index in the second batch by index in the first; −1 without a match. */
 function* partners(
   first: SampleColumns,
   second: SampleColumns,
@@ -119,7 +119,7 @@ function* partners(
   const secondNo = new Map(second.uids.map((uid, no) => [uid, no]))
   const firstUids = new Set(first.uids)
   yield
-  // By group of the second and response: its samples not yet joined, the last first.
+  // Unmatched samples of the second batch by group and response, last first.
   const free = new Map<string, number[]>()
   for (let at = second.state.length - 1; at >= 0; at--) {
     if (at % PORTION === 0) yield

@@ -1,7 +1,7 @@
-/** Values looked at between two turns given to others: well under a millisecond. */
+/** Values processed between two yields: well under a millisecond. */
 const PORTION = 8_192
 
-/** How many of ascending values are below `value`. */
+/** Number of ascending values below `value`. */
 export function countBelow(sorted: Float64Array, value: number): number {
   let low = 0
   let high = sorted.length
@@ -13,7 +13,7 @@ export function countBelow(sorted: Float64Array, value: number): number {
   return low
 }
 
-/** How many of ascending values are `value` or below. */
+/** Number of ascending values at or below `value`. */
 export function countUpTo(sorted: Float64Array, value: number): number {
   let low = 0
   let high = sorted.length
@@ -25,12 +25,12 @@ export function countUpTo(sorted: Float64Array, value: number): number {
   return low
 }
 
-/** The values in ascending order; 131,072 of them take some 12 ms, in one go. */
+/** Returns the values in ascending order. 131,072 values take about 12 ms without a yield. */
 export function ascending(values: Float64Array): Float64Array {
   return Float64Array.from(values).sort()
 }
 
-/** Ranks from 1; equal values share the average of theirs. `sorted` are the same values in ascending order. */
+/** Ranks from 1; equal values share their average rank. `sorted` are the same values in ascending order. */
 export function* averageRanks(
   values: Float64Array,
   sorted: Float64Array,
@@ -44,7 +44,7 @@ export function* averageRanks(
   return ranks
 }
 
-/** Places of the keys in descending order of them; equal ones in the order given. A merge sort that can be interrupted. */
+/** Positions of the keys in descending order; equal keys keep their order. A merge sort that yields in between. */
 export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array> {
   const places = Int32Array.from(keys, (_, at) => at)
   const { sorted } = yield* mergeSorted(
@@ -55,8 +55,8 @@ export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array
 }
 
 /**
- * Sorts by merging, so that others get their turn in between; what is in order stays as it was. `swapped`: pairs that were
- * not in order. Overwrites `values`.
+ * Sorts by merging and yields in between; elements in order keep their order. `swapped` is the number of pairs that
+ * were out of order. Overwrites `values`.
  * @param inOrder whether a value may stand before one that comes after it
  */
 export function* mergeSorted(

@@ -2,14 +2,14 @@ import type { JointAxis, JointDistribution } from '../../contract/compare.ts'
 import type { Distribution } from '../../contract/pages.ts'
 import { countUpTo } from './ranks.ts'
 
-/** Up to so many different scores each is shown by itself. */
+/** Maximum number of different scores that are listed one by one. */
 export const MAX_VALUES = 12
 const JOINT_BINS = 32
 const DELTA_BINS = 40
 const CDF_POINTS = 200
 const PORTION = 16_384
 
-/** The different ones of ascending values; null where there are more than `most`. */
+/** The distinct values of an ascending list; null if there are more than `most`. */
 export function distinctOf(sorted: Float64Array, most: number): number[] | null {
   const values: number[] = []
   for (let at = 0; at < sorted.length; at++) {
@@ -22,8 +22,8 @@ export function distinctOf(sorted: Float64Array, most: number): number[] | null 
 }
 
 /**
- * Both distribution functions at the same values: at every score there is where they are few, else at quantiles of each.
- * What is said at a value is exact.
+ * Both distribution functions at the same values: at every score if there are few, otherwise at quantiles of each.
+ * The functions are exact at these values.
  */
 export function cdfOf(
   first: Float64Array,
@@ -46,7 +46,7 @@ function pointsOf(sorted: Float64Array): number[] {
   )
 }
 
-/** The values of an axis, or its bins from the least to the greatest. Null: there is nothing. */
+/** The values of an axis, or its bins from least to greatest. Null without values. */
 function axisOf(sorted: Float64Array): JointAxis | null {
   if (sorted.length === 0) return null
   const values = distinctOf(sorted, MAX_VALUES)
@@ -55,7 +55,7 @@ function axisOf(sorted: Float64Array): JointAxis | null {
   return edges === null ? null : { kind: 'bins', edges }
 }
 
-/** Null where the range is beyond what a number holds. */
+/** Null if the range exceeds a number. */
 function binEdges(low: number, high: number, bins: number): number[] | null {
   const width = (high - low) / bins
   if (!Number.isFinite(width) || width <= 0) return null
@@ -70,7 +70,7 @@ function placeIn(axis: JointAxis): (score: number) => number {
   return placeInBins(axis.edges)
 }
 
-/** A bin holds its lower edge; the last one both. */
+/** A bin includes its lower edge; the last one both edges. */
 function placeInBins(edges: readonly number[]): (score: number) => number {
   const bins = edges.length - 1
   const low = edges[0] as number
@@ -78,7 +78,7 @@ function placeInBins(edges: readonly number[]): (score: number) => number {
   return (score) => Math.min(bins - 1, Math.max(0, Math.floor((score - low) / width)))
 }
 
-/** How many samples have which pair of scores; null where there is nothing, or the scores span too much to be drawn. */
+/** Number of samples per pair of scores; null without samples, or if the range of scores exceeds a number. */
 export function* jointOf(
   first: Float64Array,
   second: Float64Array,
@@ -104,7 +104,7 @@ export function* jointOf(
   return { first: x, second: y, cells }
 }
 
-/** The differences, ascending, as bars where they are few, else in {@link DELTA_BINS} equal bins. */
+/** The ascending differences as bars where there are few distinct ones, otherwise in {@link DELTA_BINS} equal bins. */
 export function distributionOf(sorted: Float64Array): Distribution {
   const n = sorted.length
   const few = distinctOf(sorted, MAX_VALUES)

@@ -1,4 +1,4 @@
-/** What is known of a run's rewards at a step. */
+/** Scores of a run at one step. */
 export interface StepScores {
   step: number
   batchId: string
@@ -12,8 +12,8 @@ export interface StepScores {
 const Z = 1.959964
 
 /**
- * The difference of the means at the steps that both have, other − first, with its 95 % interval: Welch's standard error
- * √(s₁²/n₁ + s₂²/n₂), normal. Samples are taken as independent; those of one group are not, so that the true interval is
+ * Computes the difference of the means at common steps, other − first, with its 95 % interval: Welch's standard error
+ * √(s₁²/n₁ + s₂²/n₂), normal. Samples are assumed independent. Those of one group are not, so the true interval is
  * wider, by √(group size) at most.
  */
 export function stepDeltas(first: readonly StepScores[], other: readonly StepScores[]) {

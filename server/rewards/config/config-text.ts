@@ -14,18 +14,18 @@ export interface ConfigLeaf {
   /** Dotted, as written. */
   key: string
   value: unknown
-  /** Of the text, from 1. */
+  /** Line of the text, from 1. */
   line: number
 }
 
-/** A text as settings, or why it is none. */
+/** The settings of a text, or the reason why it has none. */
 export type ConfigText =
   | { ok: true; leaves: ConfigLeaf[] }
   | { ok: false; line: number | null; message: string }
 
-/** Longest text, in characters; upstream's composed configuration has about 40,000. */
+/** Maximum characters of a text; upstream's composed configuration has about 40,000. */
 const MAX_CHARS = 1_000_000
-/** Most settings: one per line of such a text would be no configuration. */
+/** Maximum number of settings. */
 const MAX_LEAVES = 20_000
 
 /** Hydra reads `yes`, `no`, `on` and `off` as booleans, but not `y` and `n`. */
@@ -44,15 +44,15 @@ const YAML_OPTIONS = {
   customTags: (tags: unknown[]) => [words, ...(tags as ScalarTag[])],
 }
 
-/** `name=value` on a line of its own: a variable of the shell. */
+/** A shell variable: `name=value` on a separate line. */
 const VARIABLE = /^\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)=(.*)$/
 const OVERRIDE =
   /(?<![^\s'"])\+{0,2}([A-Za-z_][\w-]*(?:[./@][\w-]+)*)=((?:"(?:[^"\\]|\\.)*"|'[^']*'|\[[^\]\n]*\]|\$\{[^}\n]*\}|[^\s'"\\])*)/g
 
 /**
  * Reads YAML as Hydra does (`yes`, `on` and `True` are booleans), or the overrides of a command line
- * (`reward_model.enable=True +reward.max_rpm=60 \`). A key given twice is an error in YAML; on a command line the last
- * one counts, as there.
+ * (`reward_model.enable=True +reward.max_rpm=60 \`). A duplicate key is an error in YAML; on a command line the last
+ * one counts, as in Hydra.
  */
 export function readConfigText(text: string): ConfigText {
   if (text.length > MAX_CHARS) {
@@ -84,7 +84,7 @@ export function readConfigText(text: string): ConfigText {
       for (const { key, value } of target.items) {
         const name = isScalar(key) ? (key.source ?? String(key.value)) : String(key)
         const at = lineOf(key as Node)
-        // What is merged in (`<<: *base`) stands among the keys beside it.
+        // Keys merged by `<<: *base` count as keys of this map.
         if (name === '<<') visit(value as Node, path, at, depth + 1)
         else if (value === null)
           leaves.push({ key: [...path, name].join('.'), value: null, line: at })
@@ -107,9 +107,9 @@ export function readConfigText(text: string): ConfigText {
 }
 
 /**
- * Reads the overrides of a command line or of the script around one (`reward_model.enable=True \`); null for another
- * text. Variables that the script sets to plain values, sums and products are replaced. As in Hydra, the last setting of
- * a key counts. Nothing is run.
+ * Reads the overrides of a command line or of the script around it (`reward_model.enable=True \`); null for any other
+ * text. Variables that the script sets to plain values, sums and products are replaced. As in Hydra, the last setting
+ * of a key counts. Nothing is executed.
  */
 function readCommandLine(text: string): ConfigLeaf[] | null {
   const lines = text.split('\n')
@@ -124,14 +124,14 @@ function readCommandLine(text: string): ConfigLeaf[] | null {
     continues = line.trimEnd().endsWith('\\')
     if (variable && !/^\S+\s+\S*[./]\S*=/.test(line)) {
       const [, name = '', raw = ''] = variable
-      // A lone line such as `max_concurrency=8` may be either; a trainer's command goes on.
+      // A single line such as `max_concurrency=8` may be either; a trainer's command has several.
       if (!continues && lines.length > 1) {
         variables.set(name, putIn(withoutComment(raw), variables))
         continue
       }
     }
     for (const [, key = '', raw = ''] of line.matchAll(OVERRIDE)) {
-      // Set for the command alone, as in `NCCL_DEBUG=WARN python3 -m …`.
+      // An environment variable for the command, as in `NCCL_DEBUG=WARN python3 -m …`.
       if (/^[A-Z_][A-Z0-9_]*$/.test(key)) continue
       found.delete(key)
       found.set(key, { key, value: overrideValue(putIn(raw, variables)), line: at + 1 })
@@ -144,7 +144,7 @@ function withoutComment(raw: string): string {
   return /^(?:"[^"]*"|'[^']*'|[^\s"'#]|\s(?!#))*/.exec(raw)?.[0].trim() ?? ''
 }
 
-/** With the variables that are known; the others stay as `${name}`. */
+/** Replaces known variables; unknown ones stay as `${name}`. */
 function putIn(raw: string, variables: ReadonlyMap<string, string>): string {
   if (/^'[^']*'$/.test(raw)) return raw
   const named = (name: string, fallback?: string) =>
@@ -160,7 +160,7 @@ function putIn(raw: string, variables: ReadonlyMap<string, string>): string {
     .replaceAll('$_((', '${((')
 }
 
-/** As Hydra takes it; the quotes around it are the shell's. */
+/** The value as Hydra reads it; quotes around it belong to the shell. */
 function overrideValue(raw: string): unknown {
   const text = /^(["'])(.*)\1$/s.exec(raw)?.[2] ?? raw
   if (text === '' || text.includes('${')) return text

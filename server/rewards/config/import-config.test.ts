@@ -5,7 +5,7 @@ import { type ImportedConfig, importConfig } from './import-config.ts'
 import { nearestKey } from './nearest-key.ts'
 import { current, legacy } from './testing/upstream-yaml.ts'
 
-/** The text without its first level, as upstream keeps it in a file of its own. */
+/** The text without its first level, as upstream keeps it in a separate file. */
 const fileOf = (text: string, section: string) =>
   text
     .slice(text.indexOf(`${section}:\n`) + section.length + 2)
@@ -19,7 +19,7 @@ const messages = (config: ImportedConfig) =>
 
 const STATUSES = ['honoured', 'not_applicable', 'unknown', 'unresolved']
 
-/** What holds for every text: nothing is left out, and what comes of it is valid. */
+/** Checks for every text that no key is left out and that the result is valid. */
 function expectWhole(config: ImportedConfig): void {
   expect(
     config.keys.filter(({ note, status }) => note === '' || !STATUSES.includes(status)),
@@ -45,7 +45,7 @@ describe('upstream’s own configuration', () => {
     expect(config.keys).toHaveLength(settings.length)
   })
 
-  test('a reward model in the trainer’s GPUs: servers, woken up and put to sleep', () => {
+  test('a reward model on the trainer’s GPUs: servers that wake and sleep', () => {
     const text = `${legacy
       .replace('enable: False', 'enable: True')
       .replace('name: ???', 'name: vllm')
@@ -76,7 +76,7 @@ trainer:
     expect(command).toContain('--gpu-memory-utilization 0.5')
   })
 
-  test('a reward model in a pool of its own, with an engine’s own arguments', () => {
+  test('a reward model in a separate pool, with arguments of the engine', () => {
     const config = importConfig(`
 reward:
   reward_model:
@@ -125,7 +125,7 @@ reward:
     expect(messages(config)).toMatch(message)
   })
 
-  test('a pool without nodes makes no servers, and says so', () => {
+  test('a pool without nodes makes no servers and reports it', () => {
     const config = importConfig(`
 reward.reward_model.enable=True reward.reward_model.enable_resource_pool=True \\
 reward.reward_model.model_path=rm reward.reward_model.rollout.name=vllm \\
@@ -186,13 +186,13 @@ reward:
     },
   )
 
-  test('limits that nothing reads are told', () => {
+  test('unused limits are reported', () => {
     const config = importConfig('reward: {max_rpm: 60}')
     expect(statusOf(config, 'reward.max_rpm')).toBe('not_applicable')
     expect(config.reward).toEqual({})
   })
 
-  test('a Python function is served beside us, a JavaScript one is loaded', () => {
+  test('a Python function is served separately, a JavaScript one is loaded', () => {
     const python = importConfig(`
 custom_reward_function:
   path: recipes/my_reward.py
@@ -229,7 +229,7 @@ custom_reward_function:
     expect(script.problems).toEqual([])
   })
 
-  test('a judge: a function, and the model it asks', () => {
+  test('a judge: a function and the model it calls', () => {
     const config = importConfig(`
 reward:
   custom_reward_function: {path: judge.py}
@@ -243,7 +243,7 @@ reward:
     expect(config.servers).toMatchObject([{ kind: 'generative', model: 'Qwen/Qwen3-4B' }])
   })
 
-  test('Q27: a class loaded from a module is told of, under the name it has', () => {
+  test('Q27: a class loaded from a module is reported under its name', () => {
     const config = importConfig(`
 reward_model:
   reward_loop_source: importlib
@@ -255,7 +255,7 @@ reward_model:
     expect(config.keys.map(({ status }) => status)).toEqual(Array(3).fill('not_applicable'))
   })
 
-  test('a class that is not Python is a manager here', () => {
+  test('a class that is not Python is imported as a manager', () => {
     const config = importConfig(`
 reward:
   reward_manager: {source: importlib, name: MyRewardManager, module: {path: managers/mine.ts}}
@@ -267,7 +267,7 @@ reward:
     expect(config.problems).toEqual([])
   })
 
-  test('what else a submit needs', () => {
+  test('other settings of a submit', () => {
     const config = importConfig(`
 actor_rollout_ref: {rollout: {n: 16}}
 algorithm: {norm_adv_by_std_in_grpo: False, adv_estimator: grpo}
@@ -301,7 +301,7 @@ algorithm: {gdpo_reward_keys: [acc, format], gdpo_reward_weights: [1, 0.5]}
 })
 
 describe('both shapes at once', () => {
-  test('an old key that is set rules, one that is null does not', () => {
+  test('an old key overrides the new one unless it is null', () => {
     const config = importConfig(`
 reward_model: {num_workers: 4, reward_manager: null, enable: null}
 reward: {num_workers: 8, reward_manager: {name: dapo}}
@@ -322,7 +322,7 @@ reward: {num_workers: 8, reward_manager: {name: dapo}}
   })
 })
 
-describe('a typo names the key meant', () => {
+describe('a typo names the intended key', () => {
   test.each([
     ['reward_model.reward_manger', 'reward_model.reward_manager'],
     ['reward_modle.enable', 'reward_model.enable'],
@@ -349,7 +349,7 @@ describe('a typo names the key meant', () => {
     expect(messages(config)).toContain(meant ?? 'no such key')
   })
 
-  test('of a kwarg, a manager, a value', () => {
+  test('in a kwarg, a manager, a value', () => {
     const kwarg = importConfig('reward: {reward_kwargs: {max_resp_lne: 20480}}')
     expect(kwarg.keys).toMatchObject([
       { status: 'unknown', nearest: 'reward.reward_kwargs.max_resp_len' },
@@ -358,16 +358,16 @@ describe('a typo names the key meant', () => {
     expect(messages(manager)).toContain('did you mean "dapo"?')
     const value = importConfig('reward_model:\n  enable: maybe\n  num_workers: many\n')
     expect(value.problems).toEqual([
-      { key: 'reward_model.enable', line: 2, message: 'is to be True or False, not "maybe"' },
+      { key: 'reward_model.enable', line: 2, message: 'must be True or False, not "maybe"' },
       {
         key: 'reward_model.num_workers',
         line: 3,
-        message: 'is to be a number from 1 on, not "many"',
+        message: 'must be a number from 1 on, not "many"',
       },
     ])
   })
 
-  test('a kwarg of dapo that is wrong is told with what it may be', () => {
+  test('an invalid kwarg of dapo is reported with its allowed values', () => {
     const config = importConfig(
       'reward: {reward_manager: {name: dapo}, reward_kwargs: {overlong_buffer_cfg: {enable: true, len: 4096}}}',
     )
@@ -383,7 +383,7 @@ describe('references', () => {
     return config
   }
 
-  test('are put in: from the text, relative, with a default', () => {
+  test('are resolved: from the text, relative, with a default', () => {
     const config = read(`
 base: {workers: 6}
 reward:
@@ -467,7 +467,7 @@ NCCL_DEBUG=WARN python3 -m verl.trainer.main_ppo \\
   })
 })
 
-describe('a text that is none', () => {
+describe('an invalid text', () => {
   test.each([
     ['reward: [1, 2', /./],
     ['- a\n- b', /not a map/],
@@ -480,7 +480,7 @@ describe('a text that is none', () => {
     expect(messages(config)).toMatch(message)
   })
 
-  test('empty, and of other things', () => {
+  test('empty, and about other things', () => {
     expect(importConfig('')).toMatchObject({ shape: 'none', keys: [], problems: [] })
     expect(importConfig('# nothing\n')).toMatchObject({ shape: 'none', problems: [] })
     expect(importConfig('trainer: {total_epochs: 15}')).toMatchObject({
@@ -490,7 +490,7 @@ describe('a text that is none', () => {
     })
   })
 
-  test('aliases that blow up and keys of a prototype do no harm', () => {
+  test('expanding aliases and prototype keys do no harm', () => {
     const bomb = `a: &a {k: 1}\n${'bcdefghijklmn'
       .split('')
       .map(

@@ -13,23 +13,23 @@ import { currentKey, isRead, whyElsewhere } from './upstream-keys.ts'
 /** Upstream's reward managers. */
 const MANAGERS = ['naive', 'dapo', RATE_LIMITED, 'remote', 'gdpo', 'batch']
 
-/** A reward function that is served beside us: Python runs in Python. */
+/** A Python reward function, which runs in a server of its own. */
 export interface FunctionServer {
   /** A file, or `pkg://module`. */
   path: string
   name: string
   kwargs: Record<string, unknown>
-  /** Model under which it is registered, and which `reward.model` names. */
+  /** The model under which it is registered and which `reward.model` names. */
   model: string
-  /** Serves it and registers it as that model; the words as a shell takes them. */
+  /** The shell command that serves it and registers it as that model, as words. */
   command: string[]
 }
 
-/** Upstream's configuration in our words. */
+/** Upstream's configuration in terms of this service. */
 export interface ImportedConfig {
-  /** Which of upstream's two shapes the keys have; `none`: there is nothing about rewards. */
+  /** Which of upstream's two shapes the keys have; `none` if there are none about rewards. */
   shape: 'legacy' | 'current' | 'both' | 'none'
-  /** `reward` of `batches.submit`; what is left out has its default. */
+  /** `reward` of `batches.submit`; omitted fields have their defaults. */
   reward: z.input<typeof RewardSpec>
   /** `groupSize` of `batches.submit`. */
   groupSize: number | null
@@ -37,21 +37,21 @@ export interface ImportedConfig {
   workers: number | null
   /** Whether advantages are divided by the deviation. */
   normAdvByStd: boolean | null
-  /** Column that names the reward function; to be sent as `dataSource`. */
+  /** Column that names the reward function, to be sent as `dataSource`. */
   dataSourceColumn: string | null
   servers: ServerDraft[]
   functionServer: FunctionServer | null
   sandbox: { url: string; maxConcurrent: number; memoryLimitMb: number } | null
   /** Every key of the text, in its order. */
   keys: KeyReport[]
-  /** What to look at before it is used; empty: it can be used as it is. */
+  /** Issues to resolve before use; empty if there are none. */
   problems: ConfigProblem[]
 }
 
 /**
- * Translates upstream's configuration: its YAML, old shape or new, whole or one of the files it is composed of, or the
- * overrides of a command line. Every key is accounted for. Never throws: a text that is none of these is a problem.
- * `address`: of the service, for the command that registers a function.
+ * Translates upstream's configuration: YAML of the old or new shape, whole or one of its component files, or the
+ * overrides of a command line. Every key is reported. Never throws: any other text is reported as a problem.
+ * `address`: the service's address, for the command that registers a function.
  */
 export function importConfig(text: string, address: string | null = null): ImportedConfig {
   const read = readConfigText(text)
@@ -94,9 +94,9 @@ export function importConfig(text: string, address: string | null = null): Impor
 }
 
 /**
- * The files that upstream composes have their keys without the section they are put in: `num_workers` for
- * `reward.num_workers`, `use_reward_loop` for `reward_model.use_reward_loop`. The section is the one in which most of
- * the keys exist.
+ * Finds the section of a component file of upstream's configuration, whose keys omit it: `num_workers` for
+ * `reward.num_workers`, `use_reward_loop` for `reward_model.use_reward_loop`. The section is the one that contains
+ * most of the keys.
  */
 function withSection(leaves: readonly ConfigLeaf[]): readonly ConfigLeaf[] {
   const exists = (key: string) => isRead(currentKey(key)) || whyElsewhere(key) !== null
@@ -228,7 +228,7 @@ function readModel(settings: Settings, result: ImportedConfig): void {
       ? 'the model’s servers, which the function asks through the router address'
       : 'scores come from the model',
   )
-  // With a function the model is asked by it; without one upstream takes it for one that classifies.
+  // With a function, the function calls the model; without one, upstream treats the model as a classifier.
   result.servers = draftServers(settings, hasFunction ? 'generative' : 'discriminative')
   const [server] = result.servers
   if (hasFunction || server === undefined) return

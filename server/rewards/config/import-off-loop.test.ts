@@ -3,7 +3,7 @@ import { importOffLoop } from './import-off-loop.ts'
 
 const text = 'reward: {reward_manager: {name: dapo}}'
 
-test('a text that needs more processor time than it may is refused as such', async () => {
+test('a text that exceeds its processor time is refused', async () => {
   const names = [...'abcdefghijklmnopqrs']
   const aliases = names.map(
     (name, at) =>
@@ -14,7 +14,7 @@ test('a text that needs more processor time than it may is refused as such', asy
   ).rejects.toMatchObject({ reason: 'invalid_input' })
 })
 
-test('a machine that gives it no time is busy, and the text is not at fault', async () => {
+test('a starved thread is reported as busy, not as a fault of the text', async () => {
   await expect(
     importOffLoop(text, 'http://x', { cpuMs: 600_000, waitMs: 1, lookMs: 1 }),
   ).rejects.toMatchObject({ reason: 'busy', message: expect.stringContaining('1 ms') })

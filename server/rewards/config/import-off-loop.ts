@@ -2,15 +2,18 @@ import { Worker } from 'node:worker_threads'
 import type { ImportedConfigDto } from '../../contract/rewards.ts'
 import { RewardOpsError } from '../../errors.ts'
 
-/** Imports at once; each is a click of a person. */
+/** Maximum number of concurrent imports; each is a click of a user. */
 const AT_ONCE = 4
 const HEAP_MB = 256
 
-/** How long one import may take. */
+/** Time limits of one import. */
 interface ImportLimits {
-  /** Of the thread's own processor time: the text's fault. The composed configuration takes 20 ms, 13 aliases of aliases 2.3 s. */
+  /**
+   * Processor time of the thread; exceeding it is the text's fault. The composed configuration takes 20 ms, 13
+   * aliases of aliases 2.3 s.
+   */
   cpuMs: number
-  /** Of the clock: the machine's fault. */
+  /** Wall time; exceeding it is the machine's fault. */
   waitMs: number
   lookMs: number
 }
@@ -19,9 +22,10 @@ const LIMITS: ImportLimits = { cpuMs: 10_000, waitMs: 60_000, lookMs: 250 }
 let running = 0
 
 /**
- * `importConfig` in a thread of its own, which is ended when it takes too long: a short text of aliases within aliases
- * would otherwise block the server's loop. `address`: the service's own, for the commands. @throws RewardOpsError
- * `invalid_input` where the text takes too much processor time or memory, `busy` where the machine gives it too little
+ * Runs `importConfig` in a separate thread, which is terminated when it takes too long: a short text of nested
+ * aliases would otherwise block the server's event loop. `address`: the service's address, for the commands.
+ * @throws RewardOpsError `invalid_input` where the text takes too much processor time or memory, `busy` where the
+ * machine provides too little
  */
 export async function importOffLoop(
   text: string,
@@ -48,7 +52,7 @@ export async function importOffLoop(
           }),
         )
       const look = async () => {
-        // It rejects before the thread runs and after it ended.
+        // It rejects before the thread runs and after it has ended.
         const used = await thread.cpuUsage().catch(() => null)
         if (used !== null && (used.user + used.system) / 1_000 > cpuMs) {
           refuse(`reading it took more than ${cpuMs / 1_000} s of processor time`)

@@ -1,15 +1,15 @@
 import type { ConfigLeaf } from './config-text.ts'
 
-/** A leaf with what it refers to put in, or what could not be. */
+/** A leaf with its references resolved, or the first reference that could not be. */
 export type ResolvedLeaf = ConfigLeaf & { unresolved: string | null }
 
-/** References of references; OmegaConf stops at a cycle, this at some depth. */
+/** Maximum depth of nested references; OmegaConf stops at cycles instead. */
 const DEEPEST = 16
 
 /**
- * Puts in what `${…}` refers to: keys of the same text (`${data.max_response_length}`, relative `${.len}` too) and
- * `${oc.select:key,default}`. `${oc.env:…}` and what is not in the text cannot be known here and is told; a default is
- * taken where one is given.
+ * Resolves `${…}` references to keys of the same text (`${data.max_response_length}`, relative `${.len}` too) and
+ * `${oc.select:key,default}`. `${oc.env:…}` and keys outside the text are unknown here and are reported; a default is
+ * used where one is given.
  */
 export function resolveInterpolations(leaves: readonly ConfigLeaf[]): ResolvedLeaf[] {
   const byKey = new Map(leaves.map((leaf) => [leaf.key, leaf.value]))
@@ -35,7 +35,7 @@ function resolveValue(
   if (Array.isArray(value)) return value.map((v) => resolveValue(v, at, known, state, depth))
   if (typeof value !== 'string' || !value.includes('${')) return value
   const whole = /^\$\{([^${}]*)\}$/.exec(value)
-  // A value of its own keeps its type; inside of other text it becomes text.
+  // A reference that is the whole value keeps its type; inside other text it becomes text.
   if (whole) return lookUp(whole[1] ?? '', at, known, state, depth)
   const text = value.replace(/\$\{([^${}]*)\}/g, (_, inner: string) =>
     String(lookUp(inner, at, known, state, depth)),
@@ -66,12 +66,12 @@ function lookUp(inner: string, at: string, known: Known, state: State, depth: nu
     }
     return fallback === undefined ? fail() : fallback
   }
-  // The environment is the trainer's, not ours.
+  // Environment variables belong to the trainer and are unknown here.
   if (resolver === 'oc.env' && fallback !== undefined) return fallback
   return fail()
 }
 
-/** `.x` is a sibling of the key it stands at, `..x` one of its parent. */
+/** `.x` is a sibling of the key that holds the reference, `..x` a sibling of its parent. */
 function absolute(reference: string, at: string): string {
   const dots = /^\.+/.exec(reference)?.[0].length ?? 0
   if (dots === 0) return reference.replace(/\[(\w+)\]/g, '.$1')

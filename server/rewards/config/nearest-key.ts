@@ -24,8 +24,8 @@ function treeOfKeys(): Tree {
 }
 
 /**
- * The key that an unknown one was most likely meant to be, segment by segment; else the one key elsewhere that ends as
- * it does (`reward.model_path` is `reward.reward_model.model_path`). Undefined when nothing is near.
+ * Returns the most likely intended key for an unknown one, segment by segment; otherwise the only other key with the
+ * same ending (`reward.model_path` is `reward.reward_model.model_path`). Undefined if no key is near.
  */
 export function nearestKey(key: string): string | undefined {
   const parts = key.split('.')
@@ -36,17 +36,19 @@ export function nearestKey(key: string): string | undefined {
     if (name === undefined) return elsewhere(key)
     path.push(name)
     at = at.get(name) as Tree
-    // Beneath it is whatever a function or an engine knows.
+    // Keys below this one belong to a function or an engine and are unknown here.
     if (at.size === 0) break
   }
   const found = [...path, ...parts.slice(path.length)].join('.')
   return found === key ? elsewhere(key) : found
 }
 
-/** The shortest name that has all words of this one: `tensor_parallel_size` lacks one of `tensor_model_parallel_size`. */
+/**
+ * The shortest name that has all words of this one: `tensor_parallel_size` lacks one of `tensor_model_parallel_size`.
+ */
 function byWords(part: string, names: Iterable<string>): string | undefined {
   const words = part.toLowerCase().split('_')
-  // One word is in many names.
+  // A single word occurs in too many names.
   if (words.length < 2) return undefined
   const having = [...names].filter((name) => {
     const own = name.split('_')
@@ -55,7 +57,7 @@ function byWords(part: string, names: Iterable<string>): string | undefined {
   return having.sort((a, b) => a.length - b.length)[0]
 }
 
-/** Among the keys about rewards: in the section that was written first, else the only one there is. */
+/** Searches the keys about rewards: in the section of the given key first, then for a single match elsewhere. */
 function elsewhere(key: string): string | undefined {
   const last = key.slice(key.lastIndexOf('.') + 1)
   const same = writableKeys().filter(

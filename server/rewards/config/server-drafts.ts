@@ -4,12 +4,12 @@ import { ROLLOUT_KEYS } from './upstream-keys.ts'
 
 const ROLLOUT = 'reward.reward_model.rollout.'
 const MODEL = 'reward.reward_model.'
-/** A text that asks for more servers than this has a number wrong. */
+/** Maximum number of servers; a larger number in a text is a mistake. */
 const MAX_SERVERS = 256
-/** Where the first one listens; above what upstream's own examples take. */
+/** Port of the first server; above the ports of upstream's examples. */
 const FIRST_PORT = 8101
 
-/** A server to launch: what `servers.launch` and the servers file take. */
+/** A server to launch: the input of `servers.launch` and the servers file. */
 export type ServerDraft = Pick<
   LaunchServerInput,
   'name' | 'engine' | 'kind' | 'command' | 'env'
@@ -89,9 +89,9 @@ const SGLANG: Partial<Record<RolloutKey, Flag>> = {
 }
 
 /**
- * The servers that upstream would start for its reward model, as commands of the engines themselves; empty when no model
- * is wanted or when it cannot be told which. Replicas are counted as upstream counts them: GPUs over tensor × data ×
- * pipeline parallelism; of a pool of its own, or of the trainer's GPUs that it shares and gives back.
+ * Returns the servers that upstream would start for its reward model, as commands of the engines. Empty when no model
+ * is wanted or it cannot be identified. Replicas are counted as upstream does: GPUs over tensor × data × pipeline
+ * parallelism, of a dedicated pool or of the trainer's shared GPUs.
  */
 export function draftServers(settings: Settings, kind: ServerDraft['kind']): ServerDraft[] {
   const model = settings.text(`${MODEL}model_path`)
@@ -149,7 +149,7 @@ export function draftServers(settings: Settings, kind: ServerDraft['kind']): Ser
   })
 }
 
-/** What upstream takes where the text says nothing: its servers are started with these. */
+/** Upstream's defaults, with which its servers are started. */
 const DEFAULTS: Partial<Record<RolloutKey, unknown>> = {
   dtype: 'bfloat16',
   gpu_memory_utilization: 0.5,
@@ -202,7 +202,7 @@ function engineArguments(settings: Settings, engine: 'vllm' | 'sglang'): string[
 
 function replicasOf(settings: Settings): {
   count: number
-  /** GPUs of one of them; null: left to whoever starts it. */
+  /** GPUs of one server; null leaves the choice to the launcher. */
   gpusOf: (at: number) => string | null
 } {
   const sizes = (

@@ -2,23 +2,23 @@ import type { ResolvedLeaf } from './interpolation.ts'
 import { nearestKey } from './nearest-key.ts'
 import { currentKey, isRead, isSection, whyElsewhere } from './upstream-keys.ts'
 
-/** What became of one key of the text. */
+/** The status of one key of the text. */
 export interface KeyReport {
   /** As written. */
   key: string
-  /** From 1. */
+  /** Line from 1. */
   line: number
   value: unknown
   /**
-   * honoured: it is in the result, `note` says how · not_applicable: known, and `note` says why it has no use here ·
-   * unknown: no such key, `nearest` is the one that was most likely meant · unresolved: it refers to what is not here.
+   * honoured: part of the result, see `note` · not_applicable: known but unused, see `note` · unknown: no such key,
+   * `nearest` is the most likely intended one · unresolved: refers to a key outside the text.
    */
   status: 'honoured' | 'not_applicable' | 'unknown' | 'unresolved'
   note: string
   nearest?: string
 }
 
-/** What stands in the way of using the text as it is. */
+/** An issue that prevents using the text unchanged. */
 export interface ConfigProblem {
   key: string | null
   line: number | null
@@ -30,7 +30,7 @@ interface Entry {
   report: KeyReport | null
 }
 
-/** The settings of a text by their new key, each to be accounted for once. */
+/** The settings of a text by their new key; each is reported once. */
 export class Settings {
   readonly problems: ConfigProblem[] = []
   readonly #entries: Entry[] = []
@@ -49,13 +49,16 @@ export class Settings {
     }
   }
 
-  /** A key's value; undefined: not there, null, or not resolved. */
+  /** A key's value; undefined if it is missing, null, or unresolved. */
   value(key: string): unknown {
     const leaf = this.#byKey.get(key)?.leaf
     return leaf === undefined || leaf.unresolved !== null ? undefined : (leaf.value ?? undefined)
   }
 
-  /** The value as a string, a boolean or a number; a value of another type is a problem and counts as not there. */
+  /**
+   * The value as a string, a boolean or a number. A value of another type is reported as a problem and counts as
+   * missing.
+   */
   text(key: string): string | undefined {
     const value = this.value(key)
     if (value === undefined || typeof value === 'string') return value
@@ -77,7 +80,7 @@ export class Settings {
     return this.#wrong(key, `a number from ${least} on`)
   }
 
-  /** Everything under a key, as nested objects; null where nothing is. `honour` notes each of them. */
+  /** All settings under a key, as nested objects; null without any. `honour` records each of them. */
   under(prefix: string, note: string | null): Record<string, unknown> | null {
     let any = false
     const root: Record<string, unknown> = {}
@@ -105,7 +108,7 @@ export class Settings {
     return this.#byKey.get(key)?.leaf.key ?? key
   }
 
-  /** Whether the key refers to what is not in the text; that is told of anyway. */
+  /** Whether the key has an unresolved reference, which is reported separately. */
   isUnresolved(key: string): boolean {
     return (this.#byKey.get(key)?.leaf.unresolved ?? null) !== null
   }
@@ -126,7 +129,7 @@ export class Settings {
     }
   }
 
-  /** Marks a key that nothing knows. */
+  /** Marks a key as unknown. */
   unknown(key: string, nearest: string | undefined): void {
     const entry = this.#byKey.get(key)
     if (!entry || entry.report) return
@@ -182,13 +185,13 @@ export class Settings {
   #wrong(key: string, wanted: string): undefined {
     const { leaf } = this.#byKey.get(key) as Entry
     const got = leaf.value === '???' ? '??? (it must be set)' : JSON.stringify(leaf.value)
-    this.problem(key, `is to be ${wanted}, not ${got}`)
+    this.problem(key, `must be ${wanted}, not ${got}`)
     this.leave(key, `not ${wanted}`)
     return undefined
   }
 }
 
-/** Which of two keys for one setting counts: upstream moves an old key that is set over the new one. */
+/** Decides which of two keys for one setting counts: upstream moves an old key that is set over the new one. */
 function rank({ key, value }: ResolvedLeaf): number {
   if (currentKey(key) === key) return 1
   return value === null ? 0 : 2
@@ -198,7 +201,7 @@ function isEmpty(value: unknown): boolean {
   return value === null || (typeof value === 'object' && Object.keys(value).length === 0)
 }
 
-/** Not an assignment: `__proto__` is a key like any other here. */
+/** Defines instead of assigning, because `__proto__` is an ordinary key here. */
 function define(object: Record<string, unknown>, key: string, value: unknown): void {
   Object.defineProperty(object, key, {
     value,

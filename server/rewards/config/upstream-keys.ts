@@ -1,9 +1,9 @@
 /**
- * Upstream's keys about rewards, as of the configuration before 2026-02 (`reward_model.*`, `custom_reward_function`,
- * `reward_manager`) and of the one after it (`reward.*`). Every key of either has a row here.
+ * Upstream's keys about rewards, from the configuration before 2026-02 (`reward_model.*`, `custom_reward_function`,
+ * `reward_manager`) and after it (`reward.*`). The table lists every key of both.
  */
 
-/** What becomes of a key that is the trainer's or an engine's own affair. */
+/** Why a key that belongs to the trainer or an engine is not read. */
 type Elsewhere = string
 
 const FSDP = 'the reward model runs in a server of its own, with that server’s settings'
@@ -37,7 +37,7 @@ export const ROLLOUT_KEYS = [
   'quantization',
 ] as const
 
-/** Rollout keys that servers which only score have no use for, and why. */
+/** Rollout keys that scoring servers do not use, with the reason. */
 export const ROLLOUT_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   _target_: COMPOSED,
   prompt_length: 'a server takes texts up to its max_model_len, however they divide',
@@ -60,7 +60,7 @@ export const ROLLOUT_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   prometheus: 'servers are scraped where they are',
 }
 
-/** Old key → new key, for those that upstream moved. A trailing `.` moves what is under it. */
+/** Old key → new key, for moved keys. A trailing `.` moves all keys under it. */
 export const MOVED: readonly (readonly [from: string, to: string])[] = [
   ['reward_model.num_workers', 'reward.num_workers'],
   ['reward_model.reward_manager', 'reward.reward_manager.name'],
@@ -86,7 +86,7 @@ export const MOVED: readonly (readonly [from: string, to: string])[] = [
   ['sandbox_fusion.', 'reward.sandbox_fusion.'],
 ]
 
-/** Keys that are read, in the new shape. Those ending in `.` hold whatever a function or engine knows. */
+/** Keys that are read, in the new shape. Those ending in `.` hold keys of a function or engine. */
 export const READ_KEYS: readonly string[] = [
   'reward.num_workers',
   'reward.reward_manager.source',
@@ -128,8 +128,8 @@ export const READ_KEYS: readonly string[] = [
 ]
 
 /**
- * Keys that are known and not read, and why; in the shape they are written in. Those ending in `.` stand for all under
- * them.
+ * Known keys that are not read, with the reason, in the shape they are written in. Those ending in `.` include all
+ * keys under them.
  */
 export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   'reward._target_': COMPOSED,
@@ -205,7 +205,7 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   ),
 }
 
-/** The key in the new shape; itself where it did not move. */
+/** The key in the new shape; the same key if it did not move. */
 export function currentKey(key: string): string {
   for (const [from, to] of MOVED) {
     if (from === key) return to
@@ -219,7 +219,7 @@ export function isRead(key: string): boolean {
   return READ_KEYS.some((known) => (known.endsWith('.') ? key.startsWith(known) : key === known))
 }
 
-/** Why a known key is not read; null: it is not known as such. Asked with the key as written, then as it is now. */
+/** Why a known key is not read, looked up as written, then in the new shape; null for other keys. */
 export function whyElsewhere(key: string): string | null {
   for (const asked of [key, currentKey(key)]) {
     const exact = ELSEWHERE[asked]
@@ -232,7 +232,7 @@ export function whyElsewhere(key: string): string | null {
   return null
 }
 
-/** Every key that exists, in both shapes: what a typo is compared with. */
+/** Every key in both shapes, for suggestions after a typo. */
 export function writableKeys(): readonly string[] {
   keysOnce ??= allKeys()
   return keysOnce

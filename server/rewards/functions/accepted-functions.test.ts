@@ -26,14 +26,14 @@ function write(path: string, text: string): void {
 
 const lookAt = (reward: object) => functions.lookAt(RewardSpec.parse(reward))
 
-test('a reward without functions of one’s own needs nothing', async () => {
+test('a reward without custom functions needs nothing', async () => {
   expect(await lookAt({ function: { name: 'gsm8k' } })).toEqual({
     versions: new Map(),
     sources: [],
   })
 })
 
-test('every function that a reward names: scorer, parts of a sum, manager', async () => {
+test('every function that a reward names: scorer, components, manager', async () => {
   write(
     'a.ts',
     'export const first = () => 1\nexport class Second { computeScore() {} post_process_scores() {} }',

@@ -8,35 +8,35 @@ import type { FunctionForm, FunctionTarget } from './protocol.ts'
 import { readSource } from './read-source.ts'
 import type { HostSettings } from './start-host.ts'
 
-/** Versions whose exports are remembered, and whose source is. */
+/** Maximum number of versions whose exports or source are cached. */
 const REMEMBERED = 256
 
-/** A function as it is now: the version that a batch accepted now is scored by. */
+/** A function's current version, which scores batches accepted now. */
 export interface FunctionVersion {
   hash: string
-  /** As it is stored: relative, with `/`. */
+  /** Path as stored: relative, with `/`. */
   path: string
   form: FunctionForm
-  /** Of a class or object, e.g. `post_process_scores`. */
+  /** Methods of a class or object, e.g. `post_process_scores`. */
   methods: string[]
 }
 
-/** The functions that a reward names, looked at: by `versionKey`. */
+/** The inspected functions of a reward, by `versionKey`. */
 export interface LookedAt {
   versions: ReadonlyMap<string, FunctionVersion>
-  /** To be stored with the batch. */
+  /** Sources to be stored with the batch. */
   sources: FunctionSource[]
 }
 
-/** Where a reward's functions are looked for and tried. */
+/** Where a reward's functions are found and loaded. */
 export interface AcceptedFunctionsOptions
   extends Pick<VersionFolders, 'versionsDir' | 'functionsDir'> {
   settings: HostSettings
-  /** Time for a module to load. */
+  /** Time limit for loading a module, ms. */
   loadMs?: number
 }
 
-/** Names a function within a reward. */
+/** Identifies a function within a reward. */
 export function versionKey(
   role: FunctionTarget['role'],
   path: string,
@@ -46,8 +46,8 @@ export function versionKey(
 }
 
 /**
- * What acceptance makes of the functions a reward names: each is read as it is at this moment, named by its content, and
- * loaded once in a process of its own to see that it can be called. An edit makes another version, for the next batch.
+ * Inspects the functions that a reward names, at acceptance: each is read, named by its content hash, and loaded once
+ * in a separate process to check that it can be called. An edit makes another version, for the next batch.
  */
 export class AcceptedFunctions {
   readonly #options: AcceptedFunctionsOptions
@@ -58,7 +58,7 @@ export class AcceptedFunctions {
     this.#options = options
   }
 
-  /** Throws `function_outside_folder`, `invalid_function`. Looks at nothing where a reward names none. */
+  /** Throws `function_outside_folder`, `invalid_function`. Does nothing for a reward without functions. */
   async lookAt(spec: RewardSpec): Promise<LookedAt> {
     const versions = new Map<string, FunctionVersion>()
     const sources = new Map<string, FunctionSource>()
@@ -72,7 +72,7 @@ export class AcceptedFunctions {
     return { versions, sources: [...sources.values()] }
   }
 
-  /** A version that was looked at lately, stored or not. */
+  /** A recently inspected version, stored or not. */
   source(hash: string): FunctionSource | null {
     return this.#sources.get(hash) ?? null
   }
@@ -89,7 +89,7 @@ export class AcceptedFunctions {
     const inspecting = this.#load(at, source, role, name)
     if (this.#inspected.size >= REMEMBERED) this.#inspected.clear()
     this.#inspected.set(key, inspecting)
-    // What it lacked may be there the next time.
+    // Not cached, because a retry may find the missing file.
     inspecting.catch(() => this.#inspected.delete(key))
     return inspecting
   }
@@ -118,7 +118,7 @@ export class AcceptedFunctions {
   }
 }
 
-/** Every function of the user's own that a reward names, its manager and the parts of a sum included. */
+/** Yields every custom function that a reward names, including its manager and the components of a composite reward. */
 function* functionsIn(
   spec: RewardSpec,
 ): Generator<{ at: string; role: FunctionTarget['role']; path: string; name: string | undefined }> {

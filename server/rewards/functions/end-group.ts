@@ -1,4 +1,4 @@
-/** Ends this process and whatever its function started: it leads a group of its own. */
+/** Ends this process and every process its function started: they share its process group. */
 export function endGroup(): void {
   process.kill(-process.pid, 'SIGKILL')
 }

@@ -7,16 +7,16 @@ export interface FoundTarget {
   value: unknown
 }
 
-/** Names of the method that scores one sample, in the order in which they are looked for. */
+/** Names of the method that scores one sample, in order of lookup. */
 export const SCORE_METHODS = ['computeScore', 'compute_score', 'score', 'call'] as const
-/** The same of a manager class. */
+/** The same for a manager class. */
 export const MANAGER_METHODS = ['runSingle', 'run_single'] as const
-/** Exports taken where no name is given. */
+/** Exports used when no name is given. */
 const DEFAULT_NAMES = ['compute_score', 'computeScore'] as const
 
 /**
- * Finds what a name means in a module: the export, or for null its default export, `compute_score` or `computeScore`.
- * A CommonJS module's `module.exports` counts as its exports.
+ * Finds the named export of a module; without a name, its default export, `compute_score` or `computeScore`. A
+ * CommonJS module's `module.exports` counts as its exports.
  */
 export function findTarget(
   module: Record<string, unknown>,
@@ -52,7 +52,7 @@ export function findTarget(
   }
 }
 
-/** The names by which something in a module can be called. */
+/** The names of a module's callable exports. */
 function callableExports(module: Record<string, unknown>, methods: readonly string[]): string[] {
   const names = Object.keys(module).filter((key) => formOf(module[key], methods) !== null)
   const inner = module.default
@@ -75,7 +75,7 @@ export function methodOf(value: object, names: readonly string[]): string | null
   return names.find((name) => typeof own[name] === 'function') ?? null
 }
 
-/** Every method of an object, inherited ones included, for those who ask what it can do beside scoring. */
+/** Names of every method of an object, including inherited ones. */
 export function methodsOf(value: object): string[] {
   const names = new Set<string>()
   for (

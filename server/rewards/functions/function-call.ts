@@ -3,7 +3,7 @@ import type { FunctionCallOptions, MethodOutcome } from './function-caller.ts'
 import { type CallEnd, type CallWork, unpackValue } from './protocol.ts'
 
 /**
- * One call of user code, from being asked for until it has its end.
+ * One call of user code, from its request to its end.
  *
  *   waiting ──dispatched──▶ in a process ──end──▶ settled
  *      ▲                        │ the process was ended for another's fault
@@ -12,41 +12,41 @@ import { type CallEnd, type CallWork, unpackValue } from './protocol.ts'
 export interface FunctionCall {
   work: CallWork
   options: FunctionCallOptions
-  /** What its manager wraps, scored by the worker. */
+  /** Scores what the manager wraps, in the worker. */
   wrapped: ((sample: RewardSample) => Promise<RewardOutcome>) | null
   /** On the clock of `performance.now()`. */
   cameAtMs: number
-  /** The same; null: it has not begun in any process. */
+  /** On the same clock; null until it has begun in a process. */
   startedAtMs: number | null
-  /** Processes that ended with it inside and without a culprit named. */
+  /** Number of processes that ended with this call inside and without a known culprit. */
   incidents: number
-  /** Processes that ended by themselves before any call in them had begun. */
+  /** Number of processes that exited before any call in them had begun. */
   unstarted: number
   settled: boolean
   settle: (end: CallEnd['end']) => void
-  /** Ends what it asked of the router, once it is settled. */
+  /** Aborts its requests to the router once it is settled. */
   asked: AbortController | null
-  /** Ends it when its signal is aborted; taken off once it is settled. */
+  /** Ends it when its signal is aborted; removed once it is settled. */
   onAbort: (() => void) | null
 }
 
-/** How a call ended, and how long it waited for a process before it began there. */
+/** How a call ended, and how long it waited for a process. */
 export interface EndedCall {
   end: CallEnd['end']
   waitedMs: number
 }
 
-/** A sample's outcome of how its call ended. */
+/** The sample's outcome of an ended call. */
 export function outcomeOf({ end, waitedMs }: EndedCall): RewardOutcome {
   const told = { attempts: null, waitedMs }
   if (!end.ok) return { ok: false, reason: end.reason, detail: end.detail, ...told }
   if (!('score' in end)) {
-    return { ok: false, reason: 'function_error', detail: 'it was asked for no score', ...told }
+    return { ok: false, reason: 'function_error', detail: 'the call returned no score', ...told }
   }
   return { ...end, ...told }
 }
 
-/** The outcomes of a group's members: a failed call is the failure of them all. */
+/** The outcomes of a group's members: a failed call fails all of them. */
 export function groupOutcomesOf(ended: EndedCall, members: number): RewardOutcome[] {
   const { end, waitedMs } = ended
   if (end.ok && 'results' in end) {
@@ -56,7 +56,7 @@ export function groupOutcomesOf(ended: EndedCall, members: number): RewardOutcom
   return Array.from({ length: members }, () => failed)
 }
 
-/** The same of a further method. */
+/** The outcome of a further method's call. */
 export function methodOutcomeOf({ end }: EndedCall): MethodOutcome {
   if (!end.ok) return end
   if ('score' in end) return { ok: true, value: end.score }

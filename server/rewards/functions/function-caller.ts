@@ -2,16 +2,16 @@ import type { FunctionRef, ResolvedReward } from '../../contract/resolved-reward
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 
-/** How a call of user code is bounded, and for whom it is. */
+/** Limits and context of one call of user code. */
 export interface FunctionCallOptions {
-  /** From when it is dispatched to a process, ms; over it the process is killed. */
+  /** From the dispatch to a process, ms. A process that exceeds it is killed. */
   timeoutMs: number
   signal: AbortSignal | undefined
-  /** Names the samples in logs and to the function's logger. */
+  /** Names the samples in logs, including the function's logger. */
   run: string
-  /** The sample's id, as `b12-3`: the culprit's, where one brings its process down. */
+  /** The sample's id, such as `b12-3`; errors name it if its call ends the process. */
   sampleId: string
-  /** For what the function asks of the router, as of any call there. */
+  /** Routing of the function's calls to the router. */
   route?: {
     urgent: boolean
     priority: number
@@ -19,39 +19,42 @@ export interface FunctionCallOptions {
     deadlineMs: number | undefined
     maxAttempts: number
   }
-  /** Processes that take one call at a time, so many (the manager `remote`); absent: shared ones, many side by side. */
+  /**
+   * Number of processes that take one call at a time (the manager `remote`); absent: shared processes with concurrent
+   * calls.
+   */
   processes?: number
 }
 
-/** Of a manager class: what it wraps. */
+/** The scorer that a manager class wraps. */
 export interface WrappedScorer {
-  /** A function of the user's own is called in the manager's process. */
+  /** A custom function is called in the manager's process. */
   function?: FunctionRef
-  /** Anything else is scored here. */
+  /** Any other scorer runs in the worker. */
   score(sample: RewardSample): Promise<RewardOutcome>
 }
 
-/** What a further method gave. */
+/** The outcome of a further method. */
 export type MethodOutcome =
   | { ok: true; value: unknown }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
-/** Calls user code in child processes. Never rejects for what the code did. */
+/** Calls user code in child processes. Never rejects because of user code. */
 export interface FunctionCaller {
-  /** One sample by the function; its own kwargs beside the batch's. */
+  /** Scores one sample by the function; `kwargs` are added to the function's own. */
   score(
     ref: FunctionRef,
     sample: RewardSample,
     kwargs: Record<string, unknown>,
     options: FunctionCallOptions,
   ): Promise<RewardOutcome>
-  /** All members of a group in one call with lists; an outcome each, in their order. */
+  /** Scores all members of a group in one call with lists; returns one outcome per member, in order. */
   scoreGroup(
     ref: FunctionRef,
     samples: readonly RewardSample[],
     options: FunctionCallOptions,
   ): Promise<RewardOutcome[]>
-  /** One sample by a manager class of the user's own (`runSingle`). */
+  /** Scores one sample by a custom manager class (`runSingle`). */
   runSingle(
     ref: FunctionRef,
     sample: RewardSample,
@@ -59,9 +62,9 @@ export interface FunctionCaller {
     options: FunctionCallOptions,
   ): Promise<RewardOutcome>
   /**
-   * Another method of the function's object, by the first of these names that it has; without names what scores, called
-   * with something else than a sample (a whole group). It gets these arguments, and the call's context after them; what
-   * it returns is handed over as it is. `sampleId` may name whatever it is for.
+   * Calls another method of the function's object: the first existing one of these names, or the scoring method if no
+   * names are given. It receives these arguments followed by the call's context; its value is returned unchanged.
+   * `sampleId` may name anything that the call is for.
    */
   method(
     ref: FunctionRef,
@@ -69,7 +72,7 @@ export interface FunctionCaller {
     args: unknown[],
     options: FunctionCallOptions,
   ): Promise<MethodOutcome>
-  /** One sample by a built-in rule, in a process that can be killed. */
+  /** Scores one sample by a built-in rule, in a process that can be killed. */
   scoreByRule(
     sample: RewardSample,
     reward: ResolvedReward,

@@ -17,14 +17,14 @@ import {
 import { readLines } from './read-lines.ts'
 import { endHost, type HostSettings, startHost } from './start-host.ts'
 
-/** What a process tells its lane. */
+/** Events of a process, for its lane. */
 export interface HostListener {
   ready(): void
   /** A call returned a promise. */
   pending(): void
   failedToLoad(message: string): void
   ended(dispatched: DispatchedCall, end: CallEnd): void
-  /** `bytes` of the question, to be handed back with its answer. */
+  /** A call asked the router a question. `bytes` is its size, to be passed to `answer`. */
   asked(
     message: Extract<FromHost, { type: 'ask' }>,
     dispatched: DispatchedCall,
@@ -36,70 +36,70 @@ export interface HostListener {
     fields: object | null,
     sampleId: string | null,
   ): void
-  /** It is gone. Not told of one that was ended while it had nothing to do. */
+  /** The process has ended. Not called for a process that was ended while idle. */
   gone(incident: Incident): void
 }
 
 /**
- * A call is over its time only so long after it: its end may be on its way, and that another call holds its process up,
- * which is none of its doing, is known after a quarter of a second.
+ * Tolerance before a call counts as overdue: its end may be in transit, and a process blocked by another call is
+ * detected only after a quarter of a second.
  */
 const GRACE_MS = 300
-/** Time for a module to load and an object to be made, `init` included. */
+/** Time limit for loading a module and constructing its object, including `init`. */
 const LOAD_MS = 30_000
-/** What a cancelled call may go on holding its process up. */
+/** Time for which a cancelled call may keep blocking its process. */
 const ABANDONED_MS = 1_000
-/** A process that is held up by nobody may only be short of a core for a moment. */
+/** Minimum time for which a process may be blocked by an unknown call: it may only be short of CPU. */
 const NOBODY_MS = 1_000
-/** Calls given up whose promises never settled, after which a process is not used further. */
+/** Number of cancelled calls with unsettled promises after which a process takes no more calls. */
 const MAX_ABANDONED = 256
-/** The watchdog writes nothing while all is well; a process whose calls are so long overdue is dead all the same. */
+/** The watchdog writes nothing while all is well; a process whose calls are this long overdue counts as dead. */
 const SILENT_MS = 30_000
-/** What was written just before the end may still be read for so long after it. */
+/** Time to read output that was written just before the end. */
 const LAST_WORDS_MS = 500
 const MAX_LINE_CHARS = 4_000
-/** The watchdog and the load average write some 45 times a second at most. */
+/** The watchdog and the load average write at most about 45 times a second. */
 const MAX_REPORTS_PER_SECOND = 500
-/** What functions print goes into the service's log. */
+/** Output of functions is written to the service's log. */
 const PRINTED = { maxChars: MAX_LINE_CHARS, perSecond: 50 }
 
 /**
- * One child process, seen from the worker: what is inside, since when, and who holds it up.
+ * One child process as the worker sees it: its calls, their times, and the call that blocks it.
  *
  *   loading ──loaded──▶ ready ──nothing inside for long, or spent──▶ ended
  *                         │ over time, over memory, or gone by itself: an incident, with a culprit or suspects
  */
 export class FunctionHost {
   readonly calls = new Map<number, DispatchedCall>()
-  /** 0 to 1: the part of its loop's time in which it is busy. */
+  /** Fraction of time for which its event loop is busy, 0 to 1. */
   busy = 0
   idleSinceMs = performance.now()
   /** Ready for calls. */
   ready = false
-  /** Takes no more. */
+  /** Takes no more calls. */
   retiring = false
   readonly #child: ChildProcess
   readonly #channel: HostChannel | null
   readonly #target: FunctionTarget | null
   readonly #listener: HostListener
   readonly #startedAtMs = performance.now()
-  /** Calls given up that have not come to an end: id → sample. */
+  /** Cancelled calls that have not ended: id → sample. */
   readonly #abandoned = new Map<number, string>()
-  /** Calls taken back before they began: their ends may still come. */
+  /** Calls taken back before they began; their ends may still arrive. */
   readonly #takenBack = new Set<number>()
-  /** Questions of calls whose answers are awaited. */
+  /** Open questions of calls. */
   readonly #openQuestions = new Set<number>()
   readonly #heldUp = new HeldUp()
-  /** Messages within the present second that no call accounts for. */
+  /** Messages of the current second that belong to no call. */
   readonly #second = { atMs: 0, reports: 0, logLines: 0 }
-  /** The call whose code is on the stack since it began. */
+  /** The call whose code has been on the stack since it began. */
   #onStack: number | null = null
-  /** Calls given to it, and those that it said have begun, and returned a promise. */
+  /** Number of calls sent to it, and of those that it reported as begun and as having returned a promise. */
   #dispatched = 0
   #begun = 0
   #returned = 0
   #gone = false
-  /** Why we ended it: what the lane is told. */
+  /** Why the worker ended it, for the lane. */
   #verdict: Pick<Incident, 'reason' | 'detail' | 'culprit' | 'certain'> | null = null
   #exit: { code: number; id: number } | null = null
   #lastError = ''
@@ -111,7 +111,7 @@ export class FunctionHost {
     const { child, channel, marks } = startHost(settings)
     this.#child = child
     child.on('error', (error) => {
-      // Else a write to a process that just ended, whose end is told by `exit`.
+      // Otherwise a write to a process that just ended; `exit` reports its end.
       if (child.pid === undefined) this.#notStarted(error)
     })
     if (child.pid === undefined) {
@@ -138,7 +138,7 @@ export class FunctionHost {
     })
     child.once('exit', (code, signal) => {
       const said = once(child, 'close').catch(() => {})
-      // Something the function started may hold the pipes open.
+      // Processes started by the function may keep the pipes open.
       const late = new Promise((resolve) => setTimeout(resolve, LAST_WORDS_MS).unref())
       void Promise.race([said, late]).then(() => this.#onGone(code, signal))
     })
@@ -152,22 +152,22 @@ export class FunctionHost {
     return this.#child.pid
   }
 
-  /** A call holds it up, for so long by now, ms. */
+  /** Time for which a call has blocked it, ms. */
   get heldUpMs(): number {
     return this.#heldUp.ms
   }
 
-  /** It is as its calls found it: none was given up, and none left anything behind. */
+  /** No call was cancelled, and none left anything behind. */
   get isClean(): boolean {
     return !this.retiring && this.#abandoned.size === 0
   }
 
-  /** It never ran. */
+  /** The process could not be started. */
   get isUnborn(): boolean {
     return this.#child.pid === undefined
   }
 
-  /** What it is for was given to it. */
+  /** Sends it a call; its target was loaded before. */
   dispatch(call: FunctionCall, target: string | null, rewardRouterAddress: string | null): void {
     const id = FunctionHost.#nextId++
     this.calls.set(id, { id, call, startedAtMs: null, heldUpAtStartMs: 0 })
@@ -183,14 +183,14 @@ export class FunctionHost {
     }
   }
 
-  /** Answers a question of so many bytes. */
+  /** Answers a question of this size. */
   answer(message: Extract<ToHost, { type: 'answer' }>, bytes: number): void {
     this.#openQuestions.delete(message.request)
     this.#channel?.answered(bytes)
     this.#send(message)
   }
 
-  /** Nobody waits for a call any more: it is told so, and its end is not heard. */
+  /** Cancels a call: the process is notified, and the call's end is ignored. */
   abandon(call: FunctionCall, why: string): void {
     for (const dispatched of this.calls.values()) {
       if (dispatched.call !== call) continue
@@ -199,7 +199,7 @@ export class FunctionHost {
     }
   }
 
-  /** Those that wait inside a process that is held up; they are forgotten here, to be dispatched elsewhere. */
+  /** Takes back the calls that wait inside a blocked process, to be dispatched elsewhere. */
   takeBackWaiting(): FunctionCall[] {
     const back: FunctionCall[] = []
     for (const { id, call, startedAtMs } of this.calls.values()) {
@@ -212,13 +212,13 @@ export class FunctionHost {
     return back
   }
 
-  /** Ends it, whatever is in it. */
+  /** Ends it together with its calls. */
   end(): void {
     this.retiring = true
     endHost(this.#child)
   }
 
-  /** Looks whether anything in it is over its time; to be called every tenth of a second. */
+  /** Checks for overdue calls; called every tenth of a second. */
   check(): void {
     if (this.#gone || this.#verdict !== null) return
     const now = performance.now()
@@ -231,7 +231,7 @@ export class FunctionHost {
     }
     const { holder, totalMs } = this.#heldUp
     if (holder !== null && this.#abandoned.has(holder)) {
-      // Its time is over already, or its batch.
+      // The call was cancelled already, by its timeout or the end of its batch.
       if (this.heldUpMs > ABANDONED_MS) this.#endFor(null, true, 'timeout', this.#goesOn(holder))
       return
     }
@@ -263,7 +263,7 @@ export class FunctionHost {
         this.#endFor(null, false, 'timeout', `its process was held up for ${patienceMs} ms`)
       }
     } else if (longestMs > SILENT_MS && holder === null) {
-      this.#endFor(null, false, 'timeout', 'its process did not answer')
+      this.#endFor(null, false, 'timeout', 'its process did not respond')
     }
   }
 
@@ -299,14 +299,14 @@ export class FunctionHost {
     this.#listener.said(level, line, leftOut === 0 ? null : { linesLeftOut: leftOut }, null)
   }
 
-  /** The process broke the protocol: it is ended, and its calls are run again alone to find the one that did it. */
+  /** The process violated the protocol: it is ended, and its calls run again alone to find the culprit. */
   #violated(what: string): void {
     if (this.#verdict !== null || this.#gone) return
     const culprit = this.calls.get(this.#onStack ?? 0) ?? null
     this.#endFor(culprit, false, 'function_error', `its process ${what}`)
   }
 
-  /** Counts what a process may send unasked. */
+  /** Counts messages that a process may send without a request. */
   #isWithin(kind: 'reports' | 'logLines', limit: number): boolean {
     const now = performance.now()
     if (now - this.#second.atMs > 1_000) {
@@ -320,7 +320,7 @@ export class FunctionHost {
     switch (message.type) {
       case 'loaded':
         if (this.ready || message.key !== this.#target?.key) {
-          this.#violated('reported a load that nobody asked for')
+          this.#violated('reported a load without calls')
         } else if (message.error === null) {
           this.ready = true
           this.idleSinceMs = performance.now()
@@ -337,7 +337,7 @@ export class FunctionHost {
         this.#onAsked(message, bytes)
         break
       case 'log': {
-        // The process leaves out lines beyond the limit itself, by a second of its own.
+        // The process drops lines beyond the limit itself, by seconds of its own clock.
         if (!this.#isWithin('logLines', 3 * MAX_LOG_LINES_PER_SECOND)) {
           this.#violated('wrote more lines to the log than it may')
           break
@@ -358,14 +358,14 @@ export class FunctionHost {
         this.#said('warn', message.why)
         break
       case 'inspected':
-        this.#violated('answered a question that nobody asked')
+        this.#violated('answered a question that was not asked')
         break
     }
   }
 
   #onAsked(message: Extract<FromHost, { type: 'ask' }>, bytes: number): void {
     const dispatched = this.calls.get(message.call)
-    // Of a call that has its end, or of code outside of any.
+    // The message is from a call that has ended, or from code outside any call.
     if (dispatched === undefined) return
     if (this.#openQuestions.has(message.request)) {
       this.#violated('asked two questions under one number')
@@ -402,7 +402,7 @@ export class FunctionHost {
       case 'S': {
         this.#onStack = mark.id
         const dispatched = this.calls.get(mark.id)
-        // The end of a call may be read before its beginning: they come through two pipes.
+        // The end of a call may be read before its beginning, because they use two pipes.
         if (++this.#begun > this.#dispatched || (dispatched && dispatched.startedAtMs !== null)) {
           this.#violated('began a call that it does not have')
           return
@@ -433,7 +433,7 @@ export class FunctionHost {
         if (this.#verdict !== null) return
         const mb = Math.round(mark.bytes / 2 ** 20)
         const detail = `its process took ${mb} MB, over its limit`
-        // Others may hold what this one was seen to add to, unless nobody else is there.
+        // Other calls may hold the memory that this call was seen to increase, unless it is the only one.
         this.#endFor(this.calls.get(mark.id) ?? null, false, 'function_error', detail)
         return
       }
@@ -443,7 +443,7 @@ export class FunctionHost {
     }
   }
 
-  /** There are too many processes, or no memory for another. */
+  /** There are too many processes, or no memory for another one. */
   #notStarted(error: Error): void {
     this.#verdict ??= {
       reason: 'function_error',
@@ -470,7 +470,7 @@ export class FunctionHost {
     })
   }
 
-  /** It ended without us. */
+  /** The process exited by itself. */
   #byItself(
     code: number | null,
     signal: NodeJS.Signals | null,
@@ -479,19 +479,19 @@ export class FunctionHost {
     if (this.#exit !== null) {
       const culprit = this.calls.get(this.#exit.id) ?? null
       const detail = `it ended its process with code ${this.#exit.code}`
-      // Of one that has its end already: nobody in it is at fault.
+      // If that call has ended already, no call inside is at fault.
       return { reason, detail, culprit, certain: this.#exit.id > 0 }
     }
     const how = signal === null ? `code ${code}` : signal
     const heap = this.#lastError === '' ? '' : `: ${this.#lastError}`
     const detail = `its process ended with ${how}${heap}`
-    // Its code was running at that moment; the memory it ran out of may be another's, though.
+    // Its code was running at that moment, but the exhausted memory may be another call's.
     const culprit = this.calls.get(this.#onStack ?? 0) ?? null
     return { reason, detail, culprit, certain: false }
   }
 }
 
-/** Whether an end is of the kind that the call's work has. */
+/** Whether an end has the form that the call's work requires. */
 function answers(end: CallEnd['end'], work: FunctionCall['work']): boolean {
   if (!end.ok) return true
   switch (work.op) {

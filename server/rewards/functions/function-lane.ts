@@ -5,57 +5,60 @@ import type { CallEnd, FunctionTarget, RouterAnswer, RouterQuestion } from './pr
 import type { HostSettings } from './start-host.ts'
 import { Suspects } from './suspects.ts'
 
-/** Calls of a function that returns promises, side by side in one process. */
+/** Maximum concurrent calls in one process of a function that returns promises. */
 const ASYNC_CALLS = 4_096
-/** A process holds what it computes in this time, so that another worker takes the rest: late binding. */
+/** Computing time of the calls queued in one process. Short queues leave the rest to other workers (late binding). */
 const AHEAD_MS = 150
 const SYNC_CALLS = 64
-/** A loop that is busy for so much of its time computes rather than waits. */
+/** Busy fraction of an event loop above which it counts as computing rather than waiting. */
 const COMPUTING = 0.85
-/** A process held up for this long gives back what waits inside. */
+/** A process blocked for this long returns the calls that wait inside. */
 const TAKE_BACK_MS = 1_000
-/** With nothing to do, all processes but one end after this long, and the last one. */
+/** Idle time after which all processes but one end, and after which the last one ends. */
 const IDLE_MS = 10_000
 const LAST_IDLE_MS = 60_000
-/** Suspects run alone in so many processes at once. */
+/** Maximum number of processes that run suspects alone. */
 const ALONE_AT_ONCE = 2
-/** Processes that take no more calls and wait for those inside: beyond so many, no other is started beside them. */
+/**
+ * Maximum number of processes that take no more calls and finish those inside; beyond it, no other process is
+ * started.
+ */
 const MAX_RETIRING = 4
-/** A process could not be started: there are too many, or there is no memory. It is tried again, so often. */
+/** Retry interval and maximum retries after a process could not be started, for lack of processes or memory. */
 const NOT_STARTED_MS = 1_000
 const MAX_NOT_STARTED = 20
-/** A module that could not be loaded is tried again after this long: what it needs may be there by then. */
+/** A module that failed to load is loaded again after this long, because a missing dependency may exist by then. */
 const FAILED_FOR_MS = 5_000
-/** A call is given up after so many processes ended by themselves before anything in them had begun. */
+/** A call fails after this many processes exited before any call in them had begun. */
 const MAX_UNSTARTED = 5
 
-/** What a lane needs of its pool. */
+/** The pool's services for a lane. */
 export interface LaneSurroundings {
   settings: HostSettings
-  /** Whether one more process may be started beside those there are. */
+  /** Whether one more process may be started. */
   mayStart(): boolean
-  /** It can make use of more calls than before. */
+  /** Called when the lane can take more calls than before. */
   onCapacity(): void
   rewardRouterAddress: string | null
   answer(question: RouterQuestion, call: FunctionCall): Promise<RouterAnswer>
   log(level: 'debug' | 'info' | 'warn' | 'error', fields: object, message: string): void
 }
 
-/** What it runs. */
+/** The function that a lane runs. */
 export interface LaneOptions {
-  /** For the log. */
+  /** Name in the log. */
   name: string
   /** Null: built-in rules. */
   target: FunctionTarget | null
-  /** Processes of its own that take one call at a time; null: shared ones, found out. */
+  /** Number of processes that take one call at a time; null: shared processes, whose number adapts. */
   processes: number | null
 }
 
 /**
- * The calls of one version of a function, and the processes that run them. A process takes one call until it is known
- * what the function does: one that returns promises gets thousands, one that computes what it can do in 150 ms, and more
- * processes. What was in a process that had to be ended is called again elsewhere, all but the culprit; where that is not
- * known for certain, suspects run alone.
+ * The calls of one version of a function and the processes that run them. A process takes one call until the
+ * function's kind is known: a function that returns promises gets thousands of calls, one that computes gets what it
+ * can do in 150 ms, and more processes. When a process must be ended, its calls run again elsewhere, except the
+ * culprit; while the culprit is uncertain, suspects run alone.
  */
 export class FunctionLane {
   readonly #options: LaneOptions
@@ -67,7 +70,7 @@ export class FunctionLane {
   readonly #alone = new Set<FunctionHost>()
   /** Null until a call has returned. */
   #sync: boolean | null = null
-  /** Of the time until a call returns, smoothed. */
+  /** Time until a call returns, smoothed. */
   #busyMs = 0
   #failed: { message: string; untilMs: number } | null = null
   #notStarted = 0
@@ -80,30 +83,30 @@ export class FunctionLane {
     this.#around = around
   }
 
-  /** Shared processes that there are. */
+  /** Number of shared processes. */
   get processes(): number {
     return this.#hosts.size
   }
 
-  /** Process ids, those of suspects included. */
+  /** Process ids, including those of suspects. */
   get pids(): number[] {
     return [...this.#hosts, ...this.#alone].flatMap(({ pid }) => (pid === undefined ? [] : [pid]))
   }
 
-  /** Calls that wait or are inside. */
+  /** Number of calls that wait or are inside a process. */
   get inUse(): number {
     let n = this.#waiting.length + this.#suspects.size
     for (const host of [...this.#hosts, ...this.#alone]) n += host.calls.size
     return n
   }
 
-  /** Calls it can make use of now. */
+  /** Number of calls the lane can make use of now. */
   get capacity(): number {
     if (this.#options.processes !== null) return 2 * this.#options.processes
     return Math.max(1, this.#hosts.size) * this.#window(this.#busiest())
   }
 
-  /** It was not used for so long that it may be forgotten. */
+  /** Whether it was idle for so long that it can be removed. */
   get isOver(): boolean {
     return (
       this.inUse === 0 &&
@@ -121,14 +124,14 @@ export class FunctionLane {
     this.dispatch()
   }
 
-  /** Its caller has gone: it is not called, or what it does is of no use. */
+  /** Cancels a call whose caller is gone. */
   cancel(call: FunctionCall): void {
     const at = this.#waiting.indexOf(call)
     if (at >= 0) this.#waiting.splice(at, 1)
     for (const host of [...this.#hosts, ...this.#alone]) host.abandon(call, 'nobody waits for it')
   }
 
-  /** Every tenth of a second. */
+  /** Called every tenth of a second. */
   tick(): void {
     for (const host of [...this.#hosts, ...this.#alone]) {
       host.check()
@@ -136,13 +139,13 @@ export class FunctionLane {
         this.#waiting.unshift(...host.takeBackWaiting())
       }
       this.#endIfIdle(host)
-      // Its calls may have been given up.
+      // Its calls may have been cancelled.
       if (this.#alone.has(host) && host.ready && host.calls.size === 0) this.#nextAlone(host)
     }
     this.dispatch()
   }
 
-  /** For good: what waits or is inside is `cancelled`. */
+  /** Ends the lane for good: its calls end as `cancelled`. */
   end(): void {
     this.#ended = true
     const calls = [...this.#waiting.splice(0), ...this.#suspects.takeAll()]
@@ -154,7 +157,7 @@ export class FunctionLane {
     for (const call of calls) call.settle({ ok: false, reason: 'cancelled', detail })
   }
 
-  /** Gives waiting calls to processes, and starts one where that helps. */
+  /** Sends waiting calls to processes, and starts a process where that helps. */
   dispatch(): void {
     if (this.#ended) return
     if (this.#failed !== null && performance.now() > this.#failed.untilMs) this.#failed = null
@@ -188,12 +191,12 @@ export class FunctionLane {
     return best
   }
 
-  /** Calls a process may hold now. */
+  /** Maximum number of calls in a process now. */
   #window(busy: number): number {
     if (this.#options.processes !== null || this.#sync === null) return 1
     const computed = Math.ceil(AHEAD_MS / Math.max(this.#busyMs, 0.01))
     if (this.#sync) return Math.min(SYNC_CALLS, computed)
-    // What it does after its first `await` was not measured: a loop with no time left is.
+    // Work after the first `await` is not measured, so a busy event loop counts as computing.
     return busy > COMPUTING ? Math.min(ASYNC_CALLS, Math.max(SYNC_CALLS, computed)) : ASYNC_CALLS
   }
 
@@ -213,7 +216,7 @@ export class FunctionLane {
     if (hosts.every((host) => host.retiring)) return hosts.length < MAX_RETIRING
     const usable = hosts.filter((host) => !host.retiring && host.heldUpMs === 0)
     const computing = this.#sync === true || usable.every((host) => host.busy > COMPUTING)
-    // What is done in a moment is done before another process has started.
+    // A short backlog is done before another process has started.
     const backlogMs = this.#sync === true ? this.#waiting.length * this.#busyMs : AHEAD_MS
     if (usable.length > 0 && (!computing || backlogMs < AHEAD_MS)) return false
     return this.#around.mayStart()
@@ -277,7 +280,7 @@ export class FunctionLane {
   #onEnded(host: FunctionHost, { call }: DispatchedCall, { sync, busyMs, end }: CallEnd): void {
     this.#notStarted = 0
     this.#busyMs += (this.#sync === null ? 1 : 0.1) * (busyMs - this.#busyMs)
-    // A function that waits now and then is one that waits.
+    // A function that sometimes returns a promise counts as one that does.
     this.#sync = this.#sync === null ? sync : this.#sync && sync
     this.#usedAtMs = performance.now()
     call.settle(end)
@@ -286,7 +289,7 @@ export class FunctionLane {
     } else this.dispatch()
   }
 
-  /** A call that was dispatched as the first of its function returned a promise: others need not wait for its end. */
+  /** The first dispatched call of the function returned a promise, so others need not wait for its end. */
   #learnt(): void {
     if (this.#sync !== null) return
     this.#sync = false
@@ -313,7 +316,7 @@ export class FunctionLane {
       return
     }
     const suspect = culprit?.call ?? null
-    // In a process that others used before, it may be what they left behind.
+    // In a process that earlier calls used, the cause may be what they left behind.
     const only = alone && started.length === 1 ? (started[0] as FunctionCall) : null
     const guilty = certain ? suspect : only
     this.#around.log(
@@ -336,7 +339,7 @@ export class FunctionLane {
     this.dispatch()
   }
 
-  /** Nobody had begun: it ends by itself whatever is called, and a call that saw that often fails. */
+  /** No call had begun, so the process exits whatever is called. A call that saw this often enough fails. */
   #countUnstarted(waiting: readonly FunctionCall[], detail: string): void {
     for (const call of waiting) {
       if (++call.unstarted < MAX_UNSTARTED) continue
@@ -355,7 +358,7 @@ export class FunctionLane {
     }
   }
 
-  /** A process that the last suspects left as it was takes the next ones. */
+  /** A process that the last suspects left clean takes the next ones. */
   #nextAlone(host: FunctionHost): void {
     const calls = host.isClean ? this.#suspects.next() : undefined
     if (calls !== undefined) {

@@ -42,7 +42,7 @@ function scoreAll(
 const scoreOf = async (one: TestPool, text: string, fields: Partial<FunctionRef> = {}) =>
   one.pool.score(one.ref(text, fields), sampleOf('four'), {}, options(0))
 
-describe('what a function may be', () => {
+describe('supported forms of a function', () => {
   test.each([
     ['a default export', 'export default ({ solutionStr }) => solutionStr.length', 4],
     ['upstream’s name', 'export const compute_score = ({ solution_str: s }) => s.length', 4],
@@ -99,7 +99,7 @@ describe('what a function may be', () => {
   })
 })
 
-describe('what a function may give', () => {
+describe('supported results of a function', () => {
   test.each([
     ['0.5', { ok: true, score: 0.5, extra: { acc: 0.5 } }],
     ['({ score: 1, pred: "4" })', { ok: true, score: 1, extra: { score: 1, pred: '4' } }],
@@ -145,7 +145,7 @@ describe('what a function may give', () => {
 })
 
 describe('a function that brings its process down', () => {
-  /** What each sample says is done by it; the others take a moment, before and after an await. */
+  /** Each sample names its fault; the others take a moment, before and after an await. */
   const TEXT = `
     import { execFileSync } from 'node:child_process'
     const sleep = (ms) => new Promise((done) => setTimeout(done, ms))
@@ -173,7 +173,7 @@ describe('a function that brings its process down', () => {
     ['loop', 'timeout', /not done within 1500 ms/],
     ['async loop', 'timeout', /not done within 1500 ms/],
     ['regex', 'timeout', /not done within 1500 ms/],
-    // Inside a system call nobody can be asked who it is.
+    // A process inside a system call cannot be asked for the call that blocks it.
     ...(FULL ? [['native', 'timeout', /held up for 1500 ms/] as const] : []),
     ['memory', 'function_error', /\d+ MB, over its limit/],
     ['slow memory', 'function_error', /\d+ MB, over its limit/],
@@ -208,7 +208,7 @@ describe('a function that brings its process down', () => {
     },
   )
 
-  test('one that never settles is over its time alone; the process goes on', async () => {
+  test('a call that never settles times out alone; the process continues', async () => {
     const one = pool()
     const ref = one.ref(TEXT)
     await scoreAll(one, ref, ['first'])
@@ -218,7 +218,7 @@ describe('a function that brings its process down', () => {
     expect(one.pool.pids).toEqual(before)
   })
 
-  test('a rejection that nobody awaits is its sample’s failure; the process goes on', async () => {
+  test('an unhandled rejection fails its sample; the process continues', async () => {
     const one = pool()
     const ref = one.ref(TEXT)
     await scoreAll(one, ref, ['first'])
@@ -232,7 +232,7 @@ describe('a function that brings its process down', () => {
     expect(one.pool.pids).toEqual(before)
   })
 
-  test('suspects that never settle, or do it again, leave the others their processes', async () => {
+  test('suspects that never settle, or fail again, leave other calls their processes', async () => {
     const one = pool()
     const ref = one.ref(TEXT)
     const solutions = ['kill', 'never', 'fine', 'never', 'kill', 'fine']
@@ -243,7 +243,7 @@ describe('a function that brings its process down', () => {
     )
   })
 
-  test('another function’s samples are not touched', async () => {
+  test('samples of another function are unaffected', async () => {
     const one = pool()
     const bad = scoreAll(one, one.ref(TEXT), ['loop', 'fine'], 1_500)
     const other = one.ref('export default async () => 9')
@@ -264,7 +264,7 @@ describe('a manager class', () => {
     }
   }`
 
-  test('scores by whatever the batch names', async () => {
+  test('scores by the scorer that the batch names', async () => {
     const one = pool()
     const manager = one.ref(MANAGER, { path: 'manager.ts', kwargs: { factor: 10 } })
     const score = async ({ solutionStr }: { solutionStr: string }): Promise<RewardOutcome> =>
@@ -276,7 +276,7 @@ describe('a manager class', () => {
     expect(await run('bad')).toMatchObject({ ok: false, reason: 'no_server' })
   })
 
-  test('calls a function of one’s own in its own process', async () => {
+  test('calls a custom function in its own process', async () => {
     const one = pool()
     const manager = one.ref(MANAGER, { path: 'manager.ts', kwargs: { factor: 2 } })
     const text =
@@ -308,7 +308,7 @@ describe('a manager class', () => {
 })
 
 describe('further methods of an object', () => {
-  test('are called by the first name it has', async () => {
+  test('are called by the first name that exists', async () => {
     const one = pool()
     const ref = one.ref(
       `export default class {
@@ -335,7 +335,7 @@ describe('further methods of an object', () => {
 })
 
 describe('processes that take one call at a time', () => {
-  test('are as many as were asked for', async () => {
+  test('are as many as requested', async () => {
     const one = pool()
     const folder = mkdtempSync(join(tmpdir(), 'rewardops-pids-'))
     // A call ends once the third process has begun one, however slowly it starts.
@@ -358,7 +358,7 @@ describe('processes that take one call at a time', () => {
     rmSync(folder, { recursive: true })
   })
 
-  test('are killed when their call takes too long, the next one gets another', async () => {
+  test('are killed when their call takes too long; the next call gets another process', async () => {
     const one = pool()
     const ref = one.ref(`export default ({ solutionStr }) => {
       if (solutionStr === 'loop') for (;;) {}
@@ -418,13 +418,13 @@ describe('the router of a function', () => {
     }),
   } as unknown as FunctionPoolOptions['router']
 
-  test('asks the worker’s', async () => {
+  test('calls the worker’s router', async () => {
     const one = pool({ router })
     const score = (ask: string) =>
       one.pool.score(one.ref(TEXT), sampleOf('four'), { ask }, options(0))
     expect(await score('')).toMatchObject({
       ok: true,
-      // 14 characters of prompt and 4 of response, then a text alone.
+      // 14 characters of prompt and 4 of response, then a plain text.
       score: 1_404 + 4,
       extra: { content: 'You said so?', rewardRouterAddress: '127.0.0.1:3000' },
     })
@@ -433,7 +433,7 @@ describe('the router of a function', () => {
   })
 })
 
-describe('side by side', () => {
+describe('concurrent calls', () => {
   test('thousands of calls that wait are in one process at once', async () => {
     const one = pool()
     const text = `
@@ -452,7 +452,7 @@ describe('side by side', () => {
     expect(Math.max(...outcomes.map((o) => (o.ok ? o.score : 0)))).toBeGreaterThan(2_500)
   })
 
-  test('calls that compute get another process, and are not held in thousands', async () => {
+  test('computing calls get another process and are not queued by the thousand', async () => {
     const one = pool()
     const text = `export default () => {
       for (const until = performance.now() + 40; performance.now() < until; ) {}
@@ -466,7 +466,7 @@ describe('side by side', () => {
     expect(one.pool.capacity).toBe(64)
   })
 
-  test('a batch that ended takes its calls along, and they are told', async () => {
+  test('the end of a batch aborts its calls', async () => {
     const one = pool()
     const ref = one.ref(`export default async (_, { signal, log }) => {
       log.info('inside')

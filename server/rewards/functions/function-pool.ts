@@ -22,27 +22,30 @@ import type { CallWork, FunctionTarget, RouterAnswer, RouterQuestion } from './p
 import type { HostSettings } from './start-host.ts'
 
 const TICK_MS = 100
-/** Samples held while no function has any: a job's. */
+/** Capacity while no function runs: one job. */
 const IDLE_CAPACITY = 64
-/** Beside those of the functions at work: a job of 16, and a start on the next, which is another run's if one waits. */
+/**
+ * Capacity in addition to that of running functions: a job of 16 and the start of the next one, which belongs to
+ * another run if one is waiting.
+ */
 const SPARE_CAPACITY = 32
 
-/** What a worker's pool is made of. */
+/** Options of a worker's pool. */
 export interface FunctionPoolOptions extends VersionFolders {
   settings: HostSettings
   router: RewardRouter
-  /** Processes at most, unless there are more functions at once than that. */
+  /** Maximum number of processes, unless more functions than that run at once. */
   maxProcesses: number
-  /** `host:port` of the router address; null: not known. */
+  /** `host:port` of the router address; null if unknown. */
   rewardRouterAddress: string | null
-  /** More samples may be taken than before. */
+  /** Called when more samples can be taken than before. */
   onCapacity?: () => void
   log: Logger
 }
 
 /**
- * The child processes that run user code for one worker: a lane of them for each version of a function, so that a
- * function which brings its process down disturbs nobody else's.
+ * The child processes that run user code for one worker. Each version of a function has its own lane of processes, so
+ * a function that crashes its process affects no other function.
  */
 export class FunctionPool implements FunctionCaller {
   readonly #options: FunctionPoolOptions
@@ -57,7 +60,10 @@ export class FunctionPool implements FunctionCaller {
     this.#versions = new FunctionVersions({ versionsDir, functionsDir, sources })
   }
 
-  /** Samples that may be held for them now: thousands that wait, of those that compute what is done in a moment. */
+  /**
+   * Number of samples the pool can hold now: thousands for functions that wait, a short queue for functions that
+   * compute.
+   */
   get capacity(): number {
     let capacity = 0
     for (const lane of this.#lanes.values()) if (lane.inUse > 0) capacity += lane.capacity
@@ -75,7 +81,7 @@ export class FunctionPool implements FunctionCaller {
     kwargs: Record<string, unknown>,
     options: FunctionCallOptions,
   ): Promise<RewardOutcome> {
-    // Those of the configuration win, as upstream's do.
+    // The kwargs of the configuration win, as upstream's do.
     const work: CallWork = { op: 'score', sample, kwargs: { ...kwargs, ...ref.kwargs } }
     return outcomeOf(await this.#call(await this.#target(ref, 'function'), work, options, null))
   }
@@ -119,7 +125,7 @@ export class FunctionPool implements FunctionCaller {
     return outcomeOf(await this.#call(null, { op: 'rule', sample, reward }, options, null))
   }
 
-  /** Ends the processes; what is in them is `cancelled`. */
+  /** Ends the processes; their calls end as `cancelled`. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)
@@ -127,7 +133,7 @@ export class FunctionPool implements FunctionCaller {
     this.#lanes.clear()
   }
 
-  /** The version, unpacked; or why there is none. */
+  /** The target of an unpacked version, or the reason why there is none. */
   async #target(
     ref: FunctionRef,
     role: FunctionTarget['role'],
@@ -250,7 +256,7 @@ export class FunctionPool implements FunctionCaller {
         }
   }
 
-  /** What a function asks of the router, in its sample's name and within its sample's time. */
+  /** Answers a function's question to the router, within the time of its sample. */
   async #answer(asked: RouterQuestion, call: FunctionCall): Promise<RouterAnswer> {
     const { options } = call
     const read = readQuestion(asked)
@@ -296,7 +302,7 @@ export class FunctionPool implements FunctionCaller {
           : { ok: false, reason: result.reason, detail: result.detail }
       }
       const result = await router.chat({ ...request, chat: question.chat })
-      // A function that does not look at `truncated` would read half a number as a whole one.
+      // A function that ignores `truncated` would read half a number as a whole one.
       if (result.ok && result.reply.truncated) {
         const end = result.reply.content.slice(-160)
         const detail = `cut off at the token limit (finish_reason length); it ended: …${end}`

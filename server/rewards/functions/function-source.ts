@@ -1,12 +1,12 @@
-/** A version of a function's source: its file and everything that this imports from the functions folder. */
+/** A version of a function's source: its file and every file that it imports from the functions folder. */
 export interface FunctionSource {
   /** SHA-256 of path and files, hexadecimal. */
   hash: string
   /** The file that is imported, relative to the functions folder, with `/`. */
   path: string
-  /** Contents by path relative to the folder; what is not UTF-8 as base64. */
+  /** Contents by path relative to the folder; files that are not UTF-8 as base64. */
   files: Record<string, string | { base64: string }>
 }
 
-/** Where a worker finds a version that its own folder may not have, or no longer. Null: there is none. */
+/** Finds the stored source of a version that is not on a worker's disk. Null if there is none. */
 export type FunctionSources = (hash: string) => Promise<FunctionSource | null>

@@ -4,18 +4,18 @@ import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { FunctionSource, FunctionSources } from './function-source.ts'
 
-/** Where versions of functions are unpacked, and where they come from. */
+/** Where versions of functions are unpacked and found. */
 export interface VersionFolders {
-  /** `functions` under the data folder: a folder for each version, by its hash. */
+  /** `functions` in the data folder: a folder for each version, named by its hash. */
   versionsDir: string
-  /** The user's folder, for its `node_modules`; it need not exist. */
+  /** The user's folder, for its `node_modules`; it may be missing. */
   functionsDir: string
   sources: FunctionSources
 }
 
 /**
- * Versions of functions as files. A version's folder appears at once and complete, and is never changed: whatever is
- * imported from it stays what it was, however the user's file is edited meanwhile.
+ * Versions of functions as files. A version's folder appears complete and never changes, so later edits of the user's
+ * file do not affect it.
  */
 export class FunctionVersions {
   readonly #folders: VersionFolders
@@ -25,7 +25,10 @@ export class FunctionVersions {
     this.#folders = folders
   }
 
-  /** The folder of a version. @throws Error where neither the disk nor the source has it */
+  /**
+   * The folder of a version.
+   * @throws Error if neither the disk nor the source has it
+   */
   unpacked(hash: string): Promise<string> {
     let dir = this.#unpacking.get(hash)
     if (dir === undefined) {
@@ -40,13 +43,13 @@ export class FunctionVersions {
     const dir = join(this.#folders.versionsDir, hash)
     if (existsSync(dir)) return dir
     const source = await this.#folders.sources(hash)
-    if (source === null) throw new Error(`its version ${hash.slice(0, 12)} is stored nowhere`)
+    if (source === null) throw new Error(`its version ${hash.slice(0, 12)} is not stored`)
     await unpack(source, this.#folders)
     return dir
   }
 }
 
-/** Writes a version's files beside its folder and moves them there in one step; does nothing where it is there. */
+/** Writes a version's files to a temporary folder and renames it in one step; does nothing if the version exists. */
 export async function unpack(
   source: FunctionSource,
   { versionsDir, functionsDir }: Pick<VersionFolders, 'versionsDir' | 'functionsDir'>,
@@ -55,7 +58,7 @@ export async function unpack(
   if (existsSync(dir)) return dir
   const before = join(versionsDir, `.${source.hash}-${randomUUID()}`)
   try {
-    // Else a package.json above would say what a module is.
+    // Otherwise a package.json above would set the module type.
     const files: FunctionSource['files'] = { 'package.json': '{}\n', ...source.files }
     for (const [path, content] of Object.entries(files)) {
       const file = join(before, path)
@@ -68,7 +71,7 @@ export async function unpack(
     await rename(before, dir)
   } catch (error) {
     await rm(before, { recursive: true, force: true })
-    // Another process was quicker.
+    // Another process was faster.
     if (!existsSync(dir)) throw error
   }
   return dir

@@ -2,18 +2,18 @@ import type { PostProcessed } from '../../contract/post-processed.ts'
 import type { FunctionRef } from '../../contract/resolved-reward.ts'
 import type { FunctionCaller, FunctionCallOptions } from './function-caller.ts'
 
-/** The method that changes the scores of a group at its completion, under both its names. */
+/** Names of the method that changes the scores of a completed group. */
 export const POST_PROCESS_METHODS = ['postProcessScores', 'post_process_scores']
 
-/** Whether a function's object post-processes the scores of its groups, by the names of its methods. */
+/** Whether an object with these methods post-processes the scores of its groups. */
 export function postProcesses(methods: readonly string[]): boolean {
   return methods.some((method) => POST_PROCESS_METHODS.includes(method))
 }
 
-/** A scored group, as its post-processing is told of it. */
+/** A scored group, as its post-processing receives it. */
 export interface ScoredGroup {
   uid: string
-  /** The scored members, in order of their index; failed ones, and those that came with a score, are not among them. */
+  /** The scored members, in order of their index, without failed ones and those submitted with a score. */
   members: {
     index: number
     dataSource: string
@@ -23,8 +23,9 @@ export interface ScoredGroup {
 }
 
 /**
- * Changes the scores of a group (upstream's `post_process_scores`): called with the scores and the group, it gives as many
- * finite numbers. Anything else is the group's failure: an unchanged score would look like a changed one.
+ * Post-processes the scores of a group (upstream's `post_process_scores`): the method receives the scores and the
+ * group and must return as many finite numbers. Any other result fails the group, because unchanged scores would look
+ * like changed ones.
  */
 export async function postProcessGroup(
   functions: FunctionCaller,
@@ -37,7 +38,7 @@ export async function postProcessGroup(
   return called.ok ? readScores(called.value, scores.length) : called
 }
 
-/** Reads what a post-processing gave: a list of `members` finite numbers. */
+/** Reads the result of a post-processing: a list of `members` finite numbers. */
 export function readScores(value: unknown, members: number): PostProcessed {
   const failed = (detail: string): PostProcessed => ({
     ok: false,

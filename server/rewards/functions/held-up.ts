@@ -1,35 +1,35 @@
 /**
- * Whether a process answers, and who keeps it from it. While one call holds it up, the others' time does not run: their
- * clock is {@link totalMs}.
+ * Tracks whether a process is blocked, and by which call. While one call blocks it, the clocks of the others stop;
+ * {@link totalMs} is the time to subtract.
  */
 export class HeldUp {
   #sinceMs = 0
-  /** 0: nobody could be named; null: it answers. */
+  /** 0: an unknown call; null: the process is not blocked. */
   #holder: number | null = null
   #beforeMs = 0
 
-  /** The call that holds it up; 0: one that nobody could name; null: none does. */
+  /** The call that blocks the process; 0 if unknown, null if none. */
   get holder(): number | null {
     return this.#holder
   }
 
-  /** For so long by now, ms; 0 while it answers. */
+  /** Time for which it has been blocked so far, ms; 0 while it responds. */
   get ms(): number {
     return this.#holder === null ? 0 : performance.now() - this.#sinceMs
   }
 
-  /** How long it has been held up altogether, ms. */
+  /** Total time for which it was blocked, ms. */
   get totalMs(): number {
     return this.#beforeMs + this.ms
   }
 
-  /** It has not answered for so long, because of this call as far as one can see now. */
+  /** Records that it has not responded for this time, apparently because of this call. */
   seen(holder: number, ms: number): void {
     if (this.#holder === null) this.#sinceMs = performance.now() - ms
     this.#holder = holder
   }
 
-  /** It answers again. */
+  /** Records that it responds again. */
   over(): void {
     this.#beforeMs += this.ms
     this.#holder = null

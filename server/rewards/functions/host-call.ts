@@ -9,7 +9,9 @@ import type {
 } from './function-context.ts'
 import type { CallAbout, LogLevel, RouterAnswer, RouterQuestion } from './protocol.ts'
 
-/** A question that the router could not answer: uncaught, it is the sample's own failure, with its reason. */
+/**
+ * Thrown for a question that the router could not answer. Uncaught, it becomes the sample's failure, with its reason.
+ */
 export class RouterCallError extends Error {
   readonly reason: SampleFailureReason
 
@@ -20,13 +22,13 @@ export class RouterCallError extends Error {
   }
 }
 
-/** What a call's context needs of its process. */
+/** Services of the process for a call's context. */
 export interface CallHost {
   ask(question: RouterQuestion): Promise<RouterAnswer>
   log(level: LogLevel, message: string, fields: object | undefined): void
 }
 
-/** A sample under both its names, the kwargs beside it. */
+/** A sample with its fields under both names and the kwargs as further fields. */
 export function inputOf(sample: RewardSample, kwargs: Record<string, unknown>): FunctionInput {
   const { dataSource, solutionStr, groundTruth, extraInfo, prompt } = sample
   const responseLength = sample.responseLength ?? null
@@ -46,7 +48,7 @@ export function inputOf(sample: RewardSample, kwargs: Record<string, unknown>): 
   }
 }
 
-/** The members of a group as lists, under both their names (upstream's plural kwargs), the kwargs beside them. */
+/** The members of a group as lists under both names (upstream's plural kwargs), with the kwargs as further fields. */
 export function groupInputOf(
   samples: readonly RewardSample[],
   kwargs: Record<string, unknown>,
@@ -72,13 +74,13 @@ export function groupInputOf(
   }
 }
 
-/** The sample that an input was made from: what a manager hands on may have been changed by it. */
+/** The sample of an input, which a manager may have changed. */
 export function sampleOf(input: FunctionInput): RewardSample {
   const { dataSource, prompt, solutionStr, groundTruth, extraInfo, responseLength } = input
   return { dataSource, prompt, solutionStr, groundTruth, extraInfo, responseLength }
 }
 
-/** What a function gets beside its sample. */
+/** The context of a call. */
 export function contextOf(about: CallAbout, signal: AbortSignal, host: CallHost): FunctionContext {
   const log =
     (level: LogLevel) =>
@@ -118,21 +120,21 @@ function routerOf({ ask }: CallHost): FunctionRouter {
       }
       const answer = await ask({ op: 'chat', model, chat, options })
       if (!answer.ok) throw new RouterCallError(answer.reason, answer.detail)
-      if (!('reply' in answer)) throw new Error('the router gave a score for a conversation')
+      if (!('reply' in answer)) throw new Error('the router returned a score for a conversation')
       return answer.reply
     },
     async chatTemplate(model) {
       const answer = await ask({ op: 'template', model })
       if (!answer.ok) throw new RouterCallError(answer.reason, answer.detail)
-      if (!('template' in answer)) throw new Error('the router gave no template')
-      // Loaded where one is asked for: the template library is most of what there would be to load.
+      if (!('template' in answer)) throw new Error('the router returned no template')
+      // Loaded on first use, because the template library takes most of the process's load time.
       const { chatTemplateOf } = await import('../../router/chat-template.ts')
       return chatTemplateOf(answer.template)
     },
   }
 }
 
-/** A text alone is scored as a response to nothing. */
+/** A plain text is scored as a response to an empty prompt. */
 function scoreInput(input: ScoredText): ScoreInput {
   return typeof input === 'string' ? { prompt: '', response: input } : input
 }

@@ -3,14 +3,17 @@ import { encodeFrame, FrameReader, MAX_MESSAGE_BYTES } from './host-frames.ts'
 import { readHostMessage } from './host-messages.ts'
 import type { FromHost, ToHost } from './protocol.ts'
 
-/** Bytes a second that a worker reads from one process, messages and printed lines each; the process waits for the rest. */
+/**
+ * Maximum bytes per second that a worker reads from one process, for messages and printed lines each; the process
+ * waits beyond it.
+ */
 const READ_BYTES_PER_SECOND = 32 << 20
-/** While a process leaves so much unread, or has so much of its questions open, nothing is read from it. */
+/** Reading pauses while a process leaves this many bytes unread or has open questions of this size. */
 const MAX_PENDING_BYTES = 32 << 20
-/** What a question costs beside its bytes. */
+/** Cost of a question in addition to its bytes. */
 const QUESTION_BYTES = 512
 
-/** Keeps a stream to a number of bytes a second by pausing it: what is written into it then has to wait. */
+/** Limits a stream to a number of bytes per second by pausing it; the writer then waits. */
 export function limitReads(stream: Readable, bytesPerSecond = READ_BYTES_PER_SECOND): void {
   let secondAtMs = performance.now()
   let bytes = 0
@@ -28,8 +31,9 @@ export function limitReads(stream: Readable, bytesPerSecond = READ_BYTES_PER_SEC
 }
 
 /**
- * The worker's end of the channel to one process of user code. Gives only messages that {@link readHostMessage} accepts;
- * the first one that it does not, or that the listener throws on, is a violation, after which nothing more is read.
+ * The worker's end of the channel to one process of user code. It passes on only messages that {@link
+ * readHostMessage} accepts. After the first message that is refused, or on which the listener throws, nothing more is
+ * read.
  */
 export class HostChannel {
   readonly #stream: Duplex
@@ -58,7 +62,7 @@ export class HostChannel {
       },
       (problem) => this.violated(problem),
     )
-    // The process is gone, or nearly.
+    // The process has ended or is about to.
     stream.on('error', () => {})
     stream.on('data', (chunk: Buffer) => {
       this.#reader.push(chunk)
@@ -72,7 +76,7 @@ export class HostChannel {
     if (this.#stream.writable) this.#stream.write(encodeFrame(message))
   }
 
-  /** A question of so many bytes is open until {@link answered}. */
+  /** Counts a question of this size as open until {@link answered}. */
   asked(bytes: number): void {
     this.#questionBytes += bytes + QUESTION_BYTES
   }
@@ -82,13 +86,13 @@ export class HostChannel {
     this.#hold()
   }
 
-  /** Reads nothing more and tells the listener why. */
+  /** Stops reading and reports the violation to the listener. */
   violated(problem: string): void {
     this.#reader.stop()
     this.#onViolation(problem)
   }
 
-  /** Reads on only while the process takes its answers. */
+  /** Reads only while the process consumes its answers. */
   #hold(): void {
     const full =
       this.#stream.writableLength > MAX_PENDING_BYTES || this.#questionBytes > MAX_PENDING_BYTES

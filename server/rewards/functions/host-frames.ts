@@ -1,20 +1,20 @@
 /**
- * How messages travel between a worker and a process that runs user code: four bytes with the length of the body, then
- * the body as JSON. Not over Node's own IPC channel: there a body that is no structured clone, or one of Node's internal
- * messages (`{cmd: 'NODE_HANDLE_ACK'}`), throws in the receiver before any listener sees it.
+ * Frames of messages between a worker and a process that runs user code: four bytes with the length of the body, then
+ * the body as JSON. Node's IPC channel is not used: there a body that is no structured clone, or one of Node's
+ * internal messages (`{cmd: 'NODE_HANDLE_ACK'}`), throws in the receiver before any listener sees it.
  */
 
-/** The largest message that a worker takes from such a process. */
+/** Maximum size of a message that a worker accepts from such a process. */
 export const MAX_MESSAGE_BYTES = 16 << 20
-/** Postgres and JSON.stringify both run out of stack at some depth; honest messages have fewer than ten levels. */
+/** Postgres and JSON.stringify both overflow their stack at some depth; regular messages have fewer than ten levels. */
 const MAX_DEPTH = 100
-/** A value of two characters takes some 60 bytes of heap once it is parsed. */
+/** A value of two characters takes about 60 bytes of heap once it is parsed. */
 const MAX_VALUES = 500_000
 const HEADER_BYTES = 4
-/** A buffer that grew beyond this for one message is not kept for the next ones. */
+/** A buffer that grew beyond this size for one message is released. */
 const KEPT_BYTES = 1 << 20
 
-/** Encodes a message with its header. Throws an Error for a message that JSON cannot carry. */
+/** Encodes a message with its header. Throws an Error for a message that JSON cannot represent. */
 export function encodeFrame(message: object): Buffer {
   const text = JSON.stringify(message)
   const bodyBytes = Buffer.byteLength(text)
@@ -24,7 +24,7 @@ export function encodeFrame(message: object): Buffer {
   return frame
 }
 
-/** The same, within the limits that a worker enforces. Throws an Error that says which limit is exceeded. */
+/** Encodes a message within the limits that a worker enforces. Throws an Error that names the exceeded limit. */
 export function encodeLimitedFrame(message: object): Buffer {
   const frame = encodeFrame(message)
   const problem = problemOfBody(frame.subarray(HEADER_BYTES))
@@ -32,7 +32,7 @@ export function encodeLimitedFrame(message: object): Buffer {
   return frame
 }
 
-/** What keeps a body from being parsed safely; null: nothing. */
+/** Why a body cannot be parsed safely; null if it can. */
 export function problemOfBody(body: Buffer): string | null {
   if (body.length > MAX_MESSAGE_BYTES) return tooLarge(body.length)
   let depth = 0
@@ -75,7 +75,7 @@ function tooLarge(bytes: number): string {
   return `it is ${bytes} bytes long, over ${MAX_MESSAGE_BYTES}`
 }
 
-/** Puts frames together from a stream's chunks. Holds at most one unfinished frame of `maxBytes`. */
+/** Assembles frames from a stream's chunks. Buffers at most one unfinished frame of `maxBytes`. */
 export class FrameReader {
   readonly #maxBytes: number
   readonly #onBody: (body: Buffer) => void
@@ -84,7 +84,7 @@ export class FrameReader {
   #length = 0
   #stopped = false
 
-  /** `onBody` is given a view that is valid until it returns. After `onTooLarge` nothing more is read. */
+  /** `onBody` receives a view that is valid until it returns. After `onTooLarge` nothing more is read. */
   constructor(
     maxBytes: number,
     onBody: (body: Buffer) => void,
@@ -119,7 +119,7 @@ export class FrameReader {
     }
   }
 
-  /** Drops what was read and ignores the rest. */
+  /** Drops buffered bytes and ignores further ones. */
   stop(): void {
     this.#stopped = true
     this.#buffer = Buffer.alloc(0)

@@ -29,15 +29,15 @@ import {
 import { readGroupResults, readResult } from './read-result.ts'
 
 /**
- * The child process that runs user code. It calls whatever it is told to at once: what returns a promise waits side by
- * side with thousands of others, what computes holds up this process and nobody else.
+ * The child process that runs user code. It starts every call at once: calls that return promises run concurrently by
+ * the thousand; a call that computes blocks only this process.
  */
 
-/** What a target was made into. */
+/** A loaded target. */
 interface Loaded {
   dir: string
   score: (input: FunctionInput, context: FunctionContext) => unknown
-  /** The constructed object, for its further methods; of a function, what else its module exports. */
+  /** The constructed object, for its further methods; for a function, the other exports of its module. */
   self: object
 }
 
@@ -47,22 +47,22 @@ interface RunningCall {
 }
 
 const STATS_MS = 250
-/** Of details of failures, as they are stored, and of a log line. */
+/** Maximum characters of a failure detail, as stored, and of a log line. */
 const MAX_TEXT_CHARS = 4_000
 const MAX_FIELDS_CHARS = 32_000
 const LOADED_FIRST = 'the function was called before it was loaded'
 
 const shared = new Int32Array(new SharedArrayBuffer(4 * SHARED.length))
-/** The call whose code runs, through every `await`, timer and callback of its own. */
+/** The call whose code runs, through its `await`s, timers and callbacks. */
 const current = new AsyncLocalStorage<number>()
 const targets = new Map<string, Promise<Loaded>>()
 const calls = new Map<number, RunningCall>()
 const questions = new Map<number, (answer: RouterAnswer) => void>()
 let questionNumber = 0
-/** Loaded where they are called: they are most of what there would be to load. */
+/** Loaded on first use, because the rules take most of the process's load time. */
 let ruleScorer: typeof scoreByRule | undefined
 let spent = false
-/** Whose lines of a stack are the user's. */
+/** The folder of the last target, by which stack lines of user code are recognised. */
 let lastDir: string | null = null
 
 Object.defineProperty(globalThis, Symbol.for('rewardops.call'), {
@@ -80,7 +80,7 @@ setInterval(() => {
   before = now
 }, STATS_MS).unref()
 
-/** Its argument: how much memory, in bytes, this process may take above what it has when it is fresh. */
+/** Starts the watchdog thread. The process argument is the memory limit in bytes, above the fresh process's memory. */
 function startWatchdog(): void {
   const { port1, port2 } = new MessageChannel()
   port1.on('message', (ping: number) => Atomics.store(shared, SHARED.pong, ping))
@@ -91,12 +91,12 @@ function startWatchdog(): void {
   }).unref()
 }
 
-/** Throws an Error for what cannot be handed over. */
+/** Throws an Error for a message that cannot be encoded. */
 function tell(message: FromHost): void {
   channel.write(encodeLimitedFrame(message))
 }
 
-/** Synchronously: it must be there even if this process ends now. */
+/** Writes synchronously, so that the line is read even if this process ends now. */
 function mark(line: string): void {
   try {
     writeSync(MARKS_FD, `${line}\n`)
@@ -111,7 +111,7 @@ const frames = new FrameReader(
   endGroup,
 )
 channel.on('data', (chunk: Buffer) => frames.push(chunk))
-// The worker is gone, however it ended.
+// The worker has ended.
 channel.on('error', endGroup)
 channel.on('close', endGroup)
 
@@ -143,7 +143,7 @@ function onMessage(message: ToHost): void {
   }
 }
 
-/** User code ended the process: whose it was is known as long as its code is what runs. */
+/** User code ended the process; the running code's call is the culprit. */
 process.on('exit', (code) => mark(`X ${code} ${current.getStore() ?? 0}`))
 const abort = process.abort.bind(process)
 process.abort = () => {
@@ -162,7 +162,7 @@ process.on('uncaughtException', (error: unknown, origin) => {
       end: { ok: false, reason: 'function_error', detail: `uncaught: ${why}` },
     })
   }
-  // A rejection that nobody awaited leaves nothing half done.
+  // An unhandled rejection leaves nothing half done.
   if (spent || origin === 'unhandledRejection') {
     console.error(`uncaught: ${why}`)
     return
@@ -200,7 +200,7 @@ async function inspect(target: FunctionTarget): Promise<void> {
   tell({ type: 'inspected', result })
 }
 
-/** What a function's module exports beside it for whole groups, as its object would have it as methods. */
+/** The other exports of a function's module, as methods for whole groups. */
 function beside(module: Record<string, unknown>): object {
   const inner = typeof module.default === 'object' ? module.default : null
   const all = Object.entries({ ...inner, ...module })
@@ -237,14 +237,14 @@ async function load(target: FunctionTarget): Promise<Loaded> {
   return { dir, score: (...args) => self[method]?.(...args), self }
 }
 
-/** What a manager scores by: the function it wraps, in this very process, or whatever the worker has. */
+/** The scorer for a manager: the wrapped function, in this process, or the worker's scorer. */
 async function wrappedBy(
   target: FunctionTarget,
 ): Promise<(input: FunctionInput, context?: FunctionContext) => Promise<unknown>> {
   const { wraps } = target
   if (wraps) {
     const inner = await load(wraps)
-    // As rules and models give theirs: whatever the function returned, a manager is told `{score, …extra}`.
+    // Like rules and models: whatever the function returned, a manager receives `{score, …extra}`.
     return async (input, context) => {
       const given = await inner.score({ ...input, ...wraps.kwargs }, context as FunctionContext)
       const read = readResult(given)
@@ -255,7 +255,7 @@ async function wrappedBy(
   return async (input) => {
     const answer = await ask({ op: 'wrapped', sample: sampleOf(input) })
     if (!answer.ok) throw new RouterCallError(answer.reason, answer.detail)
-    if (!('score' in answer)) throw new Error('the worker gave no score')
+    if (!('score' in answer)) throw new Error('the worker returned no score')
     return { ...answer.extra, score: answer.score }
   }
 }
@@ -294,7 +294,7 @@ async function call(message: Extract<ToHost, { type: 'call' }>): Promise<void> {
       value = await value
     }
     const thrown = new Map<number, string>()
-    // `solution_strs.map(async …)`: each member's own promise, and its own failure.
+    // For `solution_strs.map(async …)`, each member has its own promise and its own failure.
     if (work.op === 'group' && Array.isArray(value) && value.some(isThenable)) {
       if (sync) mark(`R ${id}`)
       sync = false
@@ -368,7 +368,7 @@ async function ask(question: RouterQuestion): Promise<RouterAnswer> {
 
 const logSecond = { atMs: 0, lines: 0, leftOut: 0 }
 
-/** Lines beyond the limit are counted, and told of with the next one that is written. */
+/** Lines beyond the limit are counted, and the next written line reports their number. */
 function log(call: number, level: LogLevel, text: string, fields: object | undefined): void {
   const now = performance.now()
   if (now - logSecond.atMs > 1_000) Object.assign(logSecond, { atMs: now, lines: 0 })
@@ -395,7 +395,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   )
 }
 
-/** What can be handed over of a logger's fields. */
+/** The fields of a logger's call that can be encoded. */
 function plain(fields: object | undefined): object | null {
   if (fields === undefined) return null
   try {
@@ -408,7 +408,7 @@ function plain(fields: object | undefined): object | null {
   }
 }
 
-/** The message, and where in the user's own files it came from. */
+/** The error's message and its location in the user's files. */
 function tellingMessage(error: unknown, dir: string | null): string {
   return fullMessage(error, dir).slice(0, MAX_TEXT_CHARS)
 }

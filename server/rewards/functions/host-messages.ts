@@ -4,15 +4,15 @@ import { problemOfBody } from './host-frames.ts'
 import type { FromHost, RouterQuestion } from './protocol.ts'
 
 /**
- * What a worker accepts from a process that runs user code. Every byte of it is under the control of that code, which
- * can write to the channel itself: whatever is not described here ends the process.
+ * Messages that a worker accepts from a process that runs user code. The code controls every byte, because it can
+ * write to the channel itself; any other message ends the process.
  */
 
-/** Details of failures are cut here, as they are where they are stored. */
+/** Maximum characters of a failure detail, as in storage. */
 const MAX_DETAIL_CHARS = 4_000
-/** A log line with its fields. The process itself cuts them earlier. */
+/** Maximum size of a log line with its fields. The process itself truncates earlier. */
 const MAX_LOG_BYTES = 256 << 10
-/** One sample's result: extra info of 1 MiB of characters, as UTF-8. */
+/** Maximum size of one sample's result: extra info of 1 MiB of characters, as UTF-8. */
 const MAX_SCORE_BYTES = 4 << 20
 
 const id = z.int().min(0)
@@ -50,7 +50,7 @@ const Message = z.discriminatedUnion('type', [
       score,
       failure,
       z.strictObject({ ok: z.literal(true), results: z.array(z.union([score, failure])) }),
-      // Last, since `value` may be missing: JSON has no `undefined`.
+      // Last, because `value` may be missing: JSON has no `undefined`.
       z.strictObject({ ok: z.literal(true), value: z.unknown() }),
     ]),
   }),
@@ -74,7 +74,7 @@ const Message = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('spent'), why: detail }),
 ])
 
-/** A message, or what is wrong with its bytes. */
+/** A message, or the error in its bytes. */
 export type ReadMessage = { ok: true; message: FromHost } | { ok: false; problem: string }
 
 /** Reads the body of a frame. Never throws. */
@@ -154,8 +154,8 @@ const Question = z.discriminatedUnion('op', [
 ])
 
 /**
- * Reads what a function asks of the router. A question that cannot be asked is a mistake in a function, not an attack:
- * it is answered with `problem`, and the process goes on.
+ * Reads a function's question to the router. An invalid question is a mistake, not an attack: it is answered with
+ * `problem`, and the process continues.
  */
 export function readQuestion(
   question: unknown,

@@ -5,25 +5,25 @@ import { endGroup } from './end-group.ts'
 import { MARKS_FD, SHARED } from './protocol.ts'
 
 /**
- * The thread beside user code: looks whether the main thread still answers and how much memory the process holds, and
- * names the call that runs there. It writes marks itself, since the main thread may never run again.
+ * The thread next to user code: checks whether the main thread responds and how much memory the process uses, and
+ * identifies the running call. It writes marks itself, since the main thread may never run again.
  *
- * A call whose code is on the stack since it began is in the shared numbers. One that went on after an `await` is not:
- * the main thread is halted through the inspector and asked for its AsyncLocalStorage, within 3 ms where it runs
- * JavaScript or a regular expression, and not at all where it waits inside a system call.
+ * A call whose code has been on the stack since it began is in the shared numbers. To find a call that continued
+ * after an `await`, the main thread is halted through the inspector and its AsyncLocalStorage is read. This takes up
+ * to 3 ms where the thread runs JavaScript or a regular expression, and is impossible inside a system call.
  */
 
 const { shared, port, memoryBytes } = workerData as {
   shared: Int32Array
   port: MessagePort
-  /** Above what the process has now. */
+  /** Limit above the current memory of the process. */
   memoryBytes: number
 }
 
 const EVERY_MS = 50
-/** The main thread has not answered for so long: it is held up. */
+/** The main thread counts as blocked after this long without a response. */
 const BLOCKED_MS = 250
-/** While it is held up, who holds it is looked at again; it may be another by now. */
+/** While it is blocked, the running call is identified again at this interval, because it may change. */
 const LOOK_AGAIN_MS = 500
 const ASK_MS = 400
 /** Evaluated in the halted frame. */
@@ -56,7 +56,7 @@ function watchLoop(): void {
   }
   const ms = now - pingAt
   if (ms < BLOCKED_MS || asking || (saidAt > 0 && now - saidAt < LOOK_AGAIN_MS)) return
-  // Said at once, whoever it is: from now on no time of the others runs.
+  // Reported at once, before the call is identified: from now on the clocks of other calls stop.
   const id = Atomics.load(shared, SHARED.running)
   if (id > 0 || saidAt === 0) mark(`B ${Math.round(ms)} ${id}`)
   saidAt = now
@@ -78,7 +78,7 @@ function watchMemory(): void {
   else void ask().then((named) => mark(`M ${bytes} ${named}`))
 }
 
-/** The call in whose continuation the main thread is now; 0: nobody could be named. */
+/** The call in whose continuation the main thread is now; 0 if unknown. */
 async function ask(): Promise<number> {
   if (asking) return 0
   asking = true
@@ -99,7 +99,7 @@ async function ask(): Promise<number> {
         )
       })
     })
-    // It is not halted before it runs JavaScript again.
+    // The thread halts only when it runs JavaScript again.
     const given = new Promise<number>((resolve) => {
       late = setTimeout(() => resolve(0), ASK_MS)
     })
@@ -111,7 +111,7 @@ async function ask(): Promise<number> {
   } finally {
     clearTimeout(late)
     inspector.removeAllListeners('Debugger.paused')
-    // Also takes back a halt that has not happened.
+    // Also cancels a halt that has not happened.
     inspector.post('Debugger.disable')
     asking = false
   }
@@ -121,7 +121,7 @@ function mark(line: string): void {
   try {
     writeSync(MARKS_FD, `${line}\n`)
   } catch {
-    // The worker is gone, and the main thread may never see that its channel was closed.
+    // The worker has ended, and the main thread may never see that its channel was closed.
     endGroup()
   }
 }

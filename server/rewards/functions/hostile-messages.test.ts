@@ -7,7 +7,7 @@ import { inspectFunction } from './inspect-function.ts'
 import type { FromHost } from './protocol.ts'
 import { lives, sampleOf, type TestPool, testPool } from './testing/test-pool.ts'
 
-/** Whatever a process of user code sends, the process that reads it lives on, and only the sender's call fails. */
+/** No message of a user-code process harms its reader, and only the sender's call fails. */
 
 let made: TestPool[] = []
 const rejections: unknown[] = []
@@ -62,7 +62,7 @@ const VALID: FromHost[] = [
 ]
 
 describe('a channel', () => {
-  /** Writes bytes into a channel; gives what came of it. */
+  /** Writes bytes into a channel; returns its messages and problems. */
   function read(chunks: Buffer[]): { messages: FromHost[]; problems: string[] } {
     const stream = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() })
     const messages: FromHost[] = []
@@ -76,7 +76,7 @@ describe('a channel', () => {
     return { messages, problems }
   }
 
-  test('gives every valid message, however its bytes are cut', () => {
+  test('returns every valid message for any chunk boundaries', () => {
     const bytes = Buffer.concat(VALID.map(encodeFrame))
     expect(read([bytes])).toEqual({ messages: VALID, problems: [] })
     const single = Array.from({ length: bytes.length }, (_, at) => bytes.subarray(at, at + 1))
@@ -100,7 +100,7 @@ describe('a channel', () => {
       [[]],
       { cmd: 'NODE_HANDLE_ACK' },
     ]
-    /** Replaces, removes or adds a value somewhere inside. */
+    /** Replaces, removes or adds a value at a random place inside. */
     const mutate = (value: unknown): unknown => {
       if (typeof value !== 'object' || value === null || random() < 0.2) return pick(ODD)
       const copy = structuredClone(value) as Record<string, unknown>
@@ -138,7 +138,7 @@ describe('a channel', () => {
       expect(problems.length).toBeLessThanOrEqual(1)
       if (problems.length === 1) expect(messages.length).toBeLessThanOrEqual(1)
     }
-    // The rest are mutations that are valid, or lengths of which the end never came.
+    // The rest are valid mutations, or lengths whose body never ends.
     expect(violations).toBeGreaterThan(7_000)
   })
 
@@ -167,7 +167,7 @@ describe('a channel', () => {
     expect(problems).toEqual(['it could not be handled: no such call'])
   })
 
-  test('a process that reads none of its answers is not read from', () => {
+  test('reading pauses for a process that reads none of its answers', () => {
     const stream = new Duplex({ read() {}, write() {} })
     const asked: number[] = []
     const channel = new HostChannel(
@@ -197,7 +197,7 @@ function frameOf(body: Buffer): Buffer[] {
   return [head, body]
 }
 
-/** What an attack has at hand: raw bytes, frames, values as Node's own channel would send them, marks. */
+/** Tools of an attack: raw bytes, frames, values as Node's own channel would send them, marks. */
 const ATTACKER = `
 import { writeSync } from 'node:fs'
 const all = (fd, bytes) => {
@@ -289,7 +289,7 @@ describe('a function that attacks its worker', () => {
     expect((outcomes[2] as { detail: string }).detail).toMatch(/^b1-2: its process /)
   })
 
-  test('while it is loaded cannot be loaded', async () => {
+  test('during loading makes loading fail', async () => {
     const one = pool()
     const ref = one.ref(
       `import { json } from './attacker.mjs'
@@ -303,10 +303,10 @@ describe('a function that attacks its worker', () => {
     expect((outcome as { detail: string }).detail).toMatch(/could not be loaded.*not valid/)
   })
 
-  test('before any call has begun does not start processes for ever', async () => {
+  test('before any call has begun does not start processes endlessly', async () => {
     const one = pool()
     const ref = one.ref(
-      // What it is sent is parsed by it: it ends as soon as it is given a call.
+      // The process parses each message it receives, so it ends as soon as it receives a call.
       `const { parse } = JSON
        JSON.parse = (text) => {
          const value = parse(text)
@@ -319,7 +319,7 @@ describe('a function that attacks its worker', () => {
     expect(outcome).toMatchObject({ ok: false, reason: 'function_error' })
   })
 
-  test('by output without end is slowed down; others score meanwhile, and memory stays bounded', async () => {
+  test('by endless output is slowed down; others score meanwhile, and memory stays bounded', async () => {
     const one = pool()
     const noisy = one.ref(
       `export default async () => {
@@ -336,7 +336,7 @@ describe('a function that attacks its worker', () => {
       outcomes.push(await one.pool.score(good, sampleOf('x'), {}, options(i)))
     }
     expect(outcomes.every((outcome) => outcome.ok)).toBe(true)
-    // Over its time, or over its memory with what it could not get rid of.
+    // It exceeds its time, or its memory with the unsent output.
     expect(await shouting).toMatchObject({ ok: false })
     expect(process.memoryUsage().rss - before).toBeLessThan(300 << 20)
   })
@@ -361,7 +361,7 @@ describe('a function that attacks its worker', () => {
     expect(one.pool.pids.every(lives)).toBe(true)
   })
 
-  test('by a result that is too large is told so', async () => {
+  test('by a result that is too large fails with that detail', async () => {
     const one = pool()
     const ref = one.ref(
       `export default ({ solutionStr }) => ({ score: 1, [solutionStr]: solutionStr === 'deep'

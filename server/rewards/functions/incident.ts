@@ -4,23 +4,23 @@ import type { FunctionCall } from './function-call.ts'
 export interface DispatchedCall {
   id: number
   call: FunctionCall
-  /** On the clock of `performance.now()`; null: it waits inside. */
+  /** On the clock of `performance.now()`; null while it waits inside. */
   startedAtMs: number | null
-  /** How long others had held the process up when it began. */
+  /** Total time for which the process had been blocked when the call began. */
   heldUpAtStartMs: number
 }
 
-/** Why a process was ended, or ended itself, with calls in it. */
+/** The end of a process with calls inside, by the worker or by itself. */
 export interface Incident {
   reason: 'timeout' | 'function_error'
-  /** For the culprit's failure and the log. */
+  /** Detail for the culprit's failure and the log. */
   detail: string
-  /** The culprit, as far as one is named. */
+  /** The call at fault, if known. */
   culprit: DispatchedCall | null
-  /** Whether it is: otherwise it runs alone to be sure. */
+  /** Whether the culprit is certain; otherwise it runs alone to confirm it. */
   certain: boolean
-  /** Those that had begun, without a certain culprit. */
+  /** Calls that had begun, except a certain culprit. */
   started: DispatchedCall[]
-  /** Those that had not. */
+  /** Calls that had not begun. */
   waiting: DispatchedCall[]
 }

@@ -3,12 +3,12 @@ import { HostChannel, limitReads } from './host-channel.ts'
 import type { FunctionTarget, Inspected } from './protocol.ts'
 import { endHost, type HostSettings, startHost } from './start-host.ts'
 
-/** Time for a module to load: packages may be large, and the machine busy. */
+/** Time limit for loading a module: packages may be large, and the machine busy. */
 const INSPECT_MS = 15_000
 
 /**
- * Loads a module in a process of its own and looks what can be called: the module's top level is user code too.
- * Nothing is constructed. Never rejects for what the code did.
+ * Loads a module in a separate process, because its top level is user code too, and lists its callable exports.
+ * Nothing is constructed. Never rejects because of user code.
  */
 export function inspectFunction(
   settings: HostSettings,
@@ -35,7 +35,7 @@ export function inspectFunction(
       channel,
       (message) => {
         if (message.type === 'inspected') end(message.result)
-        // An error that nobody caught, while it was loaded.
+        // An uncaught error during loading.
         else if (message.type === 'spent') failed(message.why)
       },
       (problem) => failed(`its process sent a message that is not valid: ${problem}`),

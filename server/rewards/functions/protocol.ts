@@ -5,89 +5,89 @@ import type { RewardSample } from '../managers/manager.ts'
 import type { ReadResult } from './read-result.ts'
 
 /**
- * What a worker and a child process that runs user code say to each other. Over a channel (host-frames.ts): calls, results,
- * what a function asks of the router. Over a pipe of its own: marks, written synchronously, which are there even when
- * the next instruction ends the process.
+ * Messages between a worker and a child process that runs user code. A channel (host-frames.ts) carries calls,
+ * results and questions to the router. A separate pipe carries marks, written synchronously, so that they arrive even
+ * if the process ends with the next instruction.
  */
 
-/** What is called: an export of a version, made once a process. */
+/** A callable export of a version, constructed once per process. */
 export interface FunctionTarget {
   /** Names the target in calls. */
   key: string
-  /** Where the version lies on disk. */
+  /** The version's folder on disk. */
   dir: string
   /** Its file, relative to `dir`. */
   path: string
-  /** The export; null: the default one, `compute_score` or `computeScore`. */
+  /** The export's name; null: the default one, `compute_score` or `computeScore`. */
   name: string | null
   kwargs: Record<string, unknown>
-  /** A reward function, or a manager class that wraps whatever else scores. */
+  /** A reward function, or a manager class that wraps another scorer. */
   role: 'function' | 'manager'
-  /** Of a manager: the function it wraps, where that is one of the user's own. */
+  /** The custom function that a manager wraps, if any. */
   wraps?: FunctionTarget
 }
 
-/** A sample with what its function is to know of it. */
+/** A sample with the kwargs of its call. */
 export interface CallOfSample {
   sample: RewardSample
-  /** Beside those of the target, which win. */
+  /** Added to the kwargs of the target, which win. */
   kwargs: Record<string, unknown>
 }
 
-/** What is to be done in one call. */
+/** The work of one call. */
 export type CallWork =
   | ({ op: 'score' } & CallOfSample)
   /** All members of a group, in one call with lists. */
   | { op: 'group'; samples: RewardSample[]; kwargs: Record<string, unknown> }
   /** A built-in rule, in a process that can be killed. */
   | { op: 'rule'; sample: RewardSample; reward: ResolvedReward }
-  /** One of the object's further methods, by the first name that it has; without names what scores, as it is. */
+  /** One of the object's further methods: the first existing name, or the scoring method if no names are given. */
   | { op: 'method'; names: string[]; args: unknown[] }
 
 /** From the worker to the child. */
 export type ToHost =
-  /** To be loaded and constructed; answered by `loaded`. */
+  /** Loads and constructs the target; answered by `loaded`. */
   | { type: 'load'; target: FunctionTarget }
-  /** Only loaded, and looked at; answered by `inspected`. */
+  /** Loads and inspects the target; answered by `inspected`. */
   | { type: 'inspect'; target: FunctionTarget }
   /** `target` is null for built-in rules. */
   | { type: 'call'; id: number; target: string | null; work: CallWork; about: CallAbout }
-  /** Nobody waits for this call any more. */
+  /** Cancels a call. */
   | { type: 'abort'; id: number; why: string }
   | { type: 'answer'; request: number; answer: RouterAnswer }
 
-/** Beside the sample, what a call's context tells. */
+/** A call's context in addition to its sample. */
 export interface CallAbout {
   sampleId: string
   run: string
   rewardRouterAddress: string | null
 }
 
-/** What a function asks of its worker. */
+/** A function's question to its worker. */
 export type RouterQuestion =
   | { op: 'score'; model: string; input: ScoreInput; options: RouterCallOptions }
   | { op: 'chat'; model: string; chat: ChatRequest; options: RouterCallOptions }
   /** The chat template that the model was registered with. */
   | { op: 'template'; model: string }
-  /** What a manager class wraps, where it is not a function of the user's own. */
+  /** Scores a sample by what a manager class wraps, unless that is a custom function. */
   | { op: 'wrapped'; sample: RewardSample }
 
-/** Of one question to the router. */
+/** Options of one question to the router. */
 export interface RouterCallOptions {
-  /** Default: what is left of the sample's own time. */
+  /** Default: the rest of the sample's own time. */
   timeoutMs?: number
   /** Default: the batch's. */
   maxAttempts?: number
 }
 
-/** What it is told. */
+/** The answer to a question. */
 export type RouterAnswer =
   | { ok: true; score: number; extra: Record<string, unknown> | null }
   | { ok: true; reply: ChatReply }
   | { ok: true; template: string }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
-/** How one call ended. `sync`: its function returned a value, not a promise. `busyMs`: until it returned. */
+/** How one call ended. `sync`: its function returned a value, not a promise. `busyMs`: time until it returned. */
 export interface CallEnd {
   type: 'end'
   id: number
@@ -103,10 +103,10 @@ export interface CallEnd {
 /** How an export can be called. */
 export type FunctionForm = 'function' | 'class' | 'object'
 
-/** What is in a module. */
+/** The inspected export of a module. */
 export type Inspected =
   | { ok: true; form: FunctionForm; methods: string[] }
-  /** `exports`: those that can be called. */
+  /** `exports`: the callable ones. */
   | { ok: false; message: string; exports: string[] }
 
 /** From the child to the worker. */
@@ -115,7 +115,7 @@ export type FromHost =
   | { type: 'inspected'; result: Inspected }
   | CallEnd
   | { type: 'ask'; call: number; request: number; question: RouterQuestion }
-  /** `leftOut`: lines before it that were over the limit a second. */
+  /** `leftOut`: number of earlier lines over the limit per second. */
   | {
       type: 'log'
       call: number
@@ -124,18 +124,20 @@ export type FromHost =
       fields: object | null
       leftOut: number
     }
-  /** Of its loop's time, the part in which it was busy, 0 to 1; once in 250 ms while it has calls. */
+  /** Busy fraction of its event loop, 0 to 1; sent every 250 ms while it has calls. */
   | { type: 'load-average'; busy: number }
-  /** An error nobody caught: the process is not to be trusted with more. */
+  /** An uncaught error: the process takes no more calls. */
   | { type: 'spent'; why: string }
 
 /** Levels of a function's logger. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
 /**
- * A line of the pipe of marks: a letter, then numbers, divided by blanks.
- * - `S id`: the call begins · `R id`: it returned a promise, which is not settled
- * - `B ms id`: the process has not answered for so long; a call that runs, or 0 where nobody could be named · `U`: it answers
+ * A line of the pipe of marks: a letter, then numbers, separated by spaces.
+ * - `S id`: the call begins
+ * - `R id`: it returned a promise, which is not settled
+ * - `B ms id`: the process has not responded for this time; the running call, or 0 if unknown
+ * - `U`: it responds
  * - `M bytes id`: it is over its memory limit
  * - `X code id`: it ends itself
  */
@@ -146,7 +148,7 @@ export type Mark =
   | { kind: 'M'; bytes: number; id: number }
   | { kind: 'X'; code: number; id: number }
 
-/** Reads a line; null for what is none of them: user code can write to the pipe too. */
+/** Reads a line; null if it is no mark, because user code can write to the pipe too. */
 export function readMark(line: string): Mark | null {
   const match = /^([SRBUMX])(?: (-?\d{1,15}))?(?: (\d{1,15}))?$/.exec(line)
   if (match === null) return null
@@ -169,12 +171,12 @@ export function readMark(line: string): Mark | null {
   }
 }
 
-/** Of the list that a method gave: a number that JSON does not have, as it travels. */
+/** The encoding of a number in a method's list that JSON lacks. */
 interface NonFinite {
   nonFinite: string
 }
 
-/** A method's value as it travels: the numbers of a list keep being numbers, `NaN` and infinities included. */
+/** Encodes a method's value: numbers of a list stay numbers, including `NaN` and infinities. */
 export function packValue(value: unknown): unknown {
   if (!Array.isArray(value)) return value
   return value.map((entry) =>
@@ -184,7 +186,7 @@ export function packValue(value: unknown): unknown {
   )
 }
 
-/** The value that {@link packValue} was given. */
+/** Decodes the value of {@link packValue}. */
 export function unpackValue(value: unknown): unknown {
   if (!Array.isArray(value)) return value
   return value.map((entry) => {
@@ -197,7 +199,10 @@ export function unpackValue(value: unknown): unknown {
 export const CHANNEL_FD = 3
 /** The pipe of marks in the child. */
 export const MARKS_FD = 4
-/** Lines that a function's logger writes a second; those beyond are counted. */
+/** Maximum lines per second of a function's logger; further ones are counted. */
 export const MAX_LOG_LINES_PER_SECOND = 1_000
-/** Of the numbers shared between the child's threads: the call whose code is on the stack, the last ping answered. */
+/**
+ * Indexes of the numbers shared between the child's threads: the call whose code is on the stack, and the last ping
+ * answered.
+ */
 export const SHARED = { running: 0, pong: 1, length: 2 } as const

@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream'
 
 /**
- * Gives a stream's lines, each cut at `maxChars`: what a function prints without an end of line is not gathered. Lines
- * beyond `perSecond` are counted, and told of with the next one that is given.
+ * Reads a stream's lines, each cut at `maxChars`, so that output without line breaks is not buffered. Lines beyond
+ * `perSecond` are counted, and the next emitted line reports their number.
  */
 export function readLines(
   stream: Readable,

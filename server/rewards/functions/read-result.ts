@@ -1,17 +1,17 @@
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 
-/** A reward as a function gave it, or why it is none. */
+/** The reward a function returned, or the problem with it. */
 export type ReadResult =
   | { ok: true; score: number; extra: Record<string, unknown> | null; rawScore?: number }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
-/** Extra info of a sample, in characters of JSON: it is delivered with the score. */
+/** Maximum characters of a sample's extra info as JSON, because it is delivered with the score. */
 const MAX_EXTRA_CHARS = 1 << 20
 
 /**
- * Reads what a reward function returned, as upstream does: a number (or a boolean), `{score, …}` whose every key is
- * extra info, or `[score, prompt, explanation]`, whose score may be either. A manager's own shape
- * `{reward_score, reward_extra_info}`, also in camelCase, is read the same. Anything else is no reward.
+ * Reads a reward function's result as upstream does: a number (or a boolean), `{score, …}` whose every key is extra
+ * info, or `[score, prompt, explanation]`, whose score may be either. A manager's own shape `{reward_score,
+ * reward_extra_info}`, also in camelCase, is read the same. Any other value is a problem.
  */
 export function readResult(value: unknown): ReadResult {
   if (Array.isArray(value)) {
@@ -49,11 +49,11 @@ export function readResult(value: unknown): ReadResult {
   return withExtra(Number(given.score), given)
 }
 
-/** Reads what a function returned for a whole group: a list of one result a member, in their order. */
+/** Reads a function's result for a whole group: a list of one result per member, in order. */
 export function readGroupResults(
   value: unknown,
   members: number,
-  /** Entries that threw, by their place: those members alone have none. */
+  /** Messages of entries that threw, by index: only those members fail. */
   thrown: ReadonlyMap<number, string> = new Map(),
 ): { ok: true; results: ReadResult[] } | Extract<ReadResult, { ok: false }> {
   if (!Array.isArray(value)) {
@@ -98,7 +98,7 @@ function withExtra(
   }
 }
 
-/** Maps, sets and typed arrays as what they hold; JSON has no word for them and leaves them empty. */
+/** Converts maps, sets and typed arrays to plain values, because JSON would leave them empty. */
 function asJson(_key: string, value: unknown): unknown {
   if (value instanceof Map) return Object.fromEntries(value)
   if (value instanceof Set) return [...value]

@@ -22,7 +22,7 @@ function write(path: string, text: string | Buffer): void {
 const read = (path: string) => readSource('reward.function', path, folder)
 const filesOf = async (path: string) => Object.keys((await read(path)).files)
 
-test('a file with all that it imports from the folder, however it does', async () => {
+test('a file with all its imports from the folder, in any syntax', async () => {
   write(
     'rewards/main.ts',
     `import { a } from './a.ts'
@@ -86,7 +86,7 @@ test.each(['../main.ts', 'a/../../main.ts', '/etc/passwd.ts', 'a\u0000.ts', '', 
   },
 )
 
-test('what a link leads to counts, not where the link lies', async () => {
+test('the target of a link counts, not the link's location', async () => {
   writeFileSync(join(elsewhere, 'secret.ts'), 'export default () => 1')
   symlinkSync(join(elsewhere, 'secret.ts'), join(folder, 'link.ts'))
   symlinkSync(elsewhere, join(folder, 'linked'))
@@ -108,7 +108,7 @@ test('an import that leaves the folder is refused with both names', async () => 
 })
 
 test.each([
-  ['main.ts', `import './gone.ts'`, /main\.ts imports "\.\/gone\.ts", which is not there/],
+  ['main.ts', `import './gone.ts'`, /main\.ts imports "\.\/gone\.ts", which does not exist/],
   ['main.ts', 'export default () => {\n  return (\n}', /main\.ts:3: /],
   ['main.py', 'def compute_score(): pass', /neither TypeScript nor JavaScript/],
 ])('%s with %j is invalid', async (path, text, message) => {
@@ -119,7 +119,7 @@ test.each([
   })
 })
 
-test('a file that is not there is told with the nearest that is', async () => {
+test('a missing file is reported with the nearest existing one', async () => {
   write('my_reward.ts', '')
   await expect(read('my_rewrad.ts')).rejects.toMatchObject({
     reason: 'invalid_function',
@@ -131,7 +131,7 @@ test('a file that is not there is told with the nearest that is', async () => {
   })
 })
 
-test('no more than a function may have', async () => {
+test('at most the allowed number of files', async () => {
   write('main.ts', Array.from({ length: 300 }, (_, i) => `import './m${i}.ts'`).join('\n'))
   for (let i = 0; i < 300; i++) write(`m${i}.ts`, '')
   await expect(read('main.ts')).rejects.toMatchObject({ reason: 'invalid_function' })

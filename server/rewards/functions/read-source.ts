@@ -5,21 +5,21 @@ import { RewardOpsError } from '../../errors.ts'
 import { suggest } from '../nearest-name.ts'
 import type { FunctionSource } from './function-source.ts'
 
-/** A version is stored in one row: files and bytes of one function, what it imports included. */
+/** A version is stored in one table row, so the files and bytes of a function with its imports are limited. */
 const MAX_FILES = 200
 const MAX_BYTES = 4 << 20
-/** What Node runs as it is. */
+/** Extensions that Node runs directly. */
 const RUNNABLE = /\.[cm]?[jt]s$/
-/** What `require` finds without being told the ending. */
+/** Endings that `require` tries. */
 const ENDINGS = ['', '.js', '.cjs', '.json', '.ts', '.cts', '/index.js', '/index.cjs', '/index.ts']
-/** Files proposed where one is not there. */
+/** Maximum number of files that are suggested for a missing one. */
 const MAX_PROPOSED = 100
 
 /**
- * Reads a function's file and whatever it imports by a relative path, and gives them the name of their content. Files
- * that are read through `new URL('./words.txt', import.meta.url)` belong to it too; packages do not.
- * @param at where it was named, e.g. `reward.function`
- * Throws `function_outside_folder`, also for what a link leads to; `invalid_function`.
+ * Reads a function's file and every file it imports by a relative path, and hashes their content. Files read through
+ * `new URL('./words.txt', import.meta.url)` belong to it too; packages do not.
+ * @param at the path within the request, e.g. `reward.function`
+ * Throws `function_outside_folder`, also for the target of a link; `invalid_function`.
  */
 export async function readSource(
   at: string,
@@ -81,7 +81,7 @@ async function rootOf(functionsDir: string): Promise<string> {
   }
 }
 
-/** One function being read. */
+/** The state of reading one function. */
 class Reading {
   readonly files = new Map<string, FunctionSource['files'][string]>()
   readonly #at: string
@@ -133,11 +133,11 @@ class Reading {
     for (const ending of kind === 'require' ? ENDINGS : ['']) {
       if (await this.exists(path + ending)) return this.read(path + ending, from)
     }
-    // What a program looks for while it runs may be made by then, and what it requires it may do without.
+    // Files opened at run time may be created by then, and `require` may be optional.
     if (kind !== 'import') return
     throw new RewardOpsError(
       'invalid_function',
-      `${from} imports "${specifier}", which is not there.`,
+      `${from} imports "${specifier}", which does not exist.`,
     )
   }
 
@@ -183,7 +183,7 @@ function decode(path: string): string {
   }
 }
 
-/** `import` must be there · `require` may leave the ending out, `url` is a file that is read: both may be missing. */
+/** An `import` must exist. A `require` may omit the ending, and a `url` is a file to read: both may be missing. */
 type ImportKind = 'import' | 'require' | 'url'
 
 interface Imported {
@@ -191,13 +191,13 @@ interface Imported {
   kind: ImportKind
 }
 
-/** Files whose imports are remembered: those of a function are asked for at every batch. */
+/** Maximum number of files whose imports are cached: every batch reads those of its functions. */
 const REMEMBERED = 1_000
-/** The tree of a larger file takes longer to make (1 ms a KiB) than the server's loop may be held up. */
+/** Above this size, building the syntax tree (1 ms a KiB) would block the server's event loop for too long. */
 const MAX_TREE_CHARS = 100_000
 const known = new Map<string, Imported[]>()
 
-/** What a module names; what is computed is not seen. Throws `invalid_function`. */
+/** The modules that a file names; computed names are not found. Throws `invalid_function`. */
 async function importsOf(path: string, text: string): Promise<Imported[]> {
   const key = createHash('sha256').update(`${path}\n${text}`).digest('base64')
   let found = known.get(key)
@@ -209,9 +209,9 @@ async function importsOf(path: string, text: string): Promise<Imported[]> {
   return found
 }
 
-/** By the parser that bundlers use, in a thread of its own. */
+/** Uses the parser of bundlers, in a separate thread. */
 async function parseImports(path: string, text: string): Promise<Imported[]> {
-  // Loaded with the first function: it is a native library of some megabytes.
+  // Loaded on first use: it is a native library of some megabytes.
   const { parse, Visitor } = await import('rolldown/utils')
   const parsed = await parse(path, text)
   const { module, errors } = parsed
@@ -223,7 +223,7 @@ async function parseImports(path: string, text: string): Promise<Imported[]> {
   }
   const found: Imported[] = []
   for (const { moduleRequest, entries } of module.staticImports) {
-    // Gone when the types are stripped.
+    // Type imports disappear when the types are stripped.
     if (entries.length > 0 && entries.every((entry) => entry.isType)) continue
     found.push({ specifier: moduleRequest.value, kind: 'import' })
   }
@@ -254,7 +254,7 @@ async function parseImports(path: string, text: string): Promise<Imported[]> {
 
 const NAMED = /\b(?:import|require|URL)\s*\(\s*(["'])(\.{1,2}\/[^"'\n]{1,500})\1/g
 
-/** The same from the text of a large file, where a name in a comment or a text counts too: it need not exist. */
+/** Finds names in the text of a large file. Names in comments and strings count too, so they need not exist. */
 function namedInText(text: string): Imported[] {
   return [...text.matchAll(NAMED)].map((match) => ({
     specifier: match[2] as string,

@@ -5,15 +5,18 @@ import { CHANNEL_FD, MARKS_FD } from './protocol.ts'
 
 const MAIN = fileURLToPath(new URL('./host-main.ts', import.meta.url))
 
-/** How child processes run. */
+/** Settings of child processes. */
 export interface HostSettings {
-  /** The whole environment of a child: none of the service's own, which has its secrets. */
+  /** The whole environment of a child, without the service's variables, which hold secrets. */
   env: Record<string, string>
-  /** What a process may take above what it has when it is fresh. */
+  /** Memory limit, above the memory of the fresh process. */
   memoryBytes: number
 }
 
-/** A child process that runs user code, with its channel and the pipe of its marks; both are undefined when it was not started. */
+/**
+ * A child process that runs user code, with its channel and its pipe of marks; both are undefined if it could not be
+ * started.
+ */
 export interface StartedHost {
   child: ChildProcess
   channel: Duplex
@@ -21,16 +24,16 @@ export interface StartedHost {
 }
 
 /**
- * Starts a process for user code. With Node's own `spawn`, not over a pool library: workerpool gives each process one
- * task at a time, and 5,000 rewards that wait 40 s would be 5,000 processes; tinypool runs several side by side but ends
- * the process, and with it every task in it, to stop one, looks at the heap only, after a task, where buffers are
- * not in it, and does not tell which task was at fault.
+ * Starts a process for user code. It uses Node's `spawn` because pool libraries do not fit: workerpool gives each
+ * process one task at a time, so 5,000 rewards that wait 40 s would need 5,000 processes. tinypool runs tasks
+ * concurrently, but stops a task by ending its process with all other tasks, checks only the heap (without buffers)
+ * after a task, and does not report which task was at fault.
  */
 export function startHost(settings: HostSettings): StartedHost {
   const heapMb = Math.max(64, Math.round(settings.memoryBytes / 2 ** 20))
   const args = [
     `--max-old-space-size=${heapMb}`,
-    // What a module is, is found out from its text where no package.json says so.
+    // The module type is detected from the text where no package.json sets it.
     '--disable-warning=MODULE_TYPELESS_PACKAGE_JSON',
     '--disable-warning=ExperimentalWarning',
     MAIN,
@@ -38,7 +41,7 @@ export function startHost(settings: HostSettings): StartedHost {
   ]
   const child = spawn(process.execPath, args, {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
-    // A group of its own: what a function started is ended with it.
+    // A separate process group, so that processes started by a function are ended with it.
     detached: true,
     env: settings.env as NodeJS.ProcessEnv,
   })
@@ -50,13 +53,13 @@ export function startHost(settings: HostSettings): StartedHost {
   }
 }
 
-/** Ends a process and what it started, at once. */
+/** Ends a process and the processes it started, at once. */
 export function endHost({ pid, exitCode, signalCode }: ChildProcess): void {
-  // Nobody's any more, or soon another's.
+  // The process id may already belong to another process.
   if (pid === undefined || exitCode !== null || signalCode !== null) return
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // Gone already.
+    // The process has ended already.
   }
 }

@@ -11,7 +11,7 @@ test('few run one by one', () => {
   expect(suspects.groups).toBe(64)
 })
 
-test('of many, the culprit is found in a few rounds', () => {
+test('the culprit among many is found in a few rounds', () => {
   const suspects = new Suspects()
   const inside = calls(4_096)
   const culprit = inside[1_234] as FunctionCall
@@ -28,7 +28,7 @@ test('of many, the culprit is found in a few rounds', () => {
   expect(runs).toBe(16 + 16 + 16)
 })
 
-test('who was seen at work runs alone; the others only when it happens to them again', () => {
+test('the call seen running runs alone; the others only after a second incident', () => {
   const suspects = new Suspects()
   const inside = calls(3)
   const [a, b, c] = inside as [FunctionCall, FunctionCall, FunctionCall]
@@ -39,7 +39,7 @@ test('who was seen at work runs alone; the others only when it happens to them a
   expect(suspects.size).toBe(2)
 })
 
-test('what has its end meanwhile is not run', () => {
+test('a call that settled meanwhile is not run', () => {
   const suspects = new Suspects()
   const inside = calls(3)
   suspects.add(inside, null)

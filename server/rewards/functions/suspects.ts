@@ -1,27 +1,30 @@
 import type { FunctionCall } from './function-call.ts'
 
-/** Up to so many run one by one; more are divided into so many groups, and a group that does it again is divided further. */
+/**
+ * Up to this many suspects run one by one; more are divided into this many groups, and a group that fails again is
+ * divided further.
+ */
 const ONE_BY_ONE = 64
 const GROUPS = 16
 
-/** Calls of which one brought its process down, and nobody knows which: lists of those that run with nobody else. */
+/** Calls of which one ended its process, in groups that run without other calls. */
 export class Suspects {
   readonly #groups: FunctionCall[][] = []
 
-  /** Lists that wait to be run. */
+  /** Number of groups that wait to run. */
   get groups(): number {
     return this.#groups.length
   }
 
-  /** Calls in them. */
+  /** Number of calls in the groups. */
   get size(): number {
     return this.#groups.reduce((n, group) => n + group.length, 0)
   }
 
   /**
-   * Takes up what was inside a process that ended. One that was seen at work runs alone first, and the others are not
-   * under suspicion before it happens to them a second time.
-   * @returns those that may be called again among others
+   * Adds the calls of a process that ended. If one was seen running, it runs alone first, and the others become
+   * suspects only after a second incident.
+   * @returns the calls that may run among others again
    */
   add(inside: readonly FunctionCall[], seen: FunctionCall | null): FunctionCall[] {
     for (const call of inside) call.incidents++
@@ -35,7 +38,7 @@ export class Suspects {
     return others.filter((call) => call.incidents === 1)
   }
 
-  /** The next to run with nobody else; undefined: there are none. */
+  /** The next group to run alone; undefined if there is none. */
   next(): FunctionCall[] | undefined {
     for (;;) {
       const group = this.#groups.shift()
@@ -44,7 +47,7 @@ export class Suspects {
     }
   }
 
-  /** All of them, which are none any more. */
+  /** Removes and returns all suspects. */
   takeAll(): FunctionCall[] {
     return this.#groups.splice(0).flat()
   }

@@ -33,7 +33,7 @@ const inputs: JudgeTemplateInput[] = [
           'Question:\n{prompt}\n\nAnswer:\n{response}\n\nIs this answer correct and complete? Say Yes or No, and nothing else.',
       },
     ],
-    // Room to stop by itself: a reply cut off at its first token is a failed call.
+    // Leaves room for the reply to end by itself: a truncated reply may be a failed call.
     sampling: { maxTokens: 16 },
     parser: { kind: 'yes_no' },
   },
@@ -55,7 +55,7 @@ const inputs: JudgeTemplateInput[] = [
   },
 ]
 
-/** Templates to begin with, by name; one's own are made alike. */
+/** Built-in templates by name; custom templates have the same form. */
 export const BUILTIN_JUDGES: ReadonlyMap<string, JudgeTemplate> = new Map(
   inputs.map((input) => [input.name, JudgeTemplate.parse(input)]),
 )

@@ -10,7 +10,7 @@ afterEach(async () => {
   await Promise.all(harnesses.splice(0).map((harness) => harness.close()))
 })
 
-/** A judge that is a real server, and says what `say` makes of each conversation. */
+/** A judge on a real server that replies to each conversation with `say`. */
 async function judgeThat(
   say: (call: FakeCall, body: ChatBody) => string | number | object,
 ): Promise<{ harness: Harness; server: FakeServer }> {
@@ -37,7 +37,7 @@ interface ChatBody {
   response_format?: { json_schema: { schema: unknown } }
 }
 
-/** The router's own question, which tells whether a server that refused a sample replies at all. */
+/** The router's test request, which checks whether a server that refused a sample replies at all. */
 function isCanary({ messages }: ChatBody): boolean {
   return messages.length === 1
 }
@@ -83,7 +83,7 @@ function judge(
 }
 
 describe('one vote', () => {
-  test('asks with the placeholders filled in once, and reads the score', async () => {
+  test('sends the turns with placeholders filled in once, and reads the score', async () => {
     const { harness, server } = await judgeThat(() => 'Fine. [[8]]')
     const price = { promptPer1k: 0.01, completionPer1k: 0.03 }
     const outcome = await judge(harness, { ...single, price })
@@ -111,7 +111,7 @@ describe('one vote', () => {
     expect(body.temperature).toBe(0)
   })
 
-  test('a truncated reply whose verdict stands counts, and is marked', async () => {
+  test('a truncated reply with a final verdict counts and is marked', async () => {
     const logprobs = {
       content: [
         {
@@ -167,7 +167,7 @@ describe('one vote', () => {
     expect(rewardOutcomeOf(outcome)).toMatchObject({ ok: false, reason: 'unparseable' })
   })
 
-  test('two verdicts in one reply are none', async () => {
+  test('two different verdicts in one reply are no verdict', async () => {
     const { harness } = await judgeThat(() => 'The answer claims [[10]], I say [[2]]')
     expect(await judge(harness, single)).toMatchObject({
       ok: false,
@@ -176,7 +176,7 @@ describe('one vote', () => {
     })
   })
 
-  test('a server that refuses a sample, and replies to others, gives its reason', async () => {
+  test('the refusal of a server that replies to other samples is the reason', async () => {
     const { harness } = await judgeThat((_, body) => (isCanary(body) ? 'yes' : 400))
     const outcome = await judge(harness, single)
     expect(outcome).toMatchObject({
@@ -188,7 +188,7 @@ describe('one vote', () => {
     expect(outcome.attempts).toHaveLength(1)
   })
 
-  test('what the template wants and the sample has not is told, and nobody is asked', async () => {
+  test('a field that the sample lacks is named, and no call is made', async () => {
     const { harness, server } = await judgeThat(() => '[[8]]')
     const without = { ...sample, groundTruth: null }
     expect(await judge(harness, single, { sample: without })).toMatchObject({
@@ -220,7 +220,7 @@ describe('several votes', () => {
     sampling: { temperature: 0.7, seed: 40 },
     votes: { k, combine },
   })
-  /** Each vote says its part, by its seed. */
+  /** Replies to each vote by its seed. */
   const voters = (said: (string | number)[]) =>
     judgeThat((_, body) => (isCanary(body) ? 'yes' : (said[(body.seed ?? 0) - 40] ?? 500)))
 
@@ -241,7 +241,7 @@ describe('several votes', () => {
     expect(outcome.replies.map(({ vote }) => vote)).toEqual(said.map((_, at) => at))
   })
 
-  test('fail unless more than half can be read, for the reason most of them have', async () => {
+  test('fail unless more than half can be read, with the most frequent reason', async () => {
     const half = await voters(['[[2]]', 'hm', '[[4]]', 'well'])
     expect(await judge(half.harness, voting(4, 'mean'))).toMatchObject({
       ok: false,
@@ -281,7 +281,7 @@ describe('a pair', () => {
     return { outcome, calls: server.calls.length }
   }
 
-  test('is asked in both orders, and won by what wins in both', async () => {
+  test('is judged in both orders, and the winner of both wins', async () => {
     const won = await compare((first) => (first === 'ours' ? '[[A]]' : '[[B]]'))
     expect(won).toMatchObject({ outcome: { ok: true, score: 1 }, calls: 2 })
     expect(won.outcome.replies.map(({ swapped, side }) => [swapped, side])).toEqual([
@@ -292,7 +292,7 @@ describe('a pair', () => {
     expect(lost.outcome).toMatchObject({ ok: true, score: 0 })
   })
 
-  test('a verdict that goes with the place is a tie', async () => {
+  test('a verdict that depends on the order is a tie', async () => {
     const { outcome } = await compare(() => 'The first. [[A]]')
     expect(outcome).toMatchObject({ score: 0.5, extra: { judge_inconsistent_votes: 1 } })
     const half = await compare((first) => (first === 'ours' ? '[[A]]' : '[[C]]'))
@@ -307,7 +307,7 @@ describe('a pair', () => {
     expect(outcome.replies.map(({ content }) => content)).toEqual(['[[A]]', 'hm'])
   })
 
-  test('without the swap it is asked once', async () => {
+  test('without the swap it is judged once', async () => {
     const template = { pair: { against: 'extra.baseline', swap: false } }
     const { outcome, calls } = await compare(() => '[[A]]', template)
     expect(outcome).toMatchObject({ ok: true, score: 1 })
@@ -351,7 +351,7 @@ describe('templates', () => {
     expect(problems(turn(text))).toEqual([])
   })
 
-  test('those that come along are valid', () => {
+  test('the built-in ones are valid', () => {
     expect([...BUILTIN_JUDGES.keys()]).toHaveLength(4)
   })
 })

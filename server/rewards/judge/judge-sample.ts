@@ -12,22 +12,22 @@ import { readReply } from './read-reply.ts'
 import type { Verdict } from './verdict.ts'
 import { combineVotes } from './votes.ts'
 
-/** One sample to judge; the fields of a call through the router go to each vote's call. */
+/** One sample to judge; the fields of RouteRequest apply to each vote's call. */
 export interface JudgeRequest extends RouteRequest {
   template: JudgeTemplate
   sample: Pick<RewardSample, 'prompt' | 'solutionStr' | 'groundTruth' | 'extraInfo'>
 }
 
-/** One reply of the judge, kept whether it could be read or not. */
+/** One reply of the judge, kept even if it could not be read. */
 export interface JudgeReply {
-  /** From 0. A pair asked in both orders has two replies of one vote. */
+  /** Vote number from 0. A pair judged in both orders has two replies per vote. */
   vote: number
-  /** The response was shown second. */
+  /** Whether the response was shown second. */
   swapped: boolean
-  /** null: no reply came. */
+  /** null if no reply arrived. */
   content: string | null
   reasoning: string | null
-  /** What was read of it, seen from the response; null: nothing, see `problem`. */
+  /** The value read from it, from the response's point of view; null if there is none, see `problem`. */
   value: number | null
   side: 'response' | 'other' | 'tie' | null
   reason: SampleFailureReason | null
@@ -35,32 +35,32 @@ export interface JudgeReply {
   serverId: number | null
   promptTokens: number | null
   completionTokens: number | null
-  /** The reply was cut off at the token limit. */
+  /** Whether the reply was cut off at the token limit. */
   truncated: boolean
 }
 
-/** What the votes of a sample used. */
+/** Usage of a sample's votes. */
 export interface JudgeUsage {
   calls: number
   promptTokens: number
   completionTokens: number
-  /** By the template's price; null: it has none, or some reply came without its tokens. */
+  /** Cost at the template's price; null without a price, or if any reply lacks its tokens. */
   cost: number | null
   currency: string | null
-  /** Every reply told its tokens, and every call gave a reply: the numbers are complete. */
+  /** Whether every call had a reply and every reply reported its tokens. */
   complete: boolean
 }
 
-/** A judged sample. Replies and usage are there in either case. */
+/** A judged sample. Replies and usage are present whether it succeeded or failed. */
 export type JudgeOutcome = (
   | { ok: true; score: number; extra: Record<string, unknown> }
   | { ok: false; reason: SampleFailureReason; detail: string }
 ) & { replies: JudgeReply[]; usage: JudgeUsage; attempts: AttemptRecord[] }
 
 /**
- * Has a sample judged: k calls at once, each with its own seed, read by the template's parser and combined. It has a
- * score when more than half of its votes could be read; otherwise it fails with the reason most of its votes failed
- * for, and keeps their replies. Never rejects, and a failure is never a score.
+ * Judges a sample: k concurrent calls, each with its own seed, parsed and combined as the template says. The sample
+ * has a score if more than half of its votes could be read; otherwise it fails with the most frequent reason of its
+ * votes, and its replies are kept. Never rejects, and a failure is never a score.
  */
 export async function judgeSample(
   router: Pick<RewardRouter, 'chat'>,
@@ -85,7 +85,9 @@ export async function judgeSample(
   return { ok: true, score: combined.value, extra, ...common }
 }
 
-/** A judged sample as a reward manager answers it. The replies are not in it: they are texts, to be stored as such. */
+/**
+ * Converts a judged sample to a reward manager's outcome. Replies are not included, because they are stored as texts.
+ */
 export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
   const { attempts, usage } = outcome
   const { promptTokens, completionTokens, complete } = usage
@@ -95,7 +97,7 @@ export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
     : { ok: false, reason: outcome.reason, detail: outcome.detail, ...spent }
 }
 
-/** Characters of a truncated reply's end in its failure, which holds at most 300. */
+/** Characters of a truncated reply's end in its failure detail, which holds at most 300. */
 const CUT_OFF_CHARS = 160
 
 interface Order {
@@ -103,7 +105,7 @@ interface Order {
   messages: ChatRequest['messages']
 }
 
-/** What is asked, once for each order; the same for all votes. */
+/** The conversations to send, one per order; the same for all votes. */
 function ordersOf(
   template: JudgeTemplate,
   sample: JudgeRequest['sample'],
@@ -156,7 +158,7 @@ async function ask(
     chat: {
       messages,
       ...chosen(rest),
-      // One seed for all votes would make them one vote.
+      // With one seed for all votes, all votes would be equal.
       ...(seed === undefined ? {} : { seed: seed + vote }),
       ...(parser.kind === 'yes_no' ? { topLogprobs: parser.topLogprobs } : {}),
       ...(parser.kind === 'json' && parser.schema !== undefined
@@ -188,14 +190,17 @@ async function ask(
   return { reply: { vote, swapped, ...said, ...read }, attempts }
 }
 
-/** Where a truncated reply was cut off, and its end, which shows whether it needed more tokens or would never have stopped. */
+/**
+ * Describes where a truncated reply was cut off and how it ended, which shows whether it needed more tokens or would
+ * never have stopped.
+ */
 function cutOff(content: string, maxTokens: number | undefined): string {
   const limit = maxTokens === undefined ? "the server's own token limit" : `maxTokens ${maxTokens}`
   const end = content.trim() === '' ? 'only blanks' : `it ended: …${content.slice(-CUT_OFF_CHARS)}`
   return `cut off at ${limit} (finish_reason length); ${content === '' ? 'nothing was said' : end}`
 }
 
-/** A comparison's verdict as it is for the response, wherever it was shown. */
+/** A comparison's verdict for the response, in whichever position it was shown. */
 function fromResponse(
   verdict: Extract<Verdict, { ok: true }>,
   swapped: boolean,
@@ -211,7 +216,7 @@ function fromResponse(
     : { value: parser.b, side: 'other' }
 }
 
-/** A vote's value; null when a reply of it could not be read. Two orders that disagree are a tie. */
+/** A vote's value; null if any of its replies could not be read. Two orders that disagree are a tie. */
 function valueOfVote(asked: readonly Asked[], { parser }: JudgeTemplate): number | null {
   const [first, second] = asked
   if (!first || first.reply.value === null) return null
@@ -221,7 +226,7 @@ function valueOfVote(asked: readonly Asked[], { parser }: JudgeTemplate): number
   return parser.kind === 'verdict' ? parser.tie : null
 }
 
-/** The reason that most votes failed for, the first of those where several have as many. */
+/** The most frequent reason of failed votes; the first one among equals. */
 function failureOf(
   replies: readonly JudgeReply[],
   problem: string,
@@ -254,7 +259,7 @@ function usageOf(replies: readonly JudgeReply[], { price }: JudgeTemplate): Judg
   return { calls: replies.length, promptTokens, completionTokens, cost, currency, complete }
 }
 
-/** Flat, as columns: one row a sample, one kind of value a key. */
+/** Flat extra info with one type of value per key, so that each key can be a column. */
 function extraOf(
   template: JudgeTemplate,
   read: readonly (number | null)[],
@@ -296,7 +301,7 @@ function refused(missing: string): JudgeOutcome {
   }
 }
 
-/** Without the keys that are undefined: what was not chosen is not sent. */
+/** Drops undefined keys, so that unset options are not sent. */
 function chosen<Options extends object>(
   options: Options,
 ): { [Key in keyof Options]: NonNullable<Options[Key]> } {

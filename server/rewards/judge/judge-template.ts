@@ -57,7 +57,10 @@ const template = z.strictObject({
     .describe('Of a thousand tokens'),
 })
 
-/** How a generative model is made to judge: what it is asked, how it answers, how the answer is read and counted. */
+/**
+ * The template of a judge: the conversation sent to a generative model, how its reply is parsed, and how votes are
+ * combined.
+ */
 export const JudgeTemplate = template.superRefine((t, context) => {
   const refuse = (path: (string | number)[], message: string) =>
     context.addIssue({ code: 'custom', path, message })

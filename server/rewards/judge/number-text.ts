@@ -1,17 +1,17 @@
-/** Bounds of a judge's scale, both inclusive; what lies outside is no verdict, it is never moved to the bound. */
+/** Bounds of a judge's scale, both inclusive. A value outside is no verdict; it is never clamped. */
 export interface NumberRange {
   min?: number | undefined
   max?: number | undefined
 }
 
-/** One number found in a text: its value, or why what stands there is not a number to score by. */
+/** A number in a text: its value, or the reason why it is not a score. */
 export type NumberFound =
   | { ok: true; value: number; text: string }
   | { ok: false; text: string; problem: string }
 
 /**
- * A number as people write it: sign, digits with `,` and `.`, perhaps `/10`, `out of 10` or `%`. Not inside of words
- * (`GPT-4`, `10th`, `1e5`), and the `-` of a range (`8-10`) is no sign.
+ * A written number: sign, digits with `,` and `.`, optionally `/10`, `out of 10` or `%`. Parts of words (`GPT-4`,
+ * `10th`, `1e5`) do not match, and the `-` of a range (`8-10`) is no sign.
  */
 const NUMBER =
   /(?<![\p{L}\p{N}_]|\p{N}[.,]|\p{L}-)(?<sign>[+\-\u2212\u2013])?(?<digits>\d+(?:[.,]\d+)*|(?<![.,])\.\d+)(?![.,]?\p{N}|\p{L}|_)(?:\s*(?:\/|out\s+of)\s*(?<scale>\d+(?:\.\d+)?)(?![.,]?\p{N}|\p{L}))?(?<percent>\s?%)?/giu
@@ -21,16 +21,16 @@ export function numbersIn(text: string, range: NumberRange): NumberFound[] {
   return [...text.matchAll(NUMBER)].map((match) => read(match, range))
 }
 
-/** The number that a text is, spaces around it aside; null when it is something else. */
+/** The number that makes up the whole text, apart from spaces; null for any other text. */
 export function numberOf(text: string, range: NumberRange): NumberFound | null {
   const whole = text.trim()
   const [match, another] = whole.matchAll(NUMBER)
   if (match === undefined || another !== undefined) return null
-  // `8.`: a full stop behind it, as in the pattern that MT-Bench itself uses.
+  // A trailing full stop (`8.`) is allowed, as in MT-Bench's pattern.
   return whole === match[0] || whole === `${match[0]}.` ? read(match, range) : null
 }
 
-/** The number right at the beginning of a text, behind `:`, `=`, `*`, `_` and spaces. */
+/** The number at the start of a text, after `:`, `=`, `*`, `_` and spaces. */
 export function numberAtStartOf(text: string, range: NumberRange): NumberFound | null {
   const start = /^[\s*:=]*/.exec(text)?.[0].length ?? 0
   const rest = text.slice(start)
@@ -56,7 +56,7 @@ function read(match: RegExpExecArray, range: NumberRange): NumberFound {
   return withinRange(value, text, range)
 }
 
-/** A value held against the range. */
+/** Checks a value against the range. */
 export function withinRange(value: number, text: string, { min, max }: NumberRange): NumberFound {
   if (!Number.isFinite(value)) return { ok: false, text, problem: `${text} is not finite` }
   if ((min !== undefined && value < min) || (max !== undefined && value > max)) {
@@ -65,7 +65,10 @@ export function withinRange(value: number, text: string, { min, max }: NumberRan
   return { ok: true, value, text }
 }
 
-/** Digits with thousands apart by commas, or with a decimal point; null for anything else, e.g. `1.5.2` and `7,5`. */
+/**
+ * Parses digits with thousands separated by commas, or with a decimal point; null for other texts, such as `1.5.2`
+ * and `7,5`.
+ */
 function sizeOf(digits: string): number | null {
   if (/^\d+(?:\.\d+)?$|^\.\d+$/.test(digits)) return Number(digits)
   if (/^\d{1,3}(?:,\d{3})+(?:\.\d+)?$/.test(digits)) return Number(digits.replaceAll(',', ''))

@@ -2,15 +2,15 @@ import { turnText } from '../../contract/turn-text.ts'
 import type { RewardSample } from '../managers/manager.ts'
 import { nearestName } from '../nearest-name.ts'
 
-/** What a template may stand in for; in a pair `response_a` and `response_b` are the two in the order shown. */
+/** Values for placeholders; in a pair `response_a` and `response_b` are the two responses in the order shown. */
 export interface JudgedTexts extends Pick<RewardSample, 'prompt' | 'groundTruth' | 'extraInfo'> {
-  /** Of a single one. */
+  /** The response of a single-response template. */
   response?: string
   responseA?: string
   responseB?: string
 }
 
-/** `{name}` and `{extra.a.b}`; anything else in braces (JSON, LaTeX, sets) is text. */
+/** `{name}` and `{extra.a.b}`; other braces (JSON, LaTeX, sets) are text. */
 const PLACEHOLDER = /\{([A-Za-z_]\w*(?:\.[\w-]+)*)\}/g
 const DOUBLED = /\{\{\s*([A-Za-z_]\w*(?:\.[\w-]+)*)\s*\}\}/g
 
@@ -19,7 +19,7 @@ const NAMES = {
   pair: ['prompt', 'response_a', 'response_b', 'ground_truth'],
 }
 
-/** What other tools call the same things: left in the text they would reach the judge as they are. */
+/** Names that other tools use for the same values: without an error they would reach the judge unreplaced. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   question: 'prompt',
   instruction: 'prompt',
@@ -47,7 +47,10 @@ function isLatex(content: string, index: number): boolean {
   return /\\[A-Za-z]+$/.test(content.slice(Math.max(0, index - 32), index))
 }
 
-/** What is wrong with a template's placeholders; `at` is the turn, the last one for what is missing in all. */
+/**
+ * The errors in a template's placeholders. `at` is the turn; a placeholder missing in all turns is reported for the
+ * last one.
+ */
 export function checkPlaceholders(template: {
   kind: 'single' | 'pair'
   turns: readonly { content: string }[]
@@ -86,15 +89,15 @@ export function checkPlaceholders(template: {
   return problems
 }
 
-/** Parts of the path that a placeholder names; null when it names none. */
+/** Parts of the path that a placeholder names; null if it names none. */
 export function valuePath(name: string): string[] | null {
   if (name.startsWith('extra.')) return name.split('.').slice(1)
   return [...NAMES.single, ...NAMES.pair].includes(name) ? [] : null
 }
 
 /**
- * The text with its placeholders filled in, each once: what a response or a prompt holds in braces stays as it is.
- * `missing`: a placeholder whose value the sample does not have; a judge is not asked about "undefined".
+ * Fills in each placeholder of a text once, so braces inside inserted values stay unchanged. `missing`: a placeholder
+ * whose value the sample lacks; such a sample is not judged.
  */
 export function fillIn(
   content: string,
@@ -110,7 +113,7 @@ export function fillIn(
   return missing === null ? { ok: true, text } : { ok: false, missing }
 }
 
-/** What a placeholder stands for; null or undefined: the sample has none. */
+/** The value of a placeholder; null or undefined if the sample has none. */
 export function placeholderValue(name: string, texts: JudgedTexts): unknown {
   switch (name) {
     case 'prompt':
@@ -134,7 +137,7 @@ export function placeholderValue(name: string, texts: JudgedTexts): unknown {
   }
 }
 
-/** A conversation as text: a lone question as it is, several turns each under its role. */
+/** A conversation as text: a single message unchanged, several turns each after its role. */
 function promptText(prompt: JudgedTexts['prompt']): string {
   if (typeof prompt === 'string') return prompt
   const [only] = prompt

@@ -6,12 +6,12 @@ import { type Finding, oneVerdict, type Verdict } from './verdict.ts'
 
 type Spec = Extract<JudgeParser, { kind: 'json' }>
 
-/** Longest object that is taken, in characters: that no key is given twice is seen by a second, slower parser. */
+/** Maximum characters of an object, because a second, slower parser checks it for duplicate keys. */
 const CHECKED_CHARS = 65_536
 
 /**
- * A score inside of JSON: the reply as a whole, else its fenced blocks, else the objects in its text. Each object that
- * holds the path gives a verdict; a key given twice gives two, although `JSON.parse` sees only the last.
+ * Reads a score from JSON: the whole reply, else its fenced blocks, else the objects in its text. Each object that
+ * contains the path gives a verdict. A duplicate key gives two verdicts, although `JSON.parse` sees only the last.
  */
 export function readJson(text: string, spec: Spec): Verdict {
   const findings: Finding[] = []
@@ -58,7 +58,7 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Texts from each outermost `{` to its `}`, strings minded; in one pass. */
+/** Texts from each outermost `{` to its `}`, ignoring braces in strings; in one pass. */
 function objectsIn(text: string): string[] {
   const objects: string[] = []
   let start = -1
@@ -88,7 +88,7 @@ function valueAt(value: unknown, path: string): unknown {
   return at
 }
 
-/** JSON is YAML, whose parser minds keys that are given twice. */
+/** JSON is YAML, and the YAML parser detects duplicate keys. */
 function keyTwice(source: string): string | null {
   if (source.length > CHECKED_CHARS) return `the JSON is longer than ${CHECKED_CHARS} characters`
   const { errors } = parseDocument(source, { schema: 'json', uniqueKeys: true })
@@ -110,7 +110,7 @@ function schemaProblem(value: unknown, schema: Record<string, unknown>): string 
   return `the JSON does not fit the schema: ${[...issue.path, issue.message].join(' ')}`
 }
 
-/** Whether a schema can be checked by; its message where not. */
+/** The error of an unusable schema; null if it can be checked against. */
 export function schemaIsUsable(schema: Record<string, unknown>): string | null {
   try {
     schemaProblem({}, schema)

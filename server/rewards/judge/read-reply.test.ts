@@ -157,7 +157,7 @@ describe('[[A]], [[B]], [[C]]', () => {
     expect(said(content, { kind: 'verdict' })).toBe(wanted)
   })
 
-  test('two sides are two verdicts also where they are worth the same', () => {
+  test('two sides are two verdicts even if their scores are equal', () => {
     expect(said('[[B]] or [[C]]', { kind: 'verdict', tie: 0 })).toMatch(/two verdicts/)
   })
 })
@@ -184,7 +184,7 @@ describe('yes and no by their probabilities', () => {
       token('Maybe', 0.1),
     ]
     expect(probability([{ ...token('Yes', 0.5), top }])).toBeCloseTo(0.7 / 0.9)
-    // Sampled from further down than the alternatives go.
+    // Sampled from below the listed alternatives.
     const without = [{ ...token('No', 0.2), top: [token('Yes', 0.6)] }]
     expect(probability(without)).toBeCloseTo(0.75)
   })
@@ -262,7 +262,7 @@ describe('ten thousand replies', () => {
     '.5',
   ]
 
-  test('give the number that stands there as the one verdict, or a failure; never a 0 by default', () => {
+  test('return the only number as the verdict, or a failure; never a 0 by default', () => {
     const next = seeded(20260122)
     const pick = <Item>(items: readonly Item[]) => items[Math.floor(next() * items.length)] as Item
     const counts = { scored: 0, failed: 0, zero: 0, two: 0 }
@@ -273,7 +273,7 @@ describe('ten thousand replies', () => {
         content += next() < 0.2 ? `[[${Math.floor(next() * 24) / 2}]]` : pick(words)
       }
       const verdict = readReply({ content, logprobs: null }, parser)
-      // Found another way: back from each closing pair, without an expression.
+      // An independent search: backwards from each closing pair, without an expression.
       const thought = content.lastIndexOf('</think>')
       const reply = thought < 0 ? content : content.slice(thought + '</think>'.length)
       const values = new Set<string>()
@@ -302,7 +302,7 @@ describe('ten thousand replies', () => {
     expect(counts.two).toBeGreaterThan(100)
   })
 
-  test('and so do the other parsers: a value comes from the reply', () => {
+  test('other parsers also return only values of the reply', () => {
     const next = seeded(7)
     const pick = <Item>(items: readonly Item[]) => items[Math.floor(next() * items.length)] as Item
     const fragments = [...words, '\\boxed{7}', '{"score": 3}', 'Score: 4', '8', '[[A]]', '[[C]]']
@@ -332,11 +332,11 @@ describe('ten thousand replies', () => {
     expect(scored).toBeGreaterThan(500)
   })
 
-  test('a megabyte of brackets, digits or braces takes no more than its length', () => {
+  test('a megabyte of brackets, digits or braces takes linear time', () => {
     for (const unit of ['[[', '[[1', '1,', '\\boxed{', '{"a":', '{', '8 ', '1.', '\u0120']) {
       const content = unit.repeat(Math.ceil(1_000_000 / unit.length))
       for (const kind of ['bracketed', 'number', 'boxed', 'json', 'verdict'] as const) {
-        // A quadratic scan of a megabyte takes minutes, which the runner does not wait for.
+        // A quadratic scan of a megabyte takes minutes, so the test would time out.
         const parser = kind === 'number' ? { kind, where: 'anywhere' } : { kind }
         expect(said(content, parser), `${kind} ${unit}`).not.toBe(0)
       }
@@ -396,6 +396,6 @@ describe('a truncated reply', () => {
   })
 })
 
-test.each([' ', '\n\t \n'])('a reply of blanks alone is said to be that: %j', (content) => {
+test.each([' ', '\n\t \n'])('a reply of only whitespace is reported as such: %j', (content) => {
   expect(said(content, { kind: 'json' })).toBe('the reply is only blanks')
 })

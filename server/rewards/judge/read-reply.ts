@@ -4,16 +4,16 @@ import { readJson } from './read-json.ts'
 import { readBoxed, readBracketed, readNumber, readVerdict } from './read-text.ts'
 import type { Verdict } from './verdict.ts'
 
-/** What is read of a reply. */
+/** The parts of a reply that are read. */
 export type ReplyText = Pick<ChatReply, 'content' | 'logprobs'> & {
-  /** The reply was cut off at the token limit. Default false. */
+  /** Whether the reply was cut off at the token limit. Default false. */
   truncated?: boolean
 }
 
 /**
- * Reads a judge's reply: one score, or why there is none. Never throws and never answers with a default. What a model
- * thought before its reply (`<think>…</think>`, where the server leaves it in) is no part of it. In a truncated reply only a
- * verdict that more text could not change counts.
+ * Reads a judge's reply: one score, or the reason why there is none. Never throws and never returns a default. A
+ * model's thoughts before its reply (`<think>…</think>`, where the server leaves them in) are ignored. In a truncated
+ * reply only a verdict that more text could not change counts.
  */
 export function readReply(reply: ReplyText, parser: JudgeParser): Verdict {
   if (parser.kind === 'yes_no') return readYesNo(reply, parser)
@@ -38,8 +38,8 @@ export function readReply(reply: ReplyText, parser: JudgeParser): Verdict {
 }
 
 /**
- * A number in a truncated reply. Its last word may be cut in two (`1` of `10`), and its last line need not be the reply's,
- * so without a label no number counts there.
+ * A number in a truncated reply. Its last word may be incomplete (`1` of `10`), and its last line need not be the
+ * reply's, so without a label no number counts there.
  */
 function readCutNumber(text: string, parser: Extract<JudgeParser, { kind: 'number' }>): Verdict {
   if (parser.where === 'last_line' && parser.label === undefined) {
@@ -57,8 +57,8 @@ function withoutThinking(content: string): string | null {
 }
 
 /**
- * P(yes) / (P(yes) + P(no)) where the model chose its word: the probabilities of a word's tokens (` Yes`, `yes`, `YES` …)
- * are added up. Where both together have less than `minMass`, the model meant to say something else.
+ * P(yes) / (P(yes) + P(no)) where the model chose its word; probabilities of a word's tokens (` Yes`, `yes`, `YES` …)
+ * are added up. If both together have less than `minMass`, the model's answer is neither.
  */
 function readYesNo(
   { logprobs, truncated = false }: ReplyText,
@@ -94,7 +94,7 @@ function readYesNo(
   return { ok: true, value: mass.yes / both, found: position.token }
 }
 
-/** A token as a word: without the marks that tokenizers write a space as. */
+/** A token as a word, without the marks that tokenizers write for a space. */
 function wordOf(token: string): string {
   return token.replace(/^[\s\u2581\u0120\u010a]+|[\s\u2581]+$/g, '').toLowerCase()
 }

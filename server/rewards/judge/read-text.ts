@@ -4,7 +4,7 @@ import { type Finding, oneVerdict, type Verdict } from './verdict.ts'
 
 type Spec<Kind extends JudgeParser['kind']> = Extract<JudgeParser, { kind: Kind }>
 
-/** A number: in the last line with text (upstream's own judge ends with it), alone, anywhere, or behind a word. */
+/** Reads a number: in the last line with text (as upstream's judge does), alone, anywhere, or after a label. */
 export function readNumber(text: string, spec: Spec<'number'>): Verdict {
   const { where, label } = spec
   const part =
@@ -34,8 +34,8 @@ function behindLabel(text: string, label: string, spec: Spec<'number'>): Finding
 }
 
 /**
- * `[[n]]`, as MT-Bench's judges are asked for. Brackets without a digit (`[[rating]]`, repeated from the prompt) are not
- * verdicts; with digits that are no number (`[[1-10]]`) they make the reply ambiguous.
+ * Reads `[[n]]`, as in MT-Bench's prompts. Brackets without a digit (`[[rating]]`, repeated from the prompt) are not
+ * verdicts; brackets with digits that are no number (`[[1-10]]`) make the reply ambiguous.
  */
 export function readBracketed(text: string, spec: Spec<'bracketed'>): Verdict {
   const findings: Finding[] = []
@@ -47,7 +47,7 @@ export function readBracketed(text: string, spec: Spec<'bracketed'>): Verdict {
   return oneVerdict(findings)
 }
 
-/** `\boxed{…}` with a number, or one of the words that have a score. Boxes with neither are not verdicts. */
+/** Reads `\boxed{…}` with a number, or one of the words that have a score. Boxes with neither are not verdicts. */
 export function readBoxed(text: string, spec: Spec<'boxed'>): Verdict {
   const findings: Finding[] = []
   for (const inside of boxesIn(text)) {
@@ -68,7 +68,7 @@ export function readBoxed(text: string, spec: Spec<'boxed'>): Verdict {
   return oneVerdict(findings)
 }
 
-/** Contents of every `\boxed{…}` whose braces match, in order; those inside of another one are part of it. */
+/** Contents of every `\boxed{…}` with matching braces, in order; nested boxes are part of the outer one. */
 function boxesIn(text: string): string[] {
   const opening = '\\boxed{'
   const boxes: string[] = []
@@ -93,14 +93,14 @@ function closingBrace(text: string, start: number): number {
   return -1
 }
 
-/** `[[A]]`, `[[B]]`, or `[[C]]` for a tie. */
+/** Reads `[[A]]`, `[[B]]`, or `[[C]]` for a tie. */
 export function readVerdict(text: string, spec: Spec<'verdict'>): Verdict {
   const sides = { A: 'A', B: 'B', C: 'tie' } as const
   const scores = { A: spec.a, B: spec.b, tie: spec.tie }
   let only: { side: 'A' | 'B' | 'tie'; text: string } | undefined
   for (const [whole, letter = ''] of text.matchAll(/\[\[\s*([ABC])\s*\]\]/gi)) {
     const side = sides[letter.toUpperCase() as keyof typeof sides]
-    // By side, not by score: a tie may be worth as much as a loss.
+    // Compared by side, because a tie may have the same score as a loss.
     if (only !== undefined && only.side !== side) {
       return { ok: false, problem: `two verdicts: ${only.text} and ${whole}` }
     }
@@ -110,7 +110,7 @@ export function readVerdict(text: string, spec: Spec<'verdict'>): Verdict {
   return { ok: true, value: scores[only.side], found: only.text, side: only.side }
 }
 
-/** The score of a word, case aside. */
+/** The score of a word, ignoring case. */
 export function scoreOfWord(
   word: string,
   labels: Record<string, number> | undefined,
@@ -121,7 +121,7 @@ export function scoreOfWord(
   return undefined
 }
 
-/** A value that JSON holds where the score ought to be. */
+/** Reads a JSON value at the score's path. */
 export function findingOf(
   value: unknown,
   spec: { min?: number | undefined; max?: number | undefined } & {

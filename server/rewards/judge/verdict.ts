@@ -1,21 +1,21 @@
-/** What a reply says: one score, or why it says none. */
+/** The score in a reply, or the reason why there is none. */
 export type Verdict =
   | {
       ok: true
       value: number
-      /** The words of the reply that it was read from. */
+      /** The words of the reply that contain it. */
       found: string
-      /** Of a comparison. */
+      /** The side of a comparison. */
       side?: 'A' | 'B' | 'tie'
     }
   | { ok: false; problem: string }
 
-/** A place in a reply that says a score, or ought to. */
+/** A place in a reply with a score, or with an unreadable one. */
 export type Finding = { ok: true; value: number; text: string } | { ok: false; problem: string }
 
 /**
- * The one verdict of all places where a reply gives one. Said twice it counts once; two different ones are none, and so
- * is a place that ought to hold a score and does not: which of them is meant is not for us to guess.
+ * Combines all places of a reply that give a verdict. Repeating a verdict is fine; two different ones, or an
+ * unreadable one, are no verdict, because the intended one is unknown.
  */
 export function oneVerdict(findings: readonly Finding[]): Verdict {
   let only: Extract<Finding, { ok: true }> | undefined

@@ -1,13 +1,12 @@
 /** How votes become one score. */
 export type CombineVotes = 'mean' | 'median' | 'majority'
 
-/** The score of several votes, or why they have none. */
+/** The score of several votes, or the reason why there is none. */
 export type VotesCombined = { ok: true; value: number } | { ok: false; problem: string }
 
 /**
- * Combines the votes that were read; `null` is one that failed. More than half of all must have been read: from one
- * vote of five the score would be that of another, noisier judge, and nothing would tell. `majority` is the value most
- * votes agree on; where two values have the same number of votes there is none.
+ * Combines the votes that were read; `null` is a failed vote. More than half of all votes must be readable: a score
+ * from one of five votes would silently be noisier. `majority` is the most frequent value; a draw has none.
  */
 export function combineVotes(
   votes: readonly (number | null)[],

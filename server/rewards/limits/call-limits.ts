@@ -9,15 +9,18 @@ export interface LimiterRef {
   limits: RequestLimits
 }
 
-/** The gates that calls to somebody else's service go through, one for each name. */
+/** The gates for calls to external services, one per name. */
 export interface CallLimits {
-  /** The clock its gates go by. */
+  /** The clock of its gates. */
   readonly clock: LimitClock
-  /** The limiter's gate; it may have other limits than asked for, which came first. Rejects when it cannot be found out. */
+  /**
+   * The limiter's gate. If another call named it first with other limits, those limits apply. Rejects if the gate
+   * cannot be determined.
+   */
   gate(limiter: LimiterRef): Promise<RequestGate>
 }
 
-/** Limits of this process alone: where nobody else scores. */
+/** Limits within this process, for use where no other process scores. */
 export function localCallLimits(clock: LimitClock = systemClock): CallLimits {
   const gates = new GateRegistry(clock)
   return { clock, gate: async ({ name, limits }) => gates.gate(name, limits).gate }

@@ -1,8 +1,8 @@
-/** Time as limits see it: the process's own, or a test's. */
+/** Time for limits: the process's own clock, or a test's. */
 export interface LimitClock {
-  /** Milliseconds since some moment, never going back. */
+  /** Monotonic milliseconds since an arbitrary start. */
   nowMs(): number
-  /** Calls back after so many ms. Returns the way to call it off. */
+  /** Calls back after `ms` milliseconds. Returns a function that cancels it. */
   after(ms: number, callback: () => void): () => void
 }
 
@@ -10,7 +10,7 @@ export interface LimitClock {
 export const systemClock: LimitClock = {
   nowMs: () => performance.now(),
   after(ms, callback) {
-    // Node fires a longer timer at once.
+    // Node fires longer timers at once.
     const timer = setTimeout(callback, Math.min(ms, 2 ** 31 - 1))
     return () => clearTimeout(timer)
   },

@@ -3,19 +3,19 @@ import type { RequestLimits } from './limit-settings.ts'
 import { RequestGate } from './request-gate.ts'
 import type { Rate } from './token-bucket.ts'
 
-/** Where the limits a minute of a name are kept; what is left out, in this process alone. */
+/** Finds the shared rates per minute of a name; missing ones are kept in this process. */
 export type RatesFor = (name: string, limits: RequestLimits) => { requests?: Rate; tokens?: Rate }
 
-/** A gate, and which of the limits asked for it does not have. */
+/** A gate, and the requested limits that it ignores. */
 export interface GateFound {
   gate: RequestGate
-  /** In words, each as `maxRpm stays 60, 120 is ignored`; empty: it is as asked for. */
+  /** In words, each as `maxRpm stays 60, 120 is ignored`; empty if none is ignored. */
   ignored: string[]
 }
 
 /**
- * One gate for each name, e.g. a provider within a run. The first limits given for a name are its limits: whoever comes
- * later shares them, and is told what of its own does not count (upstream says nothing of `max_concurrent`).
+ * One gate per name, e.g. a provider within a run. The first limits given for a name apply. Later callers share them
+ * and learn which of their own limits are ignored (upstream ignores a later `max_concurrent` silently).
  */
 export class GateRegistry {
   readonly #clock: LimitClock
@@ -38,7 +38,10 @@ export class GateRegistry {
   }
 }
 
-/** What of the limits asked for does not count beside those in force, in words. The time-out is each call's own. */
+/**
+ * Describes the requested limits that differ from those in force. The timeout is excluded, because each call has its
+ * own.
+ */
 export function ignoredLimits(inForce: RequestLimits, asked: RequestLimits): string[] {
   const shared = ['maxConcurrent', 'maxRpm', 'maxTpm', 'burstSeconds', 'compat'] as const
   return shared

@@ -3,14 +3,14 @@ import type { RequestLimits } from '../../contract/resolved-reward.ts'
 
 export type { RequestLimits } from '../../contract/resolved-reward.ts'
 
-/** The manager's name upstream, and the two others that its documentation and its discussions use. */
+/** The manager's name upstream, and two aliases from its documentation and discussions. */
 export const RATE_LIMITED = 'rate_limited'
 export const RATE_LIMITED_ALIASES: Readonly<Record<string, string>> = {
   limited: RATE_LIMITED,
   limit: RATE_LIMITED,
 }
 
-/** Upstream's keys of the `rate_limited` manager with its defaults; `burst_seconds` and `compat` are ours. */
+/** Upstream's keys of the `rate_limited` manager with its defaults; `burst_seconds` and `compat` are additions. */
 export const limitKwargs = z.strictObject({
   max_concurrent: z.int().min(1).default(1).describe('Calls at once'),
   max_rpm: z.number().positive().nullable().default(null).describe('Calls a minute; null: any'),
@@ -44,10 +44,13 @@ const limiterKwarg = z.strictObject({
     .describe('Shares its limits with every batch that names the same; default: the model asked'),
 })
 
-/** All kwargs of the manager: its limits, and which limiter has them. The latter is ours: upstream has one a process. */
+/**
+ * All kwargs of the manager: its limits and its limiter's name. The name is an addition: upstream has one limiter per
+ * process.
+ */
 export const rateLimitedOptions = limitKwargs.extend(limiterKwarg.shape)
 
-/** Reads upstream's keys; throws a ZodError naming the one that is wrong. */
+/** Reads upstream's keys. Throws a ZodError that names the invalid one. */
 export function readLimits(kwargs: Record<string, unknown>): RequestLimits {
   const read = limitKwargs.parse(kwargs)
   return {
@@ -61,7 +64,7 @@ export function readLimits(kwargs: Record<string, unknown>): RequestLimits {
   }
 }
 
-/** Refill a second and capacity of a bucket for a limit a minute; `ofOne` is what a single call takes of it. */
+/** Refill per second and capacity of a bucket for a limit per minute; `ofOne` is the amount of a single call. */
 export function bucketOf(
   perMinute: number,
   ofOne: number,

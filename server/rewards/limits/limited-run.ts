@@ -1,38 +1,38 @@
 import type { LimitClock } from './clock.ts'
 import type { GatePermit, GateWaits, RequestGate } from './request-gate.ts'
 
-/** How long a call that was told to stop may hold its slot, ms: it may still be running at the other end. */
+/** Time for which a cancelled call may keep its slot, ms, because it may still be running on the server. */
 const STOP_WITHIN_MS = 5_000
 
-/** What became of a limited call, and where its time went. */
+/** The outcome of a limited call, with its times. */
 export type LimitedOutcome<Value> = (
   | { ok: true; value: Value }
   | { ok: false; reason: 'timeout' | 'function_error' | 'cancelled'; detail: string }
 ) & {
-  /** Waiting for its turn, by cause. */
+  /** Waiting times by cause. */
   waits: GateWaits
-  /** From when it went to its end, ms. */
+  /** Time from its start to its end, ms. */
   serviceMs: number
 }
 
-/** What a limited call is told, and what it may say of itself. */
+/** Options of a limited call. */
 export interface LimitedRunOptions<Value> {
   signal?: AbortSignal
   /** Default: the limits'. */
   timeoutMs?: number
-  /** Requests that it is to the other side; default 1. */
+  /** Number of requests to the service; default 1. */
   requests?: number
-  /** What it is thought to use; default: the limits' estimate for each request. */
+  /** Estimated tokens; default: the limits' estimate for each request. */
   tokens?: number
-  /** What it did use, from its result; undefined: not known. */
+  /** The tokens used, from its result; undefined if unknown. */
   usedTokens?: (value: Value) => number | undefined
   usedRequests?: (value: Value) => number | undefined
 }
 
 /**
- * Makes one call within the limits of a gate. Upstream's `rate_limited` manager around its scorer, but for what a
- * failure is: there 0.0 with a word in the extra info, here a reason and no score. The time-out is the call's own, its
- * wait does not count. Never rejects.
+ * Makes one call within the limits of a gate, as upstream's `rate_limited` manager does around its scorer. A failure
+ * has a reason and no score, where upstream gives 0.0 and a note in the extra info. The timeout excludes the time
+ * spent waiting. Never rejects.
  */
 export async function runLimited<Value>(
   gate: RequestGate,
@@ -66,7 +66,7 @@ export async function runLimited<Value>(
   const cancel = () => finish('cancelled')
   signal?.addEventListener('abort', cancel, { once: true })
   const callOff = clock.after(timeoutMs, () => finish('timeout'))
-  // In a promise from the start: what a function throws at once is caught like what it rejects with.
+  // Inside a promise, so that synchronous exceptions are handled like rejections.
   const running = Promise.resolve().then(() => call(stop.signal))
   const settled = running.then(
     (value) => ({ ok: true as const, value }),

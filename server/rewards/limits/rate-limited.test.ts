@@ -1,6 +1,6 @@
 /**
- * Upstream's fourteen scenarios of its rate-limited manager, under their names, on a clock that stands still between
- * steps. Where upstream gives 0.0 for a failure, the scenario expects a reason and no score.
+ * Upstream's fourteen scenarios of its rate-limited manager, by name, on a clock that stands still between steps.
+ * Where upstream gives 0.0 for a failure, the scenario expects a reason and no score.
  */
 import { describe, expect, test } from 'vitest'
 import { GateRegistry } from './gate-registry.ts'
@@ -19,7 +19,7 @@ type Scorer = (sample: Sample, clock: TestClock) => unknown
 
 const right: Sample = { solutionStr: 'answer', groundTruth: 'answer' }
 
-/** A judge's API of 10 ms. */
+/** A judge's API that takes 10 ms. */
 const judge: Scorer = async ({ solutionStr, groundTruth }, clock) => {
   await clock.sleep(10)
   return solutionStr.trim() === groundTruth.trim() ? 1 : 0
@@ -42,7 +42,7 @@ function setUp(kwargs: Record<string, unknown>, scorer: Scorer = judge, compat?:
   return { clock, gate, calls, score, all, inTurn }
 }
 
-/** When calls went, in whole ms. */
+/** Start times of calls, in whole ms. */
 const rounded = (calls: number[]) => calls.map((ms) => Math.round(ms))
 
 describe('rate-limited manager', () => {
@@ -165,8 +165,8 @@ describe('rate-limited manager', () => {
   })
 })
 
-describe('Q17: a first call that waits for nothing', () => {
-  test('below 60 a minute the first goes at once; upstream’s waits, by compat', async () => {
+describe('Q17: the first call does not wait', () => {
+  test('below 60 a minute the first call starts at once; with compat it waits, as upstream', async () => {
     const ours = setUp({ max_concurrent: 10, max_rpm: 30 })
     await ours.all(3)
     expect(rounded(ours.calls)).toEqual([0, 2_000, 4_000])
@@ -175,7 +175,7 @@ describe('Q17: a first call that waits for nothing', () => {
     expect(rounded(theirs.calls)).toEqual([1_000, 3_000, 5_000])
   })
 
-  test('a call of more than a second’s tokens goes at once; upstream’s after 19 s, by compat', async () => {
+  test('a call of more than a second’s tokens starts at once; with compat after 19 s, as upstream', async () => {
     const kwargs = { max_tpm: 6_000, estimated_tokens_per_request: 2_000 }
     const theirs = setUp(kwargs, judge, 'verl')
     await theirs.inTurn(2)
@@ -189,8 +189,8 @@ describe('Q17: a first call that waits for nothing', () => {
   })
 })
 
-describe('Q18: nothing paid for lies waiting', () => {
-  test('after a stall no more than the burst goes out at once', async () => {
+describe('Q18: no reserved capacity stays unused', () => {
+  test('after a stall at most the burst is sent at once', async () => {
     let stalled = true
     const { clock, calls, score } = setUp(
       { max_concurrent: 1, max_rpm: 60, timeout: 3_600 },
@@ -204,7 +204,7 @@ describe('Q18: nothing paid for lies waiting', () => {
     expect(rounded(calls)).toEqual([0, 60_000, 61_000, 62_000, 63_000])
   })
 
-  test('waiting is told apart by its cause, and is not part of the time-out', async () => {
+  test('waiting time is split by cause and is not part of the timeout', async () => {
     const { clock, score } = setUp(
       { max_concurrent: 1, max_rpm: 60, timeout: 0.8 },
       async (_, on) => on.sleep(700),
@@ -216,7 +216,7 @@ describe('Q18: nothing paid for lies waiting', () => {
     expect(third?.serviceMs).toBeCloseTo(700)
   })
 
-  test('a call that goes on after its time-out keeps its slot until it stops, 5 s at most', async () => {
+  test('a call that continues after its timeout keeps its slot until it stops, 5 s at most', async () => {
     const stopsWhenTold: Scorer = () => new Promise(() => {})
     const { clock, gate, score } = setUp({ max_concurrent: 1, timeout: 1 }, stopsWhenTold)
     expect(await clock.until(score())).toMatchObject({ reason: 'timeout' })
@@ -253,7 +253,7 @@ describe('real usage', () => {
 })
 
 describe('cancelling', () => {
-  test('before its turn: takes nothing, and those behind move up', async () => {
+  test('before its turn: uses no capacity, and later calls move up', async () => {
     const clock = new TestClock()
     const gate = new RequestGate(readLimits({ max_concurrent: 10, max_rpm: 60 }), clock)
     const abort = new AbortController()
@@ -277,7 +277,7 @@ describe('cancelling', () => {
     expect(gate.stats()).toMatchObject({ inFlight: 0, waiting: 0 })
   })
 
-  test('while it runs: the call is told, and ends as cancelled', async () => {
+  test('while it runs: the call is aborted and ends as cancelled', async () => {
     const clock = new TestClock()
     const gate = new RequestGate(readLimits({}), clock)
     const abort = new AbortController()
@@ -303,11 +303,11 @@ describe('cancelling', () => {
 })
 
 describe('Q16: one limit over several workers', () => {
-  test('four gates over one shared rate keep it together', async () => {
+  test('four gates share one rate and keep its limit', async () => {
     const clock = new TestClock()
     const limits = readLimits({ max_concurrent: 50, max_rpm: 600 })
     const row = new TokenBucket(10, 10)
-    // As a row in a database is: each answer takes a while.
+    // Like a table row, where each answer takes a while.
     const shared = {
       async reserve(amount: number, nowMs: number) {
         await clock.sleep(3)
@@ -325,7 +325,7 @@ describe('Q16: one limit over several workers', () => {
     await clock.until(Promise.all(runs.flat()))
     expect(starts).toHaveLength(200)
     starts.sort((a, b) => a - b)
-    // In any second no more than the second's ten and the burst of ten.
+    // Any second has at most its ten calls and the burst of ten.
     for (const [at, start] of starts.entries()) {
       const inSecond = starts.slice(at).findIndex((later) => later >= start + 1_000)
       expect(inSecond === -1 ? starts.length - at : inSecond).toBeLessThanOrEqual(20)
@@ -334,7 +334,7 @@ describe('Q16: one limit over several workers', () => {
     expect(starts.at(-1)).toBeLessThan(19_500)
   })
 
-  test('a rate that cannot be asked fails the call, and the next one is asked for anew', async () => {
+  test('an unreachable rate fails the call, and the next call queries it again', async () => {
     const clock = new TestClock()
     let down = true
     const rate = {

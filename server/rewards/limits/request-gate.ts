@@ -2,34 +2,34 @@ import type { LimitClock } from './clock.ts'
 import { bucketOf, type RequestLimits } from './limit-settings.ts'
 import { type Rate, TokenBucket } from './token-bucket.ts'
 
-/** What a call waited for before it went, in ms. */
+/** Waiting time of a call before it started, by cause, in ms. */
 export interface GateWaits {
   slotMs: number
   rpmMs: number
   tpmMs: number
 }
 
-/** The right to make one call. To be released once, whatever became of it. */
+/** Permission for one call. Release it exactly once, however the call ended. */
 export interface GatePermit {
   readonly waits: GateWaits
-  /** What it really used, where that is known: corrects what was taken for it. */
+  /** Releases the permit; known usage corrects the estimate. */
   release(tokens?: number, requests?: number): void
 }
 
-/** A gate at this moment. */
+/** The current state of a gate. */
 export interface GateStats {
   inFlight: number
   waiting: number
-  /** Left of the limits; below 0: a debt. null: not limited, or kept elsewhere. */
+  /** Remaining requests of the limit; negative means a debt. null: not limited, or kept elsewhere. */
   requests: number | null
   tokens: number | null
 }
 
-/** Where a gate's limits are kept; what is left out, in the gate itself. */
+/** Where a gate's limits are kept; missing ones are kept in the gate. */
 export interface GateSources {
   requests?: Rate
   tokens?: Rate
-  /** Calls at once come by {@link RequestGate.setSlots}; none before. */
+  /** Whether slots come only from {@link RequestGate.setSlots}; there are none before. */
   leased?: boolean
 }
 
@@ -38,7 +38,7 @@ interface Waiter {
   tokens: number
   signal: AbortSignal | undefined
   atStart: GateWaits
-  /** Gave the way out of the queue. */
+  /** Has left the queue. */
   gone: boolean
   resolve(permit: GatePermit): void
   reject(error: unknown): void
@@ -48,8 +48,8 @@ interface Waiter {
 type Cause = keyof GateWaits
 
 /**
- * Lets calls go within three limits, in the order they came: first a free slot, then the requests and tokens of a
- * minute, then the call. In that order nothing paid for lies waiting and goes out in a burst when a stall ends.
+ * Admits calls within three limits, in order of arrival: each first takes a free slot, then its requests and tokens
+ * per minute, then starts. In this order no reserved capacity piles up to be sent in a burst after a stall.
  *
  *   waiting ──slot free──▶ reserved ──its time has come──▶ in flight ──released──▶ tokens corrected
  *      └────────aborted──────────┴─▶ gone, what was reserved is given back
@@ -62,21 +62,21 @@ export class RequestGate {
   readonly #requests: Rate | null
   readonly #tokens: Rate | null
   readonly #queue: Waiter[] = []
-  /** Calls that may be in flight now. */
+  /** Maximum number of calls in flight now. */
   #slots: number
   #inFlight = 0
-  /** The first in the queue has a slot, and waits for its minute. */
+  /** The first call in the queue has a slot and waits for its rates. */
   #reserved = false
   #pumping = false
-  /** A slot came free, or somebody came, while the queue was being served. */
+  /** A slot became free or a call arrived while the queue was being served. */
   #again = false
   #wake: (() => void) | null = null
-  /** What the first in the queue waits for, and how long everybody who was first did so far. */
+  /** The cause for which the first call waits, and the total time by cause. */
   #cause: Cause | null = null
   #causeSinceMs = 0
   readonly #blocked: GateWaits = { slotMs: 0, rpmMs: 0, tpmMs: 0 }
 
-  /** `sources`: instead of buckets of this process's own, e.g. rows shared with other processes. */
+  /** `sources`: limits kept outside this process, e.g. in rows shared by several processes. */
   constructor(limits: RequestLimits, clock: LimitClock, sources: GateSources = {}) {
     this.#limits = limits
     this.#clock = clock
@@ -85,18 +85,18 @@ export class RequestGate {
     this.#slots = sources.leased ? 0 : limits.maxConcurrent
   }
 
-  /** How many calls may be in flight from now on; those that are go on. */
+  /** Sets the maximum number of calls in flight; running calls continue. */
   setSlots(slots: number): void {
     this.#slots = slots
     this.#kick()
   }
 
-  /** Slots that are taken: by calls in flight, and by the one that waits for its minute. */
+  /** Number of used slots, including the one of the call that waits for its rates. */
   get slotsTaken(): number {
     return this.#inFlight + (this.#reserved ? 1 : 0)
   }
 
-  /** Slots that could be used now. */
+  /** Number of slots that could be used now. */
   get demand(): number {
     return this.#inFlight + this.#queue.length
   }
@@ -106,10 +106,9 @@ export class RequestGate {
   }
 
   /**
-   * Waits for a call's turn.
-   * @param tokens what it is thought to use; default: the limits' estimate for each of its requests
-   * @param requests how many it is to the other side; default 1
-   * Rejects with the signal's reason when that aborts first; nothing was taken then.
+   * Waits for a call's turn. Rejects with the signal's reason if it aborts first; no capacity is used then.
+   * @param tokens estimated tokens; default: the limits' estimate for each of its requests
+   * @param requests number of requests to the service; default 1
    */
   acquire(
     options: { tokens?: number; requests?: number; signal?: AbortSignal } = {},
@@ -135,7 +134,7 @@ export class RequestGate {
     const leave = () => {
       waiter.gone = true
       const at = this.#queue.indexOf(waiter)
-      // The first one is the pump's to take out: it may hold a reservation.
+      // Only the pump removes the first call, because that call may hold a reservation.
       if (at > 0) this.#queue.splice(at, 1)
       reject(signal?.reason)
       if (at === 0) this.#kick()
@@ -179,7 +178,7 @@ export class RequestGate {
     this.#pumping = false
   }
 
-  /** Takes the first in the queue through its reservation; leaves it there when its slot was lost meanwhile. */
+  /** Takes the first call through its reservation; leaves it in the queue if its slot was lost meanwhile. */
   async #serve(head: Waiter): Promise<void> {
     this.#blockedBy(null)
     if (!head.gone) {
@@ -205,7 +204,7 @@ export class RequestGate {
     if (!head.gone) this.#admit(head)
   }
 
-  /** Takes what it will use, and waits until that is covered. */
+  /** Reserves the call's estimate and waits until it is covered. */
   async #reserve(head: Waiter): Promise<void> {
     const askedMs = this.#clock.nowMs()
     const [rpmMs, tpmMs] = await Promise.all([
@@ -215,7 +214,7 @@ export class RequestGate {
     const waitMs = Math.max(rpmMs, tpmMs)
     if (waitMs <= 0) return
     this.#blockedBy(rpmMs >= tpmMs ? 'rpmMs' : 'tpmMs')
-    // From when the answer is here: from when it was asked for, it would go before its time.
+    // The wait counts from the answer: counted from the request, the call would start too early.
     await this.#until(this.#clock.nowMs() + waitMs, head)
   }
 
@@ -260,7 +259,7 @@ export class RequestGate {
 
   #refund(requests: number, tokens: number): void {
     const nowMs = this.#clock.nowMs()
-    // A shared row that cannot be reached keeps what it has: too careful until the bucket is full again.
+    // If the shared row cannot be reached, the refund is lost: the limit is stricter until the bucket is full again.
     const ignore = () => {}
     if (requests !== 0) Promise.resolve(this.#requests?.refund(requests, nowMs)).catch(ignore)
     if (tokens !== 0) Promise.resolve(this.#tokens?.refund(tokens, nowMs)).catch(ignore)

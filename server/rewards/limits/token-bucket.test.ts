@@ -1,9 +1,9 @@
-/** Upstream's sixteen scenarios of its token bucket, under their names, on a clock that stands still between steps. */
+/** Upstream's sixteen scenarios of its token bucket, by name, on a clock that stands still between steps. */
 import { describe, expect, test } from 'vitest'
 import { TestClock } from './testing/test-clock.ts'
 import { TokenBucket } from './token-bucket.ts'
 
-/** A bucket with an acquire as upstream's has one. */
+/** A bucket with upstream's `acquire`. */
 function bucketOn(clock: TestClock, ratePerSecond: number, capacity?: number) {
   const bucket = new TokenBucket(ratePerSecond, capacity)
   return {
@@ -15,7 +15,7 @@ function bucketOn(clock: TestClock, ratePerSecond: number, capacity?: number) {
   }
 }
 
-/** Milliseconds that something takes on the clock. */
+/** Time that an action takes on the clock, ms. */
 async function timed(clock: TestClock, run: () => Promise<unknown>): Promise<number> {
   const startedMs = clock.nowMs()
   await clock.until(run())
@@ -152,7 +152,7 @@ describe('token bucket', () => {
 })
 
 describe('beyond upstream', () => {
-  test('what is given back lets the next one go sooner, and never overfills', () => {
+  test('a refund shortens the next wait and never overfills the bucket', () => {
     const bucket = new TokenBucket(10, 10)
     expect(bucket.reserve(10, 0)).toBe(0)
     bucket.refund(4, 0)
@@ -161,14 +161,14 @@ describe('beyond upstream', () => {
     expect(bucket.tokens).toBe(10)
   })
 
-  test('used beyond the estimate is a debt that the next one waits for', () => {
+  test('usage beyond the estimate is a debt that the next call waits for', () => {
     const bucket = new TokenBucket(10, 10)
     bucket.reserve(10, 0)
     bucket.refund(-20, 0)
     expect(bucket.reserve(1, 0)).toBeCloseTo(2_100)
   })
 
-  test('an hour of tenths leaves no wait behind that is only rounding', () => {
+  test('an hour of tenths leaves no wait from rounding', () => {
     const bucket = new TokenBucket(10, 10)
     let nowMs = 0
     bucket.reserve(10, nowMs)

@@ -1,30 +1,30 @@
 /**
- * What a limit a minute is taken from. `reserve` takes at once and says how long to wait, so it may as well be a row
- * that several processes update: each of them waits for what it was told, and together they keep the limit.
+ * The supply of a limit per minute. `reserve` takes at once and returns the time to wait, so it may be a table row
+ * that several processes update: each waits for its time, and together they keep the limit.
  */
 export interface Rate {
-  /** Takes `amount`, more than there is too, and gives the ms until it is covered; 0: now. */
+  /** Takes `amount`, even beyond the supply, and returns the ms until it is covered; 0 if it is covered now. */
   reserve(amount: number, nowMs: number): number | Promise<number>
-  /** Gives back what was not used; below 0: takes what was used beyond it, without waiting. */
+  /** Returns unused amounts; a negative amount takes further usage without waiting. */
   refund(amount: number, nowMs: number): void | Promise<void>
 }
 
 /**
- * A token bucket. It starts full, refills at a constant rate up to its capacity, and goes below 0 when more is reserved
- * than it holds: whoever comes next waits for that debt first, so reservations are served in their order (upstream's
- * smaller ones overtake, which its waiters race for; the times at which tokens are given out are the same).
+ * A token bucket. It starts full, refills at a constant rate up to its capacity, and goes below 0 when more is
+ * reserved than it holds. The next call waits for that debt first, so reservations are served in order. (Upstream's
+ * smaller ones overtake, because its waiters race; the times at which tokens are handed out are the same.)
  */
 export class TokenBucket implements Rate {
   readonly ratePerSecond: number
   readonly capacity: number
   /** As of `lastUpdateMs`; below 0: a debt. */
   tokens: number
-  /** null: nothing was taken yet. */
+  /** null before the first reservation. */
   lastUpdateMs: number | null = null
 
   /**
    * @param ratePerSecond refill, above 0
-   * @param capacity most it holds; default: one second's refill, as upstream
+   * @param capacity maximum content; default: one second's refill, as upstream
    */
   constructor(ratePerSecond: number, capacity: number = ratePerSecond) {
     if (!(ratePerSecond > 0 && capacity > 0 && Number.isFinite(ratePerSecond + capacity))) {
@@ -38,7 +38,7 @@ export class TokenBucket implements Rate {
   reserve(amount: number, nowMs: number): number {
     this.#refill(nowMs)
     this.tokens -= amount
-    // What is missing by less than a billionth is rounding, not a debt: nobody waits for it.
+    // A deficit below a billionth is rounding, not a debt.
     return this.tokens > -1e-9 * this.capacity ? 0 : (-this.tokens / this.ratePerSecond) * 1_000
   }
 
@@ -47,7 +47,7 @@ export class TokenBucket implements Rate {
     this.tokens = Math.min(this.capacity, this.tokens + amount)
   }
 
-  /** Tokens at a moment, without taking any. */
+  /** Tokens at a time, without taking any. */
   tokensAt(nowMs: number): number {
     const elapsedMs = this.lastUpdateMs === null ? 0 : Math.max(0, nowMs - this.lastUpdateMs)
     return Math.min(this.capacity, this.tokens + (elapsedMs / 1_000) * this.ratePerSecond)

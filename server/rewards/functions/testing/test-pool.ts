@@ -9,7 +9,7 @@ import type { RewardSample } from '../../managers/manager.ts'
 import { FunctionPool, type FunctionPoolOptions } from '../function-pool.ts'
 import type { FunctionSource } from '../function-source.ts'
 
-/** A pool over child processes of its own, with functions that are given as text. */
+/** A pool with separate child processes and functions given as text. */
 export interface TestPool {
   pool: FunctionPool
   /** Stores a module as a version. */
@@ -19,7 +19,7 @@ export interface TestPool {
   close(): Promise<void>
 }
 
-/** Makes one; what is not given fits a test. */
+/** Creates a pool; defaults fit a test. */
 export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
   const dir = mkdtempSync(join(tmpdir(), 'rewardops-functions-'))
   const sources = new Map<string, FunctionSource>()
@@ -58,7 +58,7 @@ export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
   }
 }
 
-/** A sample whose response tells a function what to do. */
+/** A sample whose response controls a function. */
 export function sampleOf(solutionStr: string, fields: Partial<RewardSample> = {}): RewardSample {
   return {
     dataSource: 'mine',
@@ -71,7 +71,7 @@ export function sampleOf(solutionStr: string, fields: Partial<RewardSample> = {}
   }
 }
 
-/** Whether a process is there. */
+/** Whether a process is alive. */
 export function lives(pid: number): boolean {
   try {
     process.kill(pid, 0)

@@ -1,6 +1,6 @@
 import type { LimitClock } from '../clock.ts'
 
-/** A clock that stands still until it is told to go on. */
+/** A clock that advances only on request. */
 export class TestClock implements LimitClock {
   #nowMs = 0
   #timers: { atMs: number; callback: () => void }[] = []
@@ -21,7 +21,7 @@ export class TestClock implements LimitClock {
     return new Promise((resolve) => this.after(ms, resolve))
   }
 
-  /** Goes on to a moment so many ms from now; what is due on the way is called at its time. */
+  /** Advances by a number of ms and runs due callbacks at their time. */
   async pass(ms: number): Promise<void> {
     const untilMs = this.#nowMs + ms
     await this.#idle()
@@ -29,7 +29,7 @@ export class TestClock implements LimitClock {
     this.#nowMs = untilMs
   }
 
-  /** Goes on until a promise has settled, from one timer to the next, and gives its value. */
+  /** Advances from timer to timer until a promise has settled, and returns its value. */
   async until<Value>(promise: Promise<Value>): Promise<Value> {
     let settled = false
     const mark = () => {
@@ -58,7 +58,7 @@ export class TestClock implements LimitClock {
     return true
   }
 
-  /** Until what promises have left to do is done. */
+  /** Waits until pending promise callbacks have run. */
   async #idle(): Promise<void> {
     for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
   }
