@@ -1,21 +1,21 @@
 /**
- * "Did you mean …": the nearest of a list of known names. For error messages, so it would rather
- * say nothing than guess wildly.
+ * "Did you mean …": finds the nearest of a list of known names. For error messages, so no suggestion is better than a
+ * wild guess.
  */
 
-/** Names longer than this are no typing mistakes, and the distance below costs the product. */
+/** Longer names are no typing mistakes, and the cost of the distance grows with the product of both lengths. */
 const longestName = 128
 
 /**
  * Returns the candidate that `name` was most likely meant to be, or undefined when none is near.
  *
- * Near means: at most one edit in three characters, and at least two are always allowed, so that
- * two swapped letters (`amie` for `aime`) count as near. Case is ignored. Of a path such as
- * `openai/gsm8k` the last segment is tried as well, because the owner is what people leave out or
- * get wrong; a whole-name match of the same distance comes first. Ties go to the earlier candidate.
+ * Near means: at most one edit per three characters, and two are always allowed, so that two swapped letters (`amie`
+ * for `aime`) count as near. Case is ignored. For a path such as `openai/gsm8k` the last segment is tried as well,
+ * because users often omit or mistype the owner; a whole-name match of the same distance wins. Ties go to the earlier
+ * candidate.
  *
- * @param name what the caller wrote
- * @param candidates the names that exist
+ * @param name the given name
+ * @param candidates the existing names
  */
 export function nearestName(name: string, candidates: Iterable<string>): string | undefined {
   if (name.length === 0 || name.length > longestName) return undefined
@@ -29,7 +29,7 @@ export function nearestName(name: string, candidates: Iterable<string>): string 
     let distance = distanceWithin(wanted, known, allowedEdits(wanted, known))
     const knownTail = lastSegment(known)
     if (knownTail !== known || wantedTail !== wanted) {
-      // Half an edit more: the same distance over the whole name is the better guess.
+      // Adds half an edit: at the same distance, a match of the whole name is the better guess.
       const allowed = allowedEdits(wantedTail, knownTail)
       distance = Math.min(distance, distanceWithin(wantedTail, knownTail, allowed) + 0.5)
     }
@@ -45,7 +45,7 @@ function lastSegment(name: string): string {
   return name.slice(name.lastIndexOf('/') + 1)
 }
 
-/** Two edits, or a third of the longer name; never so many that nothing of the name is left. */
+/** Two edits, or a third of the longer name; never enough to replace the whole name. */
 function allowedEdits(a: string, b: string): number {
   const longer = Math.max(a.length, b.length)
   return Math.min(Math.max(2, Math.floor(longer / 3)), Math.min(a.length, b.length) - 1)
@@ -67,7 +67,7 @@ function distanceWithin(a: string, b: string, allowed: number): number {
   return distance <= allowed ? distance : Number.POSITIVE_INFINITY
 }
 
-/** What an error says after naming what is not there: the nearest name, and the list. */
+/** The hint of an error about an unknown name: the nearest name and the list of known ones. */
 export function suggest(name: string, known: readonly string[]): string {
   const near = nearestName(name, known)
   const list = known.length > 0 ? `Known: ${known.join(', ')}.` : 'None is known yet.'

@@ -8,7 +8,7 @@ import { MANAGER_ALIASES, managerNames } from './managers/registry.ts'
 import { remoteOptions } from './managers/remote.ts'
 import { listAsyncRules, listRules } from './rules/registry.ts'
 
-/** What each manager does, and the kwargs that are its own. */
+/** Description and kwargs of each manager. */
 const MANAGERS: Readonly<Record<string, { description: string; kwargs?: z.ZodObject }>> = {
   naive: { description: 'Each sample by whatever scores the batch; the score is the reward.' },
   dapo: {
@@ -32,7 +32,7 @@ const MANAGERS: Readonly<Record<string, { description: string; kwargs?: z.ZodObj
   batch: { description: 'A whole group in one call of the reward function.' },
 }
 
-/** The rules that are built in, in the order in which a data source is looked up. */
+/** The built-in rules, in the order of lookup by data source. */
 export function describeRules(): RuleDto[] {
   const of = (callsService: boolean) => (rule: ReturnType<typeof listRules>[number] | Async) => ({
     name: rule.name,
@@ -46,7 +46,7 @@ export function describeRules(): RuleDto[] {
 
 type Async = ReturnType<typeof listAsyncRules>[number]
 
-/** The managers that are registered, with their aliases. */
+/** The registered managers with their aliases. */
 export function describeManagers(): ManagerDto[] {
   return managerNames().map((name) => ({
     name,
@@ -56,7 +56,7 @@ export function describeManagers(): ManagerDto[] {
   }))
 }
 
-/** The judge templates that are built in. */
+/** The built-in judge templates. */
 export function describeJudges(): JudgeDto[] {
   return [...BUILTIN_JUDGES.values()].map(({ name, kind, turns, parser, votes, sampling }) => {
     const { kind: parserKind, ...options } = parser
@@ -95,7 +95,7 @@ const TYPE_WORDS: Readonly<Record<string, string>> = {
   null: 'null',
 }
 
-/** The options of a strict zod object, flat: what lies within another has a dotted name. */
+/** The options of a strict zod object as a flat list; nested options have dotted names. */
 export function describeOptions(options: z.ZodObject): OptionDto[] {
   const schema = z.toJSONSchema(options, { io: 'input', unrepresentable: 'any' }) as Schema
   return flat(schema, '')

@@ -12,8 +12,8 @@ function resolved(reward: Record<string, unknown>, dataSources: string[] = ['ope
 const rule = { name: 'correct', reward: { function: { name: 'gsm8k' } } }
 const rm = { name: 'rm', weight: 0.5, reward: { model: 'rm' } }
 
-describe('a weighted sum', () => {
-  test('has its parts resolved, each within its own time or the reward’s', () => {
+describe('a composite reward', () => {
+  test('resolves its components, each with its own timeout or that of the reward', () => {
     const judged = {
       name: 'judged',
       weight: -1,
@@ -40,7 +40,7 @@ describe('a weighted sum', () => {
     ])
   })
 
-  test('goes with every manager, whose kwargs stay its own', () => {
+  test('works with every manager and leaves it its kwargs', () => {
     const buffer = { enable: true, len: 4, penalty_factor: 1 }
     const kwargs = { max_resp_len: 10, overlong_buffer_cfg: buffer }
     expect(resolved({ combine: [rule], manager: 'dapo', kwargs }).reward.kwargs).toEqual(kwargs)
@@ -79,7 +79,7 @@ describe('a weighted sum', () => {
 })
 
 describe('the kwargs of rate_limited and gdpo', () => {
-  test('make a limiter of the reward, named by what is asked', () => {
+  test('make a limiter of the reward, named by its scorer', () => {
     const limiterOf = (reward: Record<string, unknown>) => resolved(reward).reward.limiter
     expect(limiterOf({ manager: 'rate_limited', model: 'rm' })).toEqual({
       name: 'model:rm',
@@ -101,7 +101,7 @@ describe('the kwargs of rate_limited and gdpo', () => {
     )
   })
 
-  test('take a rule off the path where nothing can wait, and leave it its own kwargs', () => {
+  test('move a rule off the synchronous path and leave it its own kwargs', () => {
     const { reward } = resolved({
       manager: 'rate_limited',
       kwargs: { max_concurrent: 4, timeout: 2, method: 'flexible' },

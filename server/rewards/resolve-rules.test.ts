@@ -10,7 +10,7 @@ function resolved(reward: Record<string, unknown>, dataSources: string[] = ['ope
 }
 
 describe('a rule named in reward.function', () => {
-  test('scores every sample, whatever its data source', () => {
+  test('scores every sample, regardless of its data source', () => {
     const { reward, rewardName } = resolved({ function: { name: 'math_verify' } }, [
       'a set of ours',
     ])
@@ -37,7 +37,7 @@ describe('a rule named in reward.function', () => {
     expect(() => checkRulesForMore(['another'], resolved({}).reward)).toThrow('No rule scores')
   })
 
-  test('gets the kwargs of both places, each checked', () => {
+  test('gets the checked kwargs of both places', () => {
     const given = {
       kwargs: { timeout_score: 0 },
       function: { name: 'math_verify', kwargs: { deadline_ms: 50 } },
@@ -56,7 +56,7 @@ describe('a rule named in reward.function', () => {
     expect(() => resolved(twice)).toThrow('is in reward.kwargs and in reward.function.kwargs')
   })
 
-  test('that there is not is refused with the nearest there is', () => {
+  test('that does not exist is refused with the nearest name', () => {
     expect(() => resolved({ function: { name: 'math_verfy' } })).toThrow(
       'reward.function.name: "math_verfy" is not registered. Did you mean "math_verify"?',
     )
@@ -68,10 +68,10 @@ describe('a rule named in reward.function', () => {
   })
 })
 
-describe('code asks a sandbox', () => {
+describe('code needs a sandbox', () => {
   const url = 'http://sandbox.internal:8080/run_code'
 
-  test('by its name and by its data sources, others of the batch beside it', () => {
+  test('by name and by data source, next to other data sources', () => {
     const kwargs = { sandbox_fusion_url: url, max_concurrent: 8 }
     expect(resolved({ function: { name: 'code', kwargs } }).reward).toMatchObject({
       kind: 'service',
@@ -82,7 +82,7 @@ describe('code asks a sandbox', () => {
     expect(mixed).toMatchObject({ reward: { kind: 'service', kwargs }, rewardName: 'code + gsm8k' })
   })
 
-  test('that has to be named, in an open batch before its first sample', () => {
+  test('that must be given, in an open batch before its first sample', () => {
     expect(() => resolved({ function: { name: 'code' } })).toThrow(
       'kwarg "sandbox_fusion_url" of rule code is missing',
     )
@@ -107,7 +107,7 @@ describe('code asks a sandbox', () => {
     expect(() => resolved({ combine: [part] })).toThrow(refused)
   })
 
-  test('with kwargs it knows', () => {
+  test('with its own kwargs', () => {
     const kwargs = { sandbox_fusion_url: url, memory_limit: 512 }
     expect(() => resolved({ kwargs }, ['taco'])).toThrow('did you mean "memory_limit_mb"?')
     expect(() => resolved({ kwargs: { ...kwargs, memory_limit: 0 } }, ['taco'])).toThrow('memory')

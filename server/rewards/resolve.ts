@@ -37,21 +37,23 @@ export interface ResolveContext {
   sleepless?: readonly string[]
 }
 
-/** The fields of a `ResolvedReward` that say what scores a sample or a component; the others are the manager's. */
+/**
+ * The fields of a `ResolvedReward` that describe the scorer of a sample or a component; the others are the manager's.
+ */
 type Scorer = Pick<
   ResolvedReward,
   'kind' | 'model' | 'kwargs' | 'rule' | 'judge' | 'function' | 'postProcess' | 'components'
 > & {
-  /** The scorer's name for people. */
+  /** The scorer's name for users. */
   title: string
 }
 
-/** A request for a scorer; `kwargs` lacks those that the manager took. */
+/** A request for a scorer; `kwargs` excludes the manager's. */
 type ScorerSpec = Pick<RewardComponent, 'function' | 'model' | 'judge' | 'kwargs'>
 
 type AnyRule = Rule | AsyncRule
 
-/** The kwarg that holds the address of the rule `code`'s sandbox. */
+/** The kwarg with the sandbox address of the rule `code`. */
 const SANDBOX = 'sandbox_fusion_url'
 
 /** Names of the fields that a function receives with each sample; a kwarg of the same name would be lost. */
@@ -107,7 +109,7 @@ export function resolveReward(
   if (taken.limiter === undefined && taken.processes === undefined) {
     return { reward, rewardName: title }
   }
-  // A rule that waits for a limiter or a process cannot run on the worker's event loop, which runs rules in one go.
+  // A rule that waits for a limiter or a process cannot run synchronously on the worker's event loop.
   const kind = reward.kind === 'rule' ? 'service' : reward.kind
   if (taken.limiter === undefined) return { reward: { ...reward, kind }, rewardName: title }
   const limiter = { ...taken.limiter, name: taken.limiter.name ?? limiterNameOf(reward, models) }
@@ -170,7 +172,7 @@ function resolveScoring(
   return resolveComponents(spec.combine, spec, dataSources, context)
 }
 
-/** Resolves the components of a composite reward. One without a timeout or attempts of its own has those of the reward. */
+/** Resolves the components of a composite reward. Missing timeouts and attempts are those of the reward. */
 function resolveComponents(
   components: readonly CompositeComponent[],
   spec: RewardSpec,
@@ -285,7 +287,7 @@ function resolveJudge(
   throw new RewardOpsError('invalid_input', `${at}.judge.${describeIssues(parsed.error)}`)
 }
 
-/** Resolves a custom function to its version of now. Throws `invalid_function`, `invalid_kwargs`. */
+/** Resolves a custom function to its current version. Throws `invalid_function`, `invalid_kwargs`. */
 function resolveCustomFunction(
   at: string,
   spec: ScorerSpec,
@@ -313,7 +315,7 @@ function resolveCustomFunction(
   }
 }
 
-/** Resolves a custom manager class to its version of now. Throws `invalid_function`. */
+/** Resolves a custom manager class to its current version. Throws `invalid_function`. */
 function resolveCustomManager(
   named: { path: string; name?: string | undefined; kwargs?: Record<string, unknown> | undefined },
   context: ResolveContext,
@@ -333,7 +335,7 @@ function versionOf(
   throw new RewardOpsError('invalid_function', `${at}.path "${path}" was not looked at.`)
 }
 
-/** Joins the kwargs of the scorer and of its function. Throws `invalid_kwargs` for a name that both have. */
+/** Joins the kwargs of the scorer and of its function. Throws `invalid_kwargs` for a name in both. */
 function kwargsOf(at: string, spec: ScorerSpec): Record<string, unknown> {
   const own = spec.function?.kwargs ?? {}
   for (const key of Object.keys(own)) {
@@ -370,8 +372,8 @@ function resolveRules(at: string, spec: ScorerSpec, dataSources: readonly string
 }
 
 /**
- * Checks that a stored reward can score samples of these data sources. A named rule takes all of them; otherwise each
- * needs a rule that accepts the batch's kwargs. Throws `unknown_data_source`, `invalid_kwargs`.
+ * Checks that a stored reward can score samples of these data sources. A named rule accepts all of them; otherwise
+ * each needs a rule that accepts the batch's kwargs. Throws `unknown_data_source`, `invalid_kwargs`.
  */
 export function checkRulesForMore(dataSources: readonly string[], reward: ResolvedReward): void {
   for (const component of reward.components ?? []) checkRulesForMore(dataSources, component.reward)
@@ -416,8 +418,8 @@ function isAsync(rule: AnyRule): boolean {
 }
 
 /**
- * Checks the sandbox's address as that of a server: no credentials, no link-local or metadata address. It may be missing
- * only where no rule needs it.
+ * Checks the sandbox's address like a server's: no credentials, no link-local or metadata address. It may be missing
+ * only if no rule needs it.
  */
 function checkSandbox(rules: readonly AnyRule[], kwargs: Record<string, unknown>): void {
   const url = kwargs[SANDBOX]
@@ -443,7 +445,7 @@ function checkKwargs(rules: readonly AnyRule[], kwargs: Record<string, unknown>)
   throw new RewardOpsError('invalid_kwargs', checked.message, { hint: checked.hint })
 }
 
-/** Checks the kwargs of an open batch without samples, whose rules are not known yet: each must suit one of all rules. */
+/** Checks the kwargs of an open batch without samples, whose rules are unknown: each must fit at least one rule. */
 function checkKwargsOfAnyRule(kwargs: Record<string, unknown>): void {
   const all: AnyRule[] = [...listRules(), ...listAsyncRules()]
   for (const key of Object.keys(kwargs)) {
@@ -486,7 +488,7 @@ function checkSleepAfter(models: readonly string[], { sleepless }: ResolveContex
 }
 
 /**
- * The limiter of a reward that names none: one per model, because the models' provider sets the limits; else one per
+ * The default limiter of a reward: one per model, because the models' provider sets the limits; else one per
  * function; else one for the rules. Upstream has one per process.
  */
 function limiterNameOf(reward: ResolvedReward, models: readonly string[]): string {

@@ -1,6 +1,7 @@
 /**
- * Faults of upstream's reward loop, by their number in docs/maintainers/upstream-faults.md, as far as one process shows them. The
- * others have their tests where a whole service is needed; that each of those exists is checked here too.
+ * Faults of upstream's reward loop that can be tested in one process, by their number in
+ * docs/maintainers/upstream-faults.md. Tests of the others need a whole service; this file checks that each of those
+ * exists.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -36,8 +37,8 @@ const reward: ResolvedReward = {
   onFailure: { policy: 'null' },
 }
 
-describe('asking a server', () => {
-  test('Q1: a request that is refused costs one call, and fails with the server’s words', async () => {
+describe('calling a server', () => {
+  test('Q1: a request that is refused costs one call and fails with the message of the server', async () => {
     const h = harness()
     const [server] = await h.serve([
       answer(400, { message: "This model's maximum context length is 4096 tokens" }),
@@ -48,7 +49,7 @@ describe('asking a server', () => {
     expect(server?.calls).toHaveLength(1)
   })
 
-  test('Q2: one sample that fails leaves its siblings their scores', async () => {
+  test('Q2: a failed sample leaves its siblings their scores', async () => {
     const h = harness()
     await h.serve([
       (call, response) =>
@@ -74,7 +75,7 @@ describe('asking a server', () => {
       const byModel = await manager.run(sample, {
         reward: { ...reward, kind: 'model', model: 'rm' },
         router: h.router,
-        // None is called: a model scores.
+        // None is called, because a model scores.
         functions: {} as FunctionCaller,
         limits: localCallLimits(),
         signal: undefined,
@@ -91,7 +92,7 @@ describe('asking a server', () => {
     }
   })
 
-  test('Q8: a call that is never answered ends in time, and no more are out than there are slots', async () => {
+  test('Q8: an unanswered call ends in time, and calls never exceed the slots', async () => {
     const h = harness()
     const [server] = await h.serve([hangs], 4)
     const results = await Promise.all(
@@ -101,7 +102,7 @@ describe('asking a server', () => {
     expect(server?.maxInFlight).toBeLessThanOrEqual(4)
   })
 
-  test('Q9: connections are kept: a hundred calls one after the other need one', async () => {
+  test('Q9: connections are reused: a hundred sequential calls need one', async () => {
     const h = harness()
     const seen = new Set<unknown>()
     await h.serve([
@@ -114,7 +115,7 @@ describe('asking a server', () => {
     expect(seen.size).toBe(1)
   })
 
-  test('Q10: a retry goes to another server than the one that failed', async () => {
+  test('Q10: a retry is sent to another server than the failed one', async () => {
     const h = harness()
     const [broken, good] = await h.serve([answer(500, 'no'), scores(1)])
     const results = await Promise.all(Array.from({ length: 8 }, () => h.score()))
@@ -127,14 +128,14 @@ describe('asking a server', () => {
     expect(broken?.calls.length).toBeLessThan(9)
   })
 
-  test('Q11: calls one after the other do not all go to the first server', async () => {
+  test('Q11: sequential calls are not all sent to the first server', async () => {
     const h = harness()
     const servers = await h.serve([scores(1), scores(1)])
     for (let at = 0; at < 20; at++) await h.score()
     for (const server of servers) expect(server.calls.length).toBeGreaterThanOrEqual(5)
   })
 
-  test('Q12: counters are back at 0 after failures and after callers that went away', async () => {
+  test('Q12: counters return to 0 after failures and disconnected callers', async () => {
     const h = harness()
     const [server] = await h.serve([answer(503, 'busy')])
     await Promise.all(Array.from({ length: 5 }, () => h.score({ maxAttempts: 1, timeoutMs: 500 })))
@@ -165,14 +166,14 @@ describe('scoring', () => {
           },
           { ...reward, rule },
         )
-        // A write to a frozen object throws in a module, and would have failed the sample.
+        // A write to a frozen object throws in a module and would fail the sample.
         expect(outcome.ok, rule).toBe(true)
       }
     }
     expect(extraInfo).toEqual({ nested: { a: 1 }, num_turns: 3 })
   })
 
-  test('Q29: what a model says is read, never run', () => {
+  test('Q29: the reply of a model is parsed, never executed', () => {
     const content = "(globalThis.q29 = 7, '[[7]]'); {globalThis.q29 = 7} __import__('os')"
     for (const kind of ['bracketed', 'number', 'boxed', 'json', 'verdict'] as const) {
       readReply({ content, logprobs: null }, JudgeParser.parse({ kind }))
@@ -180,13 +181,13 @@ describe('scoring', () => {
     expect(globalThis).not.toHaveProperty('q29')
   })
 
-  test('Q30: the answer a verdict rests on is shown with it', () => {
+  test('Q30: a verdict includes the answer it rests on', () => {
     const verdict = (dataSource: string, solutionStr: string, groundTruth: string) => {
       const sample = { dataSource, prompt: 'Q', solutionStr, groundTruth, extraInfo: {} }
       const outcome = managerNamed('naive').runRule(sample, reward)
       return outcome.ok ? { score: outcome.score, ...outcome.extra } : outcome
     }
-    // As upstream scores them: that it rests on nothing is there to be seen.
+    // Scored as upstream; the extra info shows that no answer was found.
     expect(verdict('math_dapo', 'no answer', '[INVALID]')).toMatchObject({
       score: 1,
       pred: '[INVALID]',
@@ -201,7 +202,7 @@ describe('docs/maintainers/upstream-faults.md', () => {
     .split('\n')
     .filter((line) => /^\| Q\d+ /.test(line))
 
-  test('has a row for each of the thirty, in order', () => {
+  test('has an entry for each of the thirty, in order', () => {
     expect(rows.map((row) => /^\| (Q\d+) /.exec(row)?.[1])).toEqual(
       Array.from({ length: 30 }, (_, at) => `Q${at + 1}`),
     )

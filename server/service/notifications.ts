@@ -21,7 +21,9 @@ export function createNotifications(
       batchFailed(id) {
         manager
           .endFailed(Number(id))
-          .catch((error: Error) => log.warn({ err: error.message }, 'a failed batch could not be ended'))
+          .catch((error: Error) =>
+            log.warn({ err: error.message }, 'a failed batch could not be ended'),
+          )
       },
       workersChanged: () => live.touch('workers', 'overview'),
       keysChanged: () => keys.changed(),

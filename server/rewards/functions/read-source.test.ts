@@ -86,7 +86,7 @@ test.each(['../main.ts', 'a/../../main.ts', '/etc/passwd.ts', 'a\u0000.ts', '', 
   },
 )
 
-test('the target of a link counts, not the link's location', async () => {
+test('the target of a link counts, not the location of the link', async () => {
   writeFileSync(join(elsewhere, 'secret.ts'), 'export default () => 1')
   symlinkSync(join(elsewhere, 'secret.ts'), join(folder, 'link.ts'))
   symlinkSync(elsewhere, join(folder, 'linked'))

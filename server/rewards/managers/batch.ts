@@ -4,8 +4,8 @@ import { scoreSample } from '../scoring/score-sample.ts'
 import type { RewardContext, RewardManager, RewardOutcome, RewardSample } from './manager.ts'
 
 /**
- * Upstream's `batch` manager: one call with lists for a whole group, so that its answers can be compared, or judged
- * together. Its worker calls it by `runGroup`, with every member of a group; acceptance sees to it that there is a function.
+ * Upstream's `batch` manager: one call with lists for a whole group, so that its answers can be compared or judged
+ * together. The worker calls `runGroup` with every member of a group; acceptance checks that there is a function.
  */
 export const batchManager: RewardManager = {
   name: 'batch',

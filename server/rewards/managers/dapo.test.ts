@@ -55,7 +55,7 @@ describe('dapo, as upstream', () => {
     expect(run(kwargs, 18_432)).toMatchObject({ score: 0.75 })
   })
 
-  test('the extra info keeps the score the rule gave, and tells of the penalty with log', () => {
+  test('the extra info keeps the score of the rule, and with log the penalty', () => {
     const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer }
     expect(run(kwargs, 20_480)).toMatchObject({
       extra: { score: 1, acc: true, pred: '42', overlong_reward: -1, overlong: true },
@@ -66,7 +66,7 @@ describe('dapo, as upstream', () => {
     expect(outcome.ok && Object.keys(outcome.extra ?? {})).toEqual(['score', 'acc', 'pred'])
   })
 
-  test('penalty −1.0 at seq 4, max 4, len 2 on base 0.5 gives −0.5', async () => {
+  test('penalty −1.0 at seq 4, max 4, len 2 on base 0.5 makes −0.5', async () => {
     const kwargs = { max_resp_len: 4, overlong_buffer_cfg: { ...buffer, len: 2 } }
     const context = {
       reward: { ...reward(kwargs), kind: 'model', model: 'rm' },
@@ -87,7 +87,7 @@ describe('dapo, as upstream', () => {
     })
   })
 
-  test('without a length the penalty is not left out: the sample fails, and no server is asked', async () => {
+  test('without a length the sample fails, and no server is called', async () => {
     const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer }
     expect(run(kwargs)).toMatchObject({ ok: false, reason: 'function_error' })
     expect(run(kwargs, null)).toMatchObject({ ok: false, reason: 'function_error' })
@@ -106,7 +106,7 @@ describe('dapo, as upstream', () => {
 describe('the kwargs of dapo', () => {
   const taken = (kwargs: Record<string, unknown>) => takeManagerKwargs('dapo', kwargs)
 
-  test('are its own; the others are left to the rules', () => {
+  test('are taken by the manager; the others are left to the rules', () => {
     const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer, version: '2026-08' }
     expect(taken(kwargs)).toMatchObject({ ok: true, rest: { version: '2026-08' } })
     expect(takeManagerKwargs('naive', kwargs)).toMatchObject({ ok: true, rest: kwargs })

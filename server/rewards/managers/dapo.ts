@@ -3,13 +3,13 @@ import type { RewardManager, RewardOutcome, RewardSample } from './manager.ts'
 import { naiveManager } from './naive.ts'
 import { type OverlongBufferRead, penaltyOf, readOverlongBuffer } from './overlong-buffer.ts'
 
-/** Of each batch's kwargs, read once: they are one object for all samples of a batch. */
+/** Parsed kwargs by batch: all samples of a batch share one kwargs object. */
 const buffers = new WeakMap<object, OverlongBufferRead>()
 
 /**
- * Upstream's `dapo` manager: scored as `naive` does, by the rule or by the reward model, and the penalty for overlong
- * responses added to the score. The score in the extra info stays what the scorer gave. A sample without a known length
- * is not scored where a penalty is asked for: leaving it out would be a better reward than it deserves.
+ * Upstream's `dapo` manager: scores as `naive` does, by the rule or the reward model, and adds the penalty for
+ * overlong responses. The score in the extra info stays the scorer's. With an enabled penalty, a sample without a
+ * known length fails, because omitting the penalty would reward it too much.
  */
 export const dapoManager: RewardManager = {
   name: 'dapo',
@@ -31,7 +31,7 @@ export const dapoManager: RewardManager = {
 
 type Penalty = ReturnType<typeof penaltyOf>
 
-/** Known before anything is asked of a server. */
+/** Computed before any server is called. */
 function penaltyFor(
   sample: RewardSample,
   { kwargs }: ResolvedReward,

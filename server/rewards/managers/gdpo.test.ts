@@ -30,14 +30,14 @@ describe('gdpo, as upstream', () => {
     expect(await run(extra)).toMatchObject({ ok: true, score: 0.75, extra })
   })
 
-  test('the scorer finds the run’s name in the extra info, the sample does not', async () => {
+  test('the scorer gets the run’s name in the extra info, the sample stays unchanged', async () => {
     const seen: unknown[] = []
     await run({ accuracy: 0, format: 0 }, seen)
     expect(seen).toMatchObject([{ extraInfo: { index: 4, experiment_name: 'tools-3b' } }])
     expect(sample.extraInfo).toEqual({ index: 4 })
   })
 
-  test('True is one', async () => {
+  test('True counts as 1', async () => {
     expect(await run({ accuracy: true, format: false })).toMatchObject({ ok: true })
   })
 

@@ -17,7 +17,10 @@ export const gdpoOptions = z.strictObject({
     .describe('Weight per dimension; default: 1 each'),
 })
 
-/** The dimensions that a batch's kwargs ask for. @throws z.ZodError; an issue of path `gdpo_reward_weights` for too few */
+/**
+ * The dimensions in a batch's kwargs.
+ * @throws z.ZodError; an issue of path `gdpo_reward_weights` for too few
+ */
 export function readDimensions(
   kwargs: Record<string, unknown>,
 ): NonNullable<ResolvedReward['gdpo']> {
@@ -33,9 +36,10 @@ export function readDimensions(
 }
 
 /**
- * Upstream's `gdpo` manager: the sample's score is the scorer's own, and each dimension is a key of its extra info, which
- * the advantages are computed from. A sample that lacks one fails by its name: upstream finds out when the advantages are
- * computed, and ends the run. The scorer finds the run's name in `extraInfo.experiment_name`.
+ * Upstream's `gdpo` manager: the sample's score is the scorer's, and each dimension is a key of its extra info, from
+ * which the advantages are computed. A sample without a dimension fails with the dimension's name; upstream notices
+ * only when it computes the advantages, and ends the run. The scorer gets the run's name in
+ * `extraInfo.experiment_name`.
  */
 export const gdpoManager: RewardManager = {
   name: 'gdpo',
@@ -55,10 +59,10 @@ function withDimensions(outcome: RewardOutcome, { gdpo }: ResolvedReward): Rewar
   const extra = outcome.extra ?? {}
   for (const key of gdpo.keys) {
     const value = Object.hasOwn(extra, key) ? extra[key] : undefined
-    // Upstream takes True for 1.
+    // Upstream counts True as 1.
     if (typeof value === 'boolean') continue
     if (typeof value !== 'number') {
-      // What is written as JSON knows neither NaN nor infinities.
+      // JSON represents NaN and infinities as null.
       if (value === null) {
         const detail = `dimension "${key}" is null: there was none, or it was NaN or infinite`
         return { ok: false, reason: 'non_finite', detail, attempts }

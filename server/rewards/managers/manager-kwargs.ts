@@ -7,19 +7,19 @@ import { DAPO_KWARGS, readOverlongBuffer } from './overlong-buffer.ts'
 import { rateLimitedManager } from './rate-limited.ts'
 import { remoteManager, remoteOptions } from './remote.ts'
 
-/** What a manager made of a batch's kwargs. */
+/** A batch's kwargs, split between its manager and its scorer. */
 export type TakenKwargs<Value = unknown> =
   | {
       ok: true
-      /** For the rules or the reward function. */
+      /** Kwargs of the rules or the reward function. */
       rest: Record<string, Value>
-      /** The manager's, where it reads them itself while it scores. */
+      /** Kwargs that the manager reads while it scores. */
       kept: Record<string, Value>
-      /** Names that the manager knows. */
+      /** Names of the manager's kwargs. */
       own: readonly string[]
       limiter?: { name: string | null; limits: NonNullable<ResolvedReward['limiter']>['limits'] }
       gdpo?: NonNullable<ResolvedReward['gdpo']>
-      /** Of `remote`. */
+      /** Of the manager `remote`. */
       processes?: number
     }
   | { ok: false; message: string; hint: string }
@@ -28,8 +28,8 @@ const LIMITER_KWARGS = Object.keys(rateLimitedOptions.shape)
 const GDPO_KWARGS = Object.keys(gdpoOptions.shape)
 
 /**
- * Checks the kwargs that a manager knows itself and gives back the others. To be called once a batch, with the manager's
- * own name, not an alias.
+ * Checks the manager's own kwargs and returns the others. Called once per batch, with the manager's name, not an
+ * alias.
  */
 export function takeManagerKwargs<Value>(
   manager: string,
@@ -73,7 +73,7 @@ function split<Value>(kwargs: Record<string, Value>, own: readonly string[]) {
   return { mine: of(true), rest: of(false) }
 }
 
-/** What is read, or which kwarg of the manager is wrong and what it may be. */
+/** Runs `read`, or returns which kwarg of the manager is invalid and its allowed values. */
 function reading<Value>(
   manager: string,
   options: z.ZodObject,

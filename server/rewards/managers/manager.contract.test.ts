@@ -1,4 +1,4 @@
-/** One suite for every reward manager: what each of them keeps to, whatever it adds. */
+/** One suite for the common behaviour of all reward managers. */
 import { describe, expect, test } from 'vitest'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { SAMPLE_FAILURE_REASONS } from '../../contract/sample-reason.ts'
@@ -9,7 +9,7 @@ import { scoreByRule } from '../scoring/by-rule.ts'
 import type { RewardContext, RewardSample } from './manager.ts'
 import { managerNamed, managerNames } from './registry.ts'
 
-/** What a batch of a manager has beside what scores it: as acceptance resolves it. */
+/** Fields of a manager's resolved reward, as acceptance sets them. */
 const OF_MANAGER: Record<string, Partial<ResolvedReward>> = {
   dapo: {
     kwargs: { max_resp_len: 100, overlong_buffer_cfg: { enable: true, len: 10, log: true } },
@@ -19,7 +19,7 @@ const OF_MANAGER: Record<string, Partial<ResolvedReward>> = {
     limiter: { name: 'contract', limits: readLimits({ max_concurrent: 4, timeout: 5 }) },
   },
 }
-/** Extra info that is a manager's own. */
+/** Extra info keys added by managers. */
 const OWN_KEYS = ['overlong_reward', 'overlong', 'rate_limit']
 
 const attempt = {
@@ -85,7 +85,7 @@ describe.each(managerNames())('manager %s', (name) => {
     const context: RewardContext = {
       reward: rewardOf(fields),
       router: { score: async (request: ScoreRequest) => answer(request) } as never,
-      // A process of its own computes what a rule computes.
+      // The process computes the same rule.
       functions: {
         scoreByRule: async (one: RewardSample, by: ResolvedReward) => scoreByRule(one, by),
       } as never,
@@ -101,13 +101,13 @@ describe.each(managerNames())('manager %s', (name) => {
     return manager.run(sample(of), context)
   }
 
-  test('gives what the scorer gave, its calls and its tokens', async () => {
+  test('returns the result of the scorer, its calls and its tokens', async () => {
     const outcome = await run(model, {}, () => scored(0.25))
     expect(outcome).toMatchObject({ ok: true, score: 0.25, attempts: [attempt], tokens: 7 })
     expect(await run(rule)).toMatchObject({ ok: true, score: 1, attempts: null })
   })
 
-  test('passes the extra info on, and adds none but its own', async () => {
+  test('passes the extra info on and adds only its own keys', async () => {
     const extra = { acc: 1, format: 0, nested: { a: [1, null] }, ключ: 'знач' }
     const outcome = await run(model, {}, () => scored(1, extra))
     expect(outcome).toMatchObject({ ok: true, extra })
@@ -115,7 +115,7 @@ describe.each(managerNames())('manager %s', (name) => {
     expect(added.filter((key) => !OWN_KEYS.includes(key)).sort()).toEqual(Object.keys(extra).sort())
   })
 
-  test('hands the scorer the sample as it came, and changes nothing of it', async () => {
+  test('passes the sample to the scorer unchanged', async () => {
     const extraInfo = Object.freeze({ index: 3, nested: Object.freeze({ a: 1 }) })
     let asked: ScoreRequest | undefined
     await run(model, { extraInfo }, (request) => {
@@ -173,7 +173,7 @@ describe.each(managerNames())('manager %s', (name) => {
     expect(await run(model, of, () => scored(-3))).toMatchObject({ ok: true, score: -3 })
   })
 
-  test('samples of other data sources have other keys, each its own', async () => {
+  test('samples of different data sources have different keys', async () => {
     const gsm8k = await run(rule)
     const dapo = await run(rule, { dataSource: 'math_dapo', solutionStr: 'Answer: 72' })
     expect(gsm8k).toMatchObject({ ok: true, extra: { acc: 1 } })
@@ -192,7 +192,7 @@ describe.each(managerNames())('manager %s', (name) => {
     })
   })
 
-  test('rules in one go, where nothing waits, score as they do elsewhere', async () => {
+  test('rules score the same in the synchronous path', async () => {
     const { limiter: _, ...fields } = rewardOf({ kind: 'rule' })
     const reward = fields as ResolvedReward
     const waiting = await run(rule)

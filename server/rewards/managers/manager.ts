@@ -11,66 +11,66 @@ export interface RewardSample {
   solutionStr: string
   groundTruth: unknown
   extraInfo: Record<string, unknown>
-  /** Tokens of the response, where the trainer told. */
+  /** Tokens of the response, if the trainer sent them. */
   responseLength?: number | null
 }
 
-/** What became of it: a score with its extra info, or a typed reason; never a score that stands for a failure. */
+/** The outcome of a sample: a score with its extra info, or a typed reason; a failure never has a score. */
 export type RewardOutcome = (
   | {
       ok: true
       score: number
-      /** Before what a manager added to it (an overlong penalty); absent: the score itself. */
+      /** The score before the manager's additions (an overlong penalty); absent if it equals the score. */
       rawScore?: number
       extra: Record<string, unknown> | null
     }
   | { ok: false; reason: SampleFailureReason; detail: string }
 ) & {
-  /** null: no calls that are told one by one. */
+  /** null if the scorer's calls are not recorded individually. */
   attempts: AttemptRecord[] | null
-  /** Tokens that its calls used, where the answers told them all. */
+  /** Tokens used by its calls, if every answer reported them. */
   tokens?: number
-  /** Waited for its turn before anything was done for it, ms; absent: as the first of its attempts says. */
+  /** Time it waited before its scoring began, ms; absent: see the first attempt. */
   waitedMs?: number
 }
 
-/** What a process that scores has for it. */
+/** The tools that a process provides for scoring. */
 export interface RewardTools {
   router: RewardRouter
   functions: FunctionCaller
-  /** Of manager `rate_limited`. */
+  /** Limits of the manager `rate_limited`. */
   limits: CallLimits
 }
 
-/** What a manager may use while it scores. */
+/** The context of a manager's call. */
 export interface RewardContext extends RewardTools {
   reward: ResolvedReward
   signal: AbortSignal | undefined
-  /** Somebody waits for this sample alone. */
+  /** Whether a caller waits for this sample alone. */
   urgent: boolean
-  /** Fair shares of a model are between runs. */
+  /** Runs get fair shares of a model. */
   run: string
-  /** Samples of one group share their prompt, and a server's cache of it. */
+  /** Samples of one group share their prompt and so a server's prefix cache. */
   group: string | undefined
-  /** Names the sample within its batch: what the `deterministic` policy goes by. */
+  /** Identifies the sample within its batch, for the `deterministic` policy. */
   key: string
-  /** As `b12-3`, where it is stored already; the one to blame for what a function does. */
+  /** For example `b12-3`, if the sample is stored already; failures of functions name it. */
   sampleId?: string
   priority: number
-  /** Of its run's batches the one with the lowest number goes first. */
+  /** Among batches of a run, the lowest number is scored first. */
   order?: number
-  /** What the batch's deadline leaves, ms; undefined without one. */
+  /** Remaining time of the batch's deadline, ms; undefined without one. */
   deadlineMs: number | undefined
 }
 
 /**
  * Scores single samples (upstream: `RewardManagerBase.run_single`). `runRule` is the synchronous path of built-in
- * rules (`reward.kind` is `rule`), without a promise a sample; `run` takes every kind.
+ * rules (`reward.kind` is `rule`), without a promise per sample; `run` handles every kind.
  */
 export interface RewardManager {
   readonly name: string
   runRule(sample: RewardSample, reward: ResolvedReward): RewardOutcome
   run(sample: RewardSample, context: RewardContext): Promise<RewardOutcome>
-  /** Of a manager that scores whole groups: all members in one call, an outcome each, in their order. */
+  /** Scores a whole group in one call, for managers that support it; returns one outcome per member, in order. */
   runGroup?(samples: RewardSample[], context: RewardContext): Promise<RewardOutcome[]>
 }

@@ -2,12 +2,12 @@ import { callOptions } from '../scoring/by-function.ts'
 import { scoreSample } from '../scoring/score-sample.ts'
 import type { RewardManager } from './manager.ts'
 
-/** What a batch has in `manager` whose manager is a class of the user's own. */
+/** The `manager` of a batch whose manager is a custom class. */
 export const MODULE_MANAGER = 'module'
 
 /**
- * A manager class of the user's own (upstream: source `importlib`): its `runSingle` is called in a child process, and
- * scores by whatever else the batch names.
+ * A custom manager class (upstream: source `importlib`): its `runSingle` is called in a child process, and may score
+ * by the scorer that the batch names.
  */
 export const moduleManager: RewardManager = {
   name: MODULE_MANAGER,

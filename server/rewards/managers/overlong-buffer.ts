@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { nearestName } from '../nearest-name.ts'
 import { overlongPenalty } from '../rules/overlong-penalty.ts'
 
-/** `overlong_buffer_cfg` as upstream's `dapo` manager reads it, and `clamp`, which is ours. Lengths are in tokens. */
+/** `overlong_buffer_cfg` as upstream's `dapo` manager reads it, plus `clamp`. Lengths are in tokens. */
 const bufferOptions = z.strictObject({
   enable: z.boolean().describe('Apply the penalty'),
   len: z
@@ -18,16 +18,16 @@ const bufferOptions = z.strictObject({
     .describe('true: clamp at -penalty_factor, as in the paper; false: no clamp, as upstream'),
 })
 
-/** The kwargs that the `dapo` manager knows itself; the others are the rule's. */
+/** The kwargs of the `dapo` manager; the others belong to the rule. */
 export const dapoOptions = z.strictObject({
   max_resp_len: z.int().min(1).nullish().describe('Maximum response length, in tokens'),
   overlong_buffer_cfg: bufferOptions.nullish().describe('Penalty for overlong responses'),
 })
 
-/** The names of the kwargs that the `dapo` manager takes. */
+/** The names of the kwargs of the `dapo` manager. */
 export const DAPO_KWARGS: readonly string[] = Object.keys(dapoOptions.shape)
 
-/** An enabled buffer: all that the penalty depends on but the response. */
+/** An enabled buffer: every input of the penalty except the response. */
 export interface OverlongBuffer {
   maxResponseLength: number
   bufferLength: number
@@ -36,14 +36,14 @@ export interface OverlongBuffer {
   clamp: boolean
 }
 
-/** The buffer that a batch's kwargs ask for (null: none), or what is wrong with them. */
+/** The buffer in a batch's kwargs (null: none), or the error in them. */
 export type OverlongBufferRead =
   | { ok: true; buffer: OverlongBuffer | null }
   | { ok: false; message: string; hint: string }
 
 /**
- * Reads `max_resp_len` and `overlong_buffer_cfg` of a batch's kwargs. As upstream of 2026-08: a buffer that is not
- * enabled needs nothing else; an enabled one needs `max_resp_len`, at least as large as `len`, and `len` above 0.
+ * Reads `max_resp_len` and `overlong_buffer_cfg` of a batch's kwargs. As upstream of 2026-08, a disabled buffer needs
+ * nothing else; an enabled one needs `max_resp_len`, at least as large as `len`, and `len` above 0.
  */
 export function readOverlongBuffer(kwargs: Record<string, unknown>): OverlongBufferRead {
   const own = Object.fromEntries(
@@ -75,7 +75,7 @@ export function readOverlongBuffer(kwargs: Record<string, unknown>): OverlongBuf
   return { ok: true, buffer: { maxResponseLength, bufferLength: len, penaltyFactor, log, clamp } }
 }
 
-/** The penalty of a response of so many tokens, at most 0, and what upstream's `log` adds to the extra info. */
+/** The penalty of a response of this length, at most 0, and the extra info that upstream adds with `log`. */
 export function penaltyOf(
   buffer: OverlongBuffer,
   responseLength: number,

@@ -1,4 +1,6 @@
-/** The manager around the limits, on a clock that stands still between steps; the limits themselves: limits/*.test.ts. */
+/**
+ * Tests the manager around the limits, on a clock that stands still between steps; limits/*.test.ts test the limits.
+ */
 import { describe, expect, test } from 'vitest'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { RouterChatResult, RouterResult, ScoreRequest } from '../../router/router-types.ts'
@@ -80,7 +82,7 @@ function setUp(kwargs: Record<string, unknown>, fields: Partial<ResolvedReward> 
   }
 }
 
-describe('what was waited for', () => {
+describe('the waiting time', () => {
   test('is in the extra info by cause, and in the time before anything was done', async () => {
     const { all, calls } = setUp({ max_concurrent: 1, max_rpm: 60 })
     const outcomes = await all(3)
@@ -93,7 +95,7 @@ describe('what was waited for', () => {
     expect(outcomes.map(({ waitedMs }) => Math.round(waitedMs ?? -1))).toEqual([0, 1_000, 2_000])
   })
 
-  test('comes off what a deadline leaves', async () => {
+  test('reduces the remaining time of a deadline', async () => {
     const { clock, score } = setUp({ max_rpm: 60 })
     const left: (number | undefined)[] = []
     const router = {
@@ -108,8 +110,8 @@ describe('what was waited for', () => {
   })
 })
 
-describe('a call out of time', () => {
-  test('is a time-out and no score, is told to stop, and its attempts are kept', async () => {
+describe('a call that exceeds its time', () => {
+  test('is a timeout without a score, is aborted, and keeps its attempts', async () => {
     const { clock, score, answers, signals } = setUp({ timeout: 0.5 })
     answers({}, 2_000)
     const outcome = await clock.until(score())
@@ -123,7 +125,7 @@ describe('a call out of time', () => {
     expect(signals[0]?.aborted).toBe(true)
   })
 
-  test('is so by its own reward’s limit, whoever’s the limiter’s others are', async () => {
+  test('uses the limit of its own reward, even if the limiter came from another', async () => {
     const { clock, score, answers } = setUp({ timeout: 5 })
     await clock.until(score())
     answers({}, 2_000)
@@ -131,8 +133,8 @@ describe('a call out of time', () => {
   })
 })
 
-describe('what was really used', () => {
-  test('a model’s tokens correct the estimate', async () => {
+describe('actual usage', () => {
+  test('the tokens of a model correct the estimate', async () => {
     const kwargs = { max_concurrent: 9, max_tpm: 60_000, estimated_tokens_per_request: 1_000 }
     const { inTurn, calls, answers } = setUp(kwargs)
     answers({ promptTokens: 500 }, 0)
@@ -140,7 +142,7 @@ describe('what was really used', () => {
     expect(calls).toEqual([0, 500, 1_000, 1_500])
   })
 
-  test('a judge’s tokens, of all its votes; and each vote is a request', async () => {
+  test('the tokens of a judge are those of all votes, and each vote is a request', async () => {
     const judge = JudgeTemplate.parse({
       ...BUILTIN_JUDGES.get('rating-1-10'),
       sampling: { temperature: 1 },
@@ -165,7 +167,7 @@ describe('what was really used', () => {
     expect(calls).toEqual([0, 0, 0, 3_000, 3_000, 3_000, 6_000, 6_000, 6_000])
   })
 
-  test('calls sent again count too, and a sample that sent none gives its own back', async () => {
+  test('retries count too, and a sample without requests returns its own', async () => {
     const { inTurn, calls, answers } = setUp({ max_rpm: 60 })
     answers({ attempts: [attempt(), attempt(), attempt()] as never }, 0)
     await inTurn(2)
@@ -178,13 +180,13 @@ describe('what was really used', () => {
 })
 
 describe('limits', () => {
-  test('are for rules as for models', async () => {
+  test('apply to rules and models', async () => {
     const { clock, score } = setUp({ max_rpm: 60 }, { kind: 'service', model: null })
     const outcomes = await clock.until(Promise.all([score(), score()]))
     expect(outcomes).toMatchObject([{ score: 1 }, { score: 1, waitedMs: 1_000 }])
   })
 
-  test('never let a rule run where nothing can wait', () => {
+  test('never let a rule run in the synchronous path', () => {
     const limiter = { name: 'x', limits: readLimits({}) }
     const reward = { manager: 'rate_limited', kwargs: {}, limiter } as unknown as ResolvedReward
     expect(rateLimitedManager.runRule({} as never, reward)).toMatchObject({
@@ -193,7 +195,7 @@ describe('limits', () => {
     })
   })
 
-  test('that cannot be found out fail the sample', async () => {
+  test('that cannot be determined fail the sample', async () => {
     const { score } = setUp({})
     const limits = { clock: new TestClock(), gate: () => Promise.reject(new Error('no database')) }
     expect(await score({ limits })).toMatchObject({

@@ -7,13 +7,13 @@ import type { RewardManager, RewardOutcome } from './manager.ts'
 import { naiveManager } from './naive.ts'
 
 /**
- * Upstream's `rate_limited` manager: whatever scores, within limits of calls at once, requests and tokens a minute, that
- * hold over all workers. Its failures are failures: upstream gives 0.0 for an error and for a call out of time. What was
- * waited for is in the extra info, `rate_limit`, and in the sample's time in the queue, not in its time to score.
+ * Upstream's `rate_limited` manager: scores like `naive` within limits of concurrent calls, requests and tokens per
+ * minute, over all workers. Errors and timeouts fail the sample, where upstream scores 0.0. Waiting time is in the
+ * extra info (`rate_limit`) and counts as time in the queue, not as scoring time.
  */
 export const rateLimitedManager: RewardManager = {
   name: RATE_LIMITED,
-  /** Rules of a limited batch are of kind `service`: nothing waits in here. */
+  /** Rules of a limited batch are of kind `service`, because this path cannot wait. */
   runRule(sample, reward): RewardOutcome {
     if (reward.limiter === undefined) return naiveManager.runRule(sample, reward)
     const detail = 'a limited rule was run where nothing can wait'
@@ -66,7 +66,7 @@ function waitedMs({ waits: { slotMs, rpmMs, tpmMs } }: LimitedOutcome<RewardOutc
   return slotMs + rpmMs + tpmMs
 }
 
-/** A call that was told to stop says within this turn of the loop what it did. */
+/** Attempts of an aborted call, which reports them within this turn of the event loop. */
 async function attemptsSoFar(
   scoring: Promise<RewardOutcome> | undefined,
 ): Promise<RewardOutcome['attempts']> {
@@ -76,7 +76,7 @@ async function attemptsSoFar(
   return outcome?.attempts ?? null
 }
 
-/** Requests that a sample is to the other side: a judge's votes, the models of a sum; one for anything else. */
+/** Number of requests that a sample makes: a judge's votes, the models of a composite reward, else one. */
 function requestsOf(reward: ResolvedReward): number {
   const parts = reward.components ?? []
   if (parts.length === 0) return reward.judge === undefined ? 1 : callsOfJudge(reward.judge)

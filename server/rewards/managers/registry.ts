@@ -20,15 +20,15 @@ const managers = new Map<string, RewardManager>(
   ].map((manager) => [manager.name, manager]),
 )
 
-/** Other names for a manager, as upstream accepts them. */
+/** Aliases of managers, as upstream accepts them. */
 export const MANAGER_ALIASES: Readonly<Record<string, string>> = RATE_LIMITED_ALIASES
 
-/** The registered reward managers' names; a class of the user's own is named by its path. */
+/** Names of the registered reward managers; a custom class is named by its path. */
 export function managerNames(): string[] {
   return [...managers.keys()].filter((name) => name !== moduleManager.name)
 }
 
-/** A registered manager. Throws for a name that acceptance should have refused. */
+/** Returns a registered manager. Throws for a name that acceptance should have refused. */
 export function managerNamed(name: string): RewardManager {
   const manager = managers.get(name)
   if (!manager) throw new Error(`reward manager "${name}" is not registered`)

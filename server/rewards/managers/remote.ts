@@ -15,19 +15,19 @@ export const remoteOptions = z.strictObject({
 })
 
 /**
- * Upstream's `remote` manager, for scorers that compute for long: functions and built-in rules run in processes of their
- * own, one call at a time, and a process whose call is over its time is killed. Whatever else scores does so as ever.
+ * Upstream's `remote` manager, for scorers with long computations: functions and built-in rules run in separate
+ * processes, one call at a time, and a process is killed if its call times out. Other scorers run as usual.
  */
 export const remoteManager: RewardManager = {
   name: 'remote',
-  /** Its rules are of kind `service`: nothing is computed on the worker's loop. */
+  /** Its rules are of kind `service`: nothing is computed on the worker's event loop. */
   runRule: naiveManager.runRule,
   async run(sample, context) {
     const { reward, functions } = context
     if (reward.kind !== 'service') return naiveManager.run(sample, context)
     const rule =
       reward.rule === undefined ? ruleForDataSource(sample.dataSource) : ruleByName(reward.rule)
-    // One that asks a service waits rather than computes.
+    // A rule that calls a service waits rather than computes.
     if (rule === undefined) return naiveManager.run(sample, context)
     return functions.scoreByRule(sample, { ...reward, kind: 'rule' }, callOptions(context))
   },

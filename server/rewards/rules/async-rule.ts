@@ -8,20 +8,17 @@ import {
   type RuleResult,
 } from './rule.ts'
 
-/** What a rule that asks a service may use. */
+/** Services for a rule that calls a service. */
 export interface AsyncRuleContext {
-  /** Ends the rule's calls; it then rejects with the signal's reason. */
+  /** Aborts the rule's calls; the rule then rejects with the signal's reason. */
   signal?: AbortSignal
-  /** For tests; the global one otherwise. */
+  /** For tests; default: the global `fetch`. */
   fetch?: typeof fetch
   /** Waits before a retry, milliseconds; for tests. Rejects when the signal aborts. */
   sleep?: (ms: number, signal?: AbortSignal) => Promise<void>
 }
 
-/**
- * A built-in scorer that asks a service: as `Rule`, but it takes its time, so it is never run where rules are run in
- * one go.
- */
+/** A built-in scorer that calls a service: like `Rule`, but asynchronous, so it never runs in the synchronous path. */
 export interface AsyncRule {
   name: string
   title: string
@@ -29,12 +26,12 @@ export interface AsyncRule {
   kwargs: z.ZodObject
   /**
    * Scores one rollout.
-   * @throws RuleInputError as `Rule.score`; RuleServiceError when the service could not say; never a 0 instead
+   * @throws RuleInputError as `Rule.score`; RuleServiceError if the service gave no verdict, which is never a 0
    */
   score(input: RuleInput, context: AsyncRuleContext): Promise<RuleResult>
 }
 
-/** The service that a rule asks could not say: the sample fails with `reason`. */
+/** The rule's service gave no verdict: the sample fails with `reason`. */
 export class RuleServiceError extends Error {
   override readonly name = 'RuleServiceError'
   readonly reason: SampleFailureReason
@@ -45,7 +42,7 @@ export class RuleServiceError extends Error {
   }
 }
 
-/** Makes an async rule whose `score` gets its own kwargs parsed, with the defaults filled in. */
+/** Makes an async rule whose `score` receives its own kwargs parsed, with defaults. */
 export function defineAsyncRule<Options extends z.ZodObject>(definition: {
   name: string
   title: string

@@ -1,4 +1,4 @@
-/** The code rule against a sandbox of the test's own, over HTTP. */
+/** Tests the code rule against a sandbox over HTTP that the test provides. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -22,7 +22,7 @@ const finished = (stdout: string) => ({
   run_result: { status: 'Finished', stdout, stderr: '', return_code: 0, execution_time: 0.01 },
 })
 
-/** What the sandbox answers; it "runs" a program by looking at it. */
+/** The sandbox's answer; it "runs" a program by inspecting its text. */
 let answer: (job: Job, response: ServerResponse) => unknown
 let jobs: Job[]
 let open: Set<ServerResponse>
@@ -38,7 +38,7 @@ beforeAll(async () => {
     jobs.push(job)
     open.add(response)
     mostOpen = Math.max(mostOpen, open.size)
-    // Of this test: it may close in the next.
+    // Local to this test, because the sandbox may close in the next.
     const mine = open
     response.on('close', () => mine.delete(response))
     const reply = await answer(job, response)
@@ -62,7 +62,7 @@ beforeEach(() => {
 
 const program = 'Here:\n```python\nprint(input() + "!")\n```\nDone.'
 const truth = { inputs: ['a', 'b', 'c', 'd'], outputs: ['a!', 'b!\n', 'c?', 'd!'] }
-/** Of one case, where calls of a test that ended must not reach the next. */
+/** A single case, so that no call of an ended test reaches the next one. */
 const one = { inputs: ['a'], outputs: ['a!'] }
 const noWait = async () => {}
 
@@ -83,7 +83,7 @@ function score(
 }
 
 describe('scores', () => {
-  test('the share of the cases that pass, and says which', async () => {
+  test('the share of passed cases, with each result', async () => {
     expect(await score(program, truth)).toEqual({
       score: 0.75,
       extra: {
@@ -109,7 +109,7 @@ describe('scores', () => {
     })
   })
 
-  test('ten cases count, or all of them where that is asked for', async () => {
+  test('ten cases count, or all of them if configured', async () => {
     const many = {
       inputs: Array.from({ length: 20 }, (_, at) => String(at)),
       outputs: Array.from({ length: 20 }, (_, at) => (at < 10 ? `${at}!` : 'no')),
@@ -130,7 +130,7 @@ describe('scores', () => {
     })
   })
 
-  test('a function is called with the arguments that stand on the lines', async () => {
+  test('a function is called with the arguments on the lines of standard input', async () => {
     await score('def add(a, b): return a + b', { inputs: ['1\n2'], outputs: ['3'], fn_name: 'add' })
     expect(jobs[0]?.code).toMatch(
       /^def add\(a, b\): return a \+ b\n(?:.|\n)*_reward_call\("add"\)\n$/,
@@ -156,7 +156,7 @@ describe('scores', () => {
     expect(extra.statuses).toEqual([status, status, status, status])
   })
 
-  test('a program that does not compile is not run on', async () => {
+  test('a program that does not compile runs no further cases', async () => {
     answer = () => ({ status: 'Failed', compile_result: { status: 'Error' } })
     const many = { inputs: new Array(10).fill('1'), outputs: new Array(10).fill('1') }
     expect((await score(program, many, { max_concurrent: 1 })).extra.statuses).toEqual(
@@ -167,7 +167,7 @@ describe('scores', () => {
 })
 
 describe('a sandbox that gives no verdict fails the sample, never a 0', () => {
-  test('a 504 is tried three times', async () => {
+  test('a 504 is retried twice', async () => {
     let calls = 0
     const waits: number[] = []
     answer = (job, response) => {
@@ -209,12 +209,12 @@ describe('a sandbox that gives no verdict fails the sample, never a 0', () => {
     await expect(scored).rejects.toMatchObject({ reason })
   })
 
-  test('one that is not there', async () => {
+  test('an unreachable sandbox', async () => {
     const scored = score(program, one, { sandbox_fusion_url: 'http://127.0.0.1:1/run_code' })
     await expect(scored).rejects.toMatchObject({ reason: 'transport' })
   })
 
-  test('one that breaks off', async () => {
+  test('a sandbox that closes the connection', async () => {
     answer = (_, response) => {
       response.write('{"status":')
       response.destroy()
@@ -223,7 +223,7 @@ describe('a sandbox that gives no verdict fails the sample, never a 0', () => {
   })
 })
 
-test('no more calls at once than the limit, over all samples', async () => {
+test('no more concurrent calls than the limit, over all samples', async () => {
   let release: () => void = () => {}
   const gate = new Promise<void>((resolve) => {
     release = resolve
@@ -245,7 +245,7 @@ test('no more calls at once than the limit, over all samples', async () => {
   expect(jobs).toHaveLength(16)
 })
 
-test('an abort ends the calls that run and those that wait', async () => {
+test('an abort ends running and waiting calls', async () => {
   const stop = new AbortController()
   const started = new Promise<void>((resolve) => {
     answer = () => {
@@ -258,7 +258,7 @@ test('an abort ends the calls that run and those that wait', async () => {
   stop.abort(new Error('the batch ended'))
   await expect(scored).rejects.toThrow('the batch ended')
   expect(jobs).toHaveLength(1)
-  // Its places are free again.
+  // Its slots are free again.
   answer = (job) => finished(`${job.stdin}!`)
   expect((await score(program, truth, { max_concurrent: 1 })).score).toBe(0.75)
 })

@@ -3,10 +3,10 @@ import { defineAsyncRule } from './async-rule.ts'
 import { isRecord, RuleInputError, typeInWords, versionOption } from './rule.ts'
 import { CallLimit, runInSandbox, type SandboxOutcome } from './sandbox-fusion.ts'
 
-/** Cases that count, as upstream scores its data sources (`continuous`). */
+/** Number of cases that count, as upstream scores its data sources (`continuous`). */
 const countedCases = 10
 
-/** Characters of a program that are kept with its score. */
+/** Maximum characters of a program that are stored with its score. */
 const longestExtract = 2_000
 
 const hint =
@@ -20,8 +20,8 @@ interface TestCases {
 }
 
 /**
- * The program in a response: the last ```` ```python ```` block, else the first block of any kind without its language,
- * else the whole response.
+ * The program in a response: the last ```` ```python ```` block, else the first block of any kind without its
+ * language, else the whole response.
  */
 export function extractProgram(response: string): string {
   const python = response.lastIndexOf('```python')
@@ -64,7 +64,7 @@ function testCasesOf(groundTruth: unknown): TestCases {
       hint,
     )
   }
-  // Upstream gives 0 to every program here.
+  // Upstream scores every program 0 here.
   if (inputs.length === 0) throw new RuleInputError('groundTruth has no test case', hint)
   const isName = typeof functionName === 'string' && /^[A-Za-z_]\w*$/.test(functionName)
   if (functionName !== undefined && functionName !== null && !isName) {
@@ -85,8 +85,8 @@ function testCasesOf(groundTruth: unknown): TestCases {
 }
 
 /**
- * Calls the function or the method of `Solution` with the arguments that stand on standard input, one as JSON a line,
- * and prints what it returns.
+ * A program that calls the function or the method of `Solution` with the arguments on standard input, one JSON value
+ * per line, and prints the result.
  */
 function callingProgram(program: string, functionName: string): string {
   return `${program}
@@ -111,7 +111,7 @@ if __name__ == "__main__":
 `
 }
 
-/** Calls at once are counted for a sandbox over all batches of this process. */
+/** Concurrent calls are limited per sandbox, over all batches of this process. */
 const limits = new Map<string, { most: number; limit: CallLimit }>()
 
 function limitOf(url: string, most: number): CallLimit {
@@ -135,8 +135,8 @@ function withoutLastLines(text: string): string {
 }
 
 /**
- * Programs as upstream's `sandbox_fusion`: the share of the first ten test cases that pass. A program that does not
- * compile, crashes, or takes too long fails its case; a sandbox that gives no verdict fails the sample.
+ * Scores programs as upstream's `sandbox_fusion`: the share of the first ten test cases that pass. A program that
+ * does not compile, crashes, or times out fails its case; a sandbox that gives no verdict fails the sample.
  */
 export const codeRule = defineAsyncRule({
   name: 'code',
@@ -220,8 +220,8 @@ export const codeRule = defineAsyncRule({
 })
 
 /**
- * All cases at once; the limit of the sandbox says how many run. The first that gets no verdict ends the others, and so
- * does a program that does not compile: it does not in any case.
+ * Starts all cases; the sandbox's limit bounds the concurrent ones. The first case without a verdict ends the others,
+ * and so does a program that does not compile, because it never will.
  */
 async function eachCase(
   count: number,

@@ -1,11 +1,11 @@
 /**
- * The normalisation of final answers that DAPO took from Minerva (Lewkowycz et al., appendix D). The
- * ground truth goes through it unclipped, so the bracket patterns are scanned, not matched: as
- * regular expressions they are quadratic on a text full of `\text{` without `}`.
+ * The normalisation of final answers that DAPO took from Minerva (Lewkowycz et al., appendix D). The ground truth is
+ * normalised at full length, so the bracket patterns are scanned, not matched: as regular expressions they are
+ * quadratic on a text full of `\text{` without `}`.
  */
 import { isDigits, replaceLiteral, strip } from './python-text.ts'
 
-/** In this order; the deletion of spaces in the middle decides what the later ones see. */
+/** Applied in this order; the deletion of spaces in the middle affects later ones. */
 const replacements: readonly (readonly [from: string, to: string])[] = [
   ['an ', ''],
   ['a ', ''],
@@ -43,7 +43,7 @@ export function normalizeFinalAnswer(answer: string): string {
   return strip(isDigits(withoutCommas) ? withoutCommas : text)
 }
 
-/** None of these patterns crosses a line break, so each line is a text of its own. */
+/** None of these patterns crosses a line break, so each line is processed separately. */
 function unwrapLine(line: string): string {
   let text = firstInDollars(line)
   text = unwrapShortest(text, '\\text{')

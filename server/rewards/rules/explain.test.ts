@@ -37,7 +37,7 @@ describe('a rule’s explanation', () => {
     const told = rule.explain(input)
     expect(told.where).not.toBe('')
     expect(told.comparison).not.toBe('')
-    // What is shown as the answer is what was scored, and it stands in the response.
+    // The displayed answer is the scored one, and it occurs in the response.
     expect(told.found === null).toBe(scored.extracted === null)
     if (told.found !== null && name !== 'math_verify') expect(solutionStr).toContain(told.found)
     const last = told.forms.at(-1)!
@@ -60,7 +60,7 @@ describe('a rule’s explanation', () => {
     }
   })
 
-  test('what was read, in a notation for people', () => {
+  test('the parsed answer, in readable notation', () => {
     const read = (latex: string) =>
       formatAnswer(parse(`\\boxed{${latex}}`, ['latex'], new Budget(1_000)).value!)
     expect(read('\\frac{2}{4}')).toBe('1/2')

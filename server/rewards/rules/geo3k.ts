@@ -3,15 +3,15 @@ import { Budget, OutOfBudget } from '../../../packages/math-verify/src/index.ts'
 import { gradeAnswer, gradedForms, lastBoxedContent } from './grade-answer.ts'
 import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './rule.ts'
 
-/** CPU milliseconds of one comparison. */
+/** CPU time limit of one comparison, ms. */
 const deadlineMs = 100
 
-/** What is graded where a response has no box: upstream's own, and no ground truth. */
+/** The graded answer of a response without a box, as upstream; it is no ground truth. */
 const noAnswer = 'None'
 
 /**
- * Whether a response is `<think>…</think>` and then a box, from its first character on. A box may be closed by any
- * later brace, as upstream's pattern has it.
+ * Whether a response is `<think>…</think>` and then a box, from its first character on. Any later brace may close the
+ * box, as in upstream's pattern.
  */
 export function hasThoughtAndBox(response: string): boolean {
   if (!response.startsWith('<think>')) return false
@@ -20,7 +20,7 @@ export function hasThoughtAndBox(response: string): boolean {
   return box >= 0 && response.indexOf('}', box) >= 0
 }
 
-/** Geometry3K as upstream's `geo3k`: nine tenths for the right answer in the last box, one for the form. */
+/** Geometry3K as upstream's `geo3k`: nine tenths for the right answer in the last box, one tenth for the form. */
 export const geo3kRule = defineRule({
   name: 'geo3k',
   title: 'Geometry3K (answer and form)',

@@ -11,10 +11,10 @@ import {
 import { isMathEquivalent } from './math-equivalence.ts'
 
 /**
- * PRM800K's grading of a short answer, which upstream's geo3k (through mathruler) and numina rules share: right if it
- * reads the same once units, spaces and the like are gone; else, part by part of a tuple, if it is equal by value,
- * where a fraction must be in the same terms and an integer be written as one. What upstream gives to SymPy is
- * compared by the parts of `math_verify`.
+ * PRM800K's grading of a short answer, which upstream's geo3k (through mathruler) and numina rules share. An answer
+ * is right if it reads the same without units, spaces and the like. Otherwise tuples are compared part by part by
+ * value, where a fraction must be in the same terms and an integer be written as one. `math_verify` replaces
+ * upstream's SymPy comparison.
  */
 
 const units =
@@ -22,12 +22,15 @@ const units =
 
 const brackets = '()[]'
 
-/** Upstream's: expressions of more unknown letters, or of large powers, are compared as text only. */
+/** Upstream's limit: expressions with more unknown letters, or with large powers, are compared only as text. */
 const mostLetters = 2
 
-/** Whether an answer is right; both LaTeX or plain text. @throws OutOfBudget */
+/**
+ * Returns whether an answer is right; both are LaTeX or plain text.
+ * @throws OutOfBudget
+ */
 export function gradeAnswer(given: string, truth: string, budget: Budget): boolean {
-  // No answer is that long, and what follows is only nearly linear.
+  // No answer is that long, and the following steps are only nearly linear.
   if (given.length > MAX_ANSWER_LENGTH || truth.length > MAX_ANSWER_LENGTH) return given === truth
   if (isMathEquivalent(withoutText(given.trim()), withoutText(truth.trim()))) return true
   const givenText = plainText(given)
@@ -54,7 +57,10 @@ export function gradeAnswer(given: string, truth: string, budget: Budget): boole
   return !differs || equalByValue(given, truth, budget)
 }
 
-/** What `gradeAnswer` compares, for people; texts that are too long to be normalised stay as they are. */
+/**
+ * The normalised texts that `gradeAnswer` compares, for display; texts that are too long to be normalised stay
+ * unchanged.
+ */
 export function gradedForms(
   given: string | null,
   truth: string,
@@ -74,7 +80,7 @@ export function gradedForms(
   ]
 }
 
-/** The content of the last `\boxed{…}`, trimmed; null where it is none or not closed. */
+/** The trimmed content of the last `\boxed{…}`; null if there is none or it is not closed. */
 export function lastBoxedContent(text: string): string | null {
   const start = text.lastIndexOf('\\boxed{')
   if (start < 0) return null
@@ -87,7 +93,10 @@ export function lastBoxedContent(text: string): string | null {
   return null
 }
 
-/** What an answer reads as, or null. @throws OutOfBudget */
+/**
+ * Parses an answer; null if it cannot be parsed.
+ * @throws OutOfBudget
+ */
 export function readAnswer(answer: string, budget: Budget): Node | null {
   const latex = normalizeLatex(answer, 'all')
   if (latex === null) return null
@@ -99,7 +108,10 @@ export function readAnswer(answer: string, budget: Budget): Node | null {
   }
 }
 
-/** Whether two answers are equal as `math_verify` sees it. @throws OutOfBudget */
+/**
+ * Returns whether two answers are equal to `math_verify`.
+ * @throws OutOfBudget
+ */
 export function equalByValue(given: string, truth: string, budget: Budget): boolean {
   const gold = readAnswer(truth, budget)
   const answer = gold === null ? null : readAnswer(given, budget)
@@ -118,7 +130,7 @@ function withoutText(answer: string): string {
     : answer
 }
 
-/** An answer once units, spaces, grouping commas and LaTeX's spellings are gone: upstream's `_normalize`. */
+/** An answer without units, spaces, grouping commas and LaTeX variants: upstream's `_normalize`. */
 function plainText(answer: string): string {
   let text = withoutText(answer)
     .replaceAll('\\%', '%')

@@ -1,4 +1,4 @@
-/** numina (prime_math) and geo3k: what upstream's own functions say, and where they are left on purpose. */
+/** numina (prime_math) and geo3k: verdicts of upstream's functions, and intended differences. */
 
 import { describe, expect, test } from 'vitest'
 import { Budget } from '../../../packages/math-verify/src/index.ts'
@@ -21,7 +21,7 @@ function score(
 const numina = 'numina_cn_k12'
 const geo3k = 'hiyouga/geometry3k'
 
-describe('the grading both share', () => {
+describe('the shared grading', () => {
   test.for<[given: string, truth: string, right: boolean]>([
     ['5', '5', true],
     ['5.0', '5', true],
@@ -36,7 +36,7 @@ describe('the grading both share', () => {
     ['x+1', '1+x', true],
     ['(1, 2)', '(1,2)', true],
     ['(\\sqrt{4},2)', '(2,2)', false],
-    // A fraction in other terms, and a value where an integer is asked for, are not it.
+    // A fraction in other terms, or an unevaluated value for an integer, is wrong.
     ['\\frac{2}{4}', '\\frac{1}{2}', false],
     ['\\sqrt{25}', '5', false],
     ['6', '5', false],
@@ -62,7 +62,7 @@ describe('prime_math', () => {
     ['\\boxed{5', '\\boxed{5'],
     ['We get x = 5', '5'],
     ['We get 5. That is all', '5'],
-    // Upstream's is empty: lower case of this letter is longer, and its positions slip.
+    // Upstream finds an empty answer: this letter is longer in lower case, which shifts positions.
     ['İs it 5? It is 6', '6'],
     ['nothing', 'nothing'],
   ])('%j: %j', ([response, answer]) => {
@@ -89,7 +89,7 @@ describe('prime_math', () => {
     expect(score(numina, response, truth).score).toBe(wanted)
   })
 
-  test('what was read, and why', () => {
+  test('the extracted answer and the reason', () => {
     expect(score(numina, 'The answer is \\boxed{0.5}.', '\\frac{1}{2}')).toEqual({
       score: 1,
       extra: { acc: 1, extracted: '0.5', reason: 'equal' },
@@ -104,7 +104,7 @@ describe('prime_math', () => {
 describe('geo3k', () => {
   const thought = '<think>two and three</think> So \\boxed{5}'
 
-  test('nine tenths for the answer, one for the form', () => {
+  test('nine tenths for the answer, one tenth for the form', () => {
     expect(score(geo3k, thought, '5')).toEqual({
       score: 1,
       extra: { acc: 1, accuracy: 1, format: 1, extracted: '5', reason: 'equal, form kept' },
@@ -139,7 +139,7 @@ describe('geo3k', () => {
     expect(hasThoughtAndBox(response)).toBe(wanted)
   })
 
-  test('the last box counts, as it is closed', () => {
+  test('the last closed box counts', () => {
     expect(score(geo3k, '\\boxed{4} \\boxed{ \\frac{1}{2} }', '\\frac12').score).toBe(0.9)
     expect(score(geo3k, '\\boxed{5} \\boxed{6', '5').score).toBe(0)
   })

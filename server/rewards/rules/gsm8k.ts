@@ -2,16 +2,16 @@ import { z } from 'zod'
 import { lastCodePoints } from './python-text.ts'
 import { defineRule, groundTruthText, versionOption } from './rule.ts'
 
-/** Code points at the end of a response in which an answer is looked for. */
+/** Code points at the end of a response that are searched for an answer. */
 const clipCodePoints = 300
 
 const marked = /#### (-?[0-9.,]+)/g
 const numeric = /-?[0-9.,]+/g
 
 /**
- * The answer in a GSM8K response, or null. `strict`: the number after the last `#### `, its commas
- * removed. `flexible`: the last run of digits, points and commas that is more than a single point,
- * commas kept, so `1,234` does not equal `1234`; if all are single points, a point.
+ * Extracts the answer of a GSM8K response, or null. `strict`: the number after the last `#### `, without commas.
+ * `flexible`: the last run of digits, points and commas that is more than a single point, with commas, so `1,234`
+ * does not equal `1234`; if all are single points, a point.
  */
 export function extractGsm8kAnswer(
   solutionStr: string,
@@ -29,8 +29,8 @@ export function extractGsm8kAnswer(
 }
 
 /**
- * GSM8K as upstream's `gsm8k`: no answer scores 0, the right one `score`, a wrong one
- * `format_score`. The comparison is of texts: `42.0` is not `42`.
+ * GSM8K as upstream's `gsm8k`: no answer scores 0, the right one `score`, a wrong one `format_score`. Answers are
+ * compared as text: `42.0` is not `42`.
  */
 export const gsm8kRule = defineRule({
   name: 'gsm8k',

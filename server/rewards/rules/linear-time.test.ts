@@ -1,7 +1,7 @@
 /**
- * Responses of 1 MB made to be slow. What is asserted is the verdict, and how the CPU time grows
- * when the text grows four times: about 4 for linear work, 16 for quadratic work, and a quadratic
- * rule is caught at 64 KB, before it takes minutes.
+ * Responses of 1 MB that are built to be slow. The tests check the verdict and the growth of CPU time when the text
+ * grows four times: about 4 for linear work, 16 for quadratic work. A quadratic rule fails at 64 KB, before it takes
+ * minutes.
  */
 
 import { expect, test } from 'vitest'
@@ -10,7 +10,7 @@ import { ruleByName, ruleForDataSource } from './registry.ts'
 
 const lengths = [16_384, 65_536, 262_144, 1_048_576]
 
-/** Below this the clock and the garbage collector decide, not the rule. */
+/** Shorter times are dominated by the clock and the garbage collector. */
 const noiseMs = 4
 
 /** Between 4 and 16, nearer to the quadratic end: pauses only ever add to the linear case. */
@@ -23,7 +23,7 @@ interface Adversarial {
   kwargs?: Record<string, unknown>
   /** The repeated part. */
   unit: string
-  /** The response, of the units. */
+  /** Builds the response from the units. */
   wrap?: (units: string) => string
   truth?: (units: string) => unknown
   wanted: number
@@ -198,7 +198,7 @@ test.for(cases)('$title', { timeout: 60_000 }, (given) => {
   }
 })
 
-/** The least CPU time of three runs, in milliseconds; one run is enough once it takes a while. */
+/** The least CPU time of three runs, in milliseconds; one run is enough for long work. */
 function cpuMs(work: () => void): number {
   let least = Number.POSITIVE_INFINITY
   for (let run = 0; run < 3 && least > noiseMs; run++) {
@@ -211,8 +211,8 @@ function cpuMs(work: () => void): number {
 }
 
 /**
- * Answers as long as are read at all, of what makes parsers slow. Nearly four times the length may take nearly eleven
- * times as long, and no answer may take many steps of what it is allowed.
+ * Answers of the maximum length, built to slow parsers down. Nearly four times the length may take nearly eleven
+ * times as long, and no answer may use up many steps of its budget.
  */
 test.for(
   [

@@ -7,9 +7,9 @@ const boxedWithSpace = '\\boxed '
 const boxedWithBrace = '\\boxed{'
 
 /**
- * The last boxed expression, command included, or null. If `\boxed` followed by a space occurs
- * anywhere, the last of those wins and reaches to the next `$`; else the last `\boxed`, or without
- * one the last `\fbox`, to the end of its braces.
+ * The last boxed expression, command included, or null. If `\boxed` followed by a space occurs anywhere, the last of
+ * those wins and extends to the next `$`; else the last `\boxed`, or without one the last `\fbox`, to the end of its
+ * braces.
  */
 export function lastBoxedExpression(text: string): string | null {
   const spaced = text.lastIndexOf(boxedWithSpace)
@@ -25,8 +25,8 @@ export function lastBoxedExpression(text: string): string | null {
 }
 
 /**
- * The content of what `lastBoxedExpression` found, or null where upstream's `remove_boxed` fails:
- * `\fbox{7}` and `\boxed3{4}` never score.
+ * The content of a `lastBoxedExpression`, or null where upstream's `remove_boxed` fails: `\fbox{7}` and `\boxed3{4}`
+ * never score.
  */
 function boxedContent(expression: string): string | null {
   if (expression.startsWith(boxedWithSpace)) return expression.slice(boxedWithSpace.length)

@@ -3,29 +3,29 @@ import { normalizeFinalAnswer } from './dapo-normalize.ts'
 import { endOfBraceGroup, lastCodePoints, pythonSpaceClass } from './python-text.ts'
 import { defineRule, groundTruthText, versionOption } from './rule.ts'
 
-/** Code points at the end of a response that are looked at (the longest MATH-500 answer: 159). */
+/** Code points at the end of a response that are searched (the longest MATH-500 answer: 159). */
 const clipCodePoints = 300
-/** Of those, the ones in which a boxed answer is looked for. */
+/** Code points at the end that are searched for a boxed answer. */
 const boxCodePoints = 100
 
 const invalid = '[INVALID]'
 const boxed = '\\boxed{'
 
 /**
- * Quadratic at worst, but only ever run on `clipCodePoints`. With the `u` flag `s` also matches
- * U+017F, as it does in Python. The space class crosses line breaks: the answer may be on the next.
+ * Quadratic at worst, but only ever run on `clipCodePoints`. With the `u` flag `s` also matches U+017F, as it does in
+ * Python. The space class crosses line breaks: the answer may be on the next.
  */
 const answerLine = new RegExp(`answer[${pythonSpaceClass}]*:[${pythonSpaceClass}]*([^\\n]+)`, 'giu')
 
 interface Verdict {
   correct: boolean
   pred: string | null
-  /** The answer as it stands. */
+  /** The answer as written. */
   raw: string | null
   by: 'answer line' | 'box'
 }
 
-/** The last `Answer: …`, normalised, against the normalised ground truth. */
+/** Compares the last `Answer: …` with the ground truth, both normalised. */
 function verifyMinerva(tail: string, groundTruth: string): Verdict {
   let raw: string | null = null
   for (const match of tail.matchAll(answerLine)) raw = match[1]!
@@ -33,7 +33,7 @@ function verifyMinerva(tail: string, groundTruth: string): Verdict {
   return { correct: pred === normalizeFinalAnswer(groundTruth), pred, raw, by: 'answer line' }
 }
 
-/** The last `\boxed{…}` near the end, as it is, against the ground truth as it is. */
+/** Compares the last `\boxed{…}` near the end with the ground truth, both unchanged. */
 function verifyStrictBox(
   tail: string,
   groundTruth: string,
@@ -68,10 +68,9 @@ function verdictOf(solutionStr: string, wanted: string, options: DapoOptions): V
 }
 
 /**
- * DAPO's math rule as upstream's `math_dapo`: 1 or -1, with `acc` and the answer it read as `pred`.
- * In 2026-01 a response without `Answer:` is wrong; since 2026-08 its boxed answer counts then. Kept
- * as they are upstream: a ground truth of `[INVALID]` agrees with every response without an answer,
- * and `1,2` with `12`.
+ * DAPO's math rule as upstream's `math_dapo`: 1 or -1, with `acc` and the extracted answer as `pred`. In 2026-01 a
+ * response without `Answer:` is wrong; since 2026-08 its boxed answer counts. Two properties are kept from upstream:
+ * a ground truth of `[INVALID]` equals every response without an answer, and `1,2` equals `12`.
  */
 export const mathDapoRule = defineRule({
   name: 'math_dapo',

@@ -1,11 +1,11 @@
 /**
- * Equality of MATH answers after Hendrycks et al.'s normalisation, which upstream took over: spaces,
- * units, `\left`, `\dfrac`, `\frac12` and the like make no difference; mathematics does (1/2 and 0.5
- * are equal only because that one pair is written into it). The order of the steps decides verdicts.
+ * Equality of MATH answers after Hendrycks et al.'s normalisation, which upstream uses. Spaces, units, `\left`,
+ * `\dfrac`, `\frac12` and the like make no difference. Mathematics does: 1/2 and 0.5 are equal only by a special
+ * case. The order of the steps decides verdicts.
  */
 import { firstCodePoint, isAtMostCodePoints, replaceLiteral } from './python-text.ts'
 
-/** What goes first, in this order. `\\` becomes `\` before the commands are looked for. */
+/** First replacements, in this order. `\\` becomes `\` before the commands are searched. */
 const replacements: readonly (readonly [from: string, to: string])[] = [
   ['\n', ''],
   ['\\!', ''],
@@ -19,7 +19,7 @@ const replacements: readonly (readonly [from: string, to: string])[] = [
   ['\\$', ''],
 ]
 
-/** What goes after the units. A point without a digit before it gets a zero. */
+/** Replacements after the removal of units. A point without a digit before it gets a zero. */
 const laterReplacements: readonly (readonly [from: string, to: string])[] = [
   ['\\\\%', ''],
   ['\\%', ''],
@@ -27,10 +27,10 @@ const laterReplacements: readonly (readonly [from: string, to: string])[] = [
   ['{.', '{0.'],
 ]
 
-/** A text that the normalisation gives up on; the two are then compared as they are. */
+/** A text that cannot be normalised; the two texts are then compared unchanged. */
 class NotNormalisable extends Error {}
 
-/** What is compared of an answer; null where the normalisation gives up, and the texts themselves are compared. */
+/** The compared form of an answer; null if it cannot be normalised and the texts themselves are compared. */
 export function mathForm(answer: string): string | null {
   try {
     return normalizeMath(answer)
@@ -40,7 +40,7 @@ export function mathForm(answer: string): string | null {
   }
 }
 
-/** Whether two MATH answers are the same to upstream's `is_equiv`. */
+/** Whether two MATH answers are equal by upstream's `is_equiv`. */
 export function isMathEquivalent(a: string, b: string): boolean {
   try {
     return normalizeMath(a) === normalizeMath(b)
@@ -52,7 +52,7 @@ export function isMathEquivalent(a: string, b: string): boolean {
 
 /**
  * Upstream's `strip_string`.
- * @throws when upstream's own would: two `\text{ ` in one text, a `\sqrt` or `\frac` at its end
+ * @throws where upstream's throws: two `\text{ ` in one text, a `\sqrt` or `\frac` at its end
  */
 export function normalizeMath(answer: string): string {
   let text = answer
@@ -131,7 +131,7 @@ const canonicalInteger = /^(?:0|-?[1-9][0-9]*)$/
 /** Python refuses to read longer integers (`sys.int_info.default_max_str_digits`). */
 const longestIntegerDigits = 4300
 
-/** `3/4` → `\frac{3}{4}`, if it is one slash between two integers and nothing else. */
+/** `3/4` → `\frac{3}{4}`, if the text is only one slash between two integers. */
 function slashAsFraction(text: string): string {
   const slash = text.indexOf('/')
   if (slash < 0) return text

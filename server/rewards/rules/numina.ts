@@ -4,13 +4,13 @@ import { equalByValue, gradeAnswer, gradedForms, readAnswer } from './grade-answ
 import { endOfBraceGroup } from './python-text.ts'
 import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './rule.ts'
 
-/** CPU milliseconds of one comparison. */
+/** CPU time limit of one comparison, ms. */
 const deadlineMs = 100
 
-/** Characters of an answer that are compared by value, as upstream has it. */
+/** Maximum characters of an answer that is compared by value, as upstream. */
 const longestPrediction = 1_000
 
-/** Two numbers nearer than this, relatively, are equal to upstream. */
+/** Relative tolerance of upstream's comparison of numbers. */
 const tolerance = 1e-4
 
 const before = ['answer:', 'answer is', 'answers are']
@@ -18,8 +18,8 @@ const after = ['is answer', 'is the answer', 'are answers', 'are the answers']
 const introductions = 'be |is |are |=|: |get |be\n|is\n|are\n|:\n|get\n'.split('|')
 
 /**
- * The answer of a response as upstream's `match_answer` finds it: what follows the last "answer is", the last box in
- * it, and of that what follows the last "is", "=", … The whole response where it has none of them.
+ * Extracts the answer of a response as upstream's `match_answer`: the text after the last "answer is", the last box
+ * in it, and of that the text after the last "is", "=", … Without any of them, the whole response.
  */
 export function matchNuminaAnswer(response: string): string {
   const part = new Part(response)
@@ -31,7 +31,7 @@ export function matchNuminaAnswer(response: string): string {
   return part.text
 }
 
-/** A part of a response, narrowed down without copies: 26 searches in 1 MB are to stay cheap. */
+/** A part of a response, narrowed without copies, because up to 26 searches run over 1 MB. */
 class Part {
   private readonly whole: string
   private readonly lower: string
@@ -41,7 +41,7 @@ class Part {
   constructor(whole: string) {
     this.whole = whole
     const lower = whole.toLowerCase()
-    // A few letters change their length; then only the usual ones are lowered, so that positions stay.
+    // Some letters change their length in lower case; then only A–Z are lowered, so that positions stay.
     this.lower =
       lower.length === whole.length
         ? lower
@@ -153,7 +153,7 @@ function closeByValue(given: string, wanted: string, pi: number | null, budget: 
   return left !== null && right !== null && isClose(right, left)
 }
 
-/** `$5`, `5%` and `204_5` as their digits. */
+/** Reduces `$5`, `5%` and `204_5` to their digits. */
 function normalized(answer: string): string {
   if (/^\$\d/.test(answer)) return answer.slice(1)
   if (/^\d+(?:\.\d+)?\\?%$/.test(answer)) return answer.replace(/\\?%/, '')
@@ -173,8 +173,8 @@ function isClose(a: number, b: number): boolean {
 }
 
 /**
- * NuminaMath as upstream's `prime_math`: 1 where the answer is right by PRM800K's grading, or equal to four digits, in
- * percent or not, with π as 3.14 or as it is.
+ * NuminaMath as upstream's `prime_math`: 1 if the answer is right by PRM800K's grading, or equal to four digits, with
+ * or without percent, with π as 3.14 or symbolic.
  */
 export const numinaRule = defineRule({
   name: 'prime_math',
@@ -207,7 +207,7 @@ export const numinaRule = defineRule({
       throw new RuleTimeoutError(`prime_math: the comparison was given up: ${error.message}`)
     }
     const score = reason === 'different' ? 0 : 1
-    // A response without any marker is its own answer, and no one wants to read it here.
+    // A response without any marker is its own answer, which is too long to be stored.
     const extracted = answer.length <= longestPrediction ? answer : null
     if (score === 0 && !/\d/.test(answer)) reason = 'no answer with a digit'
     return { score, extra: { acc: score, extracted, reason }, extracted, reason }

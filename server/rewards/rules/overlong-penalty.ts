@@ -1,4 +1,4 @@
-/** What the penalty of DAPO's reward manager depends on; all lengths are in tokens. */
+/** Inputs of the penalty of DAPO's reward manager; all lengths are in tokens. */
 export interface OverlongPenaltyInput {
   /** Tokens of the response. */
   validResponseLength: number
@@ -11,9 +11,9 @@ export interface OverlongPenaltyInput {
 }
 
 /**
- * DAPO's soft penalty for overlong responses, as upstream's `dapo` manager adds it to the score: 0
- * up to `maxResponseLength - bufferLength`, then falling in a line through `-penaltyFactor` at
- * `maxResponseLength`. Beyond that it keeps falling, as upstream's does; the paper stops there.
+ * DAPO's soft penalty for overlong responses, as upstream's `dapo` manager adds it to the score: 0 up to
+ * `maxResponseLength - bufferLength`, then falling linearly to `-penaltyFactor` at `maxResponseLength`. Beyond that
+ * it keeps falling, as upstream's does; the paper stops there.
  */
 export function overlongPenalty(input: OverlongPenaltyInput): {
   penalty: number

@@ -1,7 +1,7 @@
 /**
- * Text as Python sees it. The rules are ports of Python functions and must agree with them verdict
- * for verdict, so slices count code points (JavaScript counts UTF-16 units), and whitespace, digits
- * and word characters are Python's sets. Every function here is linear in its input.
+ * Text operations with Python's semantics. The rules are ports of Python functions and must agree with them verdict
+ * for verdict, so slices count code points (JavaScript counts UTF-16 units), and whitespace, digits and word
+ * characters are Python's sets. Every function here is linear in its input.
  */
 
 /**
@@ -21,8 +21,8 @@ export const pythonWordClass = '\\p{L}\\p{N}_'
 const spaceRun = new RegExp(`[${pythonSpaceClass}]+`)
 
 /**
- * `str.isdigit()` covers the decimal digits and those of Unicode's numeric type "digit": super- and
- * subscripts, circled digits and the like, for which JavaScript has no property.
+ * `str.isdigit()` includes the decimal digits and those of Unicode's numeric type "digit": super- and subscripts,
+ * circled digits and the like, for which JavaScript has no property.
  */
 const onlyDigits = new RegExp(
   '^[\\p{Nd}\\u00b2\\u00b3\\u00b9\\u1369-\\u1371\\u19da\\u2070\\u2074-\\u2079\\u2080-\\u2089' +
@@ -70,7 +70,7 @@ export function firstCodePoint(text: string): string {
   return text.slice(0, isPair ? 2 : 1)
 }
 
-/** Python's `len(text) <= limit`, without counting more of the text than that takes. */
+/** Python's `len(text) <= limit`, without counting further than necessary. */
 export function isAtMostCodePoints(text: string, limit: number): boolean {
   return text.length <= limit || (text.length <= 2 * limit && [...text].length <= limit)
 }
@@ -80,7 +80,7 @@ export function replaceLiteral(text: string, from: string, to: string): string {
   return text.includes(from) ? text.split(from).join(to) : text
 }
 
-/** How often `part` occurs in `text` without overlap, counted no further than `limit`. */
+/** Number of non-overlapping occurrences of `part` in `text`, counted up to `limit`. */
 export function countUpTo(text: string, part: string, limit: number): number {
   let count = 0
   let at = text.indexOf(part)
@@ -92,8 +92,8 @@ export function countUpTo(text: string, part: string, limit: number): number {
 }
 
 /**
- * From `start` on, the end (exclusive) of the first brace group: where the count of `{` minus that
- * of `}` comes back to zero at a `}`. Returns -1 when it never does.
+ * The end (exclusive) of the first brace group from `start`: where the count of `{` minus that of `}` returns to zero
+ * at a `}`. Returns -1 if there is none.
  */
 export function endOfBraceGroup(text: string, start: number): number {
   let open = 0

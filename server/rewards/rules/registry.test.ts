@@ -56,14 +56,14 @@ test.for(['codecontests', 'apps', 'codeforces', 'taco'])(
   },
 )
 
-test('a rule is found by its name, and math_verify by that alone', () => {
+test('a rule is found by its name, and math_verify only by its name', () => {
   expect(ruleByName('math_verify')).toMatchObject({ dataSources: [] })
   expect(ruleByName('gsm8k')).toBe(ruleForDataSource('openai/gsm8k'))
   expect(ruleByName('code')).toBeUndefined()
   expect(ruleByName('constructor')).toBeUndefined()
 })
 
-test('every rule has a name of its own, data sources that select it, and documented kwargs', () => {
+test('every rule has a unique name, data sources that select it, and documented kwargs', () => {
   const rules = listRules()
   expect(new Set(rules.map((rule) => rule.name)).size).toBe(rules.length)
   for (const source of listRuleDataSources()) {
@@ -89,7 +89,7 @@ test('kwargs that every rule concerned accepts', () => {
   )
 })
 
-test('a kwarg that none of the rules knows is named, with the nearest that one does', () => {
+test('a kwarg unknown to all rules is named, with the nearest known one', () => {
   const check = checkRuleKwargs(named('openai/gsm8k', 'math'), { fromat_score: 1 })
   expect(check).toEqual({
     ok: false,

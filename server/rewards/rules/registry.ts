@@ -10,7 +10,7 @@ import { numinaRule } from './numina.ts'
 import { explainKwargsError, ownKwargs, type Rule } from './rule.ts'
 import { searchR1Rule } from './search-r1.ts'
 
-/** In the order in which upstream's `default_compute_score` asks; last what is chosen by name alone. */
+/** In the order of upstream's `default_compute_score`, then the rules that are selected only by name. */
 const rules: readonly Rule[] = [
   gsm8kRule,
   mathBoxedRule,
@@ -21,10 +21,10 @@ const rules: readonly Rule[] = [
   mathVerifyRule,
 ]
 
-/** Rules that ask a service. */
+/** Rules that call a service. */
 const asyncRules: readonly AsyncRule[] = [codeRule]
 
-/** Data source → rule for exact names; the prefixes after them, in order. */
+/** Data source → rule for exact names; the prefixes follow, in order. */
 const exact = new Map<string, Rule>()
 const prefixes: { prefix: string; rule: Rule }[] = []
 for (const rule of rules) {
@@ -34,45 +34,44 @@ for (const rule of rules) {
   }
 }
 
-/** The rule that a data source selects; undefined where there is none (upstream raises there). */
+/** The rule that a data source selects; undefined if there is none (upstream raises there). */
 export function ruleForDataSource(dataSource: string): Rule | undefined {
   return exact.get(dataSource) ?? prefixes.find(({ prefix }) => dataSource.startsWith(prefix))?.rule
 }
 
-/** The rule of that name, as `reward.function` names it: it scores whatever the data source is. */
+/** The rule with this name, which `reward.function` selects for every data source. */
 export function ruleByName(name: string): Rule | undefined {
   return rules.find((rule) => rule.name === name)
 }
 
-/** The rule that asks a service and that a data source selects. */
+/** The rule that calls a service and is selected by this data source. */
 export function asyncRuleForDataSource(dataSource: string): AsyncRule | undefined {
   return asyncRules.find((rule) => rule.dataSources.includes(dataSource))
 }
 
-/** The rule of that name that asks a service. */
+/** The rule with this name that calls a service. */
 export function asyncRuleByName(name: string): AsyncRule | undefined {
   return asyncRules.find((rule) => rule.name === name)
 }
 
-/** The rules that ask a service. */
+/** The rules that call a service. */
 export function listAsyncRules(): readonly AsyncRule[] {
   return asyncRules
 }
 
-/** All built-in rules, in dispatch order. */
+/** All built-in rules, in order of lookup. */
 export function listRules(): readonly Rule[] {
   return rules
 }
 
-/** Every data source that has a rule, prefixes as `aime*`: what an error message names. */
+/** Every data source that has a rule, prefixes as `aime*`, for error messages. */
 export function listRuleDataSources(): readonly string[] {
   return rules.flatMap((rule) => rule.dataSources)
 }
 
 /**
- * Checks a batch's kwargs against the rules its data sources select: each key must be known to one
- * of them at least, and valid for every one that knows it. To be called once a batch, with the
- * reward manager's own keys taken out before.
+ * Checks a batch's kwargs against the rules its data sources select: each key must be known to at least one of them,
+ * and valid for every rule that knows it. Called once per batch, without the reward manager's own keys.
  */
 export function checkRuleKwargs(
   forRules: readonly Pick<Rule, 'name' | 'kwargs'>[],

@@ -1,44 +1,44 @@
 import { z } from 'zod'
 
-/** What a rule is given: one rollout, as the trainer sent it. */
+/** Input of a rule: one rollout, as the trainer sent it. */
 export interface RuleInput {
   dataSource: string
   /** The response text alone; the prompt is never scored. */
   solutionStr: string
-  /** Any JSON; each rule says what it wants and throws `RuleInputError` for anything else. */
+  /** Any JSON; each rule defines its form and throws `RuleInputError` for any other. */
   groundTruth: unknown
   extraInfo: Record<string, unknown>
   /**
-   * The batch's kwargs: one object for all samples of a batch, not changed while they are scored. A
-   * rule reads its own keys and leaves the others to whoever knows them.
+   * The batch's kwargs: one object for all samples of a batch, unchanged while they are scored. A rule reads its own
+   * keys and ignores the others.
    */
   kwargs: Record<string, unknown>
 }
 
-/** What a rule answers. */
+/** Result of a rule. */
 export interface RuleResult {
   score: number
   /**
-   * Becomes `rewardExtraInfo`. As upstream's naive manager has it: a rule that answers a plain
-   * number gives `{acc: score}`, one that answers several values gives all of them, `score` too.
+   * Becomes `rewardExtraInfo`. As in upstream's naive manager, a rule that returns a plain number gives `{acc:
+   * score}`, one that returns several values gives all of them, including `score`.
    */
   extra: Record<string, unknown>
-  /** The answer found in the response, as it is compared; null where there is none. */
+  /** The answer found in the response, as it is compared; null if there is none. */
   extracted: string | null
-  /** Why this score, in a word or two: `equal`, `different`, `no answer`, … */
+  /** The reason for the score in a word or two: `equal`, `different`, `no answer`, … */
   reason: string
 }
 
 /**
- * How a rule came to its score, for people: computed for one sample on a page, never while a batch is scored. Each form is
- * what the response's answer and the ground truth are at one step, the last of them what is compared.
+ * How a rule computed its score, for display: computed for one sample on a page, never while a batch is scored. Each
+ * form is the response's answer and the ground truth after one step; the last one is compared.
  */
 export interface RuleExplanation {
-  /** Where the answer is looked for, in words. */
+  /** Where the rule searches for the answer, in words. */
   where: string
-  /** The answer as it stands in the response; null where there is none. */
+  /** The answer as written in the response; null if there is none. */
   found: string | null
-  /** From what stands there to what is compared; null on a side: there is nothing. */
+  /** The forms from the written text to the compared one; null where a side has none. */
   forms: { step: string; response: string | null; groundTruth: string | null }[]
   /** How the last forms are compared, in words. */
   comparison: string
@@ -48,7 +48,7 @@ export interface RuleExplanation {
 export interface Rule {
   /** Upstream's name of the scorer, e.g. `math_dapo`. */
   name: string
-  /** What people read, e.g. `DAPO math`. */
+  /** The display name, e.g. `DAPO math`. */
   title: string
   /** The data sources that select this rule: exact names, or a prefix as in `aime*`. */
   dataSources: readonly string[]
@@ -56,18 +56,18 @@ export interface Rule {
   kwargs: z.ZodObject
   /**
    * Scores one rollout.
-   * @throws RuleInputError when the ground truth or a kwarg cannot be used, RuleTimeoutError when the rule's own
-   *   deadline is over; never a 0 instead
+   * @throws RuleInputError if the ground truth or a kwarg is unusable, RuleTimeoutError if the rule exceeds its own
+   * deadline; never a 0 instead
    */
   score(input: RuleInput): RuleResult
   /** The steps of `score` for the same input. Throws as `score` does. */
   explain(input: RuleInput): RuleExplanation
 }
 
-/** A rollout or a setting that a rule cannot score by: the sample fails, it does not score 0. */
+/** A rollout or a setting that a rule cannot score: the sample fails, it does not score 0. */
 export class RuleInputError extends Error {
   override readonly name = 'RuleInputError'
-  /** What the caller can do about it. */
+  /** How the caller can fix it. */
   readonly hint: string
 
   constructor(message: string, hint: string) {
@@ -76,14 +76,14 @@ export class RuleInputError extends Error {
   }
 }
 
-/** A comparison that did not end within the rule's own deadline: the sample fails with `timeout`. */
+/** A comparison that exceeded the rule's own deadline: the sample fails with `timeout`. */
 export class RuleTimeoutError extends Error {
   override readonly name = 'RuleTimeoutError'
 }
 
 /**
- * The option every rule has. Upstream's scorers of 2026-01 and 2026-08 differ in `math_dapo` alone,
- * but one setting has to do for a batch of several data sources.
+ * The option of every rule. Upstream's scorers of 2026-01 and 2026-08 differ in `math_dapo` alone, but one setting
+ * must fit a batch of several data sources.
  */
 export const versionOption = z
   .enum(['2026-01', '2026-08'])
@@ -91,8 +91,8 @@ export const versionOption = z
   .describe("The state of upstream's scorers to agree with")
 
 /**
- * Makes a rule whose `score` gets its own kwargs parsed, with the defaults filled in. The parsed
- * options are kept for as long as the kwargs object lives: zod runs once a batch, not once a sample.
+ * Makes a rule whose `score` receives its own kwargs parsed, with defaults. The parsed options are cached for the
+ * lifetime of the kwargs object: zod runs once per batch, not once per sample.
  */
 export function defineRule<Options extends z.ZodObject>(definition: {
   name: string
@@ -125,7 +125,7 @@ export function defineRule<Options extends z.ZodObject>(definition: {
   }
 }
 
-/** The part of `given` that a rule with these options knows. */
+/** The entries of `given` that a rule with these options knows. */
 export function ownKwargs(
   options: z.ZodObject,
   given: Record<string, unknown>,
@@ -137,7 +137,7 @@ export function ownKwargs(
   return own
 }
 
-/** Says in words which kwarg of which rule is wrong, and what it may be. */
+/** Describes which kwarg of which rule is invalid, and its allowed values. */
 export function explainKwargsError(
   ruleName: string,
   options: z.ZodObject,
@@ -159,11 +159,11 @@ function defaultText(option: z.ZodType | undefined): string {
 }
 
 /**
- * The ground truth of a rule that compares text. A string is taken as it is, the empty one too. A
- * number is taken as its decimal text: `72` and, since JSON does not tell them apart, `72.0` as
- * `72`; never in exponent form. (Upstream compares with the number itself, so nothing ever matches.)
+ * Reads the ground truth of a rule that compares text. A string is used unchanged, even if empty. A number becomes
+ * its decimal text: `72` and, since JSON does not distinguish them, `72.0` become `72`; never in exponent form.
+ * (Upstream compares with the number itself, so nothing ever matches.)
  *
- * @throws RuleInputError when it is missing or something else
+ * @throws RuleInputError if it is missing or has another type
  */
 export function groundTruthText(ruleName: string, groundTruth: unknown): string {
   if (typeof groundTruth === 'string') return groundTruth
@@ -189,11 +189,11 @@ export function decimalText(value: number): string {
   const sign = value < 0 ? '-' : ''
   const [whole = '', fraction = ''] = shortest.slice(sign.length, exponentAt).split('.')
   if (exponent < 0) return `${sign}0.${'0'.repeat(-exponent - 1)}${whole}${fraction}`
-  // String() turns to exponents at 1e21, with at most 17 digits: the point is always past the end.
+  // String() uses exponents from 1e21 on, with at most 17 digits: the point is always past the end.
   return `${sign}${whole}${fraction.padEnd(exponent, '0')}`
 }
 
-/** For messages: `an array`, `a number` … */
+/** The type of a value in words, for messages: `an array`, `a number` … */
 export function typeInWords(value: unknown): string {
   if (value === null) return 'null'
   if (value === undefined) return 'missing'
@@ -202,7 +202,7 @@ export function typeInWords(value: unknown): string {
   return `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`
 }
 
-/** Whether it is a JSON object: not null and not an array. */
+/** Whether the value is a JSON object: not null and not an array. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,4 +1,4 @@
-/** Verdicts that need no data: each expected value was read off upstream's own function. */
+/** Verdicts that need no data: each expected value is the result of upstream's function. */
 import { describe, expect, test } from 'vitest'
 import { normalizeFinalAnswer } from './dapo-normalize.ts'
 import { ruleForDataSource } from './registry.ts'
@@ -41,7 +41,7 @@ describe('gsm8k', () => {
     expect(score(gsm8k, solution, truth, { method: 'flexible' }).score).toBe(flexible)
   })
 
-  test('the last 300 code points count, whatever they take in UTF-16', () => {
+  test('the last 300 code points count, regardless of their UTF-16 length', () => {
     for (const filler of ['x', '😀', '\ud83d', '\n']) {
       expect(score(gsm8k, `#### 7${filler.repeat(294)}`, '7').score).toBe(1)
       expect(score(gsm8k, `#### 7${filler.repeat(295)}`, '7').score).toBe(0)
@@ -127,7 +127,7 @@ describe('math_dapo', () => {
     })
   })
 
-  test('the last 300 code points count, whatever they take in UTF-16', () => {
+  test('the last 300 code points count, regardless of their UTF-16 length', () => {
     const pred = (filler: string, count: number) =>
       score('math_dapo', `Answer: 5${filler.repeat(count)}`, '5').extra.pred
     expect(pred(' ', 291)).toBe('5')
@@ -151,7 +151,7 @@ describe('math_dapo', () => {
     expect(normalizeFinalAnswer(answer)).toBe(normalized)
   })
 
-  test('a boxed answer counts since 2026-08, when there is no other and it is near the end', () => {
+  test('a boxed answer near the end counts since 2026-08 if there is no other answer', () => {
     const newer = { version: '2026-08' }
     const boxed = (kwargs: Record<string, unknown>, text: string, truth = '42') =>
       score('aime24', text, truth, kwargs).extra
@@ -164,7 +164,7 @@ describe('math_dapo', () => {
     expect(boxed(newer, '\\boxed{42', '[INVALID]').score).toBe(1)
   })
 
-  test('strict box compares what is in the box as it is', () => {
+  test('strict box compares the content of the box unchanged', () => {
     const strict = (text: string, truth: string, kwargs = {}) =>
       score('math', text, truth, { strict_box_verify: true, ...kwargs }).extra
     expect(strict('\\boxed{\\frac{1}{2}}', '\\frac{1}{2}').acc).toBe(true)
@@ -233,7 +233,7 @@ describe('ground truth', () => {
     )
   })
 
-  test('search_r1 wants an object with a target that holds something', () => {
+  test('search_r1 requires an object with a non-empty target', () => {
     const wrong = [undefined, null, 'Paris', ['Paris'], {}, { target: null }, { target: [] }]
     for (const truth of [...wrong, { target: [null] }, { target: { a: 1 } }]) {
       expect(() => score(search, 'no answer', truth), JSON.stringify(truth)).toThrow(RuleInputError)
@@ -253,7 +253,7 @@ describe('ground truth', () => {
   ])('%d is %s', ([value, text]) => expect(decimalText(value)).toBe(text))
 })
 
-test('a kwarg that was not checked before fails the sample with the reason', () => {
+test('an unchecked invalid kwarg fails the sample with the reason', () => {
   const wrong = () => score(gsm8k, '#### 1', '1', { method: 'loose' })
   expect(wrong).toThrow(RuleInputError)
   expect(wrong).toThrow(/kwarg "method" of rule gsm8k/)

@@ -8,22 +8,22 @@ export interface SandboxJob {
   language: string
   /** null: none. */
   stdin: string | null
-  /** Seconds for compiling, and again for running. */
+  /** Time limit for compiling, and again for running, in seconds. */
   timeoutS: number
   memoryLimitMb: number
 }
 
-/** What became of it. */
+/** The outcome of a program. */
 export type SandboxOutcome =
   | { status: 'finished'; stdout: string }
   | { status: 'compile_error' | 'compile_timeout' | 'runtime_error' | 'timeout'; detail: string }
 
-/** Beside compiling and running: queue, start and network. As upstream. */
+/** Time in addition to compiling and running: queue, start and network. As upstream. */
 const graceS = 10
 const tries = 3
-/** After the first 504 one second, after the second two. As upstream. */
+/** Delay before the first retry of a 504; the second retry waits twice as long. As upstream. */
 const retryDelayMs = 1_000
-/** A program that prints more has printed no answer. */
+/** A program with more output has no valid answer. */
 const longestReplyBytes = 16 * 1024 * 1024
 const longestDetail = 500
 
@@ -43,8 +43,9 @@ const Reply = z.object({
 })
 
 /**
- * Runs a program in a sandbox that speaks SandboxFusion's `POST /run_code`. A 504 is tried again, three times in all.
- * @throws RuleServiceError when the sandbox gave no verdict; the signal's reason when it aborts
+ * Runs a program in a sandbox that implements SandboxFusion's `POST /run_code`. A 504 is retried, up to three
+ * attempts in all.
+ * @throws RuleServiceError if the sandbox gave no verdict; the signal's reason when it aborts
  */
 export async function runInSandbox(
   url: string,
@@ -172,7 +173,7 @@ function outcomeOf(text: string): SandboxOutcome {
   )
 }
 
-/** Calls at once to one sandbox, in the order they came. */
+/** Limits concurrent calls to one sandbox, in order of arrival. */
 export class CallLimit {
   private free: number
   private readonly waiting: (() => void)[] = []
@@ -181,7 +182,10 @@ export class CallLimit {
     this.free = most
   }
 
-  /** Runs `call` when there is room. @throws what it throws; the signal's reason if that aborts while it waits */
+  /**
+   * Runs `call` when a slot is free.
+   * @throws the error of `call`; the signal's reason if it aborts during the wait
+   */
   async run<T>(call: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted()
     if (this.free > 0) this.free--

@@ -12,14 +12,14 @@ import {
 const opening = '<answer>'
 const closing = '</answer>'
 
-/** More tags of one kind than this make a right answer worth a quarter. */
+/** With more tags of one kind, a right answer scores only a quarter. */
 const tagLimit = 10
 
 /** The 32 characters of Python's `string.punctuation`. */
 const punctuation = /[!-/:-@[-`{-~]/g
 const article = new RegExp(`(?<![${pythonWordClass}])(?:a|an|the)(?![${pythonWordClass}])`, 'gu')
 
-/** The text of the last `<answer>…</answer>`, trimmed, or null. A tag inside does not start anew. */
+/** The trimmed text of the last `<answer>…</answer>`, or null. Opening tags inside an answer are part of it. */
 export function extractTaggedAnswer(solutionStr: string): string | null {
   let answer: string | null = null
   let start = solutionStr.indexOf(opening)
@@ -39,10 +39,7 @@ export function normalizeQaAnswer(answer: string): string {
   return splitOnSpace(text).join(' ')
 }
 
-/**
- * The accepted answers in `{"target": "…"}` or `{"target": ["…", …]}`. Numbers are taken as their
- * decimal text.
- */
+/** The accepted answers in `{"target": "…"}` or `{"target": ["…", …]}`. Numbers become their decimal text. */
 function targetsOf(groundTruth: unknown): string[] {
   const hint = 'Rule search_r1 wants groundTruth as {"target": "Paris"} or {"target": ["Paris"]}.'
   if (groundTruth === undefined || groundTruth === null) {
@@ -70,9 +67,9 @@ function targetsOf(groundTruth: unknown): string[] {
 }
 
 /**
- * Search QA as upstream's `search_r1_like_qa_em`: no tagged answer scores 0, a right one `score`, a
- * wrong one `format_score`. With `method: "subem"` an accepted answer need only occur in the given
- * one, and the number of tags does not matter.
+ * Search QA as upstream's `search_r1_like_qa_em`: no tagged answer scores 0, a right one `score`, a wrong one
+ * `format_score`. With `method: "subem"` an accepted answer only has to occur in the given one, and the number of
+ * tags does not matter.
  */
 export const searchR1Rule = defineRule({
   name: 'search_r1',
@@ -129,7 +126,7 @@ export const searchR1Rule = defineRule({
     const found = extractTaggedAnswer(solutionStr)
     const isPart = options.method === 'subem'
     const given = found === null ? null : normalizeQaAnswer(found)
-    // Of several accepted ones, the one that agrees is the one to be seen.
+    // Of several accepted answers, the matching one is shown.
     const accepted = targets.find((target) => {
       const one = normalizeQaAnswer(target)
       return given !== null && (isPart ? given.includes(one) : given === one)

@@ -1,6 +1,6 @@
 /**
- * Verdict for verdict as upstream, on the golden vectors and on real responses. The data is not part
- * of this repository; where it is absent these tests are skipped, and `rules.test.ts` still runs.
+ * Compares verdicts with upstream's, on the golden vectors and on real responses. The data is not part of this
+ * repository; without it these tests are skipped, and `rules.test.ts` still runs.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
@@ -27,7 +27,7 @@ function readLines<Row>(path: string): Row[] {
     .map((line) => JSON.parse(line) as Row)
 }
 
-/** Rows of a CSV by column name; fields may be quoted and then hold commas and line breaks. */
+/** Rows of a CSV by column name; quoted fields may contain commas and line breaks. */
 function readCsv(path: string): Record<string, string>[] {
   const fields = /("(?:[^"]|"")*"|[^",\r\n]*)(,|\r?\n|$)/g
   const rows: string[][] = [[]]
@@ -61,7 +61,7 @@ interface DapoVerdict {
   pred: string | null
 }
 
-/** The keys differ by scorer; every key that a case has is compared. */
+/** The keys differ by scorer; every key of a case is compared. */
 interface GoldenCase {
   fn?: string
   solution: string
@@ -89,7 +89,7 @@ const golden = hasData
   ? (JSON.parse(read('golden/verl_scorers.json')) as Record<string, GoldenCase[]>)
   : {}
 
-/** Whatever of a golden case is there, as we see it, under the same key. */
+/** Our values for the keys of a golden case. */
 function ours(scorer: string, given: GoldenCase): Partial<Record<keyof GoldenCase, unknown>> {
   const { solution, ground_truth: truth } = given
   if (scorer === 'gsm8k') {
@@ -141,7 +141,7 @@ function expectSameVerdict(scorer: string, given: GoldenCase): void {
 }
 
 describe.skipIf(!hasData)('golden vectors', () => {
-  test('the file holds what this test knows, and nothing else', () => {
+  test('the file holds exactly the scorers of this test', () => {
     const counts = Object.entries(golden).map(([name, cases]) => [name, cases.length])
     expect(Object.fromEntries(counts)).toEqual({
       gsm8k: 16,
@@ -212,7 +212,7 @@ describe.skipIf(!hasData)('real responses, row by row', () => {
     }
   })
 
-  test('math500-groups4: boxed and DAPO, with the answer it read', () => {
+  test('math500-groups4: boxed and DAPO, with the extracted answer', () => {
     const groups = readLines<GroupsRow>('math500-groups4/groups.first100.jsonl')
     const rows = readCsv('math500-groups4/verdicts.csv')
     expect(rows).toHaveLength(400)
@@ -243,7 +243,7 @@ describe.skipIf(!hasData)('real responses, row by row', () => {
     }
   })
 
-  test("OpenAI's 5,276 GSM8K solutions, their answer lines as upstream's rule wants them", () => {
+  test("OpenAI's 5,276 GSM8K solutions, their answer lines in the form of upstream's rule", () => {
     const models = ['6b_finetuning', '6b_verification', '175b_finetuning', '175b_verification']
     type Row = Record<string, { is_correct: boolean; solution: string }> & {
       ground_truth: string

@@ -1,7 +1,7 @@
 import type { FunctionCallOptions } from '../functions/function-caller.ts'
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
 
-/** Calls a reward function of the user's own, in a child process. */
+/** Calls a custom reward function in a child process. */
 export function scoreByFunction(
   sample: RewardSample,
   context: RewardContext,
@@ -11,7 +11,7 @@ export function scoreByFunction(
   return functions.score(reward.function, sample, {}, callOptions(context))
 }
 
-/** How a call of user code is bounded, from what the sample's manager has. */
+/** The limits and context of a user-code call, from the manager's context. */
 export function callOptions(
   context: Omit<RewardContext, 'router' | 'functions' | 'limits'>,
 ): FunctionCallOptions {

@@ -3,7 +3,10 @@ import { judgeSample, rewardOutcomeOf } from '../judge/judge-sample.ts'
 import type { JudgeTemplate } from '../judge/judge-template.ts'
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
 
-/** Asks the servers of a reward model: for its score, or by a template for its judgement. */
+/**
+ * Scores by the servers of a reward model: a discriminative model's score, or a generative model's judgement by a
+ * template.
+ */
 export async function scoreByModel(
   sample: RewardSample,
   context: RewardContext,

@@ -68,8 +68,8 @@ const failing = (reason: string, detail: string, attempts = [failed(9, 2, detail
   attempts,
 })
 
-describe('a weighted sum of parts', () => {
-  test('is Σ weight · score, with each part under its name and its keys behind it', async () => {
+describe('a composite reward', () => {
+  test('is Σ weight · score, with each component’s score and keys under its name', async () => {
     const parts = [
       { name: 'correct', weight: 1, reward: byRule },
       { name: 'rm', weight: 0.5, reward: byModel('a') },
@@ -83,13 +83,13 @@ describe('a weighted sum of parts', () => {
       ok: true,
       score: 1 - 1.5 - 0.5,
       extra: { correct: 1, 'correct/acc': 1, rm: -3, 'rm/label': 'x', style: 0.25 },
-      // In the order in which they went out.
+      // In the order in which they were sent.
       attempts: [attempt(2, 10), attempt(1, 20)],
       tokens: 10,
     })
   })
 
-  test('gives each part its own time and attempts, and asks them side by side', async () => {
+  test('scores components concurrently, each with its own timeout and attempts', async () => {
     const asked: Asked[] = []
     let open = 0
     let mostOpen = 0
@@ -112,7 +112,7 @@ describe('a weighted sum of parts', () => {
     expect(mostOpen).toBe(2)
   })
 
-  test('fails with its failed part’s reason and name; the others are called off, their calls kept', async () => {
+  test('fails with the reason and name of its failed component; the others are cancelled, their calls kept', async () => {
     let told = false
     const parts = [
       { name: 'correct', weight: 1, reward: byRule },
@@ -138,7 +138,7 @@ describe('a weighted sum of parts', () => {
     expect(told).toBe(true)
   })
 
-  test('asks no server where a rule fails already', async () => {
+  test('calls no server if a rule fails first', async () => {
     const parts = [
       { name: 'rm', weight: 1, reward: byModel('a') },
       { name: 'correct', weight: 1, reward: byRule },
@@ -152,7 +152,7 @@ describe('a weighted sum of parts', () => {
     })
   })
 
-  test('names all that failed by themselves', async () => {
+  test('names all components that failed by themselves', async () => {
     const parts = [
       { name: 'x', weight: 1, reward: byModel('a') },
       { name: 'y', weight: 1, reward: byModel('b') },
@@ -181,7 +181,7 @@ describe('a weighted sum of parts', () => {
     })
   })
 
-  test('that is no number is non_finite', async () => {
+  test('with a non-finite result is non_finite', async () => {
     const parts = [
       { name: 'x', weight: 1e200, reward: byModel('a') },
       { name: 'y', weight: -1e200, reward: byModel('a') },
@@ -190,7 +190,7 @@ describe('a weighted sum of parts', () => {
     expect(outcome).toMatchObject({ ok: false, reason: 'non_finite' })
   })
 
-  test('keeps a part’s keys apart from every part’s name', async () => {
+  test('keeps the keys of a component apart from component names', async () => {
     const parts = [
       { name: 'x', weight: 1, reward: byModel('a') },
       { name: 'y', weight: 1, reward: byModel('b') },

@@ -7,10 +7,10 @@ type Part = NonNullable<ResolvedReward['components']>[number]
 type ScorePart = (sample: RewardSample, context: RewardContext) => Promise<RewardOutcome>
 
 /**
- * A weighted sum: its parts are scored side by side, each within its own time, and `score = Σ weight × score`. The extra
- * info has each part's score under the part's name and the part's own keys as `name/key`. A part that fails fails the
- * sample with its reason and its name, and the others are called off: their calls are kept with the sample's.
- * @param scorePart scores one part by its kind
+ * Scores a composite reward: its components are scored concurrently, each with its own timeout, and `score = Σ weight
+ * × score`. The extra info has each component's score under its name and its own keys as `name/key`. A failed
+ * component fails the sample with its reason and its name; the others are cancelled, and their calls are kept.
+ * @param scorePart scores one component by its kind
  */
 export async function scoreByParts(
   sample: RewardSample,
@@ -20,7 +20,7 @@ export async function scoreByParts(
   const { signal } = context
   const parts = context.reward.components ?? []
   const outcomes = new Array<RewardOutcome>(parts.length)
-  // Rules first: where one of them fails, no server needs to be asked.
+  // Rules first: if one of them fails, no server needs to be called.
   for (const [at, { reward }] of parts.entries()) {
     if (reward.kind === 'rule') outcomes[at] = scoreByRule(sample, reward)
   }
@@ -55,7 +55,7 @@ function sumOf(parts: readonly Part[], outcomes: readonly RewardOutcome[]): Rewa
   const counted = done.flatMap(({ tokens }) => (tokens === undefined ? [] : [tokens]))
   const spent = {
     attempts,
-    // In the queue until the first of them began.
+    // The sample was in the queue until its first component began.
     ...(waits.length === 0 || waits.length < done.length ? {} : { waitedMs: Math.min(...waits) }),
     ...(counted.length === 0 ? {} : { tokens: counted.reduce((sum, n) => sum + n, 0) }),
   }
@@ -84,7 +84,7 @@ function sumOf(parts: readonly Part[], outcomes: readonly RewardOutcome[]): Rewa
   return { ok: true, score, extra, ...spent }
 }
 
-/** A call that failed says whose it was. */
+/** Adds the component's name to a failed call. */
 function named(attempt: AttemptRecord, part: string): AttemptRecord {
   return attempt.outcome === 'ok'
     ? attempt
@@ -94,7 +94,7 @@ function named(attempt: AttemptRecord, part: string): AttemptRecord {
       }
 }
 
-/** All calls for the sample in the order they went out; null: no part makes any that are told. */
+/** All calls for the sample in the order they were sent; null if no component records its calls. */
 function attemptsOf(
   parts: readonly Part[],
   outcomes: readonly RewardOutcome[],

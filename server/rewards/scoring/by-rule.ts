@@ -3,10 +3,10 @@ import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 import { ruleByName, ruleForDataSource } from '../rules/registry.ts'
 import { RuleTimeoutError } from '../rules/rule.ts'
 
-/** Milliseconds a built-in rule may take for one sample; they are linear, 1 MB takes a few. */
+/** Time limit of a built-in rule for one sample, ms; rules are linear and take a few ms per MB. */
 const RULE_DEADLINE_MS = 5_000
 
-/** Scores by a built-in rule: the one the reward names, else the one that the sample's data source selects. */
+/** Scores by a built-in rule: the one that the reward names, else the one that the sample's data source selects. */
 export function scoreByRule(sample: RewardSample, reward: ResolvedReward): RewardOutcome {
   const { rule: name } = reward
   const rule = name === undefined ? ruleForDataSource(sample.dataSource) : ruleByName(name)

@@ -5,9 +5,9 @@ import { asyncRuleByName, asyncRuleForDataSource } from '../rules/registry.ts'
 import { scoreByRule } from './by-rule.ts'
 
 /**
- * Scores by the rule that the reward names or the sample's data source selects, which may ask a service; the others of
- * the batch are scored as ever. The time limit begins with the first call: what waits for a place at the service is in
- * the queue.
+ * Scores by the rule that the reward names or the sample's data source selects, if that rule calls a service; other
+ * samples are scored by their rules as usual. The timeout starts with the first call: waiting for a slot at the
+ * service counts as time in the queue.
  */
 export async function scoreByService(
   sample: RewardSample,

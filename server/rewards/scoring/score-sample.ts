@@ -5,7 +5,7 @@ import { scoreByParts } from './by-parts.ts'
 import { scoreByRule } from './by-rule.ts'
 import { scoreByService } from './by-service.ts'
 
-/** Scores a sample by whatever kind of reward it has. Never rejects: a mistake of ours too is that sample's failure alone. */
+/** Scores a sample by the kind of its reward. Never rejects: an internal error fails only this sample. */
 export async function scoreSample(
   sample: RewardSample,
   context: RewardContext,

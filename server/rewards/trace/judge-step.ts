@@ -7,14 +7,14 @@ import type { RewardSample } from '../managers/manager.ts'
 import type { RecordedChat } from './recorded-tools.ts'
 import { attemptsOf, failedEnd } from './told.ts'
 
-/** Calls that a template makes for one sample: its votes, a swapped pair's twice. */
+/** Number of calls that a template makes for one sample: one per vote, two for swapped pairs. */
 export function repliesOf({ kind, votes, pair }: JudgeTemplate): number {
   return votes.k * (kind === 'pair' && pair.swap ? 2 : 1)
 }
 
 /**
- * What a judge was asked, replied, and was understood to say. The recorded replies are judged once more by the same
- * code, which makes its calls in the same order: nobody is asked again.
+ * The conversation, replies and parsed verdicts of a judge. The recorded replies are judged again by the same code,
+ * which makes its calls in the same order, so no server is called.
  */
 export async function judgeStep(
   sample: RewardSample,

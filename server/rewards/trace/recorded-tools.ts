@@ -7,7 +7,7 @@ import type {
 } from '../../router/router-types.ts'
 import type { RewardOutcome, RewardSample, RewardTools } from '../managers/manager.ts'
 
-/** A call that a scorer made, and what came of it. */
+/** A recorded call of a scorer and its result. */
 export interface RecordedScore {
   request: ScoreRequest
   result: RouterResult
@@ -22,11 +22,11 @@ export interface RecordedFunction {
   kwargs: Record<string, unknown>
   outcome: RewardOutcome
   tookMs: number
-  /** Of a manager's class: what it had scored by the scorer that it wraps. */
+  /** For a manager class: the samples that it scored by its wrapped scorer. */
   inner: { sample: RewardSample; outcome: RewardOutcome }[]
 }
 
-/** The calls that have been answered; one that was called off may still be on its way. */
+/** The calls that have ended; a cancelled one may still be in progress. */
 export function answered(calls: RecordedCalls): RecordedCalls {
   return {
     scores: calls.scores.filter((call) => call !== undefined),
@@ -35,18 +35,18 @@ export function answered(calls: RecordedCalls): RecordedCalls {
   }
 }
 
-/** What was called while a sample was scored, each list in the order of the calls. */
+/** Calls made while a sample was scored, each list in order of the calls. */
 export interface RecordedCalls {
   scores: RecordedScore[]
   chats: RecordedChat[]
   functions: RecordedFunction[]
 }
 
-/** The same tools, with every call that scores written down. */
+/** Wraps the tools so that every scoring call is recorded. */
 export function recordTools(tools: RewardTools): { tools: RewardTools; calls: RecordedCalls } {
   const calls: RecordedCalls = { scores: [], chats: [], functions: [] }
   const { router, functions } = tools
-  // Places are kept at the call: answers come in any order.
+  // Positions are reserved when the call starts, because answers arrive in any order.
   const place = <T>(list: T[]): ((entry: T) => void) => {
     const at = list.push(undefined as T) - 1
     return (entry) => {
@@ -108,7 +108,7 @@ export function recordTools(tools: RewardTools): { tools: RewardTools; calls: Re
   return { tools: { ...tools, ...recorded }, calls }
 }
 
-/** The object with some methods replaced; the others run on the object itself, whose fields are private to it. */
+/** The object with some methods replaced; the others run on the object itself, because its fields are private. */
 function withOwn<T extends object>(object: T, own: Partial<T>): T {
   return new Proxy(object, {
     get(target, name) {

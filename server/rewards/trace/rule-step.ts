@@ -13,10 +13,10 @@ import { ownKwargs, type Rule, type RuleExplanation, type RuleResult } from '../
 import { scoreByRule } from '../scoring/by-rule.ts'
 import { scorerEnd } from './told.ts'
 
-/** Characters of a form that are shown. */
+/** Maximum displayed characters of a form. */
 const MAX_FORM_CHARS = 4_000
 
-/** What a rule did with a sample: worked out again where it is pure, else read off what it gave. */
+/** The steps of a rule for a sample: computed again for pure rules, else taken from its result. */
 export async function ruleStep(
   sample: RewardSample,
   reward: ResolvedReward,
@@ -52,7 +52,8 @@ async function pureStep(
 ): Promise<TriedRule> {
   const { kwargs } = reward
   const input = { ...sample, kwargs }
-  // Each in a turn of its own: made to be slow, a sample takes a rule 100 ms, and trainers wait for the same loop.
+  // Each rule runs in its own turn of the event loop: a sample built to be slow takes a rule 100 ms, and trainers'
+  // requests wait for the same loop.
   await nextTurn()
   const scored = scoreByRule(sample, reward)
   await nextTurn()
@@ -85,7 +86,7 @@ function optionsOf(
   return parsed.success ? (parsed.data as Record<string, unknown>) : ownKwargs(kwargs, given)
 }
 
-/** A rule that cannot score a sample throws; why is told by its end. */
+/** A rule throws if it cannot score a sample; the end of the try shows the reason. */
 function attempt<T extends RuleResult | RuleExplanation>(work: () => T): T | null {
   try {
     return work()

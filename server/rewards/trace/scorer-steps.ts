@@ -14,7 +14,7 @@ import type { RecordedCalls, RecordedFunction, RecordedScore } from './recorded-
 import { ruleStep } from './rule-step.ts'
 import { attemptsOf, failedEnd, scorerEnd } from './told.ts'
 
-/** What became of the sample, and what was called for it. */
+/** A sample's outcome and the recorded calls. */
 export interface Tried {
   calls: RecordedCalls
   startedAtMs: number
@@ -22,10 +22,10 @@ export interface Tried {
   requestFor: RewardRouter['requestFor']
 }
 
-/** Characters of a request that are shown. */
+/** Maximum displayed characters of a request. */
 const MAX_BODY_CHARS = 20_000
 
-/** The scorers' work for one sample, in its order. Takes the calls that it explains off the record. */
+/** The steps of the scorers for one sample, in order. Removes the calls that it explains from the record. */
 export async function stepsOf(
   sample: RewardSample,
   reward: ResolvedReward,
@@ -99,8 +99,8 @@ function functionStep({ role, ref, kwargs, outcome, tookMs }: RecordedFunction):
 }
 
 /**
- * The parts of a sum. Each makes its calls in the parts' order, so that of one model's calls the first are the first
- * part's.
+ * The components of a composite reward. They make their calls in order, so the first calls to a shared model belong
+ * to the first component.
  */
 async function sumStep(
   sample: RewardSample,
@@ -137,7 +137,9 @@ async function sumStep(
   return { kind: 'sum', components: parts, end: scorerEnd(outcome) }
 }
 
-/** What a part gave, read off the sum: its score is under its name in the extra info, its own keys behind that. */
+/**
+ * A component's outcome, from the composite's extra info: its score is under its name, its own keys follow that name.
+ */
 function partOutcome(sum: RewardOutcome, name: string): RewardOutcome {
   if (!sum.ok) return sum
   const extra = sum.extra ?? {}

@@ -2,7 +2,7 @@ import type { TriedAttempt, TriedEnd } from '../../contract/rewards.ts'
 import type { AttemptRecord } from '../../router/router-types.ts'
 import type { RewardOutcome } from '../managers/manager.ts'
 
-/** Attempts as they are told: in ms after the try began. */
+/** Attempts for display, in ms after the start of the try. */
 export function attemptsOf(
   attempts: readonly AttemptRecord[],
   startedAtMs: number,
@@ -21,12 +21,12 @@ export function attemptsOf(
   }))
 }
 
-/** What a scorer gave, before anything its manager added. */
+/** The scorer's result, before the manager's additions. */
 export function scorerEnd(outcome: RewardOutcome): TriedEnd {
   return outcome.ok ? { ok: true, score: outcome.rawScore ?? outcome.score } : failedEnd(outcome)
 }
 
-/** A failure as it is told. */
+/** A failure for display. */
 export function failedEnd({ reason, detail }: Extract<TriedEnd, { ok: false }>): TriedEnd {
   return { ok: false, reason, detail }
 }

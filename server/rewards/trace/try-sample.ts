@@ -15,8 +15,8 @@ import { failedEnd } from './told.ts'
 import { whyManager, whyReward } from './why.ts'
 
 /**
- * Scores one sample as a batch with this reward would, and tells how that came about. The score is the manager's, made
- * with these tools once; the steps are read off the calls it made, and of rules, which are pure, worked out again.
+ * Scores one sample as a batch with this reward would, and explains the result. The manager scores once with
+ * recording tools; the steps come from the recorded calls, and pure rules are computed again.
  */
 export async function trySample(
   sample: RewardSample,
@@ -67,7 +67,7 @@ export async function trySample(
   }
 }
 
-/** The group's post-processing, where the function has one: the sample is a group of one. */
+/** The group's post-processing, if the function has one: the sample is a group of one. */
 async function postProcessed(
   outcome: RewardOutcome,
   { dataSource }: RewardSample,

@@ -3,7 +3,7 @@ import type { RewardSample } from '../managers/manager.ts'
 import { readOverlongBuffer } from '../managers/overlong-buffer.ts'
 import { asyncRuleForDataSource, ruleForDataSource } from '../rules/registry.ts'
 
-/** Why this scores the sample, in a sentence. */
+/** Why this reward scores the sample, in a sentence. */
 export function whyReward(reward: ResolvedReward, sample: RewardSample): string {
   switch (reward.kind) {
     case 'model':
@@ -36,7 +36,7 @@ function whyRule({ rule: named }: ResolvedReward, dataSource: string): string {
     : `Data source "${dataSource}" starts with ${prefix}, which selects rule ${rule.name}.`
 }
 
-/** What the manager does with the scorer's score, in a sentence. */
+/** The manager's effect on the score, in a sentence. */
 export function whyManager(reward: ResolvedReward, sample: RewardSample): string {
   switch (reward.manager) {
     case 'dapo':
