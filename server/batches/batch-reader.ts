@@ -147,7 +147,7 @@ export class BatchReader {
     if (after > batch.groups_completed) {
       throw new RewardOpsError(
         'cursor_mismatch',
-        `The cursor stands at group ${after}, but ${input.batchId} has completed ${batch.groups_completed}.`,
+        `The cursor is at group ${after}, but ${input.batchId} has completed ${batch.groups_completed}.`,
       )
     }
     const ended = batch.completed_at !== null

@@ -143,7 +143,7 @@ export class SingleScores {
     if (!hash.equals(row.content_hash)) {
       throw new RewardOpsError(
         'idempotency_conflict',
-        `idempotencyKey "${key}" belongs to sample b${row.batch_id}-${row.idx}, whose content is another.`,
+        `idempotencyKey "${key}" belongs to sample b${row.batch_id}-${row.idx}, which has different content.`,
       )
     }
     return { batchId: row.batch_id, index: row.idx }

@@ -14,7 +14,7 @@ export interface GroupMember {
 
 /** Statistics, class and advantages of a completed group. */
 export interface GroupReport extends GroupStatistics {
-  /** Number of members whose score a failure policy set or removed. */
+  /** Number of members whose score was set or removed by a failure policy. */
   substituted: number
   signal: GroupSignal
   /** In the order of the members. */

@@ -159,14 +159,14 @@ function resolveScoring(
     if (spec[field] === null) continue
     throw new RewardOpsError(
       'invalid_input',
-      `reward.combine and reward.${field} are both given: make ${field} one of the parts.`,
+      `reward.combine and reward.${field} are both given: make ${field} one of the components.`,
     )
   }
   const [key] = Object.keys(kwargs)
   if (key !== undefined) {
     throw new RewardOpsError(
       'invalid_kwargs',
-      `reward.kwargs.${key}: the kwargs of a scorer belong to its part, reward.combine[…].reward.kwargs.`,
+      `reward.kwargs.${key}: the kwargs of a scorer belong to its component, reward.combine[…].reward.kwargs.`,
     )
   }
   return resolveComponents(spec.combine, spec, dataSources, context)
@@ -185,7 +185,7 @@ function resolveComponents(
     if (names.has(name)) {
       throw new RewardOpsError(
         'invalid_input',
-        `${where}.name: "${name}" is the name of a part before.`,
+        `${where}.name: "${name}" is the name of an earlier component.`,
       )
     }
     names.add(name)
@@ -193,7 +193,7 @@ function resolveComponents(
     if (scorer.postProcess !== undefined) {
       throw new RewardOpsError(
         'unsupported_setting',
-        `${where}.reward.function: its post_process_scores would be called with the scores of a part.`,
+        `${where}.reward.function: its post_process_scores would be called with the scores of a component.`,
         { hint: 'Name a function without it: only a whole reward is post-processed.' },
       )
     }
@@ -221,7 +221,7 @@ function resolveScorer(
   if (spec.function !== null && spec.model !== null) {
     throw new RewardOpsError(
       'invalid_input',
-      `${at}.function and ${at}.model are both given: one of them scores.`,
+      `${at}.function and ${at}.model are both given; give only one.`,
     )
   }
   if (spec.model !== null) return resolveModel(at, spec, spec.model, context)
@@ -263,14 +263,14 @@ function resolveJudge(
   const names = [...BUILTIN_JUDGES.keys()]
   if (!isJudge) {
     if (judge === null || !context.models.includes(model)) return null
-    throw new RewardOpsError('invalid_input', `${at}.judge: "${model}" gives scores by itself.`, {
+    throw new RewardOpsError('invalid_input', `${at}.judge: "${model}" is discriminative and takes no judge.`, {
       hint: `Leave ${at}.judge out, or name a generative model.`,
     })
   }
   if (judge === null) {
     throw new RewardOpsError(
       'invalid_input',
-      `${at}.judge: "${model}" is generative, and how it judges was not said.`,
+      `${at}.judge: "${model}" is generative and needs a judge.`,
       { hint: `Give ${at}.judge: a template, or one of ${names.join(', ')}.` },
     )
   }
@@ -299,7 +299,7 @@ function resolveCustomFunction(
     if (!SAMPLE_FIELDS.has(key)) continue
     throw new RewardOpsError(
       'invalid_kwargs',
-      `kwarg "${key}" has the name of what a function is given of its sample.`,
+      `kwarg "${key}" has the name of a field that a function receives with its sample.`,
     )
   }
   const { hash, path, methods } = versionOf(`${at}.function`, 'function', named, context)
@@ -332,7 +332,7 @@ function versionOf(
 ): FunctionVersion {
   const version = functions?.get(versionKey(role, path, name))
   if (version) return version
-  throw new RewardOpsError('invalid_function', `${at}.path "${path}" was not looked at.`)
+  throw new RewardOpsError('invalid_function', `${at}.path "${path}" was not inspected.`)
 }
 
 /** Joins the kwargs of the scorer and of its function. Throws `invalid_kwargs` for a name in both. */

@@ -238,7 +238,7 @@ export async function duplicateOf(
   if (!hash.equals(row.content_hash)) {
     throw new RewardOpsError(
       'idempotency_conflict',
-      `idempotencyKey "${key}" belongs to batch b${row.id}, whose content is another.`,
+      `idempotencyKey "${key}" belongs to batch b${row.id}, which has different content.`,
     )
   }
   return { batchId: `b${row.id}`, accepted: row.samples, groups: row.groups, duplicate: true }

@@ -84,7 +84,7 @@ export class EarlyTextCopy implements EarlyTexts {
   async rollback(): Promise<void> {
     if (this.#copying) {
       await this.#copy.abort().catch(() => {})
-      this.#broken ??= new Error('copy given up')
+      this.#broken ??= new Error('copy abandoned')
     } else await this.client.query('rollback').catch((error: Error) => (this.#broken = error))
     this.#release()
   }

@@ -55,7 +55,7 @@ export class IngestClient {
     chunks: AsyncIterable<Buffer>,
   ): Promise<SubmitResult | AppendResult> {
     if (this.#bodies.size >= MAX_BODIES) {
-      throw new RewardOpsError('busy', `${MAX_BODIES} large bodies are being taken in already.`, {
+      throw new RewardOpsError('busy', `${MAX_BODIES} large bodies are being received already.`, {
         retryAfterMs: 1_000,
       })
     }

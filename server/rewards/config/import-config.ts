@@ -209,7 +209,7 @@ function readFunction(settings: Settings, result: ImportedConfig, address: strin
   result.reward.model = model
   settings.honour(
     `${FUNCTION}path`,
-    `served by rewardops serve-reward as the model ${model}, asked as reward.model`,
+    `served by rewardops serve-reward as the model ${model}, called as reward.model`,
   )
   settings.honour(`${FUNCTION}name`, 'the function that is served')
 }
@@ -225,7 +225,7 @@ function readModel(settings: Settings, result: ImportedConfig): void {
   settings.honour(
     `${MODEL}enable`,
     hasFunction
-      ? 'the model’s servers, which the function asks through the router address'
+      ? 'the model’s servers, which the function calls through the router address'
       : 'scores come from the model',
   )
   // With a function, the function calls the model; without one, upstream treats the model as a classifier.
@@ -313,7 +313,7 @@ function readRest(settings: Settings, result: ImportedConfig): void {
   settings.honour('max_concurrency', 'reward.maxConcurrency')
   const url = settings.text('reward.sandbox_fusion.url')
   if (url === undefined)
-    settings.leaveUnder('reward.sandbox_fusion.', 'no url: no sandbox is asked')
+    settings.leaveUnder('reward.sandbox_fusion.', 'no url: no sandbox is called')
   else {
     result.sandbox = {
       url,

@@ -47,7 +47,7 @@ export async function importOffLoop(
     return await new Promise<ImportedConfigDto>((resolve, reject) => {
       const refuse = (why: string) =>
         reject(
-          new RewardOpsError('invalid_input', `The configuration was given up: ${why}.`, {
+          new RewardOpsError('invalid_input', `The import was stopped: ${why}.`, {
             hint: 'Leave out what is not about rewards, and aliases within aliases.',
           }),
         )

@@ -55,7 +55,7 @@ export const ROLLOUT_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   mtp: 'give it as an argument of the server',
   disaggregation: 'give it as an argument of the server',
   logprobs_mode: 'give it as an argument of the server',
-  mode: 'servers are asked over HTTP in either mode',
+  mode: 'servers are called over HTTP in either mode',
   profiler: FSDP,
   prometheus: 'servers are scraped where they are',
 }
@@ -170,12 +170,12 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   'reward_model.megatron.': FSDP,
   'reward_model.profiler.': FSDP,
   'algorithm.filter_groups.':
-    'the trainer filters; groups that teach nothing are marked with the cause',
+    'the trainer filters; no-signal groups are marked with their class',
   'data.return_raw_chat': 'the prompt comes with each sample, as messages or as text',
   'data.max_response_length': `${TRAINER}; send each sample’s responseLength`,
   'trainer.rollout_data_dir': 'rollouts and rewards are kept here, and exported as JSON lines',
   'trainer.validation_data_dir': 'send validation batches with split "val"; they are kept here',
-  'trainer.log_val_generations': 'every sample can be looked at',
+  'trainer.log_val_generations': 'every sample can be viewed',
   mini_batch_pipeline: 'batches.next hands out whole groups as they complete',
   defaults: COMPOSED,
   'hydra.': COMPOSED,

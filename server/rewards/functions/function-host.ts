@@ -320,7 +320,7 @@ export class FunctionHost {
     switch (message.type) {
       case 'loaded':
         if (this.ready || message.key !== this.#target?.key) {
-          this.#violated('reported a load without calls')
+          this.#violated('reported a module that was not to be loaded')
         } else if (message.error === null) {
           this.ready = true
           this.idleSinceMs = performance.now()

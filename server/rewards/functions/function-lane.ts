@@ -106,7 +106,7 @@ export class FunctionLane {
     return Math.max(1, this.#hosts.size) * this.#window(this.#busiest())
   }
 
-  /** Whether it was idle for so long that it can be removed. */
+  /** Whether it has been idle for so long that it can be removed. */
   get isOver(): boolean {
     return (
       this.inUse === 0 &&
@@ -128,7 +128,7 @@ export class FunctionLane {
   cancel(call: FunctionCall): void {
     const at = this.#waiting.indexOf(call)
     if (at >= 0) this.#waiting.splice(at, 1)
-    for (const host of [...this.#hosts, ...this.#alone]) host.abandon(call, 'nobody waits for it')
+    for (const host of [...this.#hosts, ...this.#alone]) host.abandon(call, 'no caller waits for it')
   }
 
   /** Called every tenth of a second. */
@@ -339,7 +339,7 @@ export class FunctionLane {
     this.dispatch()
   }
 
-  /** No call had begun, so the process exits whatever is called. A call that saw this often enough fails. */
+  /** No call had begun, so the process exits regardless of its calls. A call that saw this often enough fails. */
   #countUnstarted(waiting: readonly FunctionCall[], detail: string): void {
     for (const call of waiting) {
       if (++call.unstarted < MAX_UNSTARTED) continue

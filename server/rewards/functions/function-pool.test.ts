@@ -72,7 +72,7 @@ describe('supported forms of a function', () => {
     expect(await scoreOf(pool(), text, { kwargs: { by: 2 } })).toMatchObject({ ok: true, score })
   })
 
-  test('by name, with kwargs beside the sample’s fields', async () => {
+  test('by name, with kwargs in addition to the fields of the sample', async () => {
     const one = pool()
     const text = `export const first = () => 1
       export async function second({ bonus, data_source, groundTruth }, { run, sampleId }) {

@@ -264,7 +264,7 @@ export class FunctionPool implements FunctionCaller {
     const { question } = read
     if (question.op === 'wrapped') {
       if (call.wrapped === null) {
-        return { ok: false, reason: 'function_error', detail: 'nothing is wrapped by it' }
+        return { ok: false, reason: 'function_error', detail: 'it wraps no scorer' }
       }
       const outcome = await call.wrapped(question.sample)
       return outcome.ok

@@ -55,5 +55,5 @@ export function readScores(value: unknown, members: number): PostProcessed {
     const detail = `post_process_scores gave ${value[at]} at ${at}`
     return { ok: false, reason: 'non_finite', detail }
   }
-  return failed(`gave at ${at} what is no number`)
+  return failed(`gave no number at ${at}`)
 }

@@ -244,7 +244,7 @@ async function wrappedBy(
   const { wraps } = target
   if (wraps) {
     const inner = await load(wraps)
-    // Like rules and models: whatever the function returned, a manager receives `{score, …extra}`.
+    // Managers receive `{score, …extra}` in every case, as rules and models return it.
     return async (input, context) => {
       const given = await inner.score({ ...input, ...wraps.kwargs }, context as FunctionContext)
       const read = readResult(given)
@@ -355,7 +355,7 @@ function end(id: number, ended: Omit<CallEnd, 'type' | 'id'>): void {
   try {
     tell({ type: 'end', id, ...ended })
   } catch (error) {
-    const detail = `its result cannot be handed over: ${(error as Error).message}`
+    const detail = `its result cannot be encoded: ${(error as Error).message}`
     tell({ type: 'end', id, ...ended, end: { ok: false, reason: 'function_error', detail } })
   }
 }

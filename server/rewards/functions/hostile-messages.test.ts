@@ -374,7 +374,7 @@ describe('a function that attacks its worker', () => {
       details.push((outcome as { detail: string }).detail)
     }
     expect(details).toEqual([
-      expect.stringMatching(/cannot be handed over: .*nested/),
+      expect.stringMatching(/cannot be encoded: .*nested/),
       expect.stringMatching(/characters of JSON/),
     ])
   })

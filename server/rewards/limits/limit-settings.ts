@@ -12,26 +12,26 @@ export const RATE_LIMITED_ALIASES: Readonly<Record<string, string>> = {
 
 /** Upstream's keys of the `rate_limited` manager with its defaults; `burst_seconds` and `compat` are additions. */
 export const limitKwargs = z.strictObject({
-  max_concurrent: z.int().min(1).default(1).describe('Calls at once'),
-  max_rpm: z.number().positive().nullable().default(null).describe('Calls a minute; null: any'),
-  max_tpm: z.number().positive().nullable().default(null).describe('Tokens a minute; null: any'),
+  max_concurrent: z.int().min(1).default(1).describe('Maximum concurrent calls'),
+  max_rpm: z.number().positive().nullable().default(null).describe('Maximum calls per minute; null: no limit'),
+  max_tpm: z.number().positive().nullable().default(null).describe('Maximum tokens per minute; null: no limit'),
   estimated_tokens_per_request: z
     .number()
     .min(0)
     .default(2_000)
-    .describe('Tokens of a call until its answer tells how many they were'),
-  timeout: z.number().positive().max(86_400).default(300).describe('Seconds a call may take'),
+    .describe('Estimated tokens per call, until its answer reports the actual number'),
+  timeout: z.number().positive().max(86_400).default(300).describe('Timeout of a call, in seconds'),
   burst_seconds: z
     .number()
     .positive()
     .max(60)
     .default(1)
-    .describe('What may go at once after a pause, in seconds of the limit; one call at least'),
+    .describe('Burst after a pause, in seconds of the limit; at least one call'),
   compat: z
     .enum(['verl'])
     .nullable()
     .default(null)
-    .describe('verl: a pause saves up one second of the limit and no more, less than a call too'),
+    .describe('verl: the burst after a pause is one second of the limit, even if less than a call'),
 })
 
 const limiterKwarg = z.strictObject({
@@ -41,7 +41,7 @@ const limiterKwarg = z.strictObject({
     .max(128)
     .nullish()
     .transform((name) => name ?? null)
-    .describe('Shares its limits with every batch that names the same; default: the model asked'),
+    .describe('Name under which batches share the limits; default: the model'),
 })
 
 /**

@@ -12,7 +12,7 @@ export const MODULE_MANAGER = 'module'
 export const moduleManager: RewardManager = {
   name: MODULE_MANAGER,
   runRule() {
-    const detail = 'a manager class was asked to run where it cannot wait'
+    const detail = 'a manager class ran in the synchronous path'
     return { ok: false, reason: 'function_error', detail, attempts: null }
   },
   async run(sample, context) {

@@ -16,7 +16,7 @@ export const rateLimitedManager: RewardManager = {
   /** Rules of a limited batch are of kind `service`, because this path cannot wait. */
   runRule(sample, reward): RewardOutcome {
     if (reward.limiter === undefined) return naiveManager.runRule(sample, reward)
-    const detail = 'a limited rule was run where nothing can wait'
+    const detail = 'a limited rule ran in the synchronous path'
     return { ok: false, reason: 'function_error', detail, attempts: null }
   },
   async run(sample, context): Promise<RewardOutcome> {

@@ -181,7 +181,7 @@ export const codeRule = defineAsyncRule({
     const url = options.sandbox_fusion_url
     if (url === null) {
       throw new RuleInputError(
-        'rule code has no sandbox to ask',
+        'rule code has no sandbox',
         'Give kwargs.sandbox_fusion_url: the address of a SandboxFusion service, with /run_code.',
       )
     }

@@ -59,7 +59,7 @@ function firstInDollars(line: string): string {
   return second < 0 ? line : line.slice(first, second + 1)
 }
 
-/** Every `\text{X}` → `X`, each to the next `}`, whatever is nested. */
+/** Every `\text{X}` → `X`, each to the next `}`, even within nested braces. */
 function unwrapShortest(line: string, opening: string): string {
   let start = line.indexOf(opening)
   if (start < 0) return line

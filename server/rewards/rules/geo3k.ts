@@ -47,7 +47,7 @@ export const geo3kRule = defineRule({
       isRight = gradeAnswer(extracted ?? noAnswer, wanted, new Budget(deadlineMs))
     } catch (error) {
       if (!(error instanceof OutOfBudget)) throw error
-      throw new RuleTimeoutError(`geo3k: the comparison was given up: ${error.message}`)
+      throw new RuleTimeoutError(`geo3k: the comparison was abandoned: ${error.message}`)
     }
     const accuracy = isRight ? 1 : 0
     const score = (1 - options.format_score) * accuracy + options.format_score * format

@@ -27,7 +27,7 @@ function translated<T>(part: 'the comparison' | 'reading', run: () => T): T {
     return run()
   } catch (error) {
     if (error instanceof OutOfBudget) {
-      throw new RuleTimeoutError(`math_verify: ${part} was given up: ${error.message}`)
+      throw new RuleTimeoutError(`math_verify: ${part} was abandoned: ${error.message}`)
     }
     if (!(error instanceof GroundTruthError)) throw error
     throw new RuleInputError(

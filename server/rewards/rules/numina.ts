@@ -204,7 +204,7 @@ export const numinaRule = defineRule({
       }
     } catch (error) {
       if (!(error instanceof OutOfBudget)) throw error
-      throw new RuleTimeoutError(`prime_math: the comparison was given up: ${error.message}`)
+      throw new RuleTimeoutError(`prime_math: the comparison was abandoned: ${error.message}`)
     }
     const score = reason === 'different' ? 0 : 1
     // A response without any marker is its own answer, which is too long to be stored.

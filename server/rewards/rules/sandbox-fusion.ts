@@ -131,7 +131,7 @@ function serviceError(
     return new RuleServiceError('timeout', 'the sandbox did not answer in time')
   }
   const why = (cause as Error | undefined)?.message ?? message
-  return new RuleServiceError('transport', `the sandbox could not be asked: ${why}`)
+  return new RuleServiceError('transport', `the sandbox could not be reached: ${why}`)
 }
 
 function outcomeOf(text: string): SandboxOutcome {

@@ -46,7 +46,7 @@ export async function scoreByParts(
   return sumOf(parts, outcomes)
 }
 
-const CALLED_OFF = 'another part failed'
+const CALLED_OFF = 'another component failed'
 
 function sumOf(parts: readonly Part[], outcomes: readonly RewardOutcome[]): RewardOutcome {
   const done = outcomes.filter((outcome) => outcome !== undefined)
@@ -79,7 +79,7 @@ function sumOf(parts: readonly Part[], outcomes: readonly RewardOutcome[]): Rewa
     for (const [key, value] of Object.entries(outcome.extra ?? {})) extra[`${name}/${key}`] = value
   }
   if (!Number.isFinite(score)) {
-    return { ok: false, reason: 'non_finite', detail: `the sum of the parts is ${score}`, ...spent }
+    return { ok: false, reason: 'non_finite', detail: `the composite reward is ${score}`, ...spent }
   }
   return { ok: true, score, extra, ...spent }
 }

@@ -52,7 +52,7 @@ export async function scoreByService(
       attempts: null,
       ...waited(),
     })
-    if (signal?.aborted) return failed('cancelled', 'cancelled while its service was asked')
+    if (signal?.aborted) return failed('cancelled', 'cancelled during a call to its service')
     if (isLate)
       return failed('timeout', `rule ${rule.name} took longer than ${reward.timeoutMs} ms`)
     const reason = error instanceof RuleServiceError ? error.reason : 'function_error'
