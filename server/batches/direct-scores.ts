@@ -17,9 +17,9 @@ const SLOW_FOR_MS = 10_000
  * Maximum number of concurrent direct scores. Beyond it, queueing is faster because it stores and fetches
  * samples together.
  */
-const AT_ONCE = 4
+const MAX_CONCURRENT = 4
 /** Maximum number of batches whose speed is remembered. */
-const REMEMBERED = 1_000
+const MAX_REMEMBERED = 1_000
 
 /** The channel to the local workers. */
 export interface WorkerChannel {
@@ -61,7 +61,7 @@ export class DirectScores {
 
   /** Returns the sample's end, or null if the sample must be queued as usual. */
   async score(batch: BatchSpec, sample: SampleInput): Promise<DirectlyScored | null> {
-    if (this.#waiting.size >= AT_ONCE || sample.score != null) return null
+    if (this.#waiting.size >= MAX_CONCURRENT || sample.score != null) return null
     if (batch.reward.maxConcurrency !== null || batch.reward.limiter !== undefined) return null
     const tookMs = this.#scoreMs.get(batch.id)
     if (tookMs === undefined || tookMs > QUICK_MS) return null
@@ -77,7 +77,7 @@ export class DirectScores {
       }, WITHIN_MS)
       this.#waiting.set(id, { turn: id, timer, settle: resolve })
       const { dataSource, prompt, response } = sample
-      const told = this.#channel.send(
+      const isSent = this.#channel.send(
         {
           type: 'score',
           id,
@@ -94,7 +94,7 @@ export class DirectScores {
         },
         id,
       )
-      if (told) return
+      if (isSent) return
       clearTimeout(timer)
       this.#waiting.delete(id)
       resolve(null)
@@ -113,7 +113,7 @@ export class DirectScores {
 
   /** Records how long a reward of the batch took, however it was scored. */
   timed(batchId: number, scoreMs: number): void {
-    if (this.#scoreMs.size > REMEMBERED) {
+    if (this.#scoreMs.size > MAX_REMEMBERED) {
       this.#scoreMs.clear()
       this.#slowUntilMs.clear()
     }

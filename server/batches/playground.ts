@@ -8,7 +8,7 @@ import { trySample } from '../rewards/trace/try-sample.ts'
 import type { RouterServer } from '../router/router-types.ts'
 
 /** Maximum number of concurrent tries; each is a click of a user. */
-const AT_ONCE = 8
+const MAX_TRIES = 8
 /** Time limit of one rule, equal to math_verify's default for one comparison. */
 const MAX_RULE_MS = 100
 /** Time for the router to end its calls by itself. */
@@ -41,8 +41,8 @@ export class Playground {
 
   /** Throws RewardOpsError as `batches.submit` does for an invalid reward; later failures are part of the result. */
   async try(input: TryInput, signal?: AbortSignal): Promise<TriedDto> {
-    if (this.#under >= AT_ONCE) {
-      throw new RewardOpsError('busy', `${AT_ONCE} samples are already in the playground.`, {
+    if (this.#under >= MAX_TRIES) {
+      throw new RewardOpsError('busy', `${MAX_TRIES} samples are already in the playground.`, {
         retryAfterMs: 1_000,
       })
     }

@@ -17,8 +17,8 @@ export interface ScoreKey {
 }
 
 /** Maximum samples and characters per job: small enough for all workers to share the load. */
-const JOB_SAMPLES = 8
-const JOB_CHARS = 256 << 10
+const MAX_JOB_SAMPLES = 8
+const MAX_JOB_CHARS = 256 << 10
 
 /**
  * Appends samples that arrive one at a time. Samples, keys and jobs are one transaction whose statements are sent
@@ -143,7 +143,7 @@ function inJobs(samples: InlineSample[]): InlineSample[][] {
   for (const sample of samples) {
     const length = sample.response.length + (sample.prompt?.length ?? 0)
     const last = jobs.at(-1)
-    if (!last || last.length >= JOB_SAMPLES || chars + length > JOB_CHARS) {
+    if (!last || last.length >= MAX_JOB_SAMPLES || chars + length > MAX_JOB_CHARS) {
       jobs.push([sample])
       chars = length
     } else {

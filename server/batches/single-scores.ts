@@ -85,7 +85,7 @@ export class SingleScores {
       const known = await this.#known(idempotencyKey, hash as Buffer)
       if (known) {
         const { batchId, index } = known
-        return this.#told(batchId, await this.#results.wait(batchId, index, null, signal))
+        return this.#scoreResult(batchId, await this.#results.wait(batchId, index, null, signal))
       }
     }
     const key = input.batchId ?? implicitKeyOf(input)
@@ -104,13 +104,19 @@ export class SingleScores {
     })
     if (scored !== null && at.stored) {
       this.#direct.timed(at.batchId, scored.end.scoreMs)
-      return this.#told(at.batchId, resultOf(sample, { ...scored.end, ...at }, scored.workerId))
+      return this.#scoreResult(
+        at.batchId,
+        resultOf(sample, { ...scored.end, ...at }, scored.workerId),
+      )
     }
-    return this.#told(at.batchId, await this.#results.wait(at.batchId, at.index, sample, signal))
+    return this.#scoreResult(
+      at.batchId,
+      await this.#results.wait(at.batchId, at.index, sample, signal),
+    )
   }
 
   /** Builds the result with its sample's id. Only a failed sample needs a query. */
-  async #told(batchId: number, result: Result): Promise<ScoreResult> {
+  async #scoreResult(batchId: number, result: Result): Promise<ScoreResult> {
     const { reward } = this.#specs.get(batchId) ?? (await this.#spec(batchId))
     const id = `b${batchId}`
     return {

@@ -4,7 +4,7 @@
  */
 
 /** Longer names are no typing mistakes, and the cost of the distance grows with the product of both lengths. */
-const longestName = 128
+const MAX_NAME_CHARS = 128
 
 /**
  * Returns the candidate that `name` was most likely meant to be, or undefined when none is near.
@@ -18,13 +18,13 @@ const longestName = 128
  * @param candidates the existing names
  */
 export function nearestName(name: string, candidates: Iterable<string>): string | undefined {
-  if (name.length === 0 || name.length > longestName) return undefined
+  if (name.length === 0 || name.length > MAX_NAME_CHARS) return undefined
   const wanted = name.toLowerCase()
   const wantedTail = lastSegment(wanted)
   let nearest: string | undefined
   let nearestDistance = Number.POSITIVE_INFINITY
   for (const candidate of candidates) {
-    if (candidate.length > longestName) continue
+    if (candidate.length > MAX_NAME_CHARS) continue
     const known = candidate.toLowerCase()
     let distance = distanceWithin(wanted, known, allowedEdits(wanted, known))
     const knownTail = lastSegment(known)

@@ -53,11 +53,11 @@ describe('a composite reward', () => {
   })
 
   test.each([
-    [{ combine: [rule, rule] }, /combine\[1\]\.name: "correct" is the name of a part before/],
+    [{ combine: [rule, rule] }, /combine\[1\]\.name: "correct" is the name of an earlier component/],
     [{ combine: [rm], model: 'rm' }, /reward\.combine and reward\.model are both given/],
-    [{ combine: [rm], kwargs: { method: 'strict' } }, /reward\.kwargs\.method: .* part/],
+    [{ combine: [rm], kwargs: { method: 'strict' } }, /reward\.kwargs\.method: .* component/],
     [{ combine: [{ name: 'x', reward: { model: 'mr' } }] }, /combine\[0\]\.reward\.model "mr"/],
-    [{ combine: [{ name: 'x', reward: { model: 'judge' } }] }, /\.judge: .* was not said/],
+    [{ combine: [{ name: 'x', reward: { model: 'judge' } }] }, /\.judge: .* needs a judge/],
     [{ combine: [{ name: 'x', reward: { function: { name: 'gsm' } } }] }, /mean "gsm8k"/],
     [{ combine: [{ name: 'x', reward: { kwargs: { scor: 1 } } }] }, /did you mean "score"/],
     [{ combine: [rule], sleepAfter: true }, /sleepAfter: only servers of a reward model/],

@@ -62,9 +62,7 @@ describe('a rule named in reward.function', () => {
     )
     expect(() => resolved({ function: { name: 'toString' } })).toThrow('is not registered')
     expect(() => resolved({ function: {} })).toThrow('give its name')
-    expect(() => resolved({ function: { name: 'gsm8k' }, model: 'rm' })).toThrow(
-      'one of them scores',
-    )
+    expect(() => resolved({ function: { name: 'gsm8k' }, model: 'rm' })).toThrow('give only one')
   })
 })
 

@@ -263,9 +263,13 @@ function resolveJudge(
   const names = [...BUILTIN_JUDGES.keys()]
   if (!isJudge) {
     if (judge === null || !context.models.includes(model)) return null
-    throw new RewardOpsError('invalid_input', `${at}.judge: "${model}" is discriminative and takes no judge.`, {
-      hint: `Leave ${at}.judge out, or name a generative model.`,
-    })
+    throw new RewardOpsError(
+      'invalid_input',
+      `${at}.judge: "${model}" is discriminative and takes no judge.`,
+      {
+        hint: `Leave ${at}.judge out, or name a generative model.`,
+      },
+    )
   }
   if (judge === null) {
     throw new RewardOpsError(

@@ -137,7 +137,7 @@ export class BatchDraft {
 
   /** Hashes in blocks: two hash calls per row took a tenth of the ingest thread's time. */
   #hashRows(until: number): void {
-    const told: string[] = []
+    const parts: string[] = []
     while (this.#hashed < until) {
       const { block, start } = this.#rows[this.#hashed] as RowPosition
       let end = start
@@ -148,12 +148,12 @@ export class BatchDraft {
         end = row.end
         let values = `${this.uidOf(i)}\n${this.#score[i]}\n`
         for (const column of this.#values) values += `${column[i]}\n`
-        told.push(values)
+        parts.push(values)
       }
       // Bucket, batch and index are still zeros here, so the hash does not depend on the batch.
       this.#textHash.update(block.subarray(start, end))
     }
-    this.#hash.update(told.join(''))
+    this.#hash.update(parts.join(''))
   }
 
   /**

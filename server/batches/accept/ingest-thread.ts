@@ -51,17 +51,17 @@ interface Body {
 
 const bodies = new Map<number, Body>()
 
-function tell(message: FromThread): void {
+function send(message: FromThread): void {
   port.postMessage(message)
 }
 
 function tellError(id: number, error: unknown): void {
   if (isRewardOpsError(error)) {
     const { reason, message, hint, retryAfterMs } = error
-    tell({ type: 'refused', id, reason, message, hint, retryAfterMs })
+    send({ type: 'refused', id, reason, message, hint, retryAfterMs })
   } else {
     const message = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    tell({ type: 'failed', id, message, code: (error as { code?: string } | null)?.code })
+    send({ type: 'failed', id, message, code: (error as { code?: string } | null)?.code })
   }
 }
 
@@ -77,7 +77,7 @@ async function deal(body: Body, message: ToThread): Promise<void> {
     } else if (message.type === 'end') {
       const result = await body.ingest.finish()
       body.ended = true
-      tell({ type: 'done', id, result })
+      send({ type: 'done', id, result })
     } else if (message.type === 'abort') {
       body.ended = true
       await body.ingest.drop()
@@ -87,7 +87,7 @@ async function deal(body: Body, message: ToThread): Promise<void> {
     tellError(id, error)
     await body.ingest.drop().catch(() => {})
   } finally {
-    if (bytes) tell({ type: 'taken', id, bytes: bytes.byteLength })
+    if (bytes) send({ type: 'taken', id, bytes: bytes.byteLength })
     if (message.type === 'end' || message.type === 'abort') bodies.delete(id)
   }
 }
@@ -104,5 +104,5 @@ port.on('message', (message: ToThread) => {
   }
   const body = bodies.get(id)
   if (body) body.last = body.last.then(() => deal(body, message))
-  else if (message.type === 'chunk') tell({ type: 'taken', id, bytes: message.bytes.byteLength })
+  else if (message.type === 'chunk') send({ type: 'taken', id, bytes: message.bytes.byteLength })
 })

@@ -4,7 +4,7 @@ import { pairCounts, tauB } from './kendall.ts'
 import type { MatchedSamples } from './match-samples.ts'
 
 /** Advantages closer to 0 than this count as 0: the score equals the mean except for rounding in the sum. */
-const NOTHING = 1e-9
+const MIN_ADVANTAGE = 1e-9
 
 /** Results of two rewards per group; one entry per group unless noted otherwise. */
 export interface GroupColumns {
@@ -28,7 +28,7 @@ export interface GroupColumns {
 
 /** The sign of an advantage: −1, 0 or 1. */
 export function advantageSign(advantage: number): number {
-  return Math.abs(advantage) < NOTHING ? 0 : Math.sign(advantage)
+  return Math.abs(advantage) < MIN_ADVANTAGE ? 0 : Math.sign(advantage)
 }
 
 /**

@@ -3,7 +3,7 @@ import type { ImportedConfigDto } from '../../contract/rewards.ts'
 import { RewardOpsError } from '../../errors.ts'
 
 /** Maximum number of concurrent imports; each is a click of a user. */
-const AT_ONCE = 4
+const MAX_IMPORTS = 4
 const HEAP_MB = 256
 
 /** Time limits of one import. */
@@ -32,8 +32,8 @@ export async function importOffLoop(
   address: string,
   { cpuMs, waitMs, lookMs }: ImportLimits = LIMITS,
 ): Promise<ImportedConfigDto> {
-  if (running >= AT_ONCE) {
-    throw new RewardOpsError('busy', `${AT_ONCE} configurations are being read already.`, {
+  if (running >= MAX_IMPORTS) {
+    throw new RewardOpsError('busy', `${MAX_IMPORTS} configurations are being read already.`, {
       retryAfterMs: 1_000,
     })
   }

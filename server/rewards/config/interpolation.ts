@@ -4,7 +4,7 @@ import type { ConfigLeaf } from './config-text.ts'
 export type ResolvedLeaf = ConfigLeaf & { unresolved: string | null }
 
 /** Maximum depth of nested references; OmegaConf stops at cycles instead. */
-const DEEPEST = 16
+const MAX_DEPTH = 16
 
 /**
  * Resolves `${…}` references to keys of the same text (`${data.max_response_length}`, relative `${.len}` too) and
@@ -49,7 +49,7 @@ function lookUp(inner: string, at: string, known: Known, state: State, depth: nu
     state.unresolved ??= `\${${inner}}`
     return null
   }
-  if (depth >= DEEPEST) return fail()
+  if (depth >= MAX_DEPTH) return fail()
   const call = /^\s*([\w.]+)\s*:(.*)$/s.exec(inner)
   if (call === null) {
     const key = absolute(inner.trim(), at)

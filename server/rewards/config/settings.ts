@@ -173,9 +173,9 @@ export class Settings {
     if (entry.report) return
     const { key, line, value, unresolved } = entry.leaf
     if (status === 'honoured' && unresolved !== null) {
-      const told = `${unresolved} is not in this text`
-      entry.report = { key, line, value, status: 'unresolved', note: told }
-      const message = `${told}: give the composed configuration`
+      const missing = `${unresolved} is not in this text`
+      entry.report = { key, line, value, status: 'unresolved', note: missing }
+      const message = `${missing}: give the composed configuration`
       this.problems.push({ key, line, message })
       return
     }

@@ -169,8 +169,7 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   'reward_model.load_weight': FSDP,
   'reward_model.megatron.': FSDP,
   'reward_model.profiler.': FSDP,
-  'algorithm.filter_groups.':
-    'the trainer filters; no-signal groups are marked with their class',
+  'algorithm.filter_groups.': 'the trainer filters; no-signal groups are marked with their class',
   'data.return_raw_chat': 'the prompt comes with each sample, as messages or as text',
   'data.max_response_length': `${TRAINER}; send each sample’s responseLength`,
   'trainer.rollout_data_dir': 'rollouts and rewards are kept here, and exported as JSON lines',
@@ -221,11 +220,11 @@ export function isRead(key: string): boolean {
 
 /** Why a known key is not read, looked up as written, then in the new shape; null for other keys. */
 export function whyElsewhere(key: string): string | null {
-  for (const asked of [key, currentKey(key)]) {
-    const exact = ELSEWHERE[asked]
+  for (const candidate of [key, currentKey(key)]) {
+    const exact = ELSEWHERE[candidate]
     if (exact !== undefined) return exact
-    for (let at = asked.lastIndexOf('.'); at > 0; at = asked.lastIndexOf('.', at - 1)) {
-      const under = ELSEWHERE[asked.slice(0, at + 1)]
+    for (let at = candidate.lastIndexOf('.'); at > 0; at = candidate.lastIndexOf('.', at - 1)) {
+      const under = ELSEWHERE[candidate.slice(0, at + 1)]
       if (under !== undefined) return under
     }
   }

@@ -9,7 +9,7 @@ import { readSource } from './read-source.ts'
 import type { HostSettings } from './start-host.ts'
 
 /** Maximum number of versions whose exports or source are cached. */
-const REMEMBERED = 256
+const MAX_CACHED = 256
 
 /** A function's current version, which scores batches accepted now. */
 export interface FunctionVersion {
@@ -87,7 +87,7 @@ export class AcceptedFunctions {
     const known = this.#inspected.get(key)
     if (known) return known
     const inspecting = this.#load(at, source, role, name)
-    if (this.#inspected.size >= REMEMBERED) this.#inspected.clear()
+    if (this.#inspected.size >= MAX_CACHED) this.#inspected.clear()
     this.#inspected.set(key, inspecting)
     // Not cached, because a retry may find the missing file.
     inspecting.catch(() => this.#inspected.delete(key))
@@ -101,7 +101,7 @@ export class AcceptedFunctions {
     name: string | undefined,
   ): Promise<FunctionVersion> {
     const { hash, path } = source
-    if (this.#sources.size >= REMEMBERED) this.#sources.clear()
+    if (this.#sources.size >= MAX_CACHED) this.#sources.clear()
     this.#sources.set(hash, source)
     const dir = await unpack(source, this.#options)
     const target = { key: '', dir, path, name: name ?? null, kwargs: {}, role }

@@ -15,7 +15,7 @@ export interface FunctionCall {
   /** Scores what the manager wraps, in the worker. */
   wrapped: ((sample: RewardSample) => Promise<RewardOutcome>) | null
   /** On the clock of `performance.now()`. */
-  cameAtMs: number
+  arrivedAtMs: number
   /** On the same clock; null until it has begun in a process. */
   startedAtMs: number | null
   /** Number of processes that ended with this call inside and without a known culprit. */
@@ -38,12 +38,12 @@ export interface EndedCall {
 
 /** The sample's outcome of an ended call. */
 export function outcomeOf({ end, waitedMs }: EndedCall): RewardOutcome {
-  const told = { attempts: null, waitedMs }
-  if (!end.ok) return { ok: false, reason: end.reason, detail: end.detail, ...told }
+  const rest = { attempts: null, waitedMs }
+  if (!end.ok) return { ok: false, reason: end.reason, detail: end.detail, ...rest }
   if (!('score' in end)) {
-    return { ok: false, reason: 'function_error', detail: 'the call returned no score', ...told }
+    return { ok: false, reason: 'function_error', detail: 'the call returned no score', ...rest }
   }
-  return { ...end, ...told }
+  return { ...end, ...rest }
 }
 
 /** The outcomes of a group's members: a failed call fails all of them. */

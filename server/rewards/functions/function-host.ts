@@ -50,7 +50,7 @@ const LOAD_MS = 30_000
 /** Time for which a cancelled call may keep blocking its process. */
 const ABANDONED_MS = 1_000
 /** Minimum time for which a process may be blocked by an unknown call: it may only be short of CPU. */
-const NOBODY_MS = 1_000
+const UNKNOWN_HOLDER_MS = 1_000
 /** Number of cancelled calls with unsettled promises after which a process takes no more calls. */
 const MAX_ABANDONED = 256
 /** The watchdog writes nothing while all is well; a process whose calls are this long overdue counts as dead. */
@@ -163,7 +163,7 @@ export class FunctionHost {
   }
 
   /** The process could not be started. */
-  get isUnborn(): boolean {
+  get hasNoProcess(): boolean {
     return this.#child.pid === undefined
   }
 
@@ -258,7 +258,7 @@ export class FunctionHost {
       for (const { call } of this.calls.values()) {
         patienceMs = Math.min(patienceMs, call.options.timeoutMs)
       }
-      patienceMs = Math.max(NOBODY_MS, patienceMs)
+      patienceMs = Math.max(UNKNOWN_HOLDER_MS, patienceMs)
       if (this.heldUpMs > patienceMs) {
         this.#endFor(null, false, 'timeout', `its process was held up for ${patienceMs} ms`)
       }

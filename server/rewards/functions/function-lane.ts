@@ -6,10 +6,10 @@ import type { HostSettings } from './start-host.ts'
 import { Suspects } from './suspects.ts'
 
 /** Maximum concurrent calls in one process of a function that returns promises. */
-const ASYNC_CALLS = 4_096
+const MAX_ASYNC_CALLS = 4_096
 /** Computing time of the calls queued in one process. Short queues leave the rest to other workers (late binding). */
 const AHEAD_MS = 150
-const SYNC_CALLS = 64
+const MAX_SYNC_CALLS = 64
 /** Busy fraction of an event loop above which it counts as computing rather than waiting. */
 const COMPUTING = 0.85
 /** A process blocked for this long returns the calls that wait inside. */
@@ -18,7 +18,7 @@ const TAKE_BACK_MS = 1_000
 const IDLE_MS = 10_000
 const LAST_IDLE_MS = 60_000
 /** Maximum number of processes that run suspects alone. */
-const ALONE_AT_ONCE = 2
+const MAX_ALONE = 2
 /**
  * Maximum number of processes that take no more calls and finish those inside; beyond it, no other process is
  * started.
@@ -128,7 +128,8 @@ export class FunctionLane {
   cancel(call: FunctionCall): void {
     const at = this.#waiting.indexOf(call)
     if (at >= 0) this.#waiting.splice(at, 1)
-    for (const host of [...this.#hosts, ...this.#alone]) host.abandon(call, 'no caller waits for it')
+    for (const host of [...this.#hosts, ...this.#alone])
+      host.abandon(call, 'no caller waits for it')
   }
 
   /** Called every tenth of a second. */
@@ -195,9 +196,11 @@ export class FunctionLane {
   #window(busy: number): number {
     if (this.#options.processes !== null || this.#sync === null) return 1
     const computed = Math.ceil(AHEAD_MS / Math.max(this.#busyMs, 0.01))
-    if (this.#sync) return Math.min(SYNC_CALLS, computed)
+    if (this.#sync) return Math.min(MAX_SYNC_CALLS, computed)
     // Work after the first `await` is not measured, so a busy event loop counts as computing.
-    return busy > COMPUTING ? Math.min(ASYNC_CALLS, Math.max(SYNC_CALLS, computed)) : ASYNC_CALLS
+    return busy > COMPUTING
+      ? Math.min(MAX_ASYNC_CALLS, Math.max(MAX_SYNC_CALLS, computed))
+      : MAX_ASYNC_CALLS
   }
 
   #busiest(): number {
@@ -223,11 +226,11 @@ export class FunctionLane {
   }
 
   #start(into: Set<FunctionHost>, onReady?: (host: FunctionHost) => void): void {
-    let told = false
+    let hasFailedToLoad = false
     const listener: HostListener = {
       ready: () => (onReady ? onReady(host) : this.dispatch()),
       failedToLoad: (message) => {
-        told = true
+        hasFailedToLoad = true
         this.#onFailedToLoad(message)
       },
       pending: () => this.#learnt(),
@@ -247,8 +250,9 @@ export class FunctionLane {
       gone: (incident) => {
         const alone = this.#alone.has(host)
         into.delete(host)
-        if (host.isUnborn) return this.#onNotStarted(incident.detail)
-        if (!host.ready && !told) this.#onFailedToLoad(`while it was loaded, ${incident.detail}`)
+        if (host.hasNoProcess) return this.#onNotStarted(incident.detail)
+        if (!host.ready && !hasFailedToLoad)
+          this.#onFailedToLoad(`while it was loaded, ${incident.detail}`)
         this.#onGone(host, incident, alone)
       },
     }
@@ -351,7 +355,7 @@ export class FunctionLane {
     const coming = () => [...this.#alone].filter((host) => !host.ready).length
     while (
       this.#suspects.groups > coming() &&
-      this.#alone.size < ALONE_AT_ONCE &&
+      this.#alone.size < MAX_ALONE &&
       performance.now() >= this.#startAgainAtMs
     ) {
       this.#start(this.#alone, (host) => this.#nextAlone(host))

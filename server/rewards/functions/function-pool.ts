@@ -166,14 +166,14 @@ export class FunctionPool implements FunctionCaller {
           ? cancelled
           : null
     if (unable !== null) return Promise.resolve({ end: unable, waitedMs: 0 })
-    const cameAtMs = performance.now()
+    const arrivedAtMs = performance.now()
     return new Promise((resolve) => {
       const lane = this.#lane(target as FunctionTarget | null, options.processes ?? null)
       const call: FunctionCall = {
         work,
         options,
         wrapped,
-        cameAtMs,
+        arrivedAtMs,
         startedAtMs: null,
         incidents: 0,
         unstarted: 0,
@@ -183,7 +183,7 @@ export class FunctionPool implements FunctionCaller {
           call.settled = true
           call.asked?.abort()
           if (call.onAbort) signal?.removeEventListener('abort', call.onAbort)
-          resolve({ end, waitedMs: (call.startedAtMs ?? performance.now()) - cameAtMs })
+          resolve({ end, waitedMs: (call.startedAtMs ?? performance.now()) - arrivedAtMs })
         },
         asked: null,
         onAbort: null,
@@ -286,7 +286,7 @@ export class FunctionPool implements FunctionCaller {
       ...(route?.group === undefined ? {} : { group: route.group }),
       ...(route?.deadlineMs === undefined
         ? {}
-        : { deadlineMs: Math.max(1, route.deadlineMs - (performance.now() - call.cameAtMs)) }),
+        : { deadlineMs: Math.max(1, route.deadlineMs - (performance.now() - call.arrivedAtMs)) }),
       signal: call.asked.signal,
     }
     const { router } = this.#options

@@ -43,7 +43,7 @@ interface Loaded {
 
 interface RunningCall {
   abort: AbortController
-  told: boolean
+  isEnded: boolean
 }
 
 const STATS_MS = 250
@@ -76,7 +76,7 @@ const loop = performance.eventLoopUtilization
 let before = loop()
 setInterval(() => {
   const now = loop()
-  if (calls.size > 0) tell({ type: 'load-average', busy: loop(now, before).utilization })
+  if (calls.size > 0) send({ type: 'load-average', busy: loop(now, before).utilization })
   before = now
 }, STATS_MS).unref()
 
@@ -92,7 +92,7 @@ function startWatchdog(): void {
 }
 
 /** Throws an Error for a message that cannot be encoded. */
-function tell(message: FromHost): void {
+function send(message: FromHost): void {
   channel.write(encodeLimitedFrame(message))
 }
 
@@ -120,10 +120,10 @@ function onMessage(message: ToHost): void {
     case 'load':
       targets.set(message.target.key, load(message.target))
       targets.get(message.target.key)?.then(
-        () => tell({ type: 'loaded', key: message.target.key, error: null }),
+        () => send({ type: 'loaded', key: message.target.key, error: null }),
         (error: unknown) => {
-          const why = tellingMessage(error, message.target.dir)
-          tell({ type: 'loaded', key: message.target.key, error: why })
+          const why = locatedMessage(error, message.target.dir)
+          send({ type: 'loaded', key: message.target.key, error: why })
         },
       )
       break
@@ -153,9 +153,9 @@ process.abort = () => {
 
 process.on('uncaughtException', (error: unknown, origin) => {
   const id = current.getStore() ?? 0
-  const why = tellingMessage(error, null)
+  const why = locatedMessage(error, null)
   const call = calls.get(id)
-  if (call && !call.told) {
+  if (call && !call.isEnded) {
     end(id, {
       sync: false,
       busyMs: 0,
@@ -168,7 +168,7 @@ process.on('uncaughtException', (error: unknown, origin) => {
     return
   }
   spent = true
-  tell({ type: 'spent', why: `uncaught: ${why}` })
+  send({ type: 'spent', why: `uncaught: ${why}` })
 })
 
 async function importModule({ dir, path }: FunctionTarget): Promise<Record<string, unknown>> {
@@ -193,11 +193,11 @@ async function inspect(target: FunctionTarget): Promise<void> {
     },
     (error: unknown) => ({
       ok: false as const,
-      message: tellingMessage(error, target.dir),
+      message: locatedMessage(error, target.dir),
       exports: [],
     }),
   )
-  tell({ type: 'inspected', result })
+  send({ type: 'inspected', result })
 }
 
 /** The other exports of a function's module, as methods for whole groups. */
@@ -262,7 +262,7 @@ async function wrappedBy(
 
 async function call(message: Extract<ToHost, { type: 'call' }>): Promise<void> {
   const { id, work } = message
-  const running: RunningCall = { abort: new AbortController(), told: false }
+  const running: RunningCall = { abort: new AbortController(), isEnded: false }
   calls.set(id, running)
   let loaded: Loaded | null = null
   let startedAt = performance.now()
@@ -300,7 +300,7 @@ async function call(message: Extract<ToHost, { type: 'call' }>): Promise<void> {
       sync = false
       value = (await Promise.allSettled(value)).map((entry, at) => {
         if (entry.status === 'fulfilled') return entry.value
-        thrown.set(at, tellingMessage(entry.reason, loaded?.dir ?? null))
+        thrown.set(at, locatedMessage(entry.reason, loaded?.dir ?? null))
         return null
       })
     }
@@ -311,7 +311,7 @@ async function call(message: Extract<ToHost, { type: 'call' }>): Promise<void> {
     else end(id, { sync, busyMs, end: readResult(value) })
   } catch (error) {
     const reason = error instanceof RouterCallError ? error.reason : 'function_error'
-    const detail = tellingMessage(error, loaded?.dir ?? null)
+    const detail = locatedMessage(error, loaded?.dir ?? null)
     end(id, { sync, busyMs, end: { ok: false, reason, detail } })
   }
 }
@@ -349,20 +349,20 @@ function run(
 
 function end(id: number, ended: Omit<CallEnd, 'type' | 'id'>): void {
   const running = calls.get(id)
-  if (running === undefined || running.told) return
-  running.told = true
+  if (running === undefined || running.isEnded) return
+  running.isEnded = true
   calls.delete(id)
   try {
-    tell({ type: 'end', id, ...ended })
+    send({ type: 'end', id, ...ended })
   } catch (error) {
     const detail = `its result cannot be encoded: ${(error as Error).message}`
-    tell({ type: 'end', id, ...ended, end: { ok: false, reason: 'function_error', detail } })
+    send({ type: 'end', id, ...ended, end: { ok: false, reason: 'function_error', detail } })
   }
 }
 
 async function ask(question: RouterQuestion): Promise<RouterAnswer> {
   const request = ++questionNumber
-  tell({ type: 'ask', call: current.getStore() ?? 0, request, question })
+  send({ type: 'ask', call: current.getStore() ?? 0, request, question })
   return new Promise<RouterAnswer>((resolve) => questions.set(request, resolve))
 }
 
@@ -380,10 +380,10 @@ function log(call: number, level: LogLevel, text: string, fields: object | undef
   logSecond.leftOut = 0
   const message = text.slice(0, MAX_TEXT_CHARS)
   try {
-    tell({ type: 'log', call, level, message, fields: plain(fields), leftOut })
+    send({ type: 'log', call, level, message, fields: plain(fields), leftOut })
   } catch (error) {
     const why = { fieldsLeftOut: (error as Error).message }
-    tell({ type: 'log', call, level, message, fields: why, leftOut })
+    send({ type: 'log', call, level, message, fields: why, leftOut })
   }
 }
 
@@ -409,7 +409,7 @@ function plain(fields: object | undefined): object | null {
 }
 
 /** The error's message and its location in the user's files. */
-function tellingMessage(error: unknown, dir: string | null): string {
+function locatedMessage(error: unknown, dir: string | null): string {
   return fullMessage(error, dir).slice(0, MAX_TEXT_CHARS)
 }
 

@@ -190,8 +190,8 @@ export function packValue(value: unknown): unknown {
 export function unpackValue(value: unknown): unknown {
   if (!Array.isArray(value)) return value
   return value.map((entry) => {
-    const told = (entry as Partial<NonFinite> | null)?.nonFinite
-    return typeof told === 'string' ? Number(told) : entry
+    const nonFinite = (entry as Partial<NonFinite> | null)?.nonFinite
+    return typeof nonFinite === 'string' ? Number(nonFinite) : entry
   })
 }
 

@@ -19,11 +19,11 @@ export function readResult(value: unknown): ReadResult {
     if (value.length === 0 || Array.isArray(score)) return noReward(value)
     const read = readResult(score)
     if (!read.ok) return read
-    const told = {
+    const kept = {
       ...(prompt === undefined ? {} : { prompt }),
       ...(explanation === undefined ? {} : { explanation }),
     }
-    return withExtra(read.score, { ...read.extra, ...told }, read.rawScore)
+    return withExtra(read.score, { ...read.extra, ...kept }, read.rawScore)
   }
   // Upstream keeps a plain number as `acc`.
   if (typeof value === 'number' || typeof value === 'boolean') {

@@ -192,7 +192,7 @@ interface Imported {
 }
 
 /** Maximum number of files whose imports are cached: every batch reads those of its functions. */
-const REMEMBERED = 1_000
+const MAX_CACHED = 1_000
 /** Above this size, building the syntax tree (1 ms a KiB) would block the server's event loop for too long. */
 const MAX_TREE_CHARS = 100_000
 const known = new Map<string, Imported[]>()
@@ -203,7 +203,7 @@ async function importsOf(path: string, text: string): Promise<Imported[]> {
   let found = known.get(key)
   if (found === undefined) {
     found = await parseImports(path, text)
-    if (known.size >= REMEMBERED) known.clear()
+    if (known.size >= MAX_CACHED) known.clear()
     known.set(key, found)
   }
   return found

@@ -42,9 +42,9 @@ export class GateRegistry {
  * Describes the requested limits that differ from those in force. The timeout is excluded, because each call has its
  * own.
  */
-export function ignoredLimits(inForce: RequestLimits, asked: RequestLimits): string[] {
+export function ignoredLimits(inForce: RequestLimits, wanted: RequestLimits): string[] {
   const shared = ['maxConcurrent', 'maxRpm', 'maxTpm', 'burstSeconds', 'compat'] as const
   return shared
-    .filter((key) => inForce[key] !== asked[key])
-    .map((key) => `${key} stays ${inForce[key]}, ${asked[key]} is ignored`)
+    .filter((key) => inForce[key] !== wanted[key])
+    .map((key) => `${key} stays ${inForce[key]}, ${wanted[key]} is ignored`)
 }

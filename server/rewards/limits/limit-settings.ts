@@ -13,8 +13,18 @@ export const RATE_LIMITED_ALIASES: Readonly<Record<string, string>> = {
 /** Upstream's keys of the `rate_limited` manager with its defaults; `burst_seconds` and `compat` are additions. */
 export const limitKwargs = z.strictObject({
   max_concurrent: z.int().min(1).default(1).describe('Maximum concurrent calls'),
-  max_rpm: z.number().positive().nullable().default(null).describe('Maximum calls per minute; null: no limit'),
-  max_tpm: z.number().positive().nullable().default(null).describe('Maximum tokens per minute; null: no limit'),
+  max_rpm: z
+    .number()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe('Maximum calls per minute; null: no limit'),
+  max_tpm: z
+    .number()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe('Maximum tokens per minute; null: no limit'),
   estimated_tokens_per_request: z
     .number()
     .min(0)

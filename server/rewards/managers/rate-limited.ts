@@ -24,7 +24,7 @@ export const rateLimitedManager: RewardManager = {
     if (limiter === undefined) return naiveManager.run(sample, context)
     const { signal, limits: all, deadlineMs } = context
     const { clock } = all
-    const cameMs = clock.nowMs()
+    const arrivedAtMs = clock.nowMs()
     let gate: RequestGate
     try {
       gate = await all.gate(limiter)
@@ -35,7 +35,7 @@ export const rateLimitedManager: RewardManager = {
     const requests = requestsOf(context.reward)
     let scoring: Promise<RewardOutcome> | undefined
     const score = (within: AbortSignal): Promise<RewardOutcome> => {
-      const left = deadlineMs === undefined ? undefined : deadlineMs - (clock.nowMs() - cameMs)
+      const left = deadlineMs === undefined ? undefined : deadlineMs - (clock.nowMs() - arrivedAtMs)
       scoring = naiveManager.run(sample, { ...context, signal: within, deadlineMs: left })
       return scoring
     }
@@ -80,7 +80,7 @@ async function attemptsSoFar(
 function requestsOf(reward: ResolvedReward): number {
   const parts = reward.components ?? []
   if (parts.length === 0) return reward.judge === undefined ? 1 : callsOfJudge(reward.judge)
-  const asked = parts.filter(({ reward: { kind } }) => kind === 'model')
-  const calls = asked.reduce((sum, part) => sum + requestsOf(part.reward), 0)
+  const modelParts = parts.filter(({ reward: { kind } }) => kind === 'model')
+  const calls = modelParts.reduce((sum, part) => sum + requestsOf(part.reward), 0)
   return Math.max(1, calls)
 }

@@ -295,7 +295,7 @@ test('test cases that cannot be used are an error, never a 0', async () => {
   }
   expect(jobs).toEqual([])
   await expect(score(program, truth, { sandbox_fusion_url: null })).rejects.toThrow(
-    'has no sandbox to ask',
+    'has no sandbox',
   )
   await expect(score(program, truth, { sandbox_fusion_url: 'file:///etc' })).rejects.toThrow(
     RuleInputError,

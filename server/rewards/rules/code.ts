@@ -4,10 +4,10 @@ import { isRecord, RuleInputError, typeInWords, versionOption } from './rule.ts'
 import { CallLimit, runInSandbox, type SandboxOutcome } from './sandbox-fusion.ts'
 
 /** Number of cases that count, as upstream scores its data sources (`continuous`). */
-const countedCases = 10
+const COUNTED_CASES = 10
 
 /** Maximum characters of a program that are stored with its score. */
-const longestExtract = 2_000
+const MAX_EXTRACT_CHARS = 2_000
 
 const hint =
   'Rule code wants groundTruth as {"inputs": ["1 2"], "outputs": ["3"]}, or that as JSON text.'
@@ -187,7 +187,7 @@ export const codeRule = defineAsyncRule({
     }
     const program = extractProgram(solutionStr)
     const limit = limitOf(url, options.max_concurrent)
-    const count = options.continuous ? Math.min(countedCases, inputs.length) : inputs.length
+    const count = options.continuous ? Math.min(COUNTED_CASES, inputs.length) : inputs.length
     const run = (at: number, signal: AbortSignal): Promise<SandboxOutcome> => {
       const asserted = asserts === null ? program : `${program}\n\n${asserts[at]}`
       const isCalled = functionName !== null && options.language === 'python'
@@ -213,7 +213,7 @@ export const codeRule = defineAsyncRule({
     const passed = statuses.filter((status) => status === 'passed').length
     const score = passed / count
     const reason = `${passed} of ${count} passed`
-    const extracted = program.slice(0, longestExtract)
+    const extracted = program.slice(0, MAX_EXTRACT_CHARS)
     const extra = { acc: score, passed, cases: count, statuses, extracted, reason }
     return { score, extra, extracted, reason }
   },

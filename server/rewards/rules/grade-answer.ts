@@ -23,7 +23,7 @@ const units =
 const brackets = '()[]'
 
 /** Upstream's limit: expressions with more unknown letters, or with large powers, are compared only as text. */
-const mostLetters = 2
+const MAX_LETTERS = 2
 
 /**
  * Returns whether an answer is right; both are LaTeX or plain text.
@@ -199,5 +199,5 @@ function isInteger(text: string): boolean {
 
 function isComparable(text: string): boolean {
   const letters = new Set(text.replaceAll('sqrt', '').replaceAll('frac', '').match(/\p{L}/gu))
-  return letters.size <= mostLetters && !/\^[{(]|\^[0-9]+\^|\^[0-9][0-9]+/.test(text)
+  return letters.size <= MAX_LETTERS && !/\^[{(]|\^[0-9]+\^|\^[0-9][0-9]+/.test(text)
 }

@@ -129,7 +129,7 @@ function bracedFractions(text: string): string {
 const canonicalInteger = /^(?:0|-?[1-9][0-9]*)$/
 
 /** Python refuses to read longer integers (`sys.int_info.default_max_str_digits`). */
-const longestIntegerDigits = 4300
+const MAX_INTEGER_DIGITS = 4300
 
 /** `3/4` → `\frac{3}{4}`, if the text is only one slash between two integers. */
 function slashAsFraction(text: string): string {
@@ -143,5 +143,5 @@ function slashAsFraction(text: string): string {
 
 function isReadableInteger(text: string): boolean {
   const digits = text.startsWith('-') ? text.length - 1 : text.length
-  return digits <= longestIntegerDigits && canonicalInteger.test(text)
+  return digits <= MAX_INTEGER_DIGITS && canonicalInteger.test(text)
 }

@@ -8,7 +8,7 @@ import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './
 const deadlineMs = 100
 
 /** Maximum characters of an answer that is compared by value, as upstream. */
-const longestPrediction = 1_000
+const MAX_PREDICTION_CHARS = 1_000
 
 /** Relative tolerance of upstream's comparison of numbers. */
 const tolerance = 1e-4
@@ -100,7 +100,7 @@ function isNearlyEqual(
   budget: Budget,
 ): boolean {
   budget.step()
-  const given = normalized(prediction).slice(0, longestPrediction)
+  const given = normalized(prediction).slice(0, MAX_PREDICTION_CHARS)
   const wanted = normalized(reference)
   if (given.trim().toLowerCase() === wanted.trim().toLowerCase()) return true
   if (given.replaceAll(' ', '') === wanted.replaceAll(' ', '')) return true
@@ -195,7 +195,7 @@ export const numinaRule = defineRule({
     let reason = 'different'
     try {
       if (gradeAnswer(answer, wanted, budget)) reason = 'equal'
-      else if (wanted.length <= longestPrediction) {
+      else if (wanted.length <= MAX_PREDICTION_CHARS) {
         const hasPi = answer.includes('\\pi') || wanted.includes('\\pi')
         const isClose = (hasPi ? [Math.PI, 3.14] : [null]).some((pi) =>
           isNearlyEqual(answer, wanted, pi, budget),
@@ -208,14 +208,14 @@ export const numinaRule = defineRule({
     }
     const score = reason === 'different' ? 0 : 1
     // A response without any marker is its own answer, which is too long to be stored.
-    const extracted = answer.length <= longestPrediction ? answer : null
+    const extracted = answer.length <= MAX_PREDICTION_CHARS ? answer : null
     if (score === 0 && !/\d/.test(answer)) reason = 'no answer with a digit'
     return { score, extra: { acc: score, extracted, reason }, extracted, reason }
   },
   explain({ solutionStr, groundTruth }) {
     const wanted = groundTruthText('prime_math', groundTruth)
     const answer = matchNuminaAnswer(solutionStr)
-    const isWhole = answer.length > longestPrediction
+    const isWhole = answer.length > MAX_PREDICTION_CHARS
     return {
       where: isWhole
         ? 'the whole response: nothing in it introduces an answer'

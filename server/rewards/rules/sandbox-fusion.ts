@@ -24,8 +24,8 @@ const tries = 3
 /** Delay before the first retry of a 504; the second retry waits twice as long. As upstream. */
 const retryDelayMs = 1_000
 /** A program with more output has no valid answer. */
-const longestReplyBytes = 16 * 1024 * 1024
-const longestDetail = 500
+const MAX_REPLY_BYTES = 16 * 1024 * 1024
+const MAX_DETAIL_CHARS = 500
 
 const Run = z
   .object({
@@ -72,7 +72,7 @@ export async function runInSandbox(
       continue
     }
     if (!response.ok) {
-      const text = (await response.text().catch(() => '')).slice(0, longestDetail)
+      const text = (await response.text().catch(() => '')).slice(0, MAX_DETAIL_CHARS)
       throw new RuleServiceError(
         response.status === 504 ? 'timeout' : response.status < 500 ? 'rejected' : 'transport',
         `the sandbox answered ${response.status}: ${text}`,
@@ -109,7 +109,7 @@ async function textOf(response: Response, signal: AbortSignal | undefined): Prom
   try {
     for await (const chunk of response.body ?? []) {
       bytes += chunk.length
-      if (bytes > longestReplyBytes) {
+      if (bytes > MAX_REPLY_BYTES) {
         throw new RuleServiceError('unparseable', `the sandbox answered more than ${bytes} bytes`)
       }
       text += decoder.decode(chunk, { stream: true })
@@ -145,7 +145,7 @@ function outcomeOf(text: string): SandboxOutcome {
   if (!parsed.success) {
     throw new RuleServiceError(
       'unparseable',
-      `no answer of a sandbox: ${text.slice(0, longestDetail)}`,
+      `no answer of a sandbox: ${text.slice(0, MAX_DETAIL_CHARS)}`,
     )
   }
   const { status, message, compile_result: compiled, run_result: ran } = parsed.data
@@ -157,7 +157,7 @@ function outcomeOf(text: string): SandboxOutcome {
       run?.status === 'TimeLimitExceeded' ||
       run?.status === 'Error' ||
       (run?.status === 'Finished' && run.return_code !== 0)
-    const detail = (run: typeof ran) => (run?.stderr ?? message ?? '').slice(0, longestDetail)
+    const detail = (run: typeof ran) => (run?.stderr ?? message ?? '').slice(0, MAX_DETAIL_CHARS)
     if (isFailure(compiled)) {
       const isTimeout = compiled?.status === 'TimeLimitExceeded'
       return { status: isTimeout ? 'compile_timeout' : 'compile_error', detail: detail(compiled) }
@@ -169,7 +169,7 @@ function outcomeOf(text: string): SandboxOutcome {
   }
   throw new RuleServiceError(
     'transport',
-    `the sandbox gave no verdict: ${status} ${(message ?? '').slice(0, longestDetail)}`.trim(),
+    `the sandbox gave no verdict: ${status} ${(message ?? '').slice(0, MAX_DETAIL_CHARS)}`.trim(),
   )
 }
 

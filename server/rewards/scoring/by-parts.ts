@@ -99,11 +99,11 @@ function attemptsOf(
   parts: readonly Part[],
   outcomes: readonly RewardOutcome[],
 ): AttemptRecord[] | null {
-  const told = parts.flatMap(({ name }, at) => {
+  const recorded = parts.flatMap(({ name }, at) => {
     const attempts = outcomes[at]?.attempts
     return attempts ? [attempts.map((attempt) => named(attempt, name))] : []
   })
-  return told.length === 0
+  return recorded.length === 0
     ? null
-    : told.flat().sort((one, other) => one.startedAtMs - other.startedAtMs)
+    : recorded.flat().sort((one, other) => one.startedAtMs - other.startedAtMs)
 }

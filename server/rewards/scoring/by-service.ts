@@ -18,7 +18,7 @@ export async function scoreByService(
   const rule =
     name === undefined ? asyncRuleForDataSource(sample.dataSource) : asyncRuleByName(name)
   if (rule === undefined) return scoreByRule(sample, reward)
-  const cameMs = performance.now()
+  const arrivedAtMs = performance.now()
   let startedMs: number | null = null
   const stop = new AbortController()
   const cancel = () => stop.abort(signal?.reason)
@@ -38,7 +38,7 @@ export async function scoreByService(
   }
   const { dataSource, solutionStr, groundTruth, extraInfo } = sample
   const input = { dataSource, solutionStr, groundTruth, extraInfo, kwargs: reward.kwargs }
-  const waited = () => ({ waitedMs: (startedMs ?? performance.now()) - cameMs })
+  const waited = () => ({ waitedMs: (startedMs ?? performance.now()) - arrivedAtMs })
   try {
     const { score, extra } = await rule.score(input, { signal: stop.signal, fetch: ask })
     if (Number.isFinite(score)) return { ok: true, score, extra, attempts: null, ...waited() }

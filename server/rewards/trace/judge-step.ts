@@ -19,13 +19,13 @@ export function repliesOf({ kind, votes, pair }: JudgeTemplate): number {
 export async function judgeStep(
   sample: RewardSample,
   template: JudgeTemplate,
-  asked: readonly RecordedChat[],
+  recorded: readonly RecordedChat[],
   startedAtMs: number,
 ): Promise<TriedJudge> {
-  const [first] = asked as [RecordedChat]
+  const [first] = recorded as [RecordedChat]
   let next = 0
   const chat = (): Promise<RouterChatResult> =>
-    Promise.resolve(asked[next++]?.result ?? first.result)
+    Promise.resolve(recorded[next++]?.result ?? first.result)
   const { model, timeoutMs, maxAttempts } = first.request
   const judged = await judgeSample({ chat }, { model, timeoutMs, maxAttempts, template, sample })
   return {
@@ -33,7 +33,7 @@ export async function judgeStep(
     model,
     template: template.name,
     parser: template.parser.kind,
-    votes: asked.map((call, at) => voteOf(call, judged.replies[at]!, template, startedAtMs)),
+    votes: recorded.map((call, at) => voteOf(call, judged.replies[at]!, template, startedAtMs)),
     combine: template.votes.combine,
     end: judged.ok ? { ok: true, score: judged.score } : failedEnd(judged),
   }

@@ -92,9 +92,9 @@ export function recordTools(tools: RewardTools): { tools: RewardTools; calls: Re
         const startedAt = performance.now()
         const recording = {
           ...wrapped,
-          async score(asked: RewardSample) {
-            const outcome = await wrapped.score(asked)
-            inner.push({ sample: asked, outcome })
+          async score(innerSample: RewardSample) {
+            const outcome = await wrapped.score(innerSample)
+            inner.push({ sample: innerSample, outcome })
             return outcome
           },
         }

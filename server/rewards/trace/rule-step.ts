@@ -57,7 +57,7 @@ async function pureStep(
   await nextTurn()
   const scored = scoreByRule(sample, reward)
   await nextTurn()
-  const told = scored.ok ? attempt(() => rule.score(input)) : null
+  const rescored = scored.ok ? attempt(() => rule.score(input)) : null
   await nextTurn()
   const explained = attempt(() => rule.explain(input))
   return {
@@ -73,7 +73,7 @@ async function pureStep(
       groundTruth: cut(groundTruth),
     })),
     comparison: explained?.comparison ?? null,
-    verdict: told?.reason ?? null,
+    verdict: rescored?.reason ?? null,
     end: scorerEnd(scored),
   }
 }
