@@ -53,7 +53,10 @@ describe('a composite reward', () => {
   })
 
   test.each([
-    [{ combine: [rule, rule] }, /combine\[1\]\.name: "correct" is the name of an earlier component/],
+    [
+      { combine: [rule, rule] },
+      /combine\[1\]\.name: "correct" is the name of an earlier component/,
+    ],
     [{ combine: [rm], model: 'rm' }, /reward\.combine and reward\.model are both given/],
     [{ combine: [rm], kwargs: { method: 'strict' } }, /reward\.kwargs\.method: .* component/],
     [{ combine: [{ name: 'x', reward: { model: 'mr' } }] }, /combine\[0\]\.reward\.model "mr"/],

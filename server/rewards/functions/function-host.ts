@@ -178,7 +178,7 @@ export class FunctionHost {
       this.#send({ type: 'call', id, target, work: call.work, about })
     } catch (error) {
       this.calls.delete(id)
-      const detail = `it cannot be handed over: ${(error as Error).message}`
+      const detail = `it cannot be encoded: ${(error as Error).message}`
       call.settle({ ok: false, reason: 'function_error', detail })
     }
   }
@@ -368,7 +368,7 @@ export class FunctionHost {
     // The message is from a call that has ended, or from code outside any call.
     if (dispatched === undefined) return
     if (this.#openQuestions.has(message.request)) {
-      this.#violated('asked two questions under one number')
+      this.#violated('sent two questions with one number')
       return
     }
     this.#openQuestions.add(message.request)
@@ -381,11 +381,11 @@ export class FunctionHost {
     if (this.#onStack === message.id) this.#onStack = null
     const dispatched = this.calls.get(message.id)
     if (dispatched === undefined) {
-      if (!isLate) this.#violated('gave the end of a call that it does not have')
+      if (!isLate) this.#violated('reported the end of a call that it does not have')
       return
     }
     if (!answers(message.end, dispatched.call.work)) {
-      this.#violated('gave an end that is not one of its call')
+      this.#violated('reported an end that does not fit its call')
       return
     }
     this.calls.delete(message.id)

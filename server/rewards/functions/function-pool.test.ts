@@ -89,7 +89,7 @@ describe('supported forms of a function', () => {
     })
   })
 
-  test('CommonJS, and what it requires from its folder', async () => {
+  test('CommonJS, with files that it requires from its folder', async () => {
     const one = pool()
     const ref = one.ref('module.exports = { compute_score: require("./lib/two.cjs").two }', {
       path: 'reward.cjs',
@@ -144,7 +144,7 @@ describe('supported results of a function', () => {
   })
 })
 
-describe('a function that brings its process down', () => {
+describe('a function that ends its process', () => {
   /** Each sample names its fault; the others take a moment, before and after an await. */
   const TEXT = `
     import { execFileSync } from 'node:child_process'
@@ -434,7 +434,7 @@ describe('the router of a function', () => {
 })
 
 describe('concurrent calls', () => {
-  test('thousands of calls that wait are in one process at once', async () => {
+  test('one process runs thousands of waiting calls', async () => {
     const one = pool()
     const text = `
       let inside = 0, most = 0

@@ -51,7 +51,7 @@ test('a file with all its imports from the folder, in any syntax', async () => {
   expect(source).toMatchObject({ path: 'rewards/main.ts', hash: expect.stringMatching(/^\w{64}$/) })
 })
 
-test('is named by its content: an edit of what it imports is another version, of anything else is not', async () => {
+test('is named by its content: an edit of an imported file makes another version, other edits do not', async () => {
   write('main.ts', `import './a.ts'\nexport default () => 1`)
   write('a.ts', '')
   write('b.ts', '')

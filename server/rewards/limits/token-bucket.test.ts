@@ -178,7 +178,7 @@ describe('beyond upstream', () => {
     }
   })
 
-  test('a clock that goes back takes nothing away', () => {
+  test('a clock that runs backwards removes no tokens', () => {
     const bucket = new TokenBucket(10, 10)
     bucket.reserve(10, 1_000)
     expect(bucket.reserve(5, 500)).toBeCloseTo(500)

@@ -1,5 +1,5 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
-import { callsOfJudge } from '../judge/judge-calls.ts'
+import { callsPerSample, type JudgeTemplate } from '../judge/judge-template.ts'
 import { RATE_LIMITED } from '../limits/limit-settings.ts'
 import { type LimitedOutcome, runLimited } from '../limits/limited-run.ts'
 import type { RequestGate } from '../limits/request-gate.ts'
@@ -79,7 +79,8 @@ async function attemptsSoFar(
 /** Number of requests that a sample makes: a judge's votes, the models of a composite reward, else one. */
 function requestsOf(reward: ResolvedReward): number {
   const parts = reward.components ?? []
-  if (parts.length === 0) return reward.judge === undefined ? 1 : callsOfJudge(reward.judge)
+  if (parts.length === 0)
+    return reward.judge === undefined ? 1 : callsPerSample(reward.judge as JudgeTemplate)
   const modelParts = parts.filter(({ reward: { kind } }) => kind === 'model')
   const calls = modelParts.reduce((sum, part) => sum + requestsOf(part.reward), 0)
   return Math.max(1, calls)

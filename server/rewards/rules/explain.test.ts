@@ -47,7 +47,7 @@ describe('a rule’s explanation', () => {
     }
   })
 
-  test('every rule refuses to explain what it refuses to score', () => {
+  test('every rule refuses to explain a sample that it refuses to score', () => {
     for (const rule of listRules()) {
       const input = {
         dataSource: 'any',

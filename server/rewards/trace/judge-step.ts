@@ -5,12 +5,7 @@ import type { JudgeTemplate } from '../judge/judge-template.ts'
 import { readReply } from '../judge/read-reply.ts'
 import type { RewardSample } from '../managers/manager.ts'
 import type { RecordedChat } from './recorded-tools.ts'
-import { attemptsOf, failedEnd } from './told.ts'
-
-/** Number of calls that a template makes for one sample: one per vote, two for swapped pairs. */
-export function repliesOf({ kind, votes, pair }: JudgeTemplate): number {
-  return votes.k * (kind === 'pair' && pair.swap ? 2 : 1)
-}
+import { attemptsOf, failedEnd } from './tried-end.ts'
 
 /**
  * The conversation, replies and parsed verdicts of a judge. The recorded replies are judged again by the same code,

@@ -11,7 +11,7 @@ import {
 } from '../rules/registry.ts'
 import { ownKwargs, type Rule, type RuleExplanation, type RuleResult } from '../rules/rule.ts'
 import { scoreByRule } from '../scoring/by-rule.ts'
-import { scorerEnd } from './told.ts'
+import { scorerEnd } from './tried-end.ts'
 
 /** Maximum displayed characters of a form. */
 const MAX_FORM_CHARS = 4_000

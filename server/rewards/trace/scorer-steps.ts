@@ -7,12 +7,12 @@ import type {
   TriedStep,
 } from '../../contract/rewards.ts'
 import type { RewardRouter } from '../../router/router-types.ts'
-import type { JudgeTemplate } from '../judge/judge-template.ts'
+import { callsPerSample, type JudgeTemplate } from '../judge/judge-template.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
-import { judgeStep, repliesOf } from './judge-step.ts'
+import { judgeStep } from './judge-step.ts'
 import type { RecordedCalls, RecordedFunction, RecordedScore } from './recorded-tools.ts'
 import { ruleStep } from './rule-step.ts'
-import { attemptsOf, failedEnd, scorerEnd } from './told.ts'
+import { attemptsOf, failedEnd, scorerEnd } from './tried-end.ts'
 
 /** A sample's outcome and the recorded calls. */
 export interface Tried {
@@ -39,10 +39,10 @@ export async function stepsOf(
     case 'model':
       if (reward.judge !== undefined) {
         const template = reward.judge as unknown as JudgeTemplate
-        const asked = calls.chats.splice(0, repliesOf(template))
-        return asked.length === 0
+        const recorded = calls.chats.splice(0, callsPerSample(template))
+        return recorded.length === 0
           ? []
-          : [await judgeStep(sample, template, asked, tried.startedAtMs)]
+          : [await judgeStep(sample, template, recorded, tried.startedAtMs)]
       }
       return calls.scores.splice(0, 1).map((call) => modelStep(call, tried))
     case 'function': {
@@ -51,10 +51,10 @@ export async function stepsOf(
       const { wraps } = reward
       const own = functionStep(called)
       if (wraps === undefined) return [own]
-      const asked = called.inner.map(({ sample: inner, outcome }) =>
+      const recorded = called.inner.map(({ sample: inner, outcome }) =>
         stepsOf(inner, wraps, { ...tried, outcome }),
       )
-      return [...(await Promise.all(asked)).flat(), own]
+      return [...(await Promise.all(recorded)).flat(), own]
     }
     case 'combine':
       return [await sumStep(sample, reward, tried)]

@@ -11,7 +11,7 @@ import { managerNamed } from '../managers/registry.ts'
 import { callOptions } from '../scoring/by-function.ts'
 import { answered, recordTools } from './recorded-tools.ts'
 import { stepsOf } from './scorer-steps.ts'
-import { failedEnd } from './told.ts'
+import { failedEnd } from './tried-end.ts'
 import { whyManager, whyReward } from './why.ts'
 
 /**
