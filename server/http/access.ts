@@ -6,17 +6,17 @@ import { checkRole, type SurfaceName, surfaceRole } from '../api/roles.ts'
 import { type Config, isLoopback } from '../config.ts'
 import { ERROR_REASONS } from '../contract/error-reasons.ts'
 import { RewardOpsError } from '../errors.ts'
-import { type PeerOwner, PeerOwners, TELLS_PEER_OWNERS } from './peer-owner.ts'
+import { HAS_PEER_OWNERS, type PeerOwner, PeerOwners } from './peer-owner.ts'
 
-/** The login cookie: HttpOnly, same site, its value a digest of the key, never the key. */
+/** The login cookie: HttpOnly and same-site. Its value is a digest of the key, never the key. */
 export const SESSION_COOKIE = 'rewardops_session'
 
 const NEVER = new AbortController().signal
 
-/** Headers that a proxy adds to what it passes on, beside those that begin with `x-forwarded-`. */
+/** Headers that proxies add to a request, in addition to those that begin with `x-forwarded-`. */
 const FORWARDING = new Set(['forwarded', 'x-real-ip', 'via'])
 
-/** The header that shows that a request was passed on by a proxy; null: none does. */
+/** The name of the header that shows that a proxy passed the request on; null: there is none. */
 export function forwardingHeader({ headers }: Pick<IncomingMessage, 'headers'>): string | null {
   for (const name in headers) {
     if (FORWARDING.has(name) || name.startsWith('x-forwarded-')) return name
@@ -29,9 +29,10 @@ function hostName(host: string): string {
 }
 
 /**
- * Who may ask. Without keys: processes of our own user and root on this machine, not through a proxy, and only under the
- * machine's own names, so that a page of another origin or a rebound DNS name reaches nothing. With keys: a bearer key, or the login cookie from our own pages. Keys are those of
- * REWARDOPS_API_KEYS, admins all, and stored ones with their roles.
+ * Decides which callers are allowed. Without API keys, only processes of the service's own user and of root on this
+ * machine are, not through a proxy and only under the machine's own names, so that a page of another origin or a
+ * rebound DNS name reaches nothing. With keys, a caller sends a bearer key or the login cookie of the pages. The keys
+ * of REWARDOPS_API_KEYS are admins; stored keys have roles.
  */
 export class Access {
   readonly #configured = new Map<string, KeyHolder>()
@@ -39,10 +40,10 @@ export class Access {
   #ring: KeyRing | null = null
   #localEnd = new AbortController()
   #local: KeyHolder = localHolder(this.#localEnd)
-  /** The Host header that was found to be ours last: a trainer sends the same one a million times. */
+  /** The last Host header that was accepted. A trainer sends the same one a million times. */
   #knownHost: string | null = null
   readonly #owners = new PeerOwners()
-  /** Of connections that were looked at: who is at the other end. */
+  /** The owner of the other end, for each connection checked so far. */
   readonly #peers = new WeakMap<Socket, PeerOwner | Promise<PeerOwner>>()
   readonly #ownUids = new Set([0, process.getuid?.() ?? 0, process.geteuid?.() ?? 0])
 
@@ -60,7 +61,7 @@ export class Access {
     })
   }
 
-  /** From here on stored keys count. Whoever came in without one is sent away when one becomes needed. */
+  /** Makes stored keys count. Calls without a key are ended when a key becomes required. */
   use(ring: KeyRing): void {
     this.#ring = ring
     ring.onRequired = () => {
@@ -71,7 +72,7 @@ export class Access {
     }
   }
 
-  /** Whether a call without a key is refused. */
+  /** True when calls without a key are refused. */
   get requiresKey(): boolean {
     return this.#configured.size > 0 || (this.#ring?.required ?? false)
   }
@@ -82,8 +83,9 @@ export class Access {
   }
 
   /**
-   * Throws `forbidden_proxy` or `forbidden_user`: without keys, what a proxy passes on would come in as an admin's call,
-   * whoever sent it. The owner of a connection is looked up once; a promise only while that is under way.
+   * Refuses calls through a proxy and calls of other users while the service has no keys. Each of them would otherwise
+   * count as an admin's. The owner of a connection is looked up once; the result is a promise only during that lookup.
+   * @throws RewardOpsError `forbidden_proxy`, `forbidden_user`
    */
   checkPeer(req: IncomingMessage): Promise<void> | undefined {
     if (this.requiresKey) return
@@ -94,7 +96,7 @@ export class Access {
         `The call came through a proxy (it has the header ${header}), and the service has no keys.`,
       )
     }
-    if (!TELLS_PEER_OWNERS) return
+    if (!HAS_PEER_OWNERS) return
     const { socket } = req
     const known = this.#peers.get(socket)
     if (known !== undefined && !(known instanceof Promise)) return this.#checkOwner(known)
@@ -105,7 +107,7 @@ export class Access {
         return owner
       })
     if (known === undefined) this.#peers.set(socket, looking)
-    // Keys may have become necessary meanwhile.
+    // Keys may have become required during the lookup.
     return looking.then((owner) => (this.requiresKey ? undefined : this.#checkOwner(owner)))
   }
 
@@ -117,7 +119,7 @@ export class Access {
         `The call came from a process of the user with id ${owner.uid}, and the service has no keys.`,
       )
     }
-    // A system that does not tell leaves the other checks.
+    // On a system that does not report owners, only the other checks apply.
     if (owner.why === 'unreadable') return
     throw new RewardOpsError(
       'forbidden_user',
@@ -125,7 +127,7 @@ export class Access {
     )
   }
 
-  /** Throws `forbidden_host` or `forbidden_origin`. */
+  /** @throws RewardOpsError `forbidden_host`, `forbidden_origin` */
   checkOrigin(req: IncomingMessage): void {
     const host = req.headers.host ?? ''
     if (!this.requiresKey && host !== this.#knownHost) {
@@ -142,7 +144,7 @@ export class Access {
       try {
         from = new URL(origin).host
       } catch {
-        // "null" and the like: not ours.
+        // An origin such as "null" is not ours.
       }
       if (from !== host.toLowerCase()) {
         throw new RewardOpsError(
@@ -161,14 +163,14 @@ export class Access {
     }
   }
 
-  /** Whether the request carries a key or a login. Where no key is needed everybody does. */
+  /** True when the request carries a valid key or login, or when no key is required. */
   signedIn(req: IncomingMessage): boolean {
     return this.actorOf(req) !== null
   }
 
   /**
-   * Who asks; null: somebody without a key where one is needed. Where none is, a key still counts: its holder has its
-   * name and its role. One that is not known there is not looked at: clients of other services always send some.
+   * The caller; null: a key is required, and the request has none. Where no key is required, a known key still gives
+   * its holder's name and role. An unknown key is ignored there, because clients of other services always send one.
    */
   actorOf(req: IncomingMessage): KeyHolder | null {
     const { authorization, cookie } = req.headers
@@ -177,7 +179,7 @@ export class Access {
       const bearer = /^Bearer\s+(\S+)\s*$/i.exec(authorization)
       if (bearer) {
         holder = this.holderOf(bearer[1] as string)
-        // A wrong key is wrong, whoever is signed in beside it.
+        // A wrong key is refused even if the request also has a valid login cookie.
         if (holder === null && this.requiresKey) return null
       }
     }
@@ -191,16 +193,16 @@ export class Access {
     return holder ?? (this.requiresKey ? null : this.#local)
   }
 
-  /** Whose key it is; null: nobody's. */
+  /** The holder of a key; null: the key is unknown. */
   holderOf(key: string): KeyHolder | null {
-    // Without keys nothing is computed of what a client sends.
+    // Without configured keys, no digest is computed.
     const configured = this.#configured.size > 0 ? this.#configured.get(lookUpOf(key)) : undefined
     return configured ?? this.#ring?.byKey(key) ?? null
   }
 
   /**
-   * Who asks, if that is somebody who may use this part of the service; `key`: one that stands in the address.
-   * Throws `unauthorized`, `forbidden_role`.
+   * The caller, if it may use this part of the service. `key` is a key from the address.
+   * @throws RewardOpsError `unauthorized`, `forbidden_role`
    */
   admit(req: IncomingMessage, surface: SurfaceName, key: string | null = null): KeyHolder {
     const fromAddress = key === null ? null : this.holderOf(key)

@@ -3,11 +3,11 @@ import type { Transform } from 'node:stream'
 import { createGunzip, createZstdDecompress } from 'node:zlib'
 import { RewardOpsError } from '../errors.ts'
 
-/** Unpacked size a body may have. */
+/** Largest size of a body, decompressed. */
 export const MAX_BODY_BYTES = 256 << 20
-/** Up to here a body is parsed on the server's loop; beyond, submit and append go to the ingest thread. */
+/** Largest body that is parsed on the server's event loop. Larger ones of submit and append go to the ingest thread. */
 export const INLINE_BYTES = 1 << 20
-/** What other procedures may send: 16 MiB parse in about 100 ms. */
+/** Largest body of the other procedures: 16 MiB parse in about 100 ms. */
 export const MAX_PLAIN_BYTES = 16 << 20
 
 function tooLarge(limit: number): RewardOpsError {
@@ -25,9 +25,9 @@ function tooLarge(limit: number): RewardOpsError {
 }
 
 /**
- * The body, unpacked, chunk by chunk. Left early, by its own throw or the caller's, it leaves the connection as it is:
- * what is not read yet is still to be discarded. Throws RewardOpsError: `unsupported_encoding`, `bad_encoding`,
- * `body_too_large`.
+ * Yields the decompressed chunks of a body. When it ends early, by an error or by the caller, the connection stays open and
+ * the caller discards the rest with {@link discardRest}.
+ * @throws RewardOpsError `unsupported_encoding`, `bad_encoding`, `body_too_large`
  */
 export async function* unpacked(req: IncomingMessage, limit: number): AsyncGenerator<Buffer> {
   const encoding = (req.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
@@ -69,7 +69,7 @@ export async function* unpacked(req: IncomingMessage, limit: number): AsyncGener
   }
 }
 
-/** As `pipeline`, which would destroy the connection with the decoder, and the answer with it. Gives the way to stop. */
+/** Pipes the request into the decoder; returns a function that stops it. `pipeline` would destroy the connection too. */
 function feed(decoder: Transform, req: IncomingMessage): () => void {
   const lost = () => {
     if (!req.complete) decoder.destroy(new Error('the client went away'))
@@ -83,10 +83,10 @@ function feed(decoder: Transform, req: IncomingMessage): () => void {
   }
 }
 
-/** A client that still sends after this long is cut off, ms. */
+/** A client that is still sending after this time is disconnected, ms. */
 const DISCARD_MS = 30_000
 
-/** Discards what the client still sends. Resolves when it has sent all, or was cut off. */
+/** Discards the rest of a body. Resolves when the client has sent everything or was disconnected. */
 export function discardRest(req: IncomingMessage): Promise<void> {
   if (req.readableEnded || req.destroyed) return Promise.resolve()
   return new Promise((resolve) => {

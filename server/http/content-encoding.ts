@@ -1,9 +1,9 @@
-/** The ways in which an answer can be packed. */
+/** Compression formats of answers. */
 export type ContentEncoding = 'br' | 'gzip'
 
 /**
- * The first of the `offered` encodings that a request takes, by its Accept-Encoding; null: as it is. Preferences of the
- * caller between those it takes are not weighed: every browser takes all it names alike.
+ * The first of the `offered` encodings that a request's Accept-Encoding allows; null: uncompressed. Weights (`q`) are
+ * not compared, because browsers give all encodings the same weight.
  */
 export function chosenEncoding(
   accepted: string | undefined,

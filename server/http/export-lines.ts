@@ -12,18 +12,18 @@ import type { ExportedBatch, ExportedRow } from '../store/sql/export.ts'
 import { statusOf } from '../store/sql/results.ts'
 import { textsAsJson } from '../store/stored-texts.ts'
 
-/** How samples are written in one format. */
+/** Writes samples in one format. */
 interface LineWriter {
   contentType: string
-  /** What stands before the first row; `after` a resumed export has it already. */
+  /** Text before the first sample; a resumed export omits it. */
   head: string
-  /** A sample, its line end included. */
+  /** A sample as text, with its line end. */
   line(batch: ExportedBatch, row: ExportedRow, annotations: readonly AnnotationRow[]): string
 }
 
 const USUAL = [...ROLLOUT_COLUMNS, ...RESULT_COLUMNS] as const
 
-/** The writer of a format; `columns`: these, in this order, instead of all. */
+/** The writer of a format. `columns` selects and orders the columns; without it all are written. */
 export function lineWriter(
   format: ExportFormat,
   columns: readonly string[] | undefined,
@@ -47,7 +47,7 @@ export function lineWriter(
   }
 }
 
-/** Stored JSON is put in as it is: parsed and written anew it would cost twice as much, and numbers might change. */
+/** A sample as JSON. Stored JSON is copied unparsed, because parsing costs twice as much and may change numbers. */
 function jsonLine(batch: ExportedBatch, row: ExportedRow): string {
   const texts = textsAsJson(row)
   const given = [
@@ -72,7 +72,7 @@ function jsonLine(batch: ExportedBatch, row: ExportedRow): string {
   )
 }
 
-/** The columns chosen, each under its name; what a sample does not have is null. */
+/** The selected columns as JSON; missing values are null. */
 function chosenJsonLine(
   columns: readonly string[],
   batch: ExportedBatch,
@@ -124,7 +124,7 @@ function csvLine(
     .join(',')}\r\n`
 }
 
-/** What is neither a text nor JSON. */
+/** The cells that are neither texts nor JSON. */
 function plainCells(
   batch: ExportedBatch,
   row: ExportedRow,
@@ -156,7 +156,7 @@ function plainCells(
   }
 }
 
-/** Values of the columns chosen of the extra info, by column; undefined where the sample has none. Read only where one is chosen. */
+/** Values of the selected columns of the extra info, by column. The extra info is parsed only if one is selected. */
 function chosenExtra(columns: readonly string[], row: ExportedRow): ReadonlyMap<string, unknown> {
   const chosen = columns.filter((name) => name.startsWith(EXTRA_COLUMN))
   if (chosen.length === 0) return new Map()
@@ -169,7 +169,7 @@ function chosenExtra(columns: readonly string[], row: ExportedRow): ReadonlyMap<
   )
 }
 
-/** A value of the extra info in a cell: text as it is, all else as JSON. */
+/** A value of the extra info as a cell: strings unchanged, everything else as JSON. */
 function extraCell(value: unknown): string | null {
   if (value === undefined || value === null) return null
   return typeof value === 'string' ? textCell(JSON.stringify(value)) : JSON.stringify(value)
@@ -179,7 +179,7 @@ function annotationOf({ label, note, author, created_at }: AnnotationRow) {
   return { label, note, author, createdAt: created_at.toISOString() }
 }
 
-/** Columns of a dump that are ours to fill: an extra column of this name gives way. */
+/** Columns of verl's dump that are always filled; an extra column of the same name is left out. */
 const DUMP_COLUMNS = new Set([
   'input',
   'output',
@@ -192,8 +192,8 @@ const DUMP_COLUMNS = new Set([
 ])
 
 /**
- * As upstream dumps a step. The prompt is text there, so chat messages are written as their JSON; `uid` has the form that
- * upstream's validation gives it, `<uid>_<session>_<index>`.
+ * A sample in the format of verl's step dumps. The prompt is text there, so chat messages are written as JSON; `uid` has
+ * the form of verl's validation, `<uid>_<session>_<index>`.
  */
 function verlLine(batch: ExportedBatch, row: ExportedRow): string {
   const texts = textsAsJson(row)
@@ -218,7 +218,7 @@ function extraColumns(json: string | null): Record<string, unknown> {
   return Object.fromEntries(Object.entries(columns).filter(([key]) => !DUMP_COLUMNS.has(key)))
 }
 
-/** JSON that a function returned may have line ends between its tokens; in a line there is no place for them. */
+/** JSON on one line. JSON returned by a function may have line ends between its tokens. */
 function oneLine(json: string): string {
   return /[\r\n]/.test(json) ? JSON.stringify(JSON.parse(json)) : json
 }

@@ -29,30 +29,30 @@ import type { SampleFilter } from '../store/sql/sample-filter.ts'
 import type { Access } from './access.ts'
 import { lineWriter } from './export-lines.ts'
 
-/** Rows read at once: written in 20 ms at most, so that nobody else on this loop waits long. */
+/** Samples read at once. They are written within 20 ms, so other calls on this event loop do not wait long. */
 const PAGE_ROWS = 500
-/** Texts of a page, encoded, after which no further row is taken. */
+/** Encoded size of texts after which a page takes no further sample. */
 const PAGE_BYTES = 2 << 20
-/** Each holds a page or two; what is beyond them is asked to come back. */
+/** Concurrent exports, each with up to two pages in memory. Further ones are refused as busy. */
 const MAX_EXPORTS = 8
 
-/** What an export needs. */
+/** Dependencies of {@link createExport}. */
 export interface ExportSources {
-  /** Apart from what trainers and pages use: readers of millions of rows stand in nobody's way. */
+  /** A pool apart from those of trainers and pages, because an export may read millions of samples. */
   db: Database
   access: Access
   readiness: Modules['readiness']
 }
 
-/** Where an export begins: after this sample. */
+/** The sample after which an export begins. */
 interface Place {
   batchId: number
   idx: number
 }
 
 /**
- * `GET /api/export/samples`: samples as JSON Lines, CSV or upstream's dump, as fast as the reader takes them and no faster.
- * What has been read is kept nowhere: an export that broke off goes on with `after=` the last sample that arrived whole.
+ * `GET /api/export/samples`: streams samples as JSON Lines, CSV or verl's dump at the reader's pace. The server keeps no
+ * position: an interrupted export is resumed with `after=` the last sample that arrived whole.
  */
 export function createExport({ db, access, readiness }: ExportSources) {
   let underWay = 0
@@ -77,7 +77,7 @@ export function createExport({ db, access, readiness }: ExportSources) {
     const gone = new AbortController()
     res.once('close', () => gone.abort())
     try {
-      // A file that has begun breaks off with its connection when the key ends: it must not look whole.
+      // When the key ends, the connection is broken off, so that the file does not look complete.
       await whileKeyHolds(ended, gone.signal, (until) => send(query, req, res, until))
     } catch (error) {
       if (res.destroyed) return
@@ -159,7 +159,7 @@ export function createExport({ db, access, readiness }: ExportSources) {
 
   async function* fitting(chosen: Chosen, batch: ExportedBatch, fromIdx: number) {
     for await (const found of fittingIndexes(db, batch, chosen.filter, fromIdx)) {
-      // Also with nothing found: the reader may have gone.
+      // An empty page lets the caller check that the reader is still there.
       if (found.length === 0) yield { batch, rows: [], annotations: new Map() } satisfies Page
       for (let left = found; left.length > 0; ) {
         const rows = await exportedRows(db, batch, 0, chosen.limits, left)
@@ -185,10 +185,10 @@ export function createExport({ db, access, readiness }: ExportSources) {
   }
 }
 
-/** What is read for an export. */
+/** The batches and filters of an export. */
 interface Chosen {
   filter: SampleFilter
-  /** Not every sample of its batches. */
+  /** True when a filter excludes some samples of the batches. */
   within: boolean
   limits: { rows: number; bytes: number | null }
   annotations: boolean
@@ -208,11 +208,11 @@ function choose(written: WrittenFilter, columns: readonly string[] | undefined):
 interface Page {
   batch: ExportedBatch
   rows: ExportedRow[]
-  /** By index. */
+  /** Annotations by index of the sample. */
   annotations: ReadonlyMap<number, AnnotationRow[]>
 }
 
-/** The next page is read while the last one is written. */
+/** Reads the next page while the previous one is written. */
 async function* readAhead<T>(pages: AsyncGenerator<T, void, undefined>): AsyncGenerator<T> {
   try {
     let reading = pages.next()
@@ -220,7 +220,7 @@ async function* readAhead<T>(pages: AsyncGenerator<T, void, undefined>): AsyncGe
       const page = await reading
       if (page.done) return
       reading = pages.next()
-      // Should the reader go away meanwhile, nobody waits for it.
+      // If the reader disconnects, nothing awaits this promise.
       reading.catch(() => {})
       yield page.value
     }
@@ -270,7 +270,7 @@ function nothingThere({ batch, run, step, split }: ExportQuery): RewardOpsError 
   )
 }
 
-/** Resolves when the connection takes more, or nobody waits for it. */
+/** Resolves when the connection takes more data or `until` aborts. */
 async function drained(res: ServerResponse, until: AbortSignal): Promise<void> {
   if (until.aborted) return
   await once(res, 'drain', { signal: until }).catch(() => {})

@@ -7,7 +7,7 @@ import { withFirstOverview } from './first-overview.ts'
 
 const OVERVIEW = { empty: true } as OverviewDto
 
-/** What the page of a request finds at hand. */
+/** The preloaded data that the page of a request finds. */
 async function atHand(
   options: {
     path?: string
@@ -16,11 +16,11 @@ async function atHand(
     overview?: () => Promise<OverviewDto>
   } = {},
 ) {
-  let asked = 0
+  let reads = 0
   let found: ReturnType<ReturnType<typeof firstAnswers>['getStore']>
   let rendered = 0
   const render = async () => {
-    // As Next does: the page is rendered some turns later.
+    // Next renders the page some turns of the event loop later.
     await new Promise((resolve) => setImmediate(resolve))
     found = firstAnswers().getStore()
     rendered++
@@ -28,7 +28,7 @@ async function atHand(
   const first = withFirstOverview(render, {
     overview: {
       get: () => {
-        asked++
+        reads++
         return options.overview?.() ?? Promise.resolve(OVERVIEW)
       },
     },
@@ -47,11 +47,11 @@ async function atHand(
   const req = { url: options.path ?? '/', headers: options.headers ?? {} } as IncomingMessage
   await first(req, {} as ServerResponse)
   expect(rendered).toBe(1)
-  return { found, asked }
+  return { found, reads }
 }
 
 describe('the overview’s document', () => {
-  it('finds its data at hand, in its own request alone', async () => {
+  it('finds its preloaded data, in its own request only', async () => {
     const before = Date.now()
     const { found } = await atHand()
     expect(found).toMatchObject({ overview: OVERVIEW, monitors: [] })
@@ -59,16 +59,16 @@ describe('the overview’s document', () => {
     expect(firstAnswers().getStore()).toBeUndefined()
   })
 
-  it('nothing is read for other pages, for the router of the pages, for who has no key', async () => {
+  it('nothing is read for other pages, client-side navigation and callers without a key', async () => {
     for (const options of [{ path: '/runs' }, { headers: { rsc: '1' } }, { signedIn: false }])
-      expect(await atHand(options)).toEqual({ found: undefined, asked: 0 })
+      expect(await atHand(options)).toEqual({ found: undefined, reads: 0 })
   })
 
-  it('is rendered without data that fail, or that do not come in time', async () => {
+  it('is rendered without data that fail or take too long', async () => {
     for (const overview of [
       () => Promise.reject(new Error('away')),
       () => new Promise<never>(() => {}),
     ])
-      expect(await atHand({ overview })).toEqual({ found: undefined, asked: 1 })
+      expect(await atHand({ overview })).toEqual({ found: undefined, reads: 1 })
   })
 })

@@ -6,13 +6,13 @@ import type { ServerView } from '../queries/server-view.ts'
 import { withTimeout } from '../with-timeout.ts'
 import type { Access } from './access.ts'
 
-/** A page is not held up for its data: without them it asks for them itself. */
+/** Longest time that a page waits for its data, ms. Without them, the browser fetches them itself. */
 const PATIENCE_MS = 300
 
-/** Answers a request for a page. */
+/** Renders a page and answers the request. */
 export type RenderPage = (req: IncomingMessage, res: ServerResponse) => Promise<void>
 
-/** What answers the overview's first questions. */
+/** Dependencies of {@link withFirstOverview}. */
 export interface FirstOverviewSources {
   overview: Pick<OverviewView, 'get'>
   servers: Pick<ServerView, 'monitors'>
@@ -21,9 +21,9 @@ export interface FirstOverviewSources {
 }
 
 /**
- * Makes `render` answer the document of the overview with its data at hand, for somebody who may read them: the first picture
- * a browser paints is the page then, not its skeleton, which scripts would fill a second later on a slow machine. Other
- * requests, and those of the router of the pages, pass as they are.
+ * Wraps `render` so that the overview's document contains its data, if the caller may read them. The browser then paints
+ * the page first instead of a skeleton, which scripts would fill a second later on a slow machine. All other requests,
+ * client-side navigation included, are rendered unchanged.
  */
 export function withFirstOverview(
   render: RenderPage,

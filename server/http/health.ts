@@ -2,14 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isLoopback } from '../config.ts'
 import { forwardingHeader } from './access.ts'
 
-/** What the health checks look at. */
+/** Dependencies of {@link createHealth}. */
 export interface HealthSources {
-  /** Null when batches can be accepted; else why not: it starts, it stops, the database takes no writes. */
+  /** Null when batches can be accepted; otherwise the reason: starting, stopping, or no writes to the database. */
   unready(): string | null
-  /** Null when a worker lives, or none is wanted; else why not. Asked when it is ready. */
+  /** Null when a worker is alive or none is wanted; otherwise the reason. Called only when the service is ready. */
   problem(): Promise<string | null>
   pids(): { server: number; postgres: number | null; workers: number[] }
-  /** Longest stretch the event loop was blocked since the last reading, ms. */
+  /** Longest block of the event loop since the last call, ms. */
   eventLoopMaxMs(): number
 }
 
@@ -20,8 +20,8 @@ export const HEALTH_PATHS = new Set(['/healthz', '/livez', '/readyz'])
  * The health checks, each 200 or 503 with the reason.
  *
  * - `/livez`: the process works. Restart it when this fails.
- * - `/readyz`: batches can be accepted. Send no requests here while this fails.
- * - `/healthz`: ready, and a worker lives. On this machine with the process ids.
+ * - `/readyz`: batches can be accepted. Send no requests while this fails.
+ * - `/healthz`: ready, and a worker is alive. Callers on this machine also get the process ids.
  */
 export function createHealth(sources: HealthSources) {
   return async (req: IncomingMessage, res: ServerResponse): Promise<void> => {

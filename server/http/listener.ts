@@ -16,28 +16,28 @@ export type Handler = (
   requestId: string,
 ) => Promise<void> | void
 
-/** Where requests go; filled in as the parts come up. */
+/** The handlers of requests; filled in as the parts of the service start. */
 export interface Routes {
   health: Handler
   metrics?: Handler | null
   trpc: Handler | null
   /** The OpenAPI document. */
   openApi?: Handler | null
-  /** Samples as files, streamed. */
+  /** The streamed export of samples. */
   exports?: Handler | null
-  /** The router address: its paths stand at the root, where clients of reward models look for them. */
+  /** The router address. Its paths are at the root, where clients of reward models expect them. */
   proxy: Handler | null
-  /** The dialects of trainers that have a remote reward server already. */
+  /** The dialects of trainers that support a remote reward server. */
   compat?: Handler | null
-  /** Awaited: who opens a page as the service starts waits for it instead of reading an error. Null: not built, not wanted. */
+  /** Awaited, so that a page opened during the start loads late instead of failing. Null: not built or not wanted. */
   pages: Promise<Handler | null> | null
-  /** Set while the service stops: everything but health checks is asked to come back. */
+  /** True while the service stops: everything but health checks is answered with 503 and Retry-After. */
   stopping: boolean
 }
 
 /**
- * The one listener: health, metrics, the trainers' plane, the router address, pages. Connections stay open for 65 s,
- * longer than the 60 s that usual proxies and clients keep theirs, so that we are never the one to close under a request.
+ * Creates the service's only listener: health, metrics, tRPC, the router address and pages. Idle connections stay open
+ * for 65 s, longer than the usual 60 s of proxies and clients, so that the server never closes one under a request.
  */
 export function createListener(access: Access, routes: Routes, log: Logger): Server {
   const server = createServer({ keepAliveTimeout: 65_000, requestTimeout: 600_000 }, (req, res) => {
@@ -45,7 +45,7 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
     const requestId =
       typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID()
     const path = (req.url ?? '/').split('?', 1)[0] as string
-    // The router address writes it with all the others at once: a head begun so costs twice as much.
+    // The router address writes all its headers at once, which costs half as much.
     if (!isRouterPath(path)) res.setHeader('x-request-id', requestId)
     void route(path, req, res, requestId).catch((error) => {
       if (isRouterPath(path)) refuseProxied(res, error, requestId)
@@ -103,7 +103,7 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
       return routes.proxy(req, res, requestId)
     }
-    // Pages are read; whoever posts elsewhere means a path that is not there, and wants no page.
+    // Pages are only read. A POST to an unknown path is answered with JSON, not with a page.
     if (req.method !== 'GET' && req.method !== 'HEAD') {
       throw new RewardOpsError(
         'not_found',

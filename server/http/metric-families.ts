@@ -4,15 +4,15 @@ import type { WorkerServerStats, WorkerStats } from '../contract/worker-stats.ts
 import { LATENCY_BOUNDS_MS, LATENCY_BUCKET_RATIO } from '../router/latency-histogram.ts'
 import type { CallFigures, Figures, ServerFigures } from '../store/metrics-reader.ts'
 
-/** One series of a family. */
+/** A series of a metric. */
 export interface Series {
   labels: Record<string, string>
   value: number
-  /** Of a histogram: its name with `_bucket`, `_sum` or `_count`. */
+  /** For a histogram: the name with `_bucket`, `_sum` or `_count`. */
   metricName?: string
 }
 
-/** A metric with all its series, as Prometheus knows them. */
+/** A Prometheus metric with all its series. */
 export interface Family {
   name: string
   help: string
@@ -20,7 +20,7 @@ export interface Family {
   values: Series[]
 }
 
-/** The servers as one process sees them, by id. */
+/** The statistics of the servers in one process, by id. */
 export type ProcessView = Partial<Record<string, WorkerServerStats>>
 
 const VERDICTS: Record<SelfTestVerdict, true> = {
@@ -37,10 +37,10 @@ const VERDICTS: Record<SelfTestVerdict, true> = {
 }
 const BATCH_STATES = ['open', 'running', 'completed', 'cancelled', 'failed']
 const HEALTH = ['ok', 'suspect', 'ejected', 'half_open', 'slow_start'] as const
-/** Of the router's buckets every fourth, which doubles: 1.6 ms to 210 s. */
+/** Every fourth bucket of the router, so that each bound doubles: 1.6 ms to 210 s. */
 const DURATION_BUCKETS = Array.from({ length: 18 }, (_, i) => 4 * (i + 4))
 
-/** Everything the database and the processes tell, as metrics. `views`: by name of the process. */
+/** The metrics of everything that the database and the processes report. `views` is by name of the process. */
 export function metricFamilies(
   figures: Figures,
   views: ReadonlyMap<string, ProcessView>,
@@ -232,14 +232,14 @@ function viewsOf(server: ServerFigures, views: ReadonlyMap<string, ProcessView>)
   return [...views.values()].flatMap((view) => view[server.id] ?? [])
 }
 
-/** As given; else what the processes found, each its part, and at most what may be leased. */
+/** The configured limit; otherwise the sum of the processes' adaptive limits, at most the leasable slots. */
 function limitOf(server: ServerFigures, views: readonly WorkerServerStats[]): number {
   const most = mostInFlight(server.max_in_flight, server.max_concurrent)
   if (server.max_in_flight !== null || views.length === 0) return most
   return Math.min(most, sum(views.map((view) => view.limit ?? most)))
 }
 
-/** What is of no other class is the server's fault, or the way's to it. */
+/** Errors by class. Errors of no other class count as faults of the server or the network. */
 function errorsOf(calls: CallFigures | undefined) {
   const { errors = 0, client = 0, busy = 0, corrupt = 0 } = calls ?? {}
   const fault = Math.max(0, errors - client - busy - corrupt)
@@ -270,12 +270,12 @@ function histogram(labels: Record<string, string>, counts: readonly number[]): S
   return series
 }
 
-/** A family without its series. */
+/** A metric without series. */
 export function family(type: Family['type'], name: string, help: string): Family {
   return { name: `rewardops_${name}`, help, type, values: [] }
 }
 
-/** A value that goes up and down. */
+/** A gauge with its series. */
 export function gauge(name: string, help: string, values: Series[]): Family {
   return { ...family('gauge', name, help), values }
 }

@@ -41,7 +41,7 @@ beforeEach(async () => {
 })
 afterEach(() => server?.close())
 
-/** A scraper of new metrics: counters begin with it. Each scrape waits until the last one is no longer kept. */
+/** A scraper of a new metrics handler, whose counters start at 0. Each scrape waits until the cache has expired. */
 async function scraper(from: Database = db) {
   const handle = createMetrics({
     db: from,
@@ -97,7 +97,7 @@ const worker = async (stats: object) => {
 }
 
 describe('a server', () => {
-  it('is told of with its counters, their classes, and what the processes say', async () => {
+  it('is reported with its counters, their classes and the state in each process', async () => {
     const id = await insertServer(db, { name: 'judge "a"\\', model: 'm\n1', max_in_flight: 12 })
     const label = { server: 'judge "a"\\', model: 'm\n1', engine: 'vllm' }
     const a = await worker({
@@ -154,7 +154,7 @@ describe('a server', () => {
     expect(of('self_test', { verdict: 'raw' })).toBe(0)
   })
 
-  it('has its durations as a histogram whose bounds are those of the router’s buckets', async () => {
+  it('reports its durations as a histogram with the bounds of the router’s buckets', async () => {
     const id = await insertServer(db, { name: 'rm' })
     const scrape = await scraper()
     await scrape()
@@ -182,7 +182,7 @@ describe('a server', () => {
 })
 
 describe('the loop', () => {
-  it('is told of by its batches, however long they have been over', async () => {
+  it('is reported by its batches, however long ago they ended', async () => {
     const batch = (
       status: string,
       samples: number,
@@ -212,7 +212,7 @@ describe('the loop', () => {
     }
   })
 
-  it('is told of by the depth of its queues', async () => {
+  it('is reported by the depth of its queues', async () => {
     await db.adhoc("insert into pool (name) values ('rules'), ('idle')")
     await queue.ensure('rules')
     await db.transaction((client) =>
@@ -231,7 +231,7 @@ describe('the loop', () => {
   })
 })
 
-it('workers are told of in base units, the dead not at all', async () => {
+it('workers are reported in base units, dead ones not at all', async () => {
   const id = await worker({
     samplesPerSecond: 12.5,
     inFlight: 7,
@@ -248,7 +248,7 @@ it('workers are told of in base units, the dead not at all', async () => {
   expect(m.get('rewardops_worker_in_flight_samples')?.series).toHaveLength(1)
 })
 
-it('this process is told of also when the database does not answer', async () => {
+it('this process is reported even when the database does not answer', async () => {
   const gone = new Database('postgres://nobody@127.0.0.1:1/none', log, { max: 1, name: 'test' })
   const m = await (await scraper(gone))()
   expect(seriesValue(m, 'rewardops_database_up')).toBe(0)

@@ -9,26 +9,26 @@ import { withTimeout } from '../with-timeout.ts'
 import type { Access } from './access.ts'
 import { counter, type Family, gauge, metricFamilies, type ProcessView } from './metric-families.ts'
 
-/** Several that scrape at once cost as much as one. */
+/** Time that a scrape is cached, so that several scrapers cost as much as one. */
 const KEEP_MS = 1_000
-/** A database that does not answer within this long is told to be down. */
+/** The database is reported down when it does not answer within this time. */
 const DATABASE_MS = 2_000
-/** Gauges of prom-client under the names of counters. */
+/** Gauges of prom-client that are named like counters. */
 const MISNAMED = ['handles', 'requests', 'resources'].map(
   (of) => `rewardops_nodejs_active_${of}_total`,
 )
 
-/** What the metrics are made of. */
+/** Dependencies of {@link createMetrics}. */
 export interface MetricsSources {
-  /** The pages' connections: the health check's own stays free. A scrape waits for them 2 s at most. */
+  /** The pages' pool, so that the health check's connection stays free. A scrape waits at most 2 s for it. */
   db: Database
   access: Access
   version: string
-  /** The servers as this process's own router sees them; null: it has none. */
+  /** The servers' statistics in this process's router; null: it has none. */
   own: (() => ProcessView) | null
-  /** Live streams that pages hold open now. */
+  /** Number of open live streams of pages. */
   liveStreams(): number
-  /** Pending samples that no job held and that this process returned to the queue. */
+  /** Pending samples without a job that this process returned to the queue. */
   orphanedSamples(): number
   log: Logger
 }
@@ -55,7 +55,7 @@ export function createMetrics(sources: MetricsSources) {
     const info = { version: sources.version, node_version: process.version }
     return [
       gauge('build_info', 'Which build this is; always 1.', [{ labels: info, value: 1 }]),
-      gauge('database_up', '1 when the database answered; else only this process is told of.', [
+      gauge('database_up', '1 when the database answered. At 0, only this process is reported.', [
         { labels: {}, value: figures === null ? 0 : 1 },
       ]),
       gauge('live_streams', 'Live streams that pages hold open, one a browser.', [
@@ -73,10 +73,10 @@ export function createMetrics(sources: MetricsSources) {
   async function text(): Promise<string> {
     const registry = new Registry()
     for (const family of await families()) {
-      // The registry writes whatever has a name and gives its values; counters that others count are not prom-client's.
+      // The registry accepts any object with a name and values. prom-client's own counters cannot be set from outside.
       registry.registerMetric({ name: family.name, get: async () => family } as never)
     }
-    // Not measured yet: no line is better than one that every sum over it becomes NaN by.
+    // Values not measured yet are left out, because a NaN turns every sum over it into NaN.
     return (await Registry.merge([registry, ofProcess]).metrics()).replaceAll(/^.* Nan\n/gm, '')
   }
 

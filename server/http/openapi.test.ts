@@ -4,13 +4,13 @@ import { expect, it } from 'vitest'
 import type { z } from 'zod'
 import { appRouter } from '../api/root.ts'
 
-// The document as committed; `npm run check` fails where scripts/api-doc.ts would write another one.
+// The committed document; `npm run check` fails when scripts/api-doc.ts would write a different one.
 const document = JSON.parse(readFileSync(new URL('openapi.json', import.meta.url), 'utf8'))
 const procedures = Object.entries(
   appRouter._def.procedures as unknown as Record<string, { _def: { inputs: z.ZodType[] } }>,
 )
 
-/** The content of an operation's input, with its example. */
+/** The input of an operation, with its example. */
 function inputOf(path: string): { example?: unknown } | undefined {
   const [operation] = Object.values<{
     parameters?: { content: Record<string, object> }[]

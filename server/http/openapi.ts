@@ -15,7 +15,7 @@ export function createOpenApi(access: Access): Handler {
     if (req.method !== 'GET' && req.method !== 'HEAD')
       throw new RewardOpsError('method_not_allowed', `${OPENAPI_PATH} is read with GET.`)
     access.admit(req, 'openapi')
-    // Caches ask each time, because an upgrade of the service changes the document.
+    // Caches revalidate each time, because an upgrade of the service changes the document.
     res.setHeader('etag', etag).setHeader('cache-control', 'private, no-cache')
     if (req.headers['if-none-match'] === etag) {
       res.writeHead(304).end()

@@ -2,21 +2,22 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants, createGzip, type Gzip } from 'node:zlib'
 import { chosenEncoding } from './content-encoding.ts'
 
-/** As tRPC knows it: called after every piece that should reach the browser now. */
+/** A response with the `flush` that tRPC calls after every chunk that should reach the browser now. */
 type Flushing = ServerResponse & { flush?: () => void }
 
 /**
- * Packs the pages' JSON answers with gzip, piece by piece as they are written: a timeline of 2,000 groups goes out with a
- * sixth of its bytes, and a fast query still arrives before the slow one it was asked together with. Fastest level, in
- * zlib's own threads: 100 MB/s and more, while a page asks for well under 1 MB/s.
+ * Compresses the pages' JSON answers with gzip, chunk by chunk: a timeline of 2,000 groups shrinks to a sixth, and a fast
+ * query still arrives before a slow one of the same request. The fastest level in zlib's threads gives 100 MB/s and more;
+ * a page needs less than 1 MB/s.
  *
- * Anything that is no JSON (the live stream above all) or packed already goes out as it is. Call before the head is sent.
+ * Answers that are not JSON (such as the live stream) or already compressed are sent unchanged. Call it before the head
+ * is sent.
  */
 export function packAnswer(req: IncomingMessage, res: ServerResponse): void {
   if (chosenEncoding(req.headers['accept-encoding'], ['gzip']) === null) return
   const write = res.write.bind(res) as (chunk: Buffer) => boolean
   const end = res.end.bind(res) as (chunk?: unknown) => ServerResponse
-  /** Null: this answer is not packed; undefined: not known before its head is. */
+  /** Null: this answer is not compressed; undefined: not decided yet, because the head is not known. */
   let gzip: Gzip | null | undefined
 
   const packer = (): Gzip | null => {
@@ -40,7 +41,7 @@ export function packAnswer(req: IncomingMessage, res: ServerResponse): void {
     stream.on('drain', () => res.emit('drain'))
     stream.once('end', () => end())
     stream.once('error', () => res.destroy())
-    // A reader that goes away leaves the stream and its 256 KB behind otherwise.
+    // Otherwise a reader that disconnects leaks the stream and its 256 KB.
     res.once('close', () => stream.destroy())
     return stream
   }
@@ -50,7 +51,7 @@ export function packAnswer(req: IncomingMessage, res: ServerResponse): void {
     return packing ? packing.write(chunk) : write(chunk as Buffer)
   }) as ServerResponse['write']
   res.end = ((chunk?: Buffer | string) => {
-    // An answer without a body stays without one.
+    // An answer without a body stays empty.
     const packing = chunk === undefined ? gzip : packer()
     if (!packing) return end(chunk)
     packing.end(chunk)

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { endianness } from 'node:os'
 import { afterEach, describe, expect, test } from 'vitest'
-import { PeerOwners, TELLS_PEER_OWNERS, uidIn } from './peer-owner.ts'
+import { HAS_PEER_OWNERS, PeerOwners, uidIn } from './peer-owner.ts'
 
 const HEAD =
   '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode'
@@ -35,18 +35,18 @@ describe.runIf(endianness() === 'LE')('the tables of sockets', () => {
     ),
   )
 
-  test('tell the user of the other end, not of ours', () => {
+  test('give the user of the other end, not of this one', () => {
     expect(uidIn([tcp, tcp6], peer('127.0.0.1', 0xc001))).toBe(33)
     expect(uidIn([tcp, tcp6], peer('::ffff:127.0.0.1', 0xc001))).toBe(33)
   })
 
-  test('have an IPv4 connection of an IPv6 socket in the second one', () => {
+  test('list an IPv4 connection of an IPv6 socket in the second table', () => {
     expect(uidIn([tcp, tcp6], peer('127.0.0.1', 0xc003))).toBe(1001)
     const six = { localAddress: '::1', localPort: 3000, remoteAddress: '::1', remotePort: 0xc004 }
     expect(uidIn([tcp, tcp6], six)).toBe(1002)
   })
 
-  test('list a closed socket under user 0, which is nobody', () => {
+  test('list a closed socket under user 0, which counts as no owner', () => {
     expect(uidIn([tcp, tcp6], peer('127.0.0.1', 0xc002))).toBe(null)
     expect(uidIn([tcp, tcp6], peer('127.0.0.1', 0xc009))).toBe(null)
   })
@@ -58,7 +58,7 @@ describe('the owner of a connection', () => {
     for (const one of open.splice(0)) one.destroy()
   })
 
-  /** Both ends of a connection. */
+  /** Opens a connection and returns both ends. */
   async function pair(host: string): Promise<[Socket, Socket]> {
     const server = createServer().listen(0, host)
     await once(server, 'listening')
@@ -71,29 +71,32 @@ describe('the owner of a connection', () => {
     return [ours, theirs]
   }
 
-  test.runIf(TELLS_PEER_OWNERS).each(['127.0.0.1', '::1'])('over %s is our user', async (host) => {
-    const owners = new PeerOwners()
-    const pairs = await Promise.all(Array.from({ length: 50 }, () => pair(host)))
-    const found = await Promise.all(pairs.map(([ours]) => owners.of(ours)))
-    expect(new Set(found.map((owner) => JSON.stringify(owner)))).toEqual(
-      new Set([JSON.stringify({ known: true, uid: process.getuid?.() })]),
-    )
-  })
+  test.runIf(HAS_PEER_OWNERS).each(['127.0.0.1', '::1'])(
+    'over %s is the user of this process',
+    async (host) => {
+      const owners = new PeerOwners()
+      const pairs = await Promise.all(Array.from({ length: 50 }, () => pair(host)))
+      const found = await Promise.all(pairs.map(([ours]) => owners.of(ours)))
+      expect(new Set(found.map((owner) => JSON.stringify(owner)))).toEqual(
+        new Set([JSON.stringify({ known: true, uid: process.getuid?.() })]),
+      )
+    },
+  )
 
-  test.runIf(TELLS_PEER_OWNERS)('of one that was closed is nobody', async () => {
+  test.runIf(HAS_PEER_OWNERS)('is unknown after it was closed', async () => {
     const [ours, theirs] = await pair('127.0.0.1')
     theirs.destroy()
     await once(ours.resume(), 'end')
     expect(await new PeerOwners().of(ours)).toEqual({ known: false, why: 'gone' })
   })
 
-  test('is not known where the tables cannot be read', async () => {
+  test('is unknown when the tables cannot be read', async () => {
     const [ours] = await pair('127.0.0.1')
     const owners = new PeerOwners(() => Promise.reject(new Error('no such file')))
     expect(await owners.of(ours)).toEqual({ known: false, why: 'unreadable' })
   })
 
-  test('is looked up for many connections by few readings', async () => {
+  test('is looked up for many connections with few reads', async () => {
     let readings = 0
     const owners = new PeerOwners(async () => {
       readings++

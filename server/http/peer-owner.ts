@@ -2,19 +2,19 @@ import { readFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { endianness } from 'node:os'
 
-/** The tables of all TCP sockets in our network namespace; a program with IPv6 sockets reaches 127.0.0.1 from the second. */
+/** Tables of all TCP sockets in the network namespace. Programs with IPv6 sockets that reach 127.0.0.1 are in the second. */
 const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
-/** A table is not read as one moment: an entry that moves while it is read may be missed. */
+/** Reads before an entry counts as missing. A read is no snapshot, so an entry that moves meanwhile may be missed. */
 const LOOKS = 3
 
-/** Who is at the other end of a connection from this machine. */
+/** The owner of the other end of a connection from this machine. */
 export type PeerOwner =
   /** The user that the socket belongs to. */
   | { known: true; uid: number }
-  /** `gone`: closed already, or of another machine · `unreadable`: this system does not tell. */
+  /** `gone`: closed already, or from another machine · `unreadable`: the system does not report owners. */
   | { known: false; why: 'gone' | 'unreadable' }
 
-/** The four values that name a TCP connection. */
+/** The four values that identify a TCP connection. */
 interface Connection {
   localAddress: string
   localPort: number
@@ -22,10 +22,10 @@ interface Connection {
   remotePort: number
 }
 
-/** Whether the kernel tells which user a socket of this machine belongs to. */
-export const TELLS_PEER_OWNERS = process.platform === 'linux'
+/** True when the kernel reports the owners of this machine's sockets. */
+export const HAS_PEER_OWNERS = process.platform === 'linux'
 
-/** Finds the owners of connections' other ends. Connections that come while the tables are read share the next reading. */
+/** Finds the owners of the other ends of connections. Connections that arrive during a read share the next one. */
 export class PeerOwners {
   readonly #read: (file: string) => Promise<string>
   #next: Promise<string[] | null> | null = null
@@ -37,7 +37,7 @@ export class PeerOwners {
 
   /** Never rejects. */
   async of(socket: Pick<Socket, keyof Connection>): Promise<PeerOwner> {
-    // A closed socket has no addresses any more.
+    // A closed socket has no addresses.
     const { localAddress, localPort, remoteAddress, remotePort } = socket
     if (localAddress === undefined || localPort === undefined) return { known: false, why: 'gone' }
     if (remoteAddress === undefined || remotePort === undefined) {
@@ -52,7 +52,7 @@ export class PeerOwners {
     return { known: false, why: 'gone' }
   }
 
-  /** A reading that begins from now on; null where none of the tables can be read. */
+  /** The tables, read from now on; null: none can be read. */
   #tables(): Promise<string[] | null> {
     this.#next ??= this.#reading.then(async () => {
       this.#next = null
@@ -66,20 +66,20 @@ export class PeerOwners {
 }
 
 /**
- * The user who owns the other end of a connection, as the tables have it; null: it is not there, or nobody's any more (a
- * closed socket that still has something to send is listed under user 0, without an inode).
+ * The user who owns the other end of a connection; null: it is not in the tables, or has no owner any more. A closed
+ * socket with data left to send is listed under user 0 without an inode.
  */
 export function uidIn(tables: readonly string[], connection: Connection): number | null {
   const { localAddress, localPort, remoteAddress, remotePort } = connection
   for (const [ours, theirs] of addressForms(localAddress, remoteAddress)) {
-    // The other end's local address is our remote one.
+    // The other end's local address is the remote address here.
     const place = ` ${theirs}:${hexOf(remotePort, 4)} ${ours}:${hexOf(localPort, 4)} `
     for (const table of tables) {
       const at = table.indexOf(place)
       if (at < 0) continue
       const end = table.indexOf('\n', at)
       const rest = table.slice(at + place.length, end < 0 ? undefined : end)
-      // State, queues, timer, retransmissions, user, timeout, inode.
+      // Fields: state, queues, timer, retransmissions, user, timeout, inode.
       const fields = rest.trim().split(/\s+/)
       const [uid, inode] = [Number(fields[4]), Number(fields[6])]
       if (Number.isInteger(uid) && Number.isInteger(inode) && inode > 0) return uid
@@ -88,7 +88,7 @@ export function uidIn(tables: readonly string[], connection: Connection): number
   return null
 }
 
-/** Both addresses as the tables may write them: an IPv4 address also as the IPv6 address that stands for it. */
+/** Both addresses in the forms of the tables; an IPv4 address also as an IPv4-mapped IPv6 address. */
 function addressForms(a: string, b: string): [string, string][] {
   const [inA, inB] = [withoutPrefix(a), withoutPrefix(b)]
   if (inA.includes(':') || inB.includes(':')) return [[hexOfIpv6(inA), hexOfIpv6(inB)]]
@@ -118,7 +118,7 @@ function hexOfIpv6(address: string): string {
   return hex
 }
 
-/** Four bytes in network order, written as the number that this machine takes them for. */
+/** Four bytes in network order as hexadecimal in this machine's byte order. */
 function wordOf(word: number): string {
   const hex = hexOf(word, 8)
   return endianness() === 'BE' ? hex : (hex.match(/../g) as string[]).reverse().join('')

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { describeError } from '../api/trpc.ts'
 import { discardRest } from './body.ts'
 
-/** JSON-RPC's number for what tRPC calls by a word; clients of tRPC read it. */
+/** The JSON-RPC code of each tRPC error code; tRPC clients read it. */
 const RPC_CODES: Record<string, number> = {
   PARSE_ERROR: -32700,
   BAD_REQUEST: -32600,
@@ -19,7 +19,7 @@ const RPC_CODES: Record<string, number> = {
   SERVICE_UNAVAILABLE: -32603,
 }
 
-/** Answers a refusal in tRPC's error envelope, whoever refused. */
+/** Answers with an error in tRPC's envelope. */
 export function refuse(
   res: ServerResponse,
   error: unknown,
@@ -31,7 +31,7 @@ export function refuse(
   sendRefusal(res, data.httpStatus, body, data.retryAfterMs)
 }
 
-/** Answers with a refusal's JSON, and `Retry-After` where there is one; ends an answer that had begun by breaking it off. */
+/** Sends the JSON of an error, with `Retry-After` if it has one. If an answer has begun, the connection is broken off. */
 export function sendRefusal(
   res: ServerResponse,
   status: number,
@@ -50,8 +50,8 @@ export function sendRefusal(
     'content-length': Buffer.byteLength(body),
     'cache-control': 'no-store',
   })
-  // Ended now, a connection that is not kept alive would be closed under a client that sends all of its body before
-  // it reads, as Python's does: it would see a broken pipe instead of the answer.
+  // The rest of the body is read before the end. Python's client sends its whole body before it reads, so closing the
+  // connection now would give it a broken pipe instead of the answer.
   res.write(body)
   void discardRest(res.req).then(() => res.end())
 }

@@ -26,7 +26,7 @@ describe('the encoding of an answer', () => {
   })
 })
 
-/** Sends a request and takes the answer as it comes over the wire. */
+/** Sends a request and returns the answer without decompressing it. */
 function fetchRaw(url: string, headers: Record<string, string>): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     get(url, { headers, agent: false }, resolve).on('error', reject)
@@ -72,7 +72,7 @@ describe('files of the build', () => {
     ['br', 'gzip, deflate, br', brotliDecompressSync],
     ['gzip', 'gzip, deflate', gunzipSync],
     [undefined, 'identity', (bytes: Buffer) => bytes],
-  ] as const)('a script goes out as %s', async (encoding, accepted, unpack) => {
+  ] as const)('a script is sent as %s', async (encoding, accepted, unpack) => {
     const answer = await fetchRaw(`${url}/chunks/a1.js`, { 'accept-encoding': accepted })
     expect(answer.statusCode).toBe(200)
     expect(answer.headers['content-encoding']).toBe(encoding)
@@ -85,7 +85,7 @@ describe('files of the build', () => {
     if (encoding) expect(body.length).toBeLessThan(SCRIPT.length / 20)
   })
 
-  test('fonts go out as they are, and so does what is smaller than a packet', async () => {
+  test('fonts and files smaller than a packet are sent uncompressed', async () => {
     const font = await fetchRaw(`${url}/media/f.woff2`, { 'accept-encoding': 'br' })
     expect(font.headers['content-encoding']).toBeUndefined()
     expect(await bodyOf(font)).toEqual(FONT)
@@ -103,7 +103,7 @@ describe('files of the build', () => {
     'secret.key',
     'chunks',
     '%E0%A4%A',
-  ])('%s is none', async (path) => {
+  ])('%s is not one of them', async (path) => {
     const answer = await fetchRaw(`${url}/${path}`, {})
     expect(answer.statusCode).toBe(404)
     answer.resume()
@@ -122,7 +122,7 @@ describe('answers of the pages', () => {
     return { answer, close: () => own.close() }
   }
 
-  test('each piece arrives when it is flushed, not when the last is written', async () => {
+  test('each chunk arrives when it is flushed, not when the last is written', async () => {
     let goOn = () => {}
     const waits = new Promise<void>((resolve) => {
       goOn = resolve
@@ -156,7 +156,7 @@ describe('answers of the pages', () => {
     close()
   })
 
-  test('what is no JSON, and what asks for nothing, goes out as it is', async () => {
+  test('other types, and answers to requests without Accept-Encoding, are sent unchanged', async () => {
     for (const [type, accepted] of [
       ['text/event-stream', 'gzip'],
       ['application/json', 'identity'],
@@ -176,7 +176,7 @@ describe('answers of the pages', () => {
     }
   })
 
-  test('a reader that goes away ends the answer', async () => {
+  test('a reader that disconnects ends the answer', async () => {
     const closed = Promise.withResolvers<void>()
     const { answer, close } = await serving(
       async (req, res) => {

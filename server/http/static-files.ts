@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { type ContentEncoding, chosenEncoding } from './content-encoding.ts'
 
-/** Where the build's files are asked for. */
+/** Path prefix of the build's files. */
 export const STATIC_PATH = '/_next/static/'
 
 const TYPES: Record<string, { type: string; packs: boolean }> = {
@@ -14,17 +14,17 @@ const TYPES: Record<string, { type: string; packs: boolean }> = {
   '.json': { type: 'application/json; charset=utf-8', packs: true },
   '.svg': { type: 'image/svg+xml', packs: true },
   '.txt': { type: 'text/plain; charset=utf-8', packs: true },
-  // Packed by their own format.
+  // These formats are compressed already.
   '.woff2': { type: 'font/woff2', packs: false },
   '.ico': { type: 'image/x-icon', packs: false },
   '.png': { type: 'image/png', packs: false },
 }
 
-/** Smaller than a packet either way. */
+/** Smaller files fit into a packet uncompressed. */
 const WORTH_PACKING_BYTES = 1_000
 
 /**
- * 9 of 11: the script of the overview is 4 % larger than at 11, and ready in 0.1 s instead of 2 s.
+ * Brotli level, 9 of 11: the overview's script is 4 % larger than at 11 and takes 0.1 s instead of 2 s.
  * Browsers take brotli over TLS and from their own machine, gzip from everywhere.
  */
 const BROTLI_QUALITY = 9
@@ -42,11 +42,11 @@ const packers: Record<ContentEncoding, (plain: Buffer) => Promise<Buffer>> = {
 }
 
 /**
- * The files of the pages' build (scripts, styles, fonts), packed once a process and kept, 3 MB with
- * the plain ones. Left to the pages' own server each visitor's copy would be packed anew. Their names hold a digest of what is in them,
- * so that a browser keeps them for good.
+ * Serves the files of the pages' build (scripts, styles, fonts). Each is compressed once a process and kept in memory,
+ * 3 MB in all; Next would compress it again for each visitor. File names contain a digest of the content, so browsers
+ * cache them forever.
  *
- * Answers false where the build has no such file, and for methods other than GET and HEAD; nothing is sent then.
+ * The handler returns false and sends nothing if the build has no such file or the method is neither GET nor HEAD.
  */
 export async function createStaticFiles(
   folder: string,
@@ -58,7 +58,7 @@ export async function createStaticFiles(
   }
   const kept = new Map<string, Promise<Buffer>>()
 
-  /** A file as it goes out; read and packed when it is asked for first. */
+  /** A file's bytes in an encoding, read and compressed at the first request. */
   function bytesOf(path: string, encoding: ContentEncoding | null): Promise<Buffer> {
     const key = `${encoding ?? ''} ${path}`
     const found = kept.get(key)
@@ -66,7 +66,7 @@ export async function createStaticFiles(
     const plain = readFile(join(folder, path))
     const bytes = encoding === null ? plain : plain.then(packers[encoding])
     kept.set(key, bytes)
-    // A disk that fails once is asked again.
+    // A failed read is repeated at the next request.
     bytes.catch(() => kept.delete(key))
     return bytes
   }
@@ -95,7 +95,7 @@ export async function createStaticFiles(
   }
 }
 
-/** A path as it is on the disk; null: it is not one. */
+/** A path with its escapes decoded; null: it is malformed. */
 function decoded(path: string): string | null {
   try {
     return decodeURIComponent(path)

@@ -20,16 +20,16 @@ import { refuse } from './refuse.ts'
 
 const BASE_PATH = '/api/trpc/'
 
-/** Procedures whose large bodies go to the ingest thread as bytes. */
+/** Procedures whose large bodies are sent to the ingest thread as bytes. */
 const INGESTED: Readonly<Record<string, IngestKind>> = {
   'batches.submit': 'submit',
   'batches.append': 'append',
 }
 
-/** Called once a sample, with somebody waiting: answered here, since tRPC's own way costs half a millisecond a call. */
+/** Called once for each sample while the caller waits. It is answered here, because tRPC costs half a millisecond a call. */
 const SINGLE = 'samples.score'
 
-/** What the trainers' plane needs. */
+/** Dependencies of {@link createTrpcPlane}. */
 export interface TrpcPlaneOptions {
   modules: Modules
   ingest: IngestClient
@@ -38,12 +38,12 @@ export interface TrpcPlaneOptions {
   log: Logger
 }
 
-/** Who has no key has none that could end. */
+/** Anonymous callers have no key, so it never ends. */
 const NOBODY = new AbortController().signal
 
 type Annotated = IncomingMessage & { requestId: string; body?: string }
 
-/** tRPC on `/api/trpc`, with our own hand on bodies: unpacking, limits, integers, and large ones off the loop. */
+/** Serves tRPC on `/api/trpc`. Bodies are decompressed, limited and checked here; large ones go to the ingest thread. */
 export function createTrpcPlane(options: TrpcPlaneOptions) {
   const { modules, ingest, access, log, version } = options
 
@@ -100,7 +100,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     },
   })
 
-  /** One request of the trainers' plane. */
+  /** Answers a tRPC request. */
   return async function onTrpc(
     req: IncomingMessage,
     res: ServerResponse,
@@ -111,7 +111,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     const annotated = req as Annotated
     annotated.requestId = requestId
     if (req.method !== 'POST') {
-      // Asked for by the pages alone: trainers sit beside the service, where packing costs more than it saves.
+      // Only pages request compression. Trainers are close to the service, where compression costs more than it saves.
       if (req.headers['trpc-accept'] === 'application/jsonl') packAnswer(req, res)
       handler(req, res)
       return
@@ -138,7 +138,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         return
       }
       const text = utf8(Buffer.concat(begun), 'the body')
-      // tRPC parses it a second time: 4 ms for 1 MiB, for error messages of our own.
+      // tRPC parses it a second time, 4 ms for 1 MiB; this parse gives better error messages.
       const input = text === '' ? undefined : parseJsonText(text, 'the body')
       if (procedure === SINGLE && !url.searchParams.has('batch')) {
         const { ended } = access.admit(req, SINGLE)
@@ -146,7 +146,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         answer(res, await whileKeyHolds(ended, closed(res), score))
         return
       }
-      // Procedures without input are called with an empty body; others then name what they miss.
+      // An empty body calls procedures without input; others then report their missing fields.
       annotated.body = text === '' ? '{}' : text
       handler(req, res)
     } catch (error) {
@@ -158,14 +158,14 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         }
         log.error({ requestId, path: procedure, err: (error as Error).stack }, 'request failed')
       }
-      // A reading that was given up would hold the rest back from being discarded.
+      // An abandoned read would keep the rest of the body from being discarded.
       await chunks?.return(undefined)
       refuse(res, translated, requestId, procedure)
     }
   }
 }
 
-/** The answer of a mutation in tRPC's envelope. */
+/** Sends the result of a mutation in tRPC's envelope. */
 function answer(res: ServerResponse, data: unknown): void {
   const body = JSON.stringify({ result: { data } })
   res.writeHead(200, {
@@ -181,7 +181,7 @@ function scoreInput(input: unknown): ScoreInput {
   return parsed.data
 }
 
-/** Aborts when the caller goes away before its answer. */
+/** A signal that aborts when the caller disconnects before its answer. */
 function closed(res: ServerResponse): AbortSignal {
   const gone = new AbortController()
   res.once('close', () => {
@@ -203,7 +203,7 @@ function checkContentType(req: IncomingMessage): void {
   }
 }
 
-/** A body whole again; one that still arrives when its key ends is refused as a whole. */
+/** Joins the chunks read so far with the rest of a body. A body still arriving when its key ends is refused as a whole. */
 async function* chain(
   begun: Buffer[],
   rest: AsyncGenerator<Buffer>,

@@ -3,7 +3,7 @@ import { describeIssues } from '../../contract/describe-issues.ts'
 import { RewardOpsError } from '../../errors.ts'
 import { nearestName } from '../../rewards/nearest-name.ts'
 
-/** A pause after which samples belong to the next step, where nobody says which one they are of. */
+/** Default pause after which samples without a step belong to the next step, ms. */
 const STEP_GAP_MS = 30_000
 
 const text = z.string().min(1)
@@ -12,7 +12,7 @@ const list = z
   .transform((names) => names.split(/[ ;]+/).filter((name) => name !== ''))
   .default([])
 
-/** What the address of a dialect may say behind its `?`. Lists are separated by `;`: some trainers split addresses at commas. */
+/** Query parameters of a dialect's address. Lists are separated by `;`, because some trainers split addresses at commas. */
 const Query = z.strictObject({
   model: text.optional().describe('the reward model whose servers score'),
   judge: text.optional().describe('how a generative model judges: a template’s name'),
@@ -46,10 +46,10 @@ const Query = z.strictObject({
   groundTruth: text.optional().describe('nemo-gym: the task’s field that holds it'),
 })
 
-/** What a dialect's address asks for. */
+/** The options in a dialect's address. */
 export type CompatOptions = z.output<typeof Query>
 
-/** Reads it. Throws `invalid_input` naming the parameter, or the one that was probably meant. */
+/** Parses the query of a dialect's address. @throws RewardOpsError `invalid_input` naming the parameter and the closest known one */
 export function readCompatOptions(query: URLSearchParams): CompatOptions {
   const known = Object.keys(Query.shape)
   const given: Record<string, string> = {}
@@ -81,7 +81,7 @@ export function readCompatOptions(query: URLSearchParams): CompatOptions {
   return options
 }
 
-/** The `reward` of the samples, as `samples.score` takes it. */
+/** The options as the `reward` field of `samples.score`. */
 export function rewardOf(options: CompatOptions): Record<string, unknown> {
   const { model, judge, rule, manager, kwargs, timeoutMs } = options
   const at = options.function?.lastIndexOf(':') ?? -1

@@ -17,40 +17,40 @@ import { parseBody } from './parse-body.ts'
 import { slime } from './slime.ts'
 import { StepClock } from './step-clock.ts'
 
-/** Where the dialects are answered. */
+/** Path prefix of the dialects. */
 export const COMPAT_PATH = '/compat/'
 
-/** The dialects there are. */
+/** All dialects. */
 export const DIALECTS: readonly Dialect[] = [openrlhf, slime, nemoGym]
 
-/** Samples one request may hold: each is a row with somebody waiting for it. */
+/** Largest number of samples in a request. A caller waits for each of them. */
 const MAX_SAMPLES = 4_096
-/** What stands in the answer of a protocol that says beside it that there is no score. */
+/** Reward of a failed sample in protocols that report the failure in a field next to it. */
 const NO_REWARD = 0
 
-/** What the dialects need. */
+/** Dependencies of {@link createCompat}. */
 export interface CompatSources {
   access: Access
   /** Scores each sample, as `samples.score` does. */
   manager: Modules['manager']
-  /** The highest step a run has; null: it has none. */
+  /** The highest step of a run; null: it has none. */
   lastStep(run: string): Promise<number | null>
   readiness: Modules['readiness']
 }
 
-/** Where a request of a dialect goes. */
+/** The parts of a dialect request's path. */
 interface Target {
   dialect: Dialect
   run: string
-  /** Below the run's address: `` or as `/verify`. */
+  /** The path below the run's address: `` or for example `/verify`. */
   rest: string
   key: string | null
 }
 
 /**
- * Trainers that speak to a remote reward server already, unchanged: `/compat/<dialect>/<run>`, with a key in the path where
- * keys are set and the trainer can send no header: `/compat/<dialect>/<run>/k/<key>`. What scores is said behind the `?`.
- * Each sample is one of `samples.score`, of the run's present step, its prompt's group.
+ * Serves unchanged trainers that already speak the protocol of a remote reward server, on `/compat/<dialect>/<run>`. A
+ * trainer that cannot send headers puts its API key into the path: `/compat/<dialect>/<run>/k/<key>`. Query parameters
+ * say how to score. Each sample is scored like one of `samples.score`, in the run's present step and its prompt's group.
  */
 export function createCompat({ access, manager, lastStep, readiness }: CompatSources) {
   const clock = new StepClock(lastStep)
@@ -128,7 +128,7 @@ function scoreInput(
   })
 }
 
-/** Throws `not_scored` where a sample failed, the protocol cannot say so, and nobody named a value for it. */
+/** @throws RewardOpsError `not_scored` when a sample failed and neither the protocol nor the address provides for failures */
 function endsOf(
   dialect: Dialect,
   results: readonly ScoreResult[],
@@ -139,14 +139,17 @@ function endsOf(
     if (!failed) return { result, reward: result.score as number, failed }
     if (dialect.carriesFailure) return { result, reward: NO_REWARD, failed }
     if (onFailure === 'error') {
-      throw new RewardOpsError('not_scored', `Sample ${result.id} has no score: ${told(result)}.`)
+      throw new RewardOpsError(
+        'not_scored',
+        `Sample ${result.id} has no score: ${failureText(result)}.`,
+      )
     }
     return { result, reward: onFailure, failed }
   })
 }
 
-/** Why it failed; the words of user code are not cut by ours. */
-function told({ reason, detail }: ScoreResult): string {
+/** The reason of a failure, with the beginning of its detail. */
+function failureText({ reason, detail }: ScoreResult): string {
   return detail === null ? `${reason}` : `${reason}, ${detail.slice(0, 500)}`
 }
 
@@ -166,7 +169,7 @@ function targetOf(pathname: string): Target {
       hint: `Send the request to ${COMPAT_PATH}${dialect.name}/<run>${dialect.scorePath}.`,
     })
   }
-  // The key stands behind the run, before what the peer appends by itself.
+  // The key follows the run; trainers append their own path after it.
   const keyed = parts[0] === 'k' && parts[1] !== undefined
   const rest = (keyed ? parts.slice(2) : parts).filter((part) => part !== '')
   return {

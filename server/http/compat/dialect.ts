@@ -1,40 +1,40 @@
 import type { SampleInput, ScoreResult } from '../../contract/trainer.ts'
 import type { CompatOptions } from './compat-options.ts'
 
-/** A rollout as a dialect's request has it. */
+/** A sample read from a dialect's request. */
 export interface DialectSample
   extends Pick<SampleInput, 'prompt' | 'response' | 'groundTruth' | 'extraInfo' | 'index'> {
-  /** The prompt's id where the protocol has one; null: rollouts of one prompt are a group. */
+  /** The prompt's id in the protocol; null: it has none, and samples with equal prompts form a group. */
   uid: string | null
-  /** Where the protocol says it; null: the address does. */
+  /** The data source in the request; null: the address names it. */
   dataSource: string | null
 }
 
-/** How one of them ended, as the protocol is told: with a number, the failure's reason beside it where it is none. */
+/** The result of a sample as the protocol reports it: a number, with the failure if there was one. */
 export interface DialectEnd {
   result: ScoreResult
-  /** The score, or what the address puts in a failed one's place. */
+  /** The score, or the value that the address sets for failed samples. */
   reward: number
   failed: boolean
 }
 
-/** JSON as it is, or made of what was sent. Throws `invalid_input` naming the field. */
+/** An answer: constant JSON, or a function of the request's body, which throws `invalid_input` naming the field. */
 export type DialectAnswer = string | object | ((body: unknown) => unknown)
 
 /**
- * A trainer's way to ask a remote reward server, answered on `/compat/<name>/<run>`. One file each; what they have in
- * common (access, steps, groups, failures) is in compat.ts.
+ * A trainer's protocol for remote reward servers, answered on `/compat/<name>/<run>`. Each has its own file; compat.ts
+ * holds the common part: access, steps, groups and failures.
  */
 export interface Dialect {
   readonly name: string
-  /** Below the run's address: what is asked to score. */
+  /** The path below the run's address that scores. */
   readonly scorePath: '' | `/${string}`
-  /** Whether an answer can say that a sample was not scored. Where not, a failure is answered by 503 or a value of the user's. */
+  /** True when an answer can report a failed sample. Otherwise a failure is answered with 503 or with the address's value. */
   readonly carriesFailure: boolean
-  /** Answers to what the peer asks besides, by method and path below the run's address; a function is given the body. */
+  /** Answers to the trainer's other requests, by method and path below the run's address. */
   readonly others: Readonly<Record<string, DialectAnswer>>
-  /** Throws `invalid_input` naming the field. */
+  /** Reads the samples of a request. @throws RewardOpsError `invalid_input` naming the field */
   read(body: unknown, options: CompatOptions): DialectSample[]
-  /** The answer's JSON; `ends` in order of the samples read. */
+  /** The answer's JSON; `ends` are in the order of the samples. */
   answer(body: unknown, ends: readonly DialectEnd[], options: CompatOptions): unknown
 }

@@ -11,13 +11,13 @@ const Body = z.looseObject({
 })
 type Row = z.infer<typeof Body>['verify_responses'][number]
 
-/** Numbers by name; what has none is left out, as Gym leaves out what pandas calls not a number. */
+/** Numbers by name. Missing ones are left out, as Gym leaves out NaN. */
 type Metrics = Record<string, number>
 
 /**
- * Gym's `POST /aggregate_metrics`: mean, greatest, least, median and deviation (n − 1) of every number at the top level of
- * the rows and of `response.usage`, over all rows and by task. Rows that could not be scored are no measurements: they
- * count in none of it. Source: nemo_gym/reward_profile.py.
+ * Gym's `POST /aggregate_metrics`: mean, maximum, minimum, median and standard deviation (n − 1) of every number at the
+ * top level of the rows and of `response.usage`, over all rows and by task. Failed rows do not count.
+ * Source: nemo_gym/reward_profile.py.
  */
 export function aggregateMetrics(body: unknown): unknown {
   const rows = parseBody(Body, body).verify_responses.filter(
@@ -43,7 +43,7 @@ export function aggregateMetrics(body: unknown): unknown {
   }
 }
 
-/** What is added up of a row: its own numbers and those of the response's usage, truths as 0 and 1. */
+/** The numbers of a row and of its response's usage; booleans count as 0 and 1. */
 function numbersOf(row: Row): Metrics {
   const usage = row.response?.usage
   const all = { ...row, ...(typeof usage === 'object' ? usage : {}) }
@@ -62,7 +62,7 @@ function describe(rows: readonly Row[], names: readonly string[]): Metrics {
     name,
     values: numbers.flatMap((row) => (row[name] === undefined ? [] : [row[name]])),
   }))
-  // Of single rows there is no deviation: Gym writes 0, unless it knows one of some other column.
+  // A single row has no deviation: Gym writes 0, unless another column has one.
   const single = columns.every(({ values }) => values.length < 2)
   const out: Metrics = {}
   for (const { name, values } of columns) {

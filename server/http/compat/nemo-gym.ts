@@ -11,19 +11,19 @@ const Body = z.looseObject({
   _ng_task_index: z.union([z.number(), z.string()]).nullish(),
 })
 
-/** Fields of a task that hold what is right, the first that is there. */
+/** Fields of a task that may hold the ground truth; the first present one is used. */
 const TRUTHS = ['expected_answer', 'ground_truth', 'answer', 'label']
 
 /**
- * NeMo-Gym's resources server, `POST /verify`: the task with the model's response, answered by the same object and its
- * `reward`. A sample that could not be scored is a row with a failure class, which Gym keeps apart and tries again.
+ * NeMo-Gym's resources server, `POST /verify`: takes the task with the model's response and answers with the same object
+ * plus `reward`. A failed sample carries a failure class, which Gym sets apart and retries.
  * Source: nemo_gym/base_resources_server.py.
  */
 export const nemoGym: Dialect = {
   name: 'nemo-gym',
   scorePath: '/verify',
   carriesFailure: true,
-  // Nothing is kept of an earlier call: a stored response may be verified again.
+  // Calls share no state, so a stored response may be verified again.
   others: {
     'POST /seed_session': {},
     'GET /reverify_mode': 'stateless',
@@ -64,7 +64,7 @@ export const nemoGym: Dialect = {
       const number = numberOf(value)
       return number === null || key in (body as object) || key === 'reward' ? [] : [[key, number]]
     })
-    // Gym aggregates numbers at the top level, and those alone.
+    // Gym aggregates only numbers at the top level.
     return { ...(body as object), ...Object.fromEntries(numbers), reward }
   },
 }

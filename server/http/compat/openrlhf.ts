@@ -11,9 +11,9 @@ const Body = z.looseObject({
 })
 
 /**
- * OpenRLHF's `--reward.remote_url` (before: `--remote_rm_url`): lists of one text each with prompt and response in it,
- * empty lists where several addresses share a sample, whole batches in older versions. Every sample has the same keys in
- * `extra_logs`, since the trainer concatenates them.
+ * OpenRLHF's `--reward.remote_url` (formerly `--remote_rm_url`). A request is a list with one text that contains prompt
+ * and response; an empty list where several addresses share a sample; a whole batch in older versions. All samples have
+ * the same keys in `extra_logs`, because the trainer concatenates them.
  * Source: openrlhf/utils/agent.py, openrlhf/cli/serve_rm.py.
  */
 export const openrlhf: Dialect = {
@@ -46,7 +46,7 @@ export const openrlhf: Dialect = {
   },
 }
 
-/** A number, or a truth as one; null for anything else. */
+/** A number, or a boolean as 0 or 1; null for anything else. */
 export function numberOf(value: unknown): number | null {
   if (typeof value === 'boolean') return value ? 1 : 0
   return typeof value === 'number' && Number.isFinite(value) ? value : null

@@ -8,7 +8,7 @@ const said = (text: string) => ({
   content: [{ type: 'output_text', text }],
 })
 
-test('what was produced is carried whole, in its order', () => {
+test('all output items are kept, in order', () => {
   const thought = { type: 'reasoning', summary: [{ type: 'summary_text', text: 'Hm.' }] }
   expect(responseText([said('#### 72')], 'output')).toBe('#### 72')
   expect(responseText([thought, call, result, said('It is 42.')], 'output')).toBe(
@@ -26,7 +26,7 @@ test('what was produced is carried whole, in its order', () => {
   ])
 })
 
-test('what text cannot hold is refused by its name and place', () => {
+test('items that text cannot hold are refused by type and position', () => {
   const image = { type: 'message', role: 'user', content: [{ type: 'input_image' }] }
   expect(() => messagesOf([image], 'input')).toThrow(
     'input[0].content[0] is a part of type "input_image"',

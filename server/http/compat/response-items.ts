@@ -6,25 +6,25 @@ import { RewardOpsError } from '../../errors.ts'
 const Part = z.looseObject({ type: z.string().optional(), text: z.string().nullish() })
 const Parts = z.union([z.string(), z.array(Part)])
 
-/** An item of OpenAI's Responses API, as it comes in or goes out. */
+/** An input or output item of OpenAI's Responses API. */
 export const ResponseItem = z.looseObject({
   type: z.string().optional(),
   role: z.string().optional(),
   content: Parts.nullish(),
-  /** Of a `function_call`. */
+  /** For a `function_call`. */
   name: z.string().nullish(),
   arguments: z.string().nullish(),
   call_id: z.string().nullish(),
-  /** Of a `function_call_output`. */
+  /** For a `function_call_output`. */
   output: Parts.nullish(),
-  /** Of a `reasoning` item. */
+  /** For a `reasoning` item. */
   summary: z.array(Part).nullish(),
 })
 export type ResponseItem = z.infer<typeof ResponseItem>
 
 type Message = z.infer<typeof ChatMessage>
 
-/** Items as chat messages, none left out. Throws `invalid_input` naming what no message holds: images, other tools. */
+/** Converts all items to chat messages. @throws RewardOpsError `invalid_input` naming images and other tools, which no message holds */
 export function messagesOf(items: readonly ResponseItem[], path: string): Message[] {
   return items.flatMap((item, i): Message[] => {
     const at = `${path}[${i}]`
@@ -53,7 +53,7 @@ export function messagesOf(items: readonly ResponseItem[], path: string): Messag
   })
 }
 
-/** What the model and its tools produced, as one text. Throws `invalid_input`. */
+/** The output of the model and its tools as one text. @throws RewardOpsError `invalid_input` */
 export function responseText(items: readonly ResponseItem[], path: string): string {
   return messagesOf(items, path)
     .map((message) => {

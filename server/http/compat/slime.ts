@@ -12,8 +12,9 @@ const Body = z.looseObject({
 })
 
 /**
- * slime's and miles' `--rm-type remote_rm --rm-url`: one sample, answered by a bare number, or with `?format=object` by an
- * object for `--reward-key score`. `group_index` and `metadata` are taken where a custom function sends them.
+ * `--rm-type remote_rm --rm-url` of slime and miles: one sample a request, answered with a bare number, or with
+ * `?format=object` with an object for `--reward-key score`. `group_index` and `metadata` are read if a custom function
+ * sends them.
  * Source: slime/rollout/rm_hub/__init__.py.
  */
 export const slime: Dialect = {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { StepClock } from './step-clock.ts'
 
-describe('the step of samples whose protocol tells none', () => {
+describe('the step of samples whose protocol has none', () => {
   function clockOf(last: number | null) {
     const time = { nowMs: 0 }
     return {
@@ -13,12 +13,12 @@ describe('the step of samples whose protocol tells none', () => {
     }
   }
 
-  it('is the one after the last step of the run, or the first', async () => {
+  it('follows the last step of the run, or is the first', async () => {
     expect((await clockOf(7).clock.enter('r', 100)).step).toBe(8)
     expect((await clockOf(null).clock.enter('r', 100)).step).toBe(1)
   })
 
-  it('stays while samples come, and moves on after a pause', async () => {
+  it('stays while samples arrive, and increases after a pause', async () => {
     const { time, clock } = clockOf(null)
     for (const [atMs, step] of [
       [0, 1],
@@ -42,14 +42,14 @@ describe('the step of samples whose protocol tells none', () => {
     slow.leave()
     slow.leave()
     time.nowMs = 10_000
-    // The second one is still in flight: leaving twice counts once.
+    // Leaving twice counts once, so the second sample is still in flight.
     expect((await clock.enter('r', 100)).step).toBe(1)
   })
 
-  it('is each run’s own, and asked for again after a failure', async () => {
-    let asked = 0
+  it('is separate for each run, and is read again after a failure', async () => {
+    let reads = 0
     const clock = new StepClock(async () => {
-      if (asked++ === 0) throw new Error('away')
+      if (reads++ === 0) throw new Error('away')
       return 3
     })
     await expect(clock.enter('a', 100)).rejects.toThrow('away')

@@ -4,19 +4,19 @@ interface Current {
   lastMs: number
 }
 
-/** Runs remembered; the least lately used is forgotten, and looked up again. */
+/** Runs kept in memory; the least recently used is dropped and read again if needed. */
 const MAX_RUNS = 1_000
 
 /**
- * Which step a sample belongs to, where its protocol does not say: the step of the samples before it, until there was a
- * pause with none in flight. So a step's rollouts come together as they do in a run that tells its steps.
+ * Assigns a step to samples whose protocol has none: the step of the previous samples, until a pause passes with no
+ * sample in flight. Samples of one step therefore share a batch, as in a run that sends its steps.
  */
 export class StepClock {
   readonly #lastStep: (run: string) => Promise<number | null>
   readonly #runs = new Map<string, Promise<Current>>()
   readonly #nowMs: () => number
 
-  /** @param lastStep the highest step a run has; null: it has none */
+  /** @param lastStep reads the highest step of a run; null: it has none */
   constructor(
     lastStep: (run: string) => Promise<number | null>,
     nowMs: () => number = () => performance.now(),
@@ -25,7 +25,7 @@ export class StepClock {
     this.#nowMs = nowMs
   }
 
-  /** The step of samples that arrive now; `leave` is to be called when they have ended. */
+  /** The step of samples that arrive now. The caller calls `leave` when they have ended. */
   async enter(run: string, gapMs: number): Promise<{ step: number; leave: () => void }> {
     let current = this.#runs.get(run)
     if (current === undefined) {

@@ -1,12 +1,12 @@
 import type { SlotEnd } from '../../router/router-types.ts'
 import type { UpstreamCall } from './upstream-call.ts'
 
-/** Calls for one request, the first included; a connection race is repeated beside them, once. */
+/** Largest number of calls for one request. One more is allowed when a reused connection closes under the call. */
 export const MAX_ATTEMPTS = 3
 
 /**
- * Whether an answer is not passed on: a redirect, and what another server may do better. The last call's 408 and 424 (TEI,
- * where its backend failed) are passed on all the same: a 4xx is told as it is.
+ * True for answers that are not passed on: redirects, and errors that another server may avoid. A 408 or 424 (TEI with a
+ * failed backend) of the last call is passed on, because a 4xx is never turned into another status.
  */
 export function isFailure(status: number, attempt: number): boolean {
   if (status < 300) return false
@@ -15,15 +15,15 @@ export function isFailure(status: number, attempt: number): boolean {
   return status >= 500 && status !== 501
 }
 
-/** vLLM answers 200 with this when it was put to sleep: what it generated until then is no answer. */
+/** vLLM answers 200 with this when it is put to sleep in mid-generation. The partial text is not an answer. */
 const ABORTED = /"finish_reason"\s*:\s*"abort"/
 
-/** Whether a generated answer was broken off by its server. No text can look so: quotes within texts are escaped. */
+/** True when the server aborted the generation. No text can contain the pattern, because quotes in texts are escaped. */
 export function isAborted(body: Buffer): boolean {
   return body.includes('"abort"') && ABORTED.test(body.toString('latin1'))
 }
 
-/** What a call whose answer was passed on says of its server; `body`: the answer, where it was kept. */
+/** The outcome for the server of a call whose answer was passed on. `body` is the answer if it was kept. */
 export function endOf(call: UpstreamCall, body: Buffer | null): SlotEnd {
   const { status } = call
   if (status >= 400) {
@@ -36,7 +36,7 @@ export function endOf(call: UpstreamCall, body: Buffer | null): SlotEnd {
 
 const TOTAL = '"total_tokens"'
 
-/** `usage.total_tokens`, wherever it stands. */
+/** `usage.total_tokens`, at any depth. */
 function tokensOf(body: Buffer): number | null {
   const at = body.lastIndexOf(TOTAL)
   if (at < 0) return null
@@ -45,7 +45,7 @@ function tokensOf(body: Buffer): number | null {
   return number === null ? null : Number(number[1])
 }
 
-/** A text of a server's with its key taken out. */
+/** A server's text without its API key. */
 export function withoutKey(text: string, apiKey: string | null): string {
   return apiKey === null || apiKey === '' ? text : text.replaceAll(apiKey, '[key]')
 }

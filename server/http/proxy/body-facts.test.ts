@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { type BodyFacts, readBodyFacts } from './body-facts.ts'
 
-/** What a parser reads of the same text. */
+/** The same facts as read by JSON.parse. */
 function byParser(text: string): BodyFacts {
   const value = JSON.parse(text) as Record<string, unknown>
   const most = [...Object.keys(value)].reduce<number | null>(
@@ -24,30 +24,30 @@ const long = 'a \\"quoted\\" \\\\ word '.repeat(40)
 const valid: [what: string, text: string][] = [
   ['a chat', '{"model":"rm","messages":[{"role":"user","content":"hi"}],"stream":true}'],
   ['space everywhere', ' \n{ "stream" : true ,\t"model"\r\n: "rm" } '],
-  ['the model last, behind a long text', `{"input":"${long}","model":"judge/7b"}`],
+  ['the model last, after a long text', `{"input":"${long}","model":"judge/7b"}`],
   ['backslashes before a quote', String.raw`{"input":"x\\","model":"m\"\\"}`],
   [
-    'a backslash where the near look ends',
+    'a backslash where the bytewise search ends',
     `{"input":"${'x'.repeat(47)}\\"${'y'.repeat(60)}\\\\","model":"m"}`,
   ],
-  ['a model inside other things', '{"a":{"model":"no"},"b":[{"model":"no"}],"c":"\\"model\\":1"}'],
+  ['a model inside other values', '{"a":{"model":"no"},"b":[{"model":"no"}],"c":"\\"model\\":1"}'],
   ['two models: the last counts', '{"model":"first","model":"second"}'],
   ['two models, the last not a string', '{"model":"first","model":null}'],
   ['an escaped key', '{"mod\\u0065l":"rm"}'],
   ['letters beyond ASCII', '{"model":"模型-é-\\ud83d\\ude00","q":"naïve"}'],
   ['numbers, null, booleans', '{"n":-1.5e3,"z":null,"stream":false,"max_tokens":12,"model":"m"}'],
-  ['the newer word for tokens', '{"max_completion_tokens":7,"model":"m"}'],
+  ['the newer key for tokens', '{"max_completion_tokens":7,"model":"m"}'],
   ['empty containers', '{"a":{},"b":[],"c":"","model":"m"}'],
   ['token ids', `{"input":[[${Array.from({ length: 500 }, (_, i) => i).join(',')}]],"model":"m"}`],
-  ['stream as a word', '{"stream":"true","model":"m"}'],
+  ['stream as a string', '{"stream":"true","model":"m"}'],
   ['an empty object', '{}'],
 ]
 
-it.each(valid)('reads what a parser reads: %s', (_, text) => {
+it.each(valid)('reads the same as a parser: %s', (_, text) => {
   expect(read(text)).toEqual(byParser(text))
 })
 
-it('reads what a parser reads of made-up documents', () => {
+it('reads the same as a parser in generated documents', () => {
   let seed = 7
   const draw = (n: number) => {
     seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648
@@ -87,12 +87,12 @@ describe('a body that is not JSON', () => {
     ['nothing', '', null],
     ['a list', '[{"model":"no"}]', null],
     ['a text', '"model"', null],
-    ['cut off behind the model', '{"model":"rm","input":"abc', 'rm'],
+    ['cut off after the model', '{"model":"rm","input":"abc', 'rm'],
     ['cut off within the model', '{"model":"r', null],
     ['cut off in an escape', '{"model":"rm","x":"a\\', 'rm'],
     ['no colon', '{"model" "rm"}', null],
     ['a model that does not parse', '{"model":"\\x","stream":true}', null],
-  ])('%s: gives what was found before', (_, text, model) => {
+  ])('%s: returns the facts before the fault', (_, text, model) => {
     expect(read(text).model).toBe(model)
   })
 })

@@ -7,20 +7,20 @@ const CLOSE_LIST = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
-/** What is read of a request's body. */
+/** The fields read from a request's body. */
 export interface BodyFacts {
-  /** Null: there is none, or it is not a string. */
+  /** The model; null: missing or not a string. */
   model: string | null
-  /** The answer is asked for token by token. */
+  /** True when the answer is requested token by token. */
   stream: boolean
-  /** Most tokens to generate, where the request says. */
+  /** Largest number of tokens to generate; null: the request does not say. */
   maxTokens: number | null
 }
 
 /**
- * Reads the few fields that decide where a body goes, of its top level alone, without parsing the rest: a judge's 3 KB
- * cost 1.3 µs, 32 MiB of texts full of quotes 50 ms. The last of two equal keys counts, as for every parser behind us. A body that is
- * not JSON gives what was found before the fault: it is the server's to refuse.
+ * Reads the top-level fields that decide where a body is sent, without parsing the rest: a judge's 3 KB cost 1.3 µs,
+ * 32 MiB of texts full of quotes 50 ms. The last of two equal keys counts, as in the servers' parsers. A body that is not
+ * JSON gives the fields before the fault; the server refuses it.
  */
 export function readBodyFacts(body: Buffer): BodyFacts {
   const facts: BodyFacts = { model: null, stream: false, maxTokens: null }
@@ -44,7 +44,7 @@ export function readBodyFacts(body: Buffer): BodyFacts {
   return facts
 }
 
-/** The keys of interest, by their lengths: most keys are dismissed by theirs. */
+/** The relevant keys by length, so that most other keys are skipped by their length alone. */
 const KEYS: Readonly<Record<number, string>> = {
   5: 'model',
   6: 'stream',
@@ -55,7 +55,7 @@ const KEYS: Readonly<Record<number, string>> = {
 function keyOf(body: Buffer, start: number, end: number): string | null {
   const candidate = KEYS[end - start]
   if (candidate !== undefined && body.toString('latin1', start, end) === candidate) return candidate
-  // An escaped letter: nobody writes it, but every parser reads it.
+  // A key with escaped letters is rare but valid.
   for (let at = start; at < end; at++) {
     if (body[at] === BACKSLASH) {
       const key = parsed(body, start - 1, end + 1)
@@ -66,7 +66,7 @@ function keyOf(body: Buffer, start: number, end: number): string | null {
 }
 
 function take(facts: BodyFacts, key: string, body: Buffer, start: number, end: number): void {
-  // A list or an object is none of the values looked for, and may be large.
+  // A list or an object is never a relevant value and may be large.
   const first = body[start]
   const value = first === OPEN_LIST || first === OPEN_OBJECT ? null : parsed(body, start, end)
   if (key === 'model') facts.model = typeof value === 'string' ? value : null
@@ -75,7 +75,7 @@ function take(facts: BodyFacts, key: string, body: Buffer, start: number, end: n
 }
 
 function parsed(body: Buffer, start: number, end: number): unknown {
-  // A string without escapes is its own bytes: parsing it costs three times as much.
+  // A string without escapes is copied. Parsing it costs three times as much.
   if (body[start] === QUOTE && !body.subarray(start, end).includes(BACKSLASH)) {
     return body.toString('utf8', start + 1, end - 1)
   }
@@ -92,10 +92,10 @@ function skipSpace(body: Buffer, from: number): number {
   return at
 }
 
-/** Short strings are read byte by byte; a call of `indexOf` costs as much as some 50 bytes. */
+/** Bytes of a string searched one by one before `indexOf`, whose call costs as much as about 50 bytes. */
 const NEAR = 48
 
-/** Index of the quote that ends a string whose first byte is at `from`; -1: it does not end. */
+/** The index of the closing quote of a string whose first byte is at `from`; -1: there is none. */
 function endOfString(body: Buffer, from: number): number {
   const near = Math.min(from + NEAR, body.length)
   let at = from
@@ -109,13 +109,13 @@ function endOfString(body: Buffer, from: number): number {
     if (at < 0) return -1
     let before = at - 1
     while (before >= from && body[before] === BACKSLASH) before--
-    // An even number of backslashes escape each other.
+    // An even number of backslashes escapes no quote.
     if ((at - before) % 2 === 1) return at
     at++
   }
 }
 
-/** Index behind a value that begins at `from`; -1: it does not end. */
+/** The index after a value that begins at `from`; -1: the value does not end. */
 function endOfValue(body: Buffer, from: number): number {
   const first = body[from]
   if (first === QUOTE) {

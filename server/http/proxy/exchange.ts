@@ -16,26 +16,26 @@ import { generates, type ProxiedPath } from './routes.ts'
 import { type AnswerMode, type CallOwner, SMALL_BYTES, UpstreamCall } from './upstream-call.ts'
 import type { Upstreams } from './upstreams.ts'
 
-/** Before the third call: time drawn up to this, ms. The second goes out at once, elsewhere where there is an elsewhere. */
+/** Longest random delay before the third call, ms. The second is sent at once, to another server if there is one. */
 const BACKOFF_MS = 400
-/** An answer that brings nothing for so long is broken off, ms. */
+/** An answer without data for this time is broken off, ms. */
 const IDLE_MS = 300_000
-/** What a client is told to wait after failures, where no server told, and at most, ms. */
+/** Retry-After for failed requests, ms: the default without a server's own value, and the maximum. */
 const RETRY_AFTER_MS = 1_000
 const RETRY_AFTER_MAX_MS = 30_000
-/** Bytes of JSON a token, and what a reply is taken to cost that does not say, as the router's own estimates. */
+/** Estimates: bytes of JSON per token, and tokens of a reply without `max_tokens`. The router uses the same. */
 const BYTES_PER_TOKEN = 3.6
 const REPLY_TOKENS = 256
-/** Bytes of a body that its key is made of. */
+/** Bytes at the end of a body that its key is computed from. */
 const KEY_BYTES = 512
 
-/** Unused ones, for the next requests: making one, and the router's listener on it, costs 4 µs. */
+/** Unused controllers for the next requests. Creating one, with the router's listener on it, costs 4 µs. */
 const STOPS: AbortController[] = []
 const STOPS_KEPT = 256
 
 const HEADER_TEXT = /^[\x20-\x7e]*$/
 
-/** What all requests through the router address share. */
+/** Dependencies that all requests through the router address share. */
 export interface ExchangeContext {
   router: RewardRouter
   upstreams: Upstreams
@@ -43,20 +43,21 @@ export interface ExchangeContext {
   log: Logger
 }
 
-/** Where an exchange stands; what is told to the client depends on it. */
+/** The reason why an exchange was stopped; it decides the answer to the client. */
 type Halt = 'gone' | 'expired' | 'idle' | 'key_ended'
 
 /**
  * One request through the router address:
  *
  *     body ─▶ slot ─▶ call ─▶ answer passed on ─▶ end
- *              ▲       │ failed before a byte was passed on: another slot, three calls at most
+ *              ▲       │ failed before a byte was passed on: another slot, at most three calls
  *              └───────┘
  *
- * A client that goes away, a deadline, a silent server and the end of the client's key halt it at any point. Its slot is released once on every way.
+ * A client that disconnects, a deadline, a silent server and the end of the client's key stop it at any point. The slot
+ * is released exactly once on every path.
  */
 export class Exchange implements CallOwner, SlotSearch {
-  /** Its place among those under way. */
+  /** Its index in the list of running exchanges. */
   index = -1
   readonly #context: ExchangeContext
   readonly #req: IncomingMessage
@@ -65,23 +66,23 @@ export class Exchange implements CallOwner, SlotSearch {
   readonly #keyEnded: AbortSignal
   readonly path: ProxiedPath
   readonly #startedAtMs = performance.now()
-  /** Gives up the wait for a slot. */
+  /** Cancels the wait for a slot. */
   #stop = STOPS.pop() ?? new AbortController()
   #halt: Halt | null = null
   #deadlineAtMs = Number.POSITIVE_INFINITY
   #deadlineTimer: NodeJS.Timeout | undefined
   #facts: BodyFacts = { model: null, stream: false, maxTokens: null }
-  /** What the router is asked for; there once the body was read. */
+  /** The request to the router; set once the body was read. */
   request!: SlotSearch['request']
   #slot: RouterSlot | null = null
   #call: UpstreamCall | null = null
-  /** Ends what the exchange waits for: a call, or a pause. */
+  /** Ends the current wait for a call or a pause. */
   #wake: (() => void) | null = null
   #attempts = 0
   #queueMs = 0
   #workerName = ''
   #raced = false
-  /** The last call's failure, and its status: 0 where no answer came. */
+  /** The last call's failure and status; status 0: no answer came. */
   #failure: EngineFailure | null = null
   #failedStatus = 0
   readonly failed: number[] = []
@@ -102,7 +103,7 @@ export class Exchange implements CallOwner, SlotSearch {
     this.#keyEnded = keyEnded
   }
 
-  /** From request to answer. Never rejects. */
+  /** Runs the exchange from request to answer. Never rejects. */
   async run(): Promise<void> {
     const res = this.#res
     const onClose = () => this.#stopFor('gone')
@@ -118,14 +119,14 @@ export class Exchange implements CallOwner, SlotSearch {
     } finally {
       this.#release({ outcome: 'cancelled' })
       clearTimeout(this.#deadlineTimer)
-      // A router keeps a listener on it for its life: one that was not needed serves the next.
+      // The router's listener stays on the controller, so an unused one is kept for the next request.
       if (this.#halt === null && STOPS.length < STOPS_KEPT) STOPS.push(this.#stop)
       res.off('close', onClose)
       res.off('drain', onDrain)
     }
   }
 
-  /** Called about once a second: what has no timer of its own. */
+  /** Checks for idle calls. Called about once a second instead of a timer for each call. */
   tick(nowMs: number): void {
     const call = this.#call
     if (this.#keyEnded.aborted) {
@@ -133,12 +134,12 @@ export class Exchange implements CallOwner, SlotSearch {
     } else if (call?.passedOn !== true && nowMs - this.#startedAtMs > MAX_WAIT_MS) {
       this.#stopFor('expired')
     } else if (call !== null && call.status > 0 && nowMs - call.lastAtMs > IDLE_MS) {
-      // A client that takes nothing for so long is as good as gone.
+      // A client that reads nothing for this time counts as disconnected.
       this.#stopFor(call.paused ? 'gone' : 'idle')
     }
   }
 
-  /** Ends it now, as if the client had gone. */
+  /** Ends the exchange at once, as if the client had disconnected. */
   cut(): void {
     this.#stopFor('gone')
     this.#res.destroy()
@@ -154,7 +155,7 @@ export class Exchange implements CallOwner, SlotSearch {
       typeof chosen === 'string'
         ? chosen
         : await chosen.catch((error: unknown) => {
-            // Of what is no JSON nobody could tell which model it names.
+            // A body that is not JSON gets that error instead of a missing model.
             throw named === null ? (notJson(body) ?? error) : error
           })
     this.#startDeadline(options.deadlineMs)
@@ -180,7 +181,7 @@ export class Exchange implements CallOwner, SlotSearch {
     }
   }
 
-  /** One call through the slot in hand. True: the client has its answer, or what there is of it. */
+  /** Makes one call through the current slot. True: the answer, or a part of it, went to the client. */
   async #attempt(body: Buffer): Promise<boolean> {
     const slot = this.#slot as RouterSlot
     this.#attempts++
@@ -206,7 +207,7 @@ export class Exchange implements CallOwner, SlotSearch {
 
   #ended(call: UpstreamCall, slot: RouterSlot, serviceMs: number): boolean {
     if (this.#halt !== null) {
-      // A deadline of the caller's says nothing of the server; ours does.
+      // The caller's deadline says nothing about the server; the service's own does.
       const silent = this.#halt === 'idle' || (this.#halt === 'expired' && !this.#hasDeadline)
       this.#release({ outcome: silent ? 'stall' : 'cancelled' })
       if (call.passedOn) {
@@ -256,7 +257,7 @@ export class Exchange implements CallOwner, SlotSearch {
     return this.#callFailed(failure, status, slot)
   }
 
-  /** A call failed with nothing passed on. */
+  /** Records a call that failed before anything was passed on. */
   #callFailed(failure: EngineFailure, status: number, slot: RouterSlot): false {
     failure.detail = withoutKey(failure.detail, slot.apiKey)
     this.#failure = failure
@@ -289,7 +290,7 @@ export class Exchange implements CallOwner, SlotSearch {
     try {
       this.#res.writeHead(call.status, words, headers)
     } catch {
-      // A character no header may have: the answer is worth more than that line of its head.
+      // A header has an invalid character. The answer is sent without that header.
       this.#res.writeHead(call.status, words, soundHeaders(headers))
     }
   }
@@ -298,7 +299,7 @@ export class Exchange implements CallOwner, SlotSearch {
     this.#wake?.()
   }
 
-  /** What is told of the way a request went, with every answer. */
+  /** Headers of every answer that say how the request was routed. */
   #ownHeaders(): [name: string, value: string][] {
     const headers: [string, string][] = [
       ['x-attempts', String(this.#attempts)],
@@ -325,7 +326,7 @@ export class Exchange implements CallOwner, SlotSearch {
     return this.#hasDeadline ? Math.max(1, this.#deadlineAtMs - performance.now()) : undefined
   }
 
-  /** Gives up what is under way; whoever waits for it goes on and finds out why. */
+  /** Stops the current call or wait; the waiting code then checks the reason. */
   #stopFor(halt: Halt): void {
     if (this.#halt !== null) return
     this.#halt = halt
@@ -334,7 +335,7 @@ export class Exchange implements CallOwner, SlotSearch {
     this.#wake?.()
   }
 
-  /** @throws where the exchange was halted */
+  /** @throws when the exchange was stopped */
   #checkHalt(): void {
     if (this.#halt !== null) throw this.#haltError(this.#halt)
   }
@@ -361,7 +362,7 @@ export class Exchange implements CallOwner, SlotSearch {
           retryAfterMs: 2_000,
         })
       case 'no_server':
-        // Meanwhile put to sleep, perhaps: that is told, and a wake asked for.
+        // The servers may have been put to sleep meanwhile; this reports it and requests a wake.
         this.#context.directory.lacking(model, this.path)
         if (this.#failure !== null) return this.#exhausted()
         return new RewardOpsError(
@@ -381,13 +382,13 @@ export class Exchange implements CallOwner, SlotSearch {
   #exhausted(): RewardOpsError {
     const failure = this.#failure
     if (this.#failedStatus > 0) this.#res.setHeader('x-upstream-status', this.#failedStatus)
-    const asked = failure?.retryAfterMs ?? RETRY_AFTER_MS
+    const requestedMs = failure?.retryAfterMs ?? RETRY_AFTER_MS
     const last =
       failure === null ? 'stopped in the middle of its answer' : failure.detail.replace(/\.$/, '')
     return new RewardOpsError(
       'upstream_failed',
       `${this.#attempts === 1 ? 'The call' : `All ${this.#attempts} calls`} failed; the last server, "${this.#workerName}", ${last}.`,
-      { retryAfterMs: Math.min(RETRY_AFTER_MAX_MS, Math.max(RETRY_AFTER_MS, asked)) },
+      { retryAfterMs: Math.min(RETRY_AFTER_MAX_MS, Math.max(RETRY_AFTER_MS, requestedMs)) },
     )
   }
 
@@ -404,10 +405,10 @@ export class Exchange implements CallOwner, SlotSearch {
     refuseProxied(this.#res, error, this.#requestId, param)
   }
 
-  /** The client must see that what it got is not all. */
+  /** Breaks the answer off in a way that the client notices. */
   #breakOff(call: UpstreamCall): void {
     const res = this.#res
-    // Neither chunks nor a length: the end of the connection would be the end of the body.
+    // Without chunks or a length, a normal end of the connection would look like the end of the body.
     if (!res.chunkedEncoding && call.headers['content-length'] === undefined) {
       res.socket?.resetAndDestroy()
     }
@@ -421,7 +422,7 @@ export class Exchange implements CallOwner, SlotSearch {
     slot.release(end)
   }
 
-  /** Waits; a halt ends it early, and throws. */
+  /** Waits. Throws early if the exchange is stopped. */
   async pause(ms: number): Promise<void> {
     this.#checkHalt()
     let timer: NodeJS.Timeout | undefined
@@ -436,8 +437,8 @@ export class Exchange implements CallOwner, SlotSearch {
 }
 
 /**
- * What the `deterministic` policy hangs the choice on: the same body goes to the same server. Of its length and every eighth
- * byte of its end, where the rollout is (FNV-1a): two bodies with one key do no harm.
+ * The key by which the `deterministic` policy sends equal bodies to the same server: the length and an FNV-1a hash of
+ * every eighth byte of the end, where the response is. Two bodies with the same key do no harm.
  */
 function keyOf(body: Buffer): string {
   let key = 0x811c9dc5
@@ -451,12 +452,12 @@ function tenths(ms: number): string {
   return String(Math.round(ms * 10) / 10)
 }
 
-/** A server's name may be any text; a header's may not. */
+/** A server's name as a header value, URI-encoded if it has characters that headers do not allow. */
 function headerText(name: string): string {
   return HEADER_TEXT.test(name) ? name : encodeURIComponent(name)
 }
 
-/** What to tell of a body that is not JSON; null: it is. */
+/** The error for a body that is not JSON; null: it is JSON. */
 function notJson(body: Buffer): RewardOpsError | null {
   try {
     JSON.parse(body.toString('utf8'))

@@ -7,25 +7,25 @@ import type {
 import type { ModelDirectory } from './model-directory.ts'
 import { hasPath, type ProxiedPath } from './routes.ts'
 
-/** Between two looks for a server whose engine has the path, while others of the model keep offering themselves, ms. */
+/** Pause between two searches while only servers without the path are free, ms. */
 const OTHER_ENGINE_MS = 25
 
-/** What is looked for. */
+/** The search for a slot. */
 export interface SlotSearch {
   path: ProxiedPath
-  /** Without `deadlineMs` and `avoid`, which change from one look to the next. */
+  /** The request to the router, without `deadlineMs` and `avoid`, which change between searches. */
   request: Omit<SlotRequest, 'deadlineMs' | 'avoid'>
-  /** Servers that failed this request. */
+  /** Ids of the servers that failed this request. */
   failed: readonly number[]
-  /** Until the caller's deadline, ms; undefined: it gave none. */
+  /** Time until the caller's deadline, ms; undefined: none was given. */
   readonly leftMs: number | undefined
-  /** Waits; throws when the request is given up. */
+  /** Waits. Throws when the request is stopped. */
   pause(ms: number): Promise<void>
 }
 
 /**
- * The right to send one call to a server whose engine has the path; `queueMs` over all looks.
- * @throws RewardOpsError as {@link ModelDirectory.lacking}; what `pause` throws
+ * Acquires a slot of a server whose engine has the path. `queueMs` is the wait over all searches.
+ * @throws RewardOpsError as {@link ModelDirectory.lacking} and `pause` do
  */
 export async function findSlot(
   router: RewardRouter,
@@ -52,7 +52,7 @@ export async function findSlot(
     queueMs += slot.queueMs
     if (hasPath(slot.engine, path)) return { ok: true, slot, queueMs }
     slot.release({ outcome: 'cancelled' })
-    // The servers that have the path are busy: one that lacks it would offer itself again at once.
+    // The servers with the path are busy. Without a pause, the router would offer the same slot again at once.
     await search.pause(OTHER_ENGINE_MS)
   }
 }

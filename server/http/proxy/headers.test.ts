@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { responseHeaders, soundHeaders } from './headers.ts'
 
-it('gives repeated headers one by one, and leaves out what is of the connection', () => {
+it('keeps repeated headers apart and removes those of the connection', () => {
   expect(
     responseHeaders({
       'content-type': 'text/plain',
@@ -15,7 +15,7 @@ it('gives repeated headers one by one, and leaves out what is of the connection'
   ).toEqual(['content-type', 'text/plain', 'x-many', 'a', 'x-many', 'b'])
 })
 
-it('leaves out what Node would not write', () => {
+it('removes headers that Node would refuse to write', () => {
   const headers = ['x-a', 'fine', 'x-b', 'line\nbreak', 'x c', 'blank', 'x-d', 'caf\xe9\t!']
   expect(soundHeaders(headers)).toEqual(['x-a', 'fine', 'x-d', 'caf\xe9\t!'])
 })

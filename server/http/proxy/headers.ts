@@ -5,7 +5,7 @@ import {
   validateHeaderValue,
 } from 'node:http'
 
-/** Of one connection, not of the request: never passed on, in either direction (RFC 9110, 7.6.1). */
+/** Headers of a connection, never passed on in either direction (RFC 9110, 7.6.1). */
 const HOP_BY_HOP = [
   'connection',
   'keep-alive',
@@ -18,33 +18,33 @@ const HOP_BY_HOP = [
   'upgrade',
 ]
 
-/** Request headers that stay here. */
+/** Request headers that are not passed on. */
 const KEPT: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
-  // Said anew by the connection to the server; the body goes out unpacked.
+  // The connection to the server sets its own; the body is sent uncompressed.
   'host',
   'content-length',
   'content-encoding',
   'expect',
-  // The caller's keys for us, in every place where clients put one: the server gets its registered key.
+  // The caller's API key, in every header that clients use. The server gets its registered key.
   'authorization',
   'cookie',
   'x-api-key',
   'api-key',
-  // Ours: what they ask for is done here.
+  // The router address handles these itself.
   'x-model',
   'x-group-id',
   'x-run-id',
   'x-priority',
   'x-deadline-ms',
   'x-route-policy',
-  // Set anew, so that it is there when the caller sent none.
+  // Set by the service, so that it is present even if the caller sent none.
   'x-request-id',
 ])
 
 /**
- * A request's headers as a server gets them, names and values in turn: the caller's as they are, without what is of this
- * connection, the caller's key or meant for us.
+ * The headers sent to a server, names and values alternating: the caller's, without those of the connection, the
+ * caller's key and those for the router address.
  */
 export function requestHeaders(
   req: IncomingMessage,
@@ -65,8 +65,8 @@ export function requestHeaders(
 }
 
 /**
- * Response headers that are not passed on: those of the connection, and those that would speak for our own address and its
- * pages (a server must not set or clear our cookies). `x-request-id` is ours.
+ * Response headers that are not passed on: those of the connection, and those that apply to a whole origin, because a
+ * server must not set or clear the pages' cookies. The service sets `x-request-id` itself.
  */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
@@ -77,7 +77,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   'x-request-id',
 ])
 
-/** A server's response headers as ours, names and values in turn. */
+/** A server's response headers to pass on, names and values alternating. */
 export function responseHeaders(headers: IncomingHttpHeaders): string[] {
   const named = namedByConnection(headers.connection)
   const out: string[] = []
@@ -90,7 +90,7 @@ export function responseHeaders(headers: IncomingHttpHeaders): string[] {
   return out
 }
 
-/** The headers that `Connection` names as its own; null where there are none, which is the rule. */
+/** The headers that `Connection` names; null: none, the usual case. */
 function namedByConnection(connection: string | string[] | undefined): Set<string> | null {
   if (connection === undefined) return null
   if (connection === 'keep-alive' || connection === 'close') return null
@@ -98,7 +98,7 @@ function namedByConnection(connection: string | string[] | undefined): Set<strin
   return new Set(text.split(',').map((name) => name.trim().toLowerCase()))
 }
 
-/** Of headers, names and values in turn, those that Node writes. */
+/** The headers that Node accepts, names and values alternating. */
 export function soundHeaders(headers: readonly string[]): string[] {
   const sound: string[] = []
   for (let i = 0; i < headers.length; i += 2) {
@@ -108,7 +108,7 @@ export function soundHeaders(headers: readonly string[]): string[] {
       validateHeaderValue(name, value)
       sound.push(name, value)
     } catch {
-      // Left out.
+      // Node refuses this header.
     }
   }
   return sound

@@ -5,8 +5,8 @@ import { createRewardRouter } from '../../router/reward-router.ts'
 import type { RouterServer } from '../../router/router-types.ts'
 import { startProxy } from './testing/proxy-bed.ts'
 
-/** Three thousand requests over the real router, with faults and clients that go away: nothing may be left over. */
-it('leaves nothing behind, and gives everybody its own answer', async () => {
+/** Sends 3,000 requests through the real router, with faults and clients that disconnect. */
+it('leaks nothing, and gives each client its own answer', async () => {
   const moody = await Promise.all([1, 2, 3].map((seed) => startMoodyServer('rm', seed)))
   const servers = moody.map(
     ({ url }, i): RouterServer => ({
@@ -38,7 +38,7 @@ it('leaves nothing behind, and gives everybody its own answer', async () => {
     const { answered, refused, failed, aborted, broken, wrong } = counts
     expect(wrong).toEqual([])
     expect(answered + refused + failed + aborted + broken).toBe(3_000)
-    // 4 in 100 calls fail before their answer begins: three in a row are a rarity.
+    // 4 % of the calls fail before their answer begins, so three failures in a row are rare.
     expect(answered).toBeGreaterThan(2_500)
     expect(failed).toBeLessThan(20)
     expect(aborted).toBeGreaterThan(50)
@@ -48,7 +48,7 @@ it('leaves nothing behind, and gives everybody its own answer', async () => {
     for (const server of router.snapshot()) {
       expect(server).toMatchObject({ inFlight: 0, waiting: 0, workTokens: 0 })
     }
-    // Calls given up upstream have ended there too; idle connections close by themselves.
+    // Abandoned calls have ended at the servers too, and idle connections close.
     await waitFor('idle servers', () => moody.every(({ active }) => active === 0))
     await waitFor('closed connections', () => bed.proxy.counts().connections === 0)
     await waitFor('servers without connections', () => moody.every(({ open }) => open === 0))

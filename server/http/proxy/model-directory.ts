@@ -2,49 +2,49 @@ import { RewardOpsError } from '../../errors.ts'
 import type { RouterServer } from '../../router/router-types.ts'
 import { enginesWith, hasPath, type ProxiedPath } from './routes.ts'
 
-/** Somebody is asked to wake a model this often at most, ms. */
+/** Shortest time between two wake requests for a model, ms. */
 const WAKE_EVERY_MS = 1_000
-/** What a caller of a sleeping model is told, ms: about what a wake takes. */
+/** Retry-After for a sleeping model, ms: about the duration of a wake. */
 const ASLEEP_RETRY_MS = 10_000
-/** What a caller is told whose servers are there and cannot be used, ms. */
+/** Retry-After when a model's servers cannot be used, ms. */
 const RETRY_MS = 2_000
-/** A refusal names so many models at most. */
+/** Largest number of models that a refusal names. */
 const NAMED = 20
 
-/** What is known of a registered server. */
+/** The fields of a registered server that the directory uses. */
 export type KnownServer = Pick<RouterServer, 'id' | 'model' | 'kind' | 'engine' | 'state'>
 
-/** A model, and its servers in any state. */
+/** A model with its servers in any state. */
 export interface KnownModel {
   model: string
   kind: 'discriminative' | 'generative'
   servers: KnownServer[]
 }
 
-/** Where the directory has what it tells. */
+/** Dependencies of {@link ModelDirectory}. */
 export interface DirectorySources {
-  /** The registered servers; another array whenever anything about them changed. */
+  /** The registered servers, in a new array whenever one changed. */
   servers(): readonly KnownServer[]
-  /** Reads the registry anew, for a model that was registered a moment ago. */
+  /** Reloads the registry, for a model that was just registered. */
   refresh(): Promise<void>
-  /** A model was asked for whose servers sleep: wake one. */
+  /** Called to wake a server when a requested model's servers sleep. */
   onAsleep(model: string): void
 }
 
-/** Which models there are, and which of their servers can answer what. */
+/** Knows the models and the paths that their servers can answer. */
 export class ModelDirectory {
   readonly #sources: DirectorySources
   #seen: readonly KnownServer[] | null = null
   #models = new Map<string, KnownModel>()
   readonly #wokenAtMs = new Map<string, number>()
-  /** A reading of the registry that those who list share. */
+  /** A reload of the registry, shared by concurrent calls of `list`. */
   #listing: Promise<void> | null = null
 
   constructor(sources: DirectorySources) {
     this.#sources = sources
   }
 
-  /** The models that have servers, in any state; also one registered a moment ago. As they are known where they cannot be read. */
+  /** The models with servers in any state, just registered ones included. Falls back to the last known ones. */
   async list(): Promise<KnownModel[]> {
     this.#listing ??= this.#sources
       .refresh()
@@ -57,7 +57,7 @@ export class ModelDirectory {
   }
 
   /**
-   * The model a request is for: the one it names, or the only one there is.
+   * The model of a request: the one it names, or the only registered one.
    * @throws RewardOpsError `model_not_found`, `model_not_named`
    */
   choose(named: string | null): string | Promise<string> {
@@ -92,8 +92,8 @@ export class ModelDirectory {
   }
 
   /**
-   * The servers of a model that lack a path, which must not be asked; empty as a rule. Where none has it, or those that have
-   * it sleep, or cannot be used while the others can, it throws; a sleeping model's wake is asked for.
+   * The servers of a model whose engine lacks a path, usually none. Throws when no server has the path, or when those
+   * that have it sleep or cannot be used while others can. Requests a wake for a sleeping model.
    * @throws RewardOpsError `path_not_served`, `model_asleep`, `no_server`
    */
   lacking(model: string, path: ProxiedPath): number[] {

@@ -2,14 +2,14 @@ import type { IncomingMessage } from 'node:http'
 import { RewardOpsError } from '../../errors.ts'
 import { unpacked } from '../body.ts'
 
-/** Largest body that is passed on, unpacked: it is kept until an answer begins, for the retry. */
+/** Largest body that is passed on, decompressed. It is kept for retries until an answer begins. */
 export const MAX_PROXIED_BYTES = 32 << 20
 
-/** The client went away before its request was whole: there is nobody to answer. */
+/** The client disconnected before its request was complete. */
 export class ClientGone extends Error {}
 
 /**
- * The whole body, unpacked.
+ * Reads and decompresses the whole body.
  * @throws RewardOpsError `body_too_large`, `bad_encoding`, `unsupported_encoding`; ClientGone
  */
 export function readBody(req: IncomingMessage): Promise<Buffer> {
@@ -17,7 +17,7 @@ export function readBody(req: IncomingMessage): Promise<Buffer> {
   return encoding === undefined || encoding === 'identity' ? readPlain(req) : readPacked(req)
 }
 
-/** Without a generator and its promises: most bodies come in one or two chunks. */
+/** Reads an uncompressed body without a generator and its promises, because most come in one or two chunks. */
 function readPlain(req: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (Number(req.headers['content-length'] ?? 0) > MAX_PROXIED_BYTES) {
@@ -44,7 +44,7 @@ function readPlain(req: IncomingMessage): Promise<Buffer> {
     const onEnd = () => settle(null)
     const onLost = () => {
       settle(new ClientGone())
-      // Told once more by whoever destroys it: nobody is left to hear that.
+      // Destroying the request emits the error again, which needs no further handling.
       req.on('error', () => {})
     }
     req.on('data', onData).on('end', onEnd).on('close', onLost).on('error', onLost)

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { describeError } from '../../api/trpc.ts'
 import { sendRefusal } from '../refuse.ts'
 
-/** `type` of an error as OpenAI's clients know it. */
+/** The `type` of an error in OpenAI's vocabulary. */
 function typeOf(status: number): string {
   if (status === 401) return 'authentication_error'
   if (status === 403) return 'permission_error'
@@ -11,8 +11,8 @@ function typeOf(status: number): string {
 }
 
 /**
- * Answers a refusal of ours in OpenAI's error shape, which clients of these paths read: `{"error":{"message","type","param",
- * "code"}}`, with our `reason` (also the `code`), `hint` and `requestId` beside it.
+ * Answers with an error in OpenAI's shape, which clients of these paths read: `{"error":{"message","type","param",
+ * "code"}}`, plus `reason` (also the `code`), `hint` and `requestId`.
  */
 export function refuseProxied(
   res: ServerResponse,

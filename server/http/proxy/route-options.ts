@@ -2,18 +2,18 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { RewardOpsError } from '../../errors.ts'
 import { POLICY_NAMES, type PolicyName } from '../../router/policies/policy.ts'
 
-/** No call waits longer for its answer to begin, in ms, whatever it asks for. */
+/** Longest wait for an answer to begin, ms; a caller's longer deadline is reduced to it. */
 export const MAX_WAIT_MS = 600_000
-/** Longest name of a group or a run, in characters: they are kept as long as the call waits. */
+/** Longest name of a group or a run, in characters. Names are kept in memory while the call waits. */
 const MAX_NAME_CHARS = 256
 
-/** What a caller's headers ask of the router. */
+/** Routing options from a caller's headers. */
 export interface RouteOptions {
   group?: string
   run: string
   urgent?: boolean
   priority?: number
-  /** From the request's arrival, ms. */
+  /** Deadline from the request's arrival, ms. */
   deadlineMs?: number
   policy?: PolicyName
 }

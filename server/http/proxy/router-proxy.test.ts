@@ -16,14 +16,14 @@ import {
 } from './testing/proxy-bed.ts'
 import { SlotRouter, type SlotServer } from './testing/slot-router.ts'
 
-/** The router address over sockets, its slots given by a router whose every decision is on record. */
+/** Tests the router address over sockets, with slots from a router that records every decision. */
 
 const closers: (() => Promise<void>)[] = []
 const beds: { bed: ProxyBed; slots: SlotRouter }[] = []
 
 afterEach(async () => {
   for (const { bed, slots } of beds.splice(0)) {
-    // Whatever a test did: nothing is left behind.
+    // No test may leave a request open.
     await waitFor('an idle proxy', () => bed.proxy.counts().requests === 0)
     expect(bed.proxy.counts()).toMatchObject({ requests: 0, calls: 0 })
     expect([...slots.inFlight.values()].every((n) => n === 0)).toBe(true)
@@ -59,9 +59,9 @@ function json(res: ServerResponse, status: number, value: unknown, headers = {})
 
 const chat = (fields: object = {}) => ({ model: 'rm', messages: [], ...fields })
 
-describe('what is passed on', () => {
+describe('requests and answers are passed on', () => {
   it.each([200, 201, 202, 204, 400, 401, 403, 404, 413, 418, 422, 501])(
-    'an answer %i, as it is',
+    'an answer %i, unchanged',
     async (status) => {
       const body = Buffer.from(status === 204 ? '' : `{"odd":  "bytes\u0000é" ,"n":1.50e0}\n`)
       const { url } = await upstream((res) => {
@@ -169,7 +169,7 @@ describe('what is passed on', () => {
     }
   })
 
-  it('compressed answers as they are, with their encoding', async () => {
+  it('compressed answers unchanged, with their encoding', async () => {
     const packed = gzipSync('{"usage":{"total_tokens":5}}')
     const { url } = await upstream((res) => {
       res.writeHead(200, { 'content-encoding': 'gzip', 'content-type': 'application/json' })
@@ -186,20 +186,23 @@ describe('what is passed on', () => {
   it.each([
     ['gzip', gzipSync],
     ['zstd', zstdCompressSync],
-  ] as const)('requests packed with %s, unpacked: engines take plain JSON', async (name, pack) => {
-    const rm = await upstream()
-    const { bed } = await bedOver([{ url: rm.url }])
-    const text = JSON.stringify({ input: 'x'.repeat(10_000), model: 'rm' })
-    const answer = await bed.send('/classify', {
-      body: pack(text),
-      headers: { 'content-encoding': name },
-    })
-    expect(answer.status).toBe(200)
-    expect(rm.received[0]?.body.toString()).toBe(text)
-    expect(rm.received[0]?.headers['content-encoding']).toBeUndefined()
-  })
+  ] as const)(
+    'requests compressed with %s, decompressed: engines take plain JSON',
+    async (name, pack) => {
+      const rm = await upstream()
+      const { bed } = await bedOver([{ url: rm.url }])
+      const text = JSON.stringify({ input: 'x'.repeat(10_000), model: 'rm' })
+      const answer = await bed.send('/classify', {
+        body: pack(text),
+        headers: { 'content-encoding': name },
+      })
+      expect(answer.status).toBe(200)
+      expect(rm.received[0]?.body.toString()).toBe(text)
+      expect(rm.received[0]?.headers['content-encoding']).toBeUndefined()
+    },
+  )
 
-  it('large answers, and no faster than the client takes them', async () => {
+  it('large answers, no faster than the client reads them', async () => {
     const chunk = Buffer.alloc(1 << 20, 'abcdefgh')
     const chunks = 96
     let sent = 0
@@ -221,10 +224,10 @@ describe('what is passed on', () => {
     const req = httpRequest(`${bed.url}/v1/embeddings`, { method: 'POST' })
     req.end('{"model":"rm"}')
     const [res] = (await once(req, 'response')) as [IncomingMessage]
-    // Nobody reads: what the sockets take fills up, and then it stands still.
+    // The client does not read, so the sockets' buffers fill up and the transfer stops.
     let last = -1
     let same = 0
-    await waitFor('a server that is held up', () => {
+    await waitFor('a server that is blocked', () => {
       same = sent === last ? same + 1 : 0
       last = sent
       return same >= 8
@@ -257,7 +260,7 @@ describe('what is passed on', () => {
     const { bed } = await bedOver([{ url }])
     const req = httpRequest(`${bed.url}/v1/chat/completions`, { method: 'POST' })
     req.end(JSON.stringify(chat({ stream: true })))
-    // The head arrives before there is a token.
+    // The head arrives before the first token.
     const [res] = (await once(req, 'response')) as [IncomingMessage]
     expect(res.headers['content-type']).toBe('text/event-stream')
     const parts: string[] = []
@@ -273,7 +276,7 @@ describe('what is passed on', () => {
     expect(parts.slice(20).join('')).toBe('data: [DONE]\n\n')
   })
 
-  it('a small answer of a judge in one piece, a large one as it comes, and what they cost', async () => {
+  it('a small answer of a judge in one write, a large one as it arrives, with their tokens', async () => {
     const small = JSON.stringify({ choices: [], usage: { prompt_tokens: 7, total_tokens: 9 } })
     const large = JSON.stringify({ text: 'x'.repeat(200_000), usage: { total_tokens: 1 } })
     const answers = [small, large, small, '{"usage":{"total_tokens":12}}']
@@ -293,7 +296,7 @@ describe('what is passed on', () => {
   })
 })
 
-describe('a client that goes away', () => {
+describe('a client that disconnects', () => {
   it('cancels the call upstream, and its slot', async () => {
     let closed = 0
     const rm = await upstream((res) => res.once('close', () => closed++))
@@ -327,24 +330,24 @@ describe('a client that goes away', () => {
     expect(slots.ends[0]?.end.outcome).toBe('cancelled')
   })
 
-  it('while it waits for a slot leaves the queue, and the server unasked', async () => {
-    const held: ServerResponse[] = []
-    const rm = await upstream((res) => held.push(res))
+  it('while it waits for a slot leaves the queue without a call', async () => {
+    const open: ServerResponse[] = []
+    const rm = await upstream((res) => open.push(res))
     const { bed, slots } = await bedOver([{ url: rm.url, slots: 1 }])
     const first = bed.send('/classify', { body: chat() })
-    await waitFor('a call upstream', () => held.length === 1)
+    await waitFor('a call upstream', () => open.length === 1)
     const gone = new AbortController()
     const second = bed.send('/classify', { body: chat(), signal: gone.signal })
     await waitFor('a waiting call', () => slots.waiting === 1)
     gone.abort()
     await expect(second).rejects.toThrow()
     await waitFor('an empty queue', () => slots.waiting === 0)
-    json(held[0] as ServerResponse, 200, {})
+    json(open[0] as ServerResponse, 200, {})
     expect((await first).status).toBe(200)
     expect(rm.received).toHaveLength(1)
   })
 
-  it('before its request is whole is forgotten', async () => {
+  it('before its request is complete is forgotten', async () => {
     const rm = await upstream()
     const { bed } = await bedOver([{ url: rm.url }])
     const { hostname, port } = new URL(bed.url)
@@ -360,7 +363,7 @@ describe('a client that goes away', () => {
 })
 
 describe('retries', () => {
-  it.each([500, 502, 504, 503, 429, 408, 424])('an answer %i: elsewhere', async (status) => {
+  it.each([500, 502, 504, 503, 429, 408, 424])('an answer %i: another server', async (status) => {
     const bad = await upstream((res) =>
       json(res, status, { error: { message: 'no' } }, { 'retry-after': '7' }),
     )
@@ -378,7 +381,7 @@ describe('retries', () => {
     ])
   })
 
-  it('a server that is not there, and one that hangs up without an answer: elsewhere', async () => {
+  it('a server that is down, and one that hangs up without an answer: another server', async () => {
     const dead = await upstream()
     await dead.close()
     const rude = await upstream((_, __, req) => req.socket.destroy())
@@ -390,7 +393,7 @@ describe('retries', () => {
     expect(slots.ends.map(({ end }) => end.outcome)).toEqual(['fault', 'fault', 'ok'])
   })
 
-  it('a reused connection that closes before the first byte: at once, free, once', async () => {
+  it('a reused connection that closes before the first byte: repeated once, at once, uncounted', async () => {
     const seen = new WeakMap<object, number>()
     const rm = await upstream((res, _, { socket }) => {
       const calls = (seen.get(socket) ?? 0) + 1
@@ -407,7 +410,7 @@ describe('retries', () => {
     expect(rm.received).toHaveLength(3)
   })
 
-  it('three calls at most; then 503, with the last status and what it said, without its key', async () => {
+  it('at most three calls; then 503 with the last status and message, without the key', async () => {
     const apiKey = 'sk-of-the-server'
     const rm = await upstream((res) =>
       json(res, 500, { error: { message: `engine died, key ${apiKey}` } }),
@@ -431,7 +434,7 @@ describe('retries', () => {
     expect(answer.text).not.toContain(apiKey)
   })
 
-  it('a pool that is busy: 503 with the time its server asked for', async () => {
+  it('a busy pool: 503 with the server’s Retry-After', async () => {
     const rm = await upstream((res) => json(res, 429, { error: 'later' }, { 'retry-after': '9' }))
     const { bed } = await bedOver([{ url: rm.url }])
     const answer = await bed.send('/classify', { body: chat() })
@@ -439,7 +442,7 @@ describe('retries', () => {
     expect(answer.headers).toMatchObject({ 'retry-after': '9', 'x-upstream-status': '429' })
   })
 
-  it('a 4xx is never a 500: what stays 408 or 424 is told as it is', async () => {
+  it('a 4xx never becomes a 500: a persistent 408 or 424 is passed on', async () => {
     const rm = await upstream((res) => json(res, 424, { error: 'the backend failed' }))
     const { bed, slots } = await bedOver([{ url: rm.url, engine: 'tei' }])
     const answer = await bed.send('/predict', { body: { inputs: 'x' } })
@@ -448,7 +451,7 @@ describe('retries', () => {
     expect(slots.ends.map(({ end }) => end.outcome)).toEqual(['fault', 'fault', 'fault'])
   })
 
-  it('an error of endless length is not waited for', async () => {
+  it('an endless error body is not read to its end', async () => {
     const endless = await upstream((res) => {
       res.writeHead(500)
       const more = () => {
@@ -463,7 +466,7 @@ describe('retries', () => {
     await waitFor('its end', () => endless.open === 0)
   })
 
-  it('a server that was put to sleep in the middle: its 200 is no answer', async () => {
+  it('a server put to sleep in mid-answer: its 200 is not passed on', async () => {
     const asleep = await upstream((res) =>
       json(res, 200, { choices: [{ text: 'half', finish_reason: 'abort' }] }),
     )
@@ -475,10 +478,10 @@ describe('retries', () => {
     expect(answer.json).toMatchObject({ choices: [{ finish_reason: 'stop' }] })
     expect(answer.headers['x-attempts']).toBe('2')
     expect(slots.ends[0]?.end).toMatchObject({ outcome: 'fault' })
-    // Streamed, it passes as it comes.
+    // A streamed answer is passed on as it arrives.
     const streamed = await bed.send('/v1/chat/completions', { body: chat({ stream: true }) })
     expect(streamed.text).toContain('"abort"')
-    // No other server: a failure, not half an answer.
+    // Without another server, the request fails instead of getting half an answer.
     const alone = await bedOver([{ url: asleep.url }])
     const refused = await alone.bed.send('/v1/chat/completions', { body: chat() })
     expect(refused).toMatchObject({ status: 503, error: { reason: 'upstream_failed' } })
@@ -504,7 +507,7 @@ describe('an answer that breaks off', () => {
     ['in chunks', {}, '1.1'],
     ['to a client that knows no chunks', {}, '1.0'],
   ]
-  it.each(heads)('%s: the client sees it', async (_, head, version) => {
+  it.each(heads)('%s: the client notices it', async (_, head, version) => {
     let broken: () => void = () => {}
     const rm = await upstream((res) => {
       res.writeHead(200, head)
@@ -528,7 +531,7 @@ describe('an answer that breaks off', () => {
     )
     await new Promise((resolve) => socket.once('close', resolve))
     expect(got).toContain('half')
-    // Neither the last chunk nor the whole length; without either, the connection itself tells.
+    // The last chunk or the full length is missing; with HTTP/1.0 the connection is reset.
     if (version === '1.0') expect(error).toMatchObject({ code: 'ECONNRESET' })
     else expect(got).not.toMatch(/\r\n0\r\n/)
     await waitFor('the slot back', () => slots.ends.length === 1)
@@ -538,7 +541,7 @@ describe('an answer that breaks off', () => {
 })
 
 describe('headers', () => {
-  it('what the router is asked for', async () => {
+  it('set the options of the request to the router', async () => {
     const rm = await upstream()
     const { bed, slots } = await bedOver([{ url: rm.url }])
     const send = (headers: Record<string, string>, fields = {}) =>
@@ -560,9 +563,9 @@ describe('headers', () => {
     expect(last?.urgent).toBe(true)
     expect(last?.deadlineMs).toBeGreaterThan(20_000)
     expect(last?.deadlineMs).toBeLessThanOrEqual(30_000)
-    const told = Number(rm.received.at(-1)?.headers['x-deadline-ms'])
-    expect(told).toBeGreaterThan(20_000)
-    expect(told).toBeLessThanOrEqual(30_000)
+    const sentMs = Number(rm.received.at(-1)?.headers['x-deadline-ms'])
+    expect(sentMs).toBeGreaterThan(20_000)
+    expect(sentMs).toBeLessThanOrEqual(30_000)
     await send({ 'x-priority': 'normal' })
     expect(slots.requests.at(-1)).not.toHaveProperty('urgent')
     await send({ 'x-priority': 'low', 'x-deadline-ms': '99999999' })
@@ -570,7 +573,7 @@ describe('headers', () => {
     expect(slots.requests.at(-1)?.deadlineMs).toBeLessThanOrEqual(600_000)
     await send({ 'x-priority': '-3.5' })
     expect(slots.requests.at(-1)?.priority).toBe(-3.5)
-    // The same body hangs on the same key, whoever sends it.
+    // Equal bodies have the same key for every sender.
     const [a, b, c] = slots.requests
     expect(a?.key).toBe(slots.requests[2]?.key)
     expect(a?.key).not.toBe(b?.key)
@@ -604,7 +607,7 @@ describe('headers', () => {
     expect(rm.received[0]?.headers['x-request-id']).toBe('run-7.3')
   })
 
-  it('a server whose name no header can hold is named all the same', async () => {
+  it('a server whose name no header can hold is named in encoded form', async () => {
     const rm = await upstream()
     const { bed } = await bedOver([{ url: rm.url, name: 'judge № 1\n' }])
     const answer = await bed.send('/classify', { body: chat() })
@@ -612,7 +615,7 @@ describe('headers', () => {
   })
 })
 
-describe('what takes too long', () => {
+describe('time limits', () => {
   it('a deadline ends the call upstream: 504', async () => {
     let closed = 0
     const rm = await upstream((res) => res.once('close', () => closed++))
@@ -624,14 +627,14 @@ describe('what takes too long', () => {
   })
 
   it('a deadline ends the wait for a slot: 504', async () => {
-    const held: ServerResponse[] = []
-    const rm = await upstream((res) => held.push(res))
+    const open: ServerResponse[] = []
+    const rm = await upstream((res) => open.push(res))
     const { bed } = await bedOver([{ url: rm.url, slots: 1 }])
     const first = bed.send('/classify', { body: chat() })
-    await waitFor('a call upstream', () => held.length === 1)
+    await waitFor('a call upstream', () => open.length === 1)
     const late = await bed.send('/classify', { body: chat(), headers: { 'x-deadline-ms': '50' } })
     expect(late).toMatchObject({ status: 504, error: { reason: 'deadline' } })
-    json(held[0] as ServerResponse, 200, {})
+    json(open[0] as ServerResponse, 200, {})
     await first
     expect(rm.received).toHaveLength(1)
   })
@@ -662,19 +665,19 @@ describe('what takes too long', () => {
   })
 
   it('a full queue is refused: 429', async () => {
-    const held: ServerResponse[] = []
-    const rm = await upstream((res) => held.push(res))
+    const open: ServerResponse[] = []
+    const rm = await upstream((res) => open.push(res))
     const { bed, slots } = await bedOver([{ url: rm.url, slots: 1 }])
     slots.queueRows = 0
     const first = bed.send('/classify', { body: chat() })
-    await waitFor('a call upstream', () => held.length === 1)
+    await waitFor('a call upstream', () => open.length === 1)
     const refused = await bed.send('/classify', { body: chat() })
     expect(refused).toMatchObject({
       status: 429,
       error: { reason: 'queue_full', type: 'rate_limit_error' },
       headers: { 'retry-after': '3' },
     })
-    json(held[0] as ServerResponse, 200, {})
+    json(open[0] as ServerResponse, 200, {})
     await first
   })
 })
@@ -691,7 +694,7 @@ describe('servers that cannot be used', () => {
     })
   })
 
-  it('all asleep: 503, come back in 10 s, and a wake is asked for once', async () => {
+  it('all asleep: 503, Retry-After 10 s, and one wake request', async () => {
     const rm = await upstream()
     const woken: string[] = []
     const { bed, slots } = await bedOver(
@@ -717,7 +720,7 @@ describe('servers that cannot be used', () => {
       })
     }
     expect(woken).toEqual(['rm'])
-    // Awake again, it is used at once.
+    // A woken server is used at once.
     ;(slots.servers[0] as SlotServer).state = 'ready'
     expect((await bed.send('/classify', { body: chat() })).status).toBe(200)
   })
@@ -752,13 +755,13 @@ describe('the model', () => {
     expect((await bed.send('/classify', { body: 'not JSON' })).status).toBe(200)
   })
 
-  it('that is not registered: 404 in the shape OpenAI has, and the registry is asked first', async () => {
+  it('that is not registered: 404 in OpenAI’s shape, after a reload of the registry', async () => {
     const rm = await upstream()
-    let asked = 0
+    let reloads = 0
     const { bed, slots } = await bedOver([{ url: rm.url }], {
       refresh: async () => {
-        asked++
-        if (asked === 2) slots.servers.push({ id: 9, name: 'new', url: rm.url, model: 'new' })
+        reloads++
+        if (reloads === 2) slots.servers.push({ id: 9, name: 'new', url: rm.url, model: 'new' })
       },
     })
     const unknown = await bed.send('/v1/embeddings', { body: { model: 'none' } })
@@ -775,7 +778,7 @@ describe('the model', () => {
       },
     })
     expect((await bed.send('/classify', { body: { model: 'new' } })).status).toBe(200)
-    expect(asked).toBe(2)
+    expect(reloads).toBe(2)
     expect(rm.received).toHaveLength(1)
   })
 
@@ -817,26 +820,26 @@ describe('the path', () => {
       expect((await bed.send('/generate', { body: chat() })).headers['x-worker']).toBe('rm-1')
     }
     expect(vllm.received).toHaveLength(3)
-    // The others are not asked.
+    // Servers without the path are avoided.
     expect(slots.requests.at(-2)?.avoid).toEqual([1])
     expect(slots.ends.every(({ end }) => end.outcome === 'ok')).toBe(true)
   })
 
-  it('waits for a busy server that has it, while another that lacks it is free', async () => {
-    const held: ServerResponse[] = []
-    const vllm = await upstream((res) => held.push(res))
+  it('waits for a busy server that has it while one without it is free', async () => {
+    const open: ServerResponse[] = []
+    const vllm = await upstream((res) => open.push(res))
     const sglang = await upstream()
     const { bed } = await bedOver([
       { url: vllm.url, engine: 'vllm', slots: 1 },
       { url: sglang.url, engine: 'sglang' },
     ])
     const first = bed.send('/pooling', { body: chat() })
-    await waitFor('a call upstream', () => held.length === 1)
+    await waitFor('a call upstream', () => open.length === 1)
     const second = bed.send('/pooling', { body: chat() })
     await waitFor('a second one', () => bed.proxy.counts().requests === 2)
-    json(held[0] as ServerResponse, 200, {})
-    await waitFor('the second call', () => held.length === 2)
-    json(held[1] as ServerResponse, 200, {})
+    json(open[0] as ServerResponse, 200, {})
+    await waitFor('the second call', () => open.length === 2)
+    json(open[1] as ServerResponse, 200, {})
     expect((await first).status).toBe(200)
     expect((await second).headers['x-worker']).toBe('rm-1')
     expect(sglang.received).toHaveLength(0)
@@ -847,23 +850,26 @@ describe('the path', () => {
     ['/predict', 'vllm', /tei/],
     ['/classify', 'openrlhf', /vllm, sglang/],
     ['/v1/chat/completions', 'http', /vllm.*openai/],
-  ] as const)('%s on %s is nowhere: 404 that names the engines', async (path, engine, others) => {
-    const rm = await upstream()
-    const { bed } = await bedOver([
-      { url: rm.url, engine },
-      { url: rm.url, engine, state: 'unreachable' },
-    ])
-    const answer = await bed.send(path, { body: chat() })
-    expect(answer).toMatchObject({ status: 404, error: { reason: 'path_not_served' } })
-    expect(answer.error.message).toContain(engine)
-    expect(answer.error.message).toContain(path)
-    expect(answer.error.message).toMatch(others)
-    expect(rm.received).toHaveLength(0)
-  })
+  ] as const)(
+    '%s on %s is not served: 404 that names the engines',
+    async (path, engine, others) => {
+      const rm = await upstream()
+      const { bed } = await bedOver([
+        { url: rm.url, engine },
+        { url: rm.url, engine, state: 'unreachable' },
+      ])
+      const answer = await bed.send(path, { body: chat() })
+      expect(answer).toMatchObject({ status: 404, error: { reason: 'path_not_served' } })
+      expect(answer.error.message).toContain(engine)
+      expect(answer.error.message).toContain(path)
+      expect(answer.error.message).toMatch(others)
+      expect(rm.received).toHaveLength(0)
+    },
+  )
 })
 
 describe('keys', () => {
-  it('the caller needs one of ours, which no server gets; the server gets its own, which no caller gets', async () => {
+  it('the caller’s key never reaches a server, and the server’s key never reaches a caller', async () => {
     const rm = await upstream()
     const apiKey = 'sk-of-the-server'
     const { bed } = await bedOver([{ url: rm.url, apiKey }, { url: rm.url }], {
@@ -904,7 +910,7 @@ describe('keys', () => {
     expect(rm.received[0]?.headers.authorization).toBeUndefined()
   })
 
-  it('without keys it is this machine alone, under its own names', async () => {
+  it('without keys only this machine is allowed, under its own names', async () => {
     const rm = await upstream()
     const { bed } = await bedOver([{ url: rm.url }])
     const elsewhere: Record<string, string>[] = [
@@ -920,7 +926,7 @@ describe('keys', () => {
 })
 
 describe('bodies', () => {
-  it('that do not unpack, or are too large, are refused', async () => {
+  it('that cannot be decompressed, or are too large, are refused', async () => {
     const rm = await upstream()
     const { bed } = await bedOver([{ url: rm.url }])
     const send = (body: Buffer, encoding?: string) =>
@@ -940,7 +946,7 @@ describe('bodies', () => {
     expect(await send(tooMuch)).toMatchObject({ status: 413, error: { reason: 'body_too_large' } })
     expect(await send(gzipSync(tooMuch), 'gzip')).toMatchObject({ status: 413 })
     expect(rm.received).toHaveLength(0)
-    // The largest that passes, its model behind it all; sent without a length.
+    // The largest allowed body, with its model last, sent without a length.
     const frame = '{"input":"","model":"rm"}'
     const body = frame.replace('""', `"${'x'.repeat(MAX_PROXIED_BYTES - frame.length)}"`)
     const req = httpRequest(`${bed.url}/classify`, { method: 'POST' })
@@ -953,12 +959,12 @@ describe('bodies', () => {
 })
 
 describe('a service that stops', () => {
-  it('takes nothing new, and lets what is under way come to its end', async () => {
-    const held: ServerResponse[] = []
-    const rm = await upstream((res) => held.push(res))
+  it('refuses new requests and finishes running ones', async () => {
+    const open: ServerResponse[] = []
+    const rm = await upstream((res) => open.push(res))
     const { bed } = await bedOver([{ url: rm.url }])
     const first = bed.send('/classify', { body: chat() })
-    await waitFor('a call upstream', () => held.length === 1)
+    await waitFor('a call upstream', () => open.length === 1)
     bed.routes.stopping = true
     expect(await bed.send('/classify', { body: chat() })).toMatchObject({
       status: 503,
@@ -966,13 +972,13 @@ describe('a service that stops', () => {
       headers: { 'retry-after': '2' },
     })
     const closed = bed.proxy.close(60_000)
-    json(held[0] as ServerResponse, 200, { done: true })
+    json(open[0] as ServerResponse, 200, { done: true })
     expect((await first).json).toEqual({ done: true })
     await closed
     expect(bed.proxy.counts()).toEqual({ requests: 0, calls: 0, connections: 0 })
   })
 
-  it('cuts off what does not', async () => {
+  it('cuts off requests that do not finish', async () => {
     const rm = await upstream(() => {})
     const { bed } = await bedOver([{ url: rm.url }])
     const first = bed.send('/classify', { body: chat() })
@@ -984,7 +990,7 @@ describe('a service that stops', () => {
   })
 })
 
-/** Sends bytes, and gives all that comes back until the connection ends. */
+/** Sends bytes and returns everything received until the connection ends. */
 async function raw(url: string, text: string): Promise<string> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)

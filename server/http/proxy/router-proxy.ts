@@ -11,40 +11,40 @@ import { refuseProxied } from './refusal.ts'
 import { isProxied, MODELS_PATH } from './routes.ts'
 import { Upstreams } from './upstreams.ts'
 
-/** What the router address needs. */
+/** Dependencies of {@link createRouterProxy}. */
 export interface RouterProxyOptions {
   router: RewardRouter
-  /** The registered servers, those that cannot be used included; another array whenever anything about them changed. */
+  /** The registered servers, unusable ones included, in a new array whenever one changed. */
   servers: () => readonly KnownServer[]
   access: Pick<Access, 'admit'>
   log: Logger
-  /** Reads the registry anew: asked when a model is not known. */
+  /** Reloads the registry; called when a model is unknown. */
   refresh?: () => Promise<void>
-  /** A model was asked for whose servers sleep: wake one. Called once a second at most for a model. */
+  /** Called to wake a server when a requested model's servers sleep; at most once a second for each model. */
   onAsleep?: (model: string) => void
 }
 
-/** What is under way. All are 0 at idle, but for connections kept open a few seconds. */
+/** Counts of open work. All are 0 at idle, except connections, which stay open for a few seconds. */
 export interface RouterProxyCounts {
-  /** Requests from clients. */
+  /** Open requests from clients. */
   requests: number
-  /** Calls to servers. */
+  /** Open calls to servers. */
   calls: number
   connections: number
 }
 
-/** The router address: requests for a model, passed on to one of its servers. */
+/** The router address: passes requests for a model on to one of its servers. */
 export interface RouterProxy {
-  /** Answers a request to one of the address's paths. */
+  /** Answers a request to one of its paths. */
   handle(req: IncomingMessage, res: ServerResponse, requestId: string): Promise<void>
   counts(): RouterProxyCounts
-  /** Waits until nothing is under way, for `ms` at most; what is left is cut off. Closes the connections. */
+  /** Waits up to `ms` for open requests, cuts off the rest and closes the connections. */
   close(ms: number): Promise<void>
 }
 
 const TICK_MS = 1_000
 
-/** Makes the router address over a router that is fed by somebody else. */
+/** Creates the router address over a given router. */
 export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
   const { router, access, log } = options
   const upstreams = new Upstreams()
@@ -70,7 +70,7 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
   }, TICK_MS)
   timer.unref()
 
-  /** As OpenAI lists models, with what is ours beside it. */
+  /** Answers with OpenAI's list of models plus fields of this service. */
   async function listModels(res: ServerResponse, requestId: string): Promise<void> {
     const data = (await directory.list()).map(({ model, kind, servers }) => ({
       id: model,

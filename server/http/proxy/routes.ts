@@ -1,6 +1,6 @@
 import type { EngineName } from '../../router/router-types.ts'
 
-/** Paths that are passed on by POST. */
+/** POST paths that are passed on to servers. */
 export const PROXIED_PATHS = [
   '/classify',
   '/pooling',
@@ -18,42 +18,42 @@ export const PROXIED_PATHS = [
   '/detokenize',
 ] as const
 
-/** A path that is passed on to a server of the model. */
+/** A path that is passed on to a server. */
 export type ProxiedPath = (typeof PROXIED_PATHS)[number]
 
-/** Answered by us: the models there are. */
+/** The list of models, answered by the service itself. */
 export const MODELS_PATH = '/v1/models'
 
-/** Paths of models that generate: answers may come token by token, and end in `abort` where the server went to sleep. */
+/** Paths of generative models. Answers may arrive token by token, and end in `abort` if the server was put to sleep. */
 const GENERATING: ReadonlySet<string> = new Set<ProxiedPath>([
   '/generate',
   '/v1/chat/completions',
   '/v1/completions',
 ])
 
-/** Whether the answer on a path is generated. */
+/** True when answers on a path are generated text. */
 export function generates(path: ProxiedPath): boolean {
   return GENERATING.has(path)
 }
 
 const PATHS: ReadonlySet<string> = new Set(PROXIED_PATHS)
 
-/** Whether a path is one of those passed on. */
+/** True for the paths that are passed on. */
 export function isProxied(path: string): path is ProxiedPath {
   return PATHS.has(path)
 }
 
-/** Whether a path belongs to the router address. */
+/** True for the paths of the router address. */
 export function isRouterPath(path: string): boolean {
   return PATHS.has(path) || path === MODELS_PATH
 }
 
 /**
- * What each engine answers. A path an engine lacks is 404 there, so calls go to servers whose engine has it. Neither
- * `openrlhf` nor `http` is here: their address is the one route they have, in a format of its own.
+ * The paths of each engine. A server answers other paths with 404, so calls are sent only to engines that have the path.
+ * `openrlhf` and `http` are missing, because they have one route with a format of its own.
  */
 const ENGINE_PATHS: Readonly<Partial<Record<EngineName, ReadonlySet<ProxiedPath>>>> = {
-  // No /v1/classify, and /v1/embeddings only for embedding models: that is the server's to say.
+  // There is no /v1/classify. /v1/embeddings works only for embedding models; the server refuses it for others.
   vllm: new Set([
     '/classify',
     '/pooling',
@@ -79,7 +79,7 @@ const ENGINE_PATHS: Readonly<Partial<Record<EngineName, ReadonlySet<ProxiedPath>
     '/tokenize',
     '/detokenize',
   ]),
-  // Its way back is /decode.
+  // Text from tokens is /decode here, not /detokenize.
   tei: new Set(['/predict', '/rerank', '/v1/embeddings', '/tokenize']),
   llamacpp: new Set([
     '/rerank',
@@ -90,7 +90,7 @@ const ENGINE_PATHS: Readonly<Partial<Record<EngineName, ReadonlySet<ProxiedPath>
     '/tokenize',
     '/detokenize',
   ]),
-  // Whatever stands behind an address of this kind: gateways of the engines above have all of /v1.
+  // Such an address may be a gateway of the engines above, with all paths of /v1.
   openai: new Set([
     '/v1/embeddings',
     '/v1/score',
@@ -101,12 +101,12 @@ const ENGINE_PATHS: Readonly<Partial<Record<EngineName, ReadonlySet<ProxiedPath>
   ]),
 }
 
-/** Whether servers of an engine answer on a path. */
+/** True when servers of an engine answer a path. */
 export function hasPath(engine: EngineName, path: ProxiedPath): boolean {
   return ENGINE_PATHS[engine]?.has(path) === true
 }
 
-/** The engines that answer on a path. */
+/** The engines that answer a path. */
 export function enginesWith(path: ProxiedPath): EngineName[] {
   return (Object.keys(ENGINE_PATHS) as EngineName[]).filter((engine) => hasPath(engine, path))
 }

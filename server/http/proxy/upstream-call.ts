@@ -3,46 +3,46 @@ import type { Dispatcher } from 'undici'
 import { type CallListener, HttpCall } from '../../router/transport.ts'
 
 /**
- * What is done with an answer:
- * - `pass`: every byte goes on as it comes
- * - `hold`: kept until it is whole, or has grown too large to be kept, and passed on then
- * - `collect`: its beginning is kept, to say what failed; none of it is passed on
+ * The handling of an answer:
+ * - `pass`: every byte is passed on as it arrives
+ * - `hold`: the answer is kept until it is complete or too large, then passed on
+ * - `collect`: the beginning is kept for the error message; nothing is passed on
  */
 export type AnswerMode = 'pass' | 'hold' | 'collect'
 
-/** Answers up to here are held, and looked at for the tokens they tell of, bytes. */
+/** Answers up to this size are kept and read for their token count, bytes. */
 export const SMALL_BYTES = 64 << 10
 
-/** Answers up to here are written together with their head, bytes. */
+/** Answers up to this size are written together with their head, bytes. */
 const ONE_WRITE_BYTES = 8 << 10
 
-/** Who sent a call. */
+/** The sender of a call. */
 export interface CallOwner extends CallListener<null> {
-  /** An answer began; its status and headers are known. */
+  /** Called when status and headers of an answer are known. */
   answerBegins(call: UpstreamCall): AnswerMode
-  /** Writes the head of the answer to the client. Called once, before its first byte is passed on. */
+  /** Writes the head of the answer to the client. Called once, before the first byte is passed on. */
   writeHead(call: UpstreamCall): void
 }
 
-/** One call to a server, whose answer goes to a client as it comes; neither waits in memory for the other. */
+/** A call to a server whose answer is streamed to a client with backpressure. */
 export class UpstreamCall extends HttpCall<null> {
   readonly #res: ServerResponse
   readonly #owner: CallOwner
   #controller: Dispatcher.DispatchController | null = null
   #kept: Buffer[] = []
-  /** -1: it became too large to be kept. */
+  /** Bytes kept so far; -1: the answer became too large to keep. */
   #keptBytes = 0
   #whole = false
   mode: AnswerMode | null = null
-  /** Its bytes wait for the client. */
+  /** True while the server's bytes wait for the client. */
   paused = false
-  /** The head went to the client: from here on there is no other answer. */
+  /** True once the head was sent to the client; no other answer is possible then. */
   passedOn = false
   statusText = ''
   readonly sentAtMs: number
-  /** When anything came last. */
+  /** Time of the last data received. */
   lastAtMs: number
-  /** From sending until the answer began, ms. */
+  /** Time from sending to the beginning of the answer, ms. */
   firstByteMs = 0
 
   constructor(res: ServerResponse, owner: CallOwner, nowMs: number) {
@@ -59,7 +59,7 @@ export class UpstreamCall extends HttpCall<null> {
     headers: IncomingHttpHeaders,
     statusText?: string,
   ): void {
-    // 103 Early Hints and the like: the answer is still to come.
+    // An interim answer such as 103 Early Hints; the final one follows.
     if (status < 200) return
     super.onResponseStart(controller, status, headers)
     this.#controller = controller
@@ -67,7 +67,7 @@ export class UpstreamCall extends HttpCall<null> {
     this.lastAtMs = performance.now()
     this.firstByteMs = this.lastAtMs - this.sentAtMs
     this.mode = this.#owner.answerBegins(this)
-    // What came with the head goes out with it; nothing waits for what is still to come.
+    // Data that arrived with the head is passed on together with it.
     if (this.mode === 'pass') process.nextTick(passOn, this)
   }
 
@@ -78,7 +78,7 @@ export class UpstreamCall extends HttpCall<null> {
       this.#write(controller, chunk)
     } else if (!this.#keep(chunk)) {
       if (this.mode === 'collect') {
-        // What failed is told by its beginning: the rest is not waited for.
+        // The beginning is enough for the error message.
         this.abandon()
         this.#owner.onCallEnd(this)
       } else {
@@ -94,7 +94,7 @@ export class UpstreamCall extends HttpCall<null> {
     super.onResponseEnd()
   }
 
-  /** Passes on what has come, unless that is all: then its owner ends it. */
+  /** Passes on the data received so far, unless the answer is complete; its owner then ends it. */
   passOn(): void {
     if (this.passedOn || this.#whole || this.error !== null || this.#res.destroyed) return
     this.#passHead()
@@ -102,7 +102,7 @@ export class UpstreamCall extends HttpCall<null> {
     else for (const chunk of this.#kept) this.#write(this.#controller, chunk)
   }
 
-  /** The client took what was written: goes on. */
+  /** Continues after the client has read the written data. */
   resume(): void {
     if (!this.paused) return
     this.paused = false
@@ -110,13 +110,13 @@ export class UpstreamCall extends HttpCall<null> {
     this.#controller?.resume()
   }
 
-  /** The whole answer where it is small, or the beginning of a collected one; null where it was not kept. */
+  /** A small answer, or the beginning of a collected one; null: it was not kept. */
   body(): Buffer | null {
     if (this.#keptBytes < 0) return null
     return this.#kept.length === 1 ? (this.#kept[0] as Buffer) : Buffer.concat(this.#kept)
   }
 
-  /** Ends the client's answer with the end of this one, of which nothing may have been passed on yet. */
+  /** Ends the client's answer at the end of this one, of which possibly nothing was passed on yet. */
   endPassed(): void {
     if (this.passedOn) {
       this.#res.end()
@@ -124,7 +124,7 @@ export class UpstreamCall extends HttpCall<null> {
     }
     this.#passHead()
     const body = this.body()
-    // As text of one byte a character it goes out with the head in one write; apart they cost 3 µs more.
+    // As a latin1 string it is written together with the head. Separate writes cost 3 µs more.
     if (body !== null && body.length <= ONE_WRITE_BYTES) {
       this.#res.end(body.toString('latin1'), 'latin1')
     } else this.#res.end(body)
@@ -141,7 +141,7 @@ export class UpstreamCall extends HttpCall<null> {
     controller?.pause()
   }
 
-  /** False: it would be too much. */
+  /** Keeps a chunk; false: the answer became too large. */
   #keep(chunk: Buffer): boolean {
     if (this.#keptBytes + chunk.length > SMALL_BYTES) {
       if (this.passedOn) this.#forget()

@@ -2,18 +2,18 @@ import { rootOf } from '../../router/answer-classes.ts'
 import { Transport } from '../../router/transport.ts'
 import type { UpstreamCall } from './upstream-call.ts'
 
-/** A server nobody called for this long has its connections closed and is forgotten, ms. */
+/** Time without a call after which a server's connections are closed and the server is forgotten, ms. */
 const FORGET_AFTER_MS = 60_000
 
 interface Upstream {
   transport: Transport
-  /** Where the server's routes begin: its base path, less a /v1 at the end. */
+  /** The server's base path without a trailing /v1. */
   root: string
   active: number
   usedAtMs: number
 }
 
-/** Connections to the servers, by address: kept open 4 s, one call at a time each, link-local addresses refused. */
+/** Connections to the servers by address. Each carries one call at a time and stays open for 4 s; link-local addresses are refused. */
 export class Upstreams {
   readonly #byUrl = new Map<string, Upstream>()
 
@@ -34,7 +34,7 @@ export class Upstreams {
     upstream.transport.post(call, upstream.root + path, headers, body)
   }
 
-  /** A call to an address came to its end, whichever. */
+  /** Reports that a call to an address ended, with or without success. */
   ended(url: string, nowMs: number): void {
     const upstream = this.#byUrl.get(url)
     if (upstream === undefined) return
@@ -42,7 +42,7 @@ export class Upstreams {
     upstream.usedAtMs = nowMs
   }
 
-  /** Forgets the servers that nobody called for a while. */
+  /** Forgets servers without recent calls. */
   sweep(nowMs: number): void {
     for (const [url, upstream] of this.#byUrl) {
       if (upstream.active > 0 || nowMs - upstream.usedAtMs < FORGET_AFTER_MS) continue
@@ -51,7 +51,7 @@ export class Upstreams {
     }
   }
 
-  /** Calls out, and connections open or opening. */
+  /** Open calls, and connections open or opening. */
   counts(): { active: number; connections: number } {
     let active = 0
     let connections = 0

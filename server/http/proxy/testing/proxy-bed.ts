@@ -9,7 +9,7 @@ import { Access } from '../../access.ts'
 import { createListener, type Routes } from '../../listener.ts'
 import { createRouterProxy, type RouterProxy, type RouterProxyOptions } from '../router-proxy.ts'
 
-/** A request as an upstream got it. */
+/** A request that an upstream received. */
 export interface Received {
   method: string
   url: string
@@ -17,17 +17,17 @@ export interface Received {
   body: Buffer
 }
 
-/** A server of a test's own; what it got is on record. */
+/** An upstream server of a test that records its requests. */
 export interface TestUpstream {
   url: string
   received: Received[]
-  /** Connections it has now, and had so far. */
+  /** Number of connections, open now and in total. */
   open: number
   connections: number
   close(): Promise<void>
 }
 
-/** Starts an upstream; `answer` is called when a request's body is whole. */
+/** Starts an upstream; `answer` is called when a request's body is complete. */
 export async function startUpstream(
   answer: (res: ServerResponse, received: Received, req: IncomingMessage) => void,
 ): Promise<TestUpstream> {
@@ -73,7 +73,7 @@ async function closeServer(server: Server): Promise<void> {
   await new Promise((resolve) => server.close(resolve))
 }
 
-/** The router address on a port of its own, without the rest of the service. */
+/** The router address on its own port, without the rest of the service. */
 export interface ProxyBed {
   url: string
   proxy: RouterProxy
@@ -92,13 +92,13 @@ export interface ProxyBed {
   close(): Promise<void>
 }
 
-/** An answer as a client got it. */
+/** An answer that a client received. */
 export interface Answered {
   status: number
   headers: Record<string, string | string[] | undefined>
   bytes: Buffer
   text: string
-  /** `error` of a refusal of ours. */
+  /** The `error` of a refused request. */
   error: {
     message: string
     type: string
@@ -111,7 +111,7 @@ export interface Answered {
   json: unknown
 }
 
-/** Starts the router address over a router. */
+/** Starts a router address over a router. */
 export async function startProxy(
   router: RewardRouter,
   servers: RouterProxyOptions['servers'],
@@ -151,7 +151,7 @@ export async function startProxy(
       try {
         json = JSON.parse(text)
       } catch {
-        // Not everything is.
+        // Not every answer is JSON.
       }
       const error = (json as { error?: Answered['error'] } | null)?.error
       return {

@@ -9,7 +9,7 @@ import type {
 } from '../../../router/router-types.ts'
 import type { KnownServer } from '../model-directory.ts'
 
-/** A server as a test has it. */
+/** A server of a test. */
 export interface SlotServer {
   id: number
   name: string
@@ -18,7 +18,7 @@ export interface SlotServer {
   engine?: EngineName
   apiKey?: string | null
   state?: ServerState
-  /** Most calls at once. */
+  /** Largest number of concurrent calls. */
   slots?: number
 }
 
@@ -31,15 +31,15 @@ interface Waiting {
 }
 
 /**
- * The part of a router that gives slots, with every request and every release on record: what the real one decides by load,
- * health and policies is first come, first served here, over servers in the order given.
+ * A router for tests that records every request and release. It assigns slots first come, first served, to servers in
+ * the given order, instead of by load, health and policy.
  */
 export class SlotRouter {
   servers: SlotServer[]
   readonly requests: SlotRequest[] = []
   readonly ends: { serverId: number; end: SlotEnd }[] = []
   readonly inFlight = new Map<number, number>()
-  /** Requests that may wait; more are refused. */
+  /** Largest number of waiting requests; further ones are refused. */
   queueRows = Number.POSITIVE_INFINITY
   #waiting: Waiting[] = []
 
@@ -47,7 +47,7 @@ export class SlotRouter {
     this.servers = servers
   }
 
-  /** As the proxy takes it. */
+  /** The router in the form that the proxy takes. */
   get router(): RewardRouter {
     return this as unknown as RewardRouter
   }
@@ -56,7 +56,7 @@ export class SlotRouter {
     return this.#waiting.length
   }
 
-  /** As the registry tells of them. */
+  /** The servers in the registry's form. */
   known(): readonly KnownServer[] {
     return this.servers.map(({ id, model, engine = 'vllm', state = 'ready' }) => ({
       id,
@@ -107,7 +107,7 @@ export class SlotRouter {
     return free.find((s) => !avoid?.includes(s.id)) ?? free[0]
   }
 
-  /** Gives what is free to whoever waits. */
+  /** Assigns free slots to waiting requests. */
   pump(): void {
     for (const waiting of this.#waiting) {
       const server = this.#pick(waiting.request)
