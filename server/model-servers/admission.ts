@@ -12,14 +12,14 @@ import type { ProbedFacts, ServerWishes } from '../store/server-registry.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 import { maskSecrets } from './secrets.ts'
 
-/** A probe's failure as the caller is told of it, without the key that a server may have echoed. */
+/** A probe's failure as an error for the caller, without the API key that a server may have echoed. */
 export function refusal(failure: ProbeFailure, apiKey: string | null = null): RewardOpsError {
   return new RewardOpsError(failure.reason as ErrorReason, maskSecrets(failure.message, [apiKey]), {
     hint: failure.hint,
   })
 }
 
-/** A probe's failure as it is stored with a change of state. */
+/** A probe's failure as stored with a change of state. */
 export function failureEvidence(
   failure: ProbeFailure,
   apiKey: string | null,
@@ -32,8 +32,8 @@ export function failureEvidence(
 }
 
 /**
- * A chat template as it is kept: without the rest of the tokenizer_config.json it came in. Null where none is given. Throws
- * `unsupported_setting` where nothing would be made with it, `invalid_input` where it does not work.
+ * The chat template of a registration, extracted from a tokenizer_config.json if one was given; null: none was given.
+ * @throws RewardOpsError `unsupported_setting` if the server would not use it, `invalid_input` if it does not work
  */
 export function readTemplate(
   input: Pick<RegisterServerInput, 'engine' | 'kind' | 'chatTemplate'>,
@@ -66,8 +66,9 @@ export function readTemplate(
 }
 
 /**
- * A route or label that a registration names must be one that its engine has. Throws `unsupported_setting`. `auto` is looked at
- * when the probe has found the engine.
+ * Checks that the engine of a registration supports the given route and label. The engine `auto` is checked after the
+ * probe has detected it.
+ * @throws RewardOpsError `unsupported_setting`
  */
 export function checkScoreSettings(
   engine: RegisterServerInput['engine'],
@@ -116,7 +117,7 @@ export function checkScoreSettings(
   }
 }
 
-/** A model of a kind needs an engine that can do it. Throws `unsupported_setting`. */
+/** Checks that an engine supports a kind of model. @throws RewardOpsError `unsupported_setting` */
 export function checkKind(engine: EngineName, kind: RegisterServerInput['kind']): void {
   const { scores, chats } = abilitiesOf(engine)
   if (kind === 'generative' && !chats) {
@@ -138,8 +139,8 @@ export function checkKind(engine: EngineName, kind: RegisterServerInput['kind'])
 }
 
 /**
- * A model's servers are of one kind: calls of a batch would else go to a server that only chats, and fail there at once.
- * Throws `invalid_input`.
+ * Checks that all servers of a model have the same kind. Otherwise calls for scores would fail on servers that only chat.
+ * @throws RewardOpsError `invalid_input`
  */
 export function checkPool(
   name: string,
@@ -158,7 +159,7 @@ export function checkPool(
   }
 }
 
-/** What a probe is told of a registration. */
+/** A probe's parameters for a registration. */
 export function probeWishes(
   input: Pick<RegisterServerInput, 'kind' | 'model' | 'route' | 'label' | 'chatTemplate'>,
 ) {
@@ -171,18 +172,18 @@ export function probeWishes(
   }
 }
 
-/** What a probe is told of a registered server. */
+/** A probe's parameters for a registered server. */
 export function probeOfRow(row: ServerRow) {
   const { kind, model, named_route: route, label, chat_template: chatTemplate } = row
   return probeWishes({ kind, model, route, label, chatTemplate })
 }
 
-/** How a registered server was found to score; `inUse`: it is not asked again. */
+/** The scoring route found by an earlier probe; a server `inUse` is not probed for it again. */
 export function knownRoute(row: Pick<ServerRow, 'route' | 'plain_text'>, inUse: boolean) {
   return row.route === null ? null : { route: row.route, plainText: row.plain_text, inUse }
 }
 
-/** What was asked for, completed by what the server said. Throws `invalid_input` where nobody names the model. */
+/** A registration completed by the probe's findings. @throws RewardOpsError `invalid_input` if neither names the model */
 export function wishesOf(input: RegisterServerInput, probe: ProbedServer): ServerWishes {
   const model = input.model ?? probe.model
   if (model === null) {
@@ -198,8 +199,8 @@ export function wishesOf(input: RegisterServerInput, probe: ProbedServer): Serve
 }
 
 /**
- * What was asked for of a server that cannot be used yet. Throws the refusal unless keeping it was asked for, and what
- * it serves was named. An address that is forbidden is never kept.
+ * The registration of a server that cannot be used yet. A forbidden address is never kept.
+ * @throws RewardOpsError the probe's failure, unless the registration requests keeping and names engine and model
  */
 export function keptWishes(
   input: RegisterServerInput,
@@ -243,7 +244,7 @@ function wishes(
   }
 }
 
-/** What a probe was told, as it is stored. */
+/** A probe's findings as stored. */
 export function factsOf(probe: ProbedServer, apiKey: string | null): ProbedFacts {
   return {
     version: probe.version,

@@ -7,18 +7,18 @@ export interface Named {
   calibrations: Calibration[]
 }
 
-/** A server's calibration as it is compared: engines count prompt tokens each in their own way. */
+/** A server's calibration with its engine, because engines count prompt tokens differently. */
 export interface Compared {
   engine: string
   calibrations: Calibration[]
 }
 
-/** A server's calibration with what it may be compared by. */
+/** The calibration of a server's row. */
 export function calibrationOfRow(row: Pick<ServerRow, 'engine' | 'self_test'>): Compared {
   return { engine: row.engine, calibrations: calibrationsOf(row.self_test) }
 }
 
-/** Whether two servers give different scores: token counts are compared within one engine. */
+/** True when two servers give different scores, or different token counts with the same engine. */
 export function differ(a: Compared, b: Compared): boolean {
   return a.engine === b.engine
     ? calibrationDiffers(a.calibrations, b.calibrations)
@@ -29,25 +29,25 @@ function withoutTokens({ score }: Calibration): Calibration {
   return { score, promptTokens: null }
 }
 
-/** Of a test made by an older version, the one text that it asked. */
+/** The calibrations of a stored test. Tests by older versions have only one text. */
 export function calibrationsOf(test: StoredSelfTest | null): Calibration[] {
   if (test === null || test.calibration === null) return []
   return test.calibrations ?? [{ score: test.calibration, promptTokens: null }]
 }
 
-/** What a server is held to. */
+/** The baselines that a server's scores are compared with. */
 export function baselinesOf(test: StoredSelfTest | null | undefined): Calibration[] {
   if (test == null) return []
   const first = test.baseline ?? test.calibration
   return test.baselines ?? (first === null ? [] : [{ score: first, promptTokens: null }])
 }
 
-/** Whether a server scores otherwise than it is held to. */
+/** True when a server's scores differ from its baselines. */
 export function hasDrifted(test: StoredSelfTest | null): boolean {
   return calibrationDiffers(baselinesOf(test), calibrationsOf(test))
 }
 
-/** The first text on which a server and one of its pool disagree, with what each made of it. */
+/** A sentence on the first text whose scores differ between a server and its pool. */
 export function whatDiffers(own: Calibration[], others: readonly Named[]): string {
   const odd = others.find((other) => differingText(own, other.calibrations) !== null) ?? others[0]
   const at = (odd && differingText(own, odd.calibrations)) ?? 0
@@ -59,7 +59,7 @@ export function whatDiffers(own: Calibration[], others: readonly Named[]): strin
   return `The ${TEXTS[at]} is ${one}; in the pool: ${pooled}.${tokenizerHint(at)}`
 }
 
-/** The first text whose score has drifted, in a sentence. */
+/** A sentence on the first text whose score has drifted. */
 export function whatDrifted(test: StoredSelfTest): string {
   const [before, now] = [baselinesOf(test), calibrationsOf(test)]
   const at = differingText(before, now) ?? 0
@@ -72,12 +72,12 @@ const TEXTS = [
   'score of the second calibration text (digits, code, non-ASCII)',
 ]
 
-/** Agreement on plain English with disagreement on digits is what another tokenizer version looks like. */
+/** A hint at tokenizer versions if only the text with digits differs, which is their usual effect. */
 function tokenizerHint(at: number): string {
   return at === 0 ? '' : ' The plain English text agrees, so the tokenizer versions differ.'
 }
 
-/** Scores as they are shown, with the prompt tokens where those differ. */
+/** Scores as text, with the prompt tokens if those differ. */
 function figures(...found: (Calibration | undefined)[]): string[] {
   const counts = new Set(found.map((one) => one?.promptTokens ?? null))
   return found.map((one) =>
@@ -89,7 +89,7 @@ function figures(...found: (Calibration | undefined)[]): string[] {
   )
 }
 
-/** A score as it is shown in a sentence. */
+/** A score as text. */
 export function show(score: number | null | undefined): string {
   return score == null ? 'none' : String(Number(score.toPrecision(5)))
 }

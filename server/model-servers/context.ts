@@ -7,19 +7,19 @@ import type { ServerRegistry } from '../store/server-registry.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 import type { ModelTimings } from './timings.ts'
 
-/** What the parts of the RewardModelManager share. */
+/** Dependencies that the parts of the RewardModelManager share. */
 export interface ModelsContext {
   db: Database
   queue: JobQueue
   registry: ServerRegistry
   locks: ServerLocks
   timings: ModelTimings
-  /** Whether this server does a kind of background work now; of several one does. */
+  /** Resolves to true when this process is the one that does a kind of background work now. */
   isTurn: ((kind: string) => Promise<boolean>) | undefined
   log: Logger
 }
 
-/** What of a server's row the engines need to ask it for scores. */
+/** The columns of a server that engines need to request scores. */
 export type ScoringRow = Pick<
   ServerRow,
   | 'url'
@@ -35,7 +35,7 @@ export type ScoringRow = Pick<
   | 'chat_template'
 >
 
-/** A server's row as the engines take it. */
+/** A server's row in the engines' form. */
 export function scoringServer(row: ScoringRow): ScoringServer {
   return {
     url: row.url,

@@ -4,12 +4,12 @@ import { type ModelsContext, scoringServer } from './context.ts'
 import { maskSecrets } from './secrets.ts'
 import type { SleepCycle } from './sleep-cycle.ts'
 
-/** The cause of a draining that ends in sleep; what a person drains has another, and nobody else ends that. */
+/** The cause of a drain before sleep. A drain by a user has another cause, and only a user ends it. */
 export const BEFORE_SLEEP = 'finishes its requests in flight before sleep'
-/** Set before the call to sleep goes out: from here on it may be asleep, whatever became of us. */
+/** The cause set before the sleep call is sent. From then on the server may be asleep even if this process dies. */
 export const GOING_TO_SLEEP = 'is being put to sleep'
 
-/** Whether a draining server is on its way to sleep, rather than drained by a person. */
+/** True when a server drains before sleep rather than by a user's request. */
 export function isDrainingToSleep(row: ServerRow): boolean {
   return (
     row.state === 'draining' &&
@@ -18,8 +18,8 @@ export function isDrainingToSleep(row: ServerRow): boolean {
 }
 
 /**
- * Ends what a process that died left half done: a server on its way to sleep, or awake again. Nothing where another
- * process is at it.
+ * Finishes a change between sleep and wake that a dead process left half done. Does nothing while another process works
+ * on the server.
  */
 export async function mendInterrupted(
   context: ModelsContext,
@@ -49,12 +49,12 @@ async function mendWaking(
       to: 'sleeping',
       from: ['waking'],
       cause: 'waking was interrupted before the request was sent',
-      // It may have been told and be on its way: found awake, it is to be put to sleep again when that time is over.
+      // The wake call may have been sent. If the server is found awake, it is put to sleep again after this time.
       awakeForMs: Math.max(1, row.awake_left_ms ?? 1),
     })
     return
   }
-  // One that does not tell is told again; one that is awake refuses, and its scores show that it is.
+  // A server that does not report its state gets the wake call again. If awake, it refuses, and the self-test shows it.
   await cycle.finishWaking(row, Math.max(1, row.awake_left_ms ?? 1), asleep === null)
 }
 
@@ -72,7 +72,7 @@ async function mendDraining(context: ModelsContext, row: ServerRow): Promise<voi
   }
   const sleeps = asleep ?? row.state_cause === GOING_TO_SLEEP
   await context.registry.transition(row.id, {
-    // What it was before is not known any more; the next look finds out.
+    // The previous state is not stored; the next probe determines it.
     to: sleeps ? 'sleeping' : 'probing',
     from: ['draining'],
     cause: sleeps ? 'was put to sleep' : 'stays awake: draining was interrupted; probing again',

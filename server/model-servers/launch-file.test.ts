@@ -19,7 +19,7 @@ const read = (content: unknown) => {
 }
 
 describe('the file of servers to launch', () => {
-  it('fills in what need not be said', () => {
+  it('fills in defaults', () => {
     expect(read([entry])).toMatchObject([{ kind: 'discriminative', weight: 1, env: {}, tags: [] }])
     expect(read([])).toEqual([])
   })
@@ -33,19 +33,19 @@ describe('the file of servers to launch', () => {
     ['two addresses', [{ ...entry, url: 'http://127.0.0.1:9' }], /different ports/],
     ['a forbidden address', [{ ...entry, port: undefined, url: 'file:///x' }], /rm: url: /],
     [
-      'a judge that cannot speak',
+      'a judge on an engine without chat',
       [{ ...entry, engine: 'tei', kind: 'generative' }],
       /rm: kind: tei/,
     ],
     ['one name twice', [entry, entry], /two servers are called "rm"/],
     ['no JSON', '[{"apiKey": "sk-secret-key",]', /not valid JSON/],
   ]
-  it.each(wrong)('with %s is refused, with the place', (_, content, message) => {
+  it.each(wrong)('with %s is refused with the position', (_, content, message) => {
     expect(() => read(content)).toThrow(message)
     expect(() => read(content)).toThrow(file)
   })
 
-  it('never repeats a value: it may be a key', () => {
+  it('never repeats a value, because it may be a key', () => {
     for (const content of [
       '[{"apiKey": sk-secret-key}]',
       [{ ...entry, apiKey: 'sk-secret key' }],
@@ -55,7 +55,7 @@ describe('the file of servers to launch', () => {
     }
   })
 
-  it('that is not there is named', () => {
+  it('that is missing is named', () => {
     expect(() => readServersFile(join(folder, 'none.json'))).toThrow(/none\.json.*ENOENT/)
   })
 })

@@ -8,8 +8,8 @@ import { checkKind } from './admission.ts'
 const Entries = z.array(LaunchServerInput)
 
 /**
- * Reads the servers to launch from the JSON file that REWARDOPS_SERVERS_FILE names. Throws an Error that says what is
- * wrong where, without repeating a value: keys and tokens may be among them.
+ * Reads the servers to launch from the JSON file that REWARDOPS_SERVERS_FILE names.
+ * @throws Error that names the problem and its position but no value, because values may be keys
  */
 export function readServersFile(path: string): LaunchServerInput[] {
   const wrong = (what: string): Error => new Error(`REWARDOPS_SERVERS_FILE=${path}: ${what}`)
@@ -23,7 +23,7 @@ export function readServersFile(path: string): LaunchServerInput[] {
   try {
     json = JSON.parse(text)
   } catch (error) {
-    // V8 quotes what it stumbled over; the place is enough.
+    // V8's message quotes the text, which may hold a key, so only the position is kept.
     const at = /at position \d+(?: \(line \d+ column \d+\))?/.exec((error as Error).message)?.[0]
     throw wrong(`is not valid JSON${at === undefined ? '' : ` (${at})`}`)
   }

@@ -15,8 +15,8 @@ import {
 } from './launch-record.ts'
 
 /**
- * The process between the service and a server that it launched. It outlives the service, so that a model that takes
- * minutes to load survives a crash: it reads the server's output, masks secrets in it and writes the log.
+ * The keeper process between the service and a launched server. It reads the server's output, masks secrets and writes
+ * the log. It outlives the service, so that a model that takes minutes to load survives a crash.
  *
  *   owned ──owner died──▶ waiting ──owned by the next start──▶ owned
  *                            │ adoptWithinMs
@@ -25,7 +25,7 @@ import {
  */
 
 const LOOK_MS = 1_000
-/** Last words may still be in the pipe; children that hold it open are not waited for. */
+/** Wait for the last output in the pipe, ms. Children that keep the pipe open are not waited for. */
 const LAST_WORDS_MS = 500
 
 async function keep(): Promise<void> {
@@ -35,14 +35,14 @@ async function keep(): Promise<void> {
     isStopping = true
     stop()
   })
-  // What a terminal sends is for the service.
+  // A SIGINT from the terminal is meant for the service.
   process.on('SIGINT', () => {})
   process.on('SIGHUP', () => {})
   let options: KeeperOptions
   try {
     options = JSON.parse(await text(process.stdin)) as KeeperOptions
   } catch {
-    // The service ended before it had said what to run.
+    // The service ended before it sent the command.
     process.exit(1)
   }
   if (isStopping) process.exit(0)
@@ -51,7 +51,7 @@ async function keep(): Promise<void> {
   const pidFile = launchFile(folder, name, 'pid')
   const [program, ...args] = argv as [string, ...string[]]
   const begun = performance.now()
-  // A group of its own, which can be ended as a whole.
+  // A separate process group, which can be killed as a whole.
   const child = spawn(program, args, {
     cwd,
     env,
@@ -83,17 +83,17 @@ async function keep(): Promise<void> {
     isOver = true
     log.note(error ?? `ended with ${signal ?? `code ${code}`}`)
     const livedMs = Math.round(performance.now() - begun)
-    const told: LaunchEnd = { code, signal, error, livedMs, lastLines: log.lastLines }
-    writeRecord(launchFile(folder, name, 'end'), told)
+    const ended: LaunchEnd = { code, signal, error, livedMs, lastLines: log.lastLines }
+    writeRecord(launchFile(folder, name, 'end'), ended)
     rmSync(pidFile, { force: true })
     process.exit(0)
   }
   child.once('error', (error: NodeJS.ErrnoException) => {
-    // Never started: of one that runs, only a failed signal comes here.
+    // Without a pid the start failed. For a running process, this event is only a failed signal.
     if (pid === undefined) end(null, null, `could not be started (${error.code})`)
   })
   child.once('exit', (code, signal) => {
-    // What it started and left behind would hold its port and its memory.
+    // Child processes left behind would keep its port and memory.
     if (pid !== undefined) signalGroup(pid, 'SIGKILL')
     setTimeout(() => end(code, signal, null), LAST_WORDS_MS)
     child.once('close', () => end(code, signal, null))

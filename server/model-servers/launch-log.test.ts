@@ -25,14 +25,14 @@ async function write(chunks: string[], secrets: string[] = []): Promise<LaunchLo
 }
 
 describe('the log of a launched server', () => {
-  it('holds whole lines, however they came', async () => {
+  it('contains whole lines, however they arrived', async () => {
     const log = await write(['one\ntw', 'o\r\n 10%\r 90%\rth', 'ree'])
     expect(tailOf(file, 10)).toEqual(['one', 'two', ' 10%', ' 90%', 'three'])
     expect(log.lastLines).toEqual(['one', 'two', ' 10%', ' 90%', 'three'])
     expect(tailOf(file, 2)).toEqual([' 90%', 'three'])
   })
 
-  it('never holds a secret, one cut in two by the pipe or part of a longer one included', async () => {
+  it('never contains a secret, even one split by the pipe or part of a longer one', async () => {
     const secrets = ['sk-123456', 'sk-123456-longer']
     const log = await write(
       ["args: {'api_key': 'sk-12", "3456'}\nsk-123456-longer here\n"],
@@ -43,7 +43,7 @@ describe('the log of a launched server', () => {
     expect(log.lastLines.join()).not.toContain('sk-')
   })
 
-  it('is set aside at 10 MB, once', async () => {
+  it('is rotated at 10 MB, with one old file', async () => {
     writeFileSync(`${file}.1`, 'of the day before\n')
     await write([`${'x'.repeat(1_000)}\n`.repeat(10_600), 'the first after\n', 'the last\n'])
     expect(readFileSync(`${file}.1`, 'utf8').length).toBeGreaterThan(10 << 20)
@@ -52,7 +52,7 @@ describe('the log of a launched server', () => {
     expect(tail).toEqual(['x'.repeat(1_000), 'the first after', 'the last'])
   })
 
-  it('is empty where there is none', () => {
+  it('is empty when there is no file', () => {
     expect(tailOf(file, 10)).toEqual([])
   })
 })

@@ -12,16 +12,16 @@ import {
 import type { Readable } from 'node:stream'
 import { maskSecrets } from './secrets.ts'
 
-/** At this size the log is set aside as `<name>.log.1`, in place of the one set aside before. */
+/** Size at which the log is renamed to `<name>.log.1`, which replaces an older one. */
 const ROTATE_AT_BYTES = 10 << 20
-/** A line without an end is cut here. */
-const LINE_LIMIT_CHARS = 16_384
-/** Kept at hand, for the record of how the process ended. */
+/** Longest line; longer ones are cut. */
+const MAX_LINE_CHARS = 16_384
+/** Number of last lines kept for the record of the process's end. */
 const LAST_LINES = 20
-/** The end of a log is looked for in so much of it. */
+/** Bytes read from the end of a log to find its last lines. */
 const TAIL_BYTES = 1 << 20
 
-/** What a launched process prints, line by line, secrets masked before anything is written. */
+/** The log of a launched process's output. Secrets are masked before a line is written. */
 export class LaunchLog {
   readonly #file: string
   readonly #secrets: readonly string[]
@@ -44,11 +44,11 @@ export class LaunchLog {
     let rest = ''
     stream.setEncoding('utf8')
     stream.on('data', (text: string) => {
-      // A progress bar ends its lines with a carriage return.
+      // Progress bars end their lines with a carriage return.
       const lines = (rest + text).split(/\r\n|\n|\r/)
       rest = lines.pop() as string
       this.#write(lines)
-      if (rest.length > LINE_LIMIT_CHARS) {
+      if (rest.length > MAX_LINE_CHARS) {
         this.#write([rest])
         rest = ''
       }
@@ -56,18 +56,18 @@ export class LaunchLog {
     stream.on('end', () => {
       if (rest !== '') this.#write([rest])
     })
-    // A broken pipe is the end of it.
+    // A broken pipe ends the output.
     stream.on('error', () => {})
   }
 
-  /** A line of our own. */
+  /** Writes a line of rewardops itself. */
   note(text: string): void {
     this.#write([`[rewardops ${new Date().toISOString()}] ${text}`])
   }
 
   #write(lines: string[]): void {
     if (lines.length === 0) return
-    const masked = lines.map((line) => maskSecrets(line.slice(0, LINE_LIMIT_CHARS), this.#secrets))
+    const masked = lines.map((line) => maskSecrets(line.slice(0, MAX_LINE_CHARS), this.#secrets))
     this.#last.push(...masked.filter((line) => line.trim() !== ''))
     this.#last.splice(0, this.#last.length - LAST_LINES)
     const text = `${masked.join('\n')}\n`
@@ -79,12 +79,12 @@ export class LaunchLog {
       appendFileSync(this.#file, text, { mode: 0o600 })
       this.#bytes += Buffer.byteLength(text)
     } catch {
-      // A full disk must not end the server that fills it; what it says is lost.
+      // A full disk must not end the launched server. The line is lost.
     }
   }
 }
 
-/** The last lines of a log and, where it is short, of the one set aside before it; oldest first. */
+/** The last lines of a log, oldest first, continued into the rotated log if there are too few. */
 export function tailOf(file: string, lines: number): string[] {
   const now = lastLines(file)
   const all = now.length < lines ? [...lastLines(`${file}.1`), ...now] : now
@@ -111,7 +111,7 @@ function readEnd(file: string): string {
     const buffer = Buffer.alloc(Math.min(size, TAIL_BYTES))
     const length = readSync(fd, buffer, 0, buffer.length, size - buffer.length)
     const text = buffer.subarray(0, length).toString('utf8')
-    // The first line is most likely the rest of one.
+    // The first line is probably incomplete.
     return text.slice(text.indexOf('\n') + 1)
   } finally {
     closeSync(fd)

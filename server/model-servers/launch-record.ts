@@ -3,22 +3,22 @@ import { join } from 'node:path'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
 /**
- * The files of launched servers, in the folder `servers` of the data folder: `<name>.pid` says what runs, `<name>.owner`
- * which service it belongs to, `<name>.end` how it ended, `<name>.log` what it printed.
+ * The files of launched servers, in the folder `servers` of the data folder: `<name>.pid` names the processes,
+ * `<name>.owner` the service they belong to, `<name>.end` the end of the process, `<name>.log` is its output.
  */
 
-/** A process, told apart from another that is given its pid later. */
+/** Identifies a process even if its pid is reused later. */
 export interface ProcessMark {
   pid: number
-  /** As the process table has it. */
+  /** The start time in the process table. */
   startedAt: string
 }
 
-/** What `<name>.pid` holds. */
+/** The content of `<name>.pid`. */
 export interface LaunchRecord extends ProcessMark {
-  /** The process between it and us: it reads its output and outlives us. */
+  /** The keeper process, which reads the server's output and outlives the service. */
   keeper: ProcessMark
-  /** Of the launch that started it, see {@link LaunchCommand}. */
+  /** The fingerprint of the launch, see {@link LaunchCommand}. */
   fingerprint: string
 }
 
@@ -26,35 +26,35 @@ export interface LaunchRecord extends ProcessMark {
 export interface LaunchEnd {
   code: number | null
   signal: NodeJS.Signals | null
-  /** Could not be started at all. */
+  /** The error if the process could not be started. */
   error: string | null
   livedMs: number
-  /** Secrets masked. */
+  /** The last lines of the output, with secrets masked. */
   lastLines: string[]
 }
 
-/** What a keeper is told to run, as JSON on its standard input. */
+/** The command that a keeper runs, sent as JSON on its standard input. */
 export interface LaunchCommand {
   name: string
   argv: readonly string[]
   cwd: string | undefined
   env: NodeJS.ProcessEnv
-  /** Never written down. */
+  /** Secrets to mask; never written to disk. */
   secrets: readonly string[]
   /** Equal for two launches that would start the same process. */
   fingerprint: string
 }
 
-/** What a keeper needs beside the command. */
+/** A keeper's options: the command, folder and times. */
 export interface KeeperOptions extends LaunchCommand {
   folder: string
-  /** From SIGTERM to SIGKILL. */
+  /** Time from SIGTERM to SIGKILL, ms. */
   stopWithinMs: number
-  /** Without a living owner for so long, it ends what it runs. */
+  /** Time without a living owner after which the keeper ends the server, ms. */
   adoptWithinMs: number
 }
 
-/** A file of a launched server. */
+/** The path of a launched server's file. */
 export function launchFile(
   folder: string,
   name: string,
@@ -63,18 +63,18 @@ export function launchFile(
   return join(folder, `${name}.${kind}`)
 }
 
-/** The mark of a process that runs now; null: there is none. */
+/** The mark of a running process; null: no process has this pid. */
 export function markOf(pid: number): ProcessMark | null {
   const facts = inspectProcess(pid)
   return facts?.running === true ? { pid, startedAt: facts.startedAt } : null
 }
 
-/** Whether a process still runs. A stopped one (SIGSTOP) does. */
+/** True while a process exists, also when it is stopped by SIGSTOP. */
 export function isRunning(mark: ProcessMark): boolean {
   return markOf(mark.pid)?.startedAt === mark.startedAt
 }
 
-/** Reads a file that {@link writeRecord} wrote; null where it is missing or something else. */
+/** Reads a file written by {@link writeRecord}; null: it is missing or invalid. */
 export function readRecord<T extends object>(file: string): T | null {
   try {
     const value: unknown = JSON.parse(readFileSync(file, 'utf8'))
@@ -84,7 +84,7 @@ export function readRecord<T extends object>(file: string): T | null {
   }
 }
 
-/** Writes a file that is never seen half written. */
+/** Writes a file atomically. */
 export function writeRecord(file: string, value: object): void {
   const draft = `${file}.${process.pid}.new`
   writeFileSync(draft, JSON.stringify(value), { mode: 0o600 })
@@ -96,13 +96,13 @@ export function writeRecord(file: string, value: object): void {
   }
 }
 
-/** The living service that a launched server belongs to; null: none. */
+/** The running service that a launched server belongs to; null: none. */
 export function livingOwner(folder: string, name: string): ProcessMark | null {
   const owner = readRecord<ProcessMark>(launchFile(folder, name, 'owner'))
   return owner !== null && isRunning(owner) ? owner : null
 }
 
-/** Sends a signal to a process group; false: there is none. */
+/** Sends a signal to a process group; false: the group does not exist. */
 export function signalGroup(leader: number, signal: NodeJS.Signals): boolean {
   try {
     process.kill(-leader, signal)

@@ -14,7 +14,7 @@ import {
   LaunchedProcess,
 } from './launched-process.ts'
 
-/** Launched processes outlive the service that started them, for a while, and never two services have one. */
+/** Launched processes outlive their service for a while and never belong to two services. */
 
 const MODULE = fileURLToPath(new URL('./launched-process.ts', import.meta.url))
 const PATIENCE_MS = 60_000
@@ -79,7 +79,7 @@ async function launchedByTheDead(adoptWithinMs: number): Promise<LaunchRecord> {
   return found
 }
 
-test('runs behind a keeper that writes its log without secrets, and tells how it ended', async () => {
+test('runs behind a keeper that writes its log without secrets and records its end', async () => {
   const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
   const found = await running()
   await waitFor(
@@ -100,7 +100,7 @@ test('runs behind a keeper that writes its log without secrets, and tells how it
   await waitFor('the end of its keeper', () => !isRunning(found.keeper), PATIENCE_MS)
 })
 
-test('stops with all that it started', async () => {
+test('stops together with its child processes', async () => {
   const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
   const found = await running()
   await launched.stop(5_000)
@@ -108,7 +108,7 @@ test('stops with all that it started', async () => {
   expect((await launched.ended).signal).toBe('SIGTERM')
 })
 
-test('that cannot be started says why', async () => {
+test('that cannot be started reports the reason', async () => {
   const command = { ...COMMAND, argv: ['/nowhere/vllm'] }
   const { error } = await LaunchedProcess.start(folder, command, 1_000).ended
   expect(error).toBe('could not be started (ENOENT)')
@@ -122,7 +122,7 @@ test('whose keeper is killed ends', async () => {
   await waitFor('its end', () => !isRunning(found), PATIENCE_MS)
 })
 
-test('is taken over from a service that died, and stopped by the one that has it', async () => {
+test('is taken over from a dead service and stopped by the new one', async () => {
   const found = await launchedByTheDead(60_000)
   claimLaunched(dataDir)
   expect(isOwnedByAnother(folder, 'rm')).toBe(false)
@@ -136,7 +136,7 @@ test('is taken over from a service that died, and stopped by the one that has it
   expect((await adopted.ended).signal).toBe('SIGTERM')
 })
 
-test('is ended by the next start where that would start another', async () => {
+test('is ended by the next start if that would start a different one', async () => {
   const found = await launchedByTheDead(60_000)
   claimLaunched(dataDir)
   expect(await endLeftovers(folder, 5_000, (_, { fingerprint }) => fingerprint === 'two')).toEqual([
@@ -145,13 +145,13 @@ test('is ended by the next start where that would start another', async () => {
   await waitFor('its end', () => !isRunning(found), PATIENCE_MS)
 })
 
-test('that no service takes over ends by itself', async () => {
+test('that no service takes over is ended by its keeper', async () => {
   const found = await launchedByTheDead(1_000)
   await waitFor('its end', () => !isRunning(found) && !isRunning(found.keeper), PATIENCE_MS)
   expect(logText()).toMatch(/no service has taken it over/)
 })
 
-test('of a service that is halted is not taken from it', async () => {
+test('of a stopped (SIGSTOP) service is not taken from it', async () => {
   const launched = LaunchedProcess.start(folder, COMMAND, 1_000, 1_000)
   const found = await running()
   const halted = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' })
@@ -164,7 +164,7 @@ test('of a service that is halted is not taken from it', async () => {
     writeRecord(join(folder, 'rm.owner'), mark)
     process.kill(halted.pid as number, 'SIGSTOP')
     const begun = performance.now()
-    // Three times what its keeper would wait for a dead one.
+    // Three times the keeper's wait after the death of its owner.
     while (performance.now() - begun < 3_500) {
       expect(isRunning(found)).toBe(true)
       await new Promise((resolve) => setTimeout(resolve, 100))

@@ -19,24 +19,24 @@ import {
 } from './launch-record.ts'
 
 const KEEPER = fileURLToPath(new URL('./launch-keeper.ts', import.meta.url))
-/** A launched server without a service is ended after this time. */
+/** Time after which a launched server without a service is ended, ms. */
 const ADOPT_WITHIN_MS = 60_000
-/** Between two looks whether the keeper of an adopted process is there. */
+/** Interval of the check whether the keeper of an adopted process is alive, ms. */
 const LOOK_MS = 250
 
-/** The folder of launched servers' files, under the data folder. */
+/** The folder of the launched servers' files, in the data folder. */
 export function launchFolder(dataDir: string): string {
   return join(dataDir, 'servers')
 }
 
-/** The log of a launched server. */
+/** The path of a launched server's log. */
 export function launchLogFile(folder: string, name: string): string {
   return launchFile(folder, name, 'log')
 }
 
 /**
- * Makes launched servers whose service died ours, before anything else of a start is done: a recovering database must not
- * cost them their lives. Those of a service that lives stay its own.
+ * Claims the launched servers of dead services. It runs first in a start, so that their keepers do not end them while the
+ * database recovers. Servers of a running service are left alone.
  */
 export function claimLaunched(dataDir: string): void {
   const folder = launchFolder(dataDir)
@@ -49,8 +49,8 @@ export function claimLaunched(dataDir: string): void {
 }
 
 /**
- * One run of a launched server's process: in a process group of its own, so that its children end with it, behind a keeper
- * that reads its output and outlives this service.
+ * A launched server's process. It has its own process group, so that its children end with it, and a keeper, which reads
+ * its output and outlives this service.
  */
 export class LaunchedProcess {
   readonly ended: Promise<LaunchEnd>
@@ -59,7 +59,7 @@ export class LaunchedProcess {
   readonly #keeper: ProcessMark | null
   #isOver = false
 
-  /** Starts one. */
+  /** Starts a process. */
   static start(
     folder: string,
     command: LaunchCommand,
@@ -75,7 +75,7 @@ export class LaunchedProcess {
       stdio: ['pipe', 'ignore', 'ignore'],
       cwd: '/',
       env: { PATH: command.env.PATH } as unknown as NodeJS.ProcessEnv,
-      // A session of its own: what ends us, or our group, does not end it.
+      // A separate session, so that signals to the service or its group do not reach it.
       detached: true,
     })
     keeper.stdin.on('error', () => {})
@@ -91,7 +91,7 @@ export class LaunchedProcess {
     return new LaunchedProcess(folder, command.name, markOfChild(keeper), gone)
   }
 
-  /** Takes over one that runs and belongs to this service; null: there is none. */
+  /** Takes over a running process that belongs to this service; null: there is none. */
   static adopt(folder: string, name: string): LaunchedProcess | null {
     const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
     if (record === null || !isRunning(record) || !isRunning(record.keeper)) return null
@@ -117,23 +117,23 @@ export class LaunchedProcess {
     })
   }
 
-  /** Of the server's own process, once it runs. */
+  /** The pid of the server's process, once it runs. */
   get pid(): number | undefined {
     return this.#record()?.pid
   }
 
-  /** SIGTERM to the whole group, and SIGKILL to what is left of it after a while. */
+  /** Sends SIGTERM to the process group, and SIGKILL to the remaining processes after `withinMs`. */
   async stop(withinMs: number): Promise<void> {
     if (this.#isOver) return
     const tell = (signal: NodeJS.Signals) => {
       const record = this.#record()
-      // Its keeper sees it end; told as well, it would signal it twice.
+      // The keeper sees the server end. Signalling the keeper too would signal the server twice.
       if (record !== null && isRunning(record) && signalGroup(record.pid, signal)) return
       if (this.#keeper === null || !isRunning(this.#keeper)) return
       try {
         process.kill(this.#keeper.pid, signal)
       } catch {
-        // Gone already.
+        // The process has ended already.
       }
     }
     tell('SIGTERM')
@@ -146,12 +146,12 @@ export class LaunchedProcess {
     return readRecord<LaunchRecord>(launchFile(this.#folder, this.#name, 'pid'))
   }
 
-  /** What the keeper wrote down; one that was killed did not, and what it kept is ended. */
+  /** The end recorded by the keeper. If the keeper was killed without recording it, the server is ended here. */
   #endOf(error: string | null): LaunchEnd {
     const file = launchFile(this.#folder, this.#name, 'end')
-    const told = readRecord<LaunchEnd>(file)
+    const ended = readRecord<LaunchEnd>(file)
     rmSync(file, { force: true })
-    if (told !== null) return told
+    if (ended !== null) return ended
     const record = this.#record()
     if (record !== null && isRunning(record)) signalGroup(record.pid, 'SIGKILL')
     rmSync(launchFile(this.#folder, this.#name, 'pid'), { force: true })
@@ -160,8 +160,8 @@ export class LaunchedProcess {
 }
 
 /**
- * Ends the processes that a service left running which died without ending them, all but those to be `kept`; those of
- * another service that lives are left alone. Gives the names of the servers whose processes were ended.
+ * Ends the processes that a dead service left running, except those to be `kept`. Processes of another running service
+ * are left alone. Returns the names of the servers whose processes were ended.
  */
 export async function endLeftovers(
   folder: string,
@@ -189,7 +189,7 @@ export async function endLeftovers(
   return ended.flat()
 }
 
-/** Whether a launched server belongs to another service that lives. */
+/** True when a launched server belongs to another running service. */
 export function isOwnedByAnother(folder: string, name: string): boolean {
   const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
   if (record === null || !isRunning(record)) return false

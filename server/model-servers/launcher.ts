@@ -19,23 +19,23 @@ import {
 } from './launched-process.ts'
 import { maskSecrets } from './secrets.ts'
 
-/** A process that lived this long is started again at once when it ends, the next time too. */
+/** Lifetime after which a process that ends is restarted without a delay, ms. */
 const STEADY_MS = 60_000
-/** The registry is asked for again for this long while the database is away. */
+/** Time for which reading the registry is retried during a database outage, ms. */
 const READ_WITHIN_MS = 120_000
 
-/** Settings of the service that launched processes must not inherit: its keys, its database, its own port. */
+/** Environment variables that launched processes must not inherit: the service's keys, database and port. */
 const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
 
-/** What launching is allowed and told by the configuration. */
+/** Configuration of launches. */
 export interface LaunchOptions {
-  /** Absolute; logs and pid files go into its folder `servers`. */
+  /** Absolute path; logs and pid files are in its folder `servers`. */
   dataDir: string
   /** The service's own environment. */
   env: NodeJS.ProcessEnv
-  /** From REWARDOPS_SERVERS_FILE. */
+  /** Servers of REWARDOPS_SERVERS_FILE. */
   servers: readonly LaunchServerInput[]
-  /** servers.launch is allowed. */
+  /** True when `servers.launch` is allowed. */
   allowCalls: boolean
 }
 
@@ -46,18 +46,18 @@ interface Supervised {
   timer: NodeJS.Timeout | undefined
   failures: number
   stopping: boolean
-  /** All that a start takes is known; else its secrets were not kept. */
+  /** True when a restart is possible; false when the launch's secrets are no longer known. */
   canRestart: boolean
 }
 
 /**
- * Starts reward-model servers as processes of ours and keeps them running.
+ * Starts reward-model servers as child processes and keeps them running.
  *
  *     start ─▶ registering ──answers──▶ probing ─▶ ready …
  *     its process ends ─▶ registering ──1, 2, 4 … 30 s──▶ start
  *
- * They end with the service. Those of a service that crashed are taken over by the next start on the same data folder
- * within a minute, where it would start the same; else they are ended, by that start or by their keepers.
+ * They end with the service. After a crash, the next start on the same data folder within a minute takes over those that
+ * it would start identically. The others are ended by that start or by their keepers.
  */
 export class ServerLauncher {
   readonly #o: ModelsContext
@@ -72,15 +72,15 @@ export class ServerLauncher {
     this.#folder = launchFolder(options.dataDir)
   }
 
-  /** Takes over or ends what is left of an earlier run, then starts what is configured and what was launched before. */
+  /** Takes over or ends processes of an earlier run, then starts the configured and previously launched servers. */
   async start(): Promise<void> {
     const { log, timings, registry } = this.#o
-    // Busy disks and starting neighbours can hold the first query up; nobody would launch them later.
+    // A busy disk can delay the first query. There is no later attempt, so this one is retried.
     const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
     const launched = rows.filter((row) => row.launch !== null)
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       const wanted = this.#wantedAgain(name, launched)
-      // Of one whose secrets were not kept nothing can be compared: it is the last that was launched under its name.
+      // Without its secrets a launch has no fingerprint. The process is then the last one launched under its name.
       return wanted !== null && (!wanted.complete || fingerprintOf(wanted.input) === fingerprint)
     })
     if (left.length > 0)
@@ -91,7 +91,7 @@ export class ServerLauncher {
     }
   }
 
-  /** What this start would launch under a name; null: nothing. */
+  /** The launch that this start would make under a name; null: none. */
   #wantedAgain(
     name: string,
     launched: readonly ServerRow[],
@@ -104,7 +104,7 @@ export class ServerLauncher {
     return { input: inputOf(row, launch), complete: launch.complete }
   }
 
-  /** A server that another living service on this data folder runs is left to it. */
+  /** Starts a server unless another running service on this data folder runs it. */
   async #beginUnlessTaken(
     input: LaunchServerInput,
     source: StoredLaunch['source'],
@@ -118,7 +118,7 @@ export class ServerLauncher {
     await this.#begin(input, source, complete)
   }
 
-  /** `servers.launch`: registers a server and starts its process. The same name again starts it anew. */
+  /** `servers.launch`: registers a server and starts its process. Launching an existing name restarts it. */
   async launch(input: LaunchServerInput): Promise<number> {
     if (!this.#options.allowCalls) {
       throw new RewardOpsError(
@@ -139,12 +139,12 @@ export class ServerLauncher {
     return this.#begin(input, 'call')
   }
 
-  /** Whether a server's process is ours to run. */
+  /** True when this launcher runs a server's process. */
   runs(name: string): boolean {
     return this.#running.has(name)
   }
 
-  /** Ends a server's process for good. */
+  /** Ends a server's process without a restart. */
   async end(name: string): Promise<void> {
     const supervised = this.#running.get(name)
     if (!supervised) return
@@ -154,14 +154,14 @@ export class ServerLauncher {
     await supervised.process?.stop(this.#o.timings.stopWithinMs)
   }
 
-  /** Ends all processes; SIGKILL after `withinMs`. */
+  /** Ends all processes, with SIGKILL after `withinMs`. */
   async stop(withinMs: number): Promise<void> {
     this.#stopping = true
     await Promise.all(
       [...this.#running.values()].map(async (supervised) => {
         supervised.stopping = true
         clearTimeout(supervised.timer)
-        // Workers on other machines may live on.
+        // Workers on other machines may still be running.
         const gone = this.#o.registry.transition(supervised.id, {
           to: 'unreachable',
           cause: 'the process ends with the service',
@@ -172,7 +172,7 @@ export class ServerLauncher {
     )
   }
 
-  /** The end of a launched server's output. Throws `server_not_launched`. */
+  /** The last lines of a launched server's output. @throws RewardOpsError `server_not_launched` */
   log(row: ServerRow, lines: number): ServerLogDto {
     if (row.launch === null) {
       throw new RewardOpsError(
@@ -183,7 +183,7 @@ export class ServerLauncher {
     return { name: row.name, lines: tailOf(launchLogFile(this.#folder, row.name), lines) }
   }
 
-  /** A server of an earlier run that no file speaks for: started again where all it takes is known. */
+  /** Restarts a server of an earlier run that is not in the servers file, if its launch is fully known. */
   async #resume(row: ServerRow): Promise<void> {
     const { registry } = this.#o
     const launch = row.launch as StoredLaunch
@@ -225,7 +225,7 @@ export class ServerLauncher {
       complete:
         Object.keys(input.env).length === 0 && argv.every((word, i) => word === input.command[i]),
     }
-    // Until it tells its model, its own name stands for it; no batch finds a pool of that.
+    // Until the server reports its model, its name is used instead, which no batch requests.
     const model = input.model ?? known?.model ?? input.name
     const pool = input.model == null ? null : poolOfModel(model)
     if (pool !== null) await queue.ensure(pool)
@@ -272,7 +272,7 @@ export class ServerLauncher {
     return supervised
   }
 
-  /** Goes on with a process of a service that ended: its state is as it was, and the watch looks at it. */
+  /** Continues with the process of a stopped service. Its state is kept, and the watch probes it. */
   async #takeOver(
     row: ServerRow,
     input: LaunchServerInput,
@@ -323,12 +323,12 @@ export class ServerLauncher {
       .catch((error: Error) => {
         this.#o.log.warn(
           { err: error.message, server: input.name },
-          'end of a launched server not noted',
+          'end of a launched server not recorded',
         )
       })
   }
 
-  /** Its secrets went with the service that launched it. */
+  /** Marks a server whose secrets were lost with the service that launched it. */
   async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
     this.#running.delete(input.name)
     const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
@@ -377,7 +377,7 @@ export class ServerLauncher {
   }
 }
 
-/** The launch of a server as it is stored; without its secrets where these were not kept. */
+/** The stored launch of a server, without secrets if these were not kept. */
 function inputOf(row: ServerRow, launch: StoredLaunch): LaunchServerInput {
   return {
     name: row.name,
@@ -401,7 +401,7 @@ function inputOf(row: ServerRow, launch: StoredLaunch): LaunchServerInput {
   }
 }
 
-/** Equal for two launches whose processes are the same: a process of the one will do for the other. */
+/** A digest that is equal for launches whose processes are interchangeable. */
 function fingerprintOf(input: LaunchServerInput): string {
   const { engine, kind, command, cwd, env, apiKey, chatTemplate, route, label } = input
   const model = input.model ?? null
@@ -413,7 +413,7 @@ function fingerprintOf(input: LaunchServerInput): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
 }
 
-/** Where a launched server will answer. */
+/** The address of a launched server. */
 function urlOf(input: LaunchServerInput): string {
   const url = input.url ?? `http://127.0.0.1:${input.port}`
   const checked = checkServerUrl(url)

@@ -17,8 +17,8 @@ const odd = (...votes: [calibration: number, drifted?: boolean][]) =>
     ),
   ].sort()
 
-describe('the odd ones out of a pool', () => {
-  it('are none where all agree, or one is alone', () => {
+describe('the outliers of a pool', () => {
+  it('are empty when all agree or there is one server', () => {
     expect(odd([1.2], [1.21], [1.19])).toEqual([])
     expect(odd([1.2])).toEqual([])
     expect(odd()).toEqual([])
@@ -28,13 +28,13 @@ describe('the odd ones out of a pool', () => {
     expect(odd([1.2], [5])).toEqual([2])
   })
 
-  it('are the minority of three and more, also when it came first', () => {
+  it('are the minority of three or more, even if it came first', () => {
     expect(odd([5], [1.2], [1.2])).toEqual([1])
     expect(odd([1.2], [5], [1.2])).toEqual([2])
     expect(odd([5], [5.01], [1.2], [1.2], [1.21])).toEqual([1, 2])
   })
 
-  it('are those that drifted, where as many did not', () => {
+  it('are those that drifted when as many did not', () => {
     expect(odd([5, true], [1.2])).toEqual([1])
     expect(odd([5, true], [5.01, true], [1.2], [1.2])).toEqual([1, 2])
   })

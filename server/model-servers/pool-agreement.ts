@@ -1,17 +1,17 @@
-/** A server's calibration score, as it is compared with its pool's. */
+/** A server's calibration, compared with the rest of its pool. */
 export interface Vote<T> {
   id: number
-  /** Since when it is held to what it scores, epoch ms. */
+  /** Time since which its baseline applies, epoch ms. */
   sinceMs: number
   calibration: T
-  /** It differs from the server's own of before. */
+  /** True when it differs from the server's baseline. */
   drifted: boolean
 }
 
 /**
- * Which servers of a pool score otherwise than the rest: those outside the largest set that agrees with one of its
- * members. Of two sets as large, the one with more servers that did not drift is taken for right, then the one whose
- * first member has been there longest: with two servers the later one is the odd one out.
+ * The servers of a pool that score differently from the rest: those outside the largest set that agrees with one of its
+ * members. Ties are decided by the number of servers without drift, then by the oldest member, so that of two servers
+ * the later one is the outlier.
  */
 export function oddOnesOut<T>(
   votes: readonly Vote<T>[],

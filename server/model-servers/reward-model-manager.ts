@@ -37,24 +37,24 @@ import { SleepCycle } from './sleep-cycle.ts'
 import { SleepSweep } from './sleep-sweep.ts'
 import { MODEL_TIMINGS, type ModelTimings } from './timings.ts'
 
-/** How long a server that a proxied request woke stays awake at least. */
+/** Shortest time awake of a server woken by a proxied request, ms. */
 const AWAKE_FOR_CALLERS_MS = 300_000
 
-/** What it is made of. */
+/** Dependencies of {@link RewardModelManager}. */
 export interface RewardModelManagerOptions {
-  /** Whether this server does a kind of background work now; unset: it is the only one. */
+  /** Resolves to true when this process does a kind of background work now; unset: it is the only one. */
   isTurn?: (kind: string) => Promise<boolean>
   db: Database
-  /** A pool of one connection that stays open: it holds the locks of servers. */
+  /** A pool of one permanent connection, which owns the locks of servers. */
   control: Database
   queue: JobQueue
   log: Logger
   launch: LaunchOptions
-  /** Others than the usual ones; for tests. */
+  /** Overrides for tests. */
   timings?: Partial<ModelTimings>
 }
 
-/** Changed fields of a server, as `servers.update` takes them. */
+/** The changes of a `servers.update` call. */
 export type ServerChanges = Partial<
   Pick<ServerWishes, 'url' | 'weight' | 'tags' | 'selfTestOverride'>
 > & {
@@ -68,8 +68,8 @@ export type ServerChanges = Partial<
 }
 
 /**
- * Registers reward-model servers, launches them, watches them, tests their scores, puts them to sleep and wakes them.
- * The states a server goes through are drawn in server/contract/servers.ts; this is the front of the parts that move it.
+ * Registers, launches and probes reward-model servers, tests their scores, puts them to sleep and wakes them. The
+ * states of a server are drawn in server/contract/servers.ts. This class is the facade of the parts that change them.
  */
 export class RewardModelManager {
   readonly #o: ModelsContext
@@ -105,20 +105,20 @@ export class RewardModelManager {
       .catch((error: Error) => this.#o.log.error({ err: error.message }, 'servers not launched'))
   }
 
-  /** Begins nothing more; to be called before the workers stop. */
+  /** Stops background work; called before the workers stop. */
   async stop(): Promise<void> {
     this.#cycle.stop()
     await Promise.all([this.#watch.stop(), this.#sweep.stop()])
   }
 
-  /** Ends the launched servers, SIGKILL after `withinMs`; to be called when the workers have stopped. */
+  /** Ends the launched servers, with SIGKILL after `withinMs`; called after the workers have stopped. */
   async close(withinMs: number): Promise<void> {
     await this.#launcher.stop(withinMs)
   }
 
   /**
-   * Registers a server after asking it what it is and looking at its scores: `ready`, or `quarantined` with the verdict.
-   * Throws RewardOpsError when it is refused; then nothing changes.
+   * Registers a server after a probe and a self-test, as `ready` or as `quarantined` with the verdict.
+   * @throws RewardOpsError when it is refused; nothing changes then
    */
   async register(input: RegisterServerInput): Promise<ServerRow> {
     readTemplate(input, null)
@@ -166,7 +166,7 @@ export class RewardModelManager {
     await queue.ensure(pool)
     if (!probe.ok) return this.#keep(input, wishes, probe, pool)
     const facts = factsOf(probe, apiKey)
-    // One that does not tell is remembered as asleep: what it is asked for now would end it.
+    // A server that does not report its state is still taken for asleep, because a call could crash it.
     const remembered = known?.state === 'sleeping' && known.url === wishes.url && !probe.sleeping
     const asleep = probe.sleeping || (remembered && probe.engine === 'sglang')
     const seen = { probeMs: probe.durationMs, engine: probe.engine, version: probe.version }
@@ -191,7 +191,7 @@ export class RewardModelManager {
     return this.#row({ id: `s${id}` })
   }
 
-  /** One that cannot be used yet, and was to be kept all the same. */
+  /** Registers a server that cannot be used yet, as its registration requests. */
   async #keep(
     { name }: RegisterServerInput,
     wishes: ServerWishes,
@@ -210,17 +210,17 @@ export class RewardModelManager {
     return this.#row({ id: `s${id}` })
   }
 
-  /** Starts a server as a process of ours and registers it. Throws `launch_disabled`. */
+  /** Starts a server as a child process and registers it. @throws RewardOpsError `launch_disabled` */
   async launch(input: LaunchServerInput): Promise<ServerRow> {
     return this.#row({ id: `s${await this.#launcher.launch(input)}` })
   }
 
-  /** The end of a launched server's output. */
+  /** The last lines of a launched server's output. */
   async log(ref: ServerRef, lines: number): Promise<ServerLogDto> {
     return this.#launcher.log(await this.#row(ref), lines)
   }
 
-  /** Changes a server; a new address or key is asked first, and with a new chat template its scores are looked at anew. */
+  /** Changes a server. A new address or key is probed first; a new chat template is followed by a self-test. */
   async update(ref: ServerRef, changes: ServerChanges): Promise<ServerRow> {
     const row = await this.#row(ref)
     const pick = <T>(changed: T | undefined, before: T): T =>
@@ -265,7 +265,7 @@ export class RewardModelManager {
     return this.#row(ref)
   }
 
-  /** Somebody takes the blame for a server's scores, or no longer does. */
+  /** Sets or removes a user's override of the self-test. */
   async #override(row: ServerRow, override: boolean): Promise<void> {
     const test = row.self_test
     if (test === null || isTrusted(test.verdict)) return
@@ -286,7 +286,7 @@ export class RewardModelManager {
     })
   }
 
-  /** Takes nothing new; what is in flight ends. */
+  /** Drains a server: it gets no new requests and finishes those in flight. */
   async drain(ref: ServerRef): Promise<ServerRow> {
     const row = await this.#row(ref)
     if (row.state === 'sleeping' || row.state === 'waking' || isDrainingToSleep(row)) {
@@ -300,7 +300,7 @@ export class RewardModelManager {
     return this.#row(ref)
   }
 
-  /** A drained server is asked and tested, and takes work again; one on its way to sleep stays awake. */
+  /** Returns a drained server to service after a probe and a self-test, or keeps one awake that drains before sleep. */
   async resume(ref: ServerRef): Promise<ServerRow> {
     const row = await this.#row(ref)
     await this.#cycle.cancelSleep(row.id, 'resume requested')
@@ -311,7 +311,7 @@ export class RewardModelManager {
     return this.#row(ref)
   }
 
-  /** Asks a server now, and looks at its scores. */
+  /** Probes a server now and tests its scores. */
   async probe(ref: ServerRef): Promise<ServerRow> {
     const row = await this.#row(ref)
     if (row.state === 'waking' || row.state === 'draining') return row
@@ -320,20 +320,20 @@ export class RewardModelManager {
   }
 
   /**
-   * Drains a server and puts it to sleep. Throws `server_cannot_sleep`, `server_busy` (not idle within a minute; then it
-   * takes work again), `server_unreachable`.
+   * Drains a server and puts it to sleep. A server that is not idle within a minute returns to service.
+   * @throws RewardOpsError `server_cannot_sleep`, `server_busy`, `server_unreachable`
    */
   async sleep(ref: ServerRef, level: SleepLevel): Promise<ServerRow> {
     return this.#cycle.sleep(await this.#row(ref), level, 'sleep requested')
   }
 
-  /** Wakes a server; it stays awake for `forMs` at least. Throws `server_busy`, `server_unreachable`. */
+  /** Wakes a server for at least `forMs`. @throws RewardOpsError `server_busy`, `server_unreachable` */
   async wake(ref: ServerRef, forMs: number): Promise<ServerRow> {
     const row = await this.#row(ref)
     return this.#cycle.wake(row, forMs, 'wake requested')
   }
 
-  /** Somebody asks for a model all of whose servers sleep: they are woken, once, in the background. */
+  /** Wakes the sleeping servers of a requested model, once, in the background. */
   wakeModel(model: string): void {
     const wakeAll = async () => {
       const rows = await this.#o.registry.active()
@@ -349,10 +349,10 @@ export class RewardModelManager {
     )
   }
 
-  /** Takes a server out; a launched one's process ends. */
+  /** Removes a server; a launched one's process ends. */
   async remove(ref: ServerRef): Promise<ServerRow> {
     const row = await this.#row(ref)
-    // One that is being woken would be awake when nobody knows of it any more.
+    // A server removed during a wake would stay awake unnoticed.
     if (!(await this.#o.locks.takeWithin(row.id, PROBE_WAIT_MS))) {
       throw busy(await this.#row(ref), 'removed')
     }
@@ -399,7 +399,7 @@ function noScoreRoute(
   }
 }
 
-/** A probe or a self-test is over in that time; a wake or a drain may not be. */
+/** Wait for a server's lock, ms: enough for a probe or a self-test, not for a wake or a drain. */
 const PROBE_WAIT_MS = 10_000
 
 function busy(row: ServerRow, what: string): RewardOpsError {
@@ -409,7 +409,7 @@ function busy(row: ServerRow, what: string): RewardOpsError {
   )
 }
 
-/** A server that has no row yet, or another one, as its scores are looked at. */
+/** The subject of a self-test for a server that has no row yet or changes its row. */
 function subject(
   name: string,
   wishes: ServerWishes,

@@ -23,27 +23,27 @@ import { type ModelsContext, type ScoringRow, scoringServer } from './context.ts
 import { oddOnesOut, type Vote } from './pool-agreement.ts'
 import { maskSecrets } from './secrets.ts'
 
-/** A test that gave no verdict is made once more after this long: one lost call condemns nobody. */
+/** Delay before the second try of a test without a verdict, ms, so that one lost call has no consequence. */
 const SECOND_TRY_MS = 300
 
-/** What of a server's row its scores are judged by. */
+/** The columns of a server that its self-test needs. */
 export type Subject = ScoringRow &
   Pick<ServerRow, 'id' | 'name' | 'self_test_override' | 'self_test' | 'state'>
 
-/** What a look at a server's scores says of it. */
+/** The result of a test of a server's scores. */
 export interface Examination {
   to: 'ready' | 'quarantined'
-  /** In words, with the numbers. */
+  /** The reason as text, with the numbers. */
   cause: string
   evidence: Record<string, unknown>
   selfTest: StoredSelfTest
-  /** The server has no route for scores as its engine is asked: it is another. */
+  /** True when the server lacks its engine's scoring route, so it is a different engine. */
   routeMissing: boolean
 }
 
 /**
- * Whether servers give the scores they should: raw, of whole texts, the same as their pool's and as before. What a test
- * says of one may say something of the others of its pool too: with three and more, the minority is the odd one out.
+ * Checks that servers give correct scores: raw, of the whole text, equal to their pool's and to their baselines. A test
+ * of one server may change the verdict of others in its pool, because in a pool of three or more the minority is wrong.
  */
 export class ScoreTrust {
   readonly #o: ModelsContext
@@ -53,8 +53,8 @@ export class ScoreTrust {
   }
 
   /**
-   * Tests a server that is awake and compares it with its pool. Changes nothing: see
-   * {@link keep} and {@link settle}. `fresh`: it is being registered, so what it scores now is what it is held to from now on.
+   * Tests a server that is awake and compares it with its pool, without storing anything ({@link keep} and
+   * {@link settle} do). `fresh`: the server is being registered, so its present scores become its baselines.
    */
   async examine(row: Subject, fresh = false): Promise<Examination> {
     const result = await this.#test(row)
@@ -72,8 +72,8 @@ export class ScoreTrust {
   }
 
   /**
-   * One call: has its score of the fixed text changed, or come to differ from its pool's? Null: nothing to say (it has
-   * no such score, or did not answer).
+   * Checks with one call whether the calibration score changed or differs from the pool's. Null: no finding, because the
+   * server has no such score or did not answer.
    */
   async lookForDrift(row: ServerRow): Promise<Examination | null> {
     const known = row.self_test
@@ -96,18 +96,18 @@ export class ScoreTrust {
       calibrations,
       detail: verdict === 'differs' ? 'Scores raw.' : detail,
       baseline: known.baseline ?? known.calibration,
-      // A text that an older test did not ask has no baseline yet.
+      // A text that an older test did not have gets its baseline now.
       baselines: calibrations.map((now, at) => baselinesOf(known)[at] ?? now),
       baselineAt: known.baselineAt ?? known.at,
     })
   }
 
-  /** Stores what a test found; to be done before the change of state that it means, so that nobody sees it unexplained. */
+  /** Stores a test's result. It is called before the change of state, so that every state has its explanation. */
   keep(id: number, examination: Examination): Promise<void> {
     return this.#o.registry.selfTested(id, examination.selfTest)
   }
 
-  /** What an examination that was stored says of the others of the pool. */
+  /** Applies a stored examination to the other servers of the pool. */
   async settle(id: number, examination: Examination): Promise<void> {
     const { registry } = this.#o
     const rows = await registry.active()
@@ -172,7 +172,7 @@ export class ScoreTrust {
       const others = this.#others(pool, row)
       const odd = this.#oddIn([...pool, { ...row, state: 'ready', self_test: selfTest }])
       const drifted = hasDrifted(selfTest)
-      // Where another always held the new score, it is this one that had been wrong.
+      // If another server always had the new score, this server was wrong before.
       const now = selfTest
       const confirmed = pool.some(
         (other) =>
@@ -237,7 +237,7 @@ export class ScoreTrust {
   }
 }
 
-/** Servers whose calibration score counts when a pool is compared: tested, raw, and not gone. */
+/** True for servers whose calibration counts in a pool's comparison: tested, raw, and not gone. */
 function votes(row: Subject): boolean {
   const { self_test: test, state } = row
   return (

@@ -16,14 +16,14 @@ import type { ScoreTrust } from './score-trust.ts'
 import { maskSecrets } from './secrets.ts'
 import type { SleepCycle } from './sleep-cycle.ts'
 
-/** This many failed probes in a row make a server unreachable; one success makes it ready again. */
+/** Failed probes in a row that make a server unreachable. One success makes it ready again. */
 const FAILURES_TO_UNREACHABLE = 2
-/** So many servers are asked at once: a probe is one connection and a handful of calls. */
+/** Servers probed concurrently. A probe needs one connection and a few calls. */
 const AT_ONCE = 32
 
 /**
- * Looks after the registered servers: who answers, whether its scores are still what they should be, and what a process
- * that died left half done. The states are those of server/contract/servers.ts.
+ * Watches the registered servers: probes them, checks their scores and finishes changes that a dead process left half
+ * done. The states are those of server/contract/servers.ts.
  */
 export class ServerWatch {
   readonly #o: ModelsContext
@@ -32,12 +32,12 @@ export class ServerWatch {
   readonly #failures = new Map<number, number>()
   readonly #nextProbe = new Map<number, number>()
   readonly #nextTest = new Map<number, number>()
-  /** Calls a server had answered when it was last looked at, and when that grew. */
+  /** The number of answered calls of each server at its last check, and the time of its last increase. */
   readonly #traffic = new Map<
     number,
     { requests: number; good: number; usedAt: number; goodAt: number }
   >()
-  /** Servers that were seen to say whether they sleep. */
+  /** Servers that have reported whether they sleep. */
   readonly #tells = new Set<number>()
   readonly #probing = new Set<number>()
   readonly #task: PeriodicTask
@@ -64,22 +64,22 @@ export class ServerWatch {
     await this.#task.stop()
   }
 
-  /** What was known of a server's failures is over: it was registered anew. */
+  /** Forgets a server's failures after it was registered again. */
   forget(id: number): void {
     this.#failures.delete(id)
     this.#nextProbe.set(id, performance.now() + this.#o.timings.probeEveryMs)
     this.#nextTest.set(id, performance.now() + this.#o.timings.calibrateEveryMs)
   }
 
-  /** Whether a server had a call within the time that makes it idle. */
+  /** True when a server answered a call within the idle time. */
   isBusy(id: number): boolean {
     const usedAt = this.#traffic.get(id)?.usedAt
     return usedAt !== undefined && performance.now() - usedAt < this.#o.timings.idleAfterMs
   }
 
-  /** Asks a server now, and looks at its scores; `asked` says who wanted it, for the record. */
-  async probe(row: ServerRow, asked: string): Promise<void> {
-    await this.#probe(row, asked)
+  /** Probes a server now and tests its scores; `cause` is recorded with a change of state. */
+  async probe(row: ServerRow, cause: string): Promise<void> {
+    await this.#probe(row, cause)
   }
 
   async #look(): Promise<void> {
@@ -92,14 +92,11 @@ export class ServerWatch {
       if (this.#probing.has(row.id) || (this.#nextProbe.get(row.id) ?? 0) > now) continue
       this.#nextProbe.set(row.id, now + this.#pauseOf(row) * (0.8 + 0.4 * Math.random()))
       this.#probing.add(row.id)
-      // Not awaited: one server that takes its 3 s must not keep the others waiting.
+      // Not awaited, so that one server that takes 3 s does not delay the others.
       void this.#attend(row)
         .catch((error: Error) => {
           if (!isOutage(error)) {
-            this.#o.log.warn(
-              { err: error.message, server: row.name },
-              'looking after a server failed',
-            )
+            this.#o.log.warn({ err: error.message, server: row.name }, 'probing a server failed')
           }
         })
         .finally(() => this.#probing.delete(row.id))
@@ -135,13 +132,13 @@ export class ServerWatch {
     }
     if (row.state === 'draining') return
     const goodAt = this.#traffic.get(row.id)?.goodAt ?? Number.NEGATIVE_INFINITY
-    // It has just scored something: it is there.
+    // The server has just scored a sample, so it responds.
     const there = performance.now() - goodAt < this.#o.timings.idleAfterMs
     if (row.state === 'ready' && there) return
     await this.#probe(row, null)
   }
 
-  async #probe(row: ServerRow, asked: string | null): Promise<void> {
+  async #probe(row: ServerRow, trigger: string | null): Promise<void> {
     const result = await probeServer({
       url: row.url,
       engine: row.engine as EngineName,
@@ -149,19 +146,19 @@ export class ServerWatch {
       timeoutMs: this.#o.timings.probeTimeoutMs,
       ...probeOfRow(row),
       model: isModelOpen(row) ? null : row.model,
-      // Routes are asked again only when something may have changed: a server in use scores samples, not probes.
-      known: knownRoute(row, row.state === 'ready' && asked === null),
+      // Routes are probed again only after a possible change, because a server in use should not score probes.
+      known: knownRoute(row, row.state === 'ready' && trigger === null),
     })
-    if (result.ok) await this.#answered(row, result, asked)
-    else await this.#failed(row, result, asked)
+    if (result.ok) await this.#answered(row, result, trigger)
+    else await this.#failed(row, result, trigger)
   }
 
-  async #answered(row: ServerRow, probe: ProbedServer, asked: string | null): Promise<void> {
+  async #answered(row: ServerRow, probe: ProbedServer, trigger: string | null): Promise<void> {
     const { registry } = this.#o
     this.#failures.delete(row.id)
     const otherVersion = row.version !== null && probe.version !== row.version
     if (otherVersion && row.state === 'ready' && !probe.sleeping) {
-      // Before the new version is stored: whoever finds it stored must find it tested, or being so.
+      // The state changes before the new version is stored, so that a stored version is always tested or being tested.
       await registry.transition(row.id, {
         to: 'probing',
         from: ['ready'],
@@ -187,10 +184,10 @@ export class ServerWatch {
       )
       return
     }
-    if (row.state === 'ready' && !asked && !otherVersion) return this.#calibrate(row)
-    if (row.state === 'quarantined' && !asked && !otherVersion && !this.#isTestDue(row)) return
-    const why = asked
-      ? `${asked}, and it responded`
+    if (row.state === 'ready' && !trigger && !otherVersion) return this.#calibrate(row)
+    if (row.state === 'quarantined' && !trigger && !otherVersion && !this.#isTestDue(row)) return
+    const why = trigger
+      ? `${trigger}, and it responded`
       : otherVersion
         ? versionChange(row, probe)
         : row.state === 'quarantined'
@@ -201,7 +198,7 @@ export class ServerWatch {
     await this.#test(row, why, probe)
   }
 
-  /** A server found awake that had been put to sleep: somebody else woke it. One that does not tell is believed asleep. */
+  /** Handles the probe of a sleeping server. If it is awake, it was woken outside the service. No report counts as asleep. */
   async #lookAtSleeper(row: ServerRow): Promise<void> {
     const asleep = await isAsleep(scoringServer(row), this.#o.timings.probeTimeoutMs)
     if (asleep === null) return
@@ -219,12 +216,12 @@ export class ServerWatch {
     })
   }
 
-  /** The gate to `ready`: nothing is sent to it until its scores were looked at. */
+  /** Runs the self-test that a server must pass to become `ready`. */
   async #test({ id, state }: ServerRow, why: string, probe: ProbedServer): Promise<void> {
     await this.#o.locks.under(id, async () => {
       await this.#o.registry.transition(id, {
         to: 'probing',
-        // Drained since it was looked at: then it stays so.
+        // A server drained since the probe stays drained.
         from: ['unreachable', 'dead', 'registering', ...(state === 'draining' ? [state] : [])],
         cause: `${why}; running the self-test`,
         evidence: { probeMs: probe.durationMs, version: probe.version },
@@ -256,7 +253,7 @@ export class ServerWatch {
   #isTestDue(row: ServerRow): boolean {
     const due = this.#nextTest.get(row.id)
     if (due === undefined) {
-      // Not known since when: spread, so that a start does not test all at once.
+      // The time of the last test is unknown, so the next is spread randomly; a start must not test all at once.
       const { calibrateEveryMs, retestEveryMs } = this.#o.timings
       const every = row.self_test?.verdict === 'failed' ? retestEveryMs : calibrateEveryMs
       this.#nextTest.set(row.id, performance.now() + every * Math.random())
@@ -265,7 +262,7 @@ export class ServerWatch {
     return performance.now() >= due
   }
 
-  /** One call to an idle server, now and then: its score of the fixed text must be what it was. */
+  /** Checks an idle server's calibration score with one call, at an interval. */
   async #calibrate(row: ServerRow): Promise<void> {
     if (!this.#isTestDue(row) || this.isBusy(row.id)) return
     const { registry, locks, timings } = this.#o
@@ -288,7 +285,7 @@ export class ServerWatch {
     })
   }
 
-  async #failed(row: ServerRow, failure: ProbeFailure, asked: string | null): Promise<void> {
+  async #failed(row: ServerRow, failure: ProbeFailure, trigger: string | null): Promise<void> {
     const { registry, timings } = this.#o
     const failures = (this.#failures.get(row.id) ?? 0) + 1
     this.#failures.set(row.id, failures)
@@ -303,9 +300,9 @@ export class ServerWatch {
       })
       return
     }
-    // A process that is coming up is not gone, and who cannot say that it sleeps must be remembered as asleep.
+    // A starting process is not gone, and a sleeping server that does not report its state stays asleep.
     if (row.state === 'registering') {
-      // How it ended says more than that it does not answer.
+      // The cause of the process's end is more informative than a failed probe.
       if (row.state_cause?.includes('; restarts in ')) return
       const what = failure.reason === 'server_unreachable' ? 'does not respond yet' : 'is refused'
       const said = maskSecrets(failure.message, [row.api_key])
@@ -313,7 +310,7 @@ export class ServerWatch {
     }
     if (row.state === 'dead') return
     if (row.state === 'sleeping' && !this.#tells.has(row.id)) return
-    if (!asked && failures < FAILURES_TO_UNREACHABLE) return
+    if (!trigger && failures < FAILURES_TO_UNREACHABLE) return
     await registry.transition(row.id, {
       to: 'unreachable',
       from: ['ready', 'quarantined', 'sleeping', 'probing', 'draining'],
@@ -322,7 +319,7 @@ export class ServerWatch {
     })
   }
 
-  /** A launched server's model was left to it: its pool is known from here on. */
+  /** Stores the model that a launched server reports, if its launch names none. */
   async #learnModel(row: ServerRow, model: string): Promise<void> {
     const pool = poolOfModel(model)
     await this.#o.queue.ensure(pool)
@@ -334,7 +331,7 @@ function versionChange(row: ServerRow, probe: ProbedServer): string {
   return `its version is ${probe.version ?? 'no longer reported'} instead of ${row.version}`
 }
 
-/** Whether the server's model is still to be taken from it. */
+/** True while the model of a launched server is not known yet. */
 function isModelOpen(row: ServerRow): boolean {
   return row.launch !== null && row.launch.model === null && row.state === 'registering'
 }

@@ -21,11 +21,11 @@ import type { ScoreTrust } from './score-trust.ts'
 import { maskSecrets } from './secrets.ts'
 import { cannotSleep, notNow } from './sleep-refusals.ts'
 
-/** Another process does something with the server; its end is looked for this often. */
+/** Interval of the check whether another process has finished with a server, ms. */
 const OTHERS_LOOK_MS = 250
 
 interface SleepRun {
-  /** Nobody wants it any more: it stays awake, unless the call is out already. */
+  /** The reason of a cancellation. The server stays awake unless the call was sent already. */
   cancelled: string | null
   done: Promise<ServerRow>
 }
@@ -37,8 +37,8 @@ interface SleepRun {
  *                 └── not within a minute, or cancelled ──▶ ready
  *     sleeping ─▶ waking ──(call) answers awake──▶ probing ──self-test──▶ ready | quarantined
  *
- * Sleep is called for only when nothing is in flight: it aborts or crashes what is. A server has one change at a time,
- * over all processes ({@link ModelsContext.locks}); concurrent wakes share one.
+ * The sleep call is sent only when nothing is in flight, because it aborts or crashes running requests. A server has one
+ * change at a time over all processes ({@link ModelsContext.locks}); concurrent wakes share one.
  */
 export class SleepCycle {
   readonly #o: ModelsContext
@@ -52,8 +52,8 @@ export class SleepCycle {
   }
 
   /**
-   * Puts a server to sleep once nothing is in flight. Throws `server_cannot_sleep` where there is no way,
-   * `server_busy` where it was not done in time; then it is as it was.
+   * Puts a server to sleep once nothing is in flight. On an error the server keeps its previous state.
+   * @throws RewardOpsError `server_cannot_sleep` if it does not support sleep, `server_busy` if it is not idle in time
    */
   async sleep(row: ServerRow, level: SleepLevel, why: string): Promise<ServerRow> {
     const known = this.#sleeps.get(row.id)
@@ -69,7 +69,7 @@ export class SleepCycle {
     return run.done
   }
 
-  /** A server asleep takes no second call to sleep: vLLM answers it with 200 and does nothing. */
+  /** Handles a sleep call for a sleeping server. vLLM would answer a second call with 200 and do nothing. */
   async #alreadyAsleep(row: ServerRow, level: SleepLevel): Promise<ServerRow> {
     if (level === 1 || row.engine !== 'vllm') return row
     const at = await lastSleepLevel(this.#o.db, row.id)
@@ -81,7 +81,7 @@ export class SleepCycle {
     )
   }
 
-  /** A sleep under way is not wanted any more. Resolves when the server is awake or asleep. */
+  /** Cancels a running sleep. Resolves when the server is awake or asleep. */
   async cancelSleep(id: number, why: string): Promise<void> {
     const run = this.#sleeps.get(id)
     if (!run) return
@@ -89,19 +89,19 @@ export class SleepCycle {
     await run.done.catch(() => {})
   }
 
-  /** Whether this process is putting a server to sleep. */
+  /** True while this process puts a server to sleep. */
   isPuttingToSleep(id: number): boolean {
     return this.#sleeps.has(id)
   }
 
-  /** Ends what waits; what was sent is found by the next start. */
+  /** Cancels the waits. Calls already sent are handled by the next start. */
   stop(): void {
     for (const run of this.#sleeps.values()) run.cancelled ??= 'the service is stopping'
   }
 
   /**
-   * Wakes a server, or keeps one awake that was woken; it stays awake for `forMs` at least. Resolves when it is ready
-   * (or quarantined). Throws `server_unreachable`, `server_busy`.
+   * Wakes a server, or keeps a woken one awake, for at least `forMs`. Resolves when it is ready or quarantined.
+   * @throws RewardOpsError `server_unreachable`, `server_busy`
    */
   async wake(ref: { id: number }, forMs: number, why: string): Promise<ServerRow> {
     const { registry, timings } = this.#o
@@ -111,7 +111,7 @@ export class SleepCycle {
       const waking = this.#wakes.get(row.id)
       if (waking) {
         const { state } = await waking
-        // Another process may be at it, and ours only waits for that.
+        // Another process may be changing the server, and this call only waits for it.
         if (state !== 'ready' && state !== 'quarantined') continue
         await registry.prolong([row.id], forMs)
         return this.#row(row.id)
@@ -140,7 +140,7 @@ export class SleepCycle {
 
   async #sleep(row: ServerRow, level: SleepLevel, why: string, run: SleepRun): Promise<ServerRow> {
     const { locks, registry } = this.#o
-    // A look at its scores may be under way; that is over soon.
+    // A self-test may be running; it ends soon.
     if (!(await locks.takeWithin(row.id, this.#o.timings.selfTestTimeoutMs))) {
       throw notNow(row, 'put to sleep')
     }
@@ -154,8 +154,8 @@ export class SleepCycle {
         })) ?? row.state
       if ((await this.#row(row.id)).state !== 'draining') throw notNow(row, 'put to sleep')
       const begun = performance.now()
-      const held = await this.#untilIdle(row, run)
-      if (held !== null) return await this.#staysAwake(row, before, held, 'server_busy')
+      const busy = await this.#untilIdle(row, run)
+      if (busy !== null) return await this.#staysAwake(row, before, busy, 'server_busy')
       const drainMs = Math.round(performance.now() - begun)
       if (!(await this.#announce(row.id))) throw notNow(await this.#row(row.id), 'put to sleep')
       return await this.#callToSleep(row, level, before, drainMs)
@@ -164,28 +164,28 @@ export class SleepCycle {
     }
   }
 
-  /** Null when nothing is in flight any more and nothing can be; else what still held it. */
+  /** Waits until nothing is in flight. Null: idle; otherwise the reason why not. */
   async #untilIdle(row: ServerRow, run: SleepRun): Promise<string | null> {
     const { db, timings } = this.#o
     const until = performance.now() + timings.drainWithinMs
     for (;;) {
       if (run.cancelled !== null) return run.cancelled
       const slots = await leasedSlots(db, row.id)
-      let held = `${slots} ${slots === 1 ? 'request' : 'requests'} in flight`
+      let busy = `${slots} ${slots === 1 ? 'request' : 'requests'} in flight`
       if (slots === 0) {
         const load = await readLoad(scoringServer(row), timings.probeTimeoutMs)
-        // Told nothing, the leases decide; told of work that is not ours, it waits for that too.
+        // Without a reported load only the leases decide. Reported work of other clients is waited for too.
         if (load === null || load.running + load.waiting === 0) return null
-        held = `the server reports ${load.running} running and ${load.waiting} waiting`
+        busy = `the server reports ${load.running} running and ${load.waiting} waiting`
       }
       if (performance.now() > until) {
-        return `${held} after ${Math.round(timings.drainWithinMs / 1_000)} s`
+        return `${busy} after ${Math.round(timings.drainWithinMs / 1_000)} s`
       }
       await pause(timings.drainLookMs)
     }
   }
 
-  /** False when somebody changed the server's state meanwhile. */
+  /** Sets the state before the sleep call; false: the state changed meanwhile. */
   async #announce(id: number): Promise<boolean> {
     return noteDrainingCause(this.#o.db, id, GOING_TO_SLEEP)
   }
@@ -240,7 +240,7 @@ export class SleepCycle {
     }
   }
 
-  /** Back to what it was; throws why. */
+  /** Restores the previous state and throws the reason. */
   async #staysAwake(
     row: ServerRow,
     before: ServerState,
@@ -258,13 +258,13 @@ export class SleepCycle {
 
   async #wake(row: ServerRow, forMs: number, why: string): Promise<ServerRow> {
     const { locks, registry } = this.#o
-    // Somebody else's change is waited for by the caller.
+    // The caller waits for the other process's change.
     if (!(await locks.take(row.id))) {
       await pause(OTHERS_LOOK_MS)
       return this.#row(row.id)
     }
     try {
-      // What it may cost is known before it begins: whoever finds it awake later knows until when.
+      // The time awake is stored before the wake call, so that every process knows when it ends.
       const taken = await registry.transition(row.id, {
         to: 'waking',
         from: ['sleeping'],
@@ -279,8 +279,8 @@ export class SleepCycle {
   }
 
   /**
-   * Brings a server that is `waking` to `ready`; `call`: it must be told first. The caller holds its lock. Throws
-   * `server_unreachable`; then it sleeps on, or is unreachable.
+   * Brings a server from `waking` to `ready`; `call`: send the wake call first. The caller has the server's lock.
+   * @throws RewardOpsError `server_unreachable`; the server is then sleeping or unreachable
    */
   async finishWaking(row: ServerRow, forMs: number, call: boolean): Promise<ServerRow> {
     const { registry, timings } = this.#o
@@ -305,7 +305,7 @@ export class SleepCycle {
         ...probeOfRow(row),
         known: knownRoute(row, true),
       })
-      // One that refused, and does not say that it sleeps, may have been awake all along: its scores will tell.
+      // A server that refused the call and does not report sleep may have been awake; the self-test decides.
       if (probe.ok && !probe.sleeping) break
       if (refused !== null && probe.ok) return this.#notWoken(row, 'sleeping', refused)
       if (performance.now() > until) {

@@ -2,14 +2,14 @@ import { RewardOpsError } from '../errors.ts'
 import { abilitiesOf, type EngineName } from '../router/server-admission.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 
-/** There is no way to put this server to sleep, and what it takes to have one. */
+/** The error for a server that does not support sleep, with the setting that enables it. */
 export function cannotSleep(row: ServerRow): RewardOpsError {
   const sleeps = abilitiesOf(row.engine as EngineName).sleeps
   return new RewardOpsError(
     'server_cannot_sleep',
     sleeps
-      ? `${row.name} offers no way to be put to sleep.`
-      : `${row.name}: ${row.engine} knows no sleep.`,
+      ? `${row.name} does not support sleep.`
+      : `${row.name}: ${row.engine} does not support sleep.`,
     sleeps
       ? {
           hint:
@@ -21,7 +21,7 @@ export function cannotSleep(row: ServerRow): RewardOpsError {
   )
 }
 
-/** Not in the state it is in. */
+/** The error for an action that a server's state does not allow. */
 export function notNow(row: ServerRow, what: string): RewardOpsError {
   if (row.state === 'unreachable' || row.state === 'dead') {
     return new RewardOpsError(

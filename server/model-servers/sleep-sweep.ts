@@ -3,32 +3,32 @@ import { newestBatch, type ServerRow, sleepWishes } from '../store/sql/servers.t
 import type { ModelsContext } from './context.ts'
 import type { SleepCycle } from './sleep-cycle.ts'
 
-/** At the first look, so many of the newest batches may have ended while nobody looked. */
+/** Newest batches checked at the first sweep, because they may have ended before it. */
 const LOOK_BACK = 200
-/** Awake for no longer: put to sleep at the next look. */
+/** Time awake of a server that the next sweep puts to sleep, ms. */
 const AT_ONCE_MS = 1
-/** Between the database's clock and ours from one look to the next. */
+/** Tolerance between the database's clock and the local one, ms. */
 const CLOCK_SLACK_MS = 300
 
 /**
  * Keeps servers awake for as long as batches need them, and no longer:
  * - a batch with `sleepAfter` wakes the sleeping servers of its model
- * - a server that was woken is kept awake while any batch of its model is not ended
- * - one whose time is over, that no batch needs and that nobody calls, is put to sleep
- * - one that nobody woke is left alone, unless a batch with `sleepAfter` used its pool
+ * - a woken server is kept awake while any batch of its model has not ended
+ * - a server whose time awake is over is put to sleep if no batch and no caller needs it
+ * - a server that was never woken is left alone, unless a batch with `sleepAfter` used its pool
  *
- * Until when a server is awake stands in Postgres: who comes after a crash goes on from there.
+ * The end of a server's time awake is in Postgres, so another process continues after a crash.
  */
 export class SleepSweep {
   readonly #o: ModelsContext
   readonly #cycle: SleepCycle
   readonly #isBusy: (id: number) => boolean
-  /** Not tried again before, by server. */
+  /** Earliest time of the next wake attempt, by server. */
   readonly #noWakeBefore = new Map<number, number>()
   readonly #noSleepBefore = new Map<number, number>()
-  /** Sleeps that were begun here, so that a batch may call them off. */
+  /** Servers that this sweep is putting to sleep; a batch may cancel that. */
   readonly #own = new Set<number>()
-  /** Until when batches alone keep a server awake: with the last of them that is over at once. */
+  /** End of the time awake set by batches alone, by server. It ends at once with the last batch. */
   readonly #byBatches = new Map<number, number>()
   #newest: number | null = null
   readonly #task: PeriodicTask
@@ -92,7 +92,7 @@ export class SleepSweep {
     this.#byBatches.set(id, performance.now() + this.#o.timings.keepAwakeMs)
   }
 
-  /** Nobody else asked for longer; or the time is over, and nobody calls it. */
+  /** True when only batches kept the server awake, or its time is over and it has no calls. */
   #isOver(id: number, leftMs: number): boolean {
     const byBatchesMs = (this.#byBatches.get(id) ?? 0) - performance.now()
     if (leftMs <= byBatchesMs + CLOCK_SLACK_MS) return true

@@ -1,44 +1,44 @@
-/** When and for how long servers are asked, tested, drained and woken; all in ms. */
+/** Intervals and time limits of probes, tests, drains and wakes; all in ms. */
 export interface ModelTimings {
-  /** Between two looks at who is due. */
+  /** Interval of the check for servers that are due. */
   lookEveryMs: number
-  /** Every server is asked this often whether it is there; spread by ±20 % so that they are not asked together. */
+  /** Interval of a server's probes, spread by ±20 % so that they do not coincide. */
   probeEveryMs: number
-  /** SGLang's health check takes at least 1 s; 3 s tells a busy server from a dead one. */
+  /** Time limit of a probe. SGLang's health check takes at least 1 s; 3 s distinguish a busy server from a dead one. */
   probeTimeoutMs: number
-  /** At registration a person waits, and the server may be busy. */
+  /** Time limit of the probe at registration, where the server may be busy. */
   registerTimeoutMs: number
-  /** A server that has just gone is asked more often, for this long: the step waits for it. */
+  /** Time for which a server that just became unreachable is probed more often, because a step waits for it. */
   newlyGoneForMs: number
   newlyGoneEveryMs: number
-  /** Unreachable for this long it is dead, and asked more rarely. */
+  /** Time unreachable after which a server is dead and probed less often. */
   deadAfterMs: number
   deadEveryMs: number
-  /** A call to a server's scores in a test of them. */
+  /** Time limit of a self-test's call. */
   selfTestTimeoutMs: number
-  /** An idle server's calibration score, and the test of one that is not trusted. */
+  /** Interval of an idle server's calibration and of a quarantined server's self-test. */
   calibrateEveryMs: number
-  /** A test that could not be made at all is made again. */
+  /** Time before an impossible self-test is retried. */
   retestEveryMs: number
-  /** No call for this long: idle. A success within it: there, no need to ask. */
+  /** Time without a call after which a server is idle. A success within it replaces a probe. */
   idleAfterMs: number
-  /** Before sleep: what is in flight may take this long to end, then the server stays awake. */
+  /** Time limit of the drain before sleep; a server that is not idle by then stays awake. */
   drainWithinMs: number
   drainLookMs: number
-  /** From the call to sleep until it says that it sleeps. */
+  /** Time limit from the sleep call until the server reports sleep. */
   asleepWithinMs: number
   asleepLookMs: number
-  /** From the call to wake until it answers awake. */
+  /** Time limit from the wake call until the server answers awake. */
   awakeWithinMs: number
   awakeLookMs: number
-  /** Between two looks at which batches want servers awake. */
+  /** Interval of the sweep for batches that need servers awake. */
   sweepEveryMs: number
-  /** A server that a batch needs is kept awake by this much at a time: after the batch, or a crash, it is over soon. */
+  /** Step by which a batch extends a server's time awake; short, so that it ends soon after the batch or a crash. */
   keepAwakeMs: number
-  /** A server that could not be put to sleep, or woken for a batch, is tried again after this long. */
+  /** Time before a failed sleep, or a failed wake for a batch, is retried. */
   trySleepAgainMs: number
   tryWakeAgainMs: number
-  /** Of a launched process: from SIGTERM to SIGKILL, and the longest pause before it is started again. */
+  /** Launched processes: time from SIGTERM to SIGKILL, and longest delay before a restart. */
   stopWithinMs: number
   restartAtMostMs: number
 }
