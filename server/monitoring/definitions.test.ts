@@ -20,8 +20,8 @@ const past = (std: number | null, min = 0, max = 1) => ({
   ...{ min, max, group_std: std, group_std_of: 12 },
 })
 
-describe('what the monitors read', () => {
-  test('shares are of what can have them: empty groups and lone members are nobody’s fault', () => {
+describe('the values of the monitors', () => {
+  test('shares leave out empty groups and groups of one sample', () => {
     const signals = {
       ...noSignals(),
       varied: 4,
@@ -40,7 +40,7 @@ describe('what the monitors read', () => {
     expect(alone.all_incorrect.value).toBeNull()
   })
 
-  test('too few say nothing', () => {
+  test('too few samples give no value', () => {
     const few = figures({ samples: 31, length_n: 31, duplicates_of: 31, group_std_of: 7 })
     const signals = { ...noSignals(), all_incorrect: 7 }
     const read = readMonitors(
@@ -53,29 +53,29 @@ describe('what the monitors read', () => {
     for (const reading of Object.values(read)) expect(reading.value).toBeNull()
   })
 
-  test('a collapse is measured against the median before it, and against the old one while it lasts', () => {
+  test('a collapse is compared with the median before it, for as long as it lasts', () => {
     const window = [0.8, 0.1, 1, 0.9, 0.7].map((std) => past(std))
     expect(readMonitors(watched({ window })).variance_collapse.value).toBeCloseTo(0.5, 12)
     expect(readMonitors(watched({ window: window.slice(1) })).variance_collapse.value).toBeNull()
-    const held = watched({ window: Array(20).fill(past(0.4)), reference: 1.6 })
-    expect(readMonitors(held).variance_collapse.value).toBeCloseTo(0.25, 12)
+    const ongoing = watched({ window: Array(20).fill(past(0.4)), reference: 1.6 })
+    expect(readMonitors(ongoing).variance_collapse.value).toBeCloseTo(0.25, 12)
     const flat = watched({ window: Array(20).fill(past(0)) })
     expect(readMonitors(flat).variance_collapse.value).toBeNull()
   })
 
-  test('the ends are those of the range before and now', () => {
+  test('the range includes the batches before', () => {
     const window = [past(null, -1, 2)]
     const ends = figures({ bin_values: [-1, 0, 1.98, 2], bin_counts: [10, 40, 20, 30], min: -1 })
     const read = readMonitors(watched({ figures: { ...ends, max: 2 }, window }))
     // 1 % of 3 is 0.03: 1.98 counts, 0 does not.
     expect(read.ceiling.value).toBe(0.5)
     expect(read.floor.value).toBe(0.1)
-    // Of a batch that reaches none of the ends, nothing is there.
+    // A batch that does not reach the ends has no score there.
     const middle = figures({ bin_values: [0.5], bin_counts: [100], min: 0.5, max: 0.5 })
     expect(readMonitors(watched({ figures: middle, window })).ceiling.value).toBe(0)
   })
 
-  test('one score and no other is the ceiling when it is above 0, else the floor', () => {
+  test('a single value is the ceiling when it is above 0, otherwise the floor', () => {
     const only = (score: number) =>
       readMonitors(
         watched({
@@ -86,7 +86,7 @@ describe('what the monitors read', () => {
     expect([only(0).ceiling.value, only(0).floor.value]).toEqual([0, 1])
   })
 
-  test('bins are taken as even', () => {
+  test('scores count as evenly spread within a bin', () => {
     const bins = figures({ bin_values: [], bin_counts: [...Array(127).fill(0), 128], min: 0 })
     // The last of 128 bins is 0.78 % of the range: all of it lies within 1 %.
     expect(readMonitors(watched({ figures: bins })).ceiling.value).toBe(1)
@@ -95,12 +95,12 @@ describe('what the monitors read', () => {
     expect(readMonitors(wide).ceiling.value).toBeCloseTo(0.00505 / 0.0078125, 9)
   })
 
-  test('numbers beyond what can be told apart are no numbers', () => {
+  test('numbers beyond double precision give no value', () => {
     const far = figures({ min: -1.7e308, max: 1.7e308, bin_values: [], bin_counts: [50, 50] })
     expect(readMonitors(watched({ figures: far })).ceiling.value).toBeNull()
   })
 
-  test('no spread: one batch of equal scores by a reward model is enough, a rule’s may be right', () => {
+  test('no spread: one batch of equal scores by a reward model is enough, by a rule it is not', () => {
     const flat = figures({ min: 1, max: 1, std: 0, bin_values: [1], bin_counts: [64] })
     const byModel = { kind: 'model' as const }
     const read = (change: Partial<Watched>) => readMonitors(watched(change)).no_spread
@@ -111,7 +111,7 @@ describe('what the monitors read', () => {
     expect(read({ figures: flat }).value).toBeNull()
     const few = { ...flat, bin_counts: [31] }
     expect(read({ figures: few, reward: byModel }).value).toBeNull()
-    // A part that says nothing hides behind one that does.
+    // A component without a value does not hide one with a value.
     const part = (name: string, min: number, max: number) => ({
       ...{ name, n: 64, mean: 0, std: max - min, min, max },
     })
@@ -148,7 +148,7 @@ describe('what the monitors read', () => {
     }
     const shares = varianceShares(of)
     expect(shares.map(({ share }) => share).reduce((x, y) => x + y)).toBeCloseTo(1, 12)
-    // By hand: var(sum) = 29/3, cov(a, sum) = 1, cov(b, sum) = 13/3: 3/29 and 26/29.
+    // Computed by hand: var(sum) = 29/3, cov(a, sum) = 1, cov(b, sum) = 13/3: 3/29 and 26/29.
     expect(shares.map(({ share }) => share)).toEqual([
       expect.closeTo(3 / 29, 12),
       expect.closeTo(26 / 29, 12),
@@ -157,7 +157,7 @@ describe('what the monitors read', () => {
       value: expect.closeTo(26 / 29, 12),
       detail: 'b',
     })
-    // Roll-ups of before have no correlations.
+    // Older roll-ups have no correlations.
     const old = components.map(({ corr: _, ...rest }) => rest)
     expect(varianceShares({ ...of, figures: figures({ components: old }) })).toEqual([])
   })

@@ -3,37 +3,37 @@ import { MONITOR_DEFINITIONS, type MonitorName } from '../contract/monitors.ts'
 import { isByModelsAlone, type ResolvedReward } from '../contract/resolved-reward.ts'
 import type { FigureRow, WindowRow } from '../store/sql/monitor-batches.ts'
 
-/** A monitor's number at one batch. */
+/** A monitor's value at a batch. */
 export interface Reading {
-  /** null: too few samples, or what it is made of was not recorded. */
+  /** The value; null: too few samples, or its inputs were not recorded. */
   value: number | null
   n: number
-  /** What belongs beside the number. */
+  /** Details shown next to the value. */
   detail: string | null
 }
 
-/** What a batch is judged by. */
+/** The inputs of the monitors for a batch. */
 export interface Watched {
   figures: FigureRow
   signals: GroupSignalCounts | null
   reward: Pick<ResolvedReward, 'kind' | 'components' | 'wraps' | 'gdpo'>
-  /** Up to `WINDOW` batches before. */
+  /** Up to `WINDOW` previous batches. */
   window: readonly WindowRow[]
-  /** What a collapse that is open was measured against when it opened: a window that follows it down would close it. */
+  /** The reference of an open collapse, fixed when it opened; a moving window would follow it down and close it. */
   reference: number | null
 }
 
-/** Share of the range from the least to the greatest score that counts as its end. */
+/** Share of the score range that counts as its end. */
 const END_OF_RANGE = 0.01
-/** Fewer batches before are no habit that one could fall from. */
+/** Fewest previous batches for a comparison. */
 const MIN_REFERENCES = 5
 
-/** What every monitor reads of a batch. The definitions are told in docs/monitors.md, and from where they are. */
+/** Computes all monitors of a batch. docs/monitors.md has the definitions and their sources. */
 export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
   const { figures, signals } = watched
   const { ceiling, floor } = readEnds(watched)
   const groups = signals === null ? 0 : GROUP_SIGNALS.reduce((n, s) => n + signals[s], 0)
-  // Groups of which one was scored are nothing to compare; a run of such groups has no advantages by design.
+  // Groups with one scored sample have nothing to compare; a run of such groups has no advantages by design.
   const compared = signals === null || signals.single_sample === groups ? 0 : groups - signals.empty
   const readings: Record<MonitorName, Reading> = {
     length_correlation: {
@@ -59,8 +59,8 @@ export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
 }
 
 /**
- * How much of a composite reward's variance each part carries: weight × covariance with the reward ÷ variance of the
- * reward. Over a weighted sum the shares add up to 1; one beyond it is held back by the others.
+ * The share of each component in a composite reward's variance: weight × covariance with the reward ÷ variance of the
+ * reward. The shares of a weighted sum add up to 1; a share above 1 is offset by the others.
  */
 export function varianceShares({
   figures,
@@ -78,7 +78,7 @@ export function varianceShares({
   return weights.flatMap(([name, weight]) => {
     const part = figures.components?.find((one) => one.name === name)
     if (part === undefined || part.corr === undefined || part.std === null) return []
-    // One that does not vary carries nothing, and correlates with nothing.
+    // A constant component has no correlation and no share.
     return [{ name, share: (weight * (part.corr ?? 0) * part.std) / whole, n: part.n }]
   })
 }
@@ -90,7 +90,7 @@ function readDominance(watched: Watched): Reading {
   return { value: most.share, n: most.n, detail: most.name }
 }
 
-/** The least spread among what reward models alone scored: the reward itself, or a part of it. */
+/** The smallest spread among the reward and its components that only reward models scored. */
 function readSpread({ figures, reward }: Watched): Reading {
   const seen: Reading[] = []
   const note = (name: string | null, n: number, min: number | null, max: number | null) => {
@@ -110,7 +110,7 @@ function readSpread({ figures, reward }: Watched): Reading {
   return seen.reduce((a, b) => ((b.value as number) < (a.value as number) ? b : a))
 }
 
-/** The deviation within groups against its median over the batches before. */
+/** The standard deviation within groups relative to its median over the previous batches. */
 function readCollapse({ figures, window, reference }: Watched): Reading {
   const before = window
     .filter(
@@ -128,14 +128,14 @@ function readCollapse({ figures, window, reference }: Watched): Reading {
   }
 }
 
-/** What a reading of the collapse was measured against. */
+/** The reference of a collapse's reading. */
 export function referenceOf({ figures }: Watched, ratio: number | null): number | null {
   return ratio === null || ratio === 0 || figures.group_std === null
     ? null
     : figures.group_std / ratio
 }
 
-/** How many scores lie at the top and at the bottom of the range that the batches before and this one span. */
+/** The shares of scores at the top and bottom of the range of this and the previous batches. */
 function readEnds({ figures, window }: Watched): { ceiling: Reading; floor: Reading } {
   const lows = [figures.min, ...window.map(({ min }) => min)].filter((one) => one !== null)
   const highs = [figures.max, ...window.map(({ max }) => max)].filter((one) => one !== null)
@@ -148,21 +148,21 @@ function readEnds({ figures, window }: Watched): { ceiling: Reading; floor: Read
   const end = (high - low) * END_OF_RANGE
   const range = `of ${round(low)} to ${round(high)}`
   if (low === high) {
-    // One score and no other: what is above 0 is as good as it gets, as for groups that are all right or all wrong.
+    // With a single value, a score above 0 counts as the ceiling, as for all-correct and all-incorrect groups.
     const top = high > 0 ? 1 : 0
     const detail = `every score is ${round(high)}`
     return { ceiling: { value: top, n, detail }, floor: { value: 1 - top, n, detail } }
   }
   return {
-    ceiling: { value: heldBy(figures, high - end, high) / n, n, detail: range },
-    floor: { value: heldBy(figures, low, low + end) / n, n, detail: range },
+    ceiling: { value: countBetween(figures, high - end, high) / n, n, detail: range },
+    floor: { value: countBetween(figures, low, low + end) / n, n, detail: range },
   }
 }
 
-/** Scores from one value to another: exact where each score has its count, within a bin taken as even. */
-function heldBy(figures: FigureRow, from: number, to: number): number {
+/** Number of scores between two values: exact if each value has a count, otherwise evenly spread within bins. */
+function countBetween(figures: FigureRow, from: number, to: number): number {
   const { bin_values: values, bin_counts: counts } = figures
-  // What is at the very edge counts, although it may miss it by the last bit.
+  // A score at the edge counts despite rounding errors.
   const slack = (to - from) * 1e-9
   if (values.length > 0) {
     return counts.reduce((sum, count, at) => {

@@ -8,14 +8,14 @@ import { fleetConditions, lookAtFleet } from './fleet-conditions.ts'
 const server = (name: string, model: string, state: string, for_ms = 60_000): FleetServerRow => ({
   ...{ name, model, state, for_ms, state_cause: state === 'ready' ? null : 'refused' },
 })
-const told = (servers: FleetServerRow[]) =>
+const conditions = (servers: FleetServerRow[]) =>
   fleetConditions(servers).map(({ monitor, subject }) => `${monitor} ${subject}`)
 
-describe('what is wrong with the fleet', () => {
-  it('is each server that is out, and each model of which all are', () => {
+describe('conditions of the fleet', () => {
+  it('include each unavailable server and each model without an available one', () => {
     const a = [server('a1', 'a', 'dead'), server('a2', 'a', 'unreachable')]
     const b = [server('b1', 'b', 'quarantined'), server('b2', 'b', 'ready')]
-    expect(told([...a, ...b])).toEqual([
+    expect(conditions([...a, ...b])).toEqual([
       ...[
         'no_healthy_server a',
         'server_unavailable a1',
@@ -26,10 +26,10 @@ describe('what is wrong with the fleet', () => {
     expect(fleetConditions(b)[0]?.detail).toBe('quarantined: refused')
   })
 
-  it('is nothing that was wanted, or that has just begun', () => {
+  it('leave out intended states and recent changes', () => {
     const wanted = ['draining', 'sleeping', 'waking', 'probing', 'registering']
-    expect(told(wanted.map((state) => server(state, state, state)))).toEqual([])
-    expect(told([server('a1', 'a', 'unreachable', 9_999)])).toEqual([])
+    expect(conditions(wanted.map((state) => server(state, state, state)))).toEqual([])
+    expect(conditions([server('a1', 'a', 'unreachable', 9_999)])).toEqual([])
   })
 })
 
@@ -41,7 +41,7 @@ describe('incidents of the fleet', () => {
   })
   afterAll(() => db.close())
 
-  it('open once, tell whoever wants servers, and end when the server is back or removed', async () => {
+  it('open once, notify webhooks for servers, and end when the server is back or removed', async () => {
     await db.adhoc(
       `insert into webhook (name, url, severities, monitors, runs, fleet, created_by)
        select name, 'http://x.example', severities::text[], '{}', '{}', fleet, 'a' from (values

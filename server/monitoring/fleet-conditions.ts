@@ -10,20 +10,20 @@ import {
 } from '../store/sql/monitor-state.ts'
 import { alertPayload } from './alerts/alert-payload.ts'
 
-/** States in which a server takes no work, and nobody wanted that. */
+/** Unintended states in which a server takes no work. */
 const OUT: ReadonlySet<string> = new Set(['unreachable', 'dead', 'quarantined'])
-/** A server that is away for less was started again, or a probe was lost. */
+/** Shortest outage that counts, ms. Shorter ones are restarts or lost probes. */
 const OUT_FOR_MS = 10_000
 
-/** Something that is wrong with the fleet. */
+/** A problem of the fleet. */
 export interface FleetCondition {
   monitor: FleetMonitorName
-  /** The server or the model. */
+  /** Name of the server or model. */
   subject: string
   detail: string
 }
 
-/** What is wrong with these servers: each that is out, each model that has none left. */
+/** The problems of these servers: each unavailable server, and each model without an available one. */
 export function fleetConditions(servers: readonly FleetServerRow[]): FleetCondition[] {
   const isOut = ({ state, for_ms }: FleetServerRow) => OUT.has(state) && for_ms >= OUT_FOR_MS
   const out = servers.filter(isOut).map(({ name, state, state_cause }): FleetCondition => {
@@ -43,7 +43,7 @@ export function fleetConditions(servers: readonly FleetServerRow[]): FleetCondit
   return [...bare, ...out]
 }
 
-/** Opens and closes the fleet's incidents, in the caller's transaction. Gives whether any changed. */
+/** Opens and closes the fleet's incidents in the caller's transaction; true when any changed. */
 export async function lookAtFleet(client: Client): Promise<boolean> {
   const now = fleetConditions(await fleetServers(client))
   const open = await openFleetIncidents(client)

@@ -3,7 +3,7 @@ import { advance, type Limits, newStanding, type Standing } from './hysteresis.t
 
 const ABOVE: Limits = { bad: 'above', warning: 0.5, alerting: 0.8, openAfter: 2, enabled: true }
 
-/** What happens, batch by batch: `state` or `state change`. */
+/** The states and changes, batch by batch. */
 function walk(values: (number | null)[], limits: Limits = ABOVE): string[] {
   let standing: Standing = newStanding()
   return values.map((value, at) => {
@@ -14,38 +14,38 @@ function walk(values: (number | null)[], limits: Limits = ABOVE): string[] {
 }
 
 describe('a monitor over the batches', () => {
-  test('opens after as many in a row as it should, and not before', () => {
+  test('opens after the configured number of batches in a row', () => {
     expect(walk([0.6, 0.4, 0.6, 0.6])).toEqual(['ok', 'ok', 'ok', 'warning opened'])
     expect(walk([0.9, 0.9])).toEqual(['ok', 'alerting opened'])
     expect(walk([0.5], { ...ABOVE, openAfter: 1 })).toEqual(['warning opened'])
   })
 
-  test('hovering at the threshold neither opens nor closes again and again', () => {
+  test('values around the threshold do not open and close it repeatedly', () => {
     const hover = Array.from({ length: 12 }, (_, at) => (at % 2 === 0 ? 0.51 : 0.49))
     expect(walk(hover).filter((one) => one !== 'ok')).toEqual([])
     expect(walk([0.6, 0.6, ...hover]).slice(2)).toEqual(Array(12).fill('warning'))
   })
 
-  test('is over after three that are clear of it by a tenth', () => {
+  test('closes after three batches that are clear by a tenth', () => {
     expect(walk([0.6, 0.6, 0.4, 0.4, 0.46, 0.4, 0.4, 0.4]).slice(1)).toEqual([
       ...['warning opened', 'warning', 'warning', 'warning', 'warning', 'warning', 'ok resolved'],
     ])
   })
 
-  test('escalates, eases and ends', () => {
+  test('escalates, eases and closes', () => {
     expect(walk([0.6, 0.6, 0.9, 0.9, 0.6, 0.6, 0.6, 0.1, 0.1, 0.1])).toEqual([
       ...['ok', 'warning opened', 'warning', 'alerting escalated', 'alerting', 'alerting'],
       ...['warning eased', 'warning', 'warning', 'ok resolved'],
     ])
   })
 
-  test('a batch that says nothing neither closes nor counts', () => {
+  test('a batch without a value neither closes it nor counts', () => {
     expect(walk([null, 0.1, null, 0.6, null, 0.6, null])).toEqual([
       ...['insufficient', 'ok', 'insufficient', 'ok', 'insufficient', 'warning opened', 'warning'],
     ])
   })
 
-  test('remembers the worst of an incident, whichever side is bad', () => {
+  test('keeps the worst value of an incident, for either direction', () => {
     const below: Limits = { bad: 'below', warning: 0.5, alerting: 0.2, openAfter: 1, enabled: true }
     let standing = newStanding()
     for (const [step, value] of [0.4, 0.3, 0.45].entries())
@@ -56,7 +56,7 @@ describe('a monitor over the batches', () => {
     expect(walk([0.6, -0.9], size)).toEqual(['warning opened', 'alerting escalated'])
   })
 
-  test('switched off ends what is open', () => {
+  test('closes when it is disabled', () => {
     const open = advance(newStanding(), { value: 0.9, n: 1 }, 1, { ...ABOVE, openAfter: 1 }).after
     const off = advance(open, { value: 0.9, n: 1 }, 2, { ...ABOVE, enabled: false })
     expect(off.change).toBe('resolved')

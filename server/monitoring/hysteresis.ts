@@ -1,33 +1,33 @@
 import type { MonitorDefinition, MonitorState, Severity } from '../contract/monitors.ts'
 
-/** A number is clear of a threshold this much inside it: one that hovers at it neither opens nor closes anything. */
+/** Relative margin inside a threshold from which a value is clear of it, so that values around it change nothing. */
 const MARGIN = 0.1
-/** Batches in a row that must be clear before an incident is over, or its severity falls. */
+/** Clear batches in a row after which an incident closes or its severity falls. */
 export const CLOSE_AFTER = 3
 
-/** Where a monitor stands between two batches; stored. */
+/** The stored state of a monitor between two batches. */
 export interface Standing {
   state: MonitorState
-  /** Batches in a row beyond each threshold. */
+  /** Consecutive batches beyond each threshold. */
   beyondWarning: number
   beyondAlerting: number
-  /** Batches in a row clear of each. */
+  /** Consecutive batches clear of each threshold. */
   clearOfWarning: number
   clearOfAlerting: number
   /** The open incident; null: none. */
   incident: number | null
-  /** The worst number of the open incident, and its step. */
+  /** The worst value of the open incident, with its step. */
   worst: number | null
   worstStep: number | null
   /** See `Watched.reference`. */
   reference: number | null
-  /** The last number, its n and the step. */
+  /** The last value, with its n and step. */
   value: number | null
   n: number
   step: number
 }
 
-/** A monitor that has seen nothing. */
+/** The state of a monitor before its first batch. */
 export function newStanding(): Standing {
   return {
     ...{ state: 'insufficient', beyondWarning: 0, beyondAlerting: 0 },
@@ -36,22 +36,22 @@ export function newStanding(): Standing {
   }
 }
 
-/** By what a number is judged. */
+/** The thresholds of a monitor. */
 export type Limits = Pick<MonitorDefinition, 'bad' | 'warning' | 'alerting' | 'openAfter'> & {
   enabled: boolean
 }
 
-/** What a batch did to a monitor. */
+/** The change that a batch caused in a monitor. */
 export type Change = 'opened' | 'escalated' | 'eased' | 'resolved'
 
 /**
- * A monitor after one more batch.
+ * The state of a monitor after another batch.
  *
  *   insufficient ◀─no number─▶ ok ──openAfter beyond──▶ warning ──openAfter beyond──▶ alerting
  *                              ▲                          │  ▲                          │
  *                              └──CLOSE_AFTER clear───────┘  └──CLOSE_AFTER clear───────┘
  *
- * A batch without a number changes no count and closes nothing: that nothing is known is not that all is well.
+ * A batch without a value changes no count and closes nothing, because missing data is no sign of health.
  */
 export function advance(
   before: Standing,
@@ -102,12 +102,12 @@ function changeOf(from: MonitorState, to: 'ok' | Severity): Change | null {
   return to === 'alerting' ? 'escalated' : 'eased'
 }
 
-/** The number as something of which more is worse. */
+/** The value transformed so that higher is worse. */
 function badness(value: number, { bad }: Pick<Limits, 'bad'>): number {
   return bad === 'below' ? -value : bad === 'size' ? Math.abs(value) : value
 }
 
-/** At the threshold is beyond it. */
+/** True when a value is at or beyond a threshold. */
 export function isBeyond(value: number, threshold: number, of: Pick<Limits, 'bad'>): boolean {
   return badness(value, of) >= badness(threshold, of)
 }

@@ -30,9 +30,8 @@ import { advance, newStanding, type Standing } from './hysteresis.ts'
 import { settingsOf } from './monitor-settings.ts'
 
 /**
- * Looks at one batch that has ended: what each monitor reads, where it then stands, the incidents that begin and end, and
- * the alerts of them. All of it is in the caller's transaction with the mark that it was done, so it happens once however
- * often it is tried. Gives whether anything was told.
+ * Evaluates the monitors of an ended batch and stores readings, states, incidents and alerts. Everything is in the
+ * caller's transaction together with a mark, so a retry changes nothing. True when there is an alert to deliver.
  */
 export async function lookAtBatch(client: Client, batchId: number): Promise<boolean> {
   const batch = await takeToMonitor(client, batchId)
@@ -48,7 +47,7 @@ export async function lookAtBatch(client: Client, batchId: number): Promise<bool
   }
   const readings = readMonitors(watched)
   const values = {} as Record<MonitorName, StoredValue>
-  let told = false
+  let hasAlert = false
   for (const monitor of MONITORS) {
     const before = standings[monitor] ?? newStanding()
     const reading = readings[monitor]
@@ -58,7 +57,7 @@ export async function lookAtBatch(client: Client, batchId: number): Promise<bool
       if (monitor === 'variance_collapse')
         after.reference = change === 'resolved' ? null : referenceOf(watched, reading.value)
       await follow(client, batch, { monitor, before, after, change, reading, limits })
-      told = true
+      hasAlert = true
     } else if (after.incident !== null && after.worst !== before.worst) {
       await worsenIncident(client, after.incident, {
         ...{ severity: null, worst: after.worst, worstStep: after.worstStep },
@@ -76,10 +75,10 @@ export async function lookAtBatch(client: Client, batchId: number): Promise<bool
     },
     standings,
   )
-  return told
+  return hasAlert
 }
 
-/** What a change of state brings about. Easing is a change of colour alone; the incident remembers its worst. */
+/** Opens, updates or closes the incident of a change. Easing only changes the state; the incident keeps its worst value. */
 async function follow(
   client: Client,
   batch: MonitoredBatch,
@@ -110,7 +109,7 @@ async function follow(
   if (change === 'resolved' && incidentId !== null) {
     const closed = await closeIncident(client, incidentId, at)
     after.incident = null
-    // Somebody who switched it off knows.
+    // A disabled monitor sends no alert, because a user disabled it.
     if (closed === undefined || !limits.enabled) return
     severity = closed.severity as Severity
   }

@@ -11,7 +11,7 @@ import { lookAtBatch } from './look-at-batch.ts'
 import { MonitorLoop } from './monitor-loop.ts'
 import { MonitorsView } from './monitors-view.ts'
 
-/** From stored samples to what the monitors say of them, in a real database. */
+/** Tests the monitors from stored samples to incidents, in a real database. */
 
 const database = testDatabaseForFile()
 const log = createLogger('error', 'test')
@@ -28,7 +28,7 @@ afterAll(() => db.close())
 
 interface Made {
   group: number
-  /** null: it failed. */
+  /** The score; null: the sample failed. */
   score: number | null
   tokens?: number | null
   response?: string
@@ -106,7 +106,7 @@ async function figuresOf(id: number): Promise<FigureRow> {
   return row!
 }
 
-/** Pearson's, as any book has it. */
+/** The Pearson correlation. */
 function pearson(x: number[], y: number[]): number {
   const mean = (v: number[]) => v.reduce((a, b) => a + b) / v.length
   const [mx, my] = [mean(x), mean(y)]
@@ -117,11 +117,11 @@ function pearson(x: number[], y: number[]): number {
   )
 }
 
-/** 64 samples in groups of 4, half of them right. */
+/** 64 samples in groups of 4, half of them correct. */
 const usual = (change: (i: number) => Partial<Made> = () => ({})): Made[] =>
   Array.from({ length: 64 }, (_, i) => ({ group: i >> 2, score: i % 2, ...change(i) }))
 
-describe('what a batch’s roll-up has for the monitors', () => {
+describe('a batch’s roll-up for the monitors', () => {
   it('correlates length and score over the samples that count', async () => {
     const tokens = Array.from({ length: 64 }, (_, i) => 100 + ((i * 37) % 50) + (i % 2) * 20)
     const made = usual((i) => ({ tokens: tokens[i] as number, score: (i * 13) % 7 }))
@@ -138,7 +138,7 @@ describe('what a batch’s roll-up has for the monitors', () => {
       ),
       12,
     )
-    // Where one length was not told, all are taken from the texts, in bytes.
+    // If one length is missing, all are the texts' lengths in bytes.
     const words = usual((i) => ({
       tokens: i === 3 ? null : 7,
       response: 'é'.repeat(i + 1),
@@ -149,13 +149,13 @@ describe('what a batch’s roll-up has for the monitors', () => {
     expect(texts.length_correlation).toBeCloseTo(1, 12)
   })
 
-  it('finds copies within a group, and only there', async () => {
+  it('finds duplicate responses only within a group', async () => {
     const long = 'x'.repeat(20_000)
     const made = usual((i) => ({ response: `${i} ${long}` }))
     for (const [at, response] of [
       [0, 'same'],
       [1, 'same'],
-      // As long, and the first 200 characters agree.
+      // This text has a common prefix of 200 characters.
       [4, `${long}a`],
       [5, `${long}b`],
       [8, `${long}c`],
@@ -165,14 +165,14 @@ describe('what a batch’s roll-up has for the monitors', () => {
       [12, 'same'],
     ] as const)
       made[at] = { ...made[at]!, response }
-    // A group of one has nobody to be a copy of.
+    // A group of one sample has no duplicates.
     made.push({ group: 99, score: 1, response: 'same' })
     expect(await figuresOf(await batchOf('copies', 1, made))).toMatchObject({
       ...{ duplicates: 5, duplicates_of: 64 },
     })
   })
 
-  it('has the mean deviation within groups', async () => {
+  it('has the mean standard deviation within groups', async () => {
     const made = [
       ...[0, 1, 0, 1].map((score) => ({ group: 0, score })),
       ...[2, 4].map((score) => ({ group: 1, score })),
@@ -185,7 +185,7 @@ describe('what a batch’s roll-up has for the monitors', () => {
 })
 
 describe('the monitors', () => {
-  it('look at each batch once, whoever looks', async () => {
+  it('evaluate each batch once, over all processes', async () => {
     const ids: number[] = []
     for (let step = 1; step <= 5; step++) {
       ids.push(
@@ -198,7 +198,7 @@ describe('the monitors', () => {
     }
     const other = new MonitorLoop(db, log, () => {})
     await Promise.all([loop.all(), other.all(), loop.all()])
-    // Whoever did not get the lock goes on later.
+    // A process without the lock continues later.
     await loop.all()
     for (const id of ids) expect((await valuesOf(id))?.failures.value).toBe(60 / 64)
     const open = (
@@ -207,9 +207,9 @@ describe('the monitors', () => {
     expect(open).toMatchObject([
       { monitor: 'failures', severity: 'alerting', openedStep: 1, closedAt: null, value: 60 / 64 },
     ])
-    // Nor does one who asks by name look a second time.
+    // A direct call does not evaluate the batch again.
     expect(await db.transaction((client) => lookAtBatch(client, ids[0] as number))).toBe(false)
-    // A crash before the commit leaves it to be done again, and then it is done whole.
+    // After a crash before the commit, the batch is evaluated again completely.
     const again = await batchOf('once', 6, usual())
     await expect(
       db.transaction(async (client) => {
@@ -223,7 +223,7 @@ describe('the monitors', () => {
     expect((await valuesOf(again))?.failures.value).toBe(0)
   })
 
-  it('follow training and validation apart, and leave out what is no step', async () => {
+  it('separate training from validation, and leave out batches that are no steps', async () => {
     const bad = usual((i) => ({ score: i < 16 ? null : 1 }))
     const train = await batchOf('splits', 1, usual())
     const val = await batchOf('splits', 1, bad, { split: 'val' })
@@ -244,7 +244,7 @@ describe('the monitors', () => {
     ])
   })
 
-  it('see a collapse against the batches before, and its end', async () => {
+  it('detect a collapse against the previous batches, and its end', async () => {
     const spread = (by: number) => usual((i) => ({ score: 0.5 + (i % 2) * by }))
     for (let step = 1; step <= 6; step++) await batchOf('collapse', step, spread(0.4))
     for (let step = 7; step <= 30; step++) await batchOf('collapse', step, spread(0.04))
@@ -255,7 +255,7 @@ describe('the monitors', () => {
       monitor: 'variance_collapse',
       limit: 9,
     })
-    // Still open although the last 20 batches know nothing else: it is measured against what was before it.
+    // It is still open after 20 such batches, because it is compared with the batches before it.
     expect(items).toMatchObject([
       { severity: 'alerting', openedStep: 9, closedAt: null, value: expect.closeTo(0.1, 9) },
     ])
@@ -269,7 +269,7 @@ describe('the monitors', () => {
     expect(ended).toMatchObject({ closedStep: 33, worstStep: expect.any(Number) })
   })
 
-  it('tell of one batch that a reward model scored without any spread, which counts as neither right nor wrong', async () => {
+  it('report one batch that a reward model scored without spread, which is neither correct nor incorrect', async () => {
     const flat = usual(() => ({ score: 1 }))
     const id = await batchOf('flat', 1, flat, { reward: { kind: 'model', model: 'rm' } })
     await loop.all()
@@ -295,12 +295,12 @@ describe('the monitors', () => {
       [id],
     )
     expect(groups).toEqual([{ signal: 'all_equal' }])
-    // By a rule the same scores are right answers, and a model that tells answers apart may find a group right.
+    // The same scores by a rule are correct answers, and so is a group of a model whose scores vary.
     const ruled = await batchOf('flat-rule', 1, flat, { reward: { kind: 'rule', model: null } })
     expect(await signals(ruled)).toMatchObject({ all_correct: 16 })
     const some = usual((i) => ({ score: i < 32 ? 1 : i % 2 }))
-    const told = await batchOf('some', 1, some, { reward: { kind: 'model', model: 'rm' } })
-    expect(await signals(told)).toMatchObject({ all_correct: 8, varied: 8 })
+    const varied = await batchOf('some', 1, some, { reward: { kind: 'model', model: 'rm' } })
+    expect(await signals(varied)).toMatchObject({ all_correct: 8, varied: 8 })
   })
 
   it('name the component that decides', async () => {
@@ -331,7 +331,7 @@ describe('the monitors', () => {
     )
   })
 
-  it('are judged by what was set for a run, else for all, else by the default', async () => {
+  it('use the run’s thresholds, otherwise those for all runs, otherwise the defaults', async () => {
     const view = new MonitorsView(db)
     const blank = { enabled: null, warning: null, alerting: null, openAfter: null }
     await batchOf('set', 1, usual())
@@ -362,7 +362,7 @@ describe('the monitors', () => {
     expect((await view.settings({})).find((s) => s.monitor === 'ceiling')?.source).toBe('default')
   })
 
-  it('forget a run that was removed, and tell nothing of it before', async () => {
+  it('forget a removed run and report nothing of it', async () => {
     const view = new MonitorsView(db)
     await batchOf(
       'removed',

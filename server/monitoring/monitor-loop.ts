@@ -7,20 +7,20 @@ import { notify } from '../store/sql/notify.ts'
 import { lookAtFleet } from './fleet-conditions.ts'
 import { lookAtBatch } from './look-at-batch.ts'
 
-/** How often ended batches are looked for; their roll-ups are made as often. */
+/** Interval of the check for ended batches, ms; the same as of their roll-ups. */
 const TICK_MS = 500
-/** The fleet is looked at every so many ticks: its states change by probes of one second and more. */
+/** Ticks between two checks of the fleet, whose states change by probes of at least a second. */
 const FLEET_EVERY = 4
-/** Ticks between two looks for runs that were removed. */
+/** Ticks between two checks for removed runs. */
 const FORGET_EVERY = 2 * 600
-/** Batches of one tick, some 4 ms each. */
+/** Batches evaluated in a tick, about 4 ms each. */
 const MAX_BATCHES = 64
-/** A batch that could not be looked at is tried again after so long. */
+/** Delay before a failed evaluation of a batch is retried, ms. */
 const FAILED_AGAIN_MS = 60_000
 
 /**
- * The monitors of runs and of the fleet. A batch is looked at once, after its roll-up, from roll-ups alone; a lock in the
- * database has one process do it at a time, and one transaction holds the look and all that follows from it.
+ * Runs the monitors of runs and of the fleet. Each batch is evaluated once, from roll-ups only, by one process at a time
+ * under a lock in the database. One transaction contains the evaluation and its consequences.
  */
 export class MonitorLoop {
   readonly #db: Database
@@ -30,14 +30,14 @@ export class MonitorLoop {
   #ticks = 0
   readonly #notBefore = new Map<number, number>()
 
-  /** @param onAlert called when there may be something to deliver */
+  /** @param onAlert called when there may be an alert to deliver */
   constructor(db: Database, log: Logger, onAlert: () => void, isTurn?: () => Promise<boolean>) {
     this.#db = db
     this.#log = log
     this.#onAlert = onAlert
     this.#task = new PeriodicTask({
       everyMs: TICK_MS,
-      failed: 'the monitors could not look',
+      failed: 'the monitors were not evaluated',
       log,
       isTurn,
       work: () => this.#tick(),
@@ -52,7 +52,7 @@ export class MonitorLoop {
     await this.#task.stop()
   }
 
-  /** Looks at all batches that wait, now. */
+  /** Evaluates all waiting batches now. */
   async all(): Promise<void> {
     while ((await this.#batches()) === MAX_BATCHES);
   }
@@ -66,34 +66,34 @@ export class MonitorLoop {
     if (changed === true) this.#onAlert()
   }
 
-  /** Gives how many were found. */
+  /** Evaluates waiting batches; returns how many were found. */
   async #batches(): Promise<number> {
     const ids = await batchesToMonitor(this.#db, MAX_BATCHES)
     for (const id of ids) {
       if (this.#task.stopping) return 0
       if ((this.#notBefore.get(id) ?? 0) > performance.now()) continue
       try {
-        const told = await this.#alone(
+        const hasAlert = await this.#alone(
           (client) => lookAtBatch(client, id),
           () => true,
         )
-        // Another process is at it.
-        if (told === null) return 0
+        // Another process has the lock.
+        if (hasAlert === null) return 0
         this.#notBefore.delete(id)
-        if (told) this.#onAlert()
+        if (hasAlert) this.#onAlert()
       } catch (error) {
         if (isOutage(error)) throw error
-        // One batch that cannot be looked at does not keep the others from it.
+        // A failing batch does not block the others.
         this.#notBefore.set(id, performance.now() + FAILED_AGAIN_MS)
-        this.#log.warn({ err: (error as Error).message, batch: id }, 'a batch was not looked at')
+        this.#log.warn({ err: (error as Error).message, batch: id }, 'a batch was not evaluated')
       }
     }
     return ids.length
   }
 
   /**
-   * Runs `work` in a transaction of its own under the lock; null where another process has it. Pages are told where
-   * `tells` says so.
+   * Runs `work` in a transaction under the lock; null: another process has it. Pages are notified if `tells` returns
+   * true.
    */
   #alone<T>(
     work: (client: Client) => Promise<T>,
@@ -102,7 +102,7 @@ export class MonitorLoop {
     return this.#db.transaction(async (client) => {
       if (!(await lockMonitors(client))) return null
       const result = await work(client)
-      // Delivered with the commit; many at once are one.
+      // Notifications are sent with the commit, equal ones once.
       if (tells(result)) await notify(client, 'm')
       return result
     })

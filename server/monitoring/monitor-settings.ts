@@ -6,7 +6,7 @@ import {
 } from '../contract/monitors.ts'
 import type { SettingRow } from '../store/sql/monitor-state.ts'
 
-/** By what each monitor of a run is judged: its own setting, else that of all runs, else the default, field by field. */
+/** The settings of a run's monitors: for each field the run's own, otherwise that for all runs, otherwise the default. */
 export function settingsOf(
   rows: readonly SettingRow[],
   runId: number,

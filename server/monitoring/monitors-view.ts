@@ -31,16 +31,16 @@ import {
 import { isBeyond } from './hysteresis.ts'
 import { settingsOf } from './monitor-settings.ts'
 
-/** Open incidents that are listed at once. */
+/** Largest number of open incidents in the list. */
 const MAX_OPEN = 100
-/** Runs and splits at a glance, those of the newest batches. */
+/** Largest number of runs and splits in the overview, those with the newest batches. */
 const MAX_RUNS = 40
-/** Incidents shown with a run. */
+/** Largest number of incidents shown with a run. */
 const RUN_INCIDENTS = 100
-/** Batches that wait are counted up to here. */
+/** Limit of the count of waiting batches. */
 const MAX_WAITING = 10_000
 
-/** What the pages of monitors show, and the thresholds they change. */
+/** The data and settings of the monitor pages. */
 export class MonitorsView {
   readonly #db: Database
 
@@ -81,7 +81,7 @@ export class MonitorsView {
     }
   }
 
-  /** Throws `run_not_found`. */
+  /** @throws RewardOpsError `run_not_found` */
   async run({ run, split, points }: MonitorRunInput): Promise<RunMonitorsDto> {
     const runId = await this.#runId(run)
     const [{ rows, earlier }, settings, splits, incidents, standings] = await Promise.all([
@@ -111,7 +111,7 @@ export class MonitorsView {
     }
   }
 
-  /** Throws `cursor_mismatch`. */
+  /** @throws RewardOpsError `cursor_mismatch` */
   async history({ cursor, limit, run, monitor }: MonitorHistoryInput): Promise<IncidentPageDto> {
     const rows = await listIncidents(this.#db, {
       ...{ run, monitor, limit: limit + 1 },
@@ -121,14 +121,14 @@ export class MonitorsView {
     return { items, nextCursor: rows.length > limit ? (items.at(-1)?.id ?? null) : null }
   }
 
-  /** Throws `run_not_found`. */
+  /** @throws RewardOpsError `run_not_found` */
   async settings({ run }: MonitorSettingsInput): Promise<MonitorSettingDto[]> {
     const runId = run ? await this.#runId(run) : 0
     const settings = settingsOf(await monitorSettings(this.#db.pool, [0, runId]), runId)
     return MONITORS.map((monitor) => settings[monitor])
   }
 
-  /** Throws `run_not_found`, and `invalid_input` for thresholds of which one makes the other useless. */
+  /** @throws RewardOpsError `run_not_found`, and `invalid_input` for contradictory thresholds */
   async configure(input: MonitorConfigureInput, by: string): Promise<MonitorSettingDto> {
     const { run, monitor, ...values } = input
     const runId = run === null ? 0 : await this.#runId(run)
@@ -178,7 +178,7 @@ export class MonitorsView {
   }
 }
 
-/** An id as the API has it (`i12`, `w3`, `d4`, `m5`) as a number. Throws `cursor_mismatch`. */
+/** Parses an id of the API (`i12`, `w3`, `d4`, `m5`). @throws RewardOpsError `cursor_mismatch` */
 export function idOf(text: string, of: string): number {
   const match = /^[a-z](\d{1,9})$/.exec(text)
   if (!match)
@@ -193,7 +193,7 @@ function stateOf(standing: { state: string } | undefined, enabled: boolean): Mon
   return (standing?.state ?? 'insufficient') as MonitorState
 }
 
-/** An incident as pages show it. */
+/** An incident in the API's form. */
 export function incidentOf(row: IncidentRow): IncidentDto {
   const batch = (id: number | null) => (id === null ? null : `b${id}`)
   return {

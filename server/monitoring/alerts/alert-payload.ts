@@ -8,15 +8,15 @@ import {
   type Severity,
 } from '../../contract/monitors.ts'
 
-/** What an alert tells of. */
+/** The subject of an alert. */
 export type AlertSubject = Pick<
   AlertPayload,
   'severity' | 'run' | 'split' | 'step' | 'batchId' | 'subject' | 'value' | 'threshold' | 'detail'
 > & { monitor: MonitorName | FleetMonitorName; incidentId: number | null; at: Date }
 
-/** The body that webhooks get. Its id is its own: a receiver that sees it twice has seen it. */
+/** The body sent to webhooks. Its id is unique, so receivers can recognise repeated deliveries. */
 export function alertPayload(kind: AlertKind, of: AlertSubject): AlertPayload {
-  const { monitor, at, incidentId, ...told } = of
+  const { monitor, at, incidentId, ...fields } = of
   const label = labelOf(monitor)
   const where = of.run === null ? (of.subject ?? '') : splitOf(of.run, of.split)
   const title = `${label}: ${where}`
@@ -29,13 +29,13 @@ export function alertPayload(kind: AlertKind, of: AlertSubject): AlertPayload {
     monitor,
     title,
     text: textOf(kind, of, title),
-    ...told,
+    ...fields,
     incidentId: incidentId === null ? null : `i${incidentId}`,
     path: pathOf(of),
   }
 }
 
-/** What the test button sends: as a real one, and marked. */
+/** The payload of the test button: like a real alert, but marked as a test. */
 export function testPayload(webhook: string): AlertPayload {
   const payload = alertPayload('test', {
     ...{ monitor: 'failures', severity: 'warning', run: 'test', split: 'train', step: 0 },
@@ -46,7 +46,7 @@ export function testPayload(webhook: string): AlertPayload {
   return { ...payload, text: `[test] rewardops reaches “${webhook}”. No action is needed.` }
 }
 
-/** A number in its monitor's unit. */
+/** A value as text in its monitor's unit. */
 export function valueText(monitor: MonitorName | FleetMonitorName, value: number | null): string {
   if (value === null) return '–'
   const unit = monitor in MONITOR_DEFINITIONS ? unitOf(monitor as MonitorName) : null
@@ -58,7 +58,7 @@ function unitOf(monitor: MonitorName) {
   return MONITOR_DEFINITIONS[monitor].unit
 }
 
-/** A monitor's name in words. */
+/** A monitor's label. */
 export function labelOf(monitor: MonitorName | FleetMonitorName): string {
   return monitor in MONITOR_DEFINITIONS
     ? MONITOR_DEFINITIONS[monitor as MonitorName].label

@@ -12,22 +12,22 @@ import { notify } from '../../store/sql/notify.ts'
 import { withTimeout } from '../../with-timeout.ts'
 import { ANSWER_MS, postWebhook } from './post-webhook.ts'
 
-/** How often deliveries that are due are looked for, ms. */
+/** Interval of the check for due deliveries, ms. */
 const TICK_MS = 500
-/** Deliveries under way at once: slow receivers stand in nobody's way but one another's. */
+/** Concurrent deliveries. Slow receivers delay only one another. */
 const MAX_CONCURRENT = 16
-/** A delivery that was taken is its taker's for so long; afterwards whoever took it is dead. */
-export const HELD_MS = ANSWER_MS + 5_000
-/** A process that stops waits so long for answers. */
+/** Time for which a process owns a claimed delivery, ms. Later the process counts as dead. */
+export const CLAIM_MS = ANSWER_MS + 5_000
+/** Wait of a stopping process for answers, ms. */
 const STOP_MS = 1_000
 const FIRST_WAIT_MS = 1_000
 const MAX_WAIT_MS = 600_000
-/** How often events that are too old for the log are looked for. */
+/** Interval of the removal of old events from the log, ms. */
 const FORGET_EVERY_MS = 3_600_000
 
 /**
- * How long to wait after the n-th attempt: anything up to a bound that doubles, so that many deliveries to a receiver
- * that comes back do not come back together.
+ * The random wait after the n-th attempt, up to a limit that doubles, so that deliveries to a recovered receiver do not
+ * all arrive together. Null: no further attempt.
  */
 export function waitAfter(attempts: number, random: () => number): number | null {
   if (attempts >= MAX_ATTEMPTS) return null
@@ -35,12 +35,12 @@ export function waitAfter(attempts: number, random: () => number): number | null
 }
 
 /**
- * Carries alerts to webhooks, at least once: a delivery waits in the database until its receiver has answered with 2xx,
- * whatever happens to this process meanwhile. The event's id is the same in every attempt.
+ * Delivers alerts to webhooks at least once. A delivery stays in the database until its receiver answers with 2xx, even
+ * if this process dies. All attempts carry the same event id.
  *
- *   waiting ──taken, held for 15 s──▶ 2xx ──▶ delivered
+ *   waiting ──claimed for 15 s──▶ 2xx ──▶ delivered
  *      ▲                               │
- *      └──── full jitter ◀── anything else, or nobody ──15 times──▶ gave_up
+ *      └──── full jitter ◀── another or no answer ──15 times──▶ gave_up
  */
 export class AlertSender {
   readonly #db: Database
@@ -54,14 +54,14 @@ export class AlertSender {
     this.#log = log
     this.#looking = new PeriodicTask({
       everyMs: TICK_MS,
-      failed: 'alerts were not looked for',
+      failed: 'due alerts were not read',
       log,
       work: () => this.#look(),
     })
     this.#forgetting = new PeriodicTask({
       everyMs: FORGET_EVERY_MS,
       atStart: true,
-      failed: 'old alerts were not forgotten',
+      failed: 'old alerts were not removed',
       log,
       work: () => this.#forget(),
     })
@@ -72,12 +72,12 @@ export class AlertSender {
     this.#forgetting.start()
   }
 
-  /** Looks now: there may be something to send. */
+  /** Checks for due deliveries now. */
   wake(): void {
     void this.#looking.run()
   }
 
-  /** What is under way may still be answered for a moment; what is not is sent again by the next process. */
+  /** Waits briefly for open deliveries. The next process repeats unanswered ones. */
   async stop(): Promise<void> {
     await Promise.all([this.#looking.stop(), this.#forgetting.stop()])
     await withTimeout(Promise.all(this.#sending), STOP_MS)
@@ -86,11 +86,12 @@ export class AlertSender {
   async #look(): Promise<void> {
     const room = MAX_CONCURRENT - this.#sending.size
     if (room <= 0) return
-    for (const due of await takeDueDeliveries(this.#db, room, HELD_MS)) {
+    for (const due of await takeDueDeliveries(this.#db, room, CLAIM_MS)) {
       const sending = this.#send(due)
         .catch((error: Error) => {
-          // It is sent again when it is nobody's any more.
-          if (!isOutage(error)) this.#log.warn({ err: error.message }, 'a delivery was not noted')
+          // The delivery is repeated when its claim has expired.
+          if (!isOutage(error))
+            this.#log.warn({ err: error.message }, 'a delivery was not recorded')
         })
         .finally(() => this.#sending.delete(sending))
       this.#sending.add(sending)
@@ -102,13 +103,13 @@ export class AlertSender {
     const body = JSON.stringify(payload)
     const answer = await postWebhook(due, { id: event_id, attempt: attempts, body })
     const wait = answer.delivered ? null : waitAfter(attempts, Math.random)
-    const asked = Math.min(MAX_WAIT_MS, answer.retryAfterMs ?? 0)
+    const requestedMs = Math.min(MAX_WAIT_MS, answer.retryAfterMs ?? 0)
     await noteAttempt(this.#db, id, {
       ...answer,
-      againMs: wait === null ? null : Math.max(wait, asked),
+      againMs: wait === null ? null : Math.max(wait, requestedMs),
     })
     if (!answer.delivered && wait === null) {
-      // Its address may hold a key: the name says which it is.
+      // The address may contain a key, so only the name is logged.
       this.#log.warn({ webhook, error: answer.error, attempts }, 'an alert was not delivered')
     }
     await notify(this.#db.pool, 'm')

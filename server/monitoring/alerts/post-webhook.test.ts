@@ -10,7 +10,7 @@ import { waitAfter } from './alert-sender.ts'
 import { postWebhook, webhookUrlProblem } from './post-webhook.ts'
 import { displayUrl } from './webhooks.ts'
 
-/** One call to a receiver in a process of its own. */
+/** Calls a receiver in a separate process. */
 
 let receiver: WebhookReceiver
 beforeAll(async () => {
@@ -23,7 +23,7 @@ const post = (path: string, secret: string | null = null, answerMs?: number) =>
   postWebhook({ url: `${receiver.url}${path}`, secret }, event, answerMs)
 
 describe('a call to a webhook', () => {
-  it('is signed so that the receiver can tell it, and says which attempt it is', async () => {
+  it('carries a signature and the number of the attempt', async () => {
     expect(await post('/ok?key=k', 'a secret of mine')).toMatchObject({
       ...{ delivered: true, status: 200, answer: 'thank you', error: null },
     })
@@ -37,7 +37,7 @@ describe('a call to a webhook', () => {
     expect(headers).toMatchObject({ 'x-rewardops-event': 'e-1', 'x-rewardops-attempt': '3' })
   })
 
-  it('is not delivered by an error, a redirect, silence or nobody', async () => {
+  it('is not delivered by an error, a redirect, a timeout or a refused connection', async () => {
     expect(await post('/error')).toMatchObject({
       ...{
         delivered: false,
@@ -59,7 +59,7 @@ describe('a call to a webhook', () => {
     expect(away.error).not.toContain('hidden')
   })
 
-  it('goes to addresses that may be called alone', () => {
+  it('is sent only to allowed addresses', () => {
     expect(webhookUrlProblem('https://hooks.example.com/a/b?key=1')).toBeNull()
     expect(webhookUrlProblem('http://127.0.0.1:80/x')).toBeNull()
     for (const url of [
@@ -69,7 +69,7 @@ describe('a call to a webhook', () => {
       expect(webhookUrlProblem(url), url).not.toBeNull()
   })
 
-  it('shows no more of an address than tells two apart', () => {
+  it('shows only enough of an address to distinguish two', () => {
     expect(displayUrl('https://hooks.slack.com/services/T000/B000/abcdefghijkl')).toBe(
       'https://hooks.slack.com/…ijkl',
     )
@@ -77,7 +77,7 @@ describe('a call to a webhook', () => {
     expect(displayUrl('http://127.0.0.1:4000')).toBe('http://127.0.0.1:4000')
   })
 
-  it('is tried again after anything up to a bound that doubles, and not for ever', () => {
+  it('is retried after a random wait with a doubling limit, and not forever', () => {
     expect(waitAfter(1, () => 0)).toBe(0)
     expect(waitAfter(1, () => 0.999)).toBe(999)
     expect(waitAfter(4, () => 1)).toBe(8_000)

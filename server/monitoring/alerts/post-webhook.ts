@@ -2,27 +2,27 @@ import { createHmac } from 'node:crypto'
 import { guardedFetch } from '../../router/guarded-fetch.ts'
 import { checkServerUrl } from '../../router/server-admission.ts'
 
-/** A receiver that has not answered by then is taken to be away, ms. */
+/** Time limit of a receiver's answer, ms. */
 export const ANSWER_MS = 10_000
-/** Of an answer, for whoever presses the test button. */
+/** Characters of an answer that the test button shows. */
 const ANSWER_CHARS = 500
 
-/** What a receiver made of a call. */
+/** The result of a call to a webhook. */
 export interface WebhookAnswer {
-  /** Answered with 2xx. */
+  /** True when the receiver answered with 2xx. */
   delivered: boolean
-  /** null: nobody answered. */
+  /** The answer's status; null: no answer. */
   status: number | null
   latencyMs: number
   /** The beginning of the answer's body. */
   answer: string | null
-  /** Why it was not delivered, in words; never holds the address or the secret. */
+  /** The reason of a failed delivery, without the address or the secret. */
   error: string | null
-  /** How long the receiver asks to be left alone. */
+  /** The receiver's Retry-After, ms. */
   retryAfterMs: number | null
 }
 
-/** Why an address cannot be a webhook's; null: it can. It may have a query: some receivers keep their key there. */
+/** The problem of a webhook's address; null: it is valid. A query is allowed, because some receivers put a key there. */
 export function webhookUrlProblem(text: string): string | null {
   let url: URL
   try {
@@ -37,8 +37,8 @@ export function webhookUrlProblem(text: string): string | null {
 }
 
 /**
- * The signature header: when it was signed, and HMAC-SHA-256 with the secret over that, a dot and the body. A receiver
- * that refuses old times cannot be sent the same again by somebody who listened.
+ * The signature header: the time of signing, and HMAC-SHA-256 with the secret over the time, a dot and the body. A
+ * receiver that refuses old times is safe from replays.
  */
 export function signatureOf(secret: string, body: string, atMs: number): string {
   const t = Math.floor(atMs / 1_000)
@@ -46,7 +46,7 @@ export function signatureOf(secret: string, body: string, atMs: number): string 
   return `t=${t},v1=${mac}`
 }
 
-/** Sends one event, once. Redirects are not followed: the body is for this address alone. Never throws. */
+/** Sends an event once. Redirects are not followed, because the body is only for this address. Never throws. */
 export async function postWebhook(
   to: { url: string; secret: string | null },
   event: { id: string; attempt: number; body: string },
@@ -92,7 +92,7 @@ function refusalOf(status: number): string {
   return `responded with ${status}`
 }
 
-/** Reads no more than is shown. */
+/** Reads only the part of an answer that is shown. */
 async function beginningOf(response: Response): Promise<string | null> {
   if (response.body === null) return null
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()

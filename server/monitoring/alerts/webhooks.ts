@@ -24,10 +24,10 @@ import {
 } from '../../store/sql/webhooks.ts'
 import { idOf } from '../monitors-view.ts'
 import { testPayload } from './alert-payload.ts'
-import { HELD_MS } from './alert-sender.ts'
+import { CLAIM_MS } from './alert-sender.ts'
 import { postWebhook, webhookUrlProblem } from './post-webhook.ts'
 
-/** The addresses that alerts are sent to. Neither a secret nor a whole address is ever given back. */
+/** Manages the webhooks for alerts. Secrets and full addresses are never returned. */
 export class Webhooks {
   readonly #db: Database
 
@@ -45,7 +45,7 @@ export class Webhooks {
     )
   }
 
-  /** Throws `forbidden_url`, and `invalid_input` for a name that another has. */
+  /** @throws RewardOpsError `forbidden_url`, and `invalid_input` for a name in use */
   async create(input: WebhookInput, by: string): Promise<WebhookDto> {
     checkUrl(input.url)
     const id = await addWebhook(this.#db, { ...input, secret: input.secret ?? null }, by)
@@ -54,7 +54,7 @@ export class Webhooks {
     return this.#get(id)
   }
 
-  /** Throws `webhook_not_found`, `forbidden_url`, and `invalid_input` for a name that another has. */
+  /** @throws RewardOpsError `webhook_not_found`, `forbidden_url`, and `invalid_input` for a name in use */
   async update({ id, ...changes }: WebhookUpdate): Promise<WebhookDto> {
     if (changes.url !== undefined) checkUrl(changes.url)
     const no = refOf(id)
@@ -68,14 +68,14 @@ export class Webhooks {
     return this.#get(no)
   }
 
-  /** Throws `webhook_not_found`. */
+  /** @throws RewardOpsError `webhook_not_found` */
   async remove(id: string): Promise<{ removed: true }> {
     if (!(await dropWebhook(this.#db, refOf(id)))) throw notFound(id)
     await this.#changed()
     return { removed: true }
   }
 
-  /** Sends a marked event now, once, and says what the receiver answered; in the log as any other. Throws `webhook_not_found`. */
+  /** Sends a test event once and returns the answer; it is logged like any other. @throws RewardOpsError `webhook_not_found` */
   async test(id: string): Promise<TestedWebhookDto> {
     const no = refOf(id)
     const target = await webhookTarget(this.#db, no)
@@ -85,7 +85,7 @@ export class Webhooks {
       this.#db,
       no,
       { id: payload.id, payload: { ...payload } },
-      HELD_MS,
+      CLAIM_MS,
     )
     const body = JSON.stringify(payload)
     const answer = await postWebhook(target, { id: payload.id, attempt: 1, body })
@@ -99,7 +99,7 @@ export class Webhooks {
     }
   }
 
-  /** Throws `webhook_not_found`, `cursor_mismatch`. */
+  /** @throws RewardOpsError `webhook_not_found`, `cursor_mismatch` */
   async deliveries({ id, cursor, limit }: DeliveriesInput): Promise<DeliveryPageDto> {
     const rows = await listDeliveries(this.#db, {
       webhookId: id === undefined ? null : refOf(id),
@@ -140,7 +140,7 @@ function checkUrl(url: string): void {
   if (problem !== null) throw new RewardOpsError('forbidden_url', problem)
 }
 
-/** Scheme and host, and enough of the rest to tell two of one host apart: the rest may be a key. */
+/** Scheme, host and the last characters of an address; the rest may be a key. */
 export function displayUrl(url: string): string {
   const { origin } = new URL(url)
   const rest = url.slice(origin.length)
