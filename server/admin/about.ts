@@ -6,13 +6,13 @@ import { Memo } from '../memo.ts'
 import type { Database } from '../store/database.ts'
 import { databaseFacts, tableSizes } from '../store/sql/database-facts.ts'
 
-/** A data folder is walked, and the database's sizes are read, once in this time. */
+/** Time that the sizes of the data folder and the database are cached, ms. */
 const TTL_MS = 30_000
-/** Files looked at: a folder with more is told as not read. */
+/** Largest number of files counted. The size of a larger folder is reported as unknown. */
 const MAX_FILES = 200_000
 const TABLES = 12
 
-/** The service itself: version, sizes, settings in force. */
+/** Reports the service's version, sizes and effective settings. */
 export class AboutService {
   readonly #db: Database
   readonly #of: {
@@ -62,7 +62,7 @@ export class AboutService {
   }
 }
 
-/** Bytes of all files under a folder; null where not all of it can be read. */
+/** Bytes of all files in a folder; null: some cannot be read. */
 export async function folderBytes(folder: string): Promise<number | null> {
   let bytes = 0
   let files = 0
@@ -73,7 +73,7 @@ export async function folderBytes(folder: string): Promise<number | null> {
         if (++files > MAX_FILES) return null
         const path = join(next, entry.name)
         if (entry.isDirectory()) folders.push(path)
-        // A database's files come and go while they are counted.
+        // A database's files may be removed while they are counted.
         else if (entry.isFile()) bytes += await stat(path).then(({ size }) => size, gone)
       }
     }

@@ -3,10 +3,10 @@ import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import { auditChoices, auditPage, insertAudit } from '../store/sql/audit.ts'
 
-/** Of so many of the newest changes a filter offers actors and actions. */
+/** Newest changes from which the filters' actors and actions are taken. */
 const CHOICES_OF = 5_000
 
-/** Who changed what. */
+/** The log of administrative changes. */
 export class AuditLog {
   readonly #db: Database
   readonly #pagesDb: Database
@@ -18,7 +18,7 @@ export class AuditLog {
     this.#log = log
   }
 
-  /** Never throws: the change was made, and who asked for it has to hear so. */
+  /** Records a change. Never throws, because the change itself succeeded. */
   async note(entry: Omit<AuditEntryDto, 'id' | 'at'>): Promise<void> {
     try {
       await insertAudit(this.#db, entry)
@@ -26,7 +26,7 @@ export class AuditLog {
       const { actor, action, target } = entry
       this.#log.error(
         { actor, action, target, err: (error as Error).message },
-        'a change could not be noted',
+        'a change could not be recorded',
       )
     }
   }

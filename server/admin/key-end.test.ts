@@ -1,12 +1,12 @@
 import { describe, expect, it, vi } from 'vitest'
 import { endKey, whileKeyHolds } from './key-end.ts'
 
-/** What is done for somebody with a key, for as long as the key is good. */
+/** Tests work that ends with the caller's key. */
 
 const forever = () => new Promise<never>(() => {})
 
-describe('what lasts while a key is good', () => {
-  it('gives what the work gives, or throws what it throws', async () => {
+describe('work that ends with a key', () => {
+  it('returns or throws the result of the work', async () => {
     const { signal } = new AbortController()
     expect(await whileKeyHolds(signal, undefined, async () => 'done')).toBe('done')
     const wrong = whileKeyHolds(signal, undefined, () => Promise.reject(new Error('wrong')))
@@ -17,7 +17,7 @@ describe('what lasts while a key is good', () => {
     await expect(atOnce).rejects.toThrow('at once')
   })
 
-  it('is refused with the first reason when the key ends, and its work is told', async () => {
+  it('is refused with the first reason when the key ends, and its signal aborts', async () => {
     const key = new AbortController()
     const signals: AbortSignal[] = []
     const all = [1, 2, 3].map(() =>
@@ -26,17 +26,17 @@ describe('what lasts while a key is good', () => {
         return forever()
       }),
     )
-    const told = Promise.allSettled(all)
+    const settled = Promise.allSettled(all)
     endKey(key, 'The key was revoked.')
     endKey(key, 'The key has expired.')
     const refusal = { reason: 'unauthorized', message: 'The key was revoked.' }
-    for (const end of await told) {
+    for (const end of await settled) {
       expect(end).toMatchObject({ status: 'rejected', reason: refusal })
     }
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true])
   })
 
-  it('is not begun with a key that has ended', async () => {
+  it('does not begin with an ended key', async () => {
     const key = new AbortController()
     endKey(key, 'The key has expired.')
     const work = vi.fn(forever)
@@ -44,7 +44,7 @@ describe('what lasts while a key is good', () => {
     expect(work).not.toHaveBeenCalled()
   })
 
-  it('is told as well when its caller goes, and may end as it likes', async () => {
+  it('is aborted when its caller disconnects, and may still return a result', async () => {
     const [key, gone] = [new AbortController(), new AbortController()]
     const work = (until: AbortSignal) =>
       new Promise<string>((resolve) =>
@@ -57,7 +57,7 @@ describe('what lasts while a key is good', () => {
     expect(await late).toBe(true)
   })
 
-  it('leaves nothing at the key: 10,000 calls are one listener', async () => {
+  it('leaves nothing at the key, and 10,000 calls share one listener', async () => {
     const key = new AbortController()
     const added = vi.spyOn(key.signal, 'addEventListener')
     const signals: AbortSignal[] = []
@@ -66,7 +66,7 @@ describe('what lasts while a key is good', () => {
     }
     expect(added).toHaveBeenCalledTimes(1)
     endKey(key, 'The key was revoked.')
-    // Those that were over before are not told.
+    // Signals of finished calls are not aborted.
     expect(signals.filter(({ aborted }) => aborted)).toEqual([])
   })
 })

@@ -3,18 +3,18 @@ import { RewardOpsError } from '../errors.ts'
 const ANOTHER = 'Request a new key from an admin.'
 
 /**
- * What waits for the end of a key, by its signal: one listener a key. Adding one to a signal looks at all that are there,
- * which is too much where 5,000 rewards wait side by side.
+ * The callbacks for the end of each key, with one listener per signal. Adding a listener scans all existing ones, which
+ * is too slow for 5,000 concurrent calls.
  */
 const waiting = new WeakMap<AbortSignal, Set<(why: unknown) => void>>()
 
-/** Ends a key: `why` is what those who came in by it are told. Again changes nothing. */
+/** Ends a key; its calls fail with the message `why`. Later calls change nothing. */
 export function endKey(end: AbortController, why: string, hint = ANOTHER): void {
   end.abort(new RewardOpsError('unauthorized', why, { hint }))
 }
 
-/** Calls `told` when the key ends, with the refusal that says why; returns what takes the call back. */
-function onKeyEnd(ended: AbortSignal, told: (why: unknown) => void): () => void {
+/** Calls `callback` with the error when the key ends; returns a function that removes the callback. */
+function onKeyEnd(ended: AbortSignal, callback: (why: unknown) => void): () => void {
   let all = waiting.get(ended)
   if (all === undefined) {
     const calls = new Set<(why: unknown) => void>()
@@ -26,15 +26,14 @@ function onKeyEnd(ended: AbortSignal, told: (why: unknown) => void): () => void 
     all = calls
   }
   const calls = all
-  calls.add(told)
-  return () => calls.delete(told)
+  calls.add(callback)
+  return () => calls.delete(callback)
 }
 
 /**
- * Does what takes a while for somebody with a key, for as long as the key is good. When it ends, `work` is told by the signal
- * it was given, as it is when the caller goes (`gone`), and nobody waits for it any more. For what is read or waited for:
- * a change that was begun is made, and whoever asked for it learns that.
- * Throws `unauthorized` when the key ends first.
+ * Runs `work` while the caller's key is valid. When the key ends or the caller disconnects (`gone`), the work's signal
+ * aborts and its result is no longer awaited. It is meant for reads and waits; a change that has begun is finished.
+ * @throws RewardOpsError `unauthorized` when the key ends first
  */
 export async function whileKeyHolds<T>(
   ended: AbortSignal,

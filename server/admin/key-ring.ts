@@ -24,24 +24,24 @@ import { notify } from '../store/sql/notify.ts'
 import { readSetting, writeSetting } from '../store/sql/settings.ts'
 import { endKey } from './key-end.ts'
 
-/** Keys that are not revoked, at most: they are all kept in memory. */
+/** Largest number of unrevoked keys, because all are kept in memory. */
 export const MAX_KEYS = 1_000
 const LISTED = 500
-/** A revocation elsewhere is heard of by notification; this stands behind it. */
+/** Interval of the poll that backs up the notifications of changed keys. */
 const POLL_MS = 2_000
-/** `lastUsedAt` is written so often at most. */
+/** Shortest time between two writes of `lastUsedAt`. */
 const USED_EVERY_MS = 60_000
 const EXPIRED = 'The key has expired.'
-/** The setting that says whether stored keys are needed. */
+/** Name of the setting that makes keys required. */
 const REQUIRED = 'access.required'
 
-/** Somebody with a key, for as long as it is good. */
+/** A caller with its key, or an anonymous local caller. */
 export interface KeyHolder extends Actor {
-  /** The stored key's number; null: a key of the environment, or nobody's. */
+  /** The stored key's number; null: a key of the environment, or none. */
   keyId: number | null
-  /** False: nobody in particular, who is on this machine. */
+  /** False for an anonymous caller on this machine. */
   hasKey: boolean
-  /** Aborted when the key is revoked or has ended; its reason is the `unauthorized` that says so. */
+  /** Aborted when the key is revoked or expires, with an `unauthorized` error as its reason. */
   ended: AbortSignal
 }
 
@@ -52,19 +52,19 @@ interface RingKey {
   usedAtMs: number
 }
 
-/** What the login cookie of a key holds. */
+/** The value of a key's login cookie. */
 export function sessionOf(key: string): string {
   return createHash('sha256').update(`rewardops session ${key}`).digest('hex')
 }
 
-/** By what a key, or the value of a cookie, is looked up: comparing it letter by letter would tell of the key. */
+/** A digest by which keys and cookies are looked up, so that the time of a comparison reveals nothing. */
 export function lookUpOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex')
 }
 
 /**
- * The stored keys as this process knows them: read at start, when told of a change, and every 2 s. Looking one up asks
- * nobody; a revoked key is refused here at once and elsewhere as soon as the notification arrives.
+ * The stored keys in this process's memory, read at the start, after notifications and every 2 s. A revoked key is
+ * refused here at once, and by other processes when the notification arrives.
  */
 export class KeyRing {
   readonly #db: Database
@@ -80,7 +80,7 @@ export class KeyRing {
   #readAgain = false
   #onRequired = () => {}
 
-  /** `configured`: names of the keys of REWARDOPS_API_KEYS. With any of them, every call needs a key. */
+  /** `configured`: names of the keys of REWARDOPS_API_KEYS. If there are any, every call needs a key. */
   constructor(options: {
     db: Database
     log: Logger
@@ -93,7 +93,7 @@ export class KeyRing {
     this.#loopbackOnly = options.loopbackOnly
   }
 
-  /** Reads the keys; throws when the database does not answer. */
+  /** Reads the keys. @throws when the database does not answer */
   async start(): Promise<void> {
     await this.#read()
     this.#timer = setInterval(() => this.changed(), POLL_MS)
@@ -104,17 +104,17 @@ export class KeyRing {
     clearInterval(this.#timer)
   }
 
-  /** Somebody changed keys, perhaps: reads them again. */
+  /** Reads the keys again after a possible change. */
   changed(): void {
     this.reload().catch((error: Error) => {
       if (!isOutage(error)) this.#log.warn({ err: error.message }, 'keys were not read')
     })
   }
 
-  /** Resolves when what was stored before the call is known. */
+  /** Reads the keys; resolves when changes stored before the call are known. */
   async reload(): Promise<void> {
     if (this.#reading !== null) {
-      // What is being read may be older than the change.
+      // The running read may be older than the change.
       this.#readAgain = true
       await this.#reading
       return
@@ -130,27 +130,27 @@ export class KeyRing {
     await this.#reading
   }
 
-  /** Whether somebody asked for keys to be needed on this page; keys of the environment are needed in any case. */
+  /** True when the setting requires keys. Keys of the environment are always required. */
   get required(): boolean {
     return this.#required
   }
 
-  /** Whether a call without a key is refused. */
+  /** True when calls without a key are refused. */
   get requiresKey(): boolean {
     return this.#configured.length > 0 || this.#required
   }
 
-  /** Called whenever `required` turns true. */
+  /** Sets a callback for when `required` becomes true. */
   set onRequired(call: () => void) {
     this.#onRequired = call
   }
 
-  /** Who has this key; null: nobody, or no longer. */
+  /** The holder of a key; null: unknown or ended. */
   byKey(key: string): KeyHolder | null {
     return this.#byKey.size === 0 ? null : this.#good(this.#byKey.get(lookUpOf(key)))
   }
 
-  /** Who signed in with this cookie. */
+  /** The holder of a login cookie; null: unknown or ended. */
   bySession(cookie: string): KeyHolder | null {
     return this.#bySession.size === 0 ? null : this.#good(this.#bySession.get(lookUpOf(cookie)))
   }
@@ -169,7 +169,7 @@ export class KeyRing {
     return known.holder
   }
 
-  /** How access is decided, and every key without its secret, those that work first. */
+  /** The access settings and all keys without secrets, active ones first. */
   async list(): Promise<KeysDto> {
     const rows = await listedKeys(this.#db, LISTED + 1)
     return {
@@ -181,7 +181,7 @@ export class KeyRing {
     }
   }
 
-  /** Makes a key. Throws `name_taken`, `too_many_keys`. */
+  /** Creates a key. @throws RewardOpsError `name_taken`, `too_many_keys` */
   async create(input: CreateKeyInput, by: string): Promise<CreatedKeyDto> {
     if (this.#byId.size >= MAX_KEYS) {
       throw new RewardOpsError('too_many_keys', `There are ${MAX_KEYS} keys already.`)
@@ -202,7 +202,7 @@ export class KeyRing {
     return { ...toDto(row), key }
   }
 
-  /** Throws `key_not_found`, `name_taken`. */
+  /** Renames a key. @throws RewardOpsError `key_not_found`, `name_taken` */
   async rename(id: string, name: string): Promise<ApiKeyDto> {
     const row = await this.#named(name, () => renameKey(this.#db, numberOf(id), name))
     if (row === undefined) throw noKey(id)
@@ -210,7 +210,7 @@ export class KeyRing {
     return toDto(row)
   }
 
-  /** Takes a key away; again changes nothing. Throws `key_not_found`, `last_admin_key`. */
+  /** Revokes a key; a second call changes nothing. @throws RewardOpsError `key_not_found`, `last_admin_key` */
   async revoke(id: string, by: string): Promise<ApiKeyDto> {
     const number = numberOf(id)
     const before = await keyById(this.#db, number)
@@ -230,7 +230,7 @@ export class KeyRing {
     return toDto((await keyById(this.#db, number)) as ApiKeyRow)
   }
 
-  /** One key, for what is noted of a change. Throws `key_not_found`. */
+  /** A key, for the audit log. @throws RewardOpsError `key_not_found` */
   async get(id: string): Promise<ApiKeyDto> {
     const row = await keyById(this.#db, numberOf(id))
     if (row === undefined) throw noKey(id)
@@ -238,8 +238,9 @@ export class KeyRing {
   }
 
   /**
-   * From now on calls need a key, or need none. To need one, an admin's key must be shown that does not end by itself:
-   * whoever turns it on has kept it. Throws `admin_key_needed`, `keys_configured`.
+   * Makes keys required or optional. Requiring them takes an admin key without expiry, which proves that the caller has
+   * kept one.
+   * @throws RewardOpsError `admin_key_needed`, `keys_configured`
    */
   async require({ required, key }: RequireKeysInput, by: string): Promise<KeysDto> {
     if (this.#configured.length > 0) {
@@ -296,7 +297,7 @@ export class KeyRing {
       const known = this.#byId.get(row.id)
       const sameRole = known?.holder.role === row.role
       if (!sameRole && known !== undefined) endKey(known.end, 'The role of the key has changed.')
-      // Under another name, or for another time, it is the same key: what waits goes on waiting.
+      // A new name or expiry keeps the key, so its running calls continue.
       const goesOn = sameRole && known?.end.signal.aborted === false
       const kept = toRingKey(row, goesOn ? known.end : undefined)
       if (kept.expiresAtMs !== null && kept.expiresAtMs <= now) endKey(kept.end, EXPIRED)

@@ -39,13 +39,13 @@ import {
 } from '../store/sql/retention.ts'
 import { readSetting, writeSetting } from '../store/sql/settings.ts'
 
-/** How often a process looks for something to remove. */
+/** Interval of the check for data to remove. */
 const TICK_MS = 2_000
-/** The policy is applied so often, where there is something for it to do. */
+/** Interval at which the policy is applied. */
 const POLICY_EVERY_MS = 3_600_000
-/** Between two pieces at least; and as long as the piece took, so that scoring has the disk half of the time. */
+/** Shortest pause between two pieces. A pause lasts as long as its piece, so that scoring has the disk half of the time. */
 const PAUSE_MS = 10
-/** Where a piece failed, or somebody held a lock. */
+/** Pause after a failed piece or a lock conflict. */
 const RETRY_MS = 1_000
 const MAX_EVENTS = 100_000
 const MAX_DAYS = 400
@@ -54,18 +54,18 @@ const JOBS_SHOWN = 20
 const POLICY = 'retention'
 
 /**
- * Removes what is old, or a run. What goes is marked first, in the batches' own rows, so that pages say so at once; then
- * deleted in pieces of some 2,000 rows, a day of texts of which nothing stays by dropping its table. One process at a time
- * does it; what is left to do stands in the tables, so that another goes on where one died.
+ * Removes old data or a run. It first marks the batches, so that pages show the removal at once, and then deletes in
+ * pieces of about 2,000 rows; a day of texts that is removed entirely is dropped as a table. One process at a time works,
+ * and the progress is in the tables, so that another can continue after a crash.
  *
  *   policy or run ─▶ running ─mark─▶ drop days ─▶ delete rows ─▶ prune events ─▶ done
- *                       └──cancel──▶ cancelled (what was not begun is as before)
+ *                       └──cancel──▶ cancelled (data not yet marked is kept)
  */
 export class Retention {
   readonly #db: Database
   readonly #log: Logger
   readonly #task: PeriodicTask
-  /** The removal of which everything is marked. */
+  /** The removal whose batches are all marked. */
   #marked: number | null = null
   #lookAgainAt = 0
 
@@ -113,7 +113,7 @@ export class Retention {
     return this.get()
   }
 
-  /** What would go now. Throws `run_not_found`. */
+  /** The data that a removal would delete now. @throws RewardOpsError `run_not_found` */
   async preview(of: RemovalOf): Promise<RetentionPreviewDto> {
     if ('run' in of && (await runForDeletion(this.#db, of.run)) === undefined) throw noRun(of.run)
     const [row, days, events] = await Promise.all([
@@ -140,7 +140,7 @@ export class Retention {
     }
   }
 
-  /** Applies the policy now. Throws `removal_under_way`. */
+  /** Applies the policy now. @throws RewardOpsError `removal_under_way` */
   async apply(by: string): Promise<RetentionJobDto> {
     const { policy } = await this.get()
     const { batches, samples, textBatches } = await this.preview({ policy })
@@ -154,7 +154,7 @@ export class Retention {
     })
   }
 
-  /** Deletes a run with everything of it. Throws `not_confirmed`, `run_not_found`, `run_busy`, `removal_under_way`. */
+  /** Deletes a run with all its data. @throws RewardOpsError `not_confirmed`, `run_not_found`, `run_busy`, `removal_under_way` */
   async deleteRun(run: string, confirm: string, by: string): Promise<RetentionJobDto> {
     if (confirm !== run) {
       throw new RewardOpsError(
@@ -180,14 +180,14 @@ export class Retention {
     })
   }
 
-  /** The policy leaves a run alone, or no longer does. */
+  /** Exempts a run from the policy, or ends the exemption. */
   async keepRun(run: string, keep: boolean, by: string): Promise<RetentionDto> {
     if (keep && (await runForDeletion(this.#db, run)) === undefined) throw noRun(run)
     await keepRun(this.#db, run, keep, by)
     return this.get()
   }
 
-  /** Stops a removal: what was not begun is as before. One that is over stays as it is. */
+  /** Cancels a removal; data not yet marked is kept. A finished removal is unchanged. */
   async cancel(id: string): Promise<RetentionJobDto> {
     const number = Number(id.slice(1))
     await this.#db.transaction(async (client) => {
@@ -198,7 +198,7 @@ export class Retention {
     return toDto(job)
   }
 
-  /** Removes until nothing is left; for whoever waits for it. */
+  /** Runs the removal to its end. */
   async settle(): Promise<void> {
     while (!this.#task.stopping && (await anythingToRemove(this.#db))) await this.#task.run()
   }
@@ -218,9 +218,9 @@ export class Retention {
     await this.#pieces()
   }
 
-  /** Each piece is a transaction of its own: between two of them the connection is free for exports. */
+  /** Removes in one transaction per piece, so that exports can use the connection in between. */
   async #pieces(): Promise<void> {
-    let told: string | null = null
+    let noted: string | null = null
     while (!this.#task.stopping) {
       const begunAt = performance.now()
       let job: RetentionJobRow | undefined
@@ -231,14 +231,14 @@ export class Retention {
           return !(await this.#piece(client, job))
         })
         if (done) return
-        if (told !== null && job !== undefined) await noteProblem(this.#db, job.id, null)
-        told = null
+        if (noted !== null && job !== undefined) await noteProblem(this.#db, job.id, null)
+        noted = null
       } catch (error) {
         if (isOutage(error)) throw error
         const { message } = error as Error
-        this.#log.warn({ err: message }, 'a piece of a removal failed, and is tried again')
-        if (job !== undefined && message !== told) await noteProblem(this.#db, job.id, message)
-        told = message
+        this.#log.warn({ err: message }, 'a piece of a removal failed and is retried')
+        if (job !== undefined && message !== noted) await noteProblem(this.#db, job.id, message)
+        noted = message
         await sleep(RETRY_MS)
         continue
       }
@@ -246,11 +246,11 @@ export class Retention {
     }
   }
 
-  /** False: nothing is left. */
+  /** Removes a piece; false: nothing is left. */
   async #piece(client: Client, job: RetentionJobRow | undefined): Promise<boolean> {
     if (job !== undefined && job.id !== this.#marked) {
       if (await markPiece(client, job)) return true
-      // All batches were looked through: what becomes old from here on is the next removal's.
+      // All batches were checked. Data that becomes old later belongs to the next removal.
       this.#marked = job.id
     }
     if (await dropDay(client)) return true
@@ -273,7 +273,7 @@ export class Retention {
     return true
   }
 
-  /** By the clock: where the policy has something to do, and did nothing for an hour. */
+  /** Applies the policy if it has data to remove and was not applied in the last hour. */
   async #applyWhenDue(): Promise<void> {
     const last = await lastPolicyJob(this.#db)
     if (last !== null && Date.now() - last.getTime() < POLICY_EVERY_MS) return

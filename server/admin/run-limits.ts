@@ -12,13 +12,13 @@ import {
   usageOf,
 } from '../store/sql/run-limits.ts'
 
-/** Runs with limits of their own, at most. */
+/** Largest number of runs with their own limits. */
 export const MAX_LIMITED_RUNS = 1_000
-/** A change made by another process counts here after this long. */
+/** Time after which a change by another process takes effect here. */
 const TTL_MS = 1_000
 const RETRY_AFTER_MS = 2_000
 
-/** The default's row. */
+/** Name of the default's row. */
 const DEFAULT = ''
 const NO_LIMITS: RunLimitValues = {
   maxQueuedSamples: null,
@@ -26,16 +26,16 @@ const NO_LIMITS: RunLimitValues = {
   maxPriority: null,
 }
 
-/** What a call would add to a run. */
+/** The samples and batches that a call adds to a run. */
 export interface Addition {
-  /** Samples that are to be scored. */
+  /** Number of samples to score. */
   samples: number
   batches: number
 }
 
 type Known = ReadonlyMap<string, RunLimitValues>
 
-// By database: the server's loop and the ingest thread have one each.
+// Keyed by database, because the server's event loop and the ingest thread have one each.
 const known = new WeakMap<Database, Memo<Known>>()
 
 function valuesOf(row: RunLimitRow): RunLimitValues {
@@ -46,12 +46,12 @@ function valuesOf(row: RunLimitRow): RunLimitValues {
   }
 }
 
-/** The limits of a run, as of a second ago at most; null: it has none, and nothing need be counted. */
+/** The limits of a run, up to a second old; null: it has none. */
 export async function limitsOf(db: Database, run: string): Promise<RunLimitValues | null> {
   return (await limitsReader(db))(run)
 }
 
-/** Gives the limits of any run, read now: for a transaction that learns of its run only on the way. */
+/** Reads all limits now, for a transaction that learns its run later. */
 export async function limitsReader(db: Database): Promise<(run: string) => RunLimitValues | null> {
   let memo = known.get(db)
   if (memo === undefined) {
@@ -70,7 +70,7 @@ export async function limitsReader(db: Database): Promise<(run: string) => RunLi
   }
 }
 
-/** Throws `run_limit` for a priority above the run's maximum. */
+/** Checks a batch's priority. @throws RewardOpsError `run_limit` for a priority above the run's maximum */
 export function checkPriority(
   limits: RunLimitValues | null,
   envelope: { run: string; priority: number },
@@ -84,10 +84,11 @@ export function checkPriority(
 }
 
 /**
- * Holds a run to its limits within the transaction that adds to it: what counts is what is committed, and whoever else
- * adds to the run waits. Throws `run_queue_full`, `run_limit`.
+ * Enforces a run's limits within the transaction that adds to it. Only committed data counts, and other additions to the
+ * run wait.
+ * @throws RewardOpsError `run_queue_full`, `run_limit`
  */
-export async function holdToLimits(
+export async function enforceLimits(
   client: Client,
   limits: RunLimitValues | null,
   run: { id: number; name: string },
@@ -97,7 +98,7 @@ export async function holdToLimits(
   checkAddition(limits, run.name, await usageHeld(client, run.id), adds)
 }
 
-/** The same before the work begins, without keeping others from it. */
+/** Checks the limits before the work begins, without a lock. */
 export async function foreseeLimits(
   db: Database,
   limits: RunLimitValues | null,
@@ -112,7 +113,7 @@ function counts({ maxQueuedSamples, maxOpenBatches }: RunLimitValues): boolean {
   return maxQueuedSamples !== null || maxOpenBatches !== null
 }
 
-/** Throws `run_queue_full` for what fits later, `run_limit` for what never does. */
+/** @throws RewardOpsError `run_queue_full` for an addition that may fit later, `run_limit` for one that never does */
 export function checkAddition(
   { maxQueuedSamples, maxOpenBatches }: RunLimitValues,
   run: string,
@@ -145,7 +146,7 @@ export function checkAddition(
   }
 }
 
-/** The limits as the Settings page shows and sets them. */
+/** Reads and changes the limits on the Settings page. */
 export class LimitSettings {
   readonly #db: Database
 
@@ -172,7 +173,7 @@ export class LimitSettings {
     return { defaults: byDefault ? valuesOf(byDefault) : NO_LIMITS, runs }
   }
 
-  /** Throws `invalid_input` when too many runs have limits of their own. */
+  /** @throws RewardOpsError `invalid_input` when too many runs have their own limits */
   async set({ run, limits }: SetLimitsInput, by: string): Promise<LimitsDto> {
     const rows = await allLimits(this.#db, MAX_LIMITED_RUNS + 1)
     if (rows.length > MAX_LIMITED_RUNS && !rows.some((row) => row.run === (run ?? DEFAULT))) {

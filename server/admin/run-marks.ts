@@ -4,7 +4,7 @@ import type { Database } from '../store/database.ts'
 import { runIdOf } from '../store/sql/monitor-views.ts'
 import { addMark, changeMark, dropMark, type RunMarkRow, runMarks } from '../store/sql/run-marks.ts'
 
-/** Marks that people draw on a run's charts: what changed there. */
+/** Manages users' marks on a run's charts. */
 export class RunMarks {
   readonly #db: Database
 
@@ -12,12 +12,12 @@ export class RunMarks {
     this.#db = db
   }
 
-  /** Throws `run_not_found`. */
+  /** @throws RewardOpsError `run_not_found` */
   async list(run: string): Promise<RunMarkDto[]> {
     return (await runMarks(this.#db, await this.#runId(run), MAX_MARKS)).map(markOf)
   }
 
-  /** Throws `run_not_found`, and `invalid_input` where the run has as many as it may have. */
+  /** @throws RewardOpsError `run_not_found`, and `invalid_input` if the run has too many marks */
   async create({ run, ...mark }: MarkInput, author: string): Promise<RunMarkDto> {
     const row = await addMark(this.#db, await this.#runId(run), { ...mark, author }, MAX_MARKS)
     if (row === undefined) {
@@ -28,14 +28,14 @@ export class RunMarks {
     return markOf(row)
   }
 
-  /** Throws `mark_not_found`. */
+  /** @throws RewardOpsError `mark_not_found` */
   async update({ id, ...change }: MarkUpdate): Promise<RunMarkDto> {
     const row = await changeMark(this.#db, refOf(id), change)
     if (row === undefined) throw notFound(id)
     return markOf(row)
   }
 
-  /** Throws `mark_not_found`. */
+  /** @throws RewardOpsError `mark_not_found` */
   async remove(id: string): Promise<{ removed: true }> {
     if (!(await dropMark(this.#db, refOf(id)))) throw notFound(id)
     return { removed: true }
@@ -49,7 +49,7 @@ export class RunMarks {
   }
 }
 
-/** A mark as pages show it. */
+/** A mark in the API's form. */
 export function markOf(row: RunMarkRow): RunMarkDto {
   const { id, step, label, note, author } = row
   return { id: `m${id}`, kind: 'manual', step, label, note, author, at: row.at.toISOString() }

@@ -17,7 +17,7 @@ import {
   updateView,
 } from '../store/sql/saved-views.ts'
 
-/** Views of pages that people gave a name. All see them; a view is changed and deleted by its author, or by an admin. */
+/** Manages saved views of pages. All users see them; only the author or an admin can change or delete one. */
 export class SavedViews {
   readonly #db: Database
 
@@ -25,19 +25,19 @@ export class SavedViews {
     this.#db = db
   }
 
-  /** A page's views, by name. */
+  /** A page's views, sorted by name. */
   async list(page: string): Promise<SavedViewDto[]> {
     return (await savedViews(this.#db, page, MAX_VIEWS)).map(toDto)
   }
 
-  /** Throws `view_not_found`. */
+  /** @throws RewardOpsError `view_not_found` */
   async get(id: number): Promise<SavedViewDto> {
     const row = await savedView(this.#db, id)
     if (row === undefined) throw notFound(id)
     return toDto(row)
   }
 
-  /** Throws `view_exists`, `too_many_views`. */
+  /** @throws RewardOpsError `view_exists`, `too_many_views` */
   async save(input: SaveViewInput, actor: Actor): Promise<SavedViewDto> {
     if ((await savedViews(this.#db, input.page, MAX_VIEWS)).length >= MAX_VIEWS) {
       throw new RewardOpsError('too_many_views', `The page has ${MAX_VIEWS} saved views.`)
@@ -47,7 +47,7 @@ export class SavedViews {
     return toDto(row)
   }
 
-  /** Throws `view_not_found`, `not_the_author`, `view_exists`. */
+  /** @throws RewardOpsError `view_not_found`, `not_the_author`, `view_exists` */
   async update({ id, ...change }: UpdateViewInput, actor: Actor): Promise<SavedViewDto> {
     await this.#own(id, actor)
     try {
@@ -60,7 +60,7 @@ export class SavedViews {
     }
   }
 
-  /** Throws `view_not_found`, `not_the_author`. */
+  /** @throws RewardOpsError `view_not_found`, `not_the_author` */
   async remove(id: number, actor: Actor): Promise<{ removed: true }> {
     await this.#own(id, actor)
     await deleteView(this.#db, id)

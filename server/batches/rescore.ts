@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { foreseeLimits, holdToLimits, limitsOf } from '../admin/run-limits.ts'
+import { enforceLimits, foreseeLimits, limitsOf } from '../admin/run-limits.ts'
 import type { RescoreResult, RescoreSomeInput } from '../contract/rescore.ts'
 import { modelsOf } from '../contract/resolved-reward.ts'
 import { RewardOpsError } from '../errors.ts'
@@ -142,7 +142,7 @@ export class Rescores {
             : await copyPart(client, copy, part)
         await inTransaction(client, async () => {
           await storeFunctions(client, sources)
-          await holdToLimits(client, limits, { id: batch.run_id, name: batch.run }, adds)
+          await enforceLimits(client, limits, { id: batch.run_id, name: batch.run }, adds)
           const { submitted_at } = await insertRescored(client, copy, {
             reward: JSON.stringify(reward),
             rewardName,

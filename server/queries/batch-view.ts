@@ -23,21 +23,21 @@ import { type BatchRow, listBatches, liveBatches, toSummary } from '../store/sql
 import { rescoresOf } from '../store/sql/rescore.ts'
 import type { RateMeter } from './rate-meter.ts'
 
-/** Up to this many distinct values are bars; more are a histogram of {@link BINS} bins. */
+/** Largest number of distinct values shown as bars; more are a histogram of {@link BINS} bins. */
 const MAX_BARS = 12
 const BINS = 40
 const CURVE_POINTS = 200
 const MAX_RESCORES = 50
-/** A page that is read while its batch runs is computed at most this often, whoever reads it. */
+/** Shortest time between two computations of a running batch's page, for all readers. */
 const RUNNING_TTL_MS = 700
 /**
- * What is summed over the samples of a running batch takes 100 ms and more while it is scored: a page's figures do not wait for
- * it. Pages ask every 2 s even when nothing changes, so that the last sums come too.
+ * Largest age of sums over a running batch's samples. They take 100 ms and more during scoring, so a page shows older
+ * ones meanwhile. Pages poll every 2 s even without changes, so the final sums appear too.
  */
 const RUNNING_STALE_MS = 2_000
 const ENDED_TTL_MS = 10_000
 
-/** The batch pages' data. */
+/** The data of the batch pages. */
 export class BatchViews {
   readonly #db: Database
   readonly #reader: BatchReader
@@ -56,15 +56,15 @@ export class BatchViews {
     const row = await this.#reader.row(batchId)
     const memo = row.completed_at === null ? this.#running : this.#ended
     const [view, rescores] = await Promise.all([
-      // An ended batch's roll-up may still be on its way.
+      // The roll-up of an ended batch may not exist yet.
       memo.get(
         `${row.id} ${row.min === null} ${row.texts_removed_at} ${row.samples_removed_at}`,
         () => this.#compute(row),
       ),
-      // Not remembered: who just rescored it looks for the new one.
+      // Not cached, so that a new rescore appears at once.
       rescoresOf(this.#db, row.id, MAX_RESCORES),
     ])
-    // How far it is costs nothing to tell and moves with every reading; what is summed over its samples is kept.
+    // The progress is cheap and always fresh; sums over samples are cached.
     const { status, samples, scored, failed, groups, groupsCompleted, retries } = toSummary(row)
     const now = { status, samples, scored, failed, groups, groupsCompleted, retries }
     return {
@@ -105,7 +105,7 @@ export class BatchViews {
     }
   }
 
-  /** A summary with its rate and the time left at that rate. */
+  /** A batch's summary with its rate and the remaining time. */
   async progress(row: BatchRow): Promise<BatchProgressDto> {
     const summary = await this.#reader.summaryOf(row)
     const ended = row.completed_at !== null

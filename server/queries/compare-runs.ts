@@ -6,12 +6,12 @@ import { stepDeltas } from '../rewards/comparison/step-delta.ts'
 import type { Database } from '../store/database.ts'
 import { type RunColumns, runColumns, sourceSteps } from '../store/sql/compare.ts'
 
-/** However many look at a comparison of runs, it is put together so often at most. */
+/** Time that a comparison of runs is cached. */
 const TTL_MS = 1_000
-/** Data sources that two runs are compared by, the largest. */
+/** Number of data sources compared, the largest ones. */
 const MAX_SOURCES = 12
 
-/** Runs over their steps, made of the roll-ups of their batches alone. */
+/** Compares runs by step, from their batches' roll-ups only. */
 export class CompareRunsView {
   readonly #db: Database
   readonly #memo = new Memo<CompareRunsDto>(TTL_MS)
@@ -20,7 +20,7 @@ export class CompareRunsView {
     this.#db = db
   }
 
-  /** Runs that there are not are named in the answer. */
+  /** The comparison; the answer names unknown runs. */
   get(input: CompareRunsInput): Promise<CompareRunsDto> {
     const names = [...new Set(input.runs)]
     return this.#memo.get(JSON.stringify([names, input.split]), () =>
@@ -30,7 +30,7 @@ export class CompareRunsView {
 
   async #compute(names: readonly string[], split: 'train' | 'val'): Promise<CompareRunsDto> {
     const columns: RunColumns[] = []
-    // One after the other: eight at once would take all connections of the pages.
+    // Runs are read one after the other, because eight at once would use all connections of the pages.
     for (const name of names) {
       const run = await runColumns(this.#db, name, split, MAX_STEPS)
       if (run !== undefined) columns.push(run)
@@ -87,7 +87,7 @@ export class CompareRunsView {
   }
 }
 
-/** Numbers of steps that have been rolled up. */
+/** The figures of the steps that have a roll-up. */
 function stepsOf(run: RunColumns) {
   return run.step.map((step, at) => {
     const isIn = run.rolled_up[at] === true

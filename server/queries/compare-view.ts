@@ -29,36 +29,37 @@ import {
 import { readColumns } from './compared-columns.ts'
 import { inPortions } from './in-portions.ts'
 
-/** Comparisons of ended batches that are remembered: up to 20 MB each at 131,072 samples. */
+/** Cached comparisons of ended batches, up to 20 MB each at 131,072 samples. */
 const REMEMBERED = 6
-/** While one of the two scores, it is compared so often at most; and for at most a tenth of the time. */
+/** Shortest time between two comparisons while a batch is scored. They also use at most a tenth of the time. */
 const LIVE_TTL_MS = 2_000
 const LIVE_SHARE = 0.1
-/** Comparisons of batches that score which are kept at once. */
+/** Cached comparisons of running batches. */
 const MAX_LIVE = 4
-/** Comparisons that wait for the one that is made; one takes up to 3 s. */
+/** Largest number of queued comparisons; each takes up to 3 s. */
 const MAX_WAITING = 8
 const MAX_RELATIVES = 50
 const MAX_PER_STEP = 20
 
-/** A comparison and what it was made of. */
+/** A comparison with its inputs. */
 interface Made extends Comparison {
   first: SampleColumns
   joinedBy: 'index' | 'response'
-  /** Places of the samples by each measure, the greatest first; made when first asked for. */
+  /** Positions of the samples by each measure, largest first; computed at first use. */
   orders: Map<DisagreementMeasure, Promise<Ordered>>
   groupOrder: Promise<Ordered> | null
 }
 
-/** Places in descending order of their keys; those without a key (NaN) are left out. */
+/** Positions in descending order of their keys, without those whose key is NaN. */
 interface Ordered {
   keys: Float64Array
   order: Int32Array
 }
 
 /**
- * Two batches, sample by sample. A comparison of ended batches is made once and remembered; one of a batch that scores is
- * made of what there is, anew every 2 s at most, or every ten times what it takes. One at a time, in pieces: the process goes on serving.
+ * Compares two batches sample by sample. A comparison of ended batches is cached; one with a running batch is recomputed
+ * at most every 2 s, or every ten times its duration. Comparisons run one at a time in short slices, so that the process
+ * keeps serving.
  */
 export class CompareView {
   readonly #db: Database
@@ -71,7 +72,7 @@ export class CompareView {
     this.#db = db
   }
 
-  /** @throws RewardOpsError `batch_not_found`, `comparison_too_large`, or `busy` while eight others wait */
+  /** @throws RewardOpsError `batch_not_found`, `comparison_too_large`, or `busy` when eight others are queued */
   async pair(input: ComparePairInput): Promise<ComparePairDto> {
     const { first, second, isLive, made } = await this.#made(input)
     return {
@@ -149,7 +150,7 @@ export class CompareView {
     }
   }
 
-  /** What a batch can be compared with; without one, pairs there are. @throws RewardOpsError `batch_not_found` */
+  /** The batches that a batch can be compared with; without one, suggested pairs. @throws RewardOpsError `batch_not_found` */
   async candidates({ batchId, run }: CompareCandidatesInput): Promise<CompareCandidatesDto> {
     const none = { batch: null, sameRollouts: [], sameStep: [], recent: [] }
     if (batchId === undefined) {
@@ -203,13 +204,13 @@ export class CompareView {
     }
     this.#live.delete(key)
     let made = this.#ended.get(key)
-    // The last one used comes last: the first one goes when there are too many.
+    // The most recently used one is moved to the end; the first one is evicted.
     this.#ended.delete(key)
     made ??= this.#inLine(first, second)
     this.#ended.set(key, made)
-    const asked = made
-    asked.catch(() => {
-      if (this.#ended.get(key) === asked) this.#ended.delete(key)
+    const pending = made
+    pending.catch(() => {
+      if (this.#ended.get(key) === pending) this.#ended.delete(key)
     })
     for (const oldest of this.#ended.keys()) {
       if (this.#ended.size <= REMEMBERED) break
@@ -221,7 +222,7 @@ export class CompareView {
   #madeLive(key: string, first: BatchRow, second: BatchRow): Promise<Made> {
     const kept = this.#live.get(key)
     if (kept !== undefined && kept.until > performance.now()) return kept.made
-    const askedMs = performance.now()
+    const startedMs = performance.now()
     const entry = {
       until: Number.POSITIVE_INFINITY,
       made: this.#inLine(first, second),
@@ -235,7 +236,7 @@ export class CompareView {
     entry.made.then(
       () => {
         const now = performance.now()
-        entry.until = now + Math.max(LIVE_TTL_MS, (now - askedMs) / LIVE_SHARE)
+        entry.until = now + Math.max(LIVE_TTL_MS, (now - startedMs) / LIVE_SHARE)
       },
       () => {
         if (this.#live.get(key) === entry) this.#live.delete(key)
@@ -283,8 +284,8 @@ export class CompareView {
 }
 
 /**
- * Both are of one batch, and no rescore between them left samples out: then the same index is the same rollout. A part of a
- * batch is numbered anew.
+ * True when both batches come from one batch without a partial rescore between them, so that equal indexes are equal
+ * responses. A partial rescore renumbers its samples.
  */
 function areWhole(
   first: readonly { id: number; samples: number }[],
@@ -303,7 +304,7 @@ function areWhole(
   return between.every(({ samples }) => samples === origin.samples)
 }
 
-/** Every sample is in the group of the same uid: a rescore of a whole batch. */
+/** True when every sample has the same group uid in both, as after a rescore of a whole batch. */
 function haveSamePlaces(one: SampleColumns, other: SampleColumns): boolean {
   return (
     one.uids.length === other.uids.length &&
@@ -312,7 +313,7 @@ function haveSamePlaces(one: SampleColumns, other: SampleColumns): boolean {
   )
 }
 
-/** How far apart the two are about each sample; NaN: the measure does not say. */
+/** The disagreement of the batches on each sample; NaN: the measure has no value. */
 function disagreements(made: Made, by: DisagreementMeasure): Float64Array {
   const { matched, groups } = made
   const [a, b] =
@@ -324,7 +325,7 @@ function disagreements(made: Made, by: DisagreementMeasure): Float64Array {
   return a.map((value, at) => Math.abs((b[at] as number) - value))
 }
 
-/** The lower τ, the greater; where there is none, groups that lost or gained their signal, then those silent in both. */
+/** Sort keys of groups: lowest τ first, then groups that lost or gained their signal, then those without one in both. */
 function groupKeys({ matched, groups }: Made): Float64Array {
   return groups.tau.map((tau, at) => {
     if ((matched.starts[at + 1] as number) - (matched.starts[at] as number) < 2) return Number.NaN
@@ -345,7 +346,7 @@ function* orderOf(keys: Float64Array): Generator<void, Ordered> {
   return { keys, order: order.map((k) => places[k] as number) }
 }
 
-/** The samples of a group; empty where the comparison does not have it. */
+/** The range of a group's samples; empty: the comparison lacks the group. */
 function rangeOfGroup({ first, matched }: Made, uid: string): { from: number; to: number } {
   const no = first.uids.indexOf(uid)
   const at = matched.groups.indexOf(no)
@@ -353,7 +354,7 @@ function rangeOfGroup({ first, matched }: Made, uid: string): { from: number; to
   return { from: matched.starts[at] as number, to: matched.starts[at + 1] as number }
 }
 
-/** What follows a place: its key and itself, so that a list that grew meanwhile goes on where it stood. */
+/** The page after a cursor of key and position, which stays valid when the list grows. */
 function pageOf(
   keys: Float64Array,
   order: Int32Array,
@@ -382,7 +383,7 @@ function pageOf(
   }
 }
 
-/** The first place of the order behind a key and, of those with the same key, a place. */
+/** The first index of the order after a key and, among equal keys, after a position. */
 function placeAfter(keys: Float64Array, order: Int32Array, key: number, place: number): number {
   let low = 0
   let high = order.length
@@ -400,7 +401,7 @@ function numberOf(value: number | undefined): number | null {
   return value === undefined || Number.isNaN(value) ? null : value
 }
 
-/** Two batches of one rule often differ in this alone. */
+/** A reward's options as text; two batches of one rule often differ only in them. */
 function optionsOf({ kwargs, function: own }: BatchRow['reward']): string {
   const all = { ...kwargs, ...own?.kwargs }
   const text = Object.keys(all).length === 0 ? '' : JSON.stringify(all)

@@ -9,7 +9,7 @@ import type { Database } from '../store/database.ts'
 import type { BatchRow } from '../store/sql/batches.ts'
 import { comparedColumns, comparedUids, responseHashes } from '../store/sql/compare.ts'
 
-/** Samples read at once: parsing them takes some 5 ms of the loop. */
+/** Samples read at once; parsing them blocks the event loop for about 5 ms. */
 const PAGE_SAMPLES = 8_192
 const PAGE_GROUPS = 8_192
 /** Texts that one statement reads. */
@@ -50,7 +50,7 @@ export async function readColumns(
     }
   }
   const uids: string[] = []
-  // To the last one there is: an open batch may have got more since its row was read.
+  // Reads to the end, because an open batch may have grown since its row was read.
   for (let full = true; full; ) {
     signal?.throwIfAborted()
     const page = await comparedUids(db, batch.id, uids.length, uids.length + PAGE_GROUPS)

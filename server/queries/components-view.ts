@@ -8,14 +8,14 @@ import {
   runsWithComponents,
 } from '../store/sql/components.ts'
 
-/** Batches of a run that are shown, the newest. */
+/** Number of newest batches shown for a run. */
 const MAX_BATCHES = 200
-/** Batches whose sums are remembered: one that has ended does not change. */
+/** Ended batches whose sums are cached. */
 const REMEMBERED = 4_000
-/** Work of one answer; the rest is asked for again. A batch of 5,000 samples takes some 20 ms a component. */
+/** Time budget of an answer; pages request the rest again. 5,000 samples take about 20 ms per component. */
 const BUDGET_MS = 1_500
 
-/** Components of composite rewards over the steps of a run, exact: each batch is added up once, when it is asked for. */
+/** Exact figures of composite rewards' components by step. Each batch is summed once, at its first request. */
 export class ComponentsView {
   readonly #db: Database
   readonly #sums = new Map<number, Promise<ComponentStatsRow[]>>()
@@ -24,7 +24,7 @@ export class ComponentsView {
     this.#db = db
   }
 
-  /** Of the run that is named, else of the newest that has any. */
+  /** The components of the given run, or of the newest run with components. */
   async get(wanted: string | undefined): Promise<ComponentsDto> {
     const runs = await runsWithComponents(this.#db)
     const run = wanted ?? runs[0]
@@ -73,7 +73,7 @@ export class ComponentsView {
   }
 }
 
-/** The names of a reward's components with their weights, the reward itself first. */
+/** The names and weights of a reward's components, after the reward itself. */
 function weightsOf({ reward }: ComponentBatch): [name: string, weight: number | null][] {
   const { keys = [], weights = [] } = reward.gdpo ?? {}
   return [

@@ -19,16 +19,16 @@ import { type PoolRow, poolRows, setPoolPolicy } from '../store/sql/pools.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
 import { toServerDto } from './server-dto.ts'
 
-/** The servers, and what they were made from. */
+/** The servers with the data they were computed from. */
 export interface SeenFleet {
   servers: ServerDto[]
-  /** By the processes that live (`w3`, `server-4`): how each sees the servers, by server number. */
+  /** The servers' statistics in each live process (`w3`, `server-4`), by server number. */
   workers: { workerId: string; servers: Record<string, WorkerServerStats> }[]
-  /** Calls of the last ten minutes, by server number. */
+  /** Calls in the last ten minutes, by server number. */
   recent: Map<number, RecentCalls>
 }
 
-/** Workers, servers and their pools as the pages, `servers.*` and `pools.*` show them. */
+/** Workers, servers and pools for the pages, `servers.*` and `pools.*`. */
 export class FleetView {
   readonly #db: Database
   readonly #processId: number
@@ -37,7 +37,7 @@ export class FleetView {
   readonly #workers = new Memo<WorkerRow[]>(400)
   readonly #minutes = new Memo<RecentCalls[]>(2_000)
 
-  /** `own`: how this server process sees the servers; it calls them too, for the router address. */
+  /** `own`: the servers' statistics in this process, which calls them for the router address. */
   constructor(
     db: Database,
     processId = 0,
@@ -56,24 +56,24 @@ export class FleetView {
     return (await this.seen()).servers
   }
 
-  /** All servers with what the workers report of them. */
+  /** All servers with the workers' statistics. */
   async seen(): Promise<SeenFleet> {
     return this.#describe(await activeServers(this.#db))
   }
 
-  /** One server with what the workers report of it; also one that was removed. */
+  /** A server with the workers' statistics; removed servers too. */
   async describe(row: ServerRow): Promise<ServerDto> {
     // Shares are parts of the whole pool, so all servers are described first.
     const server = (await this.servers()).find(({ id }) => id === `s${row.id}`)
     return server ?? ((await this.#describe([row])).servers[0] as ServerDto)
   }
 
-  /** The pools of models that have a server. */
+  /** The pools of all models with a server. */
   async pools(): Promise<PoolDto[]> {
     return (await poolRows(this.#db)).map(toPool)
   }
 
-  /** Sets the balancing policy of a model's pool; null: the default. Throws `unknown_model`. */
+  /** Sets the balancing policy of a model's pool; null: the default. @throws RewardOpsError `unknown_model` */
   async setPolicy({
     model,
     policy,

@@ -5,15 +5,15 @@ import type { FunctionFileDto } from '../contract/rewards.ts'
 import { Memo } from '../memo.ts'
 import { readSource } from '../rewards/functions/read-source.ts'
 
-/** Files that are listed, and folders within each other that are looked into. */
+/** Largest number of listed files, and depth of folders. */
 const MAX_FILES = 200
 const DEEPEST = 4
-/** Of a file that is longer, nothing is read but its size. */
+/** Largest file that is read; of larger ones only the size is shown. */
 const MAX_FILE_BYTES = 1 << 20
 
 const SOURCE = /\.[cm]?[jt]s$/
 
-/** A file is read with what it imports, which may have changed without it: so long the answer is kept. */
+/** Time that a version is cached. A file's imports may change without the file. */
 const TTL_MS = 2_000
 
 interface Listing {
@@ -22,7 +22,7 @@ interface Listing {
   hasMore: boolean
 }
 
-/** What lies in the folder of reward functions, each with the version that a batch accepted now would have. */
+/** Lists the folder of reward functions, with the version that a new batch would use. */
 export class FunctionsFolder {
   readonly folder: string
   readonly #memo = new Memo<Listing>(TTL_MS)
@@ -31,7 +31,7 @@ export class FunctionsFolder {
     this.folder = folder
   }
 
-  /** The sources in it, by path. Never runs any of them. */
+  /** The sources by path. They are never run. */
   list(): Promise<Listing> {
     return this.#memo.get('', () => this.#list())
   }
@@ -55,7 +55,7 @@ export class FunctionsFolder {
     try {
       entries = await readdir(folder, { withFileTypes: true })
     } catch {
-      // Taken away in between, or not ours to read.
+      // Removed meanwhile, or not readable.
       return
     }
     for (const entry of entries) {
@@ -81,7 +81,7 @@ export class FunctionsFolder {
         exports: text === null ? null : exportsOf(text),
       }
     } catch {
-      // Taken away in between, or not ours to read.
+      // Removed meanwhile, or not readable.
       return null
     }
   }
@@ -102,7 +102,7 @@ const DEFAULT = /^[ \t]*export\s+default\b/m
 const LISTED = /^[ \t]*export\s*\{([^}]{0,4000})\}/gm
 const COMMON = /^[ \t]*(?:module\.)?exports\.([\p{L}$_][\p{L}\p{N}$_]*)\s*=/gmu
 
-/** The names a module exports, as its text says them: it is not run for that. */
+/** The exported names in a module's text, found without running it. */
 export function exportsOf(source: string): string[] {
   const names = new Set<string>()
   if (DEFAULT.test(source)) names.add('default')

@@ -1,10 +1,10 @@
 import { setImmediate as turn } from 'node:timers/promises'
 
-/** After so long the process gets a turn: a page's work must not hold up a trainer's call. */
+/** Time after which work yields to the event loop, so that a page does not delay a trainer's call. */
 const PORTION_MS = 10
 
 /**
- * Runs work that pauses where it can be interrupted, and gives the process a turn whenever 10 ms have gone by.
+ * Runs a generator that yields where it can be interrupted, and gives the event loop a turn every 10 ms.
  * @throws what the work throws, and the signal's reason once it is aborted
  */
 export async function inPortions<T>(work: Generator<void, T>, signal?: AbortSignal): Promise<T> {

@@ -1,9 +1,9 @@
 import type { LiveEvent } from '../contract/pages.ts'
 
-/** Changes are told about three times a second, whatever their number. */
+/** Interval at which changes are sent, about three times a second. */
 const COALESCE_MS = 300
 
-/** Gathers what changed and tells every subscriber the same, at most about three times a second. */
+/** Collects changes and sends them to all subscribers, about three times a second at most. */
 export class LiveHub {
   readonly #subscribers = new Set<(event: LiveEvent) => void>()
   readonly #topics = new Set<string>()
@@ -11,24 +11,24 @@ export class LiveHub {
   #seq = 0
   #closed = false
 
-  /** Something of these topics changed. */
+  /** Reports a change in the given topics. */
   touch(...topics: string[]): void {
     if (this.#subscribers.size === 0 || this.#closed) return
     for (const topic of topics) this.#topics.add(topic)
     this.#timer ??= setTimeout(() => this.#tell(), COALESCE_MS)
   }
 
-  /** Open streams; zero when nobody looks. */
+  /** Number of open streams. */
   get subscribers(): number {
     return this.#subscribers.size
   }
 
-  /** Events until `signal` aborts or the hub closes; begins with one that says that the stream is open. */
+  /** Events until `signal` aborts or the hub closes. The first one reports that the stream is open. */
   async *subscribe(signal: AbortSignal | undefined): AsyncGenerator<LiveEvent> {
     const waiting: LiveEvent[] = [{ seq: this.#seq, at: new Date().toISOString(), topics: [] }]
     let wake = () => {}
     const onEvent = (event: LiveEvent) => {
-      // A reader that lags needs the union, not the history.
+      // A slow reader gets the union of changes, not each one.
       const last = waiting.at(-1)
       if (last && waiting.length > 1) last.topics = [...new Set([...last.topics, ...event.topics])]
       else waiting.push({ ...event })
@@ -53,7 +53,7 @@ export class LiveHub {
     }
   }
 
-  /** Ends every stream. */
+  /** Ends all streams. */
   close(): void {
     this.#closed = true
     clearTimeout(this.#timer)

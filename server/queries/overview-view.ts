@@ -10,14 +10,14 @@ import type { BatchViews } from './batch-view.ts'
 import type { FleetView } from './fleet-view.ts'
 
 const ACTIVE_SHOWN = 20
-/** Incidents that are told one by one, the newest. */
+/** Number of newest incidents shown one by one. */
 const ATTENTION_INCIDENTS = 8
-/** An hour's attempts are gone through each time: at three readings a second of every open page that would add up. */
+/** Time that retries are cached, because each reading scans an hour of attempts. */
 const RETRIES_KEPT_MS = 5_000
 /** States of a server that does not answer. */
 const GONE: ReadonlySet<string> = new Set(['unreachable', 'dead'])
 
-/** The overview: what needs attention, the fleet, what runs. */
+/** The data of the overview: attention, fleet and running batches. */
 export class OverviewView {
   readonly #db: Database
   readonly #fleet: FleetView
@@ -37,7 +37,7 @@ export class OverviewView {
     return this.#memo.get('', () => this.#compute())
   }
 
-  /** Calls made again by minute and cause, over the last hour; up to 5 s old. */
+  /** Retries of the last hour by minute and cause, up to 5 s old. */
   retries(): Promise<RetryMinuteDto[]> {
     return this.#retries.get('', async () => {
       const rows = await retriesPerMinute(this.#db)
@@ -137,7 +137,7 @@ function attentionOf(
   return out
 }
 
-/** What the monitors of runs have open; those of the fleet are told of the servers themselves. */
+/** Open incidents of runs. Incidents of the fleet are left out, because the servers themselves are listed. */
 function monitorAttention(incidents: readonly IncidentRow[]): Attention[] {
   return incidents.map((incident): Attention => {
     const monitor = incident.monitor as IncidentDto['monitor']
@@ -156,7 +156,7 @@ function sum(values: number[]): number {
   return values.reduce((a, b) => a + b, 0)
 }
 
-/** Adds the workers' readings, aligned at the newest; a second that nobody reported is a gap. */
+/** Adds the workers' readings, aligned at the newest. A second without any reading is null. */
 function addHistories(histories: (number | null)[][]): (number | null)[] {
   const length = Math.max(0, ...histories.map((h) => h.length))
   return Array.from({ length }, (_, i) => {

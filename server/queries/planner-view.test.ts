@@ -24,7 +24,7 @@ beforeAll(async () => {
   await batch(3, 3, 'completed', 40, '2026-01-01T00:09:00Z')
   await batch(4, 4, 'running', 8, '2026-01-01T00:14:00Z')
   await batch(5, 5, 'running', 4, '2026-01-01T00:18:00Z')
-  // Members of a group do not lie side by side; the reward of sample i of batch b takes b × 100 + i ms.
+  // Members of a group are not adjacent; the reward of sample i of batch b takes b × 100 + i ms.
   await db.adhoc(
     `insert into sample (batch_id, idx, group_no, status, data_source, score, reason, score_ms)
      select b, i, i % 10, status, 'd', case status when 2 then 1 end, case status when 3 then 'timeout' end,
@@ -51,7 +51,7 @@ const plan = (source: object, over: object = {}) =>
   )
 
 describe('a recorded batch', () => {
-  it('has its very latencies, groups as they were', async () => {
+  it('has its exact latencies and groups', async () => {
     const { rewards, columns } = await plan({ kind: 'batch', batchId: 'b2' })
     expect(rewards).toMatchObject({
       samples: 40,
@@ -63,16 +63,16 @@ describe('a recorded batch', () => {
       withoutCall: 1,
       recordedStepMs: null,
     })
-    // Every step is as that one: rolled out, the slowest reward waited for, trained.
+    // Every step equals that batch: rollout, wait for the slowest reward, training.
     expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(350 + 239)
   })
 
-  it('that still runs is taken as far as it is', async () => {
+  it('that still runs counts its ended samples', async () => {
     const { rewards } = await plan({ kind: 'batch', batchId: 'b4' })
     expect(rewards).toMatchObject({ samples: 5, groups: 5, pending: 3, maxMs: 404 })
   })
 
-  it('is refused where there is none, or nothing of it has ended', async () => {
+  it('is refused when it is missing or has no ended sample', async () => {
     for (const [batchId, reason] of [
       ['b99', 'batch_not_found'],
       ['b999999999999', 'batch_not_found'],
@@ -84,19 +84,19 @@ describe('a recorded batch', () => {
 })
 
 describe('a recorded run', () => {
-  it('gives a step a batch, the oldest first, and goes through them again', async () => {
+  it('gives each step a batch, oldest first, and starts over', async () => {
     const { rewards, columns } = await plan({ kind: 'run', run: 'recorded' }, { steps: 6 })
     expect(rewards.batches.map(({ step }) => step)).toEqual([1, 2, 3])
     expect(rewards).toMatchObject({ samples: 40, recordedStepMs: 240_000, withoutCall: 3 })
     expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(350 + (139 + 239 + 339) / 3)
   })
 
-  it('takes the newest where there are more than steps', async () => {
+  it('uses the newest when there are more than steps', async () => {
     const { rewards } = await plan({ kind: 'run', run: 'recorded' }, { steps: 2 })
     expect(rewards.batches.map(({ step }) => step)).toEqual([2, 3])
   })
 
-  it('is refused where there is none, or no batch of it has ended', async () => {
+  it('is refused when it is missing or has no ended batch', async () => {
     for (const [run, reason] of [
       ['empty', 'nothing_recorded'],
       ['unknown', 'run_not_found'],
@@ -109,7 +109,7 @@ describe('a recorded run', () => {
   })
 })
 
-it('refuses what would take too long, in words', async () => {
+it('refuses plans that would take too long', async () => {
   const source = {
     kind: 'typed',
     prompts: 65_536,
@@ -122,7 +122,7 @@ it('refuses what would take too long, in words', async () => {
   })
 })
 
-it('makes one plan after the other, and refuses a crowd', async () => {
+it('computes one plan at a time and refuses too many', async () => {
   const source = { kind: 'batch', batchId: 'b1' }
   const all = await Promise.allSettled(Array.from({ length: 12 }, () => plan(source)))
   const made = all.filter(({ status }) => status === 'fulfilled')

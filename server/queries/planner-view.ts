@@ -18,20 +18,20 @@ import {
   recordedLatencies,
 } from '../store/sql/planner.ts'
 
-/** The rewards of the steps of a plan, and what is told of them. */
+/** The rewards of a plan's steps, with their description. */
 interface Rewards {
   steps: StepRewards[]
   told: PlannedRewards
 }
 
-/** Plans that wait for the one that is made; one takes up to 2 s of processor. */
+/** Largest number of queued plans; each takes up to 2 s of CPU. */
 const MAX_WAITING = 8
 
-/** What arrangements of rewards and training would cost a step, from a record or typed numbers. */
+/** Predicts step times of reward and training strategies from recorded or typed latencies. */
 export class PlannerView {
   readonly #db: Database
   #waiting = 0
-  /** Ends with the plan that is made, or the last of those that wait. */
+  /** Resolves with the last queued plan. */
   #line: Promise<unknown> = Promise.resolve()
 
   constructor(db: Database) {
@@ -39,8 +39,9 @@ export class PlannerView {
   }
 
   /**
-   * Answers `planner.plan`. The same input gives the same answer, as long as the batches are the same.
-   * @throws RewardOpsError `plan_too_large`, `batch_not_found`, `run_not_found`, `nothing_recorded`, or `busy` while eight others wait
+   * Answers `planner.plan`. Equal inputs over equal batches give equal answers.
+   * @throws RewardOpsError `plan_too_large`, `batch_not_found`, `run_not_found`, `nothing_recorded`, or `busy` when eight
+   * others are queued
    */
   async plan(input: PlannerInput, signal?: AbortSignal): Promise<PlannerDto> {
     if (this.#waiting >= MAX_WAITING) {
@@ -97,7 +98,7 @@ export class PlannerView {
     return describe(steps, from, pending)
   }
 
-  /** The oldest first. */
+  /** The batches of a source, oldest first. */
   async #batchesOf(
     source: Exclude<PlannerSource, { kind: 'typed' }>,
     steps: number,
@@ -128,7 +129,7 @@ function checkSize(plan: PlannerInput, samplesOfStep: number): void {
   if (why !== null) throw new RewardOpsError('plan_too_large', why)
 }
 
-/** Groups by their number in the batch, which may have gaps where samples have not ended. */
+/** Groups samples by their group number, which may have gaps where samples have not ended. */
 function stepOf(rewardMs: Float64Array, groupNo: Int32Array): StepRewards {
   const known = new Map<number, number>()
   const groupOf = groupNo.map((no) => {
@@ -140,7 +141,7 @@ function stepOf(rewardMs: Float64Array, groupNo: Int32Array): StepRewards {
 }
 
 function describe(steps: StepRewards[], from: PlannableBatch[], pending: number): Rewards {
-  // A step that is gone through again counts once.
+  // A repeated step counts once.
   const distinct = [...new Set(steps)]
   const n = distinct.reduce((sum, { rewardMs }) => sum + rewardMs.length, 0)
   const all = new Float64Array(n)
@@ -151,7 +152,7 @@ function describe(steps: StepRewards[], from: PlannableBatch[], pending: number)
   }
   all.sort()
   const sumMs = all.reduce((sum, ms) => sum + ms, 0)
-  // The nearest rank: a time that was really taken.
+  // The nearest rank is always a measured time.
   const quantile = (q: number) => all[Math.max(0, Math.ceil(q * n) - 1)] ?? 0
   return {
     steps,
@@ -171,7 +172,7 @@ function describe(steps: StepRewards[], from: PlannableBatch[], pending: number)
   }
 }
 
-/** Null for less than two batches. */
+/** The median gap between batches; null: fewer than two. */
 function medianGapMs(batches: readonly PlannableBatch[]): number | null {
   const gaps = batches
     .slice(1)

@@ -3,7 +3,7 @@ import { describeJudges, describeManagers, describeRules } from '../rewards/regi
 import type { FleetView } from './fleet-view.ts'
 import type { FunctionsFolder } from './functions-folder.ts'
 
-/** What a batch's `reward` can name: what is built in, the models with their servers, the functions' folder. */
+/** Lists the values of a batch's `reward`: built-in rules, models with their servers, and functions. */
 export class RewardsView {
   readonly #fleet: FleetView
   readonly #folder: FunctionsFolder

@@ -13,7 +13,7 @@ const values = (step: number, at: Record<string, number>): StepBins => {
 }
 
 describe('the spread of scores over steps', () => {
-  test('a row for each score where they are few, also one that a step lacks', () => {
+  test('few distinct scores have a row each, even if a step lacks one', () => {
     expect(runHeat([values(1, { 0: 3, 1: 1 }), values(4, { 0.5: 2 })])).toEqual({
       kind: 'values',
       edges: [0, 0.5, 1],
@@ -24,7 +24,7 @@ describe('the spread of scores over steps', () => {
     })
   })
 
-  test('equal bins where they are many; what a bin of a step holds is shared out evenly', () => {
+  test('many scores have equal bins; a step’s own bins are spread evenly', () => {
     const binned: StepBins = { step: 2, min: 0, max: 16, values: [], counts: [8, 24] }
     const heat = runHeat([binned, values(3, { 32: 5 })])
     expect(heat?.kind).toBe('bins')
@@ -39,7 +39,7 @@ describe('the spread of scores over steps', () => {
     expect(second?.shares.indexOf(1)).toBe(31)
   })
 
-  test('shares of a step add up to one, whatever its own bins are', () => {
+  test('shares of a step add up to one for any bins', () => {
     const counts = Array.from({ length: 128 }, (_, i) => (i * 7919) % 31)
     const heat = runHeat([
       { step: 1, min: -3.7, max: 4.1, values: [], counts },
@@ -50,7 +50,7 @@ describe('the spread of scores over steps', () => {
     }
   })
 
-  test('nothing where nothing was scored', () => {
+  test('is null without scores', () => {
     expect(runHeat([])).toBeNull()
     expect(runHeat([{ step: 1, min: 0, max: 0, values: [], counts: [] }])).toBeNull()
   })

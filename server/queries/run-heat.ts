@@ -1,20 +1,20 @@
 import type { RunHeatDto } from '../contract/runs.ts'
 
-/** Up to so many different scores over all steps have a row each. */
+/** Largest number of distinct scores that have a row each. */
 const MAX_ROWS = 24
 const ROWS = 32
 
-/** A step's scores as its roll-up keeps them. */
+/** A step's scores in its roll-up. */
 export interface StepBins {
   step: number
   min: number
   max: number
-  /** Each score, with its count at the same place; empty: the counts are of equal bins from min to max. */
+  /** The distinct scores, parallel to the counts; empty: the counts are of equal bins from min to max. */
   values: readonly number[]
   counts: readonly number[]
 }
 
-/** The scores of steps on one scale: a row a score where they are few, else equal bins. Null: there is nothing to show. */
+/** The scores of all steps on one scale: a row per score if they are few, otherwise equal bins. Null: no scores. */
 export function runHeat(steps: readonly StepBins[]): RunHeatDto | null {
   const drawn = steps.filter(({ counts }) => counts.length > 0)
   if (drawn.length === 0) return null
@@ -45,7 +45,7 @@ export function runHeat(steps: readonly StepBins[]): RunHeatDto | null {
   }
 }
 
-/** All scores there are, ascending; null where they are too many or only known by bins. */
+/** All distinct scores, ascending; null: too many, or known only by bins. */
 function distinct(steps: readonly StepBins[]): number[] | null {
   const all = new Set<number>()
   for (const { values } of steps) {
@@ -56,7 +56,7 @@ function distinct(steps: readonly StepBins[]): number[] | null {
   return [...all].sort((a, b) => a - b)
 }
 
-/** A step's own bins lie across ours: what each holds is taken to be spread evenly in it. */
+/** Maps a step's bins to the common ones. Scores count as evenly spread within a bin. */
 function spread(at: StepBins, low: number, width: number): number[] {
   const shares = new Array<number>(ROWS).fill(0)
   const n = total(at.counts)
@@ -86,7 +86,7 @@ function total(counts: readonly number[]): number {
   return counts.reduce((sum, count) => sum + count, 0)
 }
 
-/** Four digits: a thousandth of a step is less than a pixel's shade. */
+/** Rounds to four digits, finer than the shades on a page. */
 function rounded(share: number): number {
   return Math.round(share * 1e4) / 1e4
 }

@@ -20,10 +20,10 @@ import {
 } from '../store/sql/run-view.ts'
 import { runHeat } from './run-heat.ts'
 
-/** However many look at a run, it is put together so often at most. */
+/** Time that a run's page is cached. */
 const TTL_MS = 700
 
-/** The list of runs, and the page of a run: its steps, made of the roll-ups of their batches. */
+/** The data of the run pages, from the roll-ups of the runs' batches. */
 export class RunView {
   readonly #db: Database
   readonly #memo = new Memo<RunDto>(TTL_MS)
@@ -32,7 +32,7 @@ export class RunView {
     this.#db = db
   }
 
-  /** Runs with their batches, the newest first. */
+  /** The runs, newest first. */
   async list(): Promise<RunRowDto[]> {
     return (await runRows(this.#db)).map((row) => ({
       name: row.name,
@@ -45,7 +45,7 @@ export class RunView {
     }))
   }
 
-  /** Throws `run_not_found`. */
+  /** @throws RewardOpsError `run_not_found` */
   get(input: RunInput): Promise<RunDto> {
     return this.#memo.get(JSON.stringify([input.name, input.split]), () => this.#compute(input))
   }
@@ -97,7 +97,7 @@ export class RunView {
 
 function stepOf(row: RunStepRow, next: RunStepRow | undefined): RunStepDto {
   const submittedMs = row.submitted_at.getTime()
-  // A step that was sent again later has no time until the next one.
+  // A step that was sent again later has no gap to the next one.
   const untilNextMs = next === undefined ? null : next.submitted_at.getTime() - submittedMs
   const quantiles = row.quantiles?.length === 5 ? row.quantiles : null
   return {
@@ -144,7 +144,7 @@ function sourcesOf(rows: readonly RunStepRow[], sources: readonly SourceRow[]): 
     .sort((a, b) => b.samples - a.samples || (a.name < b.name ? -1 : 1))
 }
 
-/** The steps from which on another reward scored. */
+/** Marks at the steps where the reward changed. */
 function marksOf(rows: readonly RunStepRow[]): RunMarkDto[] {
   const marks: RunMarkDto[] = []
   for (const [at, row] of rows.entries()) {

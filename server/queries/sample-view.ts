@@ -35,14 +35,14 @@ import { sampleFacets } from '../store/sql/sample-facets.ts'
 import { type SampleCursor, sampleKeys, sampleList } from '../store/sql/sample-list.ts'
 import { decodeTexts } from '../store/stored-texts.ts'
 
-/** However many look, counts are made so often at most. */
+/** Time that facets' counts are cached. */
 const FACETS_TTL_MS = 1_500
 
-/** Samples whose batches are told at once, and these batches. */
+/** Largest number of samples, and of their batches, in `byBatch`. */
 const MAX_PLACED = 10_000
 const MAX_PLACES = 20
 
-/** The Samples page's data: rows without texts, and one sample with everything. */
+/** The data of the Samples page: the list without texts, and single samples in full. */
 export class SampleViews {
   readonly #db: Database
   readonly #facets = new Memo<SampleFacetsDto>(FACETS_TTL_MS)
@@ -53,7 +53,7 @@ export class SampleViews {
     this.#db = db
   }
 
-  /** Throws `cursor_mismatch`. */
+  /** @throws RewardOpsError `cursor_mismatch` */
   async list(input: SampleListInput): Promise<SamplePageDto> {
     const { cursor, batch, limit, sort, ...filter } = input
     const { rows, next, searched } = await sampleList(
@@ -77,7 +77,7 @@ export class SampleViews {
     }
   }
 
-  /** What there is to choose from. */
+  /** The values of each filter, with counts. */
   facets(input: SampleFacetsInput): Promise<SampleFacetsDto> {
     return this.#facets.get(JSON.stringify(input), async () => {
       const { batch, ...of } = input
@@ -94,7 +94,7 @@ export class SampleViews {
     })
   }
 
-  /** Keys of the reward extra info, for filters, columns and charts alike. */
+  /** Keys of the reward extra info, for filters, columns and charts. */
   extraKeys(input: ExtraKeysInput): Promise<ExtraKeysDto> {
     return this.#extraKeys.get(JSON.stringify(input), async () => {
       const { batch, ...of } = input
@@ -106,7 +106,7 @@ export class SampleViews {
     })
   }
 
-  /** How many samples fit, bounded. */
+  /** The number of matching samples, up to a limit. */
   count(filter: SampleFilter): Promise<SampleCountDto> {
     return this.#counts.get(JSON.stringify(filter), () => {
       const { batch, ...rest } = filter
@@ -117,7 +117,7 @@ export class SampleViews {
     })
   }
 
-  /** In which batches the samples that fit lie: of the newest {@link MAX_PLACED}, at most {@link MAX_PLACES} batches. */
+  /** The batches of the newest {@link MAX_PLACED} matching samples, at most {@link MAX_PLACES}. */
   async byBatch({ batch, ...rest }: SampleFilter): Promise<SamplesByBatchDto> {
     const filter = { ...rest, batchId: batch === undefined ? undefined : batchNumber(batch) }
     const counts = new Map<number, number>()
@@ -146,7 +146,7 @@ export class SampleViews {
     }
   }
 
-  /** Throws `sample_not_found`, `removed_by_retention`. */
+  /** @throws RewardOpsError `sample_not_found`, `removed_by_retention` */
   async detail(id: string): Promise<SampleDetailDto> {
     const [batch, index] = id.split('-') as [string, string]
     const row = await sampleDetail(
@@ -196,7 +196,7 @@ export class SampleViews {
   }
 }
 
-/** `<key>_<batch>_<index>_<from batch>` behind a sample, or `_<from batch>`. */
+/** A cursor: `<key>_<batch>_<index>_<from batch>` after a sample, or `_<from batch>`. */
 function cursorText(cursor: SampleCursor): string {
   if (!('after' in cursor)) return `_${cursor.fromBatch}`
   const { key, batchId, idx } = cursor.after
@@ -258,7 +258,7 @@ function toAttempt(row: Awaited<ReturnType<typeof attemptsOf>>[number]): Attempt
   }
 }
 
-/** A sample scored at the first try keeps its one attempt in its own row. */
+/** The attempt of a sample scored on the first one, which is stored in the sample's table row. */
 function onlyAttempt(row: SampleDetailRow): AttemptDto[] {
   if (row.attempts !== 1 || !row.dispatched_at) return []
   return [

@@ -5,21 +5,21 @@ import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { RecentCalls } from '../store/sql/fleet.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 
-/** What an unmeasured server begins with over all processes: judges take longer, so more of them are in flight. */
+/** Initial adaptive limit over all processes. Judges take longer, so more of their calls are in flight. */
 const INITIAL_LIMIT = { discriminative: 8, generative: 16 } as const
 
-/** What the processes and the minutes say of a server. */
+/** A server's statistics from the processes and the last minutes. */
 export interface SeenOfServer {
-  /** By the processes that live. */
+  /** Statistics of each live process. */
   stats: readonly WorkerServerStats[]
   recent: RecentCalls | undefined
-  /** Requests of its whole pool over the same ten minutes. */
+  /** Requests of its whole pool in the last ten minutes. */
   poolRequests: number
-  /** Another server with the same address; null: there is none. */
+  /** Name of another server with the same address; null: none. */
   twin: string | null
 }
 
-/** A server as the pages and `servers.*` show it; never its key. */
+/** A server in the API's form, without its key. */
 export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
   const { stats, recent, poolRequests, twin } = seen
   const latency = recent?.latency_ms ? LatencyHistogram.from(recent.latency_ms) : null
@@ -74,11 +74,11 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
   }
 }
 
-/** As given; else what the processes found, together; else what they begin with. */
+/** The configured limit; otherwise the sum of the processes' adaptive limits; otherwise the initial one. */
 function limitOf(row: ServerRow, stats: readonly WorkerServerStats[]): number {
   if (row.max_in_flight !== null) return row.max_in_flight
   const most = mostInFlight(null, row.max_concurrent)
-  // A process that never called it has found nothing: its part of the first limit is nobody's.
+  // A process without calls has no adaptive limit, and its part of the initial limit does not count.
   const found = stats.flatMap((s) => {
     const used = s.slots > 0 || s.inFlight > 0 || typeof s.tokensPerSecond === 'number'
     return s.limit === undefined || !used ? [] : [s.limit]

@@ -37,13 +37,13 @@ const test = (verdict: NonNullable<WatchedServer['selfTest']>['verdict']) => ({
 })
 
 describe('the monitors', () => {
-  it('see nothing in a pool that is well', () => {
+  it('find nothing in a healthy pool', () => {
     expect(seen(four({}))).toEqual([])
     expect(seen([])).toEqual([])
     expect(seen(four({ requests: 0 }, { requests: 0 }))).toEqual([])
   })
 
-  it('see a black hole: it takes the calls and fails them', () => {
+  it('find a black hole, which attracts calls and fails them', () => {
     const pool = four({ requests: 6_000, errors: 4_000 }, { capacityShare: 0.25, requests: 900 })
     expect(seen(pool)).toContain('a black_hole error')
     expect(monitorPool(pool)[0]!.text).toMatch(/69 %.*25 %.*67 %/)
@@ -52,20 +52,20 @@ describe('the monitors', () => {
     )
   })
 
-  it('see that ties always go one way, among equal servers only', () => {
+  it('find ties that always go one way, among equal servers only', () => {
     expect(seen(four({ requests: 6_000 }))).toEqual(['a tie_collapse warning'])
     expect(monitorPool(four({ requests: 6_000 }))[0]!.text).toMatch(
       /67 % of 9,000 requests.*100 ms/,
     )
     const big = four({ requests: 6_000, capacityShare: 0.7 }, { capacityShare: 0.1 })
     expect(seen(big)).toEqual([])
-    // The others were not ready for all of the time that the shares are of.
+    // The others were not ready for the whole window.
     const late = four({ requests: 6_000 })
     late[3]!.inStateMs = 60_000
     expect(seen(late)).toEqual([])
   })
 
-  it('see what is wrong with the others where one gets most of the calls, with the figures', () => {
+  it('find the degraded servers when another gets most of the calls', () => {
     const pool = [
       server('a', { requests: 6_000 }),
       server('b', { requests: 400, errors: 48, p50Ms: 510 }),
@@ -76,19 +76,19 @@ describe('the monitors', () => {
     const [slow, failing] = monitorPool(pool).map(({ text }) => text)
     expect(slow).toMatch(/12 % of 400 requests failed.*510 ms.*5\.1 ×.*100 ms/)
     expect(failing).toMatch(/ejected in 2 of 3 processes.*40 % of 600.*30 % busy.*10 % invalid/)
-    // Too slow for equal servers, too little for a finding of its own: nothing is said.
+    // The server is too slow to count as equal, but not slow enough for a finding.
     expect(seen([pool[0]!, server('b', { p50Ms: 200 }), server('c')])).toEqual([])
     expect(seen(four({ requests: 6_000 }, { errors: 40 }))).toEqual([])
   })
 
-  it('see a server that fails without peers', () => {
+  it('find a failing server without peers', () => {
     expect(seen([server('a', { capacityShare: 1, errors: 900 })])).toEqual(['a degraded error'])
     expect(seen([server('a', { capacityShare: 1, errors: 60, client: 60 })])).toEqual([
       'a masked_client_errors warning',
     ])
   })
 
-  it('see retries that go back, where they need not', () => {
+  it('find retries that return to the same server without need', () => {
     expect(seen(four({ retries: 20, retriesBack: 15 }))).toEqual(['a sticky_retries warning'])
     expect(seen(four({ retries: 20, retriesBack: 5 }))).toEqual([])
     expect(seen([server('a', { retries: 20, retriesBack: 20 })])).toEqual([])
@@ -98,14 +98,14 @@ describe('the monitors', () => {
     )
   })
 
-  it('see refusals of the requests’ own fault', () => {
+  it('find refusals caused by the requests', () => {
     expect(seen(four({ client: 60 }))).toEqual(['a masked_client_errors warning'])
     expect(seen(four({ client: 40 }))).toEqual([])
     const [first] = monitorPool(four({ client: 60, errors: 60 }))
     expect(first!.text).toMatch(/6 % of 1,000 requests.*0 % of its peers/)
   })
 
-  it('see scores that are not what they should be', () => {
+  it('find wrong scores', () => {
     expect(seen([server('a', { selfTest: test('differs') })])).toEqual(['a drift error'])
     for (const verdict of ['squashed', 'inverted', 'truncated', 'unverified'] as const) {
       expect(seen([server('a', { selfTest: test(verdict) })])).toEqual(['a squashed_scores error'])

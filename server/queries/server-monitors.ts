@@ -1,36 +1,36 @@
 import type { MonitorKind, ServerMonitorDto } from '../contract/server-detail.ts'
 import type { SelfTestDto, ServerDto, ServerState } from '../contract/servers.ts'
 
-/** One server of a pool over the last ten minutes, as the monitors read it. */
+/** The figures of a server over the last ten minutes, as input of the monitors. */
 export interface WatchedServer {
   id: string
   name: string
   model: string
   state: ServerState
-  /** How long it has been in that state. */
+  /** Time in the present state. */
   inStateMs: number
   requests: number
-  /** Failed calls of every class: `client`, `busy` and `corrupt` among them. */
+  /** Failed calls of every class, including `client`, `busy` and `corrupt`. */
   errors: number
-  /** Refused with a 4xx. */
+  /** Calls refused with a 4xx. */
   client: number
-  /** Refused with 429 or 503. */
+  /** Calls refused with 429 or 503. */
   busy: number
-  /** Answers that held no score. */
+  /** Invalid responses. */
   corrupt: number
-  /** Median latency of the calls that were answered; null without one. */
+  /** Median latency of the answered calls; null: there are none. */
   p50Ms: number | null
-  /** How the processes that call it see it. */
+  /** The server's health in the processes that call it. */
   health: ServerDto['health']
-  /** Of the pool's ready servers' capacity, 0–1. */
+  /** Share of the capacity of the pool's ready servers, 0–1. */
   capacityShare: number
-  /** Samples that failed here and were sent again, and how many of them here. */
+  /** Samples that failed here and were retried, and how many of them here. */
   retries: number
   retriesBack: number
   selfTest: SelfTestDto | null
 }
 
-/** Shares of fewer calls than this are left unread. */
+/** Fewest calls for a share to count. */
 const MIN_CALLS = 20
 const MIN_CALLS_FOR_TIES = 100
 const MIN_RETRIES = 10
@@ -39,17 +39,17 @@ const WINDOW_MS = 600_000
 /** A failed share and a latency ratio from which a server counts as degraded. */
 const DEGRADED_FAILED_SHARE = 0.05
 const DEGRADED_LATENCY_RATIO = 3
-/** Up to these, servers count as equal; the histogram's buckets alone make 1.19. */
+/** Largest differences of equal servers. The histogram's buckets alone cause a ratio of 1.19. */
 const EQUAL_FAILED_SHARE = 0.01
 const EQUAL_LATENCY_RATIO = 1.5
 
-/** The findings about the servers of one pool. Each states the figures it rests on; without figures there is no finding. */
+/** The findings about a pool's servers. Each states its figures. */
 export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] {
   const total = pool.reduce((n, s) => n + s.requests, 0)
   const ready = pool.filter((s) => s.state === 'ready')
   return pool.flatMap((server) => {
     const found: ServerMonitorDto[] = []
-    const tell = (kind: MonitorKind, severity: 'warning' | 'error', text: string) => {
+    const report = (kind: MonitorKind, severity: 'warning' | 'error', text: string) => {
       const { id, name, model } = server
       found.push({ serverId: id, serverName: name, model, kind, severity, text })
     }
@@ -63,7 +63,7 @@ export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] 
       share >= 2 * server.capacityShare &&
       failed >= 0.5
     if (isBlackHole) {
-      tell(
+      report(
         'black_hole',
         'error',
         `${server.name} gets ${percent(share)} of requests with ${percent(server.capacityShare)} of capacity, and ${percent(failed)} of its requests failed${classesText(server)}.`,
@@ -72,11 +72,11 @@ export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] 
       const degraded = degradedBy(server, ready)
       if (degraded !== null) {
         const isError = server.health.ejected > 0 || ownFailures(server) >= 0.25
-        tell('degraded', isError ? 'error' : 'warning', `${server.name}: ${degraded}.`)
+        report('degraded', isError ? 'error' : 'warning', `${server.name}: ${degraded}.`)
       }
     }
     if (ready.includes(server) && total >= MIN_CALLS_FOR_TIES && share > 0.6 && areEqual(ready)) {
-      tell(
+      report(
         'tie_collapse',
         'warning',
         `${server.name} gets ${percent(share)} of ${count(total)} requests. The ${ready.length} ready servers have the same capacity and are healthy, ${latenciesText(ready)}.`,
@@ -88,7 +88,7 @@ export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] 
       server.retries >= MIN_RETRIES &&
       server.retriesBack > 0.5 * server.retries
     ) {
-      tell(
+      report(
         'sticky_retries',
         'warning',
         `${server.retriesBack} of ${server.retries} samples that failed on ${server.name} were retried on it, although ${others.length === 1 ? 'another server is' : `${others.length} other servers are`} ready and not ejected.`,
@@ -96,7 +96,7 @@ export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] 
     }
     const refused = shareOf(server.client, server)
     if (enough && refused > 0.05) {
-      tell(
+      report(
         'masked_client_errors',
         'warning',
         `${server.name} refused ${percent(refused)} of ${count(server.requests)} requests with a 4xx${peersRefusedText(server, ready)}.`,
@@ -104,9 +104,13 @@ export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] 
     }
     const test = server.selfTest
     if (test?.verdict === 'differs') {
-      tell('drift', 'error', `${server.name}: ${test.detail}`)
+      report('drift', 'error', `${server.name}: ${test.detail}`)
     } else if (test && SQUASHED.has(test.verdict)) {
-      tell('squashed_scores', 'error', `${server.name}, self-test ${test.verdict}: ${test.detail}`)
+      report(
+        'squashed_scores',
+        'error',
+        `${server.name}, self-test ${test.verdict}: ${test.detail}`,
+      )
     }
     return found
   })
@@ -121,7 +125,7 @@ const SQUASHED: ReadonlySet<string> = new Set([
   'unverified',
 ])
 
-/** What makes a ready server worse than it should be: the breaker, its failures, its latency; null for a healthy one. */
+/** The reasons why a ready server is degraded: ejections, failures, latency; null: it is healthy. */
 function degradedBy(server: WatchedServer, ready: readonly WatchedServer[]): string | null {
   const parts: string[] = []
   const { health, requests } = server
@@ -151,7 +155,7 @@ function degradedBy(server: WatchedServer, ready: readonly WatchedServer[]): str
   return parts.length === 0 ? null : parts.join('; ')
 }
 
-/** Failed calls without the refused ones (4xx), which have a monitor of their own. */
+/** Failed calls without those refused with a 4xx, which have their own monitor. */
 function ownFailures(server: WatchedServer): number {
   return shareOf(server.errors - server.client, server)
 }
@@ -178,7 +182,7 @@ function peersRefusedText(server: WatchedServer, ready: readonly WatchedServer[]
   return `, against ${percent(refused)} of its peers’ ${count(calls)}`
 }
 
-/** At least three servers that were ready all the time, of the same capacity, and as fast and as sound as each other. */
+/** True for at least three servers that were ready all the time, with equal capacity, latency and failures. */
 function areEqual(servers: readonly WatchedServer[]): boolean {
   const capacities = servers.map((s) => s.capacityShare)
   const latencies = servers.flatMap(({ p50Ms }) => p50Ms ?? [])

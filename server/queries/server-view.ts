@@ -21,10 +21,10 @@ import { monitorPool, type WatchedServer } from './server-monitors.ts'
 
 const EVENTS = 200
 const MINUTES = 60
-/** Attempts are read for the monitors this often at most. */
+/** Time that the monitors' attempts are cached. */
 const RETRIES_TTL_MS = 5_000
 
-/** A server's page: what happened to it, its part in its pool, what the monitors see. */
+/** The data of a server's page: events, share of its pool, findings of the monitors. */
 export class ServerView {
   readonly #db: Database
   readonly #fleet: FleetView
@@ -35,7 +35,7 @@ export class ServerView {
     this.#fleet = fleet
   }
 
-  /** Throws `server_not_found`. */
+  /** @throws RewardOpsError `server_not_found` */
   async get(ref: { id?: string | undefined; name?: string | undefined }): Promise<ServerDetailDto> {
     const fleet = await this.#fleet.seen()
     const server = fleet.servers.find((s) =>
@@ -72,7 +72,7 @@ export class ServerView {
     }
   }
 
-  /** What the monitors see of all servers. */
+  /** The monitors' findings about all servers. */
   async monitors(): Promise<ServerMonitorDto[]> {
     const fleet = await this.#fleet.seen()
     const retries = await this.#retries.get('', () => retriesByServer(this.#db))
@@ -82,7 +82,7 @@ export class ServerView {
   }
 }
 
-/** What each server of a model can do, as a part of what the ready ones can, and what it gets. */
+/** Each server's share of its pool's capacity and of its requests. */
 function poolOf(fleet: SeenFleet, model: string): PoolShareDto[] {
   const servers = fleet.servers.filter((s) => s.model === model)
   const ready = servers.filter((s) => s.state === 'ready')
@@ -100,7 +100,7 @@ function poolOf(fleet: SeenFleet, model: string): PoolShareDto[] {
   }))
 }
 
-/** Over all processes; null where none has measured it. */
+/** Tokens per second over all processes; null: not measured. */
 function tokensPerSecond(fleet: SeenFleet, server: ServerDto): number | null {
   const rates = fleet.workers.flatMap(({ servers }) => {
     const rate = servers[Number(server.id.slice(1))]?.tokensPerSecond

@@ -14,7 +14,7 @@ const log = createLogger('silent', 'test')
 let db: Database
 
 beforeAll(async () => {
-  // As the pages are served: without the plans that need statistics, and with their time limit.
+  // The same settings as the pages' pool: no plans that need statistics, and a time limit.
   db = new Database(database.url, log, {
     max: 2,
     name: 'test',
@@ -25,7 +25,7 @@ beforeAll(async () => {
 })
 afterAll(() => db.close())
 
-/** A batch accepted a minute ago whose sample `i` is of group `i / size`, group `no` named `q<no>`. */
+/** Makes a batch accepted a minute ago. Sample `i` is in group `i / size`; group `no` is named `q<no>`. */
 async function makeBatch(
   groups: number,
   size: number,
@@ -73,7 +73,7 @@ const read = (batch: Batch, after: string | null = null, part = 0): Promise<Time
   view().part({ batchId: batch.batchId, after, part })
 
 describe('a batch’s timeline', () => {
-  it('has every sample that ended with its times, its server and what became of it', async () => {
+  it('has every ended sample with its times, server and outcome', async () => {
     const serverId = await insertServer(db, { name: 'rm-1' })
     const batch = await makeBatch(3, 2)
     await end(batch, [2, 3], { serverId })
@@ -95,7 +95,7 @@ describe('a batch’s timeline', () => {
     expect(t.groups.completedMs.slice(1)).toEqual([null, null])
   })
 
-  it('tells the calls of a group’s last sample, of no other', async () => {
+  it('has the calls only of a group’s last sample', async () => {
     const batch = await makeBatch(2, 2)
     const call = (attempt: number, at: number, outcome: string) => ({
       ...{ attempt, serverId: null as unknown as number, startedAtMs: batch.submitted + at },
@@ -117,7 +117,7 @@ describe('a batch’s timeline', () => {
     })
   })
 
-  it('while it runs tells what changed since, and by which groups workers hold something', async () => {
+  it('reports changes of a running batch and the groups claimed by workers', async () => {
     const batch = await makeBatch(4, 2)
     await end(batch, [0, 1, 2])
     await db.adhoc(
@@ -147,7 +147,7 @@ describe('a batch’s timeline', () => {
     expect((await read(batch, 'nonsense')).full).toBe(true)
   })
 
-  it('of an open batch tells the groups that came', async () => {
+  it('reports the new groups of an open batch', async () => {
     const batch = await makeBatch(1, 2, { open: true })
     const { cursor } = await read(batch)
     await db.adhoc(
@@ -157,7 +157,7 @@ describe('a batch’s timeline', () => {
     expect((await read(batch, cursor)).groups.uid).toEqual(['q0', 'late'])
   })
 
-  it('samples that wait for their group’s post-processing are there with the moment they were scored', async () => {
+  it('includes samples that wait for post-processing, with the time they were scored', async () => {
     const batch = await makeBatch(1, 2, { reward: { postProcess: 'shape' } })
     await db.adhoc(
       `update sample set status = 1, dispatched_at = to_timestamp($2::float8 / 1000), score_ms = 700
@@ -167,7 +167,7 @@ describe('a batch’s timeline', () => {
     expect((await read(batch)).samples).toMatchObject({ index: [0], endedMs: [2_700] })
   })
 
-  it('of more groups than a part has, gives them in order of completion, then those that wait', async () => {
+  it('orders groups by completion, then waiting ones, over several parts', async () => {
     const batch = await makeBatch(TIMELINE_GROUPS + 500, 1)
     const last = TIMELINE_GROUPS + 499
     await end(batch, [last])
@@ -178,12 +178,12 @@ describe('a batch’s timeline', () => {
     expect(first.groups.no.at(-1)).toBe(TIMELINE_GROUPS - 2)
     expect(first.samples.index).toEqual([7, last])
     const second = await read(batch, null, 1)
-    // Its groups move up as others complete: no cursor.
+    // Its groups move up as others complete, so it has no cursor.
     expect(second).toMatchObject({ groupsInPart: 500, cursor: null })
     expect(second.groups.no[0]).toBe(TIMELINE_GROUPS - 1)
   })
 
-  it('of a group larger than a part, leaves out samples and says how many', async () => {
+  it('leaves out samples of a group larger than a part, and counts them', async () => {
     const batch = await makeBatch(1, TIMELINE_SAMPLES + 100)
     await end(
       batch,
@@ -194,7 +194,7 @@ describe('a batch’s timeline', () => {
     expect(t.samples.index).toHaveLength(TIMELINE_SAMPLES)
   })
 
-  it('reads 2,000 groups of 16 within its statement’s time, without statistics', async () => {
+  it('reads 2,000 groups of 16 within the time limit, without statistics', async () => {
     const batch = await makeBatch(2_000, 16)
     await end(
       batch,
@@ -205,7 +205,7 @@ describe('a batch’s timeline', () => {
     expect(t.groups.no).toHaveLength(2_000)
   })
 
-  it('there is none of a batch that is not', async () => {
+  it('is refused for an unknown batch', async () => {
     await expect(view().part({ batchId: 'b999', after: null, part: 0 })).rejects.toMatchObject({
       reason: 'batch_not_found',
     })

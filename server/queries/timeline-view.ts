@@ -10,13 +10,13 @@ import type { Database } from '../store/database.ts'
 import type { BatchRow } from '../store/sql/batches.ts'
 import { type TimelineRow, timelinePart } from '../store/sql/timeline.ts'
 
-/** Pages read what changed three times a second; two that read in the same quarter share the answer. */
+/** Time that an answer is shared. Pages read changes three times a second. */
 const RUNNING_TTL_MS = 250
 const ENDED_TTL_MS = 10_000
-/** A flush writes the time before it commits: what is older than this and was not seen then is found by the reader's count. */
+/** Overlap of two reads, because a flush sets its time before it commits. Later commits are found by the reader's count. */
 const OVERLAP_MS = 3_000
 
-/** The timelines of batches: one answer a quarter of a second for all who look at the same part. */
+/** The timelines of batches. All readers of a part share one answer for a quarter of a second. */
 export class TimelineView {
   readonly #db: Database
   readonly #reader: BatchReader
@@ -28,7 +28,7 @@ export class TimelineView {
     this.#reader = reader
   }
 
-  /** A part of a batch's timeline, or what changed in it. Throws `batch_not_found`. */
+  /** A part of a batch's timeline, or its changes. @throws RewardOpsError `batch_not_found` */
   async part(input: TimelineInput): Promise<TimelineDto> {
     const batch = await this.#reader.row(input.batchId)
     const partGroups = groupsInAPart(batch)
@@ -47,13 +47,13 @@ export class TimelineView {
   }
 }
 
-/** As many groups as have about TIMELINE_SAMPLES samples, at most TIMELINE_GROUPS. */
+/** The number of groups with about TIMELINE_SAMPLES samples, at most TIMELINE_GROUPS. */
 function groupsInAPart(batch: Pick<BatchRow, 'samples' | 'groups' | 'group_size'>): number {
   const size = batch.group_size ?? Math.ceil(batch.samples / Math.max(1, batch.groups))
   return Math.max(1, Math.min(TIMELINE_GROUPS, Math.floor(TIMELINE_SAMPLES / Math.max(1, size))))
 }
 
-/** Epoch milliseconds, to the quarter of a second so that readers share answers; null: everything is asked for. */
+/** The time of a cursor in epoch ms, rounded to a quarter of a second so that readers share answers; null: read everything. */
 function changedAfterOf(cursor: string | null, partGroups: number): number | null {
   const match = /^(\d{1,6})-(\d{1,15})$/.exec(cursor ?? '')
   if (match === null || Number(match[1]) !== partGroups) return null
@@ -70,7 +70,7 @@ function toTimeline(
   const servers = row.servers ?? []
   const indexOf = new Map(servers.map(({ id }, i) => [id, i]))
   const { group_columns: groups, sample_columns: samples, failed, retried, claimed, calls } = row
-  // The groups of a part behind the completed ones move up as others complete: told anew each time.
+  // Groups after the completed ones move up as others complete, so their part is sent in full each time.
   const moves = part * partGroups > row.done
   return {
     batchId,

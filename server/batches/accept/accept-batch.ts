@@ -1,4 +1,4 @@
-import { checkPriority, holdToLimits, limitsOf, limitsReader } from '../../admin/run-limits.ts'
+import { checkPriority, enforceLimits, limitsOf, limitsReader } from '../../admin/run-limits.ts'
 import { modelsOf, type ResolvedReward } from '../../contract/resolved-reward.ts'
 import type {
   AppendResult,
@@ -153,7 +153,7 @@ export async function acceptBatch(
     await storeFunctions(client, sources)
     const run = await holdRun(client, knownRun, envelope.run)
     if (run !== knownRun) runIds.delete(envelope.run)
-    await holdToLimits(
+    await enforceLimits(
       client,
       limits,
       { id: run, name: envelope.run },
@@ -314,7 +314,7 @@ export async function appendToBatch(
       )
     }
     checkRulesForMore([...draft.dataSources.keys()], batch.reward)
-    await holdToLimits(
+    await enforceLimits(
       client,
       readLimits(batch.run),
       { id: batch.run_id, name: batch.run },
