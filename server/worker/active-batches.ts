@@ -5,21 +5,21 @@ import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
 import { SlotGate } from './slot-gate.ts'
 
-/** A batch's reward is remembered for this long after its last job. */
+/** Time that a batch's reward is cached after its last job, ms. */
 const KEEP_BATCH_MS = 2_000
 
-/** A batch in hand. */
+/** A batch with claimed jobs. */
 export interface ActiveBatch {
   spec: BatchSpec
   manager: RewardManager
   abort: AbortController
-  /** Holds the batch's own `maxConcurrency`, leased among the workers. */
+  /** Enforces the batch's `maxConcurrency`, which is leased among the workers. */
   gate: SlotGate | null
   jobs: number
   leaving: boolean
 }
 
-/** The batches whose jobs this worker holds, or held a moment ago. */
+/** The batches with jobs claimed by this worker now or recently. */
 export class ActiveBatches {
   readonly #db: Database
   readonly #leases: LeaseHolder
@@ -30,7 +30,7 @@ export class ActiveBatches {
     this.#leases = leases
   }
 
-  /** A job of it is in hand, and left one day: a batch forgotten meanwhile would have lost its gate's slots for good. */
+  /** Adds a claimed job of a batch. The caller calls `leave` later; a batch dropped in between would lose its gate's slots. */
   async enter(id: number): Promise<ActiveBatch | null> {
     for (;;) {
       const loading = this.#batch(id)
@@ -42,7 +42,7 @@ export class ActiveBatches {
     }
   }
 
-  /** Forgets a batch that has had no jobs in hand for a while: what scores one sample at a time comes back soon. */
+  /** Removes a job. A batch without jobs is dropped after a while, because single samples often follow each other. */
   leave(batch: ActiveBatch): void {
     batch.jobs--
     if (batch.jobs > 0 || batch.leaving) return
@@ -55,14 +55,14 @@ export class ActiveBatches {
     }, KEEP_BATCH_MS).unref()
   }
 
-  /** Waits for one of the samples that may be in flight of a batch at once; false when the batch ended meanwhile. */
+  /** Waits for a slot of the batch's `maxConcurrency`; false: the batch ended meanwhile. */
   async enterGate(batch: ActiveBatch): Promise<boolean> {
     if (batch.gate === null) return true
     this.#leases.want(gateName(batch.spec.id))
     return batch.gate.enter(batch.abort.signal)
   }
 
-  /** A batch was cancelled, or its deadline passed: what is in flight for it stops. */
+  /** Stops the calls of a batch that was cancelled or passed its deadline. */
   ended(id: number): void {
     void this.#batches.get(id)?.then((batch) => batch?.abort.abort())
   }

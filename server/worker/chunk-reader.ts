@@ -9,15 +9,15 @@ import {
 } from '../store/sql/worker-reads.ts'
 
 interface Wanted {
-  /** Flattened, as in a job. */
+  /** The flattened ranges of a job. */
   ranges: readonly number[]
   resolve: (rows: PendingSample[]) => void
   reject: (error: unknown) => void
 }
 
 /**
- * Reads the samples of chunks. Those asked for in one turn of the loop, as after a fetch of several jobs, are read
- * together: of 250 µs that reading a chunk of 64 takes, 100 are the two questions.
+ * Reads the samples of chunks. Chunks requested in one turn of the event loop, as after a fetch of several jobs, are read
+ * together, because the two queries cost 100 of the 250 µs for a chunk of 64.
  */
 export class ChunkReader {
   readonly #db: Database
@@ -27,7 +27,7 @@ export class ChunkReader {
     this.#db = db
   }
 
-  /** The samples of these ranges that are still pending, in order of index. */
+  /** The pending samples of these ranges, in order of index. */
   read(batch: BatchSpec, ranges: readonly number[]): Promise<PendingSample[]> {
     return new Promise((resolve, reject) => {
       const wanted = { ranges, resolve, reject }
@@ -45,7 +45,7 @@ export class ChunkReader {
     })
   }
 
-  /** The groups that have pending samples in these ranges, with all their members. */
+  /** The groups with pending samples in these ranges, with all their members. */
   readGroups(batch: BatchSpec, ranges: readonly number[]): Promise<WholeGroup[]> {
     return wholeGroups(this.#db, batch, ranges)
   }
@@ -66,7 +66,7 @@ export class ChunkReader {
   }
 }
 
-/** The union of ranges; neighbours become one. */
+/** The union of ranges; adjacent ones are joined. */
 function merged(all: readonly (readonly number[])[]): number[] {
   const indexes = new Set<number>()
   for (const ranges of all) for (const i of each(ranges)) indexes.add(i)

@@ -1,23 +1,23 @@
 import type { FetchedJob } from '../store/job-queue.ts'
 
-/** A job this worker holds: which of its samples have not ended, and whether its claim still stands. */
+/** A job claimed by this worker, with its unfinished samples and the state of its claim. */
 export class ClaimedJob {
   readonly job: FetchedJob
   readonly pool: string
-  /** Workers lost while holding these samples, this delivery not counted. */
+  /** Number of workers that died with these samples, without this delivery. */
   readonly losses: number
   readonly open = new Set<number>()
-  /** `open` is filled: until then every sample of the job counts as unfinished. */
+  /** True once `open` is filled. Until then every sample of the job counts as unfinished. */
   isRead = false
-  /** Writes the claim, unless the job is done first. */
+  /** Timer that writes the claim unless the job ends first. */
   claimTimer: NodeJS.Timeout | undefined
-  /** The claim on its way or written; null while there is none. */
+  /** The claim's write, running or done; null: none was started. */
   claim: Promise<unknown> | null = null
-  /** Indexes of samples that are scored or failed, and not yet committed. */
+  /** Indexes of ended samples whose results are not committed yet. */
   readonly uncommitted = new Set<number>()
-  /** The database refused some of its results. */
+  /** True when the database refused some of its results. */
   unwritten = false
-  /** This worker stops: what is left of the job is another worker's, and nobody here completes it any more. */
+  /** True once the stopping worker gave the job up; another worker completes it. */
   isGivenUp = false
 
   constructor(job: FetchedJob, pool: string) {
@@ -30,7 +30,7 @@ export class ClaimedJob {
     return !this.isGivenUp && this.open.size === 0 && this.uncommitted.size === 0
   }
 
-  /** As pg-boss wants it: fenced to this delivery. */
+  /** The job in pg-boss's form, fenced to this delivery. */
   get attempt(): { id: string; retryCount: number } {
     return { id: this.job.id, retryCount: this.job.retryCount }
   }

@@ -6,10 +6,10 @@ import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
 import { sampleEndOf } from './sample-end.ts'
 
-/** Batches whose reward is remembered. */
+/** Number of batches whose reward is cached. */
 const REMEMBERED = 256
 
-/** Scores samples that the server hands over directly, before they are stored; holds nothing that could be lost. */
+/** Scores samples that the server sends directly, before they are stored. A crash here loses no sample. */
 export class DirectScores {
   readonly #db: Database
   readonly #tools: RewardTools
@@ -25,7 +25,7 @@ export class DirectScores {
     tools: RewardTools
     workerId: number
     clock: DatabaseClock
-    /** What the worker reports of itself. */
+    /** The worker's counters for its report. */
     counters: { scored: number; failed: number }
     tell: (message: DirectEndMessage) => void
   }) {
@@ -37,7 +37,7 @@ export class DirectScores {
     this.#tell = options.tell
   }
 
-  /** Scores, and tells the end; nothing is told of one that was forgotten. */
+  /** Scores a sample and reports its end, unless it was forgotten meanwhile. */
   async score(message: DirectScoreMessage): Promise<void> {
     const { id } = message
     const abort = new AbortController()
@@ -51,7 +51,7 @@ export class DirectScores {
     this.#tell({ type: 'scored', id, workerId: this.#workerId, end })
   }
 
-  /** The sample takes the usual way: its call is given up. */
+  /** Cancels a sample's call, because the sample is scored through the queue instead. */
   forget(id: number): void {
     const abort = this.#running.get(id)
     this.#running.delete(id)
@@ -114,7 +114,7 @@ export class DirectScores {
   }
 }
 
-/** A turn without content has an empty one, as when it is read from the tables. */
+/** Fills in empty content for turns without one, as when read from the tables. */
 function withContent(prompt: DirectScoreMessage['sample']['prompt']): RewardSample['prompt'] {
   if (typeof prompt === 'string') return prompt
   return prompt.map((turn) => ({ ...turn, content: turn.content ?? '' }))

@@ -9,72 +9,72 @@ import {
   SERVICES_POOL,
 } from '../store/job-queue.ts'
 
-/** Samples a worker takes of rules: they end within milliseconds, more would only wait here instead of there. */
+/** Samples of rules that a worker holds. They end within milliseconds, so more would only wait here. */
 const RULES_CAPACITY = 256
-/** Samples somebody waits for one by one: they are few, and a slow model must not hold the others. */
+/** Interactive samples that a worker holds. They are few, and a slow model must not block the others. */
 const INTERACTIVE_CAPACITY = 1_024
-/** Samples it takes of rules that ask a service: a sandbox takes 64 programs at once, a sample is up to ten. */
+/** Samples of rules that call a service. A sandbox runs 64 programs at once, and a sample has up to ten. */
 const SERVICES_CAPACITY = 64
-/** Most samples of a worker, whatever its share: 5,000 rewards of 40 s wait side by side on two workers. */
+/** Largest number of samples in a worker, so that two workers hold 5,000 concurrent rewards of 40 s. */
 const MAX_SAMPLES = 4_096
-/** Most text held, bytes of characters: a worker stays under 300 MB. */
+/** Largest amount of text in a worker, in characters, which keeps it under 300 MB. */
 const MAX_TEXT_CHARS = 48 << 20
-/** A notification may be lost; a poll stands behind it. */
+/** Interval of the poll that backs up notifications. */
 const POLL_MS = 1_000
-/** A limiter without work for so long is polled as seldom: there may be hundreds, and a notification is the rule. */
+/** Poll interval of a limiter without work for this long. There may be hundreds, and notifications are usual. */
 const QUIET_MS = 30_000
-/** A run that was alone is taken to be so for this long. */
+/** Time for which a pool's only run is assumed to stay the only one. */
 const SOLE_MS = 200
 /**
- * However small a worker's share, it may hold what it scores in this time: a model that answers in 2 ms empties twice
- * a share of 32 in 16 ms, and fetching takes 5.
+ * A worker may hold the samples that it scores in this time, even with a small share: a model that answers in 2 ms
+ * finishes twice a share of 32 in 16 ms, and a fetch takes 5 ms.
  */
 const AHEAD_MS = 100
 const RATE_EVERY_MS = 125
-/** Halves what is remembered of a pool's rate in 4 s without samples. */
+/** Weight that halves a pool's rate in 4 s without samples. */
 const IDLE_WEIGHT = 0.02
-/** Jobs hold 16 to 64 samples; asking for capacity ÷ 48 of them overshoots by a chunk at most. */
+/** Samples assumed per job. Jobs have 16 to 64, so fetching capacity ÷ 48 jobs overshoots by at most a chunk. */
 const SAMPLES_PER_JOB = 48
 const MAX_JOBS_PER_FETCH = 16
 
-/** One queue this worker serves. */
+/** A queue that this worker serves. */
 interface PoolState {
   name: string
-  /** Null for what no reward model scores. */
+  /** The reward model; null: none is used. */
   model: string | null
   inUse: number
   fetching: boolean
   again: boolean
   /** Runs served since the last full round. */
   served: string[]
-  /** Until when there is known to be one run only, on the clock of `performance.now()`. */
+  /** Time until which a single run is assumed, on the clock of `performance.now()`. */
   soleUntilMs: number
-  /** Samples ended a millisecond, smoothed over about half a second of work. */
+  /** Samples ended per ms, smoothed over about half a second of work. */
   rate: number
   ended: number
-  /** When it was last looked at, and when it last had work. */
+  /** Times of the last check and of the last work. */
   lookedMs: number
   hadWorkMs: number
 }
 
-/** What the intake asks of its worker. */
+/** The parts of a worker that the intake needs. */
 export interface IntakeHost {
-  /** Calls in flight this worker may have of a model now, over its servers. */
+  /** Calls to a model that this worker may have in flight now, over all servers. */
   slotsOf(model: string): number
-  /** Its equal part of the model's limit, whether it holds it now or not. */
+  /** This worker's equal part of the model's limit, leased or not. */
   fairShareOf(model: string): number
-  /** There is work for a model and no slot: ask for a lease. */
+  /** Requests a lease, because there is work for a model but no slot. */
   wantSlots(model: string): void
-  /** Samples it may hold of functions now: as many as they take side by side, and some ahead. */
+  /** Samples of functions that it may hold now: those that run concurrently and some ahead. */
   functionCapacity(): number
-  /** Samples it may hold of a limiter's pool now. */
+  /** Samples of a limiter's pool that it may hold now. */
   limiterCapacity(pool: string): number
   take(pool: string, job: FetchedJob): void
 }
 
 /**
- * Takes jobs when it has capacity for their samples: late binding, so that a slow server never holds a step. Between
- * the runs of a pool it goes round robin; interactive work is looked at first.
+ * Fetches jobs while there is capacity for their samples. Samples are bound late, so that a slow server never delays a
+ * step. The runs of a pool take turns; interactive work comes first.
  */
 export class Intake {
   readonly #queue: JobQueue
@@ -99,7 +99,7 @@ export class Intake {
     this.add(SERVICES_POOL, null)
   }
 
-  /** Serves a pool from now on. */
+  /** Adds a pool to serve. */
   add(name: string, model: string | null): void {
     if (this.#pools.has(name)) return
     this.#pools.set(name, {
@@ -127,7 +127,7 @@ export class Intake {
     return n
   }
 
-  /** Samples it would hold at most now, over all pools. */
+  /** Samples that the worker may hold now, over all pools. */
   get capacity(): number {
     let n = 0
     for (const pool of this.#pools.values()) n += this.#capacityOf(pool)
@@ -138,7 +138,7 @@ export class Intake {
     return this.#pools.get(name)?.inUse ?? 0
   }
 
-  /** Samples were taken (positive) or ended (negative). */
+  /** Counts fetched (positive) or ended (negative) samples. */
   count(name: string, samples: number, textChars: number): void {
     const pool = this.#pools.get(name)
     if (pool) {
@@ -149,19 +149,19 @@ export class Intake {
     if (samples < 0) this.pump(name)
   }
 
-  /** Takes nothing while halted: results cannot be written. */
+  /** Fetches nothing while halted, because results cannot be written. */
   set halted(halted: boolean) {
     this.#halted = halted
     if (!halted) this.pumpAll()
   }
 
-  /** Takes nothing while paused: a sample that lost two workers runs alone, or the worker is stopping. */
+  /** Fetches nothing while paused, because a sample that lost two workers runs alone, or the worker is stopping. */
   set paused(paused: boolean) {
     this.#paused = paused
     if (!paused) this.pumpAll()
   }
 
-  /** Takes one job at a time: what was taken last lost two workers, and its like may follow. */
+  /** Fetches one job at a time, because the last one had lost two workers and similar ones may follow. */
   oneByOne = false
 
   #poll(): void {
@@ -176,7 +176,7 @@ export class Intake {
     for (const name of this.#pools.keys()) this.pump(name)
   }
 
-  /** Looks for work of a pool if there is capacity. */
+  /** Fetches work of a pool if there is capacity. */
   pump(name: string): void {
     const pool = this.#pools.get(name)
     if (!pool || this.#paused || this.#halted) return
@@ -185,13 +185,13 @@ export class Intake {
       return
     }
     if (pool.model !== null && this.#shareOf(pool.model) === 0) {
-      // Without a slot nothing is taken: where a limit is smaller than the workers, one of them has it.
+      // Without a slot nothing is fetched. If the limit is smaller than the number of workers, others have the slots.
       this.#host.wantSlots(pool.model)
       return
     }
     const capacity = Math.min(this.#capacityOf(pool), MAX_SAMPLES - this.inUse + pool.inUse)
-    // Fetching at every ended sample would be a query a sample: half the capacity, or a quarter of a large one, is the
-    // least worth asking for.
+    // A fetch at every ended sample would be a query a sample. The least worth fetching is half the capacity, or a quarter
+    // of a large one.
     const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
     if (capacity - pool.inUse < Math.max(1, least)) return
     if (this.#textChars > MAX_TEXT_CHARS && this.inUse > 0) return
@@ -224,14 +224,14 @@ export class Intake {
     return Math.min(Math.max(2 * share, share + 16, share + ahead), MAX_SAMPLES)
   }
 
-  /** What it holds, or may have as soon as it asks: others give way to a fair share within a renewal. */
+  /** The slots it has, or its fair share, which others release within a renewal. */
   #shareOf(model: string): number {
     return Math.max(this.#host.slotsOf(model), this.#host.fairShareOf(model))
   }
 
   #measureRates(): void {
     for (const pool of this.#pools.values()) {
-      // Between two batches it is remembered for some seconds: the next one is seldom slower.
+      // Between two batches the rate is kept for some seconds, because the next batch is seldom slower.
       const weight = pool.inUse === 0 && pool.ended === 0 ? IDLE_WEIGHT : 0.3
       pool.rate += weight * (pool.ended / RATE_EVERY_MS - pool.rate)
       pool.ended = 0
@@ -246,7 +246,7 @@ export class Intake {
       if (performance.now() < pool.soleUntilMs) pool.served = []
       let jobs = await this.#queue.fetch(pool.name, count, pool.served)
       if (jobs.length === 0 && pool.served.length > 0) {
-        // Nobody else waits: for a while the question is not worth a query.
+        // No other run waits, so the query is skipped for a while.
         if (pool.served.length === 1) pool.soleUntilMs = performance.now() + SOLE_MS
         pool.served = []
         jobs = await this.#queue.fetch(pool.name, count, [])
@@ -257,7 +257,7 @@ export class Intake {
         if (run && !pool.served.includes(run)) pool.served.push(run)
         this.#host.take(pool.name, job)
       }
-      // Fewer than asked for: there are no more, and the next ones announce themselves.
+      // Fewer jobs than requested mean an empty queue; new jobs send a notification.
       if (jobs.length === count) pool.again = true
     } catch (error) {
       this.#log.debug({ err: (error as Error).message, pool: pool.name }, 'fetch failed')

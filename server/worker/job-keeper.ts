@@ -5,10 +5,10 @@ import { claimJob, unclaimJob, unclaimJobs } from '../store/sql/claims.ts'
 import { batchSpec } from '../store/sql/worker-reads.ts'
 import type { ClaimedJob } from './claimed-job.ts'
 
-/** Jobs that end within this time are completed together. */
+/** Time within which ended jobs are collected and completed together, ms. */
 const COMPLETE_AFTER_MS = 20
 
-/** What becomes of jobs in the queue's tables: claimed while they last, completed, given back, cut up. */
+/** Claims, completes, requeues and splits jobs in the queue's tables. */
 export class JobKeeper {
   readonly #db: Database
   readonly #queue: JobQueue
@@ -24,7 +24,7 @@ export class JobKeeper {
     this.#log = log
   }
 
-  /** Best effort: without its claim a dead worker's job still comes back, by missed heartbeats. */
+  /** Writes a job's claim. On an error, a dead worker's job still comes back by missed heartbeats. */
   claim(job: ClaimedJob, indexes: number[]): void {
     job.claim = claimJob(this.#db, {
       jobId: job.job.id,
@@ -37,7 +37,7 @@ export class JobKeeper {
     }).catch(() => {})
   }
 
-  /** All its samples are committed. */
+  /** Marks a job as completed after all its samples are committed. */
   completed(job: ClaimedJob): void {
     const list = this.#completed.get(job.pool) ?? []
     list.push(job)
@@ -47,7 +47,7 @@ export class JobKeeper {
     setTimeout(() => void this.flush(), COMPLETE_AFTER_MS)
   }
 
-  /** Completed jobs are told together, off the path of the samples. */
+  /** Writes completed jobs together, off the path of the samples. */
   async flush(): Promise<void> {
     try {
       for (const [pool, jobs] of [...this.#completed]) {
@@ -65,7 +65,7 @@ export class JobKeeper {
     }
   }
 
-  /** What has not ended (indexes, or numbers of groups) goes back as a new job that counts no loss: stopping is not dying. */
+  /** Requeues unfinished samples (indexes or group numbers) as a new job. A stop does not count as a loss. */
   async requeue(job: ClaimedJob, indexes: number[], forMs: number): Promise<void> {
     const { b, t, g } = job.job.data
     const rest: ChunkJob =
@@ -75,7 +75,7 @@ export class JobKeeper {
     await throughOutage(() => this.#replace(job, [rest]), { forMs })
   }
 
-  /** Gives a job back as jobs of one sample each, which count the same losses. */
+  /** Splits a job into jobs of one sample each, with the same count of losses. */
   async cutToOnes(job: ClaimedJob): Promise<void> {
     const { b, t } = job.job.data
     const ones = indexesOf(job.job.data).map((i): ChunkJob => ({ b, t, i: [i, i], l: job.losses }))
@@ -89,15 +89,15 @@ export class JobKeeper {
     )
     const claimed = jobs.filter((job) => job.claim !== null)
     if (claimed.length === 0) return
-    // Not before they are written: a claim that comes late would stay.
+    // Waits for the writes, because a late claim would stay.
     await Promise.all(claimed.map((job) => job.claim))
     const jobIds = claimed.map((job) => job.job.id)
     await unclaimJobs(this.#db, jobIds, this.#workerId)
   }
 
-  /** Replaces a job by others, in one transaction. */
+  /** Replaces a job with others in one transaction. */
   async #replace(job: ClaimedJob, jobs: ChunkJob[]): Promise<void> {
-    // Not before it is written: a claim that comes late would stay.
+    // Waits for the write, because a late claim would stay.
     await job.claim
     const spec = await batchSpec(this.#db, job.job.data.b)
     await this.#db.transaction(async (client) => {

@@ -23,19 +23,19 @@ import { RewardLoopWorker } from './reward-loop-worker.ts'
 import { SharedLimits } from './shared-limits.ts'
 import { WorkerReport } from './worker-report.ts'
 
-/** A starting worker waits this long for the database. */
+/** Time that a starting worker waits for the database, ms. */
 const START_MS = 10_000
-/** A stopping worker waits this long for calls in flight. */
+/** Time that a stopping worker waits for calls in flight, ms. */
 const DRAIN_MS = 5_000
-/** Then it writes finished samples and returns the others for at most this long: the database may be away. */
+/** Time in which it then writes finished samples and requeues the others, ms; the database may be unreachable. */
 const RETURN_MS = 2_500
-/** No worker outlives its service by more than 10 s, whatever hangs. */
+/** Time after which a stopping worker exits in any case, ms. No worker outlives its service by more than 10 s. */
 const EXIT_MS = 9_500
 
-/** A worker whose turn it is not looks this much later, should the other be busy. */
+/** Delay of a worker whose turn it is not, in case the other is busy, ms. */
 const NOT_ITS_TURN_MS = 25
 
-/** A worker process: connects, registers, serves the queues until told to stop. */
+/** Runs a worker process: connects, registers and serves the queues until it is stopped. */
 async function main(): Promise<void> {
   const config = loadConfig()
   const { local, routerAddress } = loadWorkerHandover()
@@ -81,7 +81,7 @@ async function main(): Promise<void> {
     functionCapacity: () => functions.capacity,
     limiterCapacity: (pool) => limits.capacityOf(pool),
     clock,
-    onUrgentCommitted: process.send ? (samples) => tellServer(id, samples) : null,
+    onUrgentCommitted: process.send ? (samples) => notifyServer(id, samples) : null,
     log,
   })
   models.onPool = (name, model) => {
@@ -148,8 +148,8 @@ async function main(): Promise<void> {
   stopRequests.serve((why) => void stop(why))
 }
 
-/** Tells the server that started this worker what was just committed. */
-function tellServer(workerId: number, samples: EndedSample[]): void {
+/** Notifies the server that started this worker of committed samples. */
+function notifyServer(workerId: number, samples: EndedSample[]): void {
   if (!process.connected) return
   const message: EndedMessage = {
     type: 'ended',

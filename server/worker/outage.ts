@@ -1,8 +1,8 @@
 import type { Logger } from '../log.ts'
 
 /**
- * Whether this worker's results can be written. While they cannot, it begins nothing new: what it scored stays in memory,
- * and that is at most what it had claimed.
+ * Tracks whether this worker's results can be written. During an outage it starts nothing new, so the results kept in
+ * memory are at most its claimed samples.
  */
 export class Outage {
   readonly #log: Logger
@@ -19,26 +19,26 @@ export class Outage {
     return this.#begunAtMs !== null
   }
 
-  /** Results could not be written. */
+  /** Starts an outage after a failed write. */
   begin(error: unknown): void {
     if (this.#begunAtMs !== null) return
     this.#begunAtMs = performance.now()
     const { message, code } = error as { message: string; code?: string }
-    this.#log.warn({ err: message, code }, 'results cannot be written; dispatching stops')
+    this.#log.warn({ err: message, code }, 'results cannot be written; dispatching is paused')
     this.#onChange(true)
   }
 
-  /** Results were written. */
+  /** Ends the outage after a successful write. */
   end(): void {
     if (this.#begunAtMs === null) return
     const awayMs = Math.round(performance.now() - this.#begunAtMs)
     this.#begunAtMs = null
-    this.#log.info({ awayMs }, 'results are written again; dispatching goes on')
+    this.#log.info({ awayMs }, 'results are written again; dispatching resumes')
     this.#onChange(false)
     for (const go of this.#waiting.splice(0)) go()
   }
 
-  /** Resolves when results can be written; at once where they can. */
+  /** Resolves when results can be written. */
   over(): Promise<void> {
     if (!this.isOn) return Promise.resolve()
     return new Promise((resolve) => this.#waiting.push(resolve))

@@ -13,18 +13,18 @@ import {
 } from '../store/sql/post-process.ts'
 import type { ActiveBatch } from './active-batches.ts'
 
-/** Groups that became ready within this time are looked for together. */
+/** Time within which completed groups are collected, ms. */
 const WAKE_MS = 30
-/** Looking takes at most one part in so many of a worker's time: it walks the batch's samples. */
+/** The search for ready groups scans a batch, so it takes at most this fraction (1/n) of a worker's time. */
 const PAUSE = 10
 
 /**
- * Post-processing of groups: looks for those that are ready when samples of their batch have ended, and processes those
- * whose job this worker holds.
+ * Post-processes groups: finds ready ones when samples of their batch have ended, and processes those whose jobs this
+ * worker has claimed.
  *
  *   scored, staged ──whole group ended──▶ queued ──processed──▶ scored, group complete
  *                                          │ the worker died: the job is delivered again
- *                                          │ the batch ended: its samples with it
+ *                                          │ the batch ended: its samples end too
  */
 export class PostProcessing {
   readonly #db: Database
@@ -32,7 +32,7 @@ export class PostProcessing {
   readonly #tools: RewardTools
   readonly #workerId: number
   readonly #log: Logger
-  /** Batches to be looked at, or being so. */
+  /** Batches that are being searched or wait for it. */
   readonly #awake = new Map<number, { again: boolean }>()
 
   constructor(options: {
@@ -49,7 +49,7 @@ export class PostProcessing {
     this.#log = options.log
   }
 
-  /** Samples of a batch have ended: groups may be ready. Should this fail, the server's sweep looks for them too. */
+  /** Searches a batch for ready groups after samples ended. The server's sweep repeats a failed search. */
   wake(batchId: number): void {
     const looking = this.#awake.get(batchId)
     if (looking) {
@@ -65,7 +65,7 @@ export class PostProcessing {
     looking.again = false
     const begun = performance.now()
     await queuePostProcessing(this.#db, this.#queue, batchId).catch((error: Error) =>
-      this.#log.debug({ err: error.message }, 'groups to post-process were not looked for'),
+      this.#log.debug({ err: error.message }, 'groups to post-process were not read'),
     )
     const pauseMs = Math.max(WAKE_MS, PAUSE * (performance.now() - begun))
     setTimeout(() => {
@@ -74,13 +74,13 @@ export class PostProcessing {
     }, pauseMs).unref()
   }
 
-  /** What is staged of groups, by number; a group that has been finished is not among them. */
+  /** The staged samples of groups, by group number, without finished groups. */
   async staged(batchId: number, groups: readonly number[]): Promise<Map<number, StagedSample[]>> {
     const rows = await stagedSamples(this.#db, batchId, groups)
     return Map.groupBy(rows, (row) => row.group_no)
   }
 
-  /** Calls the function for a group. `nowMs` is the database's clock. */
+  /** Calls the function for a group. `nowMs` is on the database's clock. */
   async process(
     batch: ActiveBatch,
     members: readonly StagedSample[],
@@ -115,7 +115,7 @@ export class PostProcessing {
     return postProcessGroup(this.#tools.functions, reward.postProcess, group, options)
   }
 
-  /** Ends the group's samples. False: the database refused. */
+  /** Ends the group's samples; false: the database refused. */
   async finish(
     batchId: number,
     members: readonly StagedSample[],

@@ -2,25 +2,25 @@ import type { Logger } from '../log.ts'
 import { type Database, throughOutage } from '../store/database.ts'
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
 
-/** One sample's end, as it is to be written. */
+/** A sample's end to write. */
 export interface EndedSample extends FlushedSample {
-  /** Called when the result is committed, or could not be written for a reason other than an outage. */
+  /** Called when the result is committed, or failed for a reason other than an outage. */
   settled: (written: boolean) => void
 }
 
-/** A finished sample waits at most this long for others to be written with it. */
+/** Longest wait of a finished sample for others of the same flush, ms. */
 const FLUSH_MS = 40
-/** Beyond this many a flush's transaction holds its locks too long for the other workers. */
+/** Largest number of samples in a flush, because its locks block other workers. */
 const FLUSH_SAMPLES = 512
-/** One at a time: a second would wait for the first's lock on the batch, and be smaller for it. */
+/** Concurrent flushes. A second one would wait for the first one's lock on the batch. */
 const MAX_FLUSHES = 1
 
-/** Writes finished samples in bulk, whatever else their chunk or group still waits for. */
+/** Writes finished samples in bulk, independent of the rest of their chunk or group. */
 export class ResultWriter {
   readonly #db: Database
   readonly #workerId: number
   readonly #log: Logger
-  /** Hears of a flush that counted whole: what is stored is what was flushed. */
+  /** Called after a flush whose samples all counted, so that the stored results equal the flushed ones. */
   readonly #onCommitted: ((samples: EndedSample[]) => void) | null
   readonly #statement: typeof flushStatement
   readonly #onOutage: (error: unknown) => void
@@ -37,9 +37,9 @@ export class ResultWriter {
     options: {
       onCommitted?: ((samples: EndedSample[]) => void) | null
       statement?: typeof flushStatement
-      /** A flush failed because of the database. Its results are kept and written again as long as this process lives. */
+      /** Called when a flush failed because of the database. Its results are kept and retried while this process lives. */
       onOutage?: (error: unknown) => void
-      /** A flush succeeded. */
+      /** Called when a flush succeeded. */
       onWritten?: () => void
     } = {},
   ) {
@@ -53,19 +53,19 @@ export class ResultWriter {
     this.#log = log
   }
 
-  /** Takes a result; `now` skips the wait for others. */
+  /** Adds a result; `now` skips the wait for others. */
   add(sample: EndedSample, now = false): void {
     this.#waiting.push(sample)
     if (this.#waiting.length >= FLUSH_SAMPLES || now) this.#flush()
     else this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS)
   }
 
-  /** Results not yet committed. */
+  /** Number of results not committed yet. */
   get pending(): number {
     return this.#waiting.length + this.#flushes
   }
 
-  /** Resolves when everything taken is committed. */
+  /** Resolves when all added results are committed. */
   async drain(): Promise<void> {
     while (this.pending > 0) {
       this.#flush()
@@ -106,7 +106,7 @@ export class ResultWriter {
       })
   }
 
-  /** Gives how many samples counted. */
+  /** Writes samples; returns how many counted. */
   async #write(samples: EndedSample[]): Promise<number> {
     const attempts = attemptsStatement(this.#workerId, samples)
     const flush = this.#statement(this.#workerId, samples)

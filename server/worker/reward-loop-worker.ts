@@ -34,11 +34,11 @@ import { PostProcessing } from './post-processing.ts'
 import { type EndedSample, ResultWriter } from './result-writer.ts'
 import { sampleEndOf } from './sample-end.ts'
 
-/** A sample whose third worker died is given up. */
+/** Number of dead workers after which a sample ends as `worker_lost`. */
 const MAX_LOSSES = 3
-/** Most jobs are done before, also those that wait behind others; a claim, and taking it back, would be for nothing. */
+/** Delay before a claim is written, ms. Most jobs end earlier and need no claim. */
 const CLAIM_AFTER_MS = 250
-/** Rules run in slices of this length, so that heartbeats and interactive samples get in between. */
+/** Length of a slice of rules, ms, so that heartbeats and interactive samples run in between. */
 const SLICE_MS = 8
 
 interface RuleTask {
@@ -47,27 +47,27 @@ interface RuleTask {
   sample: PendingSample
 }
 
-/** What one worker counts; read once a second. */
+/** A worker's counters, read once a second. */
 export interface WorkerCounters {
   scored: number
   failed: number
 }
 
 /**
- * A RewardLoopWorker: takes chunks when it has capacity, scores each sample by itself, hands results to the writer.
+ * Fetches chunks when it has capacity, scores each sample by itself and passes results to the writer.
  *
- *   fetched ──claim──▶ in hand ──every sample ended──▶ committed ──▶ job completed
- *                         │ stopping: what has not ended goes back as a new job
- *                         │ died: heartbeats stop, the job is delivered again with one loss more
+ *   fetched ──claim──▶ claimed ──every sample ended──▶ committed ──▶ job completed
+ *                         │ stopping: unfinished samples are requeued as a new job
+ *                         │ died: heartbeats stop, and the job is delivered again with one more loss
  */
 export class RewardLoopWorker {
   readonly #reader: ChunkReader
   readonly #tools: RewardTools
   readonly #log: Logger
   readonly #writer: ResultWriter
-  /** For samples somebody waits for: never behind a flush of five hundred others. */
+  /** Writer of interactive samples, which never wait for a flush of 500 others. */
   readonly #urgentWriter: ResultWriter
-  /** Of batches whose groups are post-processed: their scores wait for their group. */
+  /** Writer for batches with post-processing, whose scores wait for their group. */
   readonly #stagedWriter: ResultWriter
   readonly #post: PostProcessing
   readonly #clock: DatabaseClock
@@ -80,7 +80,7 @@ export class RewardLoopWorker {
   readonly #jobs = new Set<ClaimedJob>()
   readonly #rules: RuleTask[] = []
   #ruleLoop = false
-  /** Jobs whose samples lost two workers, until they are run or given back. */
+  /** Jobs whose samples lost two workers, until they run or are requeued. */
   #alone: ClaimedJob[] = []
   #runningAlone = false
   #running = 0
@@ -98,7 +98,7 @@ export class RewardLoopWorker {
     functionCapacity: () => number
     limiterCapacity: (pool: string) => number
     clock: DatabaseClock
-    /** Hears of committed samples that somebody waits for. */
+    /** Called with committed interactive samples. */
     onUrgentCommitted: ((samples: EndedSample[]) => void) | null
     log: Logger
   }) {
@@ -138,12 +138,12 @@ export class RewardLoopWorker {
     )
   }
 
-  /** Samples being scored at this moment. */
+  /** Number of samples being scored. */
   get inFlight(): number {
     return this.#running
   }
 
-  /** The jobs it holds, by pool, for heartbeats. */
+  /** The claimed jobs by pool, for heartbeats. */
   jobsByPool(): Map<string, { id: string; retryCount: number }[]> {
     const out = new Map<string, { id: string; retryCount: number }[]>()
     for (const job of [...this.#jobs, ...this.#alone]) {
@@ -154,20 +154,20 @@ export class RewardLoopWorker {
     return out
   }
 
-  /** A batch was cancelled, or its deadline passed: what is in flight for it stops. */
+  /** Stops the calls of a batch that was cancelled or passed its deadline. */
   batchEnded(batchId: number): void {
     this.#batches.ended(batchId)
   }
 
   /**
-   * Stops taking jobs and dispatching samples, waits at most `drainMs` for those in flight, then writes finished samples
-   * and returns the rest to the queue within `writeMs`. A job that could not be returned stays active: the sweep of dead workers or a lapsed
-   * heartbeat redelivers it.
+   * Stops fetching jobs and dispatching samples, waits at most `drainMs` for those in flight, then writes finished samples
+   * and requeues the rest within `writeMs`. A job that could not be requeued stays active; the sweep of dead workers or a
+   * lapsed heartbeat redelivers it.
    */
   async stop(drainMs: number, writeMs: number): Promise<void> {
     this.#stopping = true
     this.intake.close()
-    // What waits for a slot goes back; a call that went out now would be made again elsewhere.
+    // Samples that wait for a slot are requeued. A call sent now would be repeated by another worker.
     this.#leases.paused = true
     const drainedAtMs = performance.now() + drainMs
     while (this.#isBusy && performance.now() < drainedAtMs) await shortly()
@@ -175,7 +175,7 @@ export class RewardLoopWorker {
     const givenUp = [...this.#jobs]
     const rest = new Map<ClaimedJob, number[]>()
     for (const job of givenUp) {
-      // Late results and late flushes of these samples no longer count here, nor do they complete the job.
+      // Late results of these samples no longer count here and do not complete the job.
       job.isGivenUp = true
       rest.set(job, job.isRead ? [...job.open] : (job.job.data.g ?? indexesOf(job.job.data)))
       job.open.clear()
@@ -184,7 +184,7 @@ export class RewardLoopWorker {
     await withTimeout(Promise.all(writers.map((writer) => writer.drain())), writeMs / 2)
     await Promise.all([
       ...givenUp.map((job) => {
-        // A result that is not committed by now may die with this process.
+        // A result not committed by now may be lost with this process.
         const left = [...(rest.get(job) as number[]), ...job.uncommitted].sort((a, b) => a - b)
         return this.#requeue(job, left, untilMs)
       }),
@@ -193,7 +193,7 @@ export class RewardLoopWorker {
     await withTimeout(this.#keeper.flush(), Math.max(0, untilMs - performance.now()))
   }
 
-  /** Whether something is under way that ends soon: a call to a reward model, or a function's. */
+  /** True while a call to a reward model or a function is running. */
   get #isBusy(): boolean {
     if (this.#leases.callsInFlight > 0) return true
     const calls = [FUNCTIONS_POOL, SERVICES_POOL]
@@ -241,7 +241,7 @@ export class RewardLoopWorker {
     let batch: ActiveBatch | null = null
     try {
       const { b } = job.job.data
-      // What killed a worker may do so again, and soon.
+      // Samples that killed a worker may kill this one.
       if (job.losses > 0) {
         if (job.claim === null) this.#keeper.claim(job, indexes)
       } else job.claimTimer = setTimeout(() => this.#keeper.claim(job, indexes), CLAIM_AFTER_MS)
@@ -287,7 +287,7 @@ export class RewardLoopWorker {
         for (const row of rows) void this.#score(job, entered, row)
       }
     } catch (error) {
-      // Not read: the claim stays, and after missed heartbeats somebody takes it again. Giving it back is quicker.
+      // Requeuing is faster than waiting for missed heartbeats to redeliver the job.
       this.#log.warn({ err: (error as Error).message }, 'chunk could not be read')
       if (job.isGivenUp) return
       this.#jobs.delete(job)
@@ -299,11 +299,11 @@ export class RewardLoopWorker {
     }
   }
 
-  /** Groups that wait for their post-processing; `open` holds their numbers. */
+  /** Starts a job of groups that wait for post-processing; `open` contains their numbers. */
   async #startPost(job: ClaimedJob, nos: readonly number[]): Promise<void> {
     this.#jobs.add(job)
     this.intake.count(job.pool, nos.length, 0)
-    // No sample of theirs is held any more: the claim names none.
+    // All their samples have been scored, so the claim names none.
     job.claimTimer = setTimeout(() => this.#keeper.claim(job, [-1]), CLAIM_AFTER_MS)
     let batch: ActiveBatch | null = null
     try {
@@ -348,7 +348,7 @@ export class RewardLoopWorker {
           }
         : await this.#post.process(batch, members, startedAt)
     this.#running--
-    // Ended because this process stops: somebody else does it again.
+    // The call was cancelled because this process stops; another worker repeats it.
     if (this.#stopping && !outcome.ok && outcome.reason === 'cancelled') return
     if (!job.open.has(no)) return
     const written = await this.#post.finish(batch.spec.id, members, outcome, startedAt)
@@ -357,13 +357,13 @@ export class RewardLoopWorker {
     this.intake.count(job.pool, -1, 0)
   }
 
-  /** What is to be scored: from the job where it brings its samples and this is its first delivery, else from the tables. */
+  /** The samples to score: from the job at its first delivery if it contains them, otherwise from the tables. */
   async #samplesOf(job: ClaimedJob, batch: ActiveBatch): Promise<PendingSample[]> {
     const inline = job.losses === 0 ? job.job.data.s : undefined
     return inline ?? this.#reader.read(batch.spec, job.job.data.i)
   }
 
-  /** Built-in rules, on this loop, in slices; interactive ones go first. */
+  /** Runs built-in rules on this event loop in slices, interactive samples first. */
   #runRules(): void {
     if (this.#ruleLoop) return
     this.#ruleLoop = true
@@ -389,7 +389,7 @@ export class RewardLoopWorker {
     setImmediate(slice)
   }
 
-  /** All members in one call; what has ended before is told, and stays as it is. A call takes one place at the gate. */
+  /** Scores all members of a group in one call. Ended members are included but unchanged. A call takes one slot of the gate. */
   async #scoreGroup(job: ClaimedJob, batch: ActiveBatch, group: WholeGroup): Promise<void> {
     const { members, pending } = group
     const rows = members.filter(({ idx }) => pending.has(idx))
@@ -490,9 +490,9 @@ export class RewardLoopWorker {
     dispatchedAtMs: number,
     scoreMs: number,
   ): void {
-    // Not `row` in what runs after the flush: its texts would stay in memory until then.
+    // Callbacks that run after the flush must not capture `row`, whose texts would stay in memory.
     const index = row.idx
-    // Given back meanwhile, or ended before: somebody else answers for it.
+    // The sample was requeued meanwhile or has ended already.
     if (!job.open.delete(index)) return
     job.uncommitted.add(index)
     if (outcome.ok) this.counters.scored++
@@ -529,15 +529,15 @@ export class RewardLoopWorker {
     if (job.isGivenUp || !this.#jobs.delete(job)) return
     clearTimeout(job.claimTimer)
     if (batch) this.#batches.leave(batch)
-    // Not completed, its heartbeat lapses: what was not written is scored again, and is a loss should it never be.
+    // The job is not completed, so its heartbeat lapses and unwritten samples are scored again, as a loss.
     if (job.unwritten) return
     this.#keeper.completed(job)
   }
 
   /**
-   * Samples that lost two workers: cut into jobs of one, and each of these runs with nothing else in this process,
-   * so that one that kills its worker takes nobody with it. What was fetched beside it goes back at once: waiting
-   * here it would die along, or miss its heartbeats behind a slow one, and be given up for what it did not do.
+   * Runs samples that lost two workers as jobs of one, each alone in this process, so that a sample that kills its worker
+   * affects no other. Other fetched samples are requeued at once: here they could die too, or miss heartbeats behind a
+   * slow one, and end as `worker_lost` without fault.
    */
   async #runAlone(): Promise<void> {
     if (this.#runningAlone) return
@@ -554,7 +554,7 @@ export class RewardLoopWorker {
           for (const other of others) await this.#keeper.cutToOnes(other)
         } else {
           while (this.#jobs.size > 0 && !this.#stopping) await shortly()
-          // More may have come from a fetch that was under way.
+          // A running fetch may have added more.
           if (this.#alone.length > 1 || this.#stopping) continue
           this.#alone = []
           await this.#start(job)
@@ -578,7 +578,7 @@ function shortly(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 20))
 }
 
-/** One sample's mistake is that sample's failure: thrown from here it would end the worker, and all that it holds. */
+/** Runs a rule. An error fails only its sample; thrown, it would end the worker. */
 function runRule(batch: ActiveBatch, row: PendingSample): RewardOutcome {
   try {
     return batch.manager.runRule(toRewardSample(row), batch.spec.reward)
@@ -589,7 +589,7 @@ function runRule(batch: ActiveBatch, row: PendingSample): RewardOutcome {
 }
 
 function toRewardSample(row: PendingSample): RewardSample {
-  // The prompt is not read where nothing looks at it: by rules.
+  // Rules do not use the prompt, so it is not read.
   const { prompt, response, groundTruth, extraInfo } = decodeTexts(row)
   return {
     dataSource: row.data_source,

@@ -30,7 +30,7 @@ const failed = (attempts: AttemptRecord[] | null): RewardOutcome => ({
 })
 
 describe('the log of a sample’s attempts', () => {
-  test('of a score is what its row cannot tell', () => {
+  test('of a score has what its table row cannot hold', () => {
     const ok = (attempts: AttemptRecord[] | null) =>
       endOf({ ok: true, score: 1, extra: null, attempts }).attemptLog
     expect(ok(null)).toBeNull()
@@ -38,17 +38,17 @@ describe('the log of a sample’s attempts', () => {
     expect(ok([attempt(), attempt()])).toHaveLength(2)
   })
 
-  test('of a failure says why, also where every call was answered', () => {
+  test('of a failure has the reason, even if every call was answered', () => {
     const why = { serverId: null, reason: 'unparseable', detail: 'no [[n]] in the reply' }
     expect(endOf(failed(null)).attemptLog).toMatchObject([{ ...why, attempt: 1 }])
     const answered = endOf(failed([attempt()]))
     expect(answered.attemptLog).toMatchObject([{ serverId: 3 }, { ...why, attempt: 2 }])
-    // No call more was made.
+    // No further call was made.
     expect(answered).toMatchObject({ attempts: 1, serverName: 'rm-0' })
   })
 
-  test('of a failure that a call tells is the calls', () => {
-    const told = attempt({ outcome: 'corrupt', reason: 'unparseable', detail: '<html>' })
-    expect(endOf(failed([attempt(), told])).attemptLog).toEqual([attempt(), told])
+  test('of a failure reported by a call is the list of calls', () => {
+    const failedCall = attempt({ outcome: 'corrupt', reason: 'unparseable', detail: '<html>' })
+    expect(endOf(failed([attempt(), failedCall])).attemptLog).toEqual([attempt(), failedCall])
   })
 })

@@ -3,24 +3,24 @@ import type { RewardOutcome } from '../rewards/managers/manager.ts'
 import type { AttemptRecord } from '../router/router-types.ts'
 import type { FlushedSample } from '../store/sql/flush.ts'
 
-/** A sample's end, all but where it is stored. */
+/** A sample's end without its batch and index. */
 export type SampleEnd = Omit<FlushedSample, 'batchId' | 'index'>
 
-/** What is written of an outcome: the score or its reason, a substitute where the reward names one, the calls made. */
+/** Converts an outcome to the fields to write: score or reason, the reward's substitute score, and attempts. */
 export function sampleEndOf(
   outcome: RewardOutcome,
   reward: ResolvedReward,
   times: {
-    /** By the database's clock, as `dispatchedAtMs`. */
+    /** Time on the database's clock, like `dispatchedAtMs`. */
     acceptedAtMs: number
     dispatchedAtMs: number
     scoreMs: number
-    /** Database clock minus that of the outcome's attempts. */
+    /** The database's clock minus the clock of the attempts, ms. */
     clockOffsetMs: number
   },
 ): SampleEnd {
   const { onFailure } = reward
-  // Accepted by one clock and dispatched by another: stored times are never out of order.
+  // Acceptance and dispatch come from different clocks; stored times must stay in order.
   const dispatchedAtMs = Math.max(times.acceptedAtMs, times.dispatchedAtMs)
   const substituted = !outcome.ok && onFailure.policy === 'constant'
   const log = outcome.attempts
@@ -41,7 +41,7 @@ export function sampleEndOf(
   }
 }
 
-/** Calls made one after the other: what went out twice at one time, or was repeated after a connection race, was one. */
+/** Number of sequential calls. Hedges, recalled calls and repeats after a connection race do not count. */
 function attemptsIn(log: AttemptRecord[]): number {
   let n = 0
   for (const { hedge, outcome } of log) {
@@ -50,7 +50,7 @@ function attemptsIn(log: AttemptRecord[]): number {
   return Math.max(1, n)
 }
 
-/** The attempts that the sample's own row cannot tell: more than one, or a failure. */
+/** The attempts that the sample's table row cannot hold: several, or a failure. */
 function attemptLogOf(
   outcome: RewardOutcome,
   times: { acceptedAtMs: number; dispatchedAtMs: number; scoreMs: number; clockOffsetMs: number },
@@ -60,7 +60,7 @@ function attemptLogOf(
     startedAtMs: Math.max(times.acceptedAtMs, attempt.startedAtMs + times.clockOffsetMs),
   }))
   if (outcome.ok) return log.length > 1 ? log : null
-  // Every call was answered, and what was made of the answers failed: or one of them says it already.
+  // The reason is added unless an attempt already has it, for example when all calls were answered.
   if (log.some(({ reason }) => reason === outcome.reason)) return log
   return [
     ...log,

@@ -23,13 +23,13 @@ afterEach(async () => {
   for (const worker of workers.splice(0)) await worker.close()
 })
 
-/** What a worker has of it: connections, leases and limits of its own. */
+/** A worker with its own connections, leases and limits. */
 class Worker {
   readonly db: Database
   readonly leases: LeaseHolder
   readonly limits: SharedLimits
   readonly warnings: { ignored: string[] }[] = []
-  /** When each call went, on this process's clock. */
+  /** Time of each call, on this process's clock. */
   readonly sent: number[] = []
   inFlight = 0
 
@@ -45,7 +45,7 @@ class Worker {
     workers.push(this)
   }
 
-  /** `count` calls of so many ms; resolves with what became of them. */
+  /** Makes `count` calls of `forMs` each; resolves with their results. */
   async run(count: number, kwargs: Record<string, unknown>, forMs = 0, used?: number) {
     const limits = readLimits(kwargs)
     return Promise.all(
@@ -63,7 +63,7 @@ class Worker {
     )
   }
 
-  /** As `kill -9` does: nothing is given back, nobody hears of it again. */
+  /** Simulates `kill -9`: nothing is released. */
   async kill(): Promise<void> {
     this.limits.close()
     await this.db.close()
@@ -80,7 +80,7 @@ let most = 0
 const inFlight = () => workers.reduce((sum, worker) => sum + worker.inFlight, 0)
 const allSent = () => workers.flatMap((worker) => worker.sent).sort((a, b) => a - b)
 
-/** Most within any stretch of that length. */
+/** The largest number within any window of that length. */
 function mostWithin(sorted: readonly number[], forMs: number): number {
   let from = 0
   return sorted.reduce((so, atMs, i) => {
@@ -90,8 +90,8 @@ function mostWithin(sorted: readonly number[], forMs: number): number {
 }
 
 describe('Q16: one limit over all workers', () => {
-  it('of requests a minute: no window has more than the rate and the burst', async () => {
-    // 50 a second, 50 at once.
+  it('of requests per minute: no window exceeds rate plus burst', async () => {
+    // 50 per second with a burst of 50.
     const kwargs = { max_rpm: 3_000, max_concurrent: 500 }
     const all = Array.from({ length: 4 }, () => new Worker())
     const ran = await Promise.all(all.map((worker) => worker.run(50, kwargs)))
@@ -99,14 +99,14 @@ describe('Q16: one limit over all workers', () => {
     const sent = allSent()
     expect(sent).toHaveLength(200)
     for (const forMs of [200, 1_000, 2_000]) {
-      // A timer that is late brings one call nearer to the next: a few ms of the rate, one for each worker.
+      // A late timer shortens the gap between two calls by a few ms, once for each worker.
       expect(mostWithin(sent, forMs), `${forMs} ms`).toBeLessThanOrEqual(54 + (50 * forMs) / 1_000)
     }
-    // After the fifty of the burst: 150 in 3 s.
+    // After the burst of 50, 150 calls take 3 s.
     expect(sent.at(-1)! - sent[0]!).toBeGreaterThan(2_500)
   })
 
-  it('of calls at once, also where there are fewer than workers; the dead one’s part is taken over', async () => {
+  it('of concurrent calls, also fewer than workers; a dead worker’s share is reassigned', async () => {
     const kwargs = { max_concurrent: 2 }
     const all = Array.from({ length: 4 }, () => new Worker())
     most = 0
@@ -127,13 +127,13 @@ describe('Q16: one limit over all workers', () => {
     await Promise.all(running.filter((_, at) => all[at] !== dead))
   })
 
-  it('of tokens a minute, corrected by what was used', async () => {
-    // Estimated at 1,000 of 10,000 a second, and 10 really: 120,000 tokens that are 1,200.
+  it('of tokens per minute, corrected by the actual use', async () => {
+    // Estimated at 1,000 of 10,000 per second, really 10: 120,000 estimated tokens are 1,200.
     const kwargs = { max_tpm: 600_000, estimated_tokens_per_request: 1_000, max_concurrent: 4 }
     const [a, b] = [new Worker(), new Worker()]
     await Promise.all([a.run(60, kwargs, 1, 10), b.run(60, kwargs, 1, 10)])
     expect(allSent()).toHaveLength(120)
-    // By the estimate each of the last hundred would have left nothing behind.
+    // By the estimate alone, nothing would be left after each of the last hundred calls.
     await waitFor('what was not used to be back', async () => {
       const [row] = await db.adhoc<{ level: number }>('select level from rate_bucket')
       return (row?.level ?? 0) > 5_000
@@ -142,7 +142,7 @@ describe('Q16: one limit over all workers', () => {
 })
 
 describe('the limits in force', () => {
-  it('are those of whoever came first, in any process; others are told of, once', async () => {
+  it('are those of the first caller in any process; others are logged once', async () => {
     const [a, b] = [new Worker(), new Worker()]
     await a.run(1, { max_rpm: 6_000, max_concurrent: 3 })
     await b.run(3, { max_rpm: 60, max_concurrent: 9, timeout: 5 })
@@ -155,7 +155,7 @@ describe('the limits in force', () => {
     ])
   })
 
-  it('are set anew when nobody has used them for 30 s', async () => {
+  it('are replaced after 30 s without use', async () => {
     await new Worker().run(1, { max_rpm: 6_000 })
     await db.adhoc("update call_limiter set used_at = used_at - interval '31 seconds'")
     const gate = await new Worker().limits.gate({
@@ -165,7 +165,7 @@ describe('the limits in force', () => {
     expect(gate.limits.maxRpm).toBe(600)
   })
 
-  it('are of a name: another’s are its own', async () => {
+  it('are separate for each name', async () => {
     const worker = new Worker()
     const gateOf = (name: string, kwargs: object) =>
       worker.limits.gate({ name, limits: readLimits({ ...kwargs }) })

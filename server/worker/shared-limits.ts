@@ -11,30 +11,30 @@ import { type Database, throughOutage } from '../store/database.ts'
 import { poolOfLimiter } from '../store/job-queue.ts'
 import { agreeOnLimits, reserveRate } from '../store/sql/rate.ts'
 
-/** Limits that nobody has used for so long are over: whoever comes then sets them anew. */
+/** Time without use after which limits expire and the next caller sets them. */
 const FORGET_AFTER_MS = 30_000
-/** They are said to be in use this often, and a gate that was not used for two such times is left. */
+/** Interval of the use report. A gate unused for two intervals is released. */
 const SAY_EVERY_MS = 5_000
-/** A database that restarts is waited for; a sample that waits meanwhile has not failed. */
+/** Wait for a restarting database. Samples that wait meanwhile do not fail. */
 const OUTAGE_MS = 60_000
 
-/** Samples that a worker holds of a limiter before it has any slot of it. */
+/** Samples of a limiter that a worker may hold before it has a slot. */
 const MIN_CAPACITY = 32
 
 interface Shared {
   name: string
   limits: RequestLimits
   gate: RequestGate
-  /** Calls that may be in flight from here now. */
+  /** Calls that may be in flight from this worker now. */
   slots: number
   lastUseMs: number
-  /** Limits that were asked for and are not these, as told. */
-  told: Set<string>
+  /** Ignored limits that were already logged. */
+  logged: Set<string>
 }
 
 /**
- * Limits over all workers: requests and tokens of a minute are rows in Postgres that every worker takes from, calls at
- * once are leased. A worker that dies takes with it at most the one call whose turn had come, and its lease for 2 s.
+ * Enforces limits over all workers. Requests and tokens per minute are buckets in Postgres; concurrent calls are leased.
+ * A dead worker costs at most one call of the rate, and its lease for 2 s.
  *
  *   unknown ──first sample──▶ agreed on ──used──▶ … ──10 s without use──▶ unknown
  */
@@ -44,7 +44,7 @@ export class SharedLimits implements CallLimits {
   readonly #leases: LeaseHolder
   readonly #log: Logger
   readonly #shared = new Map<string, Promise<Shared>>()
-  /** Those that are agreed on, by the pool that their samples wait in. */
+  /** The agreed limits, by the pool of their samples. */
   readonly #byPool = new Map<string, Shared>()
   readonly #timer: NodeJS.Timeout
 
@@ -65,27 +65,27 @@ export class SharedLimits implements CallLimits {
       agreeing.catch(() => this.#shared.delete(name))
     }
     const shared = await agreeing
-    // Left meanwhile: its lease is gone.
+    // The limiter was released meanwhile, with its lease.
     if (this.#shared.get(name) !== agreeing) return this.gate(limiter)
     shared.lastUseMs = performance.now()
-    this.#tell(shared, limiter.limits)
+    this.#logIgnored(shared, limiter.limits)
     this.#leases.want(leaseOf(name), 1)
     return shared.gate
   }
 
-  /** Samples that this worker may hold of a limiter's pool: twice its part, so that the others find theirs. */
+  /** Samples of a limiter's pool that this worker may hold: twice its share, which leaves work for the others. */
   capacityOf(pool: string): number {
     return Math.max(MIN_CAPACITY, 2 * (this.#byPool.get(pool)?.slots ?? 0))
   }
 
-  /** Looks after them no more. */
+  /** Stops the reports and releases. */
   close(): void {
     clearInterval(this.#timer)
   }
 
-  async #agree({ name, limits: asked }: LimiterRef): Promise<Shared> {
+  async #agree({ name, limits: wanted }: LimiterRef): Promise<Shared> {
     const limits = await throughOutage(
-      () => agreeOnLimits(this.#db, name, asked, FORGET_AFTER_MS),
+      () => agreeOnLimits(this.#db, name, wanted, FORGET_AFTER_MS),
       { forMs: OUTAGE_MS },
     )
     const gate = new RequestGate(limits, this.clock, this.#sourcesOf(name, limits))
@@ -95,7 +95,7 @@ export class SharedLimits implements CallLimits {
       gate,
       slots: 0,
       lastUseMs: performance.now(),
-      told: new Set(),
+      logged: new Set(),
     }
     this.#leases.track({
       name: leaseOf(name),
@@ -120,7 +120,7 @@ export class SharedLimits implements CallLimits {
       const take = (amount: number) => reserveRate(this.#db, resource, amount, perMinute, capacity)
       return {
         reserve: (amount) => throughOutage(() => take(amount), { forMs: OUTAGE_MS }),
-        // Not given back, a minute has a little less: nothing to try again for.
+        // A failed refund only lowers the rate slightly, so it is not retried.
         refund: async (amount) => void (await take(-amount)),
       }
     }
@@ -131,16 +131,16 @@ export class SharedLimits implements CallLimits {
     }
   }
 
-  /** Upstream warns of this, once; here for every other setting that comes. */
-  #tell(shared: Shared, asked: RequestLimits): void {
-    const ignored = ignoredLimits(shared.limits, asked)
+  /** Logs ignored limits, once for each distinct setting (verl warns only once). */
+  #logIgnored(shared: Shared, wanted: RequestLimits): void {
+    const ignored = ignoredLimits(shared.limits, wanted)
     if (ignored.length === 0) return
     const text = ignored.join('; ')
-    if (shared.told.has(text)) return
-    shared.told.add(text)
+    if (shared.logged.has(text)) return
+    shared.logged.add(text)
     this.#log.warn(
       { limiter: shared.name, ignored },
-      'this limiter is in use with other limits, which hold until it was not used for 30 s',
+      'this limiter is in use with other limits, which apply until it is unused for 30 s',
     )
   }
 
@@ -156,7 +156,7 @@ export class SharedLimits implements CallLimits {
         this.#leases.forget(leaseOf(name))
       } else {
         await agreeOnLimits(this.#db, name, limits, FORGET_AFTER_MS).catch((error: Error) =>
-          this.#log.debug({ err: error.message, limiter: name }, 'limits not said to be in use'),
+          this.#log.debug({ err: error.message, limiter: name }, 'use of limits not reported'),
         )
       }
     }

@@ -1,4 +1,4 @@
-/** Lets as many through as there are slots, in order of arrival; slots may change at any time. */
+/** Admits as many callers as there are slots, in order of arrival. The number of slots may change at any time. */
 export class SlotGate {
   #slots = 0
   #inside = 0
@@ -17,7 +17,7 @@ export class SlotGate {
     this.#admit()
   }
 
-  /** Resolves when there is capacity, or the signal aborts; true when inside, and then `leave` must be called. */
+  /** Resolves to true when a slot is acquired, which `leave` releases; to false when the signal aborts. */
   enter(signal: AbortSignal): Promise<boolean> {
     if (signal.aborted) return Promise.resolve(false)
     return new Promise((resolve) => {

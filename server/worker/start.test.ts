@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { environment } from '../../testkit/service/service.ts'
 
-/** A worker that waits for a database which takes connections and never answers. */
+/** Tests a worker that waits for a database that accepts connections but never answers. */
 
 const START = fileURLToPath(new URL('./start.ts', import.meta.url))
 
@@ -26,7 +26,7 @@ afterEach(() => {
   database.close()
 })
 
-/** Starts a worker as its server does, and waits until it asks the database something. */
+/** Starts a worker as its server does, and waits for its first query. */
 async function waiting(): Promise<void> {
   const { port } = database.address() as AddressInfo
   worker = spawn(process.execPath, [START, '--local'], {
@@ -39,13 +39,13 @@ async function waiting(): Promise<void> {
   await once(database, 'connection')
 }
 
-test('ends with its server, though the wait is not over', async () => {
+test('ends with its server during the wait', async () => {
   await waiting()
   worker.disconnect()
   expect(await once(worker, 'exit')).toEqual([0, null])
 })
 
-test('ends with a server that was gone before it heard of its end', async () => {
+test('ends with a server that was gone before the channel was read', async () => {
   const { port } = database.address() as AddressInfo
   worker = spawn(process.execPath, [START, '--local'], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -55,15 +55,15 @@ test('ends with a server that was gone before it heard of its end', async () => 
   expect(await once(worker, 'exit')).toEqual([0, null])
 })
 
-test('stops when it is told to, with exit code 0', async () => {
+test('stops on request with exit code 0', async () => {
   await waiting()
   worker.kill('SIGTERM')
   expect(await once(worker, 'exit')).toEqual([0, null])
 })
 
-test('goes on while its server is halted', async () => {
+test('continues while its server is stopped by SIGSTOP', async () => {
   await waiting()
-  // What a halted server does: nothing. Its channel stays open.
+  // A stopped server does nothing, and its channel stays open.
   await new Promise((resolve) => setTimeout(resolve, 2_000))
   expect([worker.exitCode, worker.signalCode]).toEqual([null, null])
 })

@@ -1,5 +1,5 @@
-// The entry of a worker process. What it needs is loaded in parts with a turn of the event loop after each: loading holds
-// the loop up, for half a minute where forty processes share two cores, and a request to stop is heard only in between.
+// The entry of a worker process. It loads its modules in parts with a turn of the event loop after each. Loading blocks
+// the loop, for half a minute when forty processes share two cores, and a stop request is handled only in between.
 import { setImmediate as turn } from 'node:timers/promises'
 import '../stop-request.ts'
 

@@ -7,12 +7,12 @@ import type { JobQueue } from '../store/job-queue.ts'
 import type { RewardLoopWorker } from './reward-loop-worker.ts'
 
 const REPORT_MS = 1_000
-/** Heartbeats of held jobs: three within pg-boss's least of 10 s. */
+/** Seconds between heartbeats of claimed jobs: three within pg-boss's minimum of 10 s. */
 const TOUCH_EVERY = 3
-/** Readings kept in the row: one a second, a minute of them. */
+/** Readings kept in the table row, one per second. */
 const HISTORY = 60
 
-/** What a report is made from. */
+/** Dependencies of {@link WorkerReport}. */
 export interface ReportSources {
   row: ProcessRow
   queue: JobQueue
@@ -22,7 +22,7 @@ export interface ReportSources {
   log: Logger
 }
 
-/** Says once a second that this worker lives and what it does, and keeps its jobs' heartbeats. */
+/** Reports the worker's state once a second and sends its jobs' heartbeats. */
 export class WorkerReport {
   readonly #o: ReportSources
   #timer: NodeJS.Timeout | undefined
