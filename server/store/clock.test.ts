@@ -15,7 +15,7 @@ it('follows the database, within what the round trip can tell', () => {
   observe(clock, 5_000, 10)
   expect(clock.offsetMs).toBeCloseTo(5_000, 0)
   expect(clock.nowMs() - monotonicEpochMs()).toBeCloseTo(5_000, 0)
-  // A slow answer tells less than the quick one before it.
+  // A slow answer is less precise than the quick one before it.
   observe(clock, 5_090, 400)
   expect(clock.offsetMs).toBeCloseTo(5_000, 0)
   observe(clock, 5_001, 2)

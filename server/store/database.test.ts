@@ -11,7 +11,7 @@ let outside: Database
 
 beforeAll(async () => {
   const log = createLogger('silent', 'test')
-  // One connection: whether it is the same one afterwards can be told.
+  // One connection, so that the test can see whether it is reused.
   db = new Database(database.url, log, { max: 1, name: 'test' })
   outside = new Database(database.url, log, { max: 1, name: 'outside' })
   await db.adhoc('create table written (n int)')

@@ -96,7 +96,7 @@ export async function inTransaction<T>(client: pg.ClientBase, work: () => Promis
 const SLOT_WAIT_MS = 5_000
 const IDLE_TIMEOUT_MS = 60_000
 
-/** What the planner is told in pools whose statements are all lookups by key: old statistics must not decide otherwise. */
+/** Planner settings of pools with only lookups by key, so that old statistics cause no scans. */
 const KEYED: SessionSettings = {
   enable_seqscan: 'off',
   enable_hashjoin: 'off',
@@ -172,7 +172,7 @@ export class Database {
   async transaction<T>(work: (client: Client) => Promise<T>): Promise<T> {
     return this.pool.lend(
       (client) => inTransaction(client, () => work(client)),
-      // What could not be rolled back is for nobody else to find.
+      // A connection that could not roll back is not reused.
       (error, client) => isConnectionLoss(error) || client.getTransactionStatus() !== 'I',
     )
   }

@@ -16,7 +16,7 @@ export interface ChunkJob {
   l?: number
   /** Groups to post-process, by number; then `i` is empty. */
   g?: number[]
-  /** The samples themselves, where they are few and somebody waits: as they are stored, in the order of `i`. */
+  /** The samples of an interactive job in stored form, in the order of `i`. */
   s?: InlineSample[]
 }
 
@@ -29,7 +29,7 @@ export interface InlineSample {
   ground_truth: string | null
   extra_info: string | null
   encoding: number
-  /** In tokens, where the trainer told. */
+  /** Length in tokens, if the trainer sent it. */
   response_length?: number | null
 }
 

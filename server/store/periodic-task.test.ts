@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { PeriodicTask, type PeriodicWork } from './periodic-task.ts'
 
-/** Work by the clock: once at a time, whatever becomes of it, and not after its end. */
+/** Tests that periodic work runs one turn at a time, survives errors and does not run after its end. */
 
 beforeEach(() => {
   vi.useFakeTimers()

@@ -9,7 +9,7 @@ export interface PeriodicWork {
   /** What the log says when the work has failed: `'sweep failed'`. */
   failed: string
   log: Pick<Logger, 'warn'>
-  /** Whether this process is the one to do it now, where one of several does; asked before each time. */
+  /** Resolves to true when this one of several processes does the work now; called before each turn. */
   isTurn?: (() => Promise<boolean>) | undefined
   work(): Promise<void>
 }

@@ -25,7 +25,7 @@ export class ServerLocks {
     return this.#held.has(id)
   }
 
-  /** Takes a server's lock; false when somebody has it, be it this process. */
+  /** Takes a server's lock; false: this or another process has it. */
   async take(id: number): Promise<boolean> {
     if (this.#held.has(id)) return false
     this.#held.add(id)
@@ -42,7 +42,7 @@ export class ServerLocks {
     return taken
   }
 
-  /** Takes a server's lock, waiting at most `ms` for whoever has it. */
+  /** Takes a server's lock, waiting at most `ms`. */
   async takeWithin(id: number, ms: number): Promise<boolean> {
     const until = performance.now() + ms
     for (;;) {
@@ -57,7 +57,7 @@ export class ServerLocks {
     this.#held.delete(id)
   }
 
-  /** Does something under a server's lock; undefined when somebody has it. */
+  /** Runs work under a server's lock; undefined: the lock is taken. */
   async under<T>(id: number, work: () => Promise<T>): Promise<T | undefined> {
     if (!(await this.take(id))) return undefined
     try {

@@ -12,7 +12,7 @@ import {
   type Transition,
 } from './sql/servers.ts'
 
-/** What whoever registers a server says of it. */
+/** The fields of a server's registration. */
 export interface ServerWishes {
   url: string
   engine: string
@@ -25,7 +25,7 @@ export interface ServerWishes {
   apiKey: string | null
   tags: string[]
   chatTemplate: string | null
-  /** Null: every route is asked. */
+  /** Null: all routes are probed. */
   namedRoute: string | null
   /** Null: the last. */
   label: string | null
@@ -36,14 +36,14 @@ export interface ServerWishes {
 export interface ProbedFacts {
   version: string | null
   maxModelLen: number | null
-  /** Absent: not asked, because the server sleeps; what is stored stays. */
+  /** Absent: not probed, because the server sleeps; the stored value stays. */
   route?: string | null
   plainText?: boolean
   /** Absent: the server does not tell its labels. */
   label?: string
   maxConcurrent: number | null
   canSleep: boolean
-  /** Absent: not looked at again; what is stored stays. */
+  /** Absent: not probed again; the stored value stays. */
   warnings?: string[]
 }
 
@@ -139,7 +139,7 @@ export class ServerRegistry {
     return row.id
   }
 
-  /** Changes what was asked for of a server. */
+  /** Changes a server's registration. */
   async update(id: number, fields: Partial<ServerWishes>): Promise<void> {
     await this.#prisma.server.update({ where: { id }, data: fields })
     await this.changed()
@@ -201,7 +201,7 @@ export class ServerRegistry {
     )
   }
 
-  /** Keeps what a probe was told, and when; null: it was not answered. */
+  /** Stores a probe's findings with their time; null: no answer. */
   async probed(id: number, facts: ProbedFacts | null): Promise<void> {
     await this.#prisma.server.update({
       where: { id },
@@ -228,7 +228,7 @@ export class ServerRegistry {
     await this.changed()
   }
 
-  /** Tells the workers and the pages to read it again. */
+  /** Notifies workers and pages to read it again. */
   async changed(): Promise<void> {
     await this.#db.adhoc("select pg_notify('rewardops', 's')")
   }

@@ -37,7 +37,7 @@ export interface EmbeddedPostgresOptions {
   /** Everything is kept under it: `postgres/`, `postgres.log`, `postgres.owner`. Made where missing. */
   dataDir: string
   log: Logger
-  /** It died without being asked to; a restart is under way. */
+  /** Called after an unexpected end of Postgres; a restart follows. */
   onUnexpectedExit?(exit: Exit): void
   /** After every change of state but the first `up`. */
   onState?(state: EmbeddedPostgresState): void

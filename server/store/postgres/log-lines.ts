@@ -77,7 +77,7 @@ export class PostgresLog {
       appendFileSync(this.#file, piece, { mode: 0o600 })
       this.#bytes += Buffer.byteLength(piece)
     } catch {
-      // A log that cannot be written, on a full disk say, must not stop what it tells about.
+      // A log that cannot be written, for example on a full disk, must not stop Postgres.
     }
   }
 }

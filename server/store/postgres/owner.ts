@@ -67,7 +67,7 @@ export async function ownFolder(
   }
 }
 
-/** Removes a dead owner's file, unless somebody replaced it since it was read. */
+/** Removes a dead owner's file, unless it was replaced since it was read. */
 function discard(file: string, expected: string): void {
   const aside = `${file}.${process.pid}.dead`
   try {

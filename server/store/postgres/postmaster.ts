@@ -14,7 +14,7 @@ export interface Exit {
 /** A Postgres that accepts connections. */
 export interface Postmaster {
   pid: number
-  /** Settles when it is gone, for whatever reason. */
+  /** Settles when the process has ended for any reason. */
   exited: Promise<Exit>
   /** Disconnects everybody and shuts down: SIGINT, after 10 s SIGQUIT, after 5 s more SIGKILL. */
   stop(): Promise<void>

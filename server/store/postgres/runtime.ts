@@ -15,7 +15,7 @@ export interface Runtime {
   account: Account | null
   /** What `-D` is given. The cluster's folder is the working directory in any case. */
   dataArgument(folder: string): string
-  /** 0700, the account's: whoever may enter it may connect, there are no passwords. */
+  /** The socket folder with mode 0700. Access to it replaces a password. */
   socketDir: string
   /** Removes the socket's folder, and copied binaries with it. */
   remove(): void
@@ -147,7 +147,7 @@ function claimRunDir(base: string, dataDir: string, account: Account | null): Ru
   try {
     mkdirSync(path, { recursive: true, mode: 0o711 })
     const entry = lstatSync(path)
-    // Anybody may write to /tmp: a link or a folder of somebody else's is not ours to use.
+    // All users can write to /tmp, so a link or another user's folder is refused.
     if (!entry.isDirectory() || entry.uid !== uid) return `${path}: belongs to somebody else`
     chmodSync(path, 0o711)
     mkdirSync(socketDir, { recursive: true, mode: 0o700 })

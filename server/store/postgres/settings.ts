@@ -27,7 +27,7 @@ export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   autovacuum_vacuum_scale_factor: '0.05',
   autovacuum_analyze_scale_factor: '0.05',
   autovacuum_vacuum_cost_limit: '1000',
-  // A statement that failed was answered to whoever sent it, and may hold a batch's texts.
+  // A failed statement is reported to its sender, and its text may contain a batch's texts.
   log_min_error_statement: 'panic',
   log_checkpoints: 'off',
   timezone: 'UTC',

@@ -10,7 +10,7 @@ import { migrate } from '../migrate.ts'
 import { startEmbeddedPostgres } from './embedded.ts'
 import { THROWAWAY_SETTINGS } from './settings.ts'
 
-/** What `test-database.ts` is told: where Postgres is, and why the template could not be made, if so. */
+/** Input of `test-database.ts`: the address of Postgres, or the reason why the template could not be made. */
 export interface TestPostgres {
   adminUrl: string
   problem: string | null

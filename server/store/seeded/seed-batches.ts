@@ -6,7 +6,7 @@ import { SEEDED_RUNS, type SeededRun } from './seeded-run.ts'
 /** Samples a step, as a large training job has them: 1,024 prompts × 8. */
 const STEP_SAMPLES = 8_192
 const VALIDATED_EVERY = 20
-/** Servers that seeded scores come from; removed ones, so that nobody asks them anything. */
+/** Servers of seeded scores, marked as removed so that they are never probed. */
 const SERVERS = 4
 /** How long before now the longest run began, at most. */
 const MAX_DAYS = 30
@@ -57,7 +57,7 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
     )
     done.runs.push(run.name)
     const steps = Math.ceil(share / stepSamples)
-    // Long runs are told in less time, so that they all lie within the days that are kept.
+    // Long runs are compressed in time, so that they lie within the retained days.
     const stepMs = Math.min(run.stepSeconds * 1_000, (MAX_DAYS * 86_400_000) / steps)
     plans.push({ run, runId: row!.id, steps, stepMs, hash: options.seed * 1_000 + at })
   }

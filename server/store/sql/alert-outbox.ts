@@ -1,6 +1,6 @@
 import type { Client, Database } from '../database.ts'
 
-/** An event on its way to whoever wants it. */
+/** An event to deliver to webhooks. */
 export interface NewEvent {
   /** A UUID. */
   id: string
@@ -11,7 +11,7 @@ export interface NewEvent {
   monitor: string
   severity: string
   run: string | null
-  /** When what it tells of happened: webhooks of later are not told old stories. */
+  /** Time of the event. Webhooks created later do not get it. */
   happenedAt: Date
 }
 

@@ -3,7 +3,7 @@ import type { SampleKey } from './sample-texts.ts'
 
 /** Labels that are suggested, the most used. */
 const MAX_LABELS = 100
-/** Annotations of a sample that are told. */
+/** Largest number of annotations returned for a sample. */
 const MAX_PER_SAMPLE = 200
 
 /** An annotation as it is stored. */

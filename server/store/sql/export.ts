@@ -144,7 +144,7 @@ async function* withText(
   }
 }
 
-/** A sample with everything that is told of it; its texts as they are stored. */
+/** A sample with all exported fields; its texts in stored form. */
 export interface ExportedRow {
   idx: number
   uid: string

@@ -8,7 +8,7 @@ const MAX_KEYS = 200
 const MAX_VALUES = 12
 /** Batches whose keys are added up, the newest. */
 const MAX_BATCHES = 5_000
-/** Keys told. */
+/** Largest number of keys returned. */
 const MAX_LISTED = 200
 /** Of batches without a roll-up: the newest so many, and the first samples of each. */
 const LOOKED_AT = { batches: 4, samples: 256 }

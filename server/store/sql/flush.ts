@@ -36,7 +36,7 @@ export interface FlushedSample {
   attemptLog: FlushedAttempt[] | null
 }
 
-/** Six digits: enough for a duration, and what a `real` gives back as it was written. */
+/** Rounds to six digits: enough for a duration, and kept exactly by a `real`. */
 export function durationAsStored(ms: number): number {
   return Number(ms.toPrecision(6))
 }

@@ -4,7 +4,7 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Client, Database } from '../database.ts'
 import type { ComponentStatsRow } from './components.ts'
 
-/** Batches that have ended, are rolled up and were not looked at by the monitors, oldest first. */
+/** Ended batches with a roll-up that the monitors have not evaluated, oldest first. */
 export async function batchesToMonitor(db: Database, limit: number): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-to-monitor',
@@ -29,7 +29,7 @@ export interface MonitoredBatch {
   group_signals: GroupSignalCounts | null
 }
 
-/** Takes a batch for the monitors, once: undefined where somebody has had it. Holds until the transaction ends. */
+/** Claims a batch for the monitors until the transaction ends; undefined: it was evaluated already. */
 export async function takeToMonitor(
   client: Client,
   batchId: number,

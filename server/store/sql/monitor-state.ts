@@ -14,7 +14,7 @@ export async function lockMonitors(client: Client): Promise<boolean> {
   return rows[0]!.taken
 }
 
-/** What somebody set of a monitor; what is null holds as it does without the row. */
+/** A user's settings of a monitor; null fields fall back to the next setting. */
 export interface SettingRow {
   run_id: number
   monitor: string
@@ -171,7 +171,7 @@ export async function fleetServers(client: Client): Promise<FleetServerRow[]> {
   return rows
 }
 
-/** Tables of which rows belong to a run, the one that tells which runs there were last. */
+/** Tables whose rows belong to a run. The one that lists the runs comes last. */
 const OF_RUNS = ['monitor_evaluation', 'monitor_incident', 'monitor_setting', 'run_mark'] as const
 
 /** Forgets what monitors and people said of runs that were removed. Gives how many runs. */

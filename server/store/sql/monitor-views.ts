@@ -63,7 +63,7 @@ export async function listIncidents(
     values.push(value)
     return `$${values.length}`
   }
-  // Of a run that was removed a moment ago there is nothing to tell.
+  // A run that was just removed has no figures.
   const where = ['(i.run_id is null or run.id is not null)']
   if (filter.run !== undefined)
     where.push(`i.run_id = (select id from run where name = ${arg(filter.run)})`)

@@ -8,7 +8,7 @@ export interface PlannableBatch {
   submitted_at: Date
 }
 
-/** One batch, whatever its state; undefined: there is none. */
+/** A batch in any state; undefined: it does not exist. */
 export async function plannableBatch(
   db: Database,
   id: number,

@@ -22,7 +22,7 @@ export async function poolRows(db: Database): Promise<PoolRow[]> {
   )
 }
 
-/** Sets a pool's policy and tells the workers; false when there is no such pool. */
+/** Sets a pool's policy and notifies the workers; false: the pool does not exist. */
 export async function setPoolPolicy(
   db: Database,
   model: string,

@@ -24,7 +24,7 @@ export async function insertProcess(db: Database, process: NewProcess): Promise<
   return row!.id
 }
 
-/** Notes that a process lives and what it does, and tells the servers; gives the database's time. */
+/** Stores a process's report and notifies the servers; returns the database's time. */
 export async function reportProcess(
   db: Database,
   id: number,

@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** What is asked of one bucket. */
+/** A request to a bucket. */
 export interface RatePart {
   /** Used beyond what was granted before; below 0: granted and not used. */
   charge: number
@@ -21,7 +21,7 @@ export interface RateAnswer {
   tokens: number
   /** Some bucket had less than was wanted. */
   short: boolean
-  /** How far the buckets are from the least that was asked for; 0: not short. */
+  /** The amount missing from the smallest request; 0: none. */
   requestsMissing: number
   tokensMissing: number
 }

@@ -194,7 +194,7 @@ export async function sampleColumns(
   }
 }
 
-/** Given samples of a batch, by index: somebody waits for each, so it is one round trip. */
+/** Samples of a batch by index, in one round trip, because a caller waits for each. */
 export async function samplesByIndex(
   db: Database,
   batchId: number,

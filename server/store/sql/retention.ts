@@ -37,7 +37,7 @@ export type JobProgress = Partial<RemovedDto> & {
 
 const JOB = `id, kind, run, last_batch_id, state, requested_by, policy, progress, problem, created_at, ended_at`
 
-/** Ended, with its roll-ups made: nobody writes to it any more. */
+/** Ended batches with roll-ups, to which no process writes. */
 const ENDED = `(b.status in ('completed', 'cancelled', 'failed') and b.completed_at is not null and b.rolled_up)`
 const KEPT = `exists (select 1 from run_kept k join run r on r.name = k.run where r.id = b.run_id)`
 const COPIED = `exists (select 1 from rescore_copy c where c.from_id = b.id)`
@@ -157,7 +157,7 @@ interface MarkedRow {
   whole: boolean
 }
 
-/** Gives back what was marked and not begun, of a removal that is cancelled. */
+/** Unmarks the batches of a cancelled removal whose deletion has not begun. */
 export async function unmark(client: Client, jobId: number): Promise<void> {
   await client.query('select pg_advisory_xact_lock($1)', [MARK_LOCK])
   await client.query(

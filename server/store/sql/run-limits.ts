@@ -55,7 +55,7 @@ const LIMIT_LOCK = 72_707_381
 const USAGE = `select coalesce(sum(samples - scored - failed), 0)::int8::float8 as queued, count(*)::int as batches
   from batch where run_id = $1 and status in ('open', 'running')`
 
-/** What a run has under way, and nobody adds to it until the transaction ends. */
+/** Counts a run's open work and locks it against additions until the transaction ends. */
 export async function usageHeld(client: Client, runId: number): Promise<RunUsage> {
   await client.query('select pg_advisory_xact_lock($1, $2)', [LIMIT_LOCK, runId])
   const { rows } = await client.query<RunUsage>({

@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** A mark that somebody made. */
+/** A user's mark. */
 export interface RunMarkRow {
   id: number
   step: number

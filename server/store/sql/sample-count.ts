@@ -7,16 +7,16 @@ import {
 } from './sample-filter.ts'
 import { type SampleCursor, sampleKeys } from './sample-list.ts'
 
-/** Samples looked at for one count, and how long; the rest is said to be more. */
+/** Limits of a count: samples checked, and time. Beyond them the count is a lower bound. */
 const MAX_COUNTED = { samples: 524_288, ms: 500 }
 /** In one statement, some 50 ms. */
 const PORTION = 65_536
 const KEYS_AT_ONCE = 5_000
 
-/** How many samples fit, among how many that were looked at. */
+/** The number of matching samples among those checked. */
 export interface SampleCount {
   samples: number
-  /** All that may fit were looked at, or batches' counters tell. */
+  /** True when all candidates were checked, or the batches' counters give the count. */
   exact: boolean
   searchedSamples: number
   batches: number

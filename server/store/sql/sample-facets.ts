@@ -18,7 +18,7 @@ export interface FacetRows {
   reasons: { reason: string; samples: number }[] | null
 }
 
-/** Counts from the counters and roll-ups of batches: no sample is looked at. */
+/** Counts from the batches' counters and roll-ups, without reading samples. */
 export async function sampleFacets(
   db: Database,
   filter: {

@@ -25,7 +25,7 @@ const PUT_IN_ORDER_TO_READ = 16_384
 const FIRST_READ = 256
 const MAX_PORTION = 2_048
 const READ_BYTES = 4 << 20
-/** In the order of arrival, samples looked at by one statement at first; then twice as many each time. */
+/** Samples checked by the first statement in order of arrival; each further one checks twice as many. */
 const FIRST_LOOK = 8_192
 
 /** How samples can be ordered. */
@@ -38,12 +38,12 @@ const KEYS: Record<Exclude<SampleSort, 'newest'>, { key: string; direction: 'asc
   slowest: { key: 's.score_ms::float8', direction: 'desc' },
 }
 
-/** Where a page begins: behind a sample, or, of samples in the order of arrival, at a batch that was not looked at yet. */
+/** The start of a page: after a sample or, in order of arrival, at a batch not checked yet. */
 export type SampleCursor =
   | { after: { batchId: number; idx: number; key: number | null }; fromBatch: number }
   | { fromBatch: number }
 
-/** What was looked at for a page. */
+/** The samples checked for a page. */
 export interface SamplesSearched {
   batches: number
   samples: number
@@ -51,7 +51,7 @@ export interface SamplesSearched {
   oldest: number | null
   /** There is no older batch that may have a fitting sample. */
   all: boolean
-  /** Of a search for a text: samples whose texts were looked at, and those whose texts are no longer kept. */
+  /** For a text search: samples whose texts were checked, and those whose texts were removed. */
   texts: { samples: number; bytes: number; dropped: number } | null
 }
 
@@ -81,7 +81,7 @@ interface PageOptions {
   mostRead?: { samples: number; bytes: number; ms: number }
 }
 
-/** A page of samples and what was looked at for it. */
+/** A page of samples with the extent of its search. */
 export async function sampleList(
   db: Database,
   filter: SampleFilter,
@@ -309,7 +309,7 @@ class TextSearch {
     return this.samples >= samples || this.bytes >= bytes || late
   }
 
-  /** Those that have the text, at most `enough`, and the last one that was looked at. */
+  /** The samples with the text, at most `enough`, and the last one checked. */
   async among(
     picked: readonly PickedSample[],
     batches: readonly CandidateBatch[],

@@ -18,7 +18,7 @@ export interface StoredLaunch {
   cwd: string | null
   /** `file`: REWARDOPS_SERVERS_FILE · `call`: servers.launch. */
   source: 'file' | 'call'
-  /** As it was asked for; null: taken from the server, once it answers. */
+  /** The requested model; null: taken from the server once it answers. */
   model: string | null
   /** What is stored is all it takes to start it again: no environment was given, nothing was masked. */
   complete: boolean
@@ -45,7 +45,7 @@ export interface ServerRow {
   rpm: number | null
   tpm: number | null
   route: 'classify' | 'token' | 'pair' | null
-  /** The route that the registration names; null: every route is asked. */
+  /** The route in the registration; null: all routes are probed. */
   named_route: 'classify' | 'token' | 'pair' | null
   /** The label whose score is taken, by index or name; null: the last. */
   label: string | null
@@ -87,7 +87,7 @@ export interface Transition {
   evidence?: Record<string, unknown> | undefined
   /** Only from one of these; default: from any. */
   from?: readonly ServerState[]
-  /** Set with it: for how long it is awake at least, in ms; null: nobody woke it. Default: left as it is. */
+  /** Shortest time awake to set, ms; null: never woken. Default: unchanged. */
   awakeForMs?: number | null
 }
 

@@ -7,7 +7,7 @@ export interface SettingRow<T> {
   changed_by: string
 }
 
-/** A setting; undefined: nobody set it. */
+/** A setting; undefined: not set. */
 export async function readSetting<T>(
   db: Database,
   name: string,

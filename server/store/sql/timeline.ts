@@ -1,7 +1,7 @@
 import type { TimelineDto } from '../../contract/timeline.ts'
 import type { Database } from '../database.ts'
 
-/** What one statement tells about a part of a batch's groups; columns as in TimelineDto, null where there is no row. */
+/** The data of a part of a batch's groups from one statement; columns as in TimelineDto, null without rows. */
 export interface TimelineRow {
   at_ms: number
   /** Epoch milliseconds of the statement: everything committed before it is in the answer. */
