@@ -111,7 +111,9 @@ function functionEnvironment(
 ): Record<string, string> {
   const secret = names.find((name) => /^(DATABASE_URL|REWARDOPS_.*|PG.*)$/.test(name))
   if (secret !== undefined) {
-    throw new Error(`REWARDOPS_FUNCTION_ENV: ${secret} belongs to the service and cannot be passed to functions`)
+    throw new Error(
+      `REWARDOPS_FUNCTION_ENV: ${secret} belongs to the service and cannot be passed to functions`,
+    )
   }
   return Object.fromEntries(
     [...HARMLESS, ...names].flatMap((name) => {
