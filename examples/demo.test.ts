@@ -11,10 +11,10 @@ import { generateRollouts } from './generator/generate.ts'
 import { RIGHT_ANSWERS } from './generator/questions.ts'
 import { RIGHT } from './generator/responses.ts'
 
-// A run takes 3 s on an idle machine and ten times that on one that runs the other suites too.
+// A run takes 3 s on an idle machine, and ten times that while other suites run.
 vi.setConfig({ testTimeout: 240_000 })
 
-/** One folder for all runs: a later one starts on what an earlier one left. */
+/** Shared by all runs, so that a later one starts with the data of an earlier one. */
 let folder: string
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'rewardops-demo-'))
@@ -27,7 +27,7 @@ interface DemoRun {
   said: string
 }
 
-/** Runs the demo to its end. `onSaid` sees all it has said so far, and may send it a signal. */
+/** Runs the demo to its end. `onSaid` receives the output so far, and may send the process a signal. */
 function demo(
   args: string[],
   onSaid?: (said: string, kill: (signal: NodeJS.Signals) => void) => void,
@@ -46,7 +46,7 @@ function demo(
   return new Promise((resolve) => child.once('close', (code) => resolve({ code, said })))
 }
 
-test('the bundled rollouts, through the service: what was planted comes back', async () => {
+test('the bundled rollouts get the expected rewards from the service', async () => {
   const samples = generateRollouts()
   const right = samples.map((sample) => {
     const planted = sample.extraInfo?.planted as never
@@ -74,7 +74,7 @@ test('the bundled rollouts, through the service: what was planted comes back', a
 })
 
 itInFullRun(
-  'a data source without a rule is scored by the model alone; it serves until it is told to stop',
+  'a data source without a rule is scored by the model alone, and the service runs until it is stopped',
   async () => {
     const path = join(folder, 'own.jsonl')
     const sample = { uid: 'q', dataSource: 'house/poems', prompt: 'A poem?', response: 'Roses.' }
@@ -97,9 +97,9 @@ itInFullRun(
   },
 )
 
-test('what cannot be read is said before anything is started', async () => {
+test('an unreadable file is reported before anything is started', async () => {
   const { code, said } = await demo(['--data', join(folder, 'nowhere.jsonl')])
-  expect(said).toContain('there is no such file')
+  expect(said).toContain('no such file')
   expect(said).not.toContain('service')
   expect(code).toBe(1)
 })

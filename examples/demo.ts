@@ -29,7 +29,7 @@ The data is kept in REWARDOPS_DATA_DIR, or .data/demo where that is not set.`
 
 const BUNDLED = fileURLToPath(new URL('data/demo-rollouts.jsonl', import.meta.url))
 
-/** Ends a run early for a reason a person is told in one sentence. */
+/** Ends the demo early with one sentence for the user. */
 class DemoError extends Error {}
 
 const stopping = new AbortController()
@@ -58,7 +58,7 @@ async function main(): Promise<void> {
   if (options === null) return
   const { path, bundled } = options
 
-  // The file first: what is wrong with it is known in a second, and nothing has been started yet.
+  // The file is checked first, which takes a second; nothing has been started yet.
   const file = await openRollouts(path, { dataSource: options.dataSource })
   const rollouts: Rollout[] = []
   for await (const rollout of file.rollouts()) rollouts.push(rollout)
@@ -140,10 +140,10 @@ function readOptions(): {
   }
   const port = values.port ?? process.env.PORT
   if (port && !(/^\d+$/.test(port) && Number(port) <= 65_535)) {
-    throw new DemoError(`--port ${port}: a port from 0 to 65535 is expected`)
+    throw new DemoError(`--port ${port}: expected a port from 0 to 65535`)
   }
   return {
-    // npm runs scripts in the project's folder; a path is meant from where the person stands.
+    // npm runs scripts in the project's folder, but a path is relative to the user's folder.
     path: values.data === undefined ? BUNDLED : resolve(process.env.INIT_CWD ?? '.', values.data),
     bundled: values.data === undefined,
     dataSource: values['data-source'],
@@ -152,7 +152,7 @@ function readOptions(): {
   }
 }
 
-/** The asked-for port or, when somebody has it, a free one; said either way. */
+/** Returns the requested port, or a free one if it is taken, and reports the choice. */
 async function choosePort(asked: number | null): Promise<number> {
   const port = asked ?? 3000
   const host = process.env.HOST || '127.0.0.1'
@@ -175,7 +175,7 @@ function connect(url: string): Client {
   })
 }
 
-/** By the rules the data sources select; null, and said, when one of them has none. */
+/** Scores by the rules of the data sources. Returns null with a message when a data source has none. */
 async function scoreByRule(client: Client, steps: StepOfRollouts[]): Promise<string[] | null> {
   try {
     return await score(client, steps, 'by rule', '-rule', {})
@@ -188,7 +188,7 @@ async function scoreByRule(client: Client, steps: StepOfRollouts[]): Promise<str
   }
 }
 
-/** Scores every step as a batch of its own; resolves with their ids when all have ended. */
+/** Scores each step as a batch; resolves with the batch ids when all have ended. */
 async function score(
   client: Client,
   steps: StepOfRollouts[],
@@ -231,7 +231,7 @@ async function score(
   return batchIds
 }
 
-/** Resolves at Ctrl-C; @throws when one of the children ends by itself. */
+/** Resolves at Ctrl-C; @throws when a child process ends by itself. */
 async function servedUntilStopped(...children: [ServiceProcess, SimulatedServers]): Promise<void> {
   const [first, second] = children
   const ended = await Promise.race([
@@ -245,7 +245,7 @@ async function servedUntilStopped(...children: [ServiceProcess, SimulatedServers
   if (ended !== null) throw new DemoError(ended)
 }
 
-/** The service first: what it still has in flight can then be answered. */
+/** Stops the service first, so that its calls in flight are still answered. */
 async function stopChildren(): Promise<void> {
   const end = await service?.stop()
   await rm?.stop()
@@ -274,7 +274,7 @@ function shortPath(path: string): string {
   return short.startsWith('../../') ? path : short || '.'
 }
 
-/** What went wrong, and what to do about it where the service says so. */
+/** The error, with the service's hint if there is one. */
 function explain(error: unknown): string {
   if (error instanceof TRPCClientError) {
     const data = error.data as ErrorData | undefined

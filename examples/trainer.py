@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A trainer's loop: hand a step's rollouts over, get the rewards back group by group as they complete."""
+"""A training loop: submits a step's rollouts and receives the rewards group by group as they complete."""
 import json
 import os
 import urllib.error

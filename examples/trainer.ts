@@ -1,4 +1,4 @@
-/** A trainer's loop: hand a step's rollouts over, train on mini-batches as their rewards come in. */
+/** A training loop: submits a step's rollouts and trains on mini-batches as their rewards arrive. */
 import { createRewardOpsClient } from '../packages/client-typescript/src/index.ts'
 
 const url = process.env.REWARDOPS_URL ?? 'http://127.0.0.1:3000'
@@ -17,7 +17,7 @@ try {
       const scores = group.samples.map((sample) => sample.score ?? sample.reason)
       console.log(`group ${group.seq} (${group.uid}): ${scores.join(' ')}, mean ${group.mean}`)
     }
-    // Train on it here. Kept with the checkpoint, chunk.cursor is where a restarted trainer goes on.
+    // Train on the chunk here. Store chunk.cursor with the checkpoint, so that a restarted trainer continues after it.
   }
   console.log(`${url}/batches/${(await pipeline.accepted).batchId}`)
 } catch (error) {

@@ -6,8 +6,8 @@ import { rolldown } from 'rolldown'
 const root = join(import.meta.dirname, '..')
 
 /**
- * Builds a TypeScript package of this folder: one JavaScript file without its dependencies, and the declarations that
- * its types reach.
+ * Builds a TypeScript package of this folder: one JavaScript file without its dependencies, and the declarations its types
+ * need.
  * @param folder with `package.json` and `src/index.ts`
  */
 export async function buildPackage(
@@ -59,8 +59,8 @@ export async function buildPackage(
 }
 
 /**
- * Copies the declarations that `entry` reaches. The context of the service's procedures is replaced: callers never see
- * it, and it names every module of the service, down to the database driver.
+ * Copies the declarations reachable from `entry`. The context type of the service's procedures is replaced, because callers
+ * never see it and it references every module of the service.
  */
 function keepReachable(from: string, to: string, entry: string): void {
   const context = join(from, 'server/api/context.d.ts')

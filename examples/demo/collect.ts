@@ -1,16 +1,16 @@
 import type { GroupResult } from '../../server/contract/trainer.ts'
 import type { Client } from './submit.ts'
 
-/** One sample's reward as the service gave it back. */
+/** One sample's reward. */
 export interface Reward {
   score: number | null
-  /** `acc` of the extra info, where the scorer gives it. */
+  /** `acc` of the extra info, if the scorer returns it. */
   acc: unknown
   /** Why there is no score. */
   reason: string | null
 }
 
-/** A batch's rewards in input order, by `batches.results`, page by page. */
+/** Reads a batch's rewards in input order, page by page, by `batches.results`. */
 export async function collectRewards(client: Client, batchId: string): Promise<Reward[]> {
   const rewards: Reward[] = []
   for (;;) {
@@ -26,7 +26,7 @@ export async function collectRewards(client: Client, batchId: string): Promise<R
   }
 }
 
-/** A batch's groups in the order they completed, by `batches.next` from the first cursor to the last. */
+/** Reads a batch's groups in completion order by `batches.next`. */
 export async function collectGroups(client: Client, batchId: string): Promise<GroupResult[]> {
   const groups: GroupResult[] = []
   let after: string | null = null

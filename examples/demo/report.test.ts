@@ -18,7 +18,7 @@ const reward = (score: number | null): Reward => ({
   reason: score === null ? 'timeout' : null,
 })
 
-/** Two groups of two: one all right, one mixed in which the model prefers the wrong one. */
+/** Two groups of two: one all correct, one mixed in which the model prefers the incorrect response. */
 function scored(): Scored {
   const rule = [1, 1, 1, 0].map(reward)
   const group = (uid: string, seq: number, indexes: number[]) =>
@@ -38,7 +38,7 @@ function scored(): Scored {
   }
 }
 
-test('what came back, summed up and printed', () => {
+test('results are summarised and printed', () => {
   const report = summarise([scored()])
   expect(report).toEqual({
     byDataSource: [
@@ -64,21 +64,21 @@ test('what came back, summed up and printed', () => {
   expect(text).toContain('rm prefers the right response in 0.0 % of 1 right–wrong pairs')
 })
 
-test('a failure is no zero: it is counted apart and out of the means', () => {
+test('failures are counted separately and excluded from means', () => {
   const one = scored()
   const rewards = [reward(1), reward(null), reward(1), reward(0)]
   const report = summarise([{ ...one, rule: { rewards, groups: one.rule!.groups } }])
   expect(report.byDataSource[0]).toMatchObject({ n: 4, correct: 2, meanReward: 2 / 3, failed: 1 })
 })
 
-test('without a rule there is only what the model says', () => {
+test('without a rule, only the model's rewards are reported', () => {
   const report = summarise([{ ...scored(), rule: null }])
   expect(report).toMatchObject({ groups: null, pairs: null })
   expect(report.byDataSource[0]).toMatchObject({ correct: null, meanReward: null, failed: 0 })
   expect(renderReport(report, 'rm').join('\n')).toContain('–')
 })
 
-test('right: by acc where the scorer gives one, else by a reward of 1', () => {
+test('correctness is acc if the scorer returns it, else a reward of 1', () => {
   expect(isCorrect(1, undefined)).toBe(true)
   expect(isCorrect(-1, true)).toBe(true)
   expect(isCorrect(1, false)).toBe(false)
@@ -86,7 +86,7 @@ test('right: by acc where the scorer gives one, else by a reward of 1', () => {
   expect(isCorrect(null, undefined)).toBe(false)
 })
 
-test('rollouts are told apart by run and step; a group size only where all groups have it', () => {
+test('rollouts are grouped by run and step; the group size is set only if all groups share it', () => {
   const at = (uid: string, step: number | null) => ({
     sample: sample(uid),
     run: null,
@@ -107,7 +107,7 @@ test('rollouts are told apart by run and step; a group size only where all group
 })
 
 describe('progress', () => {
-  test('a line fits its width and fills with what is done', () => {
+  test('a line fits its width and fills with progress', () => {
     const line = (done: number) => progressLine('by rule', { done, total: 1000, note: 'x' }, 60)
     expect(line(0)).toContain('░'.repeat(24))
     expect(line(1000)).toContain(`${'█'.repeat(24)}  1,000 of 1,000  x`)
@@ -117,7 +117,7 @@ describe('progress', () => {
     )
   })
 
-  test('elsewhere than on a terminal: a line a second', () => {
+  test('without a terminal, one line per second is printed', () => {
     let written = ''
     let now = 0
     const output = {

@@ -2,44 +2,47 @@ import { number } from '../../packages/cli/progress.ts'
 import type { GroupResult, SampleInput } from '../../server/contract/trainer.ts'
 import type { Reward } from './collect.ts'
 
-/** What came back for the rollouts of one step: by rule (null where a data source has none) and by model. */
+/** Results for the rollouts of one step: by rule (null if a data source has none) and by model. */
 export interface Scored {
   samples: readonly SampleInput[]
   rule: { rewards: readonly Reward[]; groups: readonly GroupResult[] } | null
   model: { rewards: readonly Reward[] }
 }
 
-/** A row of the table: some samples, and how they did. */
+/** A row of the table: the results of some samples. */
 export interface ReportRow {
   name: string
   n: number
-  /** Right by the rule; null without one. */
+  /** Correct by the rule; null without one. */
   correct: number | null
-  /** Mean of the rule's reward over what it scored; null when it scored nothing. */
+  /** Mean of the rule's reward over the scored samples; null when there are none. */
   meanReward: number | null
   meanModelScore: number | null
-  /** Without a score by rule or by model. */
+  /** Samples without a score by rule or by model. */
   failed: number
 }
 
-/** What the demo prints, as numbers. */
+/** The figures of the demo's report. */
 export interface Report {
   byDataSource: ReportRow[]
   /** By `extraInfo.model`, else `extraInfo.policy`; empty when no sample names one. */
   byPolicy: ReportRow[]
   groups: { n: number; allRight: number; noneRight: number; size: number | null } | null
-  /** Pairs of a right and a wrong response in one group, and how often the model prefers the right one (a tie is half). */
+  /**
+   * Pairs of a correct and an incorrect response in one group, and how often the model prefers the correct one (a tie
+   * counts half).
+   */
   pairs: { n: number; preferred: number } | null
 }
 
-/** Right by the rule: by `acc` where there is one, else by a reward of 1. */
+/** Correct by the rule: `acc` if present, else a reward of 1. */
 export function isCorrect(score: number | null, acc: unknown): boolean {
   if (typeof acc === 'boolean') return acc
   if (typeof acc === 'number') return acc === 1
   return score === 1
 }
 
-/** Sums up what came back. */
+/** Summarises the results. */
 export function summarise(steps: readonly Scored[]): Report {
   const bySource = new Map<string, Tally>()
   const byPolicy = new Map<string, Tally>()
@@ -83,7 +86,7 @@ export function summarise(steps: readonly Scored[]): Report {
   }
 }
 
-/** The report as lines of text. */
+/** Renders the report as lines of text. */
 export function renderReport(report: Report, modelName: string): string[] {
   const lines = ['', ...table(report, modelName), '']
   const { byPolicy, groups, pairs } = report

@@ -10,11 +10,11 @@ export interface StepOfRollouts {
   run: string
   step: number
   samples: SampleInput[]
-  /** The size all groups have, null when they differ. */
+  /** The size of all groups; null when they differ. */
   groupSize: number | null
 }
 
-/** Rollouts by run and step, in the order of the file; `run` and step 1 where it names none. */
+/** Groups rollouts by run and step, in file order; the defaults are `run` and step 1. */
 export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollouts[] {
   const steps = new Map<string, StepOfRollouts>()
   for (const rollout of rollouts) {
@@ -37,12 +37,12 @@ export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollou
   return [...steps.values()]
 }
 
-/** Far under the service's 256 MiB a body, and small enough to see progress. */
+/** Far below the service's 256 MiB per body, and small enough to show progress. */
 const BLOCK_BYTES = 32 * 1024 * 1024
 
 /**
- * Hands a step over as one batch: at once when it is small, else as an open batch filled block by block.
- * @returns the batch's id; everything is safe on disk then.
+ * Submits a step as one batch: at once if it is small, else as an open batch filled in blocks.
+ * @returns the batch's id; all samples are stored by then
  */
 export async function submitStep(
   client: Client,
@@ -70,7 +70,7 @@ function blocksOf(samples: readonly SampleInput[]): SampleInput[][] {
   const blocks: SampleInput[][] = [[]]
   let bytes = 0
   for (const sample of samples) {
-    // Characters, not bytes: near enough for a limit eight times under the service's.
+    // Characters instead of bytes are accurate enough for a limit eight times below the service's.
     const size = sample.response.length + sample.prompt.length + 500
     if (bytes + size > BLOCK_BYTES && bytes > 0) {
       blocks.push([])

@@ -1,13 +1,13 @@
 import { type Job, type Run, readRun } from './options.ts'
 
-/** A configuration that planner and emulator are compared by. */
+/** A configuration for comparing planner and emulator. */
 export interface Configuration {
   name: string
   job: Job
   run: Run
 }
 
-/** 80 s of compute a step, 96 prompts × 4: at 1:10 a run of three steps takes half a minute. */
+/** 80 s of compute per step, 96 prompts × 4: at 1:10, a run of three steps takes half a minute. */
 const USUAL: Job = {
   prompts: 96,
   responses: 4,
@@ -18,8 +18,8 @@ const USUAL: Job = {
 }
 
 /**
- * Rewards as a rule takes: nothing to gain, whatever the arrangement. A longer step, since all that is there to be seen is what
- * the service itself costs, which does not shrink with the scale: 0.15 s are 1 % of 15 s.
+ * Rewards as fast as a rule: no strategy gains anything. The step is longer, because only the service's own cost is
+ * visible, and it does not shrink with the scale: 0.15 s are 1 % of 15 s.
  */
 const MILLISECONDS: Partial<Job> = {
   rewardMs: { fromMs: 2, toMs: 20 },
@@ -29,8 +29,8 @@ const MILLISECONDS: Partial<Job> = {
 }
 
 /**
- * Every strategy with and without a limit; limits of the service and of the server; rewards from milliseconds to longer than
- * a step; many mini-batches, large groups, phases of other shapes. Some seven minutes at 1:10.
+ * Every strategy with and without a limit, limits of the service and of the server, rewards from milliseconds to longer
+ * than a step, many mini-batches, large groups, and other phase lengths. About seven minutes at 1:10.
  */
 export const CONFIGURATIONS: readonly Configuration[] = [
   configuration('barrier'),

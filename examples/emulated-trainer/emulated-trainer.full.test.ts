@@ -15,7 +15,7 @@ import { type Compared, conduct, RM_OPTIONS } from './laboratory.ts'
 import { type Job, readOptions, readRun } from './options.ts'
 import { keepResult } from './results.ts'
 
-/** At 1:100: 0.4 s of compute a step, rewards of 10 to 80 ms; under a limit of 16 they need 0.18 s a step. */
+/** At 1:100: 0.4 s of compute per step and rewards of 10 to 80 ms, which need 0.18 s per step under a limit of 16. */
 const JOB: Job = {
   prompts: 16,
   responses: 4,
@@ -47,15 +47,15 @@ afterAll(async () => {
 
 const laboratory = () => ({ url: service.url, rm })
 
-// `conduct` itself fails on a wrong reward, a group that is not whole, one that comes twice or not at all.
-describe('every strategy gets every reward, right and once', () => {
+// `conduct` itself fails on a wrong reward, an incomplete group, or a duplicate or missing one.
+describe('every strategy gets every correct reward exactly once', () => {
   const runs = FULL
     ? [...STRATEGIES.map((name) => `${name}@16`), 'both', 'all@rm16']
     : ['barrier@16', 'both@16', 'all@rm16']
   test.each(runs)('%s', async (name) => {
     const { emulated, predicted, boundMs } = await conduct(laboratory(), JOB, readRun(name), SCALE)
     expect(emulated).toMatchObject({ groups: 48, samples: 192 })
-    // What a GPU would do was done in full and in its order, whatever the waiting.
+    // The GPU's work was emulated in full and in order, regardless of waiting.
     const own = emulated.spans.filter(({ what }) => what !== 'wait')
     expect(own.map(({ what }) => what).sort()).toEqual(
       [
@@ -67,13 +67,13 @@ describe('every strategy gets every reward, right and once', () => {
     for (const [i, span] of own.entries()) {
       expect(span.fromMs).toBeGreaterThanOrEqual(own[i - 1]?.toMs ?? 0)
     }
-    // Never faster than what nothing can beat, nor than what it was replayed to take (timers may be a ms early).
+    // Never faster than the bound or the prediction (timers may fire a millisecond early).
     expect(emulated.stepMs).toBeGreaterThan(boundMs * 0.99)
     expect(emulated.stepMs).toBeGreaterThan(predicted.stepMs * 0.97)
   })
 })
 
-test('what was recorded can be planned with, over HTTP and from the command line', async () => {
+test('recorded rewards can be planned with, over HTTP and by the CLI', async () => {
   await conduct(laboratory(), JOB, readRun('barrier@16'), SCALE)
   const answer = await fetch(`${service.url}/api/trpc/batches.list`)
   const { result } = (await answer.json()) as {
@@ -88,7 +88,7 @@ test('what was recorded can be planned with, over HTTP and from the command line
   const plan = JSON.parse(planned.stdout) as PlannerDto
   expect(plan.rewards).toMatchObject({ samples: 64, groups: 16, pending: 0, withoutCall: 0 })
   expect(plan.rewards.batches).toHaveLength(3)
-  // The server waited 10 to 80 ms, and some of the way there and back comes on top.
+  // The server waits 10 to 80 ms; transport adds to it.
   expect(plan.rewards.p50Ms).toBeGreaterThan(30)
   const told = await run('--batch', newest?.batchId ?? '', ...args)
   expect(told.code).toBe(0)
@@ -102,14 +102,14 @@ test('what was recorded can be planned with, over HTTP and from the command line
 })
 
 itInFullRun(
-  'plan by typed numbers says where there is nothing to gain, and what is wrong',
+  'plan with typed times reports strategies without gain, and invalid options',
   async () => {
     const run = async (...more: string[]) =>
       startCli(['plan', ...more], { REWARDOPS_URL: service.url }).ended
     const { stdout } = await run('--reward', '0.002-0.02', '--at-once', '64')
     expect(stdout).toContain('64 at once: no gain from any strategy')
     const theirs = await run()
-    expect(theirs.stdout).toContain('256 at once: both is the simplest of the best')
+    expect(theirs.stdout).toContain('256 at once: both is the simplest of the fastest')
     expect(theirs.stdout).toMatch(/^barrier +6\d\d\.\d +4\d\d\.\d$/m)
     for (const [args, message] of [
       [['--reward', '40-1'], '--reward 40-1: seconds are expected'],
@@ -127,7 +127,7 @@ itInFullRun(
   },
 )
 
-test('results are kept a file a run, and the table is of all of them', async () => {
+test('each run has a result file, and the table lists all of them', async () => {
   const result = (name: string, stepMs: number): Compared => ({
     job: JOB,
     scale: 10,
@@ -152,11 +152,11 @@ test('results are kept a file a run, and the table is of all of them', async () 
   const rows = table.split('\n').filter((line) => line.startsWith('| b'))
   expect(rows).toHaveLength(2)
   expect(rows[0]).toMatch(/^\| barrier@256 +\| +600\.0 /)
-  // 31.7 % less than the barrier, beside the 30.85 % of the authors.
+  // 31.7 % less than the barrier; the authors report 30.85 %.
   expect(rows[1]).toMatch(/^\| both@256 +\| +410\.0 .*\+2\.50 % .* 31\.7 % \| 30\.85 % \|$/)
 })
 
-test('options that make no sense are named', () => {
+test('invalid options are named', () => {
   expect(() => readOptions(['--only', 'barier'])).toThrow('there is no strategy "barier"')
   expect(() => readOptions(['--only', 'both@many'])).toThrow('as 256 or rm256')
   expect(() => readOptions(['--reward-s', '5'])).toThrow('a range as 1-40')

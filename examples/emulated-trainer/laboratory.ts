@@ -4,34 +4,34 @@ import { logitOf, textId } from '../../testkit/simulated-rm/text.ts'
 import { type Job, type Run, readRun } from './options.ts'
 import { type Emulated, emulate, type Rollouts, STREAMED_PARTS } from './trainer.ts'
 
-/** A run, and what the planner says of it. All times as if nothing had been scaled. */
+/** A run and its prediction. All times are unscaled. */
 export interface Compared {
   job: Job
   scale: number
   emulated: Emulated
   predicted: { stepMs: number; steadyMs: number; waitMs: number }
   boundMs: number
-  /** The slowest single reward. */
+  /** Time of the slowest reward. */
   slowestMs: number
 }
 
-/** A service and a reward-model server for it. */
+/** A service and its reward-model server. */
 export interface Laboratory {
-  /** Of the service. */
+  /** Address of the service. */
   url: string
   /** The simulated reward-model server, started with {@link RM_OPTIONS}. */
   rm: { url: string; model: string }
 }
 
-/** The seed of the latencies that the simulated server draws from the texts. */
+/** Seed of the latencies that the simulated server derives from the texts. */
 const SEED = 7
 export const RM_OPTIONS = ['--seed', String(SEED), '--draw-by', 'text']
-/** In flight of a server without a limit of its own to a run. */
+/** In-flight limit of the server for runs without a limit. */
 const UNLIMITED = 100_000
 
 /**
- * Emulates a run and predicts it, from the very delays that the reward-model server draws from the texts.
- * @throws when a reward is wrong, a group is not whole, or one comes twice or not at all
+ * Emulates a run and predicts it with the delays that the reward-model server derives from the texts.
+ * @throws when a reward is wrong, or a group is incomplete, duplicate or missing
  */
 export async function conduct(
   { url, rm }: Laboratory,
@@ -63,7 +63,7 @@ export async function conduct(
     onGroups(step, groups) {
       for (const { uid, samples } of groups) {
         const id = `${step} ${uid}`
-        if (seen.has(id)) throw new Error(`group ${uid} of step ${step} came twice`)
+        if (seen.has(id)) throw new Error(`group ${uid} of step ${step} was delivered twice`)
         seen.add(id)
         if (samples.length !== job.responses) {
           throw new Error(`group ${uid} of step ${step} has ${samples.length} members`)
@@ -78,7 +78,7 @@ export async function conduct(
     },
   })
   if (seen.size !== job.steps * job.prompts) {
-    throw new Error(`${seen.size} of ${job.steps * job.prompts} groups came`)
+    throw new Error(`${seen.size} of ${job.steps * job.prompts} groups were delivered`)
   }
   const work = workloadOf(job, run, scale)
   const { stepMs, steadyMs, waitMs } = predict(work, run.strategy)
@@ -96,7 +96,7 @@ export async function conduct(
   }
 }
 
-/** Some steps nobody times: what a service does for the first time in its life takes longer than ever after. */
+/** Runs a few untimed steps, because the service's first calls are slower. */
 export async function warmUp(laboratory: Laboratory): Promise<void> {
   const job: Job = {
     prompts: 256,
@@ -109,7 +109,7 @@ export async function warmUp(laboratory: Laboratory): Promise<void> {
   await conduct(laboratory, job, readRun('both'), 1)
 }
 
-/** The same texts for every strategy, and so the same rewards and delays. */
+/** The same texts for every strategy, and therefore the same rewards and delays. */
 function rolloutsOf(step: number, { prompts, responses }: Job): Rollouts {
   return Array.from({ length: prompts * responses }, (_, i) => {
     const prompt = Math.floor(i / responses)
@@ -153,7 +153,7 @@ function workloadOf(job: Job, run: Run, scale: number): Workload {
   }
 }
 
-/** Without an exponent: the server's settings have none. */
+/** A number without an exponent, as the server's settings require. */
 function plain(ms: number): string {
   return ms.toFixed(4).replace(/\.?0+$/, '')
 }

@@ -10,7 +10,7 @@ import { type EmulationOptions, readOptions } from './options.ts'
 import { comparisonOf, errorPercent, tableOf } from './report.ts'
 import { keepResult, readResults } from './results.ts'
 
-/** Runs every strategy over one service and one reward-model server, and prints what each took beside what was predicted. */
+/** Runs every strategy on one service and one reward-model server, and prints measured and predicted times. */
 async function main(): Promise<void> {
   const options = readOptions(process.argv.slice(2))
   if (options === null) return
@@ -26,7 +26,7 @@ async function main(): Promise<void> {
     return stopping
   }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    // What was started for this must not outlive it.
+    // The processes started here must not outlive this one.
     process.once(signal, () => void stop().finally(() => process.exit(1)))
   }
   try {
@@ -41,7 +41,7 @@ async function main(): Promise<void> {
     await warmUp(laboratory)
     await (options.compare ? compare(laboratory, options) : experiment(laboratory, options))
   } catch (error) {
-    // Stopped by a signal, what fails is what was stopped.
+    // After a signal, failures are a consequence of the stop.
     if (stopping === undefined) throw error
   } finally {
     await stop()
@@ -79,7 +79,7 @@ function tell(name: string, result: Compared, json: boolean): void {
   const { stepMs, waitMs } = emulated
   const off = errorPercent(result)
   console.error(
-    `${name}: ${(stepMs / 1_000).toFixed(1)} s a step, ${(waitMs / 1_000).toFixed(1)} s of it waiting; predicted to ${off.toFixed(2)} %`,
+    `${name}: ${(stepMs / 1_000).toFixed(1)} s a step, ${(waitMs / 1_000).toFixed(1)} s of it waiting; prediction off by ${off.toFixed(2)} %`,
   )
 }
 

@@ -1,39 +1,39 @@
 import { parseArgs } from 'node:util'
 import { type Phases, STRATEGIES, type Strategy } from '../../server/planner/overlap.ts'
 
-/** A strategy, and how many rewards there may be at once. */
+/** A strategy and its limit of concurrent rewards. */
 export interface Run {
-  /** As it is asked for: `both@256`, `both@rm256`, `both`. */
+  /** As given on the command line: `both@256`, `both@rm256`, `both`. */
   name: string
   strategy: Strategy
-  /** Rewards at once, over all steps in flight; null: no limit. */
+  /** Concurrent rewards over all steps in flight; null: no limit. */
   concurrency: number | null
-  /** Who keeps to it: the service, in what it sends (as the authors' 256 threads), or the reward-model server. */
+  /** The part that enforces the limit: the service, as the authors' 256 threads do, or the reward-model server. */
   limitedBy: 'service' | 'server'
 }
 
-/** What is trained; all times before they are scaled. */
+/** The training job; all times are unscaled. */
 export interface Job {
   prompts: number
   responses: number
   miniBatches: number
   steps: number
   phases: Phases
-  /** Uniform. */
+  /** Bounds of a uniform distribution. */
   rewardMs: { fromMs: number; toMs: number }
 }
 
-/** What is to be done. */
+/** Options of an emulation. */
 export interface EmulationOptions {
   job: Job
   /** One emulated second takes `1000 / scale` ms. */
   scale: number
   runs: Run[]
-  /** Instead of the runs: the planner against the emulator over configurations of many kinds. */
+  /** Compares planner and emulator over many configurations instead of the runs. */
   compare: boolean
-  /** The service to use; null: one is started for it. */
+  /** Address of the service; null: one is started. */
   url: string | null
-  /** Folder for the results; those of earlier calls in it join the table. Null: they are only printed. */
+  /** Folder of the results, whose table includes earlier runs. Null: results are only printed. */
   out: string | null
   json: boolean
 }
@@ -54,10 +54,10 @@ asked for and delivered. Reports what each arrangement of the two costs a step.
 
 Strategies: ${STRATEGIES.join(', ')}.`
 
-/** The upstream authors' experiment, in the order of their table; then without their limit. */
+/** The upstream authors' experiment in the order of their table, then without their limit. */
 const USUAL = 'barrier@256,pipeline@256,off_policy@256,both@256,all@256,pipeline,off_policy,both'
 
-/** Reads the command line. @throws Error that says what is wrong; `null`: help was asked for. */
+/** Parses the command line. @throws Error naming the problem; returns `null` for --help. */
 export function readOptions(argv: readonly string[]): EmulationOptions | null {
   const text = { type: 'string' } as const
   const flag = { type: 'boolean' } as const
@@ -97,7 +97,7 @@ export function readOptions(argv: readonly string[]): EmulationOptions | null {
   }
   const range = /^(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(values['reward-s'] ?? '1-40')
   if (range === null || Number(range[1]) > Number(range[2])) {
-    throw new Error('--reward-s must be a range as 1-40')
+    throw new Error('--reward-s must be a range such as 1-40')
   }
   return {
     job: {
@@ -121,7 +121,7 @@ export function readOptions(argv: readonly string[]): EmulationOptions | null {
   }
 }
 
-/** Reads `both`, `both@256` or `both@rm256`. @throws Error that says what is wrong */
+/** Parses `both`, `both@256` or `both@rm256`. @throws Error naming the problem */
 export function readRun(name: string): Run {
   const [strategy = '', at] = name.split('@')
   if (!STRATEGIES.includes(strategy as Strategy)) {
@@ -129,7 +129,7 @@ export function readRun(name: string): Run {
   }
   const limit = at === undefined ? null : /^(rm)?([1-9]\d*)$/.exec(at)
   if (at !== undefined && limit === null) {
-    throw new Error(`"${name}": what follows @ is how many rewards at once, as 256 or rm256`)
+    throw new Error(`"${name}": after @, expected a number of concurrent rewards such as 256 or rm256`)
   }
   return {
     name,

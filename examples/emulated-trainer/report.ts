@@ -1,6 +1,6 @@
 import type { Compared } from './laboratory.ts'
 
-/** What the upstream authors measured against their barrier, by strategy, percent less (verl PR 2854, 7B, Megatron). */
+/** The upstream authors' measured reduction against their barrier, by strategy, in percent (verl PR 2854, 7B, Megatron). */
 const THEIRS: Readonly<Record<string, number>> = {
   'pipeline@256': 12.3,
   'off_policy@256': 25.16,
@@ -12,16 +12,16 @@ const HEAD = [
   ...['predicted', 'off by', 'less than the barrier', 'theirs'],
 ]
 
-/** The runs as a Markdown table: seconds a step, as if nothing had been scaled. */
+/** The runs as a Markdown table, in unscaled seconds per step. */
 export function tableOf(compared: readonly Compared[]): string {
   const [first] = compared
-  if (first === undefined) return 'Nothing was run.'
+  if (first === undefined) return 'There are no runs.'
   const barrier =
     compared.find(({ emulated }) => emulated.run.name === 'barrier@256') ??
     compared.find(({ emulated }) => emulated.run.strategy === 'barrier')
   const rows = compared.map((one) => {
     const { run, stepMs, steadyMs, waitMs } = one.emulated
-    // The slowest reward is no bound where two steps are in flight; it is what one may hope for with one.
+    // The slowest reward is not a bound with two steps in flight; with one it is the best possible time.
     const boundMs = Math.max(one.boundMs, one.slowestMs)
     const less = barrier ? 100 * (1 - stepMs / barrier.emulated.stepMs) : null
     return [
@@ -42,14 +42,14 @@ export function tableOf(compared: readonly Compared[]): string {
   const { rolloutMs, logProbMs, updateMs } = job.phases
   return [
     `${job.prompts} prompts × ${job.responses}, ${job.miniBatches} mini-batches, ${job.steps} steps, rewards of ${seconds(job.rewardMs.fromMs)} to ${seconds(job.rewardMs.toMs)} s, 1:${scale}; seconds before scaling.`,
-    `The trainer's own work a step: ${seconds(rolloutMs)} + ${seconds(logProbMs)} + ${seconds(updateMs)} s (rollout, log-probs, updates). @256: so many rewards at once.`,
-    'Bound: the larger of compute, the rewards over the places there are, and the slowest reward. Steady: without the first and the last step.',
+    `Trainer time per step: ${seconds(rolloutMs)} + ${seconds(logProbMs)} + ${seconds(updateMs)} s (rollout, log-probs, updates). @256: 256 concurrent rewards.`,
+    'Bound: the larger of compute, the total reward time divided by the limit, and the slowest reward. Steady: without the first and the last step.',
     '',
     ...markdown(HEAD, rows),
   ].join('\n')
 }
 
-/** Planner against emulator, a line a configuration, and the largest error. */
+/** Compares planner and emulator: one line per configuration, and the largest error. */
 export function comparisonOf(compared: readonly { name: string; result: Compared }[]): string {
   const rows = compared.map(({ name, result }) => {
     const { emulated, predicted } = result
@@ -70,7 +70,7 @@ export function comparisonOf(compared: readonly { name: string; result: Compared
   ].join('\n')
 }
 
-/** How much longer a step took than predicted, percent. */
+/** How much longer a step took than predicted, in percent. */
 export function errorPercent({ emulated, predicted }: Compared): number {
   return 100 * (emulated.stepMs / predicted.stepMs - 1)
 }

@@ -4,7 +4,7 @@ import { STRATEGIES } from '../../server/planner/overlap.ts'
 import type { Compared } from './laboratory.ts'
 import { tableOf } from './report.ts'
 
-/** Keeps a run as `<name>.json`, and makes `table.md` of all runs in the folder anew. */
+/** Saves a run as `<name>.json` and rewrites `table.md` with all runs of the folder. */
 export async function keepResult(folder: string, result: Compared): Promise<void> {
   await mkdir(folder, { recursive: true })
   const { spans: _, ...told } = result.emulated

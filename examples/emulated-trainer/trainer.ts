@@ -5,55 +5,55 @@ import type { GroupResult } from '../../server/contract/trainer.ts'
 import { type Span, traitsOf } from '../../server/planner/overlap.ts'
 import type { Job, Run } from './options.ts'
 
-/** What a run took, in emulated ms: as if nothing had been scaled. */
+/** Measured times of a run, in unscaled ms. */
 export interface Emulated {
   run: Run
   totalMs: number
   stepMs: number
   /** As `Prediction.steadyMs`. */
   steadyMs: number
-  /** Of a step, that the trainer did nothing but wait for rewards; for its batch to be taken, too. */
+  /** Time per step that the trainer spent waiting for rewards and for the batch's acceptance. */
   waitMs: number
   spans: Span[]
-  /** Groups delivered, all steps together; each of them once. */
+  /** Groups delivered over all steps, each exactly once. */
   groups: number
   samples: number
 }
 
-/** A step's rollouts as they are handed over. */
+/** The rollouts submitted for a step. */
 export type Rollouts = { uid: string; dataSource: string; prompt: string; response: string }[]
 
-/** What a run needs beside its numbers. */
+/** Inputs of a run. */
 export interface Emulation {
-  /** Of the service. */
+  /** Address of the service. */
   url: string
   /** The reward model. */
   model: string
-  /** The run's name at the service. */
+  /** The run's name in the service. */
   name: string
   job: Job
   run: Run
   /** One emulated second takes `1000 / scale` ms. */
   scale: number
   rolloutsOf(step: number): Rollouts
-  /** Told of every page of groups, in the order in which they were trained on. */
+  /** Called with every page of groups in training order. */
   onGroups?(step: number, groups: GroupResult[]): void
 }
 
-/** Appends of a streamed step. */
+/** Number of appends for a streamed step. */
 export const STREAMED_PARTS = 8
 
 /**
- * A trainer without a GPU: what a GPU would do is waited for, what rewards do is done. All that it knows of the service are
- * `batches.submit`, `append`, `close` and `next`.
- * @throws when the service refuses a call, or a batch ends without a sample of it
+ * A trainer without a GPU: GPU phases are waited out, and rewards are real. It uses only `batches.submit`, `append`,
+ * `close` and `next`.
+ * @throws when the service refuses a call, or a batch ends with a sample missing
  */
 export async function emulate(emulation: Emulation): Promise<Emulated> {
   const { url, model, name, job, run, scale, rolloutsOf, onGroups } = emulation
   const { phases, steps, prompts, responses, miniBatches } = job
   const { ahead, byMiniBatch, streamed } = traitsOf(run.strategy)
   const api = createTRPCClient<AppRouter>({ links: [httpLink({ url: `${url}/api/trpc` })] })
-  // A connection is there before the clock starts, as a trainer's is after its first step.
+  // Opens the connection before the clock starts, as it would be after a trainer's first step.
   await api.session.get.query()
   const spans: Span[] = []
   const endsMs: number[] = []
@@ -80,8 +80,9 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
     return { batchId }
   }
   /**
-   * The rollout of a step, its rewards asked for; streamed, its samples go as they end, part by part. They are handed over
-   * in the background, as upstream's `compute_reward_pipeline` does: the batch's id is awaited where its rewards are.
+   * Runs the rollout of a step and requests its rewards; when streamed, samples are appended in parts as they end.
+   * Submission runs in the background, as in upstream's `compute_reward_pipeline`; the batch's id is awaited with its
+   * rewards.
    */
   const rollOut = async (step: number): Promise<{ batchId: Promise<string> }> => {
     if (!streamed) {
@@ -111,7 +112,7 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
     )
   }
   const cursors = new Map<string, string | null>()
-  /** Waits for so many samples more of a batch, whole groups. */
+  /** Waits for the given number of further samples of a batch, in whole groups. */
   const take = async (
     from: { batchId: Promise<string> },
     step: number,
@@ -131,7 +132,7 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
       samples += page.delivered
       left -= page.delivered
       onGroups?.(step, page.groups)
-      if (page.done && left > 0) throw new Error(`${batchId} ended ${left} samples too early`)
+      if (page.done && left > 0) throw new Error(`${batchId} ended with ${left} samples missing`)
     }
     const toMs = now()
     if (toMs - fromMs >= 1) spans.push({ what: 'wait', step, fromMs, toMs })
@@ -171,14 +172,14 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
   }
 }
 
-/** A call that is awaited later: its failure shows then, not as one that nobody handles. */
+/** Defers a call's rejection to the point where it is awaited, which avoids an unhandled rejection. */
 function later(call: Promise<{ batchId: string }>): { batchId: Promise<string> } {
   const batchId = call.then((batch) => batch.batchId)
   batchId.catch(() => {})
   return { batchId }
 }
 
-/** Timers are late by a ms or two: slept to the end of a phase, not for its length, errors do not add up. */
+/** Sleeps until a point in time instead of for a duration, so that late timers do not add up. */
 async function sleepUntil(atMs: number): Promise<void> {
   for (let left = atMs - performance.now(); left > 0; left = atMs - performance.now()) {
     await sleep(left)

@@ -3,7 +3,7 @@ import { afterAll, expect, it } from 'vitest'
 import { sampleOf, testPool } from '../../server/rewards/functions/testing/test-pool.ts'
 import type { RewardRouter } from '../../server/router/router-types.ts'
 
-/** The examples, as a worker runs them. */
+/** Runs the examples as a worker does. */
 
 const one = testPool({
   router: {
@@ -26,7 +26,7 @@ it('length_penalty.ts takes a thousandth for each token beyond the budget', asyn
   expect(await score('no answer', 512)).toMatchObject({ score: 0, extra: { pred: null } })
 })
 
-it('rule_then_judge.ts asks a judge where the answer cannot be checked', async () => {
+it('rule_then_judge.ts calls a judge only for answers that cannot be checked', async () => {
   const ref = refOf('rule_then_judge.ts', { model: 'my-judge' })
   const score = (text: string) => one.pool.score(ref, sampleOf(text), {}, options)
   expect(await score('so \\boxed{42}')).toMatchObject({ score: 1, extra: { by: 'rule' } })

@@ -1,9 +1,8 @@
 /**
- * A reward that asks a judge, but only where it has to: an answer that can be checked is checked, and a generative reward
- * model decides about the rest. A class, made once a process with the batch's kwargs; its calls wait side by side,
- * thousands in one process.
- *
- *   "reward": {"function": {"path": "rule_then_judge.ts", "kwargs": {"model": "my-judge"}}, "timeoutMs": 60000}
+ * A reward that calls a judge only when needed: checkable answers are checked by a rule, and a generative reward model
+ * rates the others. The class is instantiated once per process with the batch's kwargs; thousands of its calls can wait
+ * concurrently in one process.
+ * "reward": {"function": {"path": "rule_then_judge.ts", "kwargs": {"model": "my-judge"}}, "timeoutMs": 60000}
  */
 interface Input {
   solutionStr: string
@@ -35,7 +34,7 @@ export default class RuleThenJudge {
       return { score: 1, by: 'rule', answer }
     }
     const question = typeof prompt === 'string' ? prompt : (prompt.at(-1)?.content ?? '')
-    // What fails here fails the sample with the router's reason: `no_server`, `timeout`, never a score.
+    // An error here fails the sample with the router's reason, such as `no_server` or `timeout`.
     const { content } = await router.chat({
       model: this.model,
       maxTokens: 512,
@@ -47,7 +46,7 @@ export default class RuleThenJudge {
       ],
     })
     const rating = /\[\[(\d+)\]\]/.exec(content)?.[1]
-    // An error is the sample's failure, with this line in its detail.
+    // An error fails the sample; its message becomes the failure's detail.
     if (rating === undefined)
       throw new Error(`no rating in ${JSON.stringify(content.slice(0, 80))}`)
     log.info('judged', { rating })

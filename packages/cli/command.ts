@@ -2,11 +2,11 @@ import type { ParseArgsOptionDescriptor } from 'node:util'
 import type { Output } from './output.ts'
 import type { ServiceClient } from './service-client.ts'
 
-/** An option of a command as `node:util`'s parseArgs takes it, with what the help says of it. */
+/** An option of a command as `node:util`'s parseArgs takes it, with its help text. */
 export interface CommandOption extends ParseArgsOptionDescriptor {
-  /** What the help says it does. */
+  /** Its line in the help. */
   help: string
-  /** What stands for its value in the help, such as `NAME`; for `type: 'string'`. */
+  /** Placeholder of its value in the help, such as `NAME`; for `type: 'string'`. */
   value?: string
 }
 
@@ -19,17 +19,17 @@ type ValueOf<O extends CommandOption> = O extends { multiple: true }
     ? boolean
     : string
 
-/** What was given for a command's options; what was not given is undefined. */
+/** The parsed values of a command's options; an option that is not given is undefined. */
 export type Values<O extends CommandOptions> = { [K in keyof O]?: ValueOf<O[K]> }
 
-/** What a command has in hand when it runs. */
+/** What a command's `run` receives. */
 export interface CommandContext<O extends CommandOptions> {
   values: Values<O>
   positionals: string[]
   output: Output
   /**
-   * The service of --url or REWARDOPS_URL, asked who it is first.
-   * @throws CliError in one sentence, within 5 s, when it cannot be used
+   * Connects to the service of --url or REWARDOPS_URL and checks its identity. @throws CliError with one sentence, within 5
+   * s, when it cannot be used
    */
   service(): Promise<ServiceClient>
   /** Aborted by Ctrl-C and SIGTERM. */
@@ -39,20 +39,20 @@ export interface CommandContext<O extends CommandOptions> {
 /** One command: a file of packages/cli/commands that exports `command`. */
 export interface Command<O extends CommandOptions = CommandOptions> {
   name: string
-  /** A line for the list of commands. */
+  /** Its line in the list of commands. */
   summary: string
-  /** What follows the name, as `FILE... [options]`. */
+  /** Usage after the name, such as `FILE... [options]`. */
   usage: string
   /** Paragraphs of its help, after the summary. */
   details?: string
   options: O
-  /** Positional arguments it takes, at least and at most; default none. */
+  /** Minimum and maximum number of positional arguments; default none. */
   positionals?: { min: number; max: number }
-  /** Gives the exit code; nothing means 0. @throws CliError */
+  /** Runs the command and returns its exit code; undefined means 0. @throws CliError */
   run(context: CommandContext<O>): Promise<number | undefined>
 }
 
-/** Gives a command back, its options' types known to its `run`. */
+/** Returns a command unchanged, with the types of its options known to its `run`. */
 export function defineCommand<const O extends CommandOptions>(command: Command<O>): Command<O> {
   return command
 }

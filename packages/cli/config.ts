@@ -1,20 +1,20 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** Where the service is and how it is spoken to. */
+/** The service's address and API key, and the CLI's version. */
 export interface CliConfig {
   /** `REWARDOPS_URL`, or null. */
   url: string | null
-  /** `REWARDOPS_API_KEY`, or null. Never an argument: those can be read by everybody on the machine. */
+  /** `REWARDOPS_API_KEY`, or null. Never an argument: every user of the machine can read arguments. */
   apiKey: string | null
-  /** Of this program. */
+  /** Version of the CLI. */
   version: string
 }
 
-/** The address of a service on this machine with its default port. */
+/** Default address: the service's default port on this machine. */
 export const DEFAULT_URL = 'http://127.0.0.1:3000'
 
-/** Reads the environment, once and only here. */
+/** Reads the environment; the only place that does. */
 export function loadCliConfig(env: NodeJS.ProcessEnv = process.env): CliConfig {
   const manifest = fileURLToPath(new URL('../../package.json', import.meta.url))
   const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }

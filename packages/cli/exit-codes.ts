@@ -1,17 +1,17 @@
-/** How a command can end. Scripts switch on these: docs/cli.md prints the table, nothing else makes codes up. */
+/** Exit codes of all commands. Scripts depend on them; docs/cli.md has the table. */
 export const EXIT = {
   ok: 0,
-  /** The command line or a file is wrong; nothing was sent, or the message says what was. */
+  /** The command line or a file is wrong. Nothing was sent, unless the message says so. */
   badInput: 1,
   /** The service refused: a wrong key, another version, an unknown batch. */
   refused: 2,
-  /** Nothing answers there, or nothing that is a rewardops service, or it stayed busy. */
+  /** No rewardops service answered, or it stayed busy. */
   unreachable: 3,
-  /** The batch failed or was cancelled; with --fail-on-failed, also: a sample of it has no score. */
+  /** The batch failed or was cancelled; with --fail-on-failed, also if a sample of it failed. */
   batchFailed: 4,
-  /** The batch had not ended when --timeout had passed. */
+  /** The batch had not ended by --timeout. */
   notYet: 5,
-  /** A fault of this program. */
+  /** A bug in the CLI. */
   internal: 70,
   /** Ctrl-C. */
   interrupted: 130,
@@ -20,10 +20,10 @@ export const EXIT = {
 /** One code of {@link EXIT}. */
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
-/** What a command could not do, in a sentence or two for a person, with the code it ends with. */
+/** An expected failure of a command: one or two sentences for the user, and the exit code. */
 export class CliError extends Error {
   readonly exitCode: ExitCode
-  /** The service's word for it (server/contract/error-reasons.ts), or null where the service did not say it. */
+  /** The service's error reason (server/contract/error-reasons.ts); null for other failures. */
   readonly reason: string | null
 
   constructor(exitCode: ExitCode, message: string, reason: string | null = null) {
@@ -34,7 +34,7 @@ export class CliError extends Error {
   }
 }
 
-/** The command line is wrong. */
+/** An error in the command line. */
 export function usageError(message: string): CliError {
   return new CliError(EXIT.badInput, message)
 }

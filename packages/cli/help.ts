@@ -2,10 +2,10 @@ import type { Command, CommandOption } from './command.ts'
 
 const WIDTH = 100
 const INDENT = 2
-/** Where the second column begins at the latest. */
+/** Maximum width of the first column. */
 const MAX_LEFT_CHARS = 28
 
-/** Options every command has. */
+/** Options of every command. */
 export const COMMON_OPTIONS = {
   url: {
     type: 'string',
@@ -21,13 +21,13 @@ export function programHelp(commands: readonly Command[]): string {
   return [
     'rewardops COMMAND [options]',
     '',
-    'Scores rollouts by a rewardops service, and brings them in and out.',
+    'Scores, imports and exports rollouts with a rewardops service.',
     '',
     'Commands',
     ...twoColumns(commands.map(({ name, summary }) => [name, summary])),
     '',
-    'The service is found by --url or REWARDOPS_URL (default: http://127.0.0.1:3000), a key is read from',
-    'REWARDOPS_API_KEY. "rewardops COMMAND --help" tells more; docs/cli.md has examples.',
+    'The service's address is --url or REWARDOPS_URL (default: http://127.0.0.1:3000). The API key is read from',
+    'REWARDOPS_API_KEY. See "rewardops COMMAND --help" for details and docs/cli.md for examples.',
     '',
     'Exit codes: 0 done · 1 wrong input · 2 refused by the service · 3 service not reached · 4 batch failed ·',
     '5 not ended in time',

@@ -19,7 +19,7 @@ itInFullRun('help lists every command, and each has its own', async () => {
   expect(await runCli(['help', 'import'])).toMatchObject({ code: EXIT.ok, stdout })
 })
 
-it.each(commandNames())('%s says what it does and what its options are', async (name) => {
+it.each(commandNames())('%s describes itself and its options', async (name) => {
   const command = await loadCommand(name)
   expect(command).toMatchObject({ name, summary: expect.stringMatching(/^[a-z].{10,}[^.]$/) })
   for (const [option, { help }] of Object.entries(command?.options ?? {})) {
@@ -28,26 +28,26 @@ it.each(commandNames())('%s says what it does and what its options are', async (
 })
 
 it.each([
-  [['inport'], 'There is no command "inport". There are: export, import'],
+  [['inport'], 'There is no command "inport". The commands are: export, import'],
   [['import'], 'Usage: rewardops import FILE...'],
   [['wait'], 'Usage: rewardops wait BATCH'],
-  [['wait', '12'], '"12" is not a batch; one is named as "b12"'],
-  [['wait', 'b1', '--timeout', 'soon'], '--timeout soon: a whole number'],
+  [['wait', '12'], '"12" is not a batch id such as "b12"'],
+  [['wait', 'b1', '--timeout', 'soon'], '--timeout soon: expected a whole number'],
   [['import', 'x.jsonl', '--colour'], "Unknown option '--colour'"],
   [['import', 'x.jsonl', '--reward', '{'], '--reward is not valid JSON'],
   [['import', 'x.jsonl', '--reward', '{"manager":7}'], '--reward: manager: '],
   [['import', 'x.jsonl', '--reward', '@/nowhere.json'], 'cannot be read (ENOENT)'],
   [['rescore', 'b1'], 'rescore needs --reward'],
   [['export'], 'export needs either --batch ID or --run NAME'],
-  [['export', '--run', 'r', '--format', 'parquet'], 'jsonl, csv or verl is expected'],
+  [['export', '--run', 'r', '--format', 'parquet'], 'expected jsonl, csv or verl'],
   [['export', '--run', 'r', '--resume'], '--resume needs --out'],
-  [['submit', '/nowhere.jsonl', '--run', 'r', '--step', '1'], 'there is no such file'],
-])('%j is a fault of the command line', async (args, message) => {
+  [['submit', '/nowhere.jsonl', '--run', 'r', '--step', '1'], 'no such file'],
+])('%j is an error in the command line', async (args, message) => {
   const { code, stdout, stderr } = await runCli(args, { REWARDOPS_URL: 'http://127.0.0.1:9' })
   expect(stderr).toContain(message)
   expect({ code, stdout }).toEqual({ code: EXIT.badInput, stdout: '' })
 })
 
-it('--version is that of the package', async () => {
+it('--version prints the version of the package', async () => {
   expect((await runCli(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
 })

@@ -7,13 +7,13 @@ import { Output } from './output.ts'
 import { commandNames, loadCommand } from './registry.ts'
 import { ServiceClient } from './service-client.ts'
 
-/** Ctrl-C reaches us from the terminal, and once more from npm or the launcher; it is meant once. */
+/** One Ctrl-C arrives from the terminal and again from npm or the launcher; both count as one within this time. */
 const SAME_SIGNAL_MS = 1_000
 
 /**
- * The command line `rewardops`: finds the command, reads its options, runs it and gives the exit code. Everything that
- * goes wrong is a sentence on stderr (with --json also `{"error"}` on stdout), never a stack; what is not a CliError is a
- * fault of ours and says so.
+ * The command line `rewardops`: finds the command, parses its options, runs it and returns the exit code. Every failure is
+ * a sentence on stderr, and with --json also `{"error"}` on stdout. Only an error that is not a CliError prints a stack,
+ * because it is a bug.
  */
 async function main(args: string[]): Promise<number> {
   const config = loadCliConfig()
@@ -26,7 +26,7 @@ async function main(args: string[]): Promise<number> {
   const command = await loadCommand(name)
   if (command === null) {
     throw usageError(
-      `There is no command "${name}". There are: ${commandNames().join(', ')}. "rewardops --help" tells more.`,
+      `There is no command "${name}". The commands are: ${commandNames().join(', ')}. See "rewardops --help".`,
     )
   }
   const { values, positionals } = read(command, rest)
@@ -37,7 +37,7 @@ async function main(args: string[]): Promise<number> {
   const { min, max } = command.positionals ?? { min: 0, max: 0 }
   if (positionals.length < min || positionals.length > max) {
     throw usageError(
-      `Usage: rewardops ${command.name} ${command.usage}. "rewardops ${command.name} --help" tells more.`,
+      `Usage: rewardops ${command.name} ${command.usage}. See "rewardops ${command.name} --help".`,
     )
   }
   const stopping = new AbortController()
@@ -100,13 +100,13 @@ function read(
       strict: true,
     }) as ReturnType<typeof read>
   } catch (error) {
-    // Node's own words name the option; the rest of them is advice on option-like values.
+    // Node's first sentence names the option; the rest is advice on values that look like options.
     const [first] = (error as Error).message.split('. ')
     throw usageError(`${first}. "rewardops ${command.name} --help" lists the options.`)
   }
 }
 
-/** A reader that has seen enough, such as `head`, closes the pipe: that is no fault. */
+/** A reader such as `head` may close the pipe early, which is not an error. */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? EXIT.ok : EXIT.internal)
 })
@@ -117,7 +117,7 @@ try {
   const known = error instanceof CliError
   const message = known
     ? error.message
-    : `This is a fault of rewardops: ${(error as Error)?.stack ?? String(error)}`
+    : `This is a bug in rewardops: ${(error as Error)?.stack ?? String(error)}`
   process.stderr.write(`${message}\n`)
   if (process.argv.includes('--json')) {
     const { exitCode, reason } = known ? error : { exitCode: EXIT.internal, reason: null }

@@ -3,7 +3,7 @@ import { describeIssues } from '../../server/contract/describe-issues.ts'
 import { RewardSpec } from '../../server/contract/trainer.ts'
 import { usageError } from './exit-codes.ts'
 
-/** `--reward` of every command that has one. */
+/** The `--reward` option of every command that has one. */
 export const REWARD_OPTION = {
   type: 'string',
   value: 'JSON',
@@ -11,8 +11,8 @@ export const REWARD_OPTION = {
 } as const
 
 /**
- * A reward as it is given on the command line: JSON, or `@` and a file of it. Checked, and left as it was given.
- * @throws CliError naming what is wrong
+ * Parses a reward given as JSON, or as `@` and the path of a JSON file. The value is checked and not changed.
+ * @throws CliError naming the problem
  */
 export function readReward(given: string | undefined): Partial<RewardSpec> {
   if (given === undefined) return {}
@@ -39,7 +39,7 @@ export function readReward(given: string | undefined): Partial<RewardSpec> {
   return value as Partial<RewardSpec>
 }
 
-/** A whole number given as an option; undefined where it is not given. @throws CliError */
+/** A whole number given as an option; undefined if it is not given. @throws CliError */
 export function wholeNumber(
   name: string,
   given: string | undefined,
@@ -49,13 +49,13 @@ export function wholeNumber(
   if (given === undefined) return undefined
   const value = Number(given)
   if (!/^\d+$/.test(given) || value < min || value > max) {
-    throw usageError(`--${name} ${given}: a whole number from ${min} to ${max} is expected`)
+    throw usageError(`--${name} ${given}: expected a whole number from ${min} to ${max}`)
   }
   return value
 }
 
-/** train or val. @throws CliError */
+/** Parses `--split`. @throws CliError */
 export function splitOption(given: string | undefined): 'train' | 'val' | undefined {
   if (given === undefined || given === 'train' || given === 'val') return given
-  throw usageError(`--split ${given}: train or val is expected`)
+  throw usageError(`--split ${given}: expected train or val`)
 }

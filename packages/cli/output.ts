@@ -1,11 +1,11 @@
-/** Something that is written to: a standard stream, or a test's. */
+/** A writable text stream: a standard stream, or a test's. */
 export interface TextSink {
   isTTY?: boolean | undefined
   columns?: number | undefined
   write(text: string): unknown
 }
 
-/** Where a command says what: results on stdout, for people and for programs alike; all else on stderr. */
+/** A command's output: results go to stdout, everything else to stderr. */
 export class Output {
   readonly stdout: TextSink
   readonly stderr: TextSink
@@ -18,22 +18,22 @@ export class Output {
     this.json = json
   }
 
-  /** A line of the result, for people; nothing under --json. */
+  /** Prints a line of the result; omitted with --json. */
   line(text: string): void {
     if (!this.json) this.stdout.write(`${text}\n`)
   }
 
-  /** The result for programs, as one line; nothing without --json. */
+  /** Prints the result as one line of JSON; omitted without --json. */
   data(value: unknown): void {
     if (this.json) this.stdout.write(`${JSON.stringify(value)}\n`)
   }
 
-  /** What is told beside the result: notes, warnings, progress that is not drawn. */
+  /** Prints a note, a warning or plain progress to stderr. */
   note(text: string): void {
     this.stderr.write(`${text}\n`)
   }
 
-  /** Rows under headings, columns aligned: numbers to the right. Nothing under --json. */
+  /** Prints rows under headings, with aligned columns and numbers to the right; omitted with --json. */
   table(headings: string[], rows: (string | number | null)[][]): void {
     if (this.json) return
     const cells = rows.map((row) => row.map((cell) => (cell === null ? '–' : String(cell))))

@@ -1,10 +1,10 @@
 import type { TextSink } from './output.ts'
 
-/** How far something is. */
+/** Progress of an operation. */
 export interface Progress {
   done: number
   total: number
-  /** What else there is to say, for example `12 of 64 groups`. */
+  /** Further text, for example `12 of 64 groups`. */
   note: string
 }
 
@@ -12,7 +12,7 @@ const BAR_CELLS = 24
 /** Eighths of a cell, so that the bar moves with every percent. */
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉']
 
-/** A line of progress as text; at most `columns` wide. */
+/** A line of progress, at most `columns` wide. */
 export function progressLine(label: string, progress: Progress, columns = 100): string {
   const { done, total, note } = progress
   const share = total === 0 ? 1 : Math.min(1, done / total)
@@ -23,8 +23,8 @@ export function progressLine(label: string, progress: Progress, columns = 100): 
 }
 
 /**
- * Shows progress: on a terminal one line, drawn anew; elsewhere a line a second, so that a log stays readable.
- * @returns the function to call with news, and one to call at the end.
+ * Shows progress: on a terminal, one line that is redrawn; elsewhere, one line per second.
+ * @returns the function to call with news, and one to call at the end
  */
 export function showProgress(
   label: string,
@@ -48,17 +48,17 @@ export function showProgress(
   }
 }
 
-/** Rows a second over the last stretch, and how long the rest takes at that pace. */
+/** Measures rows per second over the last {@link PACE_MS} and the remaining time at that pace. */
 export class Pace {
   readonly #now: () => number
-  /** Of the last {@link PACE_MS}: when, and how many were done. */
+  /** Time and number of rows done, within the last {@link PACE_MS}. */
   readonly #marks: { atMs: number; done: number }[] = []
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
   }
 
-  /** `31,200 rows/s, 12 s left`; empty before there is a pace. */
+  /** `31,200 rows/s, 12 s left`; empty until a pace is known. */
   note(done: number, total: number): string {
     const atMs = this.#now()
     this.#marks.push({ atMs, done })

@@ -11,10 +11,10 @@ export const FILTER_OPTIONS = {
   rescored: {
     type: 'string',
     value: 'BOOL',
-    help: 'true: of batches that scored older rollouts again; false: of the others',
+    help: 'true: from rescored batches; false: from other batches',
   },
-  uid: { type: 'string', value: 'UID', help: 'of this group' },
-  'data-source': { type: 'string', value: 'NAME', help: 'of this data source' },
+  uid: { type: 'string', value: 'UID', help: 'samples of this group' },
+  'data-source': { type: 'string', value: 'NAME', help: 'samples of this data source' },
   status: { type: 'string', value: 'STATUS', help: 'queued, running, scored or failed' },
   reason: { type: 'string', value: 'REASON', help: 'failed for this reason, such as timeout' },
   server: { type: 'string', value: 'NAME', help: 'scored by this server' },
@@ -23,35 +23,35 @@ export const FILTER_OPTIONS = {
   'length-min': { type: 'string', value: 'N', help: 'response of at least N tokens' },
   'length-max': { type: 'string', value: 'N', help: 'response of at most N tokens' },
   'attempts-min': { type: 'string', value: 'N', help: 'at least N attempts' },
-  substituted: { type: 'string', value: 'BOOL', help: 'true: score put there by a failure policy' },
+  substituted: { type: 'string', value: 'BOOL', help: 'true: score substituted by a failure policy' },
   annotated: { type: 'string', value: 'BOOL', help: 'true: has an annotation; false: has none' },
-  label: { type: 'string', value: 'LABEL', help: 'has an annotation of this label' },
+  label: { type: 'string', value: 'LABEL', help: 'has an annotation with this label' },
   text: {
     type: 'string',
     value: 'TEXT',
-    help: 'in prompt, response or ground truth, as it is written, whatever the case',
+    help: 'literal text in prompt, response or ground truth; case is ignored',
   },
   extra: {
     type: 'string',
     value: 'COND',
     multiple: true,
-    help: 'of the reward extra info: KEY:present, KEY:number:0.5..1, KEY:boolean:true or KEY:text:VALUE; may be repeated',
+    help: 'filter by reward extra info: KEY:present, KEY:number:0.5..1, KEY:boolean:true or KEY:text:VALUE; may be repeated',
   },
 } as const satisfies Record<string, CommandOption>
 
-/** The name of an option as it is typed. */
+/** The option of a filter as typed on the command line. */
 function optionOf(name: SampleFilterName): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 }
 
 /**
- * The filter of the options given, as the service takes it.
- * @throws CliError naming the option that cannot be read
+ * Converts options to the service's filter parameters.
+ * @throws CliError naming an invalid option
  */
 export function filterOf(values: Readonly<Record<string, unknown>>): URLSearchParams {
   const given = new URLSearchParams()
   for (const name of SAMPLE_FILTER_NAMES) {
-    // A batch may be typed without its "b", and has its own check.
+    // A batch may be typed without its "b" and is checked separately.
     if (name === 'batch') continue
     const value = values[optionOf(name)]
     for (const one of Array.isArray(value) ? value : [value]) {

@@ -27,7 +27,7 @@ const answering = (handler: RequestListener) => listening(createHttp(handler) as
 const session = (data: object) =>
   answering((_, res) => res.end(JSON.stringify({ result: { data } })))
 
-/** One sentence and no stack, on stderr alone. */
+/** Expects one sentence without a stack, on stderr only. */
 async function refused(url: string, env: Record<string, string> = {}) {
   const run = await runCli(['wait', 'b1'], { REWARDOPS_URL: url, ...env })
   expect(run.stdout).toBe('')
@@ -36,8 +36,8 @@ async function refused(url: string, env: Record<string, string> = {}) {
   return run
 }
 
-describe('a service that cannot be used is told in one sentence, with the code for it', () => {
-  it('nothing listens there', async () => {
+describe('an unusable service is reported in one sentence with its exit code', () => {
+  it('no server listens', async () => {
     const run = await refused('http://127.0.0.1:9')
     expect(run.code).toBe(EXIT.unreachable)
     expect(run.stderr).toMatch(/at http:\/\/127\.0\.0\.1:9: the connection was refused.*npm start/)
@@ -49,23 +49,23 @@ describe('a service that cannot be used is told in one sentence, with the code f
     expect(run.stderr).toContain('there is no host "no-such-host.invalid"')
   })
 
-  it('something that takes the connection and says nothing: given up, not waited for', async () => {
+  it('a server that accepts the connection and never answers', async () => {
     const run = await refused(await listening(createServer(() => {})))
     expect(run.code).toBe(EXIT.unreachable)
     expect(run.stderr).toContain('no answer within 4 s')
   })
 
-  it('something that is no HTTP', async () => {
+  it('a server that does not speak HTTP', async () => {
     const url = await listening(createServer((socket) => void socket.end('220 ready\r\n')))
     const run = await refused(url)
     expect(run.code).toBe(EXIT.unreachable)
-    expect(run.stderr).toContain('does not speak HTTP')
+    expect(run.stderr).toContain('the answer is not HTTP')
   })
 
   it('another service', async () => {
     const page = await refused(await answering((_, res) => res.end('<html>hello</html>')))
     expect(page.code).toBe(EXIT.unreachable)
-    expect(page.stderr).toContain('is no rewardops service: it said HTTP 200 "<html>hello</html>"')
+    expect(page.stderr).toContain('is not a rewardops service: it said HTTP 200 "<html>hello</html>"')
     const api = await refused(
       await answering((_, res) => res.writeHead(404).end('{"detail":"Not Found"}')),
     )
@@ -81,7 +81,7 @@ describe('a service that cannot be used is told in one sentence, with the code f
     expect(run.stderr).toMatch(/is rewardops 99\.2\.0 and this command is \d/)
   })
 
-  it('no key, a wrong key', async () => {
+  it('a missing or wrong key', async () => {
     const url = await session({ version: '0.1.0', signedIn: false })
     const none = await refused(url)
     expect(none.code).toBe(EXIT.refused)
@@ -91,13 +91,13 @@ describe('a service that cannot be used is told in one sentence, with the code f
     expect(wrong.stderr).not.toContain('not-the-key')
   })
 
-  it('an address that is none', async () => {
+  it('an invalid address', async () => {
     const run = await refused('localhost:3000')
     expect(run.code).toBe(EXIT.badInput)
     expect((await refused('where')).stderr).toContain('"where" is not an address')
   })
 
-  it('with --json the same is on stdout, for programs', async () => {
+  it('--json prints the error on stdout', async () => {
     const { code, stdout } = await runCli(['wait', 'b1', '--json', '--url', 'http://127.0.0.1:9'])
     expect(code).toBe(EXIT.unreachable)
     expect(JSON.parse(stdout)).toEqual({

@@ -3,39 +3,39 @@ import type { ErrorData } from '../../server/contract/error-reasons.ts'
 import type { SessionDto } from '../../server/contract/pages.ts'
 import { CliError, EXIT } from './exit-codes.ts'
 
-/** A wrong address is told within 5 s: 3 to connect or 4 to be answered, whichever passes first. */
+/** A wrong address is reported within 5 s: after 3 s to connect or 4 s to answer, whichever comes first. */
 const CONNECT_MS = 3_000
 const HELLO_MS = 4_000
-/** An answer that is not waited for on purpose. Closing a batch of a million samples takes some tens of seconds. */
+/** Time limit for ordinary answers. Closing a batch of a million samples takes tens of seconds. */
 const ANSWER_MS = 300_000
-/** A stream that is read may say nothing for so long; a page of it takes milliseconds. */
+/** Maximum silence of a stream; a page takes milliseconds. */
 const STREAM_MS = 30_000
-/** Between two tries where the service does not say how long; doubles up to the last. */
+/** First pause between attempts if the service gives none; doubles up to the maximum. */
 const FIRST_PAUSE_MS = 200
 const MAX_PAUSE_MS = 5_000
 
-/** How one call is made. */
+/** Options of one call. */
 export interface CallOptions {
   /**
-   * For calls that may be made twice: how long a service that is away or busy is asked again, from the first failure
-   * on, ms. Default 0: not at all.
+   * How long an unreachable or busy service is retried, from the first failure on, in ms; only for repeatable calls.
+   * Default 0: no retry.
    */
   retryForMs?: number
-  /** How long an answer may take, ms. */
+  /** Time limit for an answer, in ms. */
   timeoutMs?: number
   signal?: AbortSignal
-  /** Told before each further try: why, and when it is made. */
+  /** Called before each retry with the reason and the delay. */
   onRetry?: (why: string, inMs: number) => void
 }
 
-/** What one answer says that is none. */
+/** An answer that reports an error. */
 interface Refusal {
   error: CliError
-  /** Null: asking again would not help. */
+  /** Null when a retry would not help. */
   retryAfterMs: number | null
 }
 
-/** Speaks to one service over HTTP. Everything it throws is a CliError with a sentence for a person. */
+/** HTTP client of one service. Every error it throws is a CliError with a sentence for the user. */
 export class ServiceClient {
   readonly url: string
   readonly #headers: Record<string, string>
@@ -47,8 +47,8 @@ export class ServiceClient {
   }
 
   /**
-   * Finds out that there is a rewardops service at the address, that it takes the key, and that it is of this version.
-   * @throws CliError within 5 s: 1 for an address that is none, 2 for a key or a version, 3 where nothing answers
+   * Checks that the address belongs to a rewardops service of this version that accepts the key.
+   * @throws CliError within 5 s: 1 for an invalid address, 2 for a wrong key or version, 3 when no service answers
    */
   static async connect(options: {
     url: string
@@ -70,7 +70,7 @@ export class ServiceClient {
           EXIT.refused,
           options.apiKey === null
             ? `The service at ${client.url} needs a key: set REWARDOPS_API_KEY to one of its REWARDOPS_API_KEYS.`
-            : `The service at ${client.url} refused the key of REWARDOPS_API_KEY: it is none of its REWARDOPS_API_KEYS.`,
+            : `The service at ${client.url} refused the key of REWARDOPS_API_KEY: it is not one of its REWARDOPS_API_KEYS.`,
           'unauthorized',
         )
       }
@@ -94,15 +94,16 @@ export class ServiceClient {
     return this.#call<T>(`/api/trpc/${path}${search}`, null, options)
   }
 
-  /** A tRPC mutation; a body that is a string already is JSON. @throws CliError */
+  /** A tRPC mutation; a string body is sent as it is, as JSON. @throws CliError */
   mutate<T>(path: string, input: unknown, options: CallOptions = {}): Promise<T> {
     const body = typeof input === 'string' ? input : JSON.stringify(input)
     return this.#call<T>(`/api/trpc/${path}`, body, options)
   }
 
   /**
-   * Begins a streamed GET; one try. The body may still break off: what its reader then throws, {@link brokenOff} tells.
-   * @throws CliError; with `unreachable` where asking again may help
+   * Starts a streamed GET with a single attempt. The body may still break off; {@link brokenOff} turns the reader's error
+   * into a CliError.
+   * @throws CliError; with `unreachable` where a retry may help
    */
   async stream(path: string, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     const options = { signal, timeoutMs: STREAM_MS }
@@ -111,7 +112,7 @@ export class ServiceClient {
     throw this.#refusal(answer.statusCode, await answer.body.text()).error
   }
 
-  /** What is told of a stream that ended before its end. */
+  /** The error for a stream that ended early. */
   brokenOff(error: unknown, signal: AbortSignal): CliError {
     return error instanceof CliError ? error : this.#unreachable(error, { signal })
   }
@@ -159,7 +160,7 @@ export class ServiceClient {
     return data === undefined ? this.#refusal(status, text) : data
   }
 
-  /** @throws CliError when nothing answers */
+  /** @throws CliError when no service answers */
   async #send(
     path: string,
     body: string | null,
@@ -201,18 +202,18 @@ export class ServiceClient {
               : code === 'ECONNRESET' || code === 'UND_ERR_SOCKET' || code === 'EPIPE'
                 ? 'the connection broke'
                 : code?.startsWith('HPE_') || name === 'HTTPParserError'
-                  ? 'what answers does not speak HTTP'
+                  ? 'the answer is not HTTP'
                   : ((error as Error).message ?? String(error))
     return new CliError(
       EXIT.unreachable,
-      `No rewardops service answers at ${this.url}: ${because}. Start it with "npm start", or set REWARDOPS_URL to where it is.`,
+      `No rewardops service answers at ${this.url}: ${because}. Start it with "npm start", or set REWARDOPS_URL to its address.`,
     )
   }
 
   #stranger(what: string): CliError {
     return new CliError(
       EXIT.unreachable,
-      `What answers at ${this.url} is no rewardops service: ${what}. Set REWARDOPS_URL to where the service is.`,
+      `The server at ${this.url} is not a rewardops service: ${what}. Set REWARDOPS_URL to the service's address.`,
     )
   }
 
@@ -221,12 +222,12 @@ export class ServiceClient {
     try {
       told = (JSON.parse(text) as { error?: typeof told } | null)?.error
     } catch {
-      // Whatever it is, we did not write it.
+      // The body did not come from rewardops.
     }
     const { reason, hint, retryAfterMs, requestId } = told?.data ?? {}
     if (typeof told?.message !== 'string' || typeof reason !== 'string') {
       const error = this.#stranger(`it said HTTP ${status} ${JSON.stringify(text.slice(0, 60))}`)
-      // A proxy before a service that restarts answers so.
+      // A proxy answers like this while the service behind it restarts.
       return { error, retryAfterMs: status >= 502 && status <= 504 ? FIRST_PAUSE_MS : null }
     }
     const busy = status === 429 || status === 503
@@ -242,7 +243,7 @@ export class ServiceClient {
   }
 }
 
-/** The root of a service, as it was given by a person: without a slash at its end. @throws CliError */
+/** The root address of a service, without a trailing slash. @throws CliError */
 function addressOf(given: string): string {
   let url: URL
   try {
@@ -250,19 +251,19 @@ function addressOf(given: string): string {
   } catch {
     throw new CliError(
       EXIT.badInput,
-      `"${given}" is not an address; http://host:port is expected in REWARDOPS_URL or --url.`,
+      `"${given}" is not an address; expected http://host:port in REWARDOPS_URL or --url.`,
     )
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new CliError(
       EXIT.badInput,
-      `"${given}" is not an address of the web; http://host:port is expected in REWARDOPS_URL or --url.`,
+      `"${given}" is not an HTTP address; expected http://host:port in REWARDOPS_URL or --url.`,
     )
   }
   return `${url.origin}${url.pathname.replace(/(\/api(\/trpc)?)?\/*$/, '')}`
 }
 
-/** Before 1.0 a minor version may change what is sent. */
+/** Before 1.0, a minor version may change the contract. */
 function sameContract(a: string, b: string): boolean {
   const contract = (version: string) => {
     const [major, minor] = version.split('.')
@@ -280,12 +281,12 @@ function resultOf<T>(text: string): { data: T } | undefined {
   }
 }
 
-/** What a command that was told to stop ends with. */
+/** The error of a command interrupted by a signal. */
 export function interrupted(): CliError {
   return new CliError(EXIT.interrupted, 'Stopped before the end.')
 }
 
-/** Waits, or until the signal. */
+/** Waits for the time or until the signal aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

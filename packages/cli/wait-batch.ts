@@ -4,14 +4,14 @@ import type { Output } from './output.ts'
 import { number, showProgress } from './progress.ts'
 import type { ServiceClient } from './service-client.ts'
 
-/** A long poll's length: progress is drawn twice a second, and a quiet batch is asked for as rarely as that. */
+/** Length of a long poll: progress is drawn twice a second, and a quiet batch is queried no more often. */
 const POLL_MS = 500
-/** A service that restarts is waited for so long. */
+/** How long a restarting service is waited for. */
 export const AWAY_MS = 60_000
 
 /**
- * Waits until a batch has ended, with progress on stderr.
- * @returns its summary; of one that has not ended when `timeoutMs` has passed, as it then is
+ * Waits until a batch ends and shows progress on stderr.
+ * @returns its summary, which is not final if `timeoutMs` passed first
  * @throws CliError
  */
 export async function waitForBatch(
@@ -45,33 +45,33 @@ export async function waitForBatch(
   }
 }
 
-/** Whether it is over, however it ended. */
+/** Returns whether a batch has ended, for any reason. */
 export function hasEnded({ status }: BatchSummary): boolean {
   return status === 'completed' || status === 'cancelled' || status === 'failed'
 }
 
-/** The exit code that a batch's end stands for. */
+/** The exit code for the end of a batch. */
 export function exitCodeOf(summary: BatchSummary, failOnFailed: boolean): number {
   if (!hasEnded(summary)) return EXIT.notYet
   if (summary.status !== 'completed') return EXIT.batchFailed
   return failOnFailed && summary.failed > 0 ? EXIT.batchFailed : EXIT.ok
 }
 
-/** A summary as two lines for people. */
+/** A summary as two lines of text. */
 export function summaryLines(summary: BatchSummary): string[] {
   const { batchId, run, step, split, status, samples, scored, failed, groups } = summary
   const n = (value: number | null) => (value === null ? '–' : String(Number(value.toPrecision(6))))
   return [
     `${batchId}  ${run}, step ${step} (${split}): ${status}, ${number(samples)} samples in ${number(groups)} groups, ` +
       `${number(scored)} scored, ${number(failed)} failed`,
-    `reward by ${summary.rewardName}: mean ${n(summary.mean)}, std ${n(summary.std)}, min ${n(summary.min)}, max ${n(summary.max)}`,
+    `reward ${summary.rewardName}: mean ${n(summary.mean)}, std ${n(summary.std)}, min ${n(summary.min)}, max ${n(summary.max)}`,
   ]
 }
 
-/** A batch's id as it is given on the command line. @throws CliError */
+/** Parses a batch id from the command line. @throws CliError */
 export function batchIdOf(given: string): string {
   if (!/^b\d{1,18}$/.test(given)) {
-    throw new CliError(EXIT.badInput, `"${given}" is not a batch; one is named as "b12".`)
+    throw new CliError(EXIT.badInput, `"${given}" is not a batch id such as "b12".`)
   }
   return given
 }

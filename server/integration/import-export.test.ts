@@ -383,7 +383,7 @@ describe('again, and after a kill', () => {
     const { code, stderr } = await importer.ended
     expect(code).toBe(EXIT.interrupted)
     expect(stderr).toMatch(
-      /Stored so far: \d+ of 24000 rows .* The same command goes on from there\./,
+      /Stored so far: \d+ of 24000 rows .* Run the same command again to continue\./,
     )
     expect(await done('import', path)).toMatchObject({ rows: 24_000 })
     expect(await storedOf('interrupted')).toBe(24_000)
@@ -404,12 +404,12 @@ describe('again, and after a kill', () => {
       truncateSync(`${cut}${out}.part`, Math.floor(bytes.length * 0.4))
       const refused = await cli('export', ...how, cut)
       expect(refused.code).toBe(EXIT.badInput)
-      expect(refused.stderr).toContain('--resume goes on with it')
+      expect(refused.stderr).toContain('--resume continues it')
       const result = await done<{ before: number; rows: number }>('export', ...how, cut, '--resume')
       expect(result.before).toBeGreaterThan(1_000)
       expect(result.rows).toBe(format === 'verl' ? 18_000 : 24_000)
       expect(readFileSync(cut + out).equals(bytes), format).toBe(true)
-      expect((await cli('export', ...how, cut)).stderr).toContain('is there already; --force')
+      expect((await cli('export', ...how, cut)).stderr).toContain('already exists; --force')
     }
   })
 

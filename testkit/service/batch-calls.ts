@@ -2,16 +2,16 @@ import type { BatchSummary, ResultsColumns, SubmitResult } from '../../server/co
 import type { Sample, Submit } from './rollouts.ts'
 import type { Service } from './service.ts'
 
-/** What a test does with batches. */
+/** Batch operations of tests. */
 export interface BatchCalls {
   submit(samples: Sample[], fields?: Partial<Submit>): Promise<SubmitResult>
-  /** The summary when the batch has ended; after 60 s as it is then. */
+  /** Returns the summary once the batch has ended, or after 60 s. */
   ended(batchId: string): Promise<BatchSummary>
   get(batchId: string): Promise<BatchSummary>
   results(batchId: string): Promise<ResultsColumns>
 }
 
-/** The calls of a test file; `common`: what its batches have in common. `service` is asked for when it is there. */
+/** Creates the calls for a test file. `common`: fields of all its batches. `service` is evaluated on first use. */
 export function batchCalls(
   service: () => Service,
   common: Partial<Submit> & { run: string },

@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { createLogger } from '../../server/log.ts'
 import { openDatabase } from '../../server/store/postgres/connect.ts'
 
-/** Names the folder of the template to the processes that tests run in. */
+/** Passes the template's folder to the test processes. */
 const VARIABLE = 'REWARDOPS_TEST_CLUSTER'
 
 /**
- * Makes a migrated cluster that the services of a test run begin with: making one takes a second of each start, a copy
- * a tenth of that. Returns how to remove it.
+ * Creates a migrated cluster as a template for the services of a test run: creating one takes a second per start, a copy a
+ * tenth of that. Returns a function that removes it.
  */
 export async function makeClusterTemplate(): Promise<() => void> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rewardops-template-'))
@@ -20,7 +20,7 @@ export async function makeClusterTemplate(): Promise<() => void> {
   return () => rmSync(dataDir, { recursive: true, force: true })
 }
 
-/** Puts the template's cluster into a fresh data folder; without a template the service makes its own. */
+/** Copies the template's cluster into a new data folder; without a template the service creates its own. */
 export function copyClusterTemplate(dataDir: string): void {
   const template = process.env[VARIABLE]
   if (template === undefined) return

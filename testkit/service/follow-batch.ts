@@ -8,21 +8,21 @@ import type {
 import type { Service } from './service.ts'
 import { CallError } from './trpc-call.ts'
 
-/** What a trainer that reads a batch group by group has in hand, through every outage. */
+/** State of a trainer that reads a batch group by group through outages. */
 export interface FollowedBatch {
   batchId: string
   /** Groups in the order they were delivered. */
   groups: GroupResult[]
-  /** Resolves when the batch is done; the same cursor is asked again after whatever went wrong. */
+  /** Resolves when the batch is done; failed calls are repeated with the same cursor. */
   done: Promise<void>
-  /** Calls that failed and were made again. */
+  /** Failed calls that were retried. */
   repeated: number
   stop(): void
 }
 
 const AGAIN_MS = 50
 
-/** Reads a batch to its end as a training loop does: `batches.next` from the last cursor, again and again. */
+/** Reads a batch to its end as a training loop does, by `batches.next` from cursor to cursor. */
 export function followBatch(service: Service, batchId: string): FollowedBatch {
   let stopped = false
   const followed: FollowedBatch = {
@@ -43,7 +43,7 @@ export function followBatch(service: Service, batchId: string): FollowedBatch {
         followed.groups.push(...answer.groups)
         ;({ cursor, done } = answer)
       } catch (error) {
-        // What the contract says to repeat, and connections that broke; anything else is a failure.
+        // Broken connections and answers that the contract allows to retry; anything else is a failure.
         if (error instanceof CallError && error.status !== 503) throw error
         followed.repeated++
         await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
@@ -55,7 +55,7 @@ export function followBatch(service: Service, batchId: string): FollowedBatch {
   return followed
 }
 
-/** Of a batch whose samples all have an end: what the trainer was given, what the API says, what is stored. */
+/** Compares, for a finished batch, the groups delivered to the trainer, the API's results and the stored rows. */
 export async function expectExactlyOnce(
   service: Service,
   followed: FollowedBatch,
@@ -81,7 +81,7 @@ export async function expectExactlyOnce(
     groups,
     groupsCompleted: groups,
   })
-  // What was delivered is final.
+  // Delivered results are final.
   const again = await service.query<NextResult>('batches.next', { batchId, samples: 1_000_000 })
   expect(again.groups).toEqual(followed.groups)
 

@@ -3,10 +3,10 @@ import { connect } from 'node:net'
 import type { RawAnswer } from './trpc-call.ts'
 
 /**
- * Sends all of a body before it looks for the answer, and asks for the connection to be closed, as Python's urllib
- * does: a server that answers early and hangs up is a broken pipe to it, and the answer is lost. On a bare socket,
- * because Node's own client hangs up itself once an early answer has come. Without a content-length it sends chunks.
- * @throws the connection's error when it is cut before the whole body went out, or before the answer came
+ * Sends a whole body before reading the answer, and asks for the connection to be closed, as Python's urllib does: if the
+ * server answers early and closes, the client sees a broken pipe and loses the answer. It uses a bare socket, because
+ * Node's client stops sending after an early answer. Without a content-length it sends chunks.
+ * @throws the connection's error when it is cut before the whole body was sent, or before the answer arrived
  */
 export async function sendInFull(
   url: string,
@@ -66,9 +66,9 @@ function parse(answer: string): RawAnswer {
   }
 }
 
-/** A request that stops half-way until it is told to go on, or to hang up. */
+/** A request that pauses half-way until the test continues or aborts it. */
 export interface HeldRequest {
-  /** The first part has left this process. */
+  /** Resolves when the first part has been sent. */
   sent: Promise<void>
   answer: Promise<{ status: number }>
   hangUp(): void

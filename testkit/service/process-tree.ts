@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { inspectProcess } from '../../server/store/postgres/processes.ts'
 
-/** A process, told apart from another that is given its pid later. */
+/** A process, distinguished from a later one with the same pid. */
 export interface SeenProcess {
   pid: number
   startedAt: string
   commandLine: string
 }
 
-/** Processes that were started with a variable of this value in their environment, and theirs; Linux. */
+/** Processes with this variable and value in their environment, and their descendants; Linux only. */
 export function processesWith(variable: string, value: string): SeenProcess[] {
   const wanted = `${variable}=${value}`
   return readdirSync('/proc').flatMap((name) => {
@@ -24,7 +24,7 @@ export function processesWith(variable: string, value: string): SeenProcess[] {
   })
 }
 
-/** Processes whose command line or working directory holds a text; Linux. */
+/** Processes whose command line or working directory contains a text; Linux only. */
 export function processesAbout(text: string): SeenProcess[] {
   return readdirSync('/proc').flatMap((name) => {
     const facts = inspectProcess(Number(name))

@@ -19,17 +19,17 @@ const LABEL = /^([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(,|$)/
 const UNITS = /(_(milliseconds|ms|minutes|kb|mb|megabytes|percent))(_|$)/
 
 /**
- * Reads Prometheus' text format, and refuses more than Prometheus does: every family says HELP and TYPE once and before its
- * series, stands in one piece, no series comes twice, counters end in `_total` (and nothing else does), units are base
- * units, histograms are cumulative and end in +Inf.
- * @throws Error with the line that is wrong
+ * Parses Prometheus's text format more strictly than Prometheus: every family has one HELP and one TYPE before its series
+ * and is contiguous, no series is repeated, exactly the counters end in `_total`, units are base units, and histograms are
+ * cumulative and end in +Inf.
+ * @throws Error with the invalid line
  */
 export function parsePrometheusText(text: string): Map<string, ScrapedFamily> {
   const families = new Map<string, ScrapedFamily>()
   const seen = new Set<string>()
   let now: ScrapedFamily | null = null
   let helped: { name: string; help: string } | null = null
-  if (!text.endsWith('\n')) throw new Error('the last line has no end')
+  if (!text.endsWith('\n')) throw new Error('the last line has no line end')
   for (const line of text.split('\n')) {
     if (line === '') continue
     if (line.startsWith('# HELP ')) {
@@ -117,7 +117,7 @@ function wrong(line: string): never {
   throw new Error(`not a line of Prometheus’ text format: ${line}`)
 }
 
-/** Value of the one series of a family with these labels. @throws when there is none or several */
+/** The value of the single series of a family with these labels. @throws when there is not exactly one */
 export function seriesValue(
   families: Map<string, ScrapedFamily>,
   name: string,

@@ -2,31 +2,31 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Agent, request } from 'undici'
 
-/** A generator of numbers below `n`, the same for the same seed. */
+/** A seeded generator of integers below `n`. */
 export function seeded(seed: number): (n: number) => number {
   let state = seed
   return (n) => {
     state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0
-    // The low bits of this generator repeat soon.
+    // The low bits of this generator have short periods.
     return Math.floor((state / 2 ** 32) * n)
   }
 }
 
-/** A reward-model server that mostly answers with the id it was sent, and now and then does what servers do. */
+/** A reward-model server that usually echoes the id it received, and sometimes fails. */
 export interface MoodyServer {
   url: string
-  /** Requests whose answer is not ended. */
+  /** Requests without a complete answer. */
   active: number
-  /** Connections it has now. */
+  /** Open connections. */
   open: number
   requests: number
   close(): Promise<void>
 }
 
 /**
- * Starts one. Of 1,000 requests 12 get a 500, 8 are told that it is busy, 10 have their connection closed without an answer,
- * 10 in the middle of one, and 20 are refused with a 400; the others are answered, at once or after some ms, whole or in
- * pieces. It looks like a vLLM that has `model`.
+ * Starts a server that looks like a vLLM with `model`. Of 1,000 requests, 12 get a 500, 8 a busy error, 20 a 400, 10 a
+ * connection closed without an answer, and 10 one closed within the answer. The others are answered at once or after some
+ * ms, whole or in pieces.
  */
 export async function startMoodyServer(model: string, seed: number): Promise<MoodyServer> {
   const draw = seeded(seed)
@@ -52,7 +52,7 @@ export async function startMoodyServer(model: string, seed: number): Promise<Moo
     req.on('end', () => {
       const { id, stream = false } = parsed(Buffer.concat(chunks))
       if (id === undefined) {
-        // Whoever asks what this is: it is in no mood then.
+        // Requests that identify the server never fail.
         answer(res, 400, { error: { message: 'messages are missing' } })
         return
       }
@@ -136,28 +136,28 @@ async function closed(server: Server): Promise<void> {
   await new Promise((resolve) => server.close(resolve))
 }
 
-/** How the requests of a storm ended. */
+/** Outcomes of a storm's requests. */
 export interface StormCounts {
-  /** Answered in full, each with its own id. */
+  /** Complete answers with the request's own id. */
   answered: number
-  /** Answered 400 by a server, each with its own id. */
+  /** 400 answers of a server, each with the request's own id. */
   refused: number
-  /** 503 of ours: every call for it failed. */
+  /** 503 answers of the router: every attempt failed. */
   failed: number
-  /** Given up by the client. */
+  /** Aborted by the client. */
   aborted: number
   /** Broken off after the answer had begun. */
   broken: number
-  /** What must not be: another's answer, a status nobody gave. */
+  /** Violations: the answer to another request, or an unexpected status. */
   wrong: string[]
 }
 
-/** What to send. */
+/** Parameters of a storm. */
 export interface StormOptions {
   url: string
   model: string
   requests: number
-  /** At once. */
+  /** Concurrent requests. */
   inFlight: number
   seed: number
   headers?: Record<string, string>
@@ -165,7 +165,7 @@ export interface StormOptions {
   onTenth?: (tenth: number) => Promise<void> | void
 }
 
-/** Sends many requests through the router address, one in twelve of them given up at some moment; every answer is checked. */
+/** Sends many requests through the router address and checks every answer; one in twelve is aborted at a random moment. */
 export async function proxyStorm(options: StormOptions): Promise<StormCounts> {
   const counts: StormCounts = {
     answered: 0,

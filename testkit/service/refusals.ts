@@ -4,16 +4,16 @@ import type { Service } from './service.ts'
 import type { RawAnswer } from './trpc-call.ts'
 import { waitFor } from './wait-for.ts'
 
-/** What a refused call must say. */
+/** Expected content of an error answer. */
 export interface Refusal {
   status: number
   reason: ErrorReason
-  /** What is wrong, named: the field's path, the names that exist. */
+  /** Texts that name the problem: the field's path, or the existing names. */
   message: RegExp | string
   hint?: RegExp
 }
 
-/** Asserts that an answer is a refusal in the contract's envelope, clear, and with nothing of the inside in it. */
+/** Asserts that an answer is a clear error in the contract's envelope, without internals. */
 export function expectRefusal(answer: RawAnswer, refusal: Refusal): ErrorData {
   const error = (answer.json as { error?: { message: string; code: number; data: ErrorData } })
     ?.error
@@ -37,7 +37,7 @@ export function expectRefusal(answer: RawAnswer, refusal: Refusal): ErrorData {
   return data
 }
 
-/** Rows there are, by table; of the queue those that somebody would still work on. */
+/** Row counts by table; of the queue, only jobs that are still to be processed. */
 const COUNTS = `select
   (select count(*)::int from run) as run,
   (select count(*)::int from batch) as batch,
@@ -53,7 +53,7 @@ const COUNTS = `select
   (select count(*)::int from pgboss.queue) as queue,
   (select count(*)::int from pgboss.job where state < 'completed') as job`
 
-/** Does something that must leave nothing behind, and asserts that it did not. Begins when nothing is under way. */
+/** Runs an action while the service is idle and asserts that it leaves no rows behind. */
 export async function nothingStored<T>(service: Service, act: () => Promise<T>): Promise<T> {
   const count = async () => (await service.sql<Record<string, number>>(COUNTS))[0]!
   const before = await waitFor('an empty queue', async () => {

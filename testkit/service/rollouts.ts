@@ -2,12 +2,12 @@ import type { z } from 'zod'
 import type { SampleInput, SubmitInput } from '../../server/contract/trainer.ts'
 import { logitOf, textId } from '../simulated-rm/text.ts'
 
-/** A sample as a trainer writes it, defaults left out. */
+/** A sample as a trainer submits it, without defaults. */
 export type Sample = z.input<typeof SampleInput>
-/** A submit as a trainer writes it. */
+/** A submit as a trainer sends it. */
 export type Submit = z.input<typeof SubmitInput>
 
-/** One right answer to a GSM8K question; what a test is about is given in `fields`. */
+/** One correct answer to a GSM8K question; `fields` overrides the fields under test. */
 export function sample(fields: Partial<Sample> = {}): Sample {
   return {
     uid: 'q-1',
@@ -19,14 +19,14 @@ export function sample(fields: Partial<Sample> = {}): Sample {
   }
 }
 
-/** The score that a simulated reward model gives a sample whose prompt is a text. */
+/** The score that a simulated reward model gives to a sample with a text prompt. */
 export function hashScore({ prompt, response }: Sample): number {
   return logitOf(textId(prompt as string, response), 1)
 }
 
 /**
- * `count` samples in groups of `groupSize`, each with a response of its own; every other one is right, so that half
- * the rewards of a group are 1.
+ * `count` samples in groups of `groupSize` with distinct responses; every other one is correct, so half the rewards of a
+ * group are 1.
  */
 export function rollouts(count: number, groupSize = 8, label = 'q'): Sample[] {
   return Array.from({ length: count }, (_, i) =>
@@ -37,14 +37,14 @@ export function rollouts(count: number, groupSize = 8, label = 'q'): Sample[] {
   )
 }
 
-/** Text that makes a body larger than what is parsed on the server's loop (1 MiB), spread over its samples. */
+/** Pads samples so that the body exceeds the size parsed on the server's event loop (1 MiB). */
 export function padding(chars: number): string {
   return 'So 48 clips in April, and in May half of that. '
     .repeat(Math.ceil(chars / 47))
     .slice(0, chars)
 }
 
-/** In another order, the same for the same seed (mulberry32 and Fisher–Yates). */
+/** Shuffles deterministically by seed (mulberry32 and Fisher–Yates). */
 export function shuffled<T>(list: readonly T[], seed: number): T[] {
   let state = seed
   const random = () => {

@@ -3,7 +3,7 @@ import type { RequestListener } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 
-/** A key and its certificate for `localhost`, which no CA has signed; PEM. */
+/** A key and a self-signed certificate for `localhost`, as PEM. */
 export function selfSignedCertificate(): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
   // ecdsa-with-SHA256, 1.2.840.10045.4.3.2
@@ -45,7 +45,7 @@ export async function startSelfSigned(
   return { url: `https://127.0.0.1:${(server.address() as AddressInfo).port}`, server }
 }
 
-/** One value in DER: its tag, the length of its content, the content. */
+/** Encodes a value in DER: tag, content length, content. */
 function tagged(tag: number, content: Buffer): Buffer {
   const length =
     content.length < 128
@@ -60,7 +60,7 @@ function sequence(...parts: Buffer[]): Buffer {
   return tagged(0x30, Buffer.concat(parts))
 }
 
-/** A time from now, as YYMMDDhhmmssZ. */
+/** A time relative to now, as YYMMDDhhmmssZ. */
 function utcTime(fromNowMs: number): Buffer {
   const text = new Date(Date.now() + fromNowMs).toISOString().replace(/[-:T]|\.\d+/g, '')
   return tagged(0x17, Buffer.from(text.slice(2)))

@@ -1,9 +1,9 @@
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 
-/** One line a process of the service wrote on its standard error. */
+/** One line of a service process's standard error. */
 export interface LogLine {
-  /** pino's number: 30 info, 40 warn, 50 error; null where the line is not one of the logger's. */
+  /** pino's level: 30 info, 40 warn, 50 error; null if the logger did not write the line. */
   level: number | null
   msg: string
   raw: string
@@ -11,10 +11,10 @@ export interface LogLine {
 
 const ERROR_LEVEL = 50
 
-/** What a service said, over all its restarts: JSON lines of the server, its workers and its ingest thread. */
+/** The log of a service over all its restarts: JSON lines of the server, its workers and its ingest thread. */
 export class ServiceLog {
   readonly lines: LogLine[] = []
-  /** Standard error is silent from a process's end on only when it is closed. */
+  /** Standard error of an ended process may still have data until it is closed. */
   #open = 0
 
   /** Reads a process's standard error to its end. */
@@ -25,19 +25,19 @@ export class ServiceLog {
     lines.on('close', () => this.#open--)
   }
 
-  /** True while a process that writes here lives. */
+  /** True while a process that writes to this log is alive. */
   get isOpen(): boolean {
     return this.#open > 0
   }
 
-  /** Lines from number `from` on whose message holds a text. */
+  /** Lines from number `from` on whose message contains a text. */
   find(text: string, from = 0): LogLine[] {
     return this.lines.slice(from).filter((line) => line.msg.includes(text))
   }
 
   /**
-   * What should not be there: errors, and everything that is not the logger's, as the stack of an error nobody
-   * handled and Node's own warnings are. Lines whose text holds one of `expected` are left out.
+   * Unexpected lines: errors, and lines that the logger did not write, such as stacks of unhandled errors and Node's
+   * warnings. Lines containing one of `expected` are excluded.
    */
   problems(expected: readonly string[] = []): string[] {
     return this.lines
@@ -60,7 +60,7 @@ function parse(raw: string): LogLine {
     const { level, msg } = JSON.parse(raw) as { level?: unknown; msg?: unknown }
     if (typeof level === 'number') return { level, msg: String(msg ?? ''), raw }
   } catch {
-    // Not the logger's.
+    // Not written by the logger.
   }
   return { level: null, msg: raw, raw }
 }

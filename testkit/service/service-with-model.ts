@@ -9,10 +9,7 @@ export async function startWithModel(): Promise<[Service, SimulatedServers]> {
   return [service, rm]
 }
 
-/**
- * Stops a service where one was started, and what it had beside it; asserts that it ended by itself and that its log has
- * nothing to complain of.
- */
+/** Stops a service and its companions, if started; asserts that it exited cleanly and logged no problem. */
 export async function stopCleanly(
   service: Service | undefined,
   besides: () => unknown = () => {},
@@ -24,7 +21,7 @@ export async function stopCleanly(
   expect(problems).toEqual([])
 }
 
-/** Stops both, where they were started, as {@link stopCleanly} does. */
+/** Stops both, if started, like {@link stopCleanly}. */
 export function stopWithModel(
   service: Service | undefined,
   rm: SimulatedServers | undefined,

@@ -16,26 +16,29 @@ import { waitFor } from './wait-for.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const scriptOf = (tree: string) => join(tree, 'server/start.ts')
-/** A cluster is made, migrated, and the pages are opened: 3 to 6 s, many times that on a busy machine. */
+/** Start includes creating a cluster, migrations and opening the pages: 3 to 6 s, many times that on a busy machine. */
 const START_MS = 60_000
-/** SIGTERM drains for at most this long. */
+/** Maximum time of a drain after SIGTERM. */
 export const STOP_MS = 8_000
 
-/** Process ids as /healthz tells them on loopback. */
+/** Process ids reported by /healthz on loopback. */
 export interface Pids {
   server: number
   postgres: number | null
   workers: number[]
 }
 
-/** What may be killed. */
+/** Processes that a test can kill. */
 export type Part = 'server' | 'postgres' | 'worker' | 'all'
 
-/** How to start one. */
+/** Options for starting a service. */
 export interface ServiceOptions {
-  /** Settings beside PORT and REWARDOPS_DATA_DIR; of this process's own environment none is handed on. */
+  /**
+   * Environment variables in addition to PORT and REWARDOPS_DATA_DIR; REWARDOPS variables of this process are not
+   * inherited.
+   */
   env?: Record<string, string>
-  /** Sent with every call, unless the call has its own. */
+  /** Sent with every call, unless a call overrides it. */
   headers?: Record<string, string>
   /** Root of the source tree to run, for another version of the program; default: this one. */
   tree?: string
@@ -47,10 +50,8 @@ process.on('exit', () => {
 })
 
 /**
- * The service as a trainer meets it: a server process of its own with embedded Postgres and worker processes, in a
- * data folder of its own, on a port of its own.
- *
- *   start ─▶ running ──kill9(server|all)──▶ killed ──restart──▶ running ──stop──▶ ended
+ * A service as a trainer sees it: a server process with embedded Postgres and workers, with its own data folder and port.
+ * start ─▶ running ──kill9(server|all)──▶ killed ──restart──▶ running ──stop──▶ ended
  */
 export class Service {
   url = ''
@@ -69,7 +70,7 @@ export class Service {
     if (options.env?.DATABASE_URL === undefined) copyClusterTemplate(this.dataDir)
   }
 
-  /** Starts one and waits until it takes batches. @throws with the end of its log when it does not */
+  /** Starts a service and waits until it accepts batches. @throws with the end of its log when it does not */
   static async start(options: ServiceOptions = {}): Promise<Service> {
     const service = new Service(options)
     living.add(service)
@@ -82,9 +83,9 @@ export class Service {
     return service
   }
 
-  /** Starts it again after `kill9('server')`, `kill9('all')` or `stop`, on the same data. */
+  /** Starts it again after `kill9('server')`, `kill9('all')` or `stop`, with the same data. */
   async restart(): Promise<void> {
-    if (this.#child) throw new Error('it still runs')
+    if (this.#child) throw new Error('the service is still running')
     await this.#spawn()
   }
 
@@ -128,7 +129,7 @@ export class Service {
     )
   }
 
-  /** A worker is there when its row is: the process alone may still be loading. */
+  /** A worker is ready when its database row exists; its process alone may still be loading. */
   async #liveWorkers(pids: number[]): Promise<number> {
     const [row] = await this.sql<{ n: number }>(
       `select count(*)::int as n from process where role = 'worker' and state = 'alive' and pid = any($1::int[])`,
@@ -152,7 +153,7 @@ export class Service {
     return unwrap(path, await this.post(path, body, headers))
   }
 
-  /** Sends a body as it is to a procedure. */
+  /** Sends a raw body to a procedure. */
   post(
     path: string,
     body: string | Buffer,
@@ -174,14 +175,14 @@ export class Service {
     )
   }
 
-  /** The processes there are now. */
+  /** The current processes. */
   async pids(): Promise<Pids> {
     const { json } = await this.raw('/healthz')
     this.#pids = (json as { pids: Pids }).pids
     return this.#pids
   }
 
-  /** Rows of the service's database; waits while it is away. */
+  /** Queries the service's database; waits while it is down. */
   sql<T>(text: string, values: unknown[] = []): Promise<T[]> {
     return throughOutage(async () => (await this.#database().query(text, values)).rows as T[], {
       forMs: 20_000,
@@ -200,14 +201,11 @@ export class Service {
     return this.#pool
   }
 
-  /**
-   * `kill -9`, with no time for anybody to tidy up. Resolves when the killed are gone; what the service does about it
-   * (a new worker, Postgres started again) is for the test to wait for.
-   */
+  /** `kill -9` without any cleanup. Resolves when the processes are gone; the test waits for the service's recovery. */
   async kill9(part: Part): Promise<Pids> {
     const pids = await this.pids()
     const { server, postgres, workers } = pids
-    if (postgres === null && part === 'postgres') throw new Error('Postgres does not run')
+    if (postgres === null && part === 'postgres') throw new Error('Postgres is not running')
     const byPart: Record<Part, (number | null)[]> = {
       server: [server],
       postgres: [postgres],
@@ -224,7 +222,7 @@ export class Service {
     return pids
   }
 
-  /** Waits until it takes batches again, Postgres and as many workers as there should be included. */
+  /** Waits until it accepts batches again, with Postgres and all workers running. */
   async healthy(): Promise<Pids> {
     const wanted = Number(this.#options.env?.REWARDOPS_WORKERS ?? 2)
     return waitFor(
@@ -244,10 +242,10 @@ export class Service {
     )
   }
 
-  /** SIGTERM; gives how it ended and after how long. The data stays. */
+  /** Sends SIGTERM; returns the exit status and duration. The data is kept. */
   async stop(): Promise<{ code: number | null; signal: NodeJS.Signals | null; tookMs: number }> {
     const child = this.#child
-    if (!child) throw new Error('it does not run')
+    if (!child) throw new Error('the service is not running')
     const begun = performance.now()
     child.kill('SIGTERM')
     const patience = setTimeout(() => this.killNow(), 2 * STOP_MS)
@@ -258,7 +256,7 @@ export class Service {
     return { code, signal, tookMs }
   }
 
-  /** Kills whatever still runs and removes the data. */
+  /** Kills all remaining processes and removes the data. */
   async destroy(): Promise<void> {
     const child = this.#child
     this.killNow()
@@ -266,7 +264,7 @@ export class Service {
     await this.#forget()
     await this.#agent.destroy()
     living.delete(this)
-    // Postgres follows a killed server by itself, within moments.
+    // Postgres ends shortly after its server was killed.
     await waitFor('an empty data folder', () => {
       rmSync(this.dataDir, { recursive: true, force: true })
       if (this.#socketDir) rmSync(dirname(this.#socketDir), { recursive: true, force: true })
@@ -274,7 +272,7 @@ export class Service {
     })
   }
 
-  /** SIGKILL to every process known. */
+  /** Sends SIGKILL to every known process. */
   killNow(): void {
     for (const pid of [this.#pids?.server, ...(this.#pids?.workers ?? []), this.#pids?.postgres]) {
       if (pid && this.#child && !hasEnded(this.#child)) tryKill(pid)
@@ -297,7 +295,7 @@ export class Service {
   }
 }
 
-/** The variables a process of the service gets: none of its settings but those given. */
+/** The environment of a service process: none of its settings except the given ones. */
 export function environment(settings: Record<string, string>): NodeJS.ProcessEnv {
   const { PATH, HOME, TMPDIR, LANG, NODE_COMPILE_CACHE } = process.env
   return Object.fromEntries(
@@ -307,7 +305,7 @@ export function environment(settings: Record<string, string>): NodeJS.ProcessEnv
   ) as NodeJS.ProcessEnv
 }
 
-/** Runs `server/start.ts` for as long as it lives: for settings that it refuses to start with. */
+/** Runs `server/start.ts` until it exits, for settings that it refuses. */
 export async function runToEnd(
   settings: Record<string, string>,
 ): Promise<{ code: number | null; stderr: string }> {
@@ -333,7 +331,7 @@ function hasEnded(child: ChildProcess): boolean {
   return child.exitCode !== null || child.signalCode !== null
 }
 
-/** Whether a process runs: one that ended and was not asked for yet does not. */
+/** Whether a process runs; a zombie does not count. */
 function isAlive(pid: number): boolean {
   return inspectProcess(pid)?.running === true
 }
@@ -342,6 +340,6 @@ function tryKill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // Gone already.
+    // Already ended.
   }
 }

@@ -2,8 +2,8 @@ import { appendFileSync } from 'node:fs'
 import { isMainThread } from 'node:worker_threads'
 
 /**
- * Loaded into a service before it starts (`NODE_OPTIONS=--expose-gc --import=…`, `TELL_MEMORY_TO` a file): at SIGUSR2 it
- * collects all garbage and appends to the file, as a line of JSON, how many bytes are left on the heap.
+ * Preloaded into a service (`NODE_OPTIONS=--expose-gc --import=…`, with a file as `TELL_MEMORY_TO`): on SIGUSR2 it collects
+ * all garbage and appends the remaining heap size in bytes to the file, as a line of JSON.
  */
 const file = process.env.TELL_MEMORY_TO
 if (isMainThread && file !== undefined && typeof gc === 'function') {

@@ -1,7 +1,7 @@
 import { type Dispatcher, request } from 'undici'
 import type { ErrorData } from '../../server/contract/error-reasons.ts'
 
-/** An answer as it came: status, headers, and the body parsed where it is JSON. */
+/** An HTTP answer: status, headers, and the body, parsed if it is JSON. */
 export interface RawAnswer {
   status: number
   headers: Record<string, string | string[] | undefined>
@@ -9,7 +9,7 @@ export interface RawAnswer {
   json: unknown
 }
 
-/** What to send; the body goes out as it is. */
+/** A request; the body is sent unchanged. */
 export interface RawRequest {
   method?: 'GET' | 'POST' | 'HEAD'
   headers?: Record<string, string>
@@ -17,7 +17,7 @@ export interface RawRequest {
   signal?: AbortSignal
 }
 
-/** A call that was refused, with all a trainer gets to see. */
+/** A refused call, with everything that a trainer sees of it. */
 export class CallError extends Error {
   readonly status: number
   readonly data: ErrorData
@@ -32,7 +32,7 @@ export class CallError extends Error {
   }
 }
 
-/** Sends one request and reads its answer to the end. */
+/** Sends one request and reads the whole answer. */
 export async function rawRequest(
   url: string,
   options: RawRequest,
@@ -50,14 +50,14 @@ export async function rawRequest(
   try {
     json = JSON.parse(text)
   } catch {
-    // Not everything is.
+    // The body is not JSON.
   }
   return { status: answer.statusCode, headers: answer.headers, text, json }
 }
 
 /**
  * The data of a tRPC answer.
- * @throws CallError for a refusal; Error for an answer in neither shape
+ * @throws CallError for a refusal; Error for any other answer
  */
 export function unwrap<T>(path: string, answer: RawAnswer): T {
   const envelope = answer.json as {

@@ -1,10 +1,10 @@
-/** Between two looks at a state that is waited for, ms. */
+/** Interval between checks, in ms. */
 const LOOK_EVERY_MS = 25
 
 /**
- * Looks at a state again and again until it is as wanted: null, undefined and false are not. Tests wait for what
- * happens, never for time; the deadline only ends a test that would wait for ever.
- * @throws when it is not as wanted after `withinMs`, with what was waited for and the last error, if there was one
+ * Checks a condition repeatedly until its result is not null, undefined or false. Tests wait for events, not for time; the
+ * deadline only ends a test that would wait for ever.
+ * @throws after `withinMs`, with the name of the condition and the last error, if any
  */
 export async function waitFor<T>(
   what: string,

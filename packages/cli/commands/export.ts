@@ -14,19 +14,19 @@ import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 
 const DRAW_MS = 100
 
-/** Rollouts with their rewards out of the service. */
+/** Exports rollouts with their rewards from the service. */
 export const command = defineCommand({
   name: 'export',
   summary: 'write rollouts with their rewards: as JSON Lines, CSV, or upstream’s dump',
   usage: '(--batch ID | --run NAME | a filter) [options]',
   details: `Without --out the rows go to stdout. A file is written as FILE.part and renamed when it is complete. With --format verl
 --out is a folder, and each step becomes a file in it, as in trainer.rollout_data_dir.
-What is exported can be imported: the rows come back as they were. The filters are those of the Samples page, and all of
-them must hold.`,
+An exported file can be imported again without loss. The filters are those of the Samples page; samples must match all of
+them.`,
   options: {
     batch: { type: 'string', value: 'ID', help: 'this batch' },
     run: { type: 'string', value: 'NAME', help: 'all batches of this run' },
-    step: { type: 'string', value: 'N', help: 'of the run: this step, or a range as 0-99' },
+    step: { type: 'string', value: 'N', help: 'this step of the run, or a range such as 0-99' },
     split: {
       type: 'string',
       value: 'SPLIT',
@@ -35,25 +35,25 @@ them must hold.`,
     ...FILTER_OPTIONS,
     kept: {
       type: 'boolean',
-      help: 'what is left where retention removed texts: null stands for them',
+      help: 'include samples whose texts retention removed; their texts are null',
     },
     columns: {
       type: 'string',
       value: 'NAMES',
-      help: 'these columns, with commas between; rewardExtraInfo.KEY and annotations are columns too',
+      help: 'these columns, separated by commas; rewardExtraInfo.KEY and annotations are columns too',
     },
     format: { type: 'string', value: 'FORMAT', help: 'jsonl (default), csv or verl' },
-    out: { type: 'string', short: 'o', value: 'FILE', help: 'where to (default: stdout)' },
-    resume: { type: 'boolean', help: 'go on with a FILE.part after its last complete row' },
-    force: { type: 'boolean', help: 'replace what is there' },
+    out: { type: 'string', short: 'o', value: 'FILE', help: 'file to write (default: stdout)' },
+    resume: { type: 'boolean', help: 'continue a FILE.part after its last complete row' },
+    force: { type: 'boolean', help: 'overwrite an existing file' },
   },
   async run({ values, output, service, signal }) {
     const format = ExportFormat.safeParse(values.format ?? 'jsonl')
     if (!format.success)
-      throw usageError(`--format ${values.format}: jsonl, csv or verl is expected`)
+      throw usageError(`--format ${values.format}: expected jsonl, csv or verl`)
     if (values.step !== undefined && !/^\d{1,10}(-\d{1,10})?$/.test(values.step)) {
       throw usageError(
-        `--step ${values.step}: a step such as 7, or a range such as 0-99, is expected`,
+        `--step ${values.step}: expected a step such as 7, or a range such as 0-99`,
       )
     }
     if (values.resume && values.out === undefined) throw usageError('--resume needs --out FILE.')
@@ -74,7 +74,7 @@ them must hold.`,
       throw usageError('--format verl needs either --batch ID or --run NAME: its files are steps.')
     }
     if (isDump && values.columns !== undefined) {
-      throw usageError('--columns: a dump has columns of its own.')
+      throw usageError('--columns: the columns of a dump are fixed.')
     }
     const query: DownloadQuery = {
       format: format.data,
@@ -106,7 +106,7 @@ them must hold.`,
     if (values.out === undefined) return
     output.line(
       `${number(rows + before)} rows in ${parts.length === 1 ? parts[0]?.path : `${number(parts.length)} files under ${values.out}`}` +
-        `${before > 0 ? `, ${number(before)} of them there before` : ''}${skipped > 0 ? `; ${number(skipped)} complete already` : ''}`,
+        `${before > 0 ? `, ${number(before)} of them already there` : ''}${skipped > 0 ? `; ${number(skipped)} already complete` : ''}`,
     )
     output.data({
       rows: rows + before,
@@ -118,7 +118,7 @@ them must hold.`,
     return
 
     async function one(client: ServiceClient, query: DownloadQuery, target: ExportTarget) {
-      // Where rows and terminal are the same, a bar would be written into them.
+      // On a terminal that also shows the rows, a progress bar would be drawn into them.
       const quiet = target instanceof StreamTarget && output.stdout.isTTY === true
       const progress = showProgress('export', quiet ? { write() {} } : output.stderr)
       const pace = new Pace()
@@ -128,7 +128,7 @@ them must hold.`,
         const done = await download(client, query, target, {
           retryForMs: AWAY_MS,
           signal,
-          onRetry: (why) => output.note(`${why} Going on from the last row.`),
+          onRetry: (why) => output.note(`${why} Continuing after the last row.`),
           onProgress: (now, of) => {
             total = Math.max(now, of)
             if (performance.now() - drawnAt < DRAW_MS) return
@@ -146,13 +146,13 @@ them must hold.`,
   },
 })
 
-/** The columns chosen, with those by which an export goes on after a break. */
+/** The chosen columns, plus those an export needs to continue after a break. */
 function columnsOf(text: string): string[] {
   const names = text.split(',').map((name) => name.trim())
   return [...['batchId', 'index'].filter((name) => !names.includes(name)), ...names]
 }
 
-/** What becomes of which file: one of all, or, as upstream has it, a file a step. */
+/** The files to write: one for everything, or one per step as upstream does. */
 async function partsOf(
   client: ServiceClient,
   query: DownloadQuery,
@@ -162,7 +162,7 @@ async function partsOf(
   if (query.format !== 'verl') return [{ path: out, query }]
   await mkdir(out, { recursive: true })
   const steps = await stepsOf(client, query)
-  // Nothing is there: the service says so in its own words.
+  // The run has no batches: the service's own error explains it.
   if (steps.length === 0)
     return [{ path: join(out, `${query.filter.get('step') ?? 'none'}.jsonl`), query }]
   return steps.map((step) => {

@@ -7,17 +7,17 @@ import { REWARD_OPTION, readReward, splitOption, wholeNumber } from '../option-v
 import { number, Pace, showProgress } from '../progress.ts'
 import { AWAY_MS, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.ts'
 
-/** Between two drawings of the progress. */
+/** Interval between redraws of the progress. */
 const DRAW_MS = 100
-/** Batches listed for people. */
+/** Batches listed in the text output. */
 const LISTED = 20
 
-/** Files of rollouts into the service. */
+/** Imports files of rollouts into the service. */
 export const command = defineCommand({
   name: 'import',
-  summary: 'bring rollouts in: our JSON Lines or CSV, or the files of trainer.rollout_data_dir',
+  summary: 'import rollouts: JSON Lines, CSV, or the files of trainer.rollout_data_dir',
   usage: 'FILE... [options]',
-  details: `FILE is a file, packed by gzip or not, or a folder of them, such as upstream's rollout_data_dir with its file a step.
+  details: `FILE is a file, optionally gzipped, or a folder of them, such as upstream's rollout_data_dir with one file per step.
 Every row is checked before the first is sent. Each step of each run becomes a batch. A score in the file
 is kept; what has none is scored by --reward.
 
@@ -25,41 +25,41 @@ After whatever stopped it (Ctrl-C, kill -9, a service that went away) the same c
 nothing twice. The same files with the same options are the same import, also the second time.`,
   positionals: { min: 1, max: Number.POSITIVE_INFINITY },
   options: {
-    run: { type: 'string', value: 'NAME', help: 'the run of all rows (default: what they say)' },
-    step: { type: 'string', value: 'N', help: 'the step of all rows (default: what they say)' },
+    run: { type: 'string', value: 'NAME', help: 'run of all rows (default: as in the file)' },
+    step: { type: 'string', value: 'N', help: 'step of all rows (default: as in the file)' },
     split: {
       type: 'string',
       value: 'SPLIT',
-      help: 'train or val (default: what they say, else train)',
+      help: 'train or val (default: as in the file, else train)',
     },
     reward: {
       ...REWARD_OPTION,
-      help: 'scores the rows that have no score: JSON as batches.submit takes it, or @FILE; default: the rule of each data source',
+      help: 'reward for rows without a score: JSON as batches.submit takes it, or @FILE; default: the rule of each data source',
     },
     'ignore-scores': {
       type: 'boolean',
-      help: 'score all rows; scores in the file go to extraInfo.logged_score',
+      help: 'score all rows; scores in the file are kept as extraInfo.logged_score',
     },
     'data-source': {
       type: 'string',
       value: 'NAME',
-      help: 'of a dump that names none, for example openai/gsm8k',
+      help: 'data source of a dump that names none, for example openai/gsm8k',
     },
     'group-size': {
       type: 'string',
       value: 'N',
-      help: 'samples of a uid: a group is complete with them, not only at the end',
+      help: 'samples per uid; a group then completes before the batch is closed',
     },
-    'skip-bad': { type: 'boolean', help: 'leave bad rows out, and count them' },
+    'skip-bad': { type: 'boolean', help: 'skip and count bad rows' },
     key: {
       type: 'string',
       value: 'TEXT',
-      help: 'another key makes another import of the same files',
+      help: 'a different key imports the same files again',
     },
-    wait: { type: 'boolean', help: 'wait until all is scored' },
+    wait: { type: 'boolean', help: 'wait until all samples are scored' },
     'fail-on-failed': {
       type: 'boolean',
-      help: 'with --wait: exit code 4 also when a sample has failed',
+      help: 'with --wait: exit code 4 also if a sample failed',
     },
   },
   async run({ values, positionals, output, service, signal }) {
@@ -109,7 +109,7 @@ nothing twice. The same files with the same options are the same import, also th
     const call = {
       retryForMs: AWAY_MS,
       signal,
-      onRetry: (why: string, inMs: number) => output.note(`${why} Asked again in ${inMs} ms.`),
+      onRetry: (why: string, inMs: number) => output.note(`${why} Retrying in ${inMs} ms.`),
     }
     const end = await upload(surveyed, options, client, call, (now) =>
       importing.update(() => state(now)),
@@ -120,7 +120,7 @@ nothing twice. The same files with the same options are the same import, also th
     bar.end({
       done: end.stored,
       total: surveyed.rows,
-      note: stored === 0 ? 'all there before' : `${number(rowsPerSecond)} rows/s`,
+      note: stored === 0 ? 'already imported' : `${number(rowsPerSecond)} rows/s`,
     })
 
     let code: number = EXIT.ok
@@ -137,8 +137,8 @@ nothing twice. The same files with the same options are the same import, also th
     if (batches.length > LISTED) output.line(`and ${number(batches.length - LISTED)} more batches`)
     output.line(
       `${number(surveyed.rows)} rows in ${number(batches.length)} ${batches.length === 1 ? 'batch' : 'batches'}` +
-        `${end.before > 0 ? `, ${number(end.before)} of them there before` : ''}` +
-        `${surveyed.badRows > 0 ? `; ${number(surveyed.badRows)} bad rows left out` : ''}`,
+        `${end.before > 0 ? `, ${number(end.before)} of them already there` : ''}` +
+        `${surveyed.badRows > 0 ? `; ${number(surveyed.badRows)} bad rows skipped` : ''}`,
     )
     if (values.wait) {
       for (const { batchId } of batches) {
@@ -159,7 +159,7 @@ nothing twice. The same files with the same options are the same import, also th
   },
 })
 
-/** What was decided for the reader, each said once: the files of a folder are all alike. */
+/** The notes about how the files were read, each once, because the files of a folder are usually alike. */
 function notesOf({ files }: Survey): string[] {
   const paths = new Map<string, string[]>()
   for (const { file } of files) {
@@ -171,7 +171,7 @@ function notesOf({ files }: Survey): string[] {
   })
 }
 
-/** Draws ten times a second at most: reading a row takes 20 µs, and a line on a terminal more. */
+/** Redraws at most ten times a second: reading a row takes 20 µs, and drawing a line takes longer. */
 function throttled(progress: {
   update(state: Parameters<ReturnType<typeof showProgress>['update']>[0]): void
 }) {

@@ -9,46 +9,46 @@ import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'
 import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 
-/** Replaying takes up to 2 s; eight plans may be made before this one. */
+/** A replay takes up to 2 s, and eight others may be queued before this one. */
 const ANSWER_MS = 60_000
-/** The async reward agent's experiment: 203 s of compute a step. How they split was not published. */
+/** The async reward agent's experiment: 203 s of compute per step. Its split into phases was not published. */
 const USUAL = { rollout: '40', logProb: '43', update: '120', reward: '1-40' }
 
-/** What overlapping rewards and training would save. */
+/** Predicts what overlapping rewards and training would save. */
 export const command = defineCommand({
   name: 'plan',
   summary:
-    'what overlapping rewards and training would save of a step, from a record or typed times',
+    'predict the step time saved by overlapping rewards and training',
   usage: '[--batch ID | --run NAME] [options]',
   details:
-    'How long rewards take comes from a batch, from the newest steps of a run, or is typed. Every strategy is replayed under every limit. ' +
-    'Times are in seconds. Without any option: the experiment of the async reward agent.',
+    'Reward times come from a batch, from the newest steps of a run, or from options. Every strategy is replayed under every limit. ' +
+    'Times are in seconds. Without options, the experiment of the async reward agent is replayed.',
   options: {
-    batch: { type: 'string', value: 'ID', help: 'every step is as this batch was' },
-    run: { type: 'string', value: 'NAME', help: 'a step a batch: the newest of this run' },
-    prompts: { type: 'string', value: 'N', help: 'groups a step (default 1024)' },
-    responses: { type: 'string', value: 'N', help: 'samples a group (default 5)' },
+    batch: { type: 'string', value: 'ID', help: 'every step has the reward times of this batch' },
+    run: { type: 'string', value: 'NAME', help: 'one step per batch: the newest of this run' },
+    prompts: { type: 'string', value: 'N', help: 'groups per step (default 1024)' },
+    responses: { type: 'string', value: 'N', help: 'samples per group (default 5)' },
     reward: {
       type: 'string',
       value: 'TIME',
-      help: `how long one takes: 20, 1-40 (uniform) or lognormal:6,0.9 (median, sigma); default ${USUAL.reward}`,
+      help: `time of one reward: 20, 1-40 (uniform) or lognormal:6,0.9 (median, sigma); default ${USUAL.reward}`,
     },
-    retried: { type: 'string', value: 'PERCENT', help: 'calls made again, of all (default 0)' },
-    rollout: { type: 'string', value: 'S', help: `a step's rollout (default ${USUAL.rollout})` },
+    retried: { type: 'string', value: 'PERCENT', help: 'share of calls that are retried (default 0)' },
+    rollout: { type: 'string', value: 'S', help: `rollout per step (default ${USUAL.rollout})` },
     'log-prob': {
       type: 'string',
       value: 'S',
-      help: `log-probs of a step (default ${USUAL.logProb})`,
+      help: `log-probs per step (default ${USUAL.logProb})`,
     },
-    update: { type: 'string', value: 'S', help: `updates of a step (default ${USUAL.update})` },
-    'mini-batches': { type: 'string', value: 'N', help: 'updates a step (default 4)' },
-    steps: { type: 'string', value: 'N', help: 'steps (default 7)' },
+    update: { type: 'string', value: 'S', help: `updates per step (default ${USUAL.update})` },
+    'mini-batches': { type: 'string', value: 'N', help: 'mini-batches per step (default 4)' },
+    steps: { type: 'string', value: 'N', help: 'number of steps (default 7)' },
     'at-once': {
       type: 'string',
       value: 'LIST',
-      help: 'rewards at once on a server, "none" for no limit (default 256,none)',
+      help: 'concurrent rewards per server, "none" for no limit (default 256,none)',
     },
-    servers: { type: 'string', value: 'LIST', help: 'how many servers (default 1)' },
+    servers: { type: 'string', value: 'LIST', help: 'numbers of servers (default 1)' },
   },
   async run({ values, output, service, signal }) {
     const given = { ...values }
@@ -57,16 +57,16 @@ export const command = defineCommand({
     const isRecorded = given.batch !== undefined || given.run !== undefined
     for (const name of ['prompts', 'responses', 'reward', 'retried'] as const) {
       if (isRecorded && given[name] !== undefined)
-        throw usageError(`--${name} is of typed rewards; --batch and --run have their own`)
+        throw usageError(`--${name} cannot be combined with --batch or --run, whose rewards are recorded`)
     }
     const isOwnWorkTold =
       given.rollout !== undefined || given['log-prob'] !== undefined || given.update !== undefined
     if (isRecorded && !isOwnWorkTold) {
       throw usageError(
-        'plan needs --rollout, --log-prob and --update: how long the trainer works a step is not recorded',
+        'plan needs --rollout, --log-prob and --update: the trainer's time per step is not recorded',
       )
     }
-    // Of a record, what is not given takes no time; of the experiment, it is the experiment's.
+    // With recorded rewards, omitted phases take no time; otherwise they take the experiment's time.
     const phase = (name: 'rollout' | 'log-prob' | 'update', usual: string) =>
       milliseconds(name, given[name] ?? (isRecorded ? '0' : usual))
     const input = PlannerInput.safeParse({
@@ -103,8 +103,8 @@ export const command = defineCommand({
     const { rewards, phases } = plan
     const ownMs = phases.rolloutMs + phases.logProbMs + phases.updateMs
     output.line(
-      `${rewards.samples} rewards a step of ${seconds(rewards.meanMs)} s on average (half by ${seconds(rewards.p50Ms)}, slowest ${seconds(rewards.maxMs)}); ` +
-        `${seconds(ownMs)} s of the trainer's own work; ${plan.steps} steps`,
+      `${rewards.samples} rewards per step,  ${seconds(rewards.meanMs)} s on average (median ${seconds(rewards.p50Ms)}, slowest ${seconds(rewards.maxMs)}); ` +
+        `${seconds(ownMs)} s of trainer time; ${plan.steps} steps`,
     )
     for (const column of plan.columns) {
       output.line('')
@@ -128,19 +128,19 @@ function limitOf({ limit, servers }: PlannedColumn): string {
 }
 
 function verdictOf(column: PlannedColumn): string {
-  const why = column.boundBy === 'compute' ? "the trainer's own work" : 'what the rewards need'
-  const bound = `no arrangement takes less than ${seconds(column.boundMs)} s, ${why}`
+  const why = column.boundBy === 'compute' ? "the trainer time" : 'the reward time'
+  const bound = `the lower bound is ${seconds(column.boundMs)} s, ${why}`
   return column.noGain
     ? `no gain from any strategy; ${bound}`
-    : `${column.best} is the simplest of the best; ${bound}`
+    : `${column.best} is the simplest of the fastest; ${bound}`
 }
 
-/** Three digits of a fast one, tenths of a slow one. */
+/** Seconds with three digits for short times and tenths for long ones. */
 function seconds(ms: number): string {
   return (ms / 1_000).toFixed(ms === 0 || ms >= 10_000 ? 1 : 3)
 }
 
-/** Numbers of one column under each other. */
+/** Right-aligns numbers of one column. */
 function right(text: string): string {
   return text.padStart(8)
 }
@@ -148,21 +148,21 @@ function right(text: string): string {
 function milliseconds(name: string, text: string): number {
   const value = Number(text)
   if (text.trim() === '' || !(value >= 0 && value <= 86_400))
-    throw usageError(`--${name} ${text}: seconds are expected, as 40 or 0.02`)
+    throw usageError(`--${name} ${text}: expected seconds, such as 40 or 0.02`)
   return Math.round(value * 1e6) / 1e3
 }
 
 function share(text: string): number {
   const value = Number(text)
   if (text.trim() === '' || !(value >= 0 && value <= 95))
-    throw usageError(`--retried ${text}: per cent from 0 to 95 are expected`)
+    throw usageError(`--retried ${text}: expected a percentage from 0 to 95`)
   return value / 100
 }
 
 function rewardTime(text: string): object {
   const wrong = () =>
     usageError(
-      `--reward ${text}: seconds are expected, as 20, 1-40 (uniform) or lognormal:6,0.9 (median, sigma)`,
+      `--reward ${text}: expected seconds, such as 20, 1-40 (uniform) or lognormal:6,0.9 (median, sigma)`,
     )
   const ms = (seconds: string | undefined) => Math.round(Number(seconds) * 1e6) / 1e3
   const number = String.raw`(\d+(?:\.\d+)?)`

@@ -4,20 +4,20 @@ import { wholeNumber } from '../option-values.ts'
 import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 
 const PAGE_ROWS = 10_000
-/** Rows of the table people read. */
+/** Rows of the text table. */
 const SHOWN = 20
 
-/** Rewards of a batch, a row a sample. */
+/** Lists the rewards of a batch, one row per sample. */
 export const command = defineCommand({
   name: 'results',
   summary: 'the rewards of a batch, in the order of its samples',
   usage: 'BATCH [options]',
   details:
-    'With --json a line of JSON a sample, all of them unless --limit says otherwise. The rollouts with their rewards: export.',
+    'With --json, one JSON line per sample, for all samples unless --limit is given. To get rollouts with their rewards, use export.',
   positionals: { min: 1, max: 1 },
   options: {
     offset: { type: 'string', value: 'N', help: 'the first index (default 0)' },
-    limit: { type: 'string', value: 'N', help: `rows at most (default ${SHOWN}; with --json all)` },
+    limit: { type: 'string', value: 'N', help: `maximum number of rows (default ${SHOWN}; with --json all)` },
   },
   async run({ values, positionals, output, service, signal }) {
     const batchId = batchIdOf(positionals[0] as string)
@@ -52,11 +52,11 @@ export const command = defineCommand({
     }
     output.table(['INDEX', 'UID', 'STATUS', 'SCORE', 'ADVANTAGE', 'REASON'], shown)
     if (shown.length === limit)
-      output.note('There may be more: --limit N, --offset N, or --json for all.')
+      output.note('There may be more: use --limit N, --offset N, or --json for all.')
   },
 })
 
-/** A score as people read it; all of its digits are in --json. */
+/** A rounded score for the text table; --json has all digits. */
 function shortened(score: number | null | undefined): number | null {
   return score === null || score === undefined ? null : Number(score.toPrecision(6))
 }

@@ -3,29 +3,29 @@ import { defineCommand } from '../command.ts'
 import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'
 
-/** What can be done with one server, by the word for it. */
+/** Actions on one server, by their argument. */
 const ACTIONS = ['drain', 'resume', 'sleep', 'wake', 'probe', 'remove'] as const
 
-/** Reward-model servers: which there are, and what is done with one. */
+/** Lists, registers and controls reward-model servers. */
 export const command = defineCommand({
   name: 'servers',
-  summary: 'list reward-model servers, register one, drain or wake one',
+  summary: 'list, register or control reward-model servers',
   usage: `[add NAME ADDRESS | ${ACTIONS.join(' | ')} NAME] [options]`,
-  details: `Without an action the servers are listed. "add" registers one, or changes the one of this name; the engine is
-found out unless it is given.`,
+  details: `Without an action the servers are listed. "add" registers a server, or updates the one with this name; the engine
+is auto-detected unless it is given.`,
   positionals: { min: 0, max: 3 },
   options: {
     engine: { type: 'string', value: 'NAME', help: 'add: vllm, sglang, tei, llamacpp, openai …' },
     kind: { type: 'string', value: 'KIND', help: 'add: discriminative (default) or generative' },
-    model: { type: 'string', value: 'NAME', help: 'add: where the server has several' },
+    model: { type: 'string', value: 'NAME', help: 'add: the model, if the server has several' },
     route: {
       type: 'string',
       value: 'ROUTE',
-      help: 'add: classify, token or pair; else all are asked',
+      help: 'add: classify, token or pair (default: auto-detect)',
     },
-    label: { type: 'string', value: 'LABEL', help: 'add: which label is the score; else the last' },
-    'max-in-flight': { type: 'string', value: 'N', help: 'add: requests at once, at most' },
-    'keep-unreachable': { type: 'boolean', help: 'add: also a server that is still loading' },
+    label: { type: 'string', value: 'LABEL', help: 'add: the label whose value is the score (default: the last)' },
+    'max-in-flight': { type: 'string', value: 'N', help: 'add: maximum concurrent requests' },
+    'keep-unreachable': { type: 'boolean', help: 'add: register the server even if it is still loading' },
   },
   async run({ values, positionals, output, service }) {
     const [action, name, address] = positionals

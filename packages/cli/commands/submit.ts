@@ -8,41 +8,41 @@ import { REWARD_OPTION, readReward, splitOption, wholeNumber } from '../option-v
 import { openRollouts } from '../rollouts/read-rollouts.ts'
 import { AWAY_MS, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.ts'
 
-/** One batch, as a trainer hands it over. */
+/** Submits one batch. */
 export const command = defineCommand({
   name: 'submit',
-  summary: 'hand over one batch to be scored',
+  summary: 'submit one batch for scoring',
   usage: '(FILE | -) [options]',
-  details: `FILE holds the rollouts of one step: our JSON Lines or CSV, or upstream's dump, packed by gzip or not. Its scores
-are not used: all is scored. "-" reads a whole body of batches.submit as JSON from stdin; options then add to it.
-Many steps, scores that are to be kept, more than 256 MiB: import.`,
+  details: `FILE holds the rollouts of one step: JSON Lines, CSV, or upstream's dump, optionally gzipped. Its scores
+are ignored: all samples are scored. "-" reads a body of batches.submit as JSON from stdin; options are added to it.
+For many steps, for scores to keep or for more than 256 MiB, use import.`,
   positionals: { min: 1, max: 1 },
   options: {
-    run: { type: 'string', value: 'NAME', help: 'the run (default: what the rows say)' },
-    step: { type: 'string', value: 'N', help: 'the step (default: what the rows say)' },
+    run: { type: 'string', value: 'NAME', help: 'the run (default: as in the file)' },
+    step: { type: 'string', value: 'N', help: 'the step (default: as in the file)' },
     split: { type: 'string', value: 'SPLIT', help: 'train (default) or val' },
     reward: REWARD_OPTION,
     'data-source': {
       type: 'string',
       value: 'NAME',
-      help: 'of a dump that names none, for example openai/gsm8k',
+      help: 'data source of a dump that names none, for example openai/gsm8k',
     },
-    'group-size': { type: 'string', value: 'N', help: 'samples of a uid' },
-    'deadline-ms': { type: 'string', value: 'MS', help: 'what is not scored by then fails' },
+    'group-size': { type: 'string', value: 'N', help: 'samples per uid' },
+    'deadline-ms': { type: 'string', value: 'MS', help: 'samples not scored by then fail' },
     key: {
       type: 'string',
       value: 'TEXT',
-      help: 'idempotency key: the same key again gives the same batch',
+      help: 'idempotency key: repeating a key returns the same batch',
     },
-    wait: { type: 'boolean', help: 'wait for its end' },
+    wait: { type: 'boolean', help: 'wait until the batch ends' },
     timeout: {
       type: 'string',
       value: 'S',
-      help: 'with --wait: seconds at most; then the exit code is 5',
+      help: 'with --wait: maximum seconds to wait; exit code 5 afterwards',
     },
     'fail-on-failed': {
       type: 'boolean',
-      help: 'with --wait: exit code 4 also when a sample has failed',
+      help: 'with --wait: exit code 4 also if a sample failed',
     },
   },
   async run({ values, positionals, output, service, signal }) {
@@ -65,7 +65,7 @@ Many steps, scores that are to be kept, more than 256 MiB: import.`,
     const client = await service()
     const result = await client.mutate<SubmitResult>(
       'batches.submit',
-      // With a key of its own a call whose answer was lost is made again, and makes no second batch.
+      // An idempotency key makes the call safe to retry after a lost answer.
       { idempotencyKey: randomUUID(), ...body, ...given },
       { retryForMs: AWAY_MS, signal },
     )
@@ -92,7 +92,7 @@ function bodyOfStdin(): Record<string, unknown> {
     throw usageError(`stdin is not valid JSON: ${(error as Error).message}`)
   }
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw usageError('stdin is not a JSON object, as batches.submit takes it')
+    throw usageError('stdin is not a JSON object, as batches.submit expects it')
   }
   return body as Record<string, unknown>
 }
@@ -120,12 +120,12 @@ async function bodyOfFile(
   return { run, step, samples }
 }
 
-/** All rows are of one; a batch has one run and one step. */
+/** Checks that all rows agree on their run or step, because a batch has one of each. */
 function one<T>(what: string, before: T | null, now: T | null, path: string): T | null {
   if (before !== null && now !== null && before !== now) {
     throw new CliError(
       EXIT.badInput,
-      `${path} holds more than one ${what} (${before}, ${now}): import takes them, a batch each.`,
+      `${path} holds more than one ${what} (${before}, ${now}): use import, which creates one batch for each.`,
     )
   }
   return before ?? now

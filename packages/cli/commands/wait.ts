@@ -2,20 +2,20 @@ import { defineCommand } from '../command.ts'
 import { wholeNumber } from '../option-values.ts'
 import { batchIdOf, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.ts'
 
-/** Waits for a batch's end. */
+/** Waits until a batch ends. */
 export const command = defineCommand({
   name: 'wait',
-  summary: 'wait until a batch has ended, and tell how it did',
+  summary: 'wait until a batch ends, and print its summary',
   usage: 'BATCH [options]',
-  details: 'A service that is restarted meanwhile is waited for, up to a minute.',
+  details: 'A restart of the service is waited out, up to a minute.',
   positionals: { min: 1, max: 1 },
   options: {
     timeout: {
       type: 'string',
       value: 'S',
-      help: 'seconds to wait at most; then the exit code is 5',
+      help: 'maximum seconds to wait; exit code 5 afterwards',
     },
-    'fail-on-failed': { type: 'boolean', help: 'exit code 4 also when a sample has failed' },
+    'fail-on-failed': { type: 'boolean', help: 'exit code 4 also if a sample failed' },
   },
   async run({ values, positionals, output, service, signal }) {
     const batchId = batchIdOf(positionals[0] as string)

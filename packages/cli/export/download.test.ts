@@ -11,7 +11,7 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop()
 })
 
-/** A service that answers exports as it is told, request by request, and says who it is. */
+/** A service whose answers to exports are scripted request by request. */
 async function serving(
   ...answers: ((req: IncomingMessage, res: ServerResponse) => void)[]
 ): Promise<{ client: ServiceClient; asked: string[] }> {
@@ -54,7 +54,7 @@ class Memory implements ExportTarget {
 const row = (i: number) => `{"batchId":"b1","index":${i}}\n`
 const quiet = { signal: new AbortController().signal, onProgress() {}, onRetry() {} }
 
-/** Rows, then the connection breaks inside one. */
+/** Sends rows, then breaks the connection inside one. */
 const breaksAfter = (from: number, to: number) => (_: IncomingMessage, res: ServerResponse) => {
   res.writeHead(200, { 'x-rewardops-rows': 6 - from })
   let text = ''
@@ -62,7 +62,7 @@ const breaksAfter = (from: number, to: number) => (_: IncomingMessage, res: Serv
   res.write(`${text}{"batchId":"b1","ind`, () => res.destroy())
 }
 
-it('a connection that breaks inside a row: it goes on after the last whole one', async () => {
+it('an export continues after the last whole row when the connection breaks inside a row', async () => {
   const { client, asked } = await serving(
     breaksAfter(0, 3),
     breaksAfter(3, 3),
@@ -97,7 +97,7 @@ it('a connection that breaks inside a row: it goes on after the last whole one',
   expect(new Set(totals)).toEqual(new Set([6]))
 })
 
-it('a service that never comes back is given up', async () => {
+it('an export fails when the service stays unreachable', async () => {
   const { client } = await serving(breaksAfter(0, 1))
   const wanted = download(
     client,
@@ -111,7 +111,7 @@ it('a service that never comes back is given up', async () => {
   await expect(wanted).rejects.toMatchObject({ exitCode: EXIT.unreachable })
 })
 
-it('a refusal is not asked for again', async () => {
+it('a refused export is not retried', async () => {
   const { client, asked } = await serving(
     (_, res) =>
       void res.writeHead(404).end(

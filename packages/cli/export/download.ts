@@ -10,24 +10,24 @@ import { sampleOfRow } from './last-sample.ts'
 import { RowTracker } from './row-tracker.ts'
 import type { ExportTarget } from './targets.ts'
 
-/** What is exported. */
+/** Selects the samples and columns of an export. */
 export interface DownloadQuery {
   format: ExportFormat
-  /** Which samples, by the names of the service's filter. */
+  /** Sample filter, by the parameter names of the service. */
   filter: URLSearchParams
-  /** These instead of all; `batchId` and `index` are among them, by which it goes on after a break. */
+  /** Columns to include instead of all; `batchId` and `index` are required, because an export resumes by them. */
   columns?: readonly string[]
-  /** What retention left, where it took texts. */
+  /** Whether samples whose texts retention removed are included. */
   kept?: boolean
 }
 
 const PAUSE_MS = 500
 
 /**
- * Writes an export to its target, in whole rows and no faster than it takes them. A connection that breaks is made again, and
- * goes on after the last row that was written.
- * @param retryForMs how long a service that gives nothing is asked again
- * @returns rows that were written now, and those there were before; a header is none
+ * Writes an export to its target in whole rows, no faster than the target accepts them. After a broken connection it
+ * reconnects and continues after the last written row.
+ * @param retryForMs how long an unresponsive service is retried
+ * @returns the rows written by this call and those already there, without a CSV header
  * @throws CliError
  */
 export async function download(
@@ -84,7 +84,7 @@ function addressOf({ format, filter, columns, kept }: DownloadQuery, after: stri
   return `${EXPORT_PATH}?${search}`
 }
 
-/** Adds to what is told where the rows that arrived are. */
+/** Adds the location of the rows received so far to an error. */
 export async function leaving(error: unknown, target: ExportTarget): Promise<unknown> {
   const where = await target.leave()
   if (!(error instanceof CliError) || where === null) return error

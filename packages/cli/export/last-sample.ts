@@ -3,9 +3,9 @@ import type { ExportFormat } from '../../../server/contract/export.ts'
 import { splitRecord } from '../rollouts/csv-rows.ts'
 
 /**
- * The sample a row of an export is of, as `b12-3`; null for a CSV's header.
- * @param columns of a CSV, in their order; the first ones are enough
- * @throws Error when it is no such row
+ * The id of the sample in an exported row, such as `b12-3`; null for a CSV header.
+ * @param columns columns of the CSV in order; the first ones are enough
+ * @throws Error when the row is not an exported sample
  */
 export function sampleOfRow(
   row: Buffer,

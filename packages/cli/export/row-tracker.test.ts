@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { sampleOfRow } from './last-sample.ts'
 import { RowTracker } from './row-tracker.ts'
 
-/** All of a tracker's output for a text cut at given places. */
+/** Runs a text cut at the given places through a tracker and returns its output. */
 function track(text: string, cuts: number[], quotes: boolean) {
   const bytes = Buffer.from(text)
   const tracker = new RowTracker(quotes)
@@ -35,7 +35,7 @@ it.each([
   }
 })
 
-it('the sample of a row is known in every format', () => {
+it('the sample of a row is found in every format', () => {
   expect(sampleOfRow(Buffer.from('{"batchId":"b7","index":3}\n'), 'jsonl')).toBe('b7-3')
   expect(sampleOfRow(Buffer.from('{"input":"x","sample_id":"b7-3"}\n'), 'verl')).toBe('b7-3')
   expect(sampleOfRow(Buffer.from('"r,\n1",0,train,b7,3,q,d,p,r\r\n'), 'csv')).toBe('b7-3')

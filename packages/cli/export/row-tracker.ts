@@ -2,25 +2,25 @@ const LF = 10
 const QUOTE = 34
 
 /**
- * Follows rows as their bytes pass: which of them are whole, how many there were, and the last one. In CSV a line end inside
- * quotes is text. Keeps what follows the last whole row, and a copy of that row: nothing else.
+ * Splits a byte stream into whole rows, counts them and keeps the last one. In CSV, a line end inside quotes is text. Only
+ * the last whole row and the bytes after it are kept in memory.
  */
 export class RowTracker {
   rows = 0
   /** Bytes of the whole rows. */
   bytes = 0
-  /** The last whole row, its line end included; null before the first. */
+  /** The last whole row with its line end; null before the first. */
   lastRow: Buffer | null = null
   readonly #quotes: boolean
   #inQuotes = false
-  /** Of the row under way. */
+  /** Pieces of the incomplete row. */
   #begun: Buffer[] = []
 
   constructor(quotes: boolean) {
     this.#quotes = quotes
   }
 
-  /** Takes the next bytes and gives those that make rows whole, in order. */
+  /** Adds bytes and returns the pieces that form whole rows, in order. */
   push(chunk: Buffer): Buffer[] {
     let from = 0
     let quote = this.#quotes ? chunk.indexOf(QUOTE) : -1

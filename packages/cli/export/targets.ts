@@ -6,14 +6,14 @@ import type { TextSink } from '../output.ts'
 import { sampleOfRow } from './last-sample.ts'
 import { RowTracker } from './row-tracker.ts'
 
-/** Where an export is written to. */
+/** The destination of an export. */
 export interface ExportTarget {
-  /** Rows that are there from before, a CSV's header included. */
+  /** Rows already there, including a CSV header. */
   readonly before: { rows: number; lastRow: Buffer | null }
   write(bytes: Buffer): Promise<void>
-  /** All is there. */
+  /** Completes the export. */
   finish(): Promise<void>
-  /** It ends early; what is written stays. Gives what to tell of it, or null. */
+  /** Ends the export early and keeps what is written. Returns a note for the user, or null. */
   leave(): Promise<string | null>
 }
 
@@ -38,17 +38,17 @@ export class StreamTarget implements ExportTarget {
   }
 }
 
-/** How a file that is there already is dealt with. */
+/** Handling of an existing file. */
 export interface FileOptions {
   resume: boolean
   force: boolean
-  /** Of a CSV that has not all of them. */
+  /** Columns of a CSV that has only some of them. */
   columns?: readonly string[] | undefined
 }
 
 /**
- * A file: written beside its place as FILE.part, and put there when it is complete, so that a file under its name is always
- * whole. A resumed one goes on after its last whole row.
+ * A file, written as FILE.part and renamed when complete, so that a file under its final name is always whole. A resumed
+ * export continues after its last whole row.
  */
 export class FileTarget implements ExportTarget {
   readonly path: string
@@ -64,8 +64,8 @@ export class FileTarget implements ExportTarget {
   }
 
   /**
-   * @returns null for a file that is complete already, when resuming
-   * @throws CliError when something is in the way
+   * @returns null when resuming a file that is already complete
+   * @throws CliError when an existing file is in the way
    */
   static async open(
     path: string,
@@ -76,12 +76,12 @@ export class FileTarget implements ExportTarget {
     const [isThere, partIsThere] = await Promise.all([exists(path), exists(part)])
     if (isThere && !force) {
       if (resume && !partIsThere) return null
-      throw new CliError(EXIT.badInput, `${path} is there already; --force replaces it.`)
+      throw new CliError(EXIT.badInput, `${path} already exists; --force replaces it.`)
     }
     if (partIsThere && !force && !resume) {
       throw new CliError(
         EXIT.badInput,
-        `${part} is there from an export that did not end; --resume goes on with it, --force begins anew.`,
+        `${part} exists from an unfinished export; --resume continues it, --force starts over.`,
       )
     }
     let rows: RowTracker | null = null
@@ -120,7 +120,7 @@ export class FileTarget implements ExportTarget {
 
   async leave(): Promise<string> {
     await this.#file.close().catch(() => {})
-    return `What arrived is in ${partOf(this.path)}; --resume goes on with it.`
+    return `The rows received are in ${partOf(this.path)}; --resume continues from there.`
   }
 }
 
@@ -132,7 +132,7 @@ async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => null)) !== null
 }
 
-/** The rows of a file that are whole; a file whose last row is none of the format is another's. */
+/** Reads the whole rows of a partial file. @throws CliError when its last row is not of the format */
 async function wholeRows(
   part: string,
   format: ExportFormat,
@@ -144,12 +144,12 @@ async function wholeRows(
   }
   if (rows.lastRow === null) return null
   try {
-    // A header alone is written anew.
+    // A file with only a header starts over.
     return sampleOfRow(rows.lastRow, format, columns) === null ? null : rows
   } catch {
     throw new CliError(
       EXIT.badInput,
-      `${part} is not an export as ${format}: its last row names no sample. --force begins anew.`,
+      `${part} is not an export as ${format}: its last row names no sample. --force starts over.`,
     )
   }
 }

@@ -4,34 +4,32 @@ import { CliError, EXIT } from '../exit-codes.ts'
 import type { CallOptions, ServiceClient } from '../service-client.ts'
 import type { ImportOptions, ImportStep } from './import-options.ts'
 
-/** What one step's upload needs of the import it is part of. */
+/** State that the uploads of one import share. */
 export interface UploadContext {
   client: ServiceClient
   options: ImportOptions
-  /** Of the import (survey.ts). */
+  /** Identity of the import (survey.ts). */
   identity: string
   call: CallOptions
 }
 
 /**
- * One step on its way into one batch. The chunks are the same whenever the same files are imported, so what an earlier try
- * stored is found by counting, and nothing is stored twice:
- *
- *   chunk 0 ─submit(idempotency key)─▶ known: how much is stored ─append(startIndex), chunk by chunk─▶ all ─close─▶ closed
- *
- * A submit with the key of an earlier try gives that try's batch; a chunk that is stored is passed over; one that the earlier
- * try sent and never heard of is sent again, and the service sees that it is the same.
+ * Uploads one step into one batch. The same files always give the same chunks, so rows stored by an earlier attempt are
+ * found by counting, and nothing is stored twice:
+ * chunk 0 ─submit(idempotency key)─▶ number of stored rows is known ─append(startIndex) per chunk─▶ all ─close─▶ closed
+ * A submit with the key of an earlier attempt returns that attempt's batch. Stored chunks are skipped. A chunk whose answer
+ * was lost is sent again, and the service recognises it.
  */
 export class StepUpload {
   readonly step: ImportStep
-  /** Rows the step has, in all files. */
+  /** Rows of the step in all files. */
   readonly rows: number
   batchId: string | null = null
-  /** Rows handed to {@link send} so far. */
+  /** Rows passed to {@link send} so far. */
   sent = 0
   /** Rows known to be stored. */
   stored = 0
-  /** Rows that an earlier try had stored. */
+  /** Rows stored by an earlier attempt. */
   before = 0
   closed = false
   /** The rows of the next chunk, as JSON. */
@@ -45,7 +43,7 @@ export class StepUpload {
     this.#context = context
   }
 
-  /** Takes a row. */
+  /** Adds a row to the next chunk. */
   add(json: string): void {
     this.pending.push(json)
     this.pendingChars += json.length + 1
@@ -88,7 +86,7 @@ export class StepUpload {
 
   async #append(from: number, samples: readonly string[]): Promise<void> {
     const { client, call } = this.#context
-    // Only where an earlier version cut the chunks otherwise: what is stored ends inside this one.
+    // `stored` ends inside this chunk only if an earlier version cut the chunks differently.
     const startIndex = Math.max(from, Math.min(this.stored, this.sent))
     const result = await client.mutate<AppendResult>(
       'batches.append',
@@ -108,7 +106,7 @@ export class StepUpload {
     const { client, call } = this.#context
     const batchId = this.batchId as string
     if (this.rows > this.stored) return
-    // It may have ended, even been cancelled, since an earlier try.
+    // The batch may have ended or been cancelled since an earlier attempt.
     if (this.before === this.rows) {
       const summary = await client.query<BatchSummary>('batches.get', { batchId }, call)
       this.closed = summary.status !== 'open'
@@ -118,7 +116,7 @@ export class StepUpload {
   }
 }
 
-/** The rows are JSON already: put together as text, they are not parsed and written once more. */
+/** Joins rows that are already JSON as text, which avoids parsing and serialising them again. */
 function withSamples(envelope: object, samples: readonly string[]): string {
   return `${JSON.stringify(envelope).slice(0, -1)},"samples":[${samples.join(',')}]}`
 }

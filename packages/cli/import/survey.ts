@@ -10,32 +10,32 @@ import {
 } from '../rollouts/read-rollouts.ts'
 import { type ImportOptions, type ImportStep, stepKey } from './import-options.ts'
 
-/** A file that was read through once. */
+/** A file that was read once. */
 export interface SurveyedFile {
   file: RolloutFile
   bytes: number
   modifiedMs: number
 }
 
-/** What the files hold, known before anything is sent. */
+/** Contents of the files, collected before anything is sent. */
 export interface Survey {
   files: SurveyedFile[]
-  /** Every step there is, with its rows, by {@link stepKey}. */
+  /** All steps with their row counts, by {@link stepKey}. */
   steps: Map<string, ImportStep & { rows: number; unscored: number }>
   rows: number
   badRows: number
-  /** The first of them, as `file:line: what`. */
+  /** The first bad rows, as `file:line: problem`. */
   firstBad: string[]
-  /** Hash of the files' bytes and of the options: the same import is known again by it. */
+  /** Hash of the files' bytes and of the options; identifies a repeated import. */
   identity: string
 }
 
-/** Told of bad rows; the rest is counted. */
+/** Bad rows that are listed; the others are only counted. */
 const TOLD_BAD_ROWS = 10
 
 /**
- * Reads every file to its end: each row is checked as the service would, so that nothing is sent before it is known that all
- * can be. Keeps a few numbers a step, nothing a row.
+ * Reads every file to its end and checks each row as the service would, so that nothing is sent unless all of it can be.
+ * Memory grows with the number of steps, not of rows.
  * @throws CliError for a file that cannot be read, or that names no run or step
  */
 export async function survey(
@@ -114,19 +114,19 @@ export function stepOf(file: RolloutFile, rollout: Rollout, options: ImportOptio
   return { run, step, split: options.split ?? rollout.split ?? 'train' }
 }
 
-/** Files as given; of a folder those that hold rollouts, in the order of their steps. */
+/** Expands folders to the rollout files they hold, in order of their steps. */
 async function expand(paths: readonly string[]): Promise<string[]> {
   const files: string[] = []
   for (const path of paths) {
     const info = await stat(path).catch(() => null)
-    if (info === null) throw new CliError(EXIT.badInput, `${path}: there is no such file`)
+    if (info === null) throw new CliError(EXIT.badInput, `${path}: no such file`)
     if (!info.isDirectory()) {
       files.push(path)
       continue
     }
     const names = (await readdir(path)).filter((name) => /\.(jsonl|csv)(\.gz)?$/.test(name))
     if (names.length === 0) {
-      throw new CliError(EXIT.badInput, `${path}: holds no .jsonl or .csv file, packed or not`)
+      throw new CliError(EXIT.badInput, `${path}: contains no .jsonl or .csv file, gzipped or not`)
     }
     names.sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
     files.push(...names.map((name) => join(path, name)))
@@ -151,13 +151,13 @@ async function openAll(paths: readonly string[], options: ImportOptions): Promis
   return files
 }
 
-/** Whether a file is still the one that was read. */
+/** Returns whether a file is still the one that was read. */
 export async function isUnchanged({ file, bytes, modifiedMs }: SurveyedFile): Promise<boolean> {
   const info = await stat(file.path).catch(() => null)
   return info?.size === bytes && info.mtimeMs === modifiedMs
 }
 
-/** What is wrong with a file is a person's to mend. */
+/** Turns a problem with a file into a CliError for the user. */
 export function told(error: unknown): unknown {
   return error instanceof RolloutFileError ? new CliError(EXIT.badInput, error.message) : error
 }

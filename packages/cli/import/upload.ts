@@ -4,27 +4,30 @@ import { type ImportOptions, stepKey } from './import-options.ts'
 import { StepUpload } from './step-upload.ts'
 import { isUnchanged, type Survey, stepOf, told } from './survey.ts'
 
-/** A chunk's rows, at most: stored in about 0.3 s. */
+/** Maximum rows of a chunk; stored in about 0.3 s. */
 const CHUNK_ROWS = 5_000
-/** A chunk's characters, about: over the 1 MiB from which the service parses beside its loop, far under its 256 MiB. */
+/**
+ * Approximate characters of a chunk: above the 1 MiB from which the service parses off its event loop, far below its limit
+ * of 256 MiB.
+ */
 const CHUNK_CHARS = 4 << 20
-/** Rows of files whose steps are mixed wait for their chunks; together they have at most so many characters. */
+/** Maximum characters of all rows waiting for their chunks, for files that mix steps. */
 const WAITING_CHARS = 32 << 20
 
-/** How far an upload is. */
+/** Progress of an upload. */
 export interface UploadState {
   uploads: readonly StepUpload[]
-  /** Rows stored, those of an earlier try included. */
+  /** Stored rows, including those of an earlier attempt. */
   stored: number
-  /** Of these, of an earlier try. */
+  /** Rows among them that an earlier attempt stored. */
   before: number
 }
 
 /**
- * Sends what was surveyed, a chunk at a time: while one is stored the next is read, and no more, so that memory stays the
- * same however long the files are.
+ * Uploads the surveyed files chunk by chunk. While one chunk is stored, only the next one is read, so that memory does not
+ * grow with the files.
  * @returns the uploads, all closed
- * @throws CliError that tells what had been stored
+ * @throws CliError with the number of rows stored
  */
 export async function upload(
   surveyed: Survey,
@@ -53,7 +56,7 @@ export async function upload(
     one.pendingChars = 0
     await sending
     sending = one.send(samples).then(() => onProgress(state()))
-    // Told where it is waited for: before the next chunk, or at the end.
+    // The error is reported where the promise is awaited: before the next chunk, or at the end.
     sending.catch(() => {})
   }
   try {
@@ -93,10 +96,10 @@ export async function upload(
 }
 
 function changed(path: string): CliError {
-  return new CliError(EXIT.badInput, `${path} changed while it was imported.`)
+  return new CliError(EXIT.badInput, `${path} changed during the import.`)
 }
 
-/** What stands is said, and what to do: the same command goes on where it stopped. */
+/** Adds to an error how much was stored; repeating the command continues from there. */
 function withWhatWasDone(error: unknown, surveyed: Survey, state: UploadState): unknown {
   if (!(error instanceof CliError)) return error
   const begun = state.uploads.filter(({ batchId }) => batchId !== null)
@@ -113,7 +116,7 @@ function withWhatWasDone(error: unknown, surveyed: Survey, state: UploadState): 
     error.exitCode,
     `${error.message} Stored so far: ${state.stored} of ${surveyed.rows} rows in ${begun.length} of ` +
       `${state.uploads.length} batches${where.length > 0 ? ` (${where.join('; ')}${open.length > 3 ? '; …' : ''})` : ''}. ` +
-      'The same command goes on from there.',
+      'Run the same command again to continue.',
     error.reason,
   )
 }

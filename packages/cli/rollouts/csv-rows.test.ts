@@ -35,8 +35,8 @@ describe('records of RFC 4180', () => {
     expect(splitRecord('a,b,')).toEqual(['a', 'b', ''])
     expect(splitRecord('"a,b","c""d","e\r\nf"')).toEqual(['a,b', 'c"d', 'e\r\nf'])
     expect(splitRecord('')).toEqual([''])
-    expect(() => splitRecord('"a"b,c')).toThrow('behind a quoted field')
-    expect(() => splitRecord('a"b,c')).toThrow('a quote stands inside')
+    expect(() => splitRecord('"a"b,c')).toThrow('text follows a quoted field')
+    expect(() => splitRecord('a"b,c')).toThrow('an unquoted field contains a quote')
   })
 })
 
@@ -59,7 +59,7 @@ describe('values in cells', () => {
   ]
   const values: unknown[] = [...texts, 72, -0.5, true, null, { a: [1, { b: null }] }, [], ['x'], {}]
 
-  it('come back as the very same values', async () => {
+  it('are read back unchanged', async () => {
     const rows = values.map((groundTruth, i) => {
       const response = texts[i % texts.length] as string
       const prompt = i % 3 === 0 ? [{ role: 'user', content: response, name: 'n' }] : response
@@ -84,7 +84,7 @@ describe('values in cells', () => {
     )
   })
 
-  it('a ground truth that is not there is another than an empty one', async () => {
+  it('a missing ground truth differs from an empty one', async () => {
     const rollouts = await read(`${HEADER}\nq,d,p,r,,,\nq,d,p,r,"json:""""",,\n`)
     expect(rollouts.map(({ sample }) => 'groundTruth' in sample && sample.groundTruth)).toEqual([
       false,
@@ -93,7 +93,7 @@ describe('values in cells', () => {
     expect(rollouts[0]?.sample).toEqual({ uid: 'q', dataSource: 'd', prompt: 'p', response: 'r' })
   })
 
-  it('JSON written bare by other programs is JSON; Python’s names and any order of columns will do', async () => {
+  it('bare JSON cells, Python’s names and any order of columns are accepted', async () => {
     const csv = `step,split,response,data_source,uid,prompt,ground_truth,extra_info,response_length
 7,val,r,d,q,"[{""role"":""user"",""content"":""hi""}]","{""target"":[""2""]}","{""a"":1}",12
 `
@@ -116,7 +116,7 @@ describe('values in cells', () => {
   })
 })
 
-describe('what is wrong is named with its file, its line and its column', () => {
+describe('errors name the file, the line and the column', () => {
   it.each([
     ['q,d,p,r,,{a},', 'extraInfo: is not valid JSON'],
     ['q,d,p,r,json:{,,', 'groundTruth: is not valid JSON'],
@@ -124,14 +124,14 @@ describe('what is wrong is named with its file, its line and its column', () => 
     ['q,d,p,r,,,high', 'score: is not a number but "high"'],
     ['q,d,p', 'has 3 fields, and the header has 7'],
     [',d,p,r,,,', 'uid: must not be empty'],
-    ['q,d,p,r"s,,,', 'a quote stands inside a field'],
+    ['q,d,p,r"s,,,', 'an unquoted field contains a quote'],
   ])('%s', async (row, what) => {
     const name = `${files++}.csv`
     const csv = `${HEADER}\n"q","d","two\nlines","r",,,\n\n${row}\n`
     await expect(read(csv, name)).rejects.toThrow(`${join(folder, name)}:5: ${what}`)
   })
 
-  it('a header that is none of ours', async () => {
+  it('an unknown header is refused', async () => {
     await expect(read('uid,dataSource,prompt\n')).rejects.toThrow('it has no column "response"')
     await expect(read('uid,dataSource,prompt,response,reward\n')).rejects.toThrow(
       'has an unknown column "reward"',
@@ -139,19 +139,19 @@ describe('what is wrong is named with its file, its line and its column', () => 
     await expect(read('uid,dataSource,prompt,response,uid\n')).rejects.toThrow('"uid" twice')
   })
 
-  it('a quote that is never closed ends the file, not the program', async () => {
+  it('an unclosed quote is reported at its line', async () => {
     await expect(read(`${HEADER}\nq,d,p,"r,,,\nq,d,p,r,,,\n`)).rejects.toThrow(
-      ':2: a quoted field has no end',
+      ':2: a quoted field is not closed',
     )
   })
 })
 
-it('files packed by gzip are read, whatever their name; a broken one is told', async () => {
+it('gzipped files are read whatever their name, and broken ones are reported', async () => {
   const csv = `${HEADER}\n${'q,d,p,r,,,\n'.repeat(20_000)}`
   const packed = gzipSync(csv)
   expect(await read(packed)).toHaveLength(20_000)
   await expect(read(packed.subarray(0, packed.length / 2))).rejects.toThrow(
-    'is packed by gzip and broken',
+    'is a broken gzip file',
   )
 })
 

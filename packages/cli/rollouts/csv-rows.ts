@@ -9,7 +9,7 @@ import {
 import { ANNOTATIONS_COLUMN } from '../../../server/contract/export.ts'
 import { type JsonObject, parseJsonObject, parseJsonValue } from './parse-json.ts'
 
-/** Names that Python writes for ours. */
+/** Python spellings of field names. */
 const ALIASES: Readonly<Record<string, string>> = {
   data_source: 'dataSource',
   ground_truth: 'groundTruth',
@@ -18,7 +18,7 @@ const ALIASES: Readonly<Record<string, string>> = {
   reward_extra_info: 'rewardExtraInfo',
 }
 
-/** Columns whose cell is a number, or empty. */
+/** Columns whose cells are numbers or empty. */
 const NUMBERS = new Set(['step', 'responseLength', 'score'])
 const IGNORED = new Set([
   ...['batchId', 'index', 'rawScore', 'queueMs', 'scoreMs'],
@@ -27,8 +27,8 @@ const IGNORED = new Set([
 const KNOWN = new Set<string>([...ROLLOUT_COLUMNS, ...RESULT_COLUMNS, ANNOTATIONS_COLUMN])
 
 /**
- * The fields of a record of RFC 4180, quotes taken off.
- * @throws Error for a quote where none may be
+ * The fields of an RFC 4180 record, without quotes.
+ * @throws Error for a misplaced quote
  */
 export function splitRecord(record: string): string[] {
   const fields: string[] = []
@@ -38,7 +38,7 @@ export function splitRecord(record: string): string[] {
       let from = at + 1
       for (;;) {
         const quote = record.indexOf('"', from)
-        if (quote === -1) throw new Error('a quoted field has no end')
+        if (quote === -1) throw new Error('a quoted field is not closed')
         field += record.slice(from, quote)
         if (record[quote + 1] !== '"') {
           at = quote + 1
@@ -49,12 +49,12 @@ export function splitRecord(record: string): string[] {
       }
       fields.push(field)
       if (at === record.length) return fields
-      if (record[at] !== ',') throw new Error('something stands behind a quoted field')
+      if (record[at] !== ',') throw new Error('text follows a quoted field')
     } else {
       let end = record.indexOf(',', at)
       if (end === -1) end = record.length
       const field = record.slice(at, end)
-      if (field.includes('"')) throw new Error('a quote stands inside a field that is not quoted')
+      if (field.includes('"')) throw new Error('an unquoted field contains a quote')
       fields.push(field)
       if (end === record.length) return fields
       at = end
@@ -64,8 +64,8 @@ export function splitRecord(record: string): string[] {
 }
 
 /**
- * What reads the records under a header: each becomes the object that a line of our JSON Lines is.
- * @throws Error naming the column that is missing, unknown, or there twice
+ * Returns a function that turns each record under a header into the object that a JSON line would be.
+ * @throws Error naming a column that is missing, unknown or repeated
  */
 export function readerOfHeader(header: string[]): (record: string) => JsonObject {
   const columns = header.map((name) => ALIASES[name.trim()] ?? name.trim())

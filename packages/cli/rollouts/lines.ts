@@ -7,14 +7,14 @@ import { createGunzip } from 'node:zlib'
 export interface NumberedLine {
   number: number
   text: string
-  /** Why it cannot be read, and then `text` is empty; else null. */
+  /** Why the line cannot be read; `text` is then empty. Null for a readable line. */
   problem: string | null
 }
 
-/** What is wrong with a rollout file, and where. The message begins with the file, and the line where there is one. */
+/** A problem in a rollout file. The message begins with the file and, where known, the line. */
 export class RolloutFileError extends Error {
   readonly path: string
-  /** Counts from 1; null when the whole file is meant. */
+  /** The line, counted from 1; null when the problem concerns the whole file. */
   readonly line: number | null
 
   constructor(path: string, line: number | null, what: string) {
@@ -25,25 +25,25 @@ export class RolloutFileError extends Error {
   }
 }
 
-/** A rollout is at most some hundred kilobytes; a longer line is a file that is not JSON Lines. */
+/** A rollout has at most a few hundred kilobytes; a longer line means that the file is not JSON Lines. */
 const MAX_LINE_BYTES = 64 * 1024 * 1024
 const READ_BYTES = 256 * 1024
 const LF = 10
 const CR = 13
 const QUOTE = 34
 
-/** How lines are read. */
+/** Options of {@link readLines}. */
 export interface ReadLinesOptions {
-  /** A line end inside quotes is text, as in CSV. */
+  /** Whether a line end inside quotes is text, as in CSV. */
   quotes?: boolean
-  /** Told the bytes of the file, as they lie there, packed or not. */
+  /** Called with the file's bytes as stored, gzipped or not. */
   onBytes?: (bytes: Buffer) => void
 }
 
 /**
- * The file's lines, one at a time, blank ones left out; a gzip file's unpacked. Lines end at LF or CRLF only:
+ * Yields the lines of a file without blank ones; gzipped files are decompressed. Lines end at LF or CRLF only:
  * `node:readline` also ends them at U+2028 and U+2029, which JSON allows inside a string and which real rollouts contain.
- * @throws RolloutFileError when the file cannot be read or holds a line over 64 MiB.
+ * @throws RolloutFileError when the file cannot be read or has a line over 64 MiB
  */
 export async function* readLines(
   path: string,
@@ -52,7 +52,7 @@ export async function* readLines(
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let parts: Buffer[] = []
   let partBytes = 0
-  /** Line ends seen, those inside quotes included. */
+  /** Line ends seen, including those inside quotes. */
   let ends = 0
   let firstLine = 1
   let inQuotes = false
@@ -99,8 +99,8 @@ export async function* readLines(
             path,
             firstLine,
             quotes
-              ? 'is longer than 64 MiB; a quote that opens there has no end'
-              : 'is longer than 64 MiB; JSON Lines is expected, one object a line',
+              ? 'is longer than 64 MiB; a quote that opens there is not closed'
+              : 'is longer than 64 MiB; expected JSON Lines, one object per line',
           )
         }
       }
@@ -113,9 +113,9 @@ export async function* readLines(
       path,
       null,
       code === 'ENOENT'
-        ? 'there is no such file'
+        ? 'no such file'
         : code.startsWith('Z_')
-          ? 'is packed by gzip and broken'
+          ? 'is a broken gzip file'
           : `cannot be read (${code})`,
     )
   }
@@ -125,7 +125,7 @@ export async function* readLines(
   }
 }
 
-/** The file's bytes; unpacked where it begins as gzip files do, whatever its name is. */
+/** The file's bytes, decompressed if they begin like gzip, whatever the file's name. */
 async function* bytesOf(
   path: string,
   onBytes: ((bytes: Buffer) => void) | undefined,
@@ -133,7 +133,7 @@ async function* bytesOf(
   const packed = await isGzip(path)
   const file = createReadStream(path, { highWaterMark: READ_BYTES })
   if (onBytes) file.on('data', (chunk) => onBytes(chunk as Buffer))
-  // What is wrong with the file or its packing is thrown by who reads the last of the two.
+  // Errors of either stream are thrown by the reader of the last one.
   const bytes = packed ? pipeline(file, createGunzip({ chunkSize: READ_BYTES }), () => {}) : file
   try {
     yield* bytes as AsyncIterable<Buffer>

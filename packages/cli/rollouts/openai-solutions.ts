@@ -1,7 +1,7 @@
 import type { JsonObject } from './parse-json.ts'
 import type { Rollout } from './rollout.ts'
 
-/** OpenAI's `example_model_solutions.jsonl`: a problem a line, a solution a model. */
+/** Recognises OpenAI's `example_model_solutions.jsonl`: one problem per line, one solution per model. */
 export function looksLikeOpenAiSolutions(first: JsonObject): boolean {
   return (
     typeof first.question === 'string' &&
@@ -11,9 +11,9 @@ export function looksLikeOpenAiSolutions(first: JsonObject): boolean {
 }
 
 /**
- * A problem as a group of one sample a model, in the file's order. The answer lines `A: 72` become
- * `#### 72`, which is what GSM8K's rule looks for; the expected answer is that of the file's own solution.
- * @throws Error naming the field.
+ * Reads a problem as a group of one sample per model, in the file's order. Answer lines `A: 72` become `#### 72`, which
+ * GSM8K's rule looks for; the expected answer comes from the file's own solution.
+ * @throws Error naming the field
  */
 export function readOpenAiSolutions(line: JsonObject, index: number): Rollout[] {
   const { question, ground_truth: worked, ...solutions } = line
@@ -26,7 +26,7 @@ export function readOpenAiSolutions(line: JsonObject, index: number): Rollout[] 
   return Object.entries(solutions).map(([model, solution]) => {
     if (!isSolution(solution)) {
       throw new Error(
-        `"${model}" is not a solution: {"solution": text, "is_correct": boolean} is expected`,
+        `"${model}" is not a solution: expected {"solution": text, "is_correct": boolean}`,
       )
     }
     return {

@@ -1,26 +1,25 @@
-/** A JSON object with the fields still to be checked. */
+/** A JSON object with unchecked fields. */
 export type JsonObject = Record<string, unknown>
 
-/** Sixteen digits in a row: the shortest integer that a double may round (2^53 has sixteen). */
+/** Sixteen digits in a row: a double may round integers from 2^53, which has sixteen digits. */
 const MAYBE_UNSAFE_INTEGER = /\d{16}/
 
 /**
- * A line as one JSON object. Integers a double would round are refused instead of rounded, as the service
- * refuses them: an id that changes by one is worse than a file that does not load.
- * @throws Error whose message says what is wrong, without the place.
+ * Parses a line as one JSON object. Integers that a double would round are refused, as the service refuses them.
+ * @throws Error that states the problem without its place
  */
 export function parseJsonObject(text: string): JsonObject {
   const value = parseJsonValue(text)
   if (Array.isArray(value)) {
-    throw new Error('is a JSON array; JSON Lines is expected, one object a line')
+    throw new Error('is a JSON array; expected JSON Lines, one object per line')
   }
   if (typeof value !== 'object' || value === null) throw new Error('is not a JSON object')
   return value as JsonObject
 }
 
 /**
- * A JSON value; integers a double would round are refused.
- * @throws Error whose message says what is wrong, without the place.
+ * Parses a JSON value; integers that a double would round are refused.
+ * @throws Error that states the problem without its place
  */
 export function parseJsonValue(text: string): unknown {
   try {
@@ -47,10 +46,10 @@ function refuseUnsafe(key: string, value: unknown, context?: { source?: string }
   return value
 }
 
-/** Python's `json.dump` writes these three words for floats JSON has no word for. */
+/** Python's `json.dump` writes these words for floats that JSON cannot express. */
 const PYTHON_NON_FINITE = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\bInfinity\b|\bNaN\b/g
 
-/** The same text with Python's `NaN` and `Infinity` outside strings as `null`, so that it is JSON. */
+/** Replaces Python's `NaN` and `Infinity` outside strings with `null`. */
 export function withoutPythonNonFinite(text: string): string {
   return text.replace(PYTHON_NON_FINITE, (token) => (token.startsWith('"') ? token : 'null'))
 }

@@ -33,7 +33,7 @@ const sample = { uid: 'q-1', dataSource: 'openai/gsm8k', prompt: '1 + 1?', respo
 const dumpRow = { input: 'What is 1 + 1?', output: '#### 2', gts: '2', score: 1, step: 7 }
 
 describe('our own JSON Lines', () => {
-  test('samples as they are, with run and step apart', async () => {
+  test('samples are unchanged, with run and step separate', async () => {
     const path = await write(
       `${JSON.stringify({ ...sample, groundTruth: '2', run: 'r', step: 3 })}\r\n\n${JSON.stringify(sample)}`,
     )
@@ -44,7 +44,7 @@ describe('our own JSON Lines', () => {
     ])
   })
 
-  test('reward extra info stays with the score it belongs to', async () => {
+  test('reward extra info is kept with its score', async () => {
     const row = { ...sample, score: 0.5, rewardExtraInfo: { acc: 1 }, status: 'scored' }
     const path = await write(
       [row, { ...row, substituted: true }, { ...row, rewardExtraInfo: {} }]
@@ -67,14 +67,14 @@ describe('our own JSON Lines', () => {
     expect((await readAll(path))[0]?.sample.response).toBe(response)
   })
 
-  test('lines and characters split over read chunks', async () => {
+  test('lines and characters may span read chunks', async () => {
     const response = 'ä€😀'.repeat(60_000)
     const path = await write(`${JSON.stringify({ ...sample, response })}\n`.repeat(3))
     const rollouts = await readAll(path)
     expect(rollouts.map((r) => r.sample.response === response)).toEqual([true, true, true])
   })
 
-  test('a bad line is named with its file, its number and its field', async () => {
+  test('errors name the file, the line and the field', async () => {
     const cases: [string, string][] = [
       ['{"uid": "q-1", ', 'is not valid JSON'],
       ['[1, 2]', 'is a JSON array'],
@@ -98,7 +98,7 @@ describe('our own JSON Lines', () => {
     await expect(readAll(path)).rejects.toThrow(`${path}:2: is not UTF-8 text`)
   })
 
-  test('a long decimal is not taken for an integer', async () => {
+  test('a long decimal is not read as an integer', async () => {
     const path = await write(
       '{"uid":"q","dataSource":"d","prompt":"","response":"","groundTruth":0.1234567890123456}',
     )
@@ -106,8 +106,8 @@ describe('our own JSON Lines', () => {
   })
 })
 
-test('a file that is missing, empty or of no known format', async () => {
-  await expect(openRollouts(join(folder, 'nowhere'))).rejects.toThrow('there is no such file')
+test('a missing, empty or unknown file is refused', async () => {
+  await expect(openRollouts(join(folder, 'nowhere'))).rejects.toThrow('no such file')
   await expect(openRollouts(folder)).rejects.toThrow('cannot be read (EISDIR)')
   await expect(openRollouts(await write('\n \n'))).rejects.toThrow('the file is empty')
   await expect(openRollouts(await write('{"text": "x"}'))).rejects.toThrow(
@@ -146,7 +146,7 @@ describe('upstream’s rollout_data_dir dump', () => {
     expect(third?.sample.extraInfo).toEqual({ logged_score: 0, acc: 0 })
   })
 
-  test('reward columns arrive as reward extra info with the score that is kept', async () => {
+  test('reward columns become reward extra info of a kept score', async () => {
     const columns = { acc: true, pred: '2', nested: { a: [1] }, request_id: 'r9' }
     const path = await write(
       `${JSON.stringify({ ...dumpRow, ...columns })}\n${JSON.stringify({ ...dumpRow, ...columns, score: null })}`,
@@ -157,12 +157,12 @@ describe('upstream’s rollout_data_dir dump', () => {
       rewardExtraInfo: { acc: true, pred: '2', nested: { a: [1] } },
       extraInfo: { request_id: 'r9' },
     })
-    // The columns of a reward that gave no score are not the extra info of the one that scores it now.
+    // The reward columns belong to the old score, so a new score does not keep them.
     expect(unscored?.sample).not.toHaveProperty('rewardExtraInfo')
     expect(unscored?.sample.extraInfo).toEqual(columns)
   })
 
-  test('columns uid and data_source are used where there are any', async () => {
+  test('columns uid and data_source are used if present', async () => {
     const path = await write(
       JSON.stringify({
         ...dumpRow,
@@ -194,7 +194,7 @@ describe('upstream’s rollout_data_dir dump', () => {
     })
   })
 
-  test('the data source: given, shown by most rows, or asked for', async () => {
+  test('the data source is given, guessed from most rows, or required', async () => {
     const boxed = { ...dumpRow, output: '\\boxed{2}' }
     const path = await write([boxed, boxed, dumpRow].map((row) => JSON.stringify(row)).join('\n'))
     expect((await readAll(path))[0]?.sample.dataSource).toBe('lighteval/MATH')
@@ -214,7 +214,7 @@ describe('OpenAI’s example_model_solutions.jsonl', () => {
     large: { is_correct: true, solution: '1,080 in all\nA: 1,080' },
   }
 
-  test('a problem is a group of one sample a model', async () => {
+  test('a problem is a group of one sample per model', async () => {
     const path = await write(`${JSON.stringify(problem)}\n${JSON.stringify(problem)}`)
     const rollouts = await readAll(path)
     expect((await openRollouts(path)).format).toBe('openai-solutions')
@@ -229,7 +229,7 @@ describe('OpenAI’s example_model_solutions.jsonl', () => {
     })
   })
 
-  test('a line without an answer or with a broken solution', async () => {
+  test('a line without an answer or with a broken solution is refused', async () => {
     const good = JSON.stringify(problem)
     const noAnswer = await write(`${good}\n${JSON.stringify({ ...problem, ground_truth: '1080' })}`)
     await expect(readAll(noAnswer)).rejects.toThrow(`:2: "ground_truth" has no line "A: <answer>"`)

@@ -10,45 +10,46 @@ import { guessDataSource, looksLikeVerlDump, readVerlDump } from './verl-dump.ts
 export { RolloutFileError } from './lines.ts'
 export type { GivenScores, Rollout, RolloutFormat } from './rollout.ts'
 
-/** How a file is read. */
+/** Options for opening a file of rollouts. */
 export interface OpenOptions {
-  /** For dumps, which do not name one. */
+  /** Data source of dumps, which do not name one. */
   dataSource?: string | undefined
-  /** Default: scores a file has are written down, and made anew. */
+  /** Default: `log`; the file's scores are recorded and the samples are scored again. */
   scores?: GivenScores
 }
 
-/** What a line came to. */
+/** The outcome of reading a line. */
 export type LineRead =
   | { line: number; rollouts: Rollout[]; error: null }
   | { line: number; rollouts: null; error: RolloutFileError }
 
-/** A rollout file whose format is known; nothing but its first lines has been read yet. */
+/** A rollout file with a known format, of which only the first lines have been read. */
 export interface RolloutFile {
   path: string
   format: RolloutFormat
-  /** What was decided for the reader, to be told to a person; empty when nothing was. */
+  /** Assumptions made about the file, for the user; empty when there are none. */
   notes: string[]
-  /** The rollouts, streamed line by line. Can be read more than once. @throws RolloutFileError at the first bad line */
+  /** Streams the rollouts; can be called more than once. @throws RolloutFileError at the first bad line */
   rollouts(): AsyncGenerator<Rollout>
   /**
-   * The same with the lines that are wrong, for readers who go on after one. `onBytes` is told the file's bytes as they lie
-   * there. @throws RolloutFileError when the file as a whole cannot be read
+   * Streams the rollouts and the bad lines, for callers that continue after one. `onBytes` receives the file's bytes as
+   * stored.
+   * @throws RolloutFileError when the file as a whole cannot be read
    */
   lines(onBytes?: (bytes: Buffer) => void): AsyncGenerator<LineRead>
 }
 
-/** How many lines are looked at to tell a dump's data source. */
+/** Lines read to guess a dump's data source. */
 const LOOK_AHEAD_LINES = 64
 
-/** Makes a file's reader of lines, anew for every reading. */
+/** Creates a line reader for one pass over the file. */
 type MakeReader = () => (line: NumberedLine) => Rollout[]
 
 /**
- * Opens a file of rollouts, packed by gzip or not. The format is found out from its first line: our own JSON Lines (a sample
- * of `batches.submit` a line, optionally with `run`, `step` and `split`) or the same as CSV, upstream's `rollout_data_dir`
- * dump, or OpenAI's `example_model_solutions.jsonl`.
- * @throws RolloutFileError naming file and line, here and while reading.
+ * Opens a file of rollouts, gzipped or not. Its first line decides the format: JSON Lines (one sample of `batches.submit`
+ * per line, optionally with `run`, `step` and `split`), the same as CSV, upstream's `rollout_data_dir` dump, or OpenAI's
+ * `example_model_solutions.jsonl`.
+ * @throws RolloutFileError naming file and line, here and while reading
  */
 export async function openRollouts(path: string, options: OpenOptions = {}): Promise<RolloutFile> {
   const scores = options.scores ?? 'log'
@@ -83,7 +84,7 @@ export async function openRollouts(path: string, options: OpenOptions = {}): Pro
   )
 }
 
-/** Upstream names its files by step; a row says it too, unless it is of a version that did not. */
+/** Upstream names its files by step; rows name it too, except in older versions. */
 const STEP_FILE = /^(\d{1,9})\.jsonl(\.gz)?$/
 
 async function openDump(
@@ -103,13 +104,13 @@ async function openDump(
       throw new RolloutFileError(
         path,
         null,
-        'is a rollout dump that names no data source, and its answers show none; give --data-source (for example openai/gsm8k)',
+        'is a rollout dump without a data source, and its answers do not reveal one; use --data-source (for example openai/gsm8k)',
       )
     }
     dataSource = guess ?? 'unknown'
     if (!rows.some((row) => 'data_source' in row)) {
       notes.push(
-        `the dump names no data source; ${guess === null ? 'it' : 'by its answers it'} was read as ${dataSource} (--data-source says otherwise)`,
+        `the dump names no data source; ${guess === null ? 'it' : 'by its answers it'} was read as ${dataSource} (use --data-source to change it)`,
       )
     }
   }
@@ -160,12 +161,12 @@ function file(
   }
 }
 
-/** A CSV's first line names columns; anything else is told as the bad JSON it then is. */
+/** Returns whether the first line names CSV columns; other text is reported as invalid JSON. */
 function looksLikeHeader(text: string): boolean {
   return /^"?\w+"?(,"?[\w.]+"?)+$/.test(text.trim())
 }
 
-/** Only dumps come from Python; elsewhere a NaN is a fault to be told. */
+/** Only dumps come from Python; elsewhere a NaN is an error. */
 function parseLine(text: string, python: boolean): JsonObject {
   if (!python) return parseJsonObject(text)
   try {

@@ -1,6 +1,6 @@
 import type { SampleInput } from '../../../server/contract/trainer.ts'
 
-/** One rollout of a file: the sample to submit, and where it was made if the file says so. */
+/** One rollout of a file: the sample to submit, with its run, step and split if the file names them. */
 export interface Rollout {
   sample: SampleInput
   run: string | null
@@ -9,8 +9,11 @@ export interface Rollout {
   split: 'train' | 'val' | null
 }
 
-/** The formats that are read: our own as JSON Lines and CSV, upstream's `trainer.rollout_data_dir`, OpenAI's GSM8K solutions. */
+/** Supported formats: JSON Lines, CSV, upstream's `trainer.rollout_data_dir` and OpenAI's GSM8K solutions. */
 export type RolloutFormat = 'samples' | 'csv' | 'verl-dump' | 'openai-solutions'
 
-/** What becomes of scores a file has: kept as the samples' own, or only written down in `extraInfo`, to be scored anew. */
+/**
+ * Handling of scores in a file: kept as the samples' scores, or only logged in `extraInfo` while the samples are scored
+ * again.
+ */
 export type GivenScores = 'keep' | 'log'

@@ -12,22 +12,22 @@ const SampleLine = SampleInput.safeExtend({
   split: z.enum(['train', 'val']).nullish(),
 })
 
-/** Our own JSON Lines: a line has at least these three. */
+/** Recognises the service's own JSON Lines by three required fields. */
 export function looksLikeSampleLine(first: JsonObject): boolean {
   return 'uid' in first && 'dataSource' in first && 'response' in first
 }
 
-/** Fields of an export that the service sets and does not take; reward extra info comes with its score. */
+/** Fields of an export that the service sets and does not accept; reward extra info is read together with its score. */
 const TOLD = [
   ...RESULT_COLUMNS.filter((name) => name !== 'rewardExtraInfo'),
   ...(['batchId', 'index', ANNOTATIONS_COLUMN] as const),
 ]
 
 /**
- * A line of our own format: what `batches.submit` takes as a sample, optionally with `run`, `step` and `split`, and with what
- * an export adds. A score that a failure policy put there is none: such a sample is scored again. Reward extra info stays
- * with a score that is kept.
- * @throws Error naming the field.
+ * Reads a line of the service's own format: a sample of `batches.submit`, optionally with `run`, `step`, `split` and the
+ * fields that an export adds. A sample whose score was substituted by a failure policy is scored again. Reward extra info
+ * is kept only with a kept score.
+ * @throws Error naming the field
  */
 export function readSampleLine(line: JsonObject, scores: GivenScores): Rollout[] {
   const given = { ...line }

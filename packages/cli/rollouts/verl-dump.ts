@@ -2,17 +2,17 @@ import { createHash } from 'node:crypto'
 import type { JsonObject } from './parse-json.ts'
 import type { GivenScores, Rollout } from './rollout.ts'
 
-/** Upstream's `trainer.rollout_data_dir`: `{input, output, gts, score, step, …}`, one file a step. */
+/** Recognises upstream's `trainer.rollout_data_dir`: `{input, output, gts, score, step, …}`, one file per step. */
 export function looksLikeVerlDump(first: JsonObject): boolean {
   return 'input' in first && 'output' in first && 'gts' in first
 }
 
 /**
- * A line of upstream's dump. It names no prompt id, so rows with the same `input` are one group, unless
- * there is a `uid` column (validation writes `<uid>_<session>_<index>`; the prompt's id is what is before).
- * The extra columns are what the reward gave beside the score: with a score that is kept they are the sample's reward extra
- * info. When the sample is to be scored again they are kept in `extraInfo`, and so is the logged `score`.
- * @throws Error naming the field.
+ * Reads a line of upstream's dump. Dumps name no prompt id, so rows with the same `input` form a group, unless there is a
+ * `uid` column (validation writes `<uid>_<session>_<index>`, of which the first part is the prompt's id). Extra columns
+ * were returned by the reward: with a kept score they become the sample's reward extra info. For a sample that is scored
+ * again they are kept in `extraInfo`, and so is the logged `score`.
+ * @throws Error naming the field
  */
 export function readVerlDump(line: JsonObject, dataSource: string, scores: GivenScores): Rollout[] {
   const { input, output, gts, score, step, uid, data_source: named, ...columns } = line
@@ -35,7 +35,7 @@ export function readVerlDump(line: JsonObject, dataSource: string, scores: Given
         prompt: input,
         response: output,
         groundTruth: gts,
-        // NaN is read as null: such a row has no score to keep.
+        // NaN is read as null, so the row has no score to keep.
         ...(keptScore === null
           ? { extraInfo: { ...columns, ...logged } }
           : { score: keptScore, ...splitColumns(columns) }),
@@ -47,7 +47,7 @@ export function readVerlDump(line: JsonObject, dataSource: string, scores: Given
   ]
 }
 
-/** Columns that a dump has beside those of the reward. */
+/** Columns of a dump that do not come from the reward. */
 const OTHER_COLUMNS: ReadonlySet<string> = new Set(['request_id', 'sample_id'])
 
 function splitColumns(columns: JsonObject): {
@@ -62,7 +62,7 @@ function splitColumns(columns: JsonObject): {
   }
 }
 
-/** What an answer looks like under each built-in rule; the prompt usually asks for it in so many words. */
+/** The form of an answer under each built-in rule; prompts usually request it explicitly. */
 const MARKERS: [dataSource: string, marker: RegExp][] = [
   ['openai/gsm8k', /####/],
   ['searchR1_nq', /<answer>/],
@@ -71,8 +71,8 @@ const MARKERS: [dataSource: string, marker: RegExp][] = [
 ]
 
 /**
- * The data source of a dump that names none, judged by the answer marks of its first rows: the one that
- * most rows show, if it is more than half of them; else null.
+ * Guesses the data source of a dump from the answer forms of its first rows. Returns the most frequent one if it covers
+ * more than half of them, else null.
  */
 export function guessDataSource(rows: JsonObject[]): string | null {
   const named = rows.find((row) => typeof row.data_source === 'string' && row.data_source !== '')

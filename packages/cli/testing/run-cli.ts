@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 
 const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url))
 
-/** How the command line ended, and what it said. */
+/** Exit code and output of a CLI run. */
 export interface CliRun {
   code: number | null
   signal: NodeJS.Signals | null
@@ -12,7 +12,7 @@ export interface CliRun {
   stderr: string
 }
 
-/** The command line under way, in a process of its own as a person's. */
+/** A running command line, in a process of its own. */
 export class RunningCli {
   readonly child: ChildProcess
   readonly ended: Promise<CliRun>
@@ -47,7 +47,7 @@ function environment(given: Record<string, string | undefined>): NodeJS.ProcessE
   ) as NodeJS.ProcessEnv
 }
 
-/** Starts `rewardops ARGS`; of this process's settings none is handed on. */
+/** Starts `rewardops ARGS` without this process's REWARDOPS settings. */
 export function startCli(
   args: readonly string[],
   env: Record<string, string> = {},

@@ -265,7 +265,7 @@ class Errors(unittest.TestCase):
                     said = client._wait(many())
                 self.assertEqual({getattr(e, "reason", str(e)) for e in said}, {"unreachable"})
                 self.assertEqual(len(logged.output), 1)
-                self.assertIn("Asking again for up to 1.5 s", logged.output[0])
+                self.assertIn("Retrying for up to 1.5 s", logged.output[0])
 
     def test_a_closed_client_says_so(self):
         with Web(session()) as web:

@@ -151,7 +151,7 @@ class Refusals(unittest.TestCase):
     def test_what_cannot_be_served_is_said_in_one_sentence(self):
         for name, said in {
             "nothing": "has no 'nothing'; it has AsyncCallable",
-            "needs_more": "needs judge_url: give it with --kwargs",
+            "needs_more": "needs judge_url: pass it with --kwargs",
             "batch": "takes whole batches",
             "two": "takes neither solution_str nor four values",
             "not_callable": "is int, which cannot be called",

@@ -12,56 +12,56 @@ import { RewardPipeline } from './pipeline.ts'
 import { Reach } from './reach.ts'
 import { resilientLink } from './resilient-link.ts'
 
-/** Every procedure, typed: `api.batches.next.query({…})`. What each does: docs/api.md. */
+/** All procedures, typed: `api.batches.next.query({…})`. docs/api.md describes each. */
 export type RewardOpsApi = TRPCClient<AppRouter>
-/** What the procedures take, by router and name. */
+/** Inputs of the procedures, by router and name. */
 export type RewardOpsInputs = inferRouterInputs<AppRouter>
-/** What the procedures give back, by router and name. */
+/** Outputs of the procedures, by router and name. */
 export type RewardOpsOutputs = inferRouterOutputs<AppRouter>
-/** A step's rollouts with the reward they are to be scored by. */
+/** A step's rollouts with their reward. */
 export type BatchInput = RewardOpsInputs['batches']['submit']
 
-/** Where the service is, and how long it is waited for. */
+/** The service's address and the client's waiting times. */
 export interface RewardOpsClientOptions {
-  /** As the service prints it: `http://127.0.0.1:3000`. */
+  /** As the service prints it, such as `http://127.0.0.1:3000`. */
   url: string
-  /** One of the service's REWARDOPS_API_KEYS, where it has any. */
+  /** One of the service's REWARDOPS_API_KEYS, if it has any. */
   apiKey?: string | null | undefined
-  /** How long the first call waits for a service that is just starting, ms; default 2,500. */
+  /** How long the first call waits for a service that is starting, in ms; default 2,500. */
   connectMs?: number
-  /** How long calls wait for a service that was there before, ms; default 120,000: a restart costs a step nothing but time. */
+  /** How long calls wait for a service that was reached before, in ms; default 120,000, which covers a restart. */
   outageMs?: number
-  /** Told once an outage, in one sentence; default: console.warn. */
+  /** Called once per outage with one sentence; default: console.warn. */
   onTrouble?: (sentence: string) => void
-  /** Default: the platform's. */
+  /** Default: the platform's `fetch`. */
   fetch?: typeof fetch
 }
 
 /** A trainer's client. Every method throws RewardOpsClientError. */
 export interface RewardOpsClient {
   readonly api: RewardOpsApi
-  /** Asks the service whether it is there and takes the key: what is wrong is said here, in one sentence within 5 s. */
+  /** Checks address, key and version. Throws one sentence within 5 s if one of them is wrong. */
   connect(): Promise<void>
-  /** Hands a batch over; without an idempotency key it gets one, so that a lost answer is asked for again. */
+  /** Submits a batch. A missing idempotency key is generated, so that the call is safe to retry after a lost answer. */
   submit(batch: BatchInput): Promise<SubmitResult>
   /**
-   * Hands a batch over and gives its rewards as they become known. With the same `idempotencyKey` and the cursor of the last
-   * chunk as `after`, a restarted trainer goes on where it was.
+   * Submits a batch and returns its rewards as they become known. With the same `idempotencyKey`, and the cursor of the
+   * last chunk as `after`, a restarted trainer continues where it stopped.
    */
   computeRewardPipeline(
     batch: BatchInput,
     options?: { after?: string | null; signal?: AbortSignal },
   ): RewardPipeline
-  /** The same for a batch that is there. */
+  /** The same for an existing batch. */
   pipelineOf(
     batchId: string,
     options?: { after?: string | null; signal?: AbortSignal },
   ): RewardPipeline
-  /** The barrier: all results of a batch in input order, when it has ended. */
+  /** Submits a batch, waits until it ends and returns all results in input order. */
   computeRmScore(batch: BatchInput): Promise<{ summary: BatchSummary; results: ResultsColumns }>
-  /** One sample in, its reward out. */
+  /** Scores one sample and returns its reward. */
   computeScore(input: RewardOpsInputs['samples']['score']): Promise<ScoreResult>
-  /** The rollouts of a batch by another reward, as a batch of their own. */
+  /** Scores the rollouts of a batch with another reward, as a new batch. */
   rescore(input: RewardOpsInputs['batches']['rescore']): Promise<SubmitResult>
   /** Resolves when the batch has ended. */
   wait(batchId: string, options?: { signal?: AbortSignal }): Promise<BatchSummary>
@@ -72,7 +72,7 @@ export interface RewardOpsClient {
 const RESULTS_PAGE = 10_000
 const WAIT_MS = 20_000
 
-/** A client of the service at `url`; nothing is sent before the first call. Throws where `url` is no address. */
+/** Creates a client of the service at `url`; sends nothing before the first call. Throws if `url` is not an address. */
 export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOpsClient {
   const url = addressOf(options.url)
   const apiKey = options.apiKey || null
@@ -131,12 +131,12 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
   }
 }
 
-/** With a key of its own, where it has none. */
+/** Adds a generated idempotency key if there is none. */
 function keyed<T extends { idempotencyKey?: string | null | undefined }>(input: T): T {
   return input.idempotencyKey ? input : { ...input, idempotencyKey: globalThis.crypto.randomUUID() }
 }
 
-/** Page by page; a key that only later samples have begins with nulls. */
+/** Fetches all pages. Values of a key that first occurs in a later page are filled with null for earlier samples. */
 async function allResults(api: RewardOpsApi, batchId: string): Promise<ResultsColumns> {
   const page = (offset: number) =>
     api.batches.results.query({ batchId, offset, limit: RESULTS_PAGE })
@@ -164,8 +164,8 @@ const COLUMNS = [
 function addressOf(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : null
   if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
-    throw new RewardOpsClientError('invalid_url', `"${url}" is not an address of a service.`, {
-      hint: 'Give it as the service prints it: http://127.0.0.1:3000.',
+    throw new RewardOpsClientError('invalid_url', `"${url}" is not a service address.`, {
+      hint: 'Use the address that the service prints, such as http://127.0.0.1:3000.',
     })
   }
   return `${parsed.origin}${parsed.pathname.replace(/\/+$/, '')}`

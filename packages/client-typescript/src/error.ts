@@ -3,8 +3,8 @@ import type { AppRouter } from '../../../server/api/root.ts'
 import type { ErrorReason } from '../../../server/contract/error-reasons.ts'
 
 /**
- * What happened to a call: a word of the service's table of refusals (docs/api.md), or of what no service said itself:
- * nobody answers, the address is not one, what answers is no rewardops service, or one of another version.
+ * Why a call failed: a reason of the service (docs/api.md), or one of the client: the service is unreachable, the address
+ * is invalid, the server is not rewardops, or its version differs.
  */
 export type RewardOpsReason =
   | ErrorReason
@@ -13,13 +13,13 @@ export type RewardOpsReason =
   | 'not_rewardops'
   | 'version_mismatch'
 
-/** Every failure of a call: one sentence as `message`, a stable word as `reason`, what to do about it as `hint`. */
+/** Any failed call: one sentence as `message`, a stable word as `reason`, and a remedy as `hint`. */
 export class RewardOpsClientError extends TRPCClientError<AppRouter> {
   readonly reason: RewardOpsReason
   readonly hint: string
-  /** Names the request in the service's log; null where it was never answered. */
+  /** Identifies the request in the service's log; null if no answer arrived. */
   readonly requestId: string | null
-  /** When the same call may be made again, in ms, where the service said so. */
+  /** When the call may be repeated, in ms, if the service gave a time. */
   readonly retryAfterMs: number | null
 
   constructor(
@@ -33,7 +33,7 @@ export class RewardOpsClientError extends TRPCClientError<AppRouter> {
     } = {},
   ) {
     super(message, details.cause instanceof Error ? { cause: details.cause } : {})
-    // tRPC's constructor makes it one of its own.
+    // tRPC's constructor sets its own prototype.
     Object.setPrototypeOf(this, RewardOpsClientError.prototype)
     this.name = 'RewardOpsClientError'
     this.reason = reason

@@ -2,25 +2,25 @@ import { TRPCClientError } from '@trpc/client'
 import type { ErrorData } from '../../../server/contract/error-reasons.ts'
 import { RewardOpsClientError } from './error.ts'
 
-/** What a failed attempt means for the call. */
+/** Classification of a failed attempt. */
 export interface Failure {
-  /** What the call ends with, unless it is made again. */
+  /** The error of the call, unless it is retried. */
   error: RewardOpsClientError
   /**
-   * away: nobody answered, or something between did, or the service can do nothing now · later: it has too much to do and
-   * asked to come back · refused: it said no.
+   * `away`: the service is unreachable, a proxy answered, or the service cannot work now. `later`: it is overloaded and
+   * requests a retry. `refused`: it rejected the call.
    */
   kind: 'away' | 'later' | 'refused'
-  /** The call was certainly not carried out: it may be made again whatever it does. */
+  /** The call was certainly not executed, so any call may be repeated. */
   notDone: boolean
 }
 
-/** It has too much to do: nothing was done, and it is as well as its answer. */
+/** Reasons of overload: the call was not executed, and the service is well. */
 const BACK_PRESSURE = new Set(['busy', 'queue_full', 'run_queue_full'])
-/** Would be said again to the same call. */
+/** Reasons for which a retry would get the same answer. */
 const FINAL = new Set(['not_scored', 'query_timeout'])
 
-/** A failed attempt of a call to `url`, from whatever was thrown. */
+/** Classifies whatever an attempt at a call to `url` threw. */
 export function failureOf(thrown: unknown, url: string): Failure {
   if (thrown instanceof RewardOpsClientError) {
     const kind = thrown.reason === 'unreachable' ? 'away' : 'refused'
@@ -31,14 +31,14 @@ export function failureOf(thrown: unknown, url: string): Failure {
   if (data?.reason !== undefined) return told(thrown as Error, data)
   const response = (thrown as { meta?: { response?: Response } } | null)?.meta?.response
   if (response !== undefined) {
-    // A gateway between us, or the service ended half-way through its answer.
+    // The answer came from a gateway, or the service ended while answering.
     const away = response.status >= 500 || response.ok
     return {
       error: away
         ? new RewardOpsClientError(
             'unreachable',
-            `${url} answered HTTP ${response.status} without saying what is wrong.`,
-            { hint: 'Look at what stands between: the service itself always says.', cause: thrown },
+            `${url} answered HTTP ${response.status} without a reason.`,
+            { hint: 'Check the proxies in between: the service itself always gives a reason.', cause: thrown },
           )
         : notRewardOps(url, response),
       kind: away ? 'away' : 'refused',
@@ -63,17 +63,17 @@ function told(thrown: Error, data: ErrorData): Failure {
   }
 }
 
-/** What answers is something else. */
+/** The error for a server that is not rewardops. */
 export function notRewardOps(url: string, response: Response): RewardOpsClientError {
   const type = response.headers.get('content-type')?.split(';', 1)[0]
   return new RewardOpsClientError(
     'not_rewardops',
-    `What answers at ${url} is not a rewardops service (HTTP ${response.status}${type ? `, ${type}` : ''}).`,
-    { hint: 'Give the address that the service printed when it started, without a path.' },
+    `The server at ${url} is not a rewardops service (HTTP ${response.status}${type ? `, ${type}` : ''}).`,
+    { hint: 'Use the address that the service printed when it started, without a path.' },
   )
 }
 
-/** Nobody answers: why, in one sentence. */
+/** The error for a service that does not answer, with the cause in one sentence. */
 export function unreachable(url: string, thrown: unknown): RewardOpsClientError {
   const code = codeOf(thrown)
   const why = WHY[code ?? '']
@@ -87,7 +87,7 @@ export function unreachable(url: string, thrown: unknown): RewardOpsClientError 
   )
 }
 
-/** Error codes of sockets and names, as people say it. */
+/** Explanations of socket and DNS error codes. */
 const WHY: Record<string, string> = {
   ECONNREFUSED: 'nothing listens there',
   ECONNRESET: 'the connection was closed',
@@ -95,18 +95,18 @@ const WHY: Record<string, string> = {
   UND_ERR_SOCKET: 'the connection was closed',
   ENOTFOUND: 'the host name is not known',
   EAI_AGAIN: 'the host name could not be looked up',
-  EHOSTUNREACH: 'there is no way to that host',
-  ENETUNREACH: 'there is no way to that network',
+  EHOSTUNREACH: 'the host is unreachable',
+  ENETUNREACH: 'the network is unreachable',
   ETIMEDOUT: 'the host does not answer',
   UND_ERR_CONNECT_TIMEOUT: 'the host does not answer',
   ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak HTTPS; try http://',
   ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak HTTPS; try http://',
   DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed',
-  HTTPParserError: 'what listens there does not speak HTTP',
+  HTTPParserError: 'the answer is not HTTP',
   UND_ERR_HEADERS_TIMEOUT: 'it took too long to answer',
 }
 
-/** The innermost code of a chain of causes. */
+/** The innermost error code of a chain of causes. */
 function codeOf(thrown: unknown): string | undefined {
   let code: string | undefined
   for (
@@ -121,7 +121,7 @@ function codeOf(thrown: unknown): string | undefined {
   return code
 }
 
-/** Of a chain of causes the innermost words: fetch's own are "fetch failed". */
+/** The innermost message of a chain of causes, because fetch's own is only "fetch failed". */
 function textOf(thrown: unknown): string {
   let text = 'no answer'
   for (

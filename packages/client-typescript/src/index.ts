@@ -1,4 +1,4 @@
-/** What trainers in TypeScript and JavaScript import. */
+/** Public API of the client for TypeScript and JavaScript. */
 export type { AppRouter } from '../../../server/api/root.ts'
 export type { ErrorData, ErrorReason } from '../../../server/contract/error-reasons.ts'
 export type {

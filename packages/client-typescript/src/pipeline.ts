@@ -6,29 +6,29 @@ import type {
 } from '../../../server/contract/trainer.ts'
 import type { RewardOpsApi } from './client.ts'
 
-/** One question waits so long for groups; then it is asked again. */
+/** Length of a long poll for groups. */
 const POLL_MS = 20_000
 
 /** A mini-batch with its rewards. */
 export interface RewardChunk {
   /** Whole groups, in the order they completed. */
   groups: GroupResult[]
-  /** Their samples, group after group: `index` in the batch, `score`, `position` in the token row, `advantage`. */
+  /** Samples of these groups, group by group: `index` in the batch, `score`, `position` in the token row, `advantage`. */
   results: MemberResult[]
-  /** Stands behind this chunk: keep it with what was trained on, and a restarted trainer goes on after it. */
+  /** Position after this chunk. Stored with a checkpoint, it lets a restarted trainer continue after the chunk. */
   cursor: string
-  /** Samples of the batch not yet delivered. */
+  /** Samples of the batch that are not yet delivered. */
   remaining: number
-  /** It is the last. */
+  /** Whether this is the last chunk. */
   done: boolean
 }
 
 /**
- * A batch's rewards as they become known, mini-batch by mini-batch, while the rest is still being scored. Nothing is
- * consumed by reading: the position is this object's alone.
+ * Delivers a batch's rewards in mini-batches while the rest is still being scored. Reading consumes nothing in the service;
+ * this object holds the position.
  */
 export class RewardPipeline {
-  /** The batch, once it is safe on the service's disk. Rejects when it is refused. */
+  /** Resolves once the batch is stored in the service; rejects if it is refused. */
   readonly accepted: Promise<SubmitResult>
   readonly #api: RewardOpsApi
   readonly #signal: AbortSignal | undefined
@@ -45,26 +45,26 @@ export class RewardPipeline {
     this.#api = api
     this.#cursor = options.after ?? null
     this.#signal = options.signal
-    // Whoever asks for a chunk is told.
+    // Calls for a chunk report the error.
     accepted.catch(() => {})
   }
 
-  /** Stands behind the last chunk that was given; null at the beginning. */
+  /** Position after the last delivered chunk; null at the beginning. */
   get cursor(): string | null {
     return this.#cursor
   }
 
-  /** Whether the last chunk was given. */
+  /** Whether the last chunk was delivered. */
   get done(): boolean {
     return this.#done
   }
 
   /**
-   * The next whole groups of at least `chunkSize` samples together, fewer at the batch's end; null after the last. Waits
-   * until they are there. Throws RewardOpsClientError.
+   * Waits for and returns the next whole groups with at least `chunkSize` samples in total, fewer at the batch's end; null
+   * after the last. Throws RewardOpsClientError.
    */
   next(chunkSize: number): Promise<RewardChunk | null> {
-    // One after the other: two questions at once would be given the same groups.
+    // Calls run one after the other, because concurrent ones would receive the same groups.
     const turn = this.#turn.then(() => this.#next(chunkSize))
     this.#turn = turn.catch(() => {})
     return turn
@@ -91,7 +91,7 @@ export class RewardPipeline {
     return null
   }
 
-  /** All chunks from here to the batch's end: `for await (const chunk of pipeline.get(256))`. */
+  /** Iterates over all remaining chunks: `for await (const chunk of pipeline.get(256))`. */
   async *get(chunkSize: number): AsyncGenerator<RewardChunk, void, undefined> {
     for (;;) {
       const chunk = await this.next(chunkSize)
@@ -100,7 +100,7 @@ export class RewardPipeline {
     }
   }
 
-  /** Ends what has not been scored; its groups still come. */
+  /** Cancels samples that are not scored yet; their groups are still delivered. */
   async cancel(): Promise<BatchSummary> {
     const { batchId } = await this.accepted
     return this.#api.batches.cancel.mutate({ batchId })

@@ -2,40 +2,40 @@ import type { SessionDto } from '../../../server/contract/pages.ts'
 import { RewardOpsClientError } from './error.ts'
 import { notRewardOps, unreachable } from './failure.ts'
 
-/** The version this client was written with. */
+/** The service version this client is built for. */
 export const CLIENT_VERSION = '0.1.0'
 
-/** One question takes at most this long: a service that hangs is told from a slow answer, and within 5 s. */
+/** Time limit of one check; a hanging service is detected within 5 s. */
 const ASK_MS = 2_000
-/** An answer counts for every call that wonders at about the same time. */
+/** How long a successful check counts for other calls. */
 const FRESH_MS = 1_000
 
-/** Where the service is. */
+/** Options of {@link Reach}. */
 export interface ReachOptions {
-  /** Without a slash at its end. */
+  /** The address without a trailing slash. */
   url: string
   apiKey: string | null
   fetch: typeof fetch
 }
 
 /**
- * Whether the service is there, is one, takes our key and speaks our version: asked before the first call and after every
- * outage, so that what is wrong is said in one sentence and not by whichever call meets it.
+ * Checks that the service is reachable, is rewardops, accepts the key and has a compatible version. It runs before the
+ * first call and after every outage, so that the error is one sentence independent of the call.
  */
 export class Reach {
   readonly #options: ReachOptions
   #asking: Promise<void> | null = null
   #askedAt = Number.NEGATIVE_INFINITY
-  /** It was there when it was last asked, and no call has failed since. */
+  /** The last check succeeded and no call has failed since. */
   reached = false
-  /** It was there once: what is waited for is its coming back. */
+  /** A check succeeded at least once, so an outage is waited out. */
   everReached = false
 
   constructor(options: ReachOptions) {
     this.#options = options
   }
 
-  /** Asks, unless it answered a moment ago. Throws RewardOpsClientError. */
+  /** Runs the check unless one has just succeeded. Throws RewardOpsClientError. */
   async ask(): Promise<void> {
     if (this.reached && performance.now() - this.#askedAt < FRESH_MS) return
     this.#asking ??= this.#ask().finally(() => {
@@ -60,8 +60,8 @@ export class Reach {
       if ((error as Error).name === 'TimeoutError') {
         throw new RewardOpsClientError(
           'unreachable',
-          `No rewardops service answers at ${url}: nothing came back within ${ASK_MS / 1_000} s.`,
-          { hint: 'It hangs, is cut off, or the address is wrong.', cause: error },
+          `No rewardops service answers at ${url}: no answer within ${ASK_MS / 1_000} s.`,
+          { hint: 'The service hangs, the network is down, or the address is wrong.', cause: error },
         )
       }
       throw unreachable(url, error)
@@ -77,7 +77,7 @@ export class Reach {
     const to = response.headers.get('location')
     if (response.status >= 300 && response.status < 400 && to !== null) {
       throw new RewardOpsClientError('not_rewardops', `${url} redirects to ${to}.`, {
-        hint: 'Give the address it redirects to.',
+        hint: 'Use the address it redirects to.',
       })
     }
     const answer = parsed(text)
@@ -88,8 +88,8 @@ export class Reach {
       if (response.status === 404 && pathname !== '/') {
         throw new RewardOpsClientError(
           'not_rewardops',
-          `The rewardops service is at ${origin}, not below ${pathname} there.`,
-          { hint: 'Give the address without the path.' },
+          `The rewardops service is at ${origin}, not under ${pathname}.`,
+          { hint: 'Use the address without the path.' },
         )
       }
       const starting = response.status === 503
@@ -107,7 +107,7 @@ export class Reach {
     if (!isCompatible(session.version, CLIENT_VERSION)) {
       throw new RewardOpsClientError(
         'version_mismatch',
-        `The rewardops service at ${url} is version ${session.version}, and this client was made for ${CLIENT_VERSION}.`,
+        `The rewardops service at ${url} is version ${session.version}, and this client is for ${CLIENT_VERSION}.`,
         { hint: 'Install the client that comes with the service.' },
       )
     }
@@ -115,9 +115,9 @@ export class Reach {
       throw new RewardOpsClientError(
         'unauthorized',
         apiKey === null
-          ? `The rewardops service at ${url} needs a key, and none was given.`
-          : `The rewardops service at ${url} does not know the key it was given.`,
-        { hint: 'Give a key of its REWARDOPS_API_KEYS as apiKey.' },
+          ? `The rewardops service at ${url} requires an API key.`
+          : `The rewardops service at ${url} rejected the API key.`,
+        { hint: 'Pass one of its REWARDOPS_API_KEYS as apiKey.' },
       )
     }
   }
@@ -137,7 +137,7 @@ function parsed(text: string): Answer | null {
   }
 }
 
-/** Same major version, and before 1.0 the same minor one: what may change between two versions of a service. */
+/** Versions are compatible if their major version is equal, and before 1.0 also the minor one. */
 export function isCompatible(service: string, client: string): boolean {
   const [major, minor] = service.split('.')
   const [ownMajor, ownMinor] = client.split('.')

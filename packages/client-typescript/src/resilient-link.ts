@@ -5,28 +5,28 @@ import type { RewardOpsClientError } from './error.ts'
 import { type Failure, failureOf } from './failure.ts'
 import type { Reach } from './reach.ts'
 
-/** A call that has no answer after this long is doubted: the service is asked whether it is there. */
+/** A call without an answer after this time triggers a check of the service. */
 const DOUBT_MS = 2_000
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 5_000
 
-/** How long a call may be in want of a service. */
+/** How long calls are retried. */
 export interface ResilienceOptions {
   url: string
   reach: Reach
-  /** Before the service was reached for the first time, ms. */
+  /** Before the service was first reached, in ms. */
   connectMs: number
-  /** Once it was there, ms: a restart is waited for. */
+  /** After the service was first reached, in ms; covers a restart. */
   outageMs: number
-  /** Told once an outage, in one sentence. */
+  /** Called once per outage with one sentence. */
   onTrouble: (sentence: string) => void
 }
 
 type Answered = OperationResultEnvelope<unknown, RewardOpsClientError>
 
 /**
- * Makes calls again: whatever the service asks to be sent again, after the time it says; and, of what may be repeated,
- * whatever was lost with the connection. A call under way while the service hangs is given up, not waited for.
+ * Retries calls: those the service asks to repeat, after the time it gives, and repeatable ones lost with their connection.
+ * A call in progress is abandoned if the service hangs.
  */
 export function resilientLink(options: ResilienceOptions): TRPCLink<AppRouter> {
   const outage = { told: false }
@@ -88,14 +88,14 @@ async function call(
     if (kind === 'away' && everReached && !outage.told) {
       outage.told = true
       options.onTrouble(
-        `${error.message} Trying again for ${Math.round(Math.max(0, leftMs) / 1_000)} s.`,
+        `${error.message} Retrying for ${Math.round(Math.max(0, leftMs) / 1_000)} s.`,
       )
     }
     await pause(waitMs, signal)
   }
 }
 
-/** An attempt beside which, once it takes long, the service is asked whether it is there. */
+/** Runs an attempt and, once it takes long, checks in parallel that the service is reachable. */
 async function watched(
   attempt: (until: AbortSignal) => Promise<Answered>,
   { reach, url }: ResilienceOptions,
@@ -107,7 +107,7 @@ async function watched(
       if (over.signal.aborted) return
       timer = setTimeout(() => {
         reach.ask().then(doubt, (error) => {
-          // A refusal is for the call itself to be told.
+          // The call itself reports a refusal.
           if (failureOf(error, url).kind === 'away') giveUp(error)
           else doubt()
         })
@@ -123,7 +123,7 @@ async function watched(
   }
 }
 
-/** Mutations that change nothing when they are made a second time; `keyed` ones with an idempotency key only. */
+/** Mutations that are safe to repeat; `keyed` ones only with an idempotency key. */
 const REPEATABLE: Readonly<Record<string, 'always' | 'keyed'>> = {
   'batches.submit': 'keyed',
   'batches.rescore': 'keyed',

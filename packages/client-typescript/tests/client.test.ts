@@ -10,14 +10,14 @@ import { Service } from '../../../testkit/service/service.ts'
 import { waitFor } from '../../../testkit/service/wait-for.ts'
 import { createRewardOpsClient, type RewardChunk, type RewardOpsClient } from '../src/index.ts'
 
-/** The client against a real service: rewards as they come, resumed, through restarts. */
+/** Tests of the client against a real service: pipelines, resumption and restarts. */
 
 let service: Service
 let rm: SimulatedServers
 let client: RewardOpsClient
 const told: string[] = []
 
-/** A port that stays the service's own when it is started again. */
+/** Reserves a port for a service that is restarted on it. */
 async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -50,7 +50,7 @@ const indexes = (chunks: RewardChunk[]) =>
   chunks.flatMap((chunk) => chunk.results.map((r) => r.index)).sort((a, b) => a - b)
 
 describe('a pipeline', () => {
-  it('gives whole groups, at least as many samples as asked for, and says what is left', async () => {
+  it('returns whole groups with at least the requested samples, and the remaining count', async () => {
     const samples = rollouts(96, 8).map((one, i) => ({ ...one, responseLength: i }))
     const pipeline = client.computeRewardPipeline({
       run: 'ts',
@@ -76,7 +76,7 @@ describe('a pipeline', () => {
     expect(await pipeline.next(20)).toBeNull()
   })
 
-  it('goes on after its cursor, in another process of the same step', async () => {
+  it('continues after its cursor in another process', async () => {
     const batch = {
       run: 'ts',
       step: 2,
@@ -96,13 +96,13 @@ describe('a pipeline', () => {
     const again: RewardChunk[] = []
     for await (const chunk of client.pipelineOf(batchId).get(1_000)) again.push(chunk)
     expect(indexes(again)).toEqual([...batch.samples.keys()])
-    // Two who ask one pipeline at once are not given the same.
+    // Concurrent reads of one pipeline return different groups.
     const shared = client.pipelineOf(batchId)
     const both = await Promise.all([shared.next(32), shared.next(32)])
     expect(indexes(both as RewardChunk[])).toEqual([...batch.samples.keys()])
   })
 
-  it('can be called off, and tells what a batch is refused for', async () => {
+  it('can be cancelled, and reports why a batch is refused', async () => {
     await rm.control({ latency: 600_000 })
     const pipeline = client.computeRewardPipeline({
       run: 'ts',
@@ -129,7 +129,7 @@ describe('a pipeline', () => {
     })
   })
 
-  it('is ended by its signal', async () => {
+  it('is aborted by its signal', async () => {
     await rm.control({ latency: 600_000 })
     const ended = new AbortController()
     const pipeline = client.computeRewardPipeline(
@@ -146,7 +146,7 @@ describe('a pipeline', () => {
 })
 
 describe('the other calls', () => {
-  it('score a batch at a barrier, one sample, and a batch again', async () => {
+  it('score a batch at once, a single sample, and a batch again', async () => {
     const samples = rollouts(40, 4, 'barrier')
     const { summary, results } = await client.computeRmScore({ run: 'ts', step: 5, samples })
     expect(summary).toMatchObject({ status: 'completed', scored: 40, mean: 0.5 })
@@ -166,7 +166,7 @@ describe('the other calls', () => {
   })
 
   itInFullRun(
-    'give all results of a batch of more than one page, with keys that only some have',
+    'return all pages of results, with keys that only some samples have',
     async () => {
       const samples = rollouts(10_500, 4, 'pages').map((one, i) =>
         i === 10_200 ? { ...one, response: '#### none' } : one,
@@ -182,8 +182,8 @@ describe('the other calls', () => {
   )
 })
 
-describe('a service that dies and comes back', { timeout: 120_000 }, () => {
-  itInFullRun('costs no reward and doubles none', async () => {
+describe('a service that fails and recovers', { timeout: 120_000 }, () => {
+  itInFullRun('loses no reward and duplicates none', async () => {
     await rm.control({ latency: 'uniform:100,1500' })
     const samples = rollouts(1_024, 8, 'outage')
     const pipeline = client.computeRewardPipeline({
@@ -204,11 +204,11 @@ describe('a service that dies and comes back', { timeout: 120_000 }, () => {
     expect(indexes(chunks)).toEqual([...samples.keys()])
     expect(told).toHaveLength(1)
     expect(told[0]).toMatch(
-      /^No rewardops service answers at http:\/\/\S+: .+\. Trying again for \d+ s\.$/,
+      /^No rewardops service answers at http:\/\/\S+: .+\. Retrying for \d+ s\.$/,
     )
   })
 
-  it('that stands still is noticed, and its answers are asked for again', async () => {
+  it('that hangs is detected, and its calls are retried', async () => {
     const { server } = await service.pids()
     const pipeline = client.computeRewardPipeline({
       run: 'ts',
@@ -222,7 +222,7 @@ describe('a service that dies and comes back', { timeout: 120_000 }, () => {
     try {
       const next = pipeline.next(64)
       await waitFor('a word about it', () => told.length > 0)
-      expect(told[0]).toMatch(/nothing came back within 2 s/)
+      expect(told[0]).toMatch(/no answer within 2 s/)
       process.kill(server, 'SIGCONT')
       expect(indexes([(await next) as RewardChunk])).toEqual(
         Array.from({ length: 64 }, (_, i) => i),

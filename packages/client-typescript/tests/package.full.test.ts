@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildPackage } from '../../build.ts'
 
-/** The package as somebody else's project has it: installed, type-checked, run; nothing of the service with it. */
+/** Tests of the package in another project: installed, type-checked and run without the service. */
 
 const root = join(import.meta.dirname, '../../..')
 let project: string
@@ -63,14 +63,14 @@ describe('the package', () => {
     const { stdout } = spawnSync(process.execPath, [tsc, '-p', config, '--pretty', 'false'], {
       encoding: 'utf8',
     })
-    // tRPC's own declarations ask for Node's, and for those of a web socket library.
+    // tRPC's own declarations need Node's, and those of a web socket library.
     const ours = stdout
       .split('\n')
       .filter((line) => line.includes('error') && !line.includes('@trpc'))
     expect(ours).toEqual([])
   })
 
-  it('runs without a line of the service', () => {
+  it('runs without any module of the service', () => {
     const { stdout, stderr } = spawnSync(process.execPath, ['run.mjs'], {
       cwd: project,
       encoding: 'utf8',

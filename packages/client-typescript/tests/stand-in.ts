@@ -1,20 +1,20 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A request as a stand-in for a service saw it. */
+/** A request received by the stand-in. */
 export interface Seen {
   path: string
   body: unknown
 }
 
-/** What listens at an address and is told how to answer: for what a real service is hard to bring to do. */
+/** A scripted HTTP server, for situations that are hard to produce with a real service. */
 export interface StandIn {
   url: string
   seen: Seen[]
   close(): Promise<void>
 }
 
-/** Answers the question whether it is a service as this version would; everything else is the test's. */
+/** Starts a stand-in that answers the client's check like a service of this version; the test answers everything else. */
 export async function startStandIn(
   answer: (seen: Seen, res: ServerResponse, times: number) => void,
   session: object | null = { auth: 'open', signedIn: true, version: '0.1.0', address: '' },
@@ -47,13 +47,13 @@ export async function startStandIn(
   }
 }
 
-/** The answer of a procedure. */
+/** Sends the result of a procedure. */
 export function result(res: ServerResponse, data: unknown): void {
   res.setHeader('content-type', 'application/json')
   res.end(JSON.stringify({ result: { data } }))
 }
 
-/** A refusal as a service words it. */
+/** Sends an error as the service does. */
 export function refusal(
   res: ServerResponse,
   httpStatus: number,

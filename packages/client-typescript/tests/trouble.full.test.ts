@@ -7,7 +7,7 @@ import { createRewardOpsClient, RewardOpsClientError } from '../src/index.ts'
 import { CLIENT_VERSION, isCompatible } from '../src/reach.ts'
 import { refusal, result, type StandIn, startStandIn } from './stand-in.ts'
 
-/** What a trainer is told when something is wrong: one sentence, soon; and what it is not told, since it passes. */
+/** Tests of the client's errors, which are one prompt sentence, and of the failures that it retries silently. */
 
 let keyed: Service
 const standIns: StandIn[] = []
@@ -30,7 +30,7 @@ async function standIn(...args: Parameters<typeof startStandIn>): Promise<StandI
   return one
 }
 
-/** What the first call ends with. */
+/** The error of the first call. */
 async function troubleOf(url: string, apiKey?: string): Promise<RewardOpsClientError> {
   const client = createRewardOpsClient({ url, apiKey, onTrouble: () => {} })
   const error = await client.submit({ run: 'r', step: 1, samples: [sample()] }).then(
@@ -44,7 +44,7 @@ async function troubleOf(url: string, apiKey?: string): Promise<RewardOpsClientE
 }
 
 describe('one sentence', () => {
-  it('when nothing listens, or the host is not known', async () => {
+  it('when no server listens, or the host is unknown', async () => {
     const server: Server = createServer()
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as { port: number }
@@ -59,11 +59,11 @@ describe('one sentence', () => {
     })
   })
 
-  it('when what listens says nothing, closes at once, or is no HTTP', async () => {
+  it('when the server is silent, closes at once, or does not speak HTTP', async () => {
     for (const [said, expected] of [
-      [null, 'nothing came back within 2 s'],
+      [null, 'no answer within 2 s'],
       ['', 'the connection was closed'],
-      ['220 mail.example ESMTP\r\n', 'does not speak HTTP'],
+      ['220 mail.example ESMTP\r\n', 'the answer is not HTTP'],
     ] as const) {
       const server = createServer((socket) => {
         socket.on('error', () => {})
@@ -78,14 +78,14 @@ describe('one sentence', () => {
     }
   })
 
-  it('when it is something else, or elsewhere, or HTTPS where there is none', async () => {
+  it('when the server is not rewardops, redirects, has another path, or lacks HTTPS', async () => {
     const page = await standIn((_, res) => {
       res.setHeader('content-type', 'text/html; charset=utf-8')
       res.end('<h1>It works</h1>')
     }, null)
     expect(await troubleOf(page.url)).toMatchObject({
       reason: 'not_rewardops',
-      message: `What answers at ${page.url} is not a rewardops service (HTTP 200, text/html).`,
+      message: `The server at ${page.url} is not a rewardops service (HTTP 200, text/html).`,
     })
     const moved = await standIn(
       (_, res) => res.writeHead(301, { location: 'https://x.y/' }).end(),
@@ -98,30 +98,30 @@ describe('one sentence', () => {
     expect((await troubleOf(page.url.replace('http:', 'https:'))).message).toContain('try http://')
     expect(await troubleOf(`${keyed.url}/api/trpc`, 'right-key')).toMatchObject({
       reason: 'not_rewardops',
-      message: `The rewardops service is at ${keyed.url}, not below /api/trpc there.`,
+      message: `The rewardops service is at ${keyed.url}, not under /api/trpc.`,
     })
   })
 
-  it('when the key is missing or wrong, or the version another', async () => {
+  it('when the key is missing or wrong, or the version differs', async () => {
     expect(await troubleOf(keyed.url)).toMatchObject({
       reason: 'unauthorized',
-      message: `The rewardops service at ${keyed.url} needs a key, and none was given.`,
+      message: `The rewardops service at ${keyed.url} requires an API key.`,
     })
     expect(await troubleOf(keyed.url, 'wrong-key')).toMatchObject({
       reason: 'unauthorized',
-      message: `The rewardops service at ${keyed.url} does not know the key it was given.`,
+      message: `The rewardops service at ${keyed.url} rejected the API key.`,
       hint: expect.stringContaining('REWARDOPS_API_KEYS'),
     })
     const session = { auth: 'open', signedIn: true, version: '0.9.2', address: '' }
     const newer = await standIn((_, res) => result(res, {}), session)
     expect(await troubleOf(newer.url)).toMatchObject({
       reason: 'version_mismatch',
-      message: `The rewardops service at ${newer.url} is version 0.9.2, and this client was made for ${CLIENT_VERSION}.`,
+      message: `The rewardops service at ${newer.url} is version 0.9.2, and this client is for ${CLIENT_VERSION}.`,
     })
     expect(newer.seen).toEqual([])
   })
 
-  it('before anything is sent, when the address is none', () => {
+  it('before anything is sent, when the address is invalid', () => {
     for (const url of ['', 'localhost:3000', '127.0.0.1:3000', 'ftp://x']) {
       expect(() => createRewardOpsClient({ url })).toThrow(
         expect.objectContaining({ reason: 'invalid_url', message: expect.stringContaining(url) }),
@@ -129,7 +129,7 @@ describe('one sentence', () => {
     }
   })
 
-  it('the versions are those of the service, and of the package', () => {
+  it('the version matches the service and the package', () => {
     const at = (path: string) =>
       (JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')) as { version: string })
         .version
@@ -142,11 +142,11 @@ describe('one sentence', () => {
   })
 })
 
-describe('what passes', () => {
+describe('a temporary failure', () => {
   const accepted = { batchId: 'b1', accepted: 1, groups: 1, duplicate: false }
   const batch = { run: 'r', step: 1, samples: [sample()] }
 
-  it('is waited for as long as the service says, and sent again under the same key', async () => {
+  it('is retried after the given time with the same key', async () => {
     const at: number[] = []
     const one = await standIn((_, res, times) => {
       at.push(performance.now())
@@ -160,11 +160,11 @@ describe('what passes', () => {
     expect(keys).toHaveLength(3)
     expect(new Set(keys).size).toBe(1)
     expect((at[1] as number) - (at[0] as number)).toBeGreaterThanOrEqual(299)
-    // It is well, and says when to come back: no trouble.
+    // Back pressure is no outage, so nothing is reported.
     expect(told).toEqual([])
   })
 
-  it('is a lost answer, where the call may be made again; not where it may not', async () => {
+  it('of the connection is retried only if the call is repeatable', async () => {
     const one = await standIn((seen, res, times) => {
       if (times === 1 || seen.path.endsWith('demo.load')) res.destroy()
       else result(res, accepted)
@@ -180,7 +180,7 @@ describe('what passes', () => {
       message: expect.stringContaining('the connection was closed'),
     })
     expect(one.seen).toHaveLength(1)
-    // Without a key it could be there twice.
+    // Without a key, a retry could create a second batch.
     one.seen.length = 0
     const fresh = await standIn((_, res) => res.destroy())
     const other = createRewardOpsClient({ url: fresh.url, onTrouble: () => {} })
@@ -190,7 +190,7 @@ describe('what passes', () => {
     expect(fresh.seen).toHaveLength(1)
   })
 
-  it('is an outage, until its time is over', async () => {
+  it('of the database is retried until outageMs has passed', async () => {
     const one = await standIn((_, res) =>
       refusal(res, 503, 'database_unavailable', 'The database is not answering.', 50),
     )
@@ -205,10 +205,10 @@ describe('what passes', () => {
       message: 'The database is not answering.',
     })
     expect(one.seen.length).toBeGreaterThan(2)
-    expect(told).toEqual(['The database is not answering. Trying again for 0 s.'])
+    expect(told).toEqual(['The database is not answering. Retrying for 0 s.'])
   })
 
-  it('is not what is refused', async () => {
+  it('does not include a refused call', async () => {
     const one = await standIn((_, res) => refusal(res, 400, 'invalid_input', 'step: is missing'))
     const client = createRewardOpsClient({ url: one.url })
     await expect(client.submit(batch)).rejects.toMatchObject({

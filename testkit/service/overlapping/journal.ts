@@ -1,13 +1,13 @@
 import { existsSync, readFileSync, truncateSync } from 'node:fs'
 
-/** A group as a trainer noted it. */
+/** A group as recorded by a trainer. */
 export interface TrainedGroup {
   uid: string
   seq: number
   samples: { index: number; score: number | null; position: number | null }[]
 }
 
-/** A mini-batch that was trained on, and where to go on. */
+/** A mini-batch that was trained on, and the cursor after it. */
 export interface JournalLine {
   step: number
   cursor: string
@@ -15,7 +15,7 @@ export interface JournalLine {
   groups: TrainedGroup[]
 }
 
-/** What a trainer's journal holds; the line that its death cut short is taken off: it was not trained on. */
+/** Reads a trainer's journal. An incomplete last line is dropped, because that mini-batch was not trained on. */
 export function readJournal(path: string): {
   lines: JournalLine[]
   cursors: Map<number, string>

@@ -5,8 +5,8 @@ import { readJournal } from './journal.ts'
 import { BATCHES, CHUNK_SAMPLES, stepOf } from './steps.ts'
 
 /**
- * A trainer with several steps in flight, in a process of its own: it may be killed at any moment and started again. What
- * it trained on, and the cursor behind it, is one line of its journal, written at once.
+ * A trainer process with several steps in flight, which may be killed and restarted at any moment. Each mini-batch it
+ * trained on is one line of its journal with the cursor after it, written at once.
  */
 const { values } = parseArgs({
   options: { url: { type: 'string' }, journal: { type: 'string' } },

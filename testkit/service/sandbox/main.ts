@@ -1,7 +1,7 @@
 /**
- * A sandbox for tests, in a process of its own: SandboxFusion's `POST /run_code`, and it really runs the program, as
- * `python3` with its limits of time and memory. Not a jail: it is for programs that tests wrote themselves.
- * `GET /__stats` tells what it was asked. Tells its address in one line on standard output; ends with standard input.
+ * A sandbox process for tests: implements SandboxFusion's `POST /run_code` by running the program as `python3` with time
+ * and memory limits. It does not isolate programs and is only for the tests' own ones. `GET /__stats` returns counters. It
+ * prints its address as one line on standard output and ends when standard input closes.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -18,10 +18,10 @@ interface Job {
   language: string
 }
 
-/** What it was asked and did; answered by `/__stats`. */
+/** Counters returned by `/__stats`. */
 export interface SandboxStats {
   runs: number
-  /** Most programs at once. */
+  /** Maximum of concurrent programs. */
   mostAtOnce: number
   memoryLimitsMb: number[]
   timeoutsS: number[]
@@ -42,19 +42,19 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return body
 }
 
-/** Programs that run, by their process group: none outlives the sandbox. */
+/** Running programs by process group; all are killed when the sandbox ends. */
 const running = new Set<number>()
 
 function kill(pid: number): void {
   try {
-    // Whatever it started too.
+    // Kills the program's children too.
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // Ended by itself.
+    // The group has already ended.
   }
 }
 
-/** `ulimit -v` is in KiB, and is the program's alone: `exec` puts it in the shell's place. */
+/** `ulimit -v` is in KiB and applies only to the program, because `exec` replaces the shell. */
 function run(job: Job, file: string): Promise<object> {
   return new Promise((resolve) => {
     const limitKib = job.memory_limit_MB * 1024

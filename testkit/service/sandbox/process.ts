@@ -6,14 +6,14 @@ import type { SandboxStats } from './main.ts'
 
 /** A sandbox in its own process. */
 export interface Sandbox extends Child {
-  /** Where it runs code. */
+  /** Address for running code. */
   runUrl: string
   stats(): Promise<SandboxStats>
 }
 
 const SCRIPT = fileURLToPath(new URL('./main.ts', import.meta.url))
 
-/** Starts one on a free port; it ends with this process, even when this one is killed. */
+/** Starts a sandbox on a free port; it ends with this process, even if this one is killed. */
 export async function startSandbox(): Promise<Sandbox> {
   const { child, told } = await startServerProcess<{ url: string }>('the sandbox', SCRIPT)
   const { url } = told

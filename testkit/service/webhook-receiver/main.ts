@@ -2,8 +2,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /**
- * A receiver of webhooks, in a process of its own. What it answers is by its path: `/ok` 200, `/error` 500, `/redirect`
- * 302 to `/ok`, `/slow` nothing at all; `/flaky` 503 the first two times. `GET /__received` tells what came.
+ * A webhook receiver process. Its answer depends on the path: `/ok` 200, `/error` 500, `/redirect` 302 to `/ok`, `/slow`
+ * never answers, `/flaky` 503 the first two times. `GET /__received` returns the received calls.
  */
 
 export interface ReceivedCall {
@@ -39,6 +39,6 @@ server.listen(Number(process.argv[2] ?? 0), '127.0.0.1', () => {
   const { port } = server.address() as AddressInfo
   process.stdout.write(`${JSON.stringify({ port })}\n`)
 })
-// Ends with whoever started it, even when that was killed.
+// Ends with its parent, even if that was killed.
 process.stdin.on('end', () => process.exit(0)).resume()
 process.on('SIGTERM', () => process.exit(0))

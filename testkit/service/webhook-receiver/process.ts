@@ -8,13 +8,13 @@ import type { ReceivedCall } from './main.ts'
 export interface WebhookReceiver extends Child {
   url: string
   port: number
-  /** What has come, in order. */
+  /** Received calls, in order. */
   received(): Promise<ReceivedCall[]>
 }
 
 const SCRIPT = fileURLToPath(new URL('./main.ts', import.meta.url))
 
-/** Starts one, on a port that is free or on this one. */
+/** Starts a receiver on a free port, or on the given one. */
 export async function startWebhookReceiver(port = 0): Promise<WebhookReceiver> {
   const { child, told } = await startServerProcess<{ port: number }>('the receiver', SCRIPT, [
     String(port),

@@ -1,4 +1,4 @@
-"""Trainers' side of rewardops. The standard library at its core; aiohttp, numpy and torch are used where they are."""
+"""Client of rewardops for trainers. It needs only the standard library and uses aiohttp, numpy and torch if installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rewardops.scores import Chunk, Group, ScoredSample, Scores
     from rewardops.sync import Batch, RewardOps, RewardPipeline
 
-#: Found when asked for: `serve-reward` starts processes that need none of it, again and again.
+#: Imported on first use, because `serve-reward` starts many processes that need none of it.
 _MODULES = {
     "AsyncBatch": "pipeline",
     "AsyncRewardOps": "client",

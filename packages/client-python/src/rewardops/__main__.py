@@ -4,6 +4,6 @@ import sys
 
 from rewardops.cli import main
 
-# A worker process imports this module again under another name, and must not start a second server.
+# A worker process imports this module under another name and must not start a second server.
 if __name__ == "__main__":
     sys.exit(main())

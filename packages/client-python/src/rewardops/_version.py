@@ -1,3 +1,3 @@
-"""The version, alone, so that everything can know it."""
+"""The version, in a module without imports so that every module can import it."""
 
 VERSION = "0.1.0"

@@ -1,4 +1,4 @@
-"""What the trainers' adapters share: one client a process for each way it is set up, and what failures become."""
+"""Shared code of the trainer adapters: one client per process and configuration, and the handling of failures."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from rewardops.samples import plain
 
 T = TypeVar("T")
 
-#: What an adapter may be told of the client, beside url and key.
+#: Client settings that an adapter accepts in addition to url and key.
 CLIENT_SETTINGS = ("timeout_s", "connect_s", "outage_s", "max_connections", "http", "media")
 
 
 class Connection:
     """
-    A service as an adapter reaches it. Calls run in the process's own event loop thread: a trainer's loop that is busy,
-    or that is another at the next call, does not touch them. It pickles, and opens its connections where it is used.
+    A connection to a service for adapters.
+
+    Calls run in the process's own event loop thread, independent of the trainer's loops. A connection can be pickled; it
+    opens its sockets where it is used.
     """
 
     def __init__(self, url: str | None, api_key: str | None, **settings: Any) -> None:
         self._given = (url, api_key, {k: v for k, v in settings.items() if v is not None})
-        # A wrong address or setting is told where it is written, not at the first sample.
+        # A wrong address or setting raises here, not at the first sample.
         self._client: AsyncRewardOps | None = self._made()
 
     def _made(self) -> AsyncRewardOps:
@@ -38,17 +40,17 @@ class Connection:
 
     @property
     def client(self) -> AsyncRewardOps:
-        """The process's own client."""
+        """The client of this process."""
         if self._client is None:
             self._client = self._made()
         return self._client
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs it there and waits."""
+        """Runs a coroutine in the client's event loop and blocks until it ends."""
         return shared_loop().run(work)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs it there, awaited from any event loop."""
+        """Runs a coroutine in the client's event loop; can be awaited from any other loop."""
         return await asyncio.wrap_future(shared_loop().start(work))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -59,18 +61,16 @@ _connections: dict[str, Connection] = {}
 
 
 def connection(url: str | None, api_key: str | None, **settings: Any) -> Connection:
-    """The process's connection with these settings; the same ones give the same."""
+    """The process's connection for these settings; equal settings share one connection."""
     key = repr((url, api_key, sorted(settings.items())))
-    # Two threads that make one at the same moment have both made one that works; the first stays.
+    # If two threads create one concurrently, the first is kept; both work.
     return _connections.get(key) or _connections.setdefault(
         key, Connection(url, api_key, **settings)
     )
 
 
 def failure_policy(reward: Reward, on_failure: Any) -> dict[str, Any] | None:
-    """
-    A reward spec where a failure raises ("raise", the default) or is a number. Raises RewardOpsError (`invalid_input`).
-    """
+    """A failure policy from `on_failure`: "raise" (the default) or a number. Raises RewardOpsError (`invalid_input`)."""
     if on_failure == "raise":
         return reward_spec(reward)
     if isinstance(on_failure, bool) or not isinstance(on_failure, (int, float)):
@@ -81,10 +81,10 @@ def failure_policy(reward: Reward, on_failure: Any) -> dict[str, Any] | None:
 
 
 def run_name(run: str | None, default: str) -> str:
-    """The run's name: given, or the environment's REWARDOPS_RUN, or the adapter's own."""
+    """The run's name: the given one, else the environment's REWARDOPS_RUN, else the adapter's default."""
     return run or os.environ.get("REWARDOPS_RUN") or default
 
 
 def settled(spec: Any) -> Any:
-    """A reward as it was written in a trainer's configuration (an OmegaConf mapping too), as plain data."""
+    """Converts a reward from a trainer's configuration, such as an OmegaConf mapping, to plain data."""
     return plain(spec) if isinstance(spec, Mapping) else spec

@@ -1,4 +1,4 @@
-"""Where a service is."""
+"""Parsing of service addresses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rewardops.errors import INVALID_INPUT, RewardOpsError
 
 @dataclass(frozen=True)
 class Address:
-    """A service's address in its parts. `base`: the path in front of `/api`, without a slash at its end."""
+    """The parts of a service's address. `base`: the path before `/api`, without a trailing slash."""
 
     url: str
     https: bool
@@ -20,13 +20,13 @@ class Address:
 
     @property
     def host_header(self) -> str:
-        """The host as HTTP names it: with brackets around IPv6, without the scheme's own port."""
+        """The value of the Host header: IPv6 in brackets, the scheme's default port omitted."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == (443 if self.https else 80) else f"{name}:{self.port}"
 
 
 def parse_address(url: str) -> Address:
-    """Takes an address apart; `host:port` is one too. Raises RewardOpsError (`invalid_input`)."""
+    """Parses an address; `host:port` is accepted. Raises RewardOpsError (`invalid_input`)."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         port = parts.port
@@ -35,12 +35,12 @@ def parse_address(url: str) -> Address:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise RewardOpsError(
-            f"{url!r} is not an address of a service, such as http://127.0.0.1:3000.",
+            f"{url!r} is not a service address such as http://127.0.0.1:3000.",
             reason=INVALID_INPUT,
         )
     https = parts.scheme == "https"
     base = parts.path.rstrip("/")
-    # What is pasted from a page or a log may point inside.
+    # A pasted address may include the path of a page or of the API.
     for inside in ("/api/trpc", "/api"):
         base = base.removesuffix(inside)
     netloc = parts.netloc

@@ -1,4 +1,4 @@
-"""What an HTTP answer of the service means: a result, something that may pass, or a refusal."""
+"""Classification of HTTP answers: a result, a temporary failure, or a refusal."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rewardops.http_answer import Answer
 
 @dataclass(frozen=True)
 class Result:
-    """What a procedure gave."""
+    """The result of a procedure."""
 
     data: Any
 
 
 @dataclass(frozen=True)
 class Later:
-    """What may pass. `wait_s`: what the service asked to wait; None where it did not say."""
+    """A temporary failure. `wait_s`: the delay that the service requests; None if it gives none."""
 
     wait_s: float | None
     error: RewardOpsError
@@ -27,14 +27,14 @@ class Later:
 
 def read_answer(url: str, procedure: str, answer: Answer) -> Result | Later:
     """
-    The result, or what may pass: the service is starting, stopping or overloaded, not there behind its proxy, or met a
-    fault of its own (`internal`). Raises RewardOpsError for the rest: a refusal, or somebody who is no rewardops.
+    Returns the result, or Later for a temporary failure: the service is starting, stopping, overloaded, missing behind its
+    proxy, or had an `internal` error. Raises RewardOpsError for a refusal, or if the server is not rewardops.
     """
     if 300 <= answer.status < 400:
         raise RewardOpsError(
             f"{url} redirects to {answer.headers.get('location', 'elsewhere')[:200]}.",
             reason=REDIRECTED,
-            hint="Give the address of the service itself: redirects are not followed.",
+            hint="Use the service's own address: redirects are not followed.",
             status=answer.status,
         )
     try:
@@ -47,15 +47,15 @@ def read_answer(url: str, procedure: str, answer: Answer) -> Result | Later:
     data = told.get("data") if isinstance(told, dict) else None
     if not isinstance(told, dict) or not isinstance(data, dict) or "reason" not in data:
         if answer.status in (502, 503, 504):
-            # A proxy in front of a service that is not there.
+            # A proxy in front of an unavailable service.
             silence = RewardOpsError(
-                f"{url} does not answer: what stands in front of it says {answer.status}.",
+                f"{url} does not answer: the proxy in front of it returned {answer.status}.",
                 reason=UNREACHABLE,
                 hint="Is the service running?",
                 status=answer.status,
             )
             return Later(None, silence)
-        raise not_rewardops(url, f"answered {answer.status}, not as a rewardops service does")
+        raise not_rewardops(url, f"answered {answer.status}, which no rewardops service does")
     after_ms = data.get("retryAfterMs")
     after_s = after_ms / 1000 if isinstance(after_ms, (int, float)) else _header_s(answer)
     error = RewardOpsError(
@@ -71,12 +71,12 @@ def read_answer(url: str, procedure: str, answer: Answer) -> Result | Later:
     if error.reason == "internal":
         return Later(None, error)
     if error.reason == "not_found" and procedure == "session.get":
-        raise not_rewardops(url, "answers, but knows no session.get")
+        raise not_rewardops(url, "has no session.get")
     raise error
 
 
 def not_rewardops(url: str, what: str) -> RewardOpsError:
-    """Somebody else answers at the address."""
+    """The error for a server that is not rewardops."""
     return RewardOpsError(
         f"{url} {what}.",
         reason=NOT_REWARDOPS,

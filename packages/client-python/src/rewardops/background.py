@@ -1,4 +1,4 @@
-"""One event loop in a thread of its own, for callers who have none, or whose own must not be waited for."""
+"""An event loop in a thread of its own, for synchronous callers and callers whose loop may be busy."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class LoopThread:
         self.thread.start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begins it there; the future may be waited for in any thread."""
+        """Starts a coroutine; any thread can wait for the future."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Waits for its end. An interrupt (Ctrl-C) gives the work up."""
+        """Runs a coroutine and blocks until it ends. Ctrl-C cancels it."""
         future = self.start(work)
         try:
             return future.result()
@@ -41,19 +41,19 @@ class LoopThread:
 
 _shared: Optional[LoopThread] = None
 _lock = threading.Lock()
-#: Event loops of processes that this one was forked from: collected, they would close what is their parent's.
+#: Event loops inherited by fork. They are kept, because collecting them would close the parent's resources.
 _of_parents: list[LoopThread] = []
 
 
 def close_with(
     owner: object, close: Callable[[], Coroutine[Any, Any, None]]
 ) -> Callable[[], object]:
-    """Has `close` run in the shared loop when `owner` is collected, or the process ends; or when what it gives is called."""
+    """Runs `close` in the shared loop when `owner` is collected, the process ends, or the returned function is called."""
     return weakref.finalize(owner, _close, close, os.getpid())
 
 
 def _close(close: Callable[[], Coroutine[Any, Any, None]], pid: int) -> None:
-    # What was opened before a fork is the parent's to close.
+    # Resources opened before a fork are closed by the parent.
     if _shared is None or pid != os.getpid():
         return
     closing = _shared.start(close())
@@ -61,12 +61,12 @@ def _close(close: Callable[[], Coroutine[Any, Any, None]], pid: int) -> None:
         try:
             closing.result(2.0)
         except Exception:
-            # Nobody is left to be told.
+            # Errors at this point have no receiver.
             pass
 
 
 def shared_loop() -> LoopThread:
-    """The process's own; a process that was forked has its own, since threads do not come along."""
+    """The process's shared loop. A forked process starts a new one, because threads are not inherited."""
     global _shared
     with _lock:
         if _shared is None:
@@ -76,7 +76,7 @@ def shared_loop() -> LoopThread:
 
 def _forked() -> None:
     global _shared, _lock
-    # It may have been held at that moment, by a thread that is not here.
+    # Another thread may hold the lock at the fork, and that thread does not exist in the child.
     _lock = threading.Lock()
     if _shared is not None:
         _of_parents.append(_shared)

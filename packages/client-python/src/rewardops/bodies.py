@@ -1,4 +1,4 @@
-"""What is sent with samples, within a body's size; and what comes back in pages."""
+"""Request bodies with samples, split to the maximum size, and results joined from pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from rewardops.samples import Prepared, Prompt, prepare
 from rewardops.scores import Scores, number
 
-#: A submit's body; a larger one goes as an open batch and appends. The service takes 256 MiB.
+#: Maximum size of a submit. A larger batch is sent as an open batch with appends. The service accepts 256 MiB.
 PART_BYTES = 32 << 20
 
 
@@ -25,7 +25,7 @@ def single(
     response_length: int | None,
     media: str = "refuse",
 ) -> Prepared:
-    """verl's arguments as a sample."""
+    """Converts verl's arguments to a sample."""
     info = dict(extra_info) if extra_info is not None else {}
     if prompt is None:
         prompt = _first(info, "prompt", "question")
@@ -52,10 +52,10 @@ def _first(info: Mapping[str, Any], *names: str) -> Any:
 
 
 async def parts_of(samples: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
-    """(index of the first, the samples as JSON): at least one, each within a body's size."""
+    """Splits samples into at least one JSON part within the maximum size, each with the index of its first sample."""
     if len(samples) <= 64:
         return list(_split(samples))
-    # 100 MB are a second of JSON: not on the event loop.
+    # 100 MB take a second to serialise, so a thread does it.
     return await asyncio.get_running_loop().run_in_executor(None, lambda: list(_split(samples)))
 
 

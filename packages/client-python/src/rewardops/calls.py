@@ -1,8 +1,8 @@
 """
-Calls of the service: tRPC over HTTP, plain JSON; asked again until they are answered or the time is over.
+Calls of the service by tRPC over HTTP with plain JSON, retried until they are answered or time out.
 
-Every call may be sent twice: submits and scores carry an idempotency key, appends their index, the rest changes nothing
-that a repetition would change again.
+Every call is safe to send twice: submits and scores carry an idempotency key, appends their index, and the others are
+idempotent.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from rewardops.http_streams import StreamsHttp
 
 log = logging.getLogger("rewardops")
 
-#: Between two tries while nobody answers, at most, in seconds.
+#: Maximum pause between attempts while the service is unreachable, in seconds.
 MAX_BACKOFF_S = 2.0
-#: Answers of "our fault" are asked again so often: what a repetition does not mend is not mended by a tenth.
+#: Maximum attempts of a call answered with `internal`; more attempts would not help.
 TRIES_OF_INTERNAL = 3
-#: What the service asks to wait out, however long; bounded by the call's own time alone.
+#: Reasons after which the service's delay is waited for, limited only by the call's own time.
 BACK_PRESSURE = frozenset(("busy", "queue_full"))
 
 
 @dataclass(frozen=True)
 class ServiceInfo:
-    """What the service says of itself. `auth`: `key` where calls need one, else `open`."""
+    """The service's description of itself. `auth`: `key` if calls need an API key, else `open`."""
 
     url: str
     version: str
@@ -66,22 +66,21 @@ if hasattr(os, "register_at_fork"):
 
 
 class _OfLoop:
-    """What belongs to one event loop: connections, and the first look at the service that all calls wait for."""
+    """State per event loop: connections, and the first check of the service, which all calls await."""
 
     def __init__(self, http: Http, most_waiting: int) -> None:
         self.http = http
-        #: Calls that hold a connection for as long as a reward takes.
+        #: Limits calls that keep a connection for as long as a reward takes.
         self.waiting = asyncio.Semaphore(most_waiting)
         self.look: asyncio.Task[ServiceInfo] | None = None
 
 
 class Calls:
     """
-    One service by its address. May be used from any event loop, and from one after another.
+    A service at an address. It may be used from any event loop, also from several in turn.
 
-    `timeout_s`: a call's whole time, waits and repetitions included, where it names none; None is without end.
-    `connect_s`: a service that has never answered is given up after it. `outage_s`: one that has answered before is
-    waited for so long, as a restart needs.
+    `timeout_s`: default total time of a call, with waits and retries; None is unlimited. `connect_s`: how long a service that
+    was never reached is retried. `outage_s`: the same for a service that was reached before, long enough for a restart.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class Calls:
         self._api_key = api_key or os.environ.get("REWARDOPS_API_KEY") or None
         if self._api_key is not None and not _sendable(self._api_key):
             raise RewardOpsError(
-                "The API key has characters that no header can carry.", reason=UNAUTHORIZED
+                "The API key has characters that are invalid in a header.", reason=UNAUTHORIZED
             )
         self._connect_s = connect_s
         self._outage_s = outage_s
@@ -117,18 +116,18 @@ class Calls:
         )
         self._info: ServiceInfo | None = None
         self._closed = False
-        #: Since when nobody answers; told once, however many calls wait.
+        #: Start of the current outage, which is logged once for all calls.
         self._down_since: float | None = None
         self._down_told = False
         _all.add(self)
 
     @property
     def transport(self) -> str:
-        """`aiohttp` or `streams`."""
+        """The HTTP implementation: `aiohttp` or `streams`."""
         return "aiohttp" if self._aiohttp else "streams"
 
     def deadline(self, timeout_s: float | None, given: bool = True) -> float | None:
-        """The moment (of time.monotonic) at which a call with this time ends."""
+        """The time.monotonic() at which a call with this timeout ends."""
         whole = timeout_s if given else self.timeout_s
         return None if whole is None else time.monotonic() + whole
 
@@ -142,8 +141,8 @@ class Calls:
         waits: bool = False,
     ) -> Any:
         """
-        A procedure's result. `given`: its input, or that as JSON already. `answer_s`: of silence, after which it is asked
-        again. `waits`: its answer takes as long as a reward does. Raises RewardOpsError with one sentence.
+        Calls a procedure and returns its result. `given`: the input, or the input as JSON. `answer_s`: seconds of silence
+        before a retry. `waits`: whether the answer takes as long as a reward. Raises RewardOpsError with one sentence.
         """
         await self._looked_at(procedure, deadline)
         body = given if isinstance(given, bytes) else json.dumps(given, allow_nan=False).encode()
@@ -163,23 +162,23 @@ class Calls:
 
     async def check(self) -> ServiceInfo:
         """
-        Looks whether there is a service of a version that is known here, and whether it takes the key. Ends within
-        `connect_s` and a little. Raises RewardOpsError.
+        Checks that the service is reachable, has a compatible version and accepts the key. Ends soon after `connect_s`.
+        Raises RewardOpsError.
         """
         self._info = None
         return await self._looked_at("session.get", None)
 
     async def close(self) -> None:
-        """Closes this event loop's connections; calls after that are refused."""
+        """Closes this event loop's connections; later calls are refused."""
         self._closed = True
         of_loop = self._loops.pop(asyncio.get_running_loop(), None)
         if of_loop is not None:
             await of_loop.http.close()
 
     def forget_loops(self) -> None:
-        """In a process that was forked: leaves the connections, which are its parent's, as they are."""
-        # Kept for ever: closed or collected they would take themselves out of the epoll set, which both processes share,
-        # and the parent would never hear of its answers again.
+        """Abandons inherited connections in a forked process; they belong to its parent."""
+        # Kept for ever: closing or collecting them would remove them from the epoll set, which both processes share, and
+        # the parent would get no further answers.
         _of_parents.append(self._loops)
         self._loops = weakref.WeakKeyDictionary()
 
@@ -192,7 +191,7 @@ class Calls:
             make = AiohttpHttp if self._aiohttp else StreamsHttp
             of_loop = self._loops[loop] = _OfLoop(
                 make(self.address, self._context, self._most),
-                # Some stay free: what a thousand rewards wait for must not keep a submit waiting.
+                # Some connections stay free, so that a submit does not wait for thousands of rewards.
                 max(1, self._most - max(4, self._most // 8)),
             )
         return of_loop
@@ -203,9 +202,9 @@ class Calls:
             return self._info
         if here.look is None or here.look.done():
             here.look = asyncio.ensure_future(self._look())
-            # Where all who waited for it were given up, nobody reads what it came to.
+            # If all waiting calls were cancelled, no caller reads the outcome.
             here.look.add_done_callback(lambda look: look.cancelled() or look.exception())
-        # Waited for, not awaited: one call that is given up must not take the look away from the others.
+        # Uses wait() so that cancelling one call does not cancel the check for the others.
         begun = time.monotonic()
         left = None if deadline is None else max(0.0, deadline - begun)
         await asyncio.wait({here.look}, timeout=left)
@@ -217,22 +216,22 @@ class Calls:
         said = await self._asked("session.get", b"{}", None, self._connect_s, first=True)
         version = said.get("version") if isinstance(said, dict) else None
         if not isinstance(version, str):
-            raise not_rewardops(self.address.url, "answers, but says nothing of its version")
+            raise not_rewardops(self.address.url, "returned no version")
         if _generation(version) != _generation(_version.VERSION):
             raise RewardOpsError(
                 f"The service at {self.address.url} is version {version}, this client {_version.VERSION}.",
                 reason=UNSUPPORTED_VERSION,
-                hint="Install the client that comes with the service: pip install ./clients/python of its folder.",
+                hint="Install the client that comes with the service: pip install ./packages/client-python in its folder.",
             )
         auth = str(said.get("auth"))
         if auth == "key" and not said.get("signedIn"):
             had = (
-                "none was given" if self._api_key is None else "does not know the one it was given"
+                "none was set" if self._api_key is None else "rejected the given one"
             )
             raise RewardOpsError(
-                f"The service at {self.address.url} takes calls with a key only, and {had}.",
+                f"The service at {self.address.url} requires an API key, and {had}.",
                 reason=UNAUTHORIZED,
-                hint="Give a key of its REWARDOPS_API_KEYS as api_key, or in the environment's REWARDOPS_API_KEY.",
+                hint="Pass one of its REWARDOPS_API_KEYS as api_key, or set REWARDOPS_API_KEY.",
                 status=401,
             )
         self._info = ServiceInfo(self.address.url, version, auth)
@@ -258,7 +257,7 @@ class Calls:
         begun = time.monotonic()
         tries = internal = 0
         failing_since: float | None = None
-        # A service that says "starting" is there; one that says nothing is given up sooner.
+        # A starting service answers; a silent one gets less time.
         met = not first
         while True:
             now = time.monotonic()
@@ -297,7 +296,7 @@ class Calls:
             pause = later.wait_s
             if pause is None:
                 pause = min(MAX_BACKOFF_S, 0.05 * 2 ** min(tries, 10))
-            # Spread: 2,000 calls that were cut off together must not come back together.
+            # A random delay keeps thousands of interrupted calls from returning at the same moment.
             pause *= random.uniform(0.75, 1.25)
             if later.error.reason in BACK_PRESSURE and not first:
                 failing_since = None
@@ -306,7 +305,7 @@ class Calls:
                 gives_up_at = failing_since + self._outage_s if met else begun + self._connect_s
                 if now >= gives_up_at:
                     raise later.error
-                # One broken connection is a kept one that was closed, or a restart that is over already.
+                # A single broken connection was an idle one that was closed, or a short restart.
                 if tries > 1 and met and later.error.reason != "internal":
                     self._is_down(later.error, now)
                 pause = min(pause, max(0.05, gives_up_at - now))
@@ -317,7 +316,7 @@ class Calls:
     def _too_late(self, procedure: str, begun: float) -> RewardOpsError:
         took = time.monotonic() - begun
         return RewardOpsError(
-            f"{procedure} had no answer from {self.address.url} within {took:.1f} s, the time it was given.",
+            f"{procedure} timed out after {took:.1f} s without an answer from {self.address.url}.",
             reason=TIMEOUT,
         )
 
@@ -326,7 +325,7 @@ class Calls:
             self._down_since = now
         if not self._down_told:
             self._down_told = True
-            log.warning("%s Asking again for up to %g s.", error, self._outage_s)
+            log.warning("%s Retrying for up to %g s.", error, self._outage_s)
 
     def _answered(self) -> None:
         if self._down_since is not None:
@@ -339,7 +338,7 @@ class Calls:
 
 
 def _generation(version: str) -> str:
-    """What must be the same on both sides: the first number, and while that is 0 the second too."""
+    """The part of a version that both sides must share: the major version, and before 1.0 also the minor one."""
     parts = version.split(".")
     return ".".join(parts[:2]) if parts[0] == "0" else parts[0]
 

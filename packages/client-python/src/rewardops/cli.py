@@ -9,9 +9,9 @@ from rewardops.serving import command as serve_reward
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs a command and gives its exit code."""
+    """Runs a command and returns its exit code."""
     parser = argparse.ArgumentParser(
-        prog="rewardops", description="Trainers' side of rewardops.", allow_abbrev=False
+        prog="rewardops", description="The rewardops client for trainers.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"rewardops {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

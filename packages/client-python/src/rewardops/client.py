@@ -1,4 +1,4 @@
-"""The client for asyncio."""
+"""The asyncio client."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from rewardops.turns import check_media
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: Silence on a submit: it is parsed and written to disk before it is answered, one large body after another.
+#: Seconds of silence before a submit is retried; large bodies are parsed and stored one after another before the answer.
 SUBMIT_ANSWER_S = 300.0
-#: Silence on a score, after which it is asked for again with its key: an answer that was lost is not waited for longer.
+#: Seconds of silence before a score is requested again with its idempotency key.
 SCORE_ANSWER_S = 600.0
 
 
@@ -42,12 +42,12 @@ class AsyncRewardOps:
         async with AsyncRewardOps("http://127.0.0.1:3000", run="my-run") as client:
             scores = await client.compute_rm_score(samples, step=1)
 
-    `url`: default the environment's REWARDOPS_URL, else http://127.0.0.1:3000. `api_key`: default REWARDOPS_API_KEY.
-    `run`, `reward`, `on_failure`: for calls that name none. `timeout_s`: a call's whole time, waits and repetitions
-    included (3600; None: without end). `connect_s`: a service that has never answered is given up after it. `outage_s`: one
-    that has answered is waited for so long when it goes away. `http`: "aiohttp", "streams" (the standard library) or
-    "auto". `media`: images and other parts of a prompt that are no text are refused ("refuse"), or replaced by `<image>`, the
-    name of their type ("placeholder"). All raise RewardOpsError with one sentence.
+    `url`: default REWARDOPS_URL, else http://127.0.0.1:3000. `api_key`: default REWARDOPS_API_KEY. `run`, `reward` and
+    `on_failure`: defaults of calls that give none. `timeout_s`: total time of a call with waits and retries (3600; None:
+    unlimited). `connect_s`: how long a service that was never reached is retried; `outage_s`: the same for one that was
+    reached before. `http`: "aiohttp", "streams" (the standard library) or "auto". `media`: images and other non-text parts of a
+    prompt are refused ("refuse"), or replaced by the name of their type such as `<image>` ("placeholder"). All methods raise
+    RewardOpsError with one sentence.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class AsyncRewardOps:
 
     async def check(self) -> ServiceInfo:
         """
-        Looks whether the service is there, of a version that is known here, and takes the key; ends within 5 s. The first
-        call of all does so by itself.
+        Checks that the service is reachable, has a compatible version and accepts the key, within 5 s. The first call runs
+        this check too.
         """
         return await self.calls.check()
 
@@ -101,13 +101,12 @@ class AsyncRewardOps:
         **submit: Unpack[SubmitOptions],
     ) -> AsyncBatch:
         """
-        Hands a step's rollouts over; returns as soon as they are safe on disk there, before they are scored.
-
-        `data`: a list of Sample or dict, or a verl DataProto (with its `tokenizer`). `group_size`: rollouts of a prompt;
-        None: a uid's rows, complete when the batch is closed. `open`: more follow by `append`, then `close`.
-        `deadline_ms`: from acceptance; what is not scored by then fails with the reason `deadline`.
-        `idempotency_key`: the same key and content is the same batch: given by a trainer that may be started again, it
-        finds what it submitted before.
+        Submits a step's rollouts; returns once they are stored in the service, before they are scored.
+        
+        `data`: a list of Sample or dict, or a verl DataProto (with its `tokenizer`). `group_size`: samples per prompt; None: all
+        samples of a uid, complete when the batch is closed. `open`: more samples follow by `append`, then `close`.
+        `deadline_ms`: from acceptance; samples not scored by then fail with the reason `deadline`. `idempotency_key`: a submit
+        with the same key and content returns the same batch, so a restarted trainer finds what it submitted.
         """
         prepared = prepare(data, group_size=group_size, tokenizer=tokenizer, media=self.media)
         return await self.submit_prepared(prepared, group_size, **submit)
@@ -128,7 +127,7 @@ class AsyncRewardOps:
         idempotency_key: str | None = None,
         timeout_s: Any = UNSET,
     ) -> AsyncBatch:
-        """`submit` of samples that are made already."""
+        """Submits prepared samples."""
         deadline = self.deadline(timeout_s)
         if step is None:
             step = prepared.step if prepared.step is not None else 0
@@ -139,7 +138,7 @@ class AsyncRewardOps:
             "groupSize": group_size,
             "priority": priority,
             "deadlineMs": deadline_ms,
-            # So that a submit whose answer was lost is not a second batch.
+            # Makes the submit safe to retry after a lost answer.
             "idempotencyKey": idempotency_key or f"py-{uuid.uuid4().hex}",
         }
         spec = self._spec(reward, on_failure)
@@ -174,7 +173,7 @@ class AsyncRewardOps:
         )
 
     def batch(self, batch_id: str) -> AsyncBatch:
-        """A batch that was submitted before, by its id."""
+        """An existing batch, by its id."""
         return AsyncBatch(self, batch_id)
 
     async def append(
@@ -186,14 +185,14 @@ class AsyncRewardOps:
         tokenizer: Any = None,
         timeout_s: Any = UNSET,
     ) -> int:
-        """Adds samples to an open batch; the first of them is its `start_index`-th. Gives how many it has now."""
+        """Adds samples to an open batch from index `start_index` on. Returns the batch's new number of samples."""
         sent = prepare(data, tokenizer=tokenizer, first_index=start_index, media=self.media)
         return await self.append_prepared(batch_id, sent, start_index, timeout_s=timeout_s)
 
     async def append_prepared(
         self, batch_id: str, sent: Prepared, start_index: int, *, timeout_s: Any = UNSET
     ) -> int:
-        """`append` of samples that are made already."""
+        """Appends prepared samples."""
         deadline = self.deadline(timeout_s)
         samples = start_index
         for start, body in await parts_of(sent.samples):
@@ -207,21 +206,21 @@ class AsyncRewardOps:
         return samples
 
     async def close_batch(self, batch_id: str, *, timeout_s: Any = UNSET) -> None:
-        """Ends an open batch: it takes no more samples, and its groups complete."""
+        """Closes an open batch: it accepts no more samples, and its groups complete."""
         await self._by_id("batches.close", batch_id, timeout_s)
 
     async def cancel(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
-        """Ends what is not scored yet as `cancelled`; gives the summary."""
+        """Cancels the samples that are not scored yet; returns the summary."""
         told: dict[str, Any] = await self._by_id("batches.cancel", batch_id, timeout_s)
         return told
 
     async def summary(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
-        """Where a batch stands (docs/api.md)."""
+        """The summary of a batch (docs/api.md)."""
         told: dict[str, Any] = await self._by_id("batches.get", batch_id, timeout_s)
         return told
 
     async def wait(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
-        """Waits until a batch has ended; gives its summary. Raises RewardOpsError (`timeout`) when the time is over."""
+        """Waits until a batch ends; returns its summary. Raises RewardOpsError (`timeout`) after `timeout_s`."""
         deadline = self.deadline(timeout_s)
         while True:
             left = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
@@ -237,7 +236,7 @@ class AsyncRewardOps:
             if deadline is not None and time.monotonic() >= deadline:
                 ended = summary["scored"] + summary["failed"]
                 raise RewardOpsError(
-                    f"{batch_id} has not ended in the time it was given: "
+                    f"{batch_id} has not ended within the timeout: "
                     f"{ended} of {summary['samples']} samples have.",
                     reason=TIMEOUT,
                     hint="It is still being scored; wait again, or cancel it.",
@@ -251,7 +250,7 @@ class AsyncRewardOps:
         width: int | None = None,
         lengths: list[int | None] | None = None,
     ) -> Scores:
-        """What a batch's samples have now, in the order in which they were given."""
+        """The current results of a batch's samples, in submission order."""
         deadline = self.deadline(timeout_s)
         pages: list[dict[str, Any]] = []
         offset = 0
@@ -276,8 +275,8 @@ class AsyncRewardOps:
         **submit: Unpack[SubmitOptions],
     ) -> AsyncRewardPipeline:
         """
-        Hands a step's rollouts over, and gives their groups as they complete: `get(chunk_size)`. `cursor`: of a chunk of
-        before, with the same `idempotency_key`, to go on after a restart. The rest as `submit`.
+        Submits a step's rollouts and returns a pipeline that delivers their groups as they complete. `cursor`: the cursor of
+        an earlier chunk, with the same `idempotency_key`, to continue after a restart. Other arguments as in `submit`.
         """
         batch = await self.submit(data, group_size, tokenizer=tokenizer, **submit)
         return batch.pipeline(cursor)
@@ -291,8 +290,8 @@ class AsyncRewardOps:
         **submit: Unpack[SubmitOptions],
     ) -> Scores:
         """
-        Hands a batch over, waits until it has ended, and gives its scores in the order of `data`. Samples without a uid
-        are groups of their own, or of `group_size`. The rest as `submit`.
+        Submits a batch, waits until it ends, and returns its scores in the order of `data`. Samples without a uid form
+        groups of `group_size`, or groups of one. Other arguments as in `submit`.
         """
         prepared = prepare(
             data,
@@ -306,14 +305,14 @@ class AsyncRewardOps:
     async def rm_score_prepared(
         self, prepared: Prepared, group_size: int | None, **submit: Unpack[SubmitOptions]
     ) -> Scores:
-        """`compute_rm_score` of samples that are made already."""
+        """`compute_rm_score` of prepared samples."""
         if submit.get("open"):
             raise RewardOpsError(
                 "compute_rm_score waits for the end, and an open batch has none.",
                 reason=INVALID_INPUT,
             )
         deadline = self.deadline(submit.get("timeout_s", UNSET))
-        # One time for all three calls.
+        # One deadline for all three calls.
         submit["timeout_s"] = _left(deadline)
         batch = await self.submit_prepared(prepared, group_size, **submit)
         await batch.wait(timeout_s=_left(deadline))
@@ -339,8 +338,9 @@ class AsyncRewardOps:
         timeout_s: Any = UNSET,
     ) -> ScoredSample:
         """
-        One sample in, its reward out, with verl's arguments; any number at once. It joins the implicit batch of its run,
-        step, split and reward. `uid` and `prompt`: default those of `extra_info`; without a uid it is a group of its own.
+        Scores one sample with verl's arguments; calls may be concurrent. The sample joins the implicit batch of its run,
+        step, split and reward. `uid` and `prompt` default to those of `extra_info`; a sample without a uid is a group of
+        its own.
         """
         prepared = single(
             data_source,
@@ -357,7 +357,7 @@ class AsyncRewardOps:
             "step": step,
             "split": split,
             "sample": prepared.samples[0],
-            # So that a score whose answer was lost is not a second sample.
+            # Makes the score safe to retry after a lost answer.
             "idempotencyKey": idempotency_key or f"py-{uuid.uuid4().hex}",
         }
         if batch_id is not None:
@@ -393,7 +393,7 @@ class AsyncRewardOps:
         idempotency_key: str | None = None,
         timeout_s: Any = UNSET,
     ) -> AsyncBatch:
-        """Scores a batch's rollouts by another reward, in a new batch that is linked to it."""
+        """Scores a batch's rollouts with another reward, in a new batch linked to the old one."""
         told = await self.calls.call(
             "batches.rescore",
             {
@@ -416,9 +416,9 @@ class AsyncRewardOps:
         self, name: str, url: str, engine: str = "auto", *, timeout_s: Any = UNSET, **settings: Any
     ) -> dict[str, Any]:
         """
-        Registers a reward-model server, or updates the one of that name. `settings`: `kind` `model` `weight`
-        `max_in_flight` `rpm` `tpm` `api_key` `tags` `chat_template` `route` `label` `if_unreachable`
-        `self_test_override` (docs/api.md). Gives the server as `servers()` does.
+        Registers a reward-model server, or updates the one with that name. `settings`: `kind` `model` `weight`
+        `max_in_flight` `rpm` `tpm` `api_key` `tags` `chat_template` `route` `label` `if_unreachable` `self_test_override`
+        (docs/api.md). Returns the server as `servers()` does.
         """
         given = {"name": name, "url": url, "engine": engine}
         for key, value in settings.items():
@@ -429,14 +429,14 @@ class AsyncRewardOps:
         return told
 
     async def servers(self, *, timeout_s: Any = UNSET) -> list[dict[str, Any]]:
-        """The reward-model servers, with what they do now."""
+        """The reward-model servers with their current state."""
         told: list[dict[str, Any]] = await self.calls.call(
             "servers.list", {}, deadline=self.deadline(timeout_s)
         )
         return told
 
     async def sample(self, sample_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
-        """A sample with its texts and every attempt at scoring it, such as `b12-3`."""
+        """A sample such as `b12-3`, with its texts and all attempts."""
         told: dict[str, Any] = await self.calls.call(
             "samples.get", {"id": sample_id}, deadline=self.deadline(timeout_s)
         )
@@ -445,7 +445,7 @@ class AsyncRewardOps:
     async def call(
         self, procedure: str, given: Mapping[str, Any] | None = None, *, timeout_s: Any = UNSET
     ) -> Any:
-        """Any other procedure of docs/api.md, such as `runs.list`. It is repeated when its answer is lost."""
+        """Calls any other procedure of docs/api.md, such as `runs.list`. The call is retried if its answer is lost."""
         return await self.calls.call(
             procedure, plain(given or {}), deadline=self.deadline(timeout_s)
         )
@@ -461,7 +461,7 @@ class AsyncRewardOps:
         await self.close()
 
     def deadline(self, timeout_s: Any) -> float | None:
-        """The moment (of time.monotonic) at which a call with that time ends; UNSET: the client's."""
+        """The time.monotonic() at which a call with this timeout ends; UNSET: the client's timeout."""
         return self.calls.deadline(timeout_s, timeout_s is not UNSET)
 
     def _spec(self, reward: Reward, on_failure: OnFailure) -> dict[str, Any] | None:

@@ -1,4 +1,6 @@
-"""verl's DataProto, read without verl: `batch` has tensors, `non_tensor_batch` columns of objects, a row a rollout."""
+"""
+Reads verl's DataProto without importing verl: `batch` has tensors, `non_tensor_batch` has columns, one row per rollout.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from rewardops.samples import plain
 
 
 def width_of(data: Any) -> int | None:
-    """Columns of its response tensor, which is where rewards are placed."""
+    """Number of columns of the response tensor, which is where rewards are placed."""
     responses = _tensor(data, "responses")
     return None if responses is None else int(responses.shape[-1])
 
 
 def step_of(data: Any) -> int | None:
-    """The trainer's step, where it says so."""
+    """The trainer's step, if the DataProto has it."""
     about = getattr(data, "meta_info", None) or {}
     step = about.get("global_steps", about.get("global_step"))
     return None if step is None else int(step)
@@ -24,9 +26,9 @@ def step_of(data: Any) -> int | None:
 
 def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:
     """
-    A sample a row, as verl's naive manager sees it: the valid tokens of the response decoded without special tokens,
-    `extra_info` with `num_turns`, `rollout_reward_scores` and the tools' fields. A row with `rm_scores` is scored
-    already. Raises RewardOpsError (`invalid_input`).
+    Yields one sample per row, as verl's naive manager reads it: the response's valid tokens are decoded without special
+    tokens, and `extra_info` gets `num_turns`, `rollout_reward_scores` and the tools' fields. A row with `rm_scores` is
+    already scored. Raises RewardOpsError (`invalid_input`).
     """
     columns = data.non_tensor_batch
     responses = _tensor(data, "responses")
@@ -34,7 +36,7 @@ def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:
         raise RewardOpsError("The DataProto has no responses.", reason=INVALID_INPUT)
     if tokenizer is None:
         raise RewardOpsError(
-            "A DataProto has tokens; give the tokenizer that makes text of them as tokenizer=.",
+            "A DataProto has tokens; pass the tokenizer that decodes them as tokenizer=.",
             reason=INVALID_INPUT,
         )
     mask = _tensor(data, "attention_mask")
@@ -75,7 +77,7 @@ def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:
 
 
 def ground_truth_of(columns: Any, row: int) -> Any:
-    """Of `reward_model`, as verl's data sets have it, or of a column of its own."""
+    """The ground truth from `reward_model`, as in verl's data sets, or from a column of its own."""
     about = _cell(columns, "reward_model", row)
     if hasattr(about, "get") and about.get("ground_truth") is not None:
         return about.get("ground_truth")
@@ -83,7 +85,7 @@ def ground_truth_of(columns: Any, row: int) -> Any:
 
 
 def reward_extra_of(data: Any, row: int) -> dict[str, Any]:
-    """The reward extra info of a row that is scored already: the columns that `reward_extra_keys` names."""
+    """The reward extra info of an already scored row: the columns named by `reward_extra_keys`."""
     about = getattr(data, "meta_info", None) or {}
     columns = data.non_tensor_batch
     keys = about.get("reward_extra_keys") or []
@@ -91,7 +93,7 @@ def reward_extra_of(data: Any, row: int) -> dict[str, Any]:
 
 
 def extra_info_of(columns: Any, row: int) -> dict[str, Any]:
-    """A copy, since rollouts of one prompt share theirs, with what verl's managers add."""
+    """The row's extra info with the fields that verl's managers add; a copy, because rollouts of a prompt share theirs."""
     given = _cell(columns, "extra_info", row)
     info: dict[str, Any] = dict(given) if given is not None else {}
     tools = _cell(columns, "tool_extra_fields", row)
@@ -104,7 +106,8 @@ def extra_info_of(columns: Any, row: int) -> dict[str, Any]:
 
 
 def _named(value: Any) -> Any:
-    # Trainers keep images and handles there; one of them must not cost the step, so its kind stands for it.
+    # Trainers keep images and handles in extra info. An unsupported value is replaced by its type name, so it cannot fail
+    # the step.
     try:
         return plain(value)
     except TypeError as error:

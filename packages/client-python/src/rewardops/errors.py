@@ -1,8 +1,8 @@
-"""What is raised when the service cannot do what was asked: one class, one sentence."""
+"""The client's exception: one class, with one sentence."""
 
 from __future__ import annotations
 
-#: Reasons of the client's own, beside those of the service (docs/api.md).
+#: Reasons of the client, in addition to those of the service (docs/api.md).
 UNREACHABLE = "unreachable"
 NOT_REWARDOPS = "not_rewardops"
 REDIRECTED = "redirected"
@@ -16,10 +16,10 @@ CLOSED = "closed"
 
 class RewardOpsError(Exception):
     """
-    A call that was refused, or that nobody answered. Its text is one sentence that says what is wrong, and what to do.
+    A call that was refused or not answered. Its text is one sentence with the problem and the remedy.
 
-    `reason`: a stable word, of the service (docs/api.md) or one of this module. `hint`: what to do about it.
-    `request_id`: under which the service logged it; None where it never answered. `status`: of the HTTP answer.
+    `reason`: a stable word of the service (docs/api.md) or of this module. `hint`: the remedy. `request_id`: identifies the
+    call in the service's log; None if it was not answered. `status`: the HTTP status.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class RewardOpsError(Exception):
         self.retry_after_s = retry_after_s
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions with keyword arguments do not survive pickling by themselves, and trainers' workers are processes.
+        # Exceptions with keyword arguments need this to be pickled, and trainers' workers are processes.
         state = {
             "reason": self.reason,
             "hint": self.hint,
@@ -53,7 +53,7 @@ class RewardOpsError(Exception):
 
     @property
     def may_pass(self) -> bool:
-        """True where the same call may succeed later: nobody answered, or the service is starting or overloaded."""
+        """True if the same call may succeed later: the service is unreachable, starting or overloaded."""
         return self.status is None or self.status == 429 or self.status >= 500
 
 

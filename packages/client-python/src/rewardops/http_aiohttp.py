@@ -1,4 +1,4 @@
-"""HTTP by aiohttp, where it is installed: its parser is C, and 2,000 calls at once cost less."""
+"""HTTP by aiohttp, if it is installed: its parser is written in C, so thousands of concurrent calls cost less."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rewardops.http_answer import Answer, NoAnswer, keep_alive, no_answer
 
 
 def aiohttp_is_there() -> bool:
-    """Whether aiohttp can be imported, and is one that is known here (3.8 or newer)."""
+    """Returns whether aiohttp 3.8 or newer can be imported."""
     try:
         import aiohttp
     except Exception:
-        # Not only ImportError: one built for another Python fails in its own ways.
+        # Not only ImportError: a build for another Python version raises other errors.
         return False
     try:
         major, minor = (int(part) for part in aiohttp.__version__.split(".")[:2])
@@ -28,7 +28,7 @@ def aiohttp_is_there() -> bool:
 
 
 class AiohttpHttp:
-    """Connections to one service by aiohttp, at most `most` at once. Of one event loop."""
+    """Connections to one service by aiohttp, at most `most` at once, for one event loop."""
 
     def __init__(self, address: Address, context: ssl.SSLContext | None, most: int) -> None:
         import aiohttp
@@ -40,7 +40,7 @@ class AiohttpHttp:
         if context is not None:
             given["ssl"] = context
         if "socket_factory" in inspect.signature(aiohttp.TCPConnector.__init__).parameters:
-            # Since 3.12; before, a peer that went without a word is noticed at the deadline.
+            # Available since aiohttp 3.12; with older versions, a silently lost peer is noticed at the deadline.
             given["socket_factory"] = _watched_socket
         self._session: Any = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(**given),
@@ -75,7 +75,7 @@ class AiohttpHttp:
         aiohttp = self._aiohttp
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             return no_answer(error.certificate_error, connect_s, answer_s)
-        # Its connector errors have the system's error inside, and are an OSError with its number.
+        # aiohttp's connector errors wrap the system's error and are an OSError with its number.
         inner = getattr(error, "os_error", None)
         if isinstance(inner, ssl.SSLError):
             return no_answer(inner, connect_s, answer_s)
@@ -87,7 +87,7 @@ class AiohttpHttp:
         if isinstance(error, asyncio.TimeoutError):
             return no_answer(error, connect_s, answer_s)
         if isinstance(error, aiohttp.ClientResponseError):
-            return NoAnswer("what it answered is not HTTP")
+            return NoAnswer("its answer is not HTTP")
         if isinstance(error, aiohttp.ClientError):
             return NoAnswer("the connection broke before the answer")
         return no_answer(error, connect_s, answer_s)

@@ -1,4 +1,4 @@
-"""What both ways of speaking HTTP have in common."""
+"""Types and helpers shared by both HTTP implementations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP answer; names of headers in lower case."""
+    """An HTTP answer; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -22,8 +22,8 @@ class Answer:
 
 class NoAnswer(Exception):
     """
-    Nobody answered. `detail`: why, without a full stop. `passing`: False where asking again cannot help, such as a
-    certificate that is refused.
+    The request was not answered. `detail`: the cause, without a full stop. `passing`: False if a retry cannot help, as with
+    a rejected certificate.
     """
 
     def __init__(self, detail: str, *, passing: bool = True) -> None:
@@ -33,29 +33,31 @@ class NoAnswer(Exception):
 
 
 class Http(Protocol):
-    """Sends requests over connections that are kept."""
+    """Sends requests over persistent connections."""
 
     async def post(
         self, path: str, headers: Mapping[str, str], body: bytes, connect_s: float, answer_s: float
     ) -> Answer:
-        """`connect_s` bounds the connecting, `answer_s` the silence until the answer. Raises NoAnswer."""
+        """
+        Sends a POST. `connect_s` limits the connection time, `answer_s` the silence before the answer. Raises NoAnswer.
+        """
         ...
 
     async def close(self) -> None: ...
 
 
 def no_answer(error: BaseException, connect_s: float, answer_s: float) -> NoAnswer:
-    """Any failure of a connection in a few words."""
+    """Describes a connection failure in a few words."""
     if isinstance(error, NoAnswer):
         return error
     if isinstance(error, ssl.SSLCertVerificationError):
         return NoAnswer(f"its certificate is not trusted ({error.verify_message})", passing=False)
     if isinstance(error, ssl.SSLError):
-        return NoAnswer(f"it does not speak TLS as it should ({error.reason or error})")
+        return NoAnswer(f"the TLS handshake failed ({error.reason or error})")
     if isinstance(error, socket.gaierror):
-        return NoAnswer(f"its host name is not known ({error.strerror})")
+        return NoAnswer(f"its host name is unknown ({error.strerror})")
     if isinstance(error, ConnectionRefusedError):
-        return NoAnswer("the connection was refused, nothing listens there")
+        return NoAnswer("the connection was refused")
     if isinstance(error, asyncio.IncompleteReadError):
         return NoAnswer("the connection was closed before the answer")
     if isinstance(error, (asyncio.TimeoutError, TimeoutError, socket.timeout)):
@@ -63,15 +65,15 @@ def no_answer(error: BaseException, connect_s: float, answer_s: float) -> NoAnsw
     if isinstance(error, (ConnectionError, EOFError)):
         return NoAnswer("the connection broke before the answer")
     if isinstance(error, OSError) and error.strerror:
-        # asyncio puts "[Errno 111] Connect call failed" around what the system said.
+        # asyncio wraps the system's message in "[Errno 111] Connect call failed".
         return NoAnswer(os.strerror(error.errno).lower() if error.errno else error.strerror)
     return NoAnswer(str(error) or type(error).__name__)
 
 
 def keep_alive(sock: socket.socket | None) -> None:
     """
-    Has the system notice within 35 s that the other machine is gone: a reward may be waited for longer than that in
-    silence, and a peer that went away without a word would be waited for until the deadline.
+    Enables TCP keep-alive, so that a silently lost peer is noticed within 35 s. A reward may take longer than that without
+    any traffic.
     """
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
@@ -87,8 +89,8 @@ def keep_alive(sock: socket.socket | None) -> None:
 
 def connections_allowed() -> int:
     """
-    Connections to have at once at most: 4,096, or half of the files this process may open, where 5,000 rewards of 40 s
-    side by side need one each and 1,024 is the usual limit of files.
+    The maximum number of concurrent connections: 4,096, or half of the process's limit of open files. Each of 5,000
+    concurrent rewards of 40 s needs one, and the usual limit is 1,024 files.
     """
     try:
         import resource

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on asyncio's streams: what is there without any package."""
+"""HTTP/1.1 on asyncio's streams, without any package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from rewardops.address import Address
 from rewardops.http_answer import Answer, NoAnswer, keep_alive, no_answer
 
-#: The service keeps idle connections for 65 s, proxies in front of it often for 60 s.
+#: The service keeps idle connections for 65 s, and proxies often keep them for 60 s.
 IDLE_S = 30.0
 HEAD_BYTES = 64 << 10
 
@@ -33,7 +33,7 @@ class _Connection:
 
 
 class StreamsHttp:
-    """Connections to one service, at most `most` at once; further requests wait for one. Of one event loop."""
+    """Connections to one service, at most `most` at once, for one event loop. Further requests wait."""
 
     def __init__(self, address: Address, context: ssl.SSLContext | None, most: int) -> None:
         self._address = address
@@ -65,7 +65,7 @@ class StreamsHttp:
             return answer
 
     async def close(self) -> None:
-        """Drops the connections that nobody uses."""
+        """Closes the idle connections."""
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.drop()
@@ -101,14 +101,14 @@ class StreamsHttp:
         lines += [f"{name}: {value}" for name, value in headers.items()]
         lines.append(f"Content-Length: {len(body)}")
         head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-        # One packet for a small one; a large body is not copied for the head's sake.
+        # A small request is sent in one packet; a large body is not copied just to prepend the header.
         writer.write(head + body if len(body) < HEAD_BYTES else head)
         if len(body) >= HEAD_BYTES:
             writer.write(body)
         try:
             await writer.drain()
         except ConnectionError:
-            # A refusal may have been sent before the body was read to its end: it says more than the broken pipe.
+            # The service may refuse a request before it has read the body; its answer explains more than the broken pipe.
             if reader.at_eof():
                 raise
         status, told = await _read_head(reader)
@@ -130,15 +130,15 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
-        raise NoAnswer("what it answered is not HTTP") from None
+        raise NoAnswer("its answer is not HTTP") from None
     except asyncio.IncompleteReadError as error:
         if error.partial:
-            raise NoAnswer("what it answered is not HTTP") from None
+            raise NoAnswer("its answer is not HTTP") from None
         raise
     first, *lines = head.decode("latin-1").split("\r\n")
     parts = first.split(" ", 2)
     if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not parts[1].isdigit():
-        raise NoAnswer("what it answered is not HTTP")
+        raise NoAnswer("its answer is not HTTP")
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")

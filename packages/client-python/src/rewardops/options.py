@@ -1,4 +1,4 @@
-"""What calls take beside their samples."""
+"""Keyword options of calls."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rewardops.samples import Prompt
 
 class SubmitOptions(TypedDict, total=False):
     """
-    Of everything that submits. `step`: of the run; default the DataProto's own, else 0. `split`: "train" or "val".
-    `priority`: higher goes first. `deadline_ms`: from acceptance; what is not scored by then fails with the reason
-    `deadline`. `idempotency_key`: the same key and content is the same batch.
+    Options of every submit. `step`: default the DataProto's, else 0. `split`: "train" or "val". `priority`: higher values
+    are scored first. `deadline_ms`: from acceptance; samples not scored by then fail with the reason `deadline`.
+    `idempotency_key`: a submit with the same key and content returns the same batch.
     """
 
     run: str | None
@@ -28,7 +28,9 @@ class SubmitOptions(TypedDict, total=False):
 
 
 class ScoreOptions(TypedDict, total=False):
-    """Of `compute_score`. `uid` and `prompt`: default those of `extra_info`. `batch_id`: of an open batch to join."""
+    """
+    Options of `compute_score`. `uid` and `prompt` default to those of `extra_info`. `batch_id`: an open batch to join.
+    """
 
     prompt: Prompt | None
     uid: str | None

@@ -1,4 +1,4 @@
-"""A batch in the service, and its groups as they complete."""
+"""A batch in the service, and its groups in completion order."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from rewardops.scores import Chunk, Group, Scores, columns_of
 if TYPE_CHECKING:
     from rewardops.client import AsyncRewardOps
 
-#: A long poll's length: asked again after it, so that a service that went away without a word is noticed.
+#: Length of a long poll; a new poll detects a service that disappeared silently.
 POLL_S = 20.0
-#: Beyond a poll's length, until its answer must be there.
+#: Extra time for the answer after the end of a poll.
 SLACK_S = 30.0
-#: Beyond a caller's deadline, for the answer that the service gives at it.
+#: Extra time after a caller's deadline for the answer that the service sends at the deadline.
 GRACE_S = 5.0
-#: Rows of one answer of `batches.results`.
+#: Rows per answer of `batches.results`.
 PAGE = 10_000
 
-#: `timeout_s=UNSET`: the client's own.
+#: `timeout_s=UNSET`: the client's timeout.
 UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
 _Self = TypeVar("_Self", bound="AsyncRewardPipeline")
 
 
 class AsyncBatch:
     """
-    A batch in the service. `accepted`: samples that it took with the submit. `duplicate`: the idempotency key was used
-    before with the same content, and this is that batch.
+    A batch in the service. `accepted`: number of samples in the submit. `duplicate`: the idempotency key was used before
+    with the same content, and this is that batch.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class AsyncBatch:
         self.accepted = accepted
         self.groups = groups
         self.duplicate = duplicate
-        #: Rows of the trainer's response tensor, and the responses' lengths, as far as they were sent from here.
+        #: Width of the trainer's response tensor, and the response lengths, for samples sent by this object.
         self.width = sent.width if sent else None
         self.lengths: list[int | None] | None = list(sent.lengths) if sent else None
         self._sent = len(sent.samples) if sent else 0
@@ -66,7 +66,9 @@ class AsyncBatch:
         group_size: int | None = None,
         timeout_s: Any = UNSET,
     ) -> int:
-        """Adds samples to a batch that was submitted `open`, in order; gives how many it has now. Raises RewardOpsError."""
+        """
+        Appends samples to a batch submitted as `open`, in order; returns its new number of samples. Raises RewardOpsError.
+        """
         sent = prepare(
             data,
             group_size=group_size,
@@ -79,7 +81,7 @@ class AsyncBatch:
     async def _append(self, sent: Prepared, timeout_s: Any = UNSET) -> int:
         if self.lengths is None:
             raise RewardOpsError(
-                f"What {self.batch_id} has already is not known here; client.append takes a start_index.",
+                f"The number of samples of {self.batch_id} is unknown here; use client.append with a start_index.",
                 reason=INVALID_INPUT,
             )
         async with self._appending:
@@ -92,47 +94,46 @@ class AsyncBatch:
             return samples
 
     async def close(self, *, timeout_s: Any = UNSET) -> None:
-        """Ends an open batch: its groups complete without waiting for more samples."""
+        """Closes an open batch: its groups complete without waiting for more samples."""
         await self._client.close_batch(self.batch_id, timeout_s=timeout_s)
 
     async def cancel(self, *, timeout_s: Any = UNSET) -> dict[str, Any]:
-        """Ends what is not scored yet as `cancelled`; gives the summary."""
+        """Cancels the samples that are not scored yet; returns the summary."""
         return await self._client.cancel(self.batch_id, timeout_s=timeout_s)
 
     async def summary(self, *, timeout_s: Any = UNSET) -> dict[str, Any]:
-        """Where it stands (docs/api.md)."""
+        """The batch's summary (docs/api.md)."""
         return await self._client.summary(self.batch_id, timeout_s=timeout_s)
 
     async def wait(self, *, timeout_s: Any = UNSET) -> dict[str, Any]:
-        """Waits until it has ended; gives the summary. Raises RewardOpsError (`timeout`)."""
+        """Waits until the batch ends; returns its summary. Raises RewardOpsError (`timeout`)."""
         return await self._client.wait(self.batch_id, timeout_s=timeout_s)
 
     async def results(self, *, timeout_s: Any = UNSET) -> Scores:
-        """What its samples have now, in the order in which they were given."""
+        """The current results of its samples, in submission order."""
         return await self._client.results(
             self.batch_id, timeout_s=timeout_s, width=self.width, lengths=self.lengths
         )
 
     def pipeline(self, cursor: str | None = None) -> AsyncRewardPipeline:
-        """Its groups as they complete, after `cursor` (of a chunk of before), or from the first."""
+        """A pipeline of its groups in completion order, after `cursor` (from an earlier chunk) or from the first."""
         return AsyncRewardPipeline(self, cursor)
 
 
 class AsyncRewardPipeline:
     """
-    A batch's groups in the order in which they complete. What `get` has given is not given again, unless another
-    pipeline of the batch is begun at an earlier `cursor`: reading consumes nothing in the service.
+    Delivers a batch's groups in completion order. Each group is delivered once; another pipeline can start at an earlier
+    `cursor`, because reading consumes nothing in the service.
 
-        async with await client.compute_reward_pipeline(data, group_size=8, step=1) as pipeline:
-            async for indices, rm_scores, extra in pipeline.chunks(1280):
-                ...
+    async with await client.compute_reward_pipeline(data, group_size=8, step=1) as pipeline:         async for indices,
+    rm_scores, extra in pipeline.chunks(1280):             ...
     """
 
     def __init__(self, batch: AsyncBatch, cursor: str | None = None) -> None:
         self.batch = batch
-        #: Where it stands: kept by the trainer, it goes on there after a restart.
+        #: Position after the last chunk; a trainer that stores it continues there after a restart.
         self.cursor: str | None = cursor
-        #: Samples still to come; None before the first `get`.
+        #: Samples not yet delivered; None before the first `get`.
         self.remaining: int | None = None
         self.done = False
         self._closed = asyncio.Event()
@@ -147,36 +148,36 @@ class AsyncRewardPipeline:
 
     async def get(self, chunk_size: int = 1, *, timeout_s: Any = UNSET) -> Chunk:
         """
-        Waits until whole groups with `chunk_size` samples in all are complete, or the batch has ended, and gives them; at
-        the end fewer, then none with `done`. When `timeout_s` is over it gives what is complete, marked `timed_out`.
-        Raises RewardOpsError.
+        Waits until complete groups have at least `chunk_size` samples in total, or the batch has ended, and returns them.
+        The last chunk may be smaller; after it, chunks are empty with `done`. After `timeout_s`, it returns the groups
+        complete so far, marked `timed_out`. Raises RewardOpsError.
         """
         if chunk_size < 1:
             raise RewardOpsError(
-                f"chunk_size is {chunk_size}; it is 1 or more.", reason=INVALID_INPUT
+                f"chunk_size is {chunk_size}; it must be 1 or more.", reason=INVALID_INPUT
             )
         async with self._getting:
             return await self._get(chunk_size, timeout_s)
 
     async def chunks(self, chunk_size: int) -> AsyncIterator[Chunk]:
-        """Chunk by chunk to the end, the last one with what remains."""
+        """Iterates over all chunks; the last one has the remaining groups."""
         while not self.done:
             chunk = await self.get(chunk_size)
             if len(chunk):
                 yield chunk
 
     async def __aiter__(self) -> AsyncIterator[Group]:
-        """Group by group, in the order of completion."""
+        """Iterates over all groups in completion order."""
         while not self.done:
             for group in (await self.get(1)).groups:
                 yield group
 
     async def cancel(self) -> dict[str, Any]:
-        """Ends what is not scored yet as `cancelled`; its groups complete and are still given."""
+        """Cancels the samples that are not scored yet; their groups are still delivered."""
         return await self.batch.cancel()
 
     async def close(self) -> None:
-        """Ends the waiting of a `get` elsewhere. The batch is scored all the same; `cancel` ends that."""
+        """Ends a `get` that waits in another task. The batch is still scored; `cancel` stops it."""
         self._closed.set()
 
     async def __aenter__(self: _Self) -> _Self:
@@ -200,11 +201,11 @@ class AsyncRewardPipeline:
             in_hand += page["delivered"]
             if done or in_hand >= want or (late and page["timedOut"] and ask == 1):
                 break
-            # In the end what is complete, though it is less: asked for in halves, where a group at a time may be a thousand calls.
+            # Near the deadline, fewer samples are accepted; halving the request avoids a call per group.
             late = late or (deadline is not None and time.monotonic() >= deadline)
             if late:
                 ask = max(1, ask // 2)
-        # Only now: a `get` that is given up halfway has taken nothing.
+        # Updated last, so that a cancelled `get` has consumed nothing.
         self.cursor, self.remaining, self.done = cursor, remaining, done
         return self._chunk(groups, late and in_hand < want and not done)
 
@@ -222,7 +223,7 @@ class AsyncRewardPipeline:
                     "samples": want,
                     "waitMs": round(wait_s * 1000),
                 },
-                # The service answers at the end of the poll: its answer has time of its own to arrive.
+                # The service answers at the end of the poll, so its answer gets extra time.
                 deadline=None if deadline is None else deadline + GRACE_S,
                 answer_s=wait_s + SLACK_S,
             )

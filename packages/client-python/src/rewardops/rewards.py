@@ -1,4 +1,4 @@
-"""What a batch is scored by, as callers write it."""
+"""Reward specifications as callers write them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Optional, Union
 from rewardops.errors import INVALID_INPUT, RewardOpsError
 from rewardops.samples import plain
 
-#: The name of a reward model, or the service's `reward` (docs/api.md). None: the rule that `data_source` selects.
+#: A reward model's name, or the service's `reward` (docs/api.md). None: the rule of `data_source`.
 Reward = Union[str, Mapping[str, Any], None]
-#: A number to have instead of a missing score, `null` `group_mean` `drop_group` `fail_batch`, or the service's own form.
+#: A number that replaces a missing score, `null` `group_mean` `drop_group` `fail_batch`, or the service's own form.
 OnFailure = Union[float, str, Mapping[str, Any], None]
 
 
 def reward_spec(reward: Reward, on_failure: OnFailure = None) -> Optional[dict[str, Any]]:
-    """The service's `reward`; None where nothing is said of it. Raises RewardOpsError (`invalid_input`)."""
+    """The service's `reward`; None if nothing is given. Raises RewardOpsError (`invalid_input`)."""
     if isinstance(reward, str):
         spec: dict[str, Any] = {"model": reward}
     elif isinstance(reward, Mapping):
@@ -24,7 +24,7 @@ def reward_spec(reward: Reward, on_failure: OnFailure = None) -> Optional[dict[s
         spec = {}
     else:
         raise RewardOpsError(
-            f"reward is a {type(reward).__name__}; it is a reward model's name or a dict.",
+            f"reward is a {type(reward).__name__}; it must be a reward model's name or a dict.",
             reason=INVALID_INPUT,
         )
     if on_failure is not None:

@@ -1,4 +1,4 @@
-"""Rollouts in whatever shape a trainer has them, as the service takes them."""
+"""Converts a trainer's rollouts to the service's samples."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Prompt = Union[str, Sequence[Mapping[str, Any]]]
 @dataclass
 class Sample:
     """
-    One rollout. `uid`: of its prompt, the same for all of a group. `response_length`: in tokens; the reward's place
-    needs it. `score`: where it has one already: it is stored as it is, and not scored again. `reward_extra_info`: what the
-    scorer of `score` gave beside it.
+    One rollout. `uid`: id of its prompt, shared by its group. `response_length`: in tokens; needed to place the reward.
+    `score`: an existing score, which is stored instead of scoring the sample. `reward_extra_info`: the extra info returned
+    with `score`.
     """
 
     data_source: str
@@ -43,8 +43,8 @@ class Sample:
 @dataclass(frozen=True)
 class Prepared:
     """
-    Samples as the service takes them. `width`: of the trainer's response tensor, `step`: of the trainer's own, where
-    its batch says so.
+    Samples in the service's format. `width`: of the trainer's response tensor. `step`: the trainer's step. Both are None if
+    the batch does not have them.
     """
 
     samples: list[dict[str, Any]]
@@ -53,11 +53,11 @@ class Prepared:
 
     @property
     def lengths(self) -> list[int | None]:
-        """Of the responses in tokens, where they are known."""
+        """The response lengths in tokens; None where unknown."""
         return [sample.get("responseLength") for sample in self.samples]
 
 
-#: How fields may be called: by the service's names, by Python's, by verl's.
+#: Accepted names of fields: the service's, Python's and verl's.
 FIELDS: dict[str, str] = {
     **{name: name for name in ("uid", "prompt", "response", "score")},
     "dataSource": "dataSource",
@@ -85,10 +85,9 @@ def prepare(
     media: str = "refuse",
 ) -> Prepared:
     """
-    Makes samples of a list of Sample or dict, or of a verl DataProto (which needs the `tokenizer`). Where no uid is
-    given, each `group_size` that follow each other are a group, or with `own_groups` each is its own. `media`: what becomes
-    of images and other parts of a prompt that are no text, "refuse" or "placeholder". Raises RewardOpsError
-    (`invalid_input`) naming the sample.
+    Converts a list of Sample or dict, or a verl DataProto (which needs the `tokenizer`). Without uids, each `group_size`
+    consecutive samples form a group, or with `own_groups` each sample does. `media`: handling of images and other non-text
+    parts of a prompt, "refuse" or "placeholder". Raises RewardOpsError (`invalid_input`) naming the sample.
     """
     check_media(media)
     width = step = None
@@ -99,7 +98,7 @@ def prepare(
         width, step = width_of(data), step_of(data)
     elif isinstance(data, (Mapping, str, bytes)) or not isinstance(data, Iterable):
         raise RewardOpsError(
-            f"The batch is a {type(data).__name__}; it is a list of samples, or a verl DataProto.",
+            f"The batch is a {type(data).__name__}; it must be a list of samples, or a verl DataProto.",
             reason=INVALID_INPUT,
         )
     else:
@@ -124,21 +123,21 @@ def _as_dict(item: Any, index: int, media: str) -> dict[str, Any]:
     elif isinstance(item, Mapping):
         given = item.items()
     else:
-        raise _wrong(index, f"is a {type(item).__name__}; it is a Sample or a dict")
+        raise _wrong(index, f"is a {type(item).__name__}; it must be a Sample or a dict")
     sample: dict[str, Any] = {}
     for name, value in given:
         if name == "reward_model" and isinstance(value, Mapping):
-            # As verl's data sets have it.
+            # The form of verl's data sets.
             name, value = "ground_truth", value.get("ground_truth")
         field = FIELDS.get(name)
         if field is None:
             raise _wrong(
-                index, f"has {name!r}, which is no field of a sample: put it into extra_info"
+                index, f"has {name!r}, which is not a field of a sample: put it into extra_info"
             )
         if value is None:
             continue
         if field in sample:
-            raise _wrong(index, f"has {field} twice, by two names")
+            raise _wrong(index, f"has {field} twice, under two names")
         sample[field] = _field(field, value, index, media)
     for field in ("dataSource", "prompt", "response"):
         if field not in sample:
@@ -159,9 +158,9 @@ def _field(field: str, value: Any, index: int, media: str) -> Any:
     try:
         made = plain(value)
     except TypeError as error:
-        raise _wrong(index, f"has a {field} that is no JSON: {error}") from None
+        raise _wrong(index, f"has a {field} that is not JSON: {error}") from None
     if field in ("uid", "dataSource", "response") and not isinstance(made, str):
-        # Data sets number their prompts.
+        # Data sets use numbers as ids of prompts.
         if field == "uid" and isinstance(made, int):
             return str(made)
         raise _wrong(index, f"has a {field} that is a {type(value).__name__}, not text")
@@ -196,7 +195,7 @@ def _prompt(value: Any, index: int, media: str) -> Any:
         if not isinstance(message, Mapping) or "role" not in message:
             raise _wrong(index, "has a prompt that is neither text nor chat messages")
         try:
-            # The content first: with "placeholder" it may hold what is no JSON.
+            # Content is converted first: with "placeholder" it may hold values that are not JSON.
             content = content_text(message.get("content"), media)
             rest = {key: inner for key, inner in message.items() if key != "content"}
             messages.append({**plain(rest), "content": plain(content)})
@@ -205,17 +204,17 @@ def _prompt(value: Any, index: int, media: str) -> Any:
                 f"Sample {index}, prompt: {error.message}", reason=error.reason, hint=error.hint
             ) from None
         except TypeError as error:
-            raise _wrong(index, f"has a prompt that is no JSON: {error}") from None
+            raise _wrong(index, f"has a prompt that is not JSON: {error}") from None
     return messages
 
 
 def prompt_uid(prompt: Any) -> str:
-    """A group's uid made of its prompt, images included. Raises RewardOpsError (`invalid_input`)."""
+    """A group's uid, hashed from its prompt including images. Raises RewardOpsError (`invalid_input`)."""
     try:
         identity = json.dumps(_identity(prompt), sort_keys=True)
     except TypeError as error:
         raise RewardOpsError(
-            f"A prompt has a {error}, by which its group cannot be told.", reason=INVALID_INPUT
+            f"A prompt has a {error}, which cannot identify its group.", reason=INVALID_INPUT
         ) from None
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
@@ -236,8 +235,8 @@ def _identity(value: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """
-    A value as JSON has it: numpy's and torch's as numbers and lists, bytes as text (what is no UTF-8 as lone
-    surrogates, so that nothing is lost), NaN and infinities as null, dates and paths as text. Raises TypeError for what is none of these.
+    Converts a value to JSON types: numpy's and torch's values to numbers and lists, bytes to text (invalid UTF-8 as lone
+    surrogates, so nothing is lost), NaN and infinities to null, dates and paths to text. Raises TypeError for other types.
     """
     if value is None or isinstance(value, (bool, str)):
         return value if type(value) in (bool, str, type(None)) else _of_subclass(value)
@@ -267,7 +266,7 @@ def plain(value: Any) -> Any:
 
 
 def _of_subclass(value: Any) -> Any:
-    # numpy's text, and enums of text.
+    # numpy strings and string enums.
     return str.__str__(value) if isinstance(value, str) else value
 
 

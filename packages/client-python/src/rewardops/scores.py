@@ -1,4 +1,4 @@
-"""Rewards as they come back: in columns, and placed in the token rows that a trainer adds them to."""
+"""Rewards in columns, and their placement in the trainer's token rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rewardops.errors import INVALID_INPUT, NOT_SCORED, RewardOpsError
 @dataclass(frozen=True)
 class ScoredSample:
     """
-    One sample's reward. `score` is None where it was not scored and `on_failure` put nothing there; `reason` says why in
-    a word, `detail` in more. `reward_extra_info`: what the reward said beside. `raw` is the service's answer as it came.
+    One sample's reward. `score` is None if the sample failed and `on_failure` gave no substitute; `reason` and `detail`
+    then say why. `reward_extra_info`: further values returned by the reward. `raw`: the service's answer.
     """
 
     score: float | None
@@ -30,13 +30,13 @@ class ScoredSample:
     raw: dict[str, Any] = field(repr=False)
 
     def __float__(self) -> float:
-        """The score. Raises RewardOpsError (`not_scored`) where there is none: a failure is no 0."""
+        """The score. Raises RewardOpsError (`not_scored`) if there is none, because a failure is not 0."""
         if self.score is None:
             raise RewardOpsError(
                 f"Sample {self.id} was not scored: {self.reason}"
                 + (f" ({self.detail})." if self.detail else "."),
                 reason=NOT_SCORED,
-                hint="reward.onFailure says what a failure is to be instead (docs/python.md).",
+                hint="Set reward.onFailure to substitute failures (docs/python.md).",
             )
         return self.score
 
@@ -44,11 +44,11 @@ class ScoredSample:
 @dataclass(frozen=True)
 class Scores:
     """
-    Rewards of some samples of a batch, a column a field, ordered by `index` (the place in the batch that was submitted).
+    Rewards of samples of a batch, one column per field, ordered by `index` (the position in the submitted batch).
 
-    `score` is None where a sample was not scored; `reason` then says why, and `substituted` is true where `on_failure`
-    put a number there. `advantage`: GRPO's, over the group's scored members. `reward_extra_info`: the union of the keys,
-    None where a sample lacks one. `position`: where the reward goes in the response's token row.
+    `score` is None if a sample was not scored; `reason` then says why, and `substituted` is true if `on_failure` gave a
+    number. `advantage`: GRPO's, over the group's scored samples. `reward_extra_info`: the union of all keys, None where a
+    sample lacks one. `position`: the reward's place in the response's token row.
     """
 
     batch_id: str
@@ -62,9 +62,9 @@ class Scores:
     advantage: list[float | None]
     position: list[int | None]
     reward_extra_info: dict[str, list[Any]]
-    #: Columns of the trainer's response tensor; None where it is not known.
+    #: Width of the trainer's response tensor; None if unknown.
     width: int | None = field(default=None, repr=False)
-    #: Of the responses, by row, in tokens; None where they are not known.
+    #: Response lengths in tokens, by row; None where unknown.
     lengths: list[int | None] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -72,17 +72,17 @@ class Scores:
 
     @property
     def reward_extra_keys(self) -> list[str]:
-        """In the order in which the samples have them."""
+        """Keys in the order of their first occurrence."""
         return list(self.reward_extra_info)
 
     @property
     def scored(self) -> list[bool]:
-        """By row: whether the reward itself gave the score. What was put in a failure's place is none."""
+        """Whether each row was scored by the reward itself; substituted scores are not."""
         return [status == "scored" for status in self.status]
 
     @property
     def failed(self) -> list[tuple[int, str]]:
-        """(index, reason) of those that were not scored."""
+        """(index, reason) of each sample that was not scored."""
         return [
             (index, reason or "unknown")
             for index, status, reason in zip(self.index, self.status, self.reason)
@@ -90,7 +90,7 @@ class Scores:
         ]
 
     def require(self) -> list[float]:
-        """The scores, all of them. Raises RewardOpsError (`not_scored`) where one is missing, with the reasons."""
+        """All scores. Raises RewardOpsError (`not_scored`) with the reasons if one is missing."""
         return [score for score in self._filled(None) if score is not None]
 
     def rm_scores(
@@ -101,14 +101,13 @@ class Scores:
         as_: str = "auto",
     ) -> Any:
         """
-        Dense `[n, response_length]`, zero but for each sample's reward on its last valid token (`position`). A row
-        without tokens stays zero.
+        A dense `[n, response_length]` tensor that is zero except for each sample's reward on its last valid token
+        (`position`). A row without tokens stays zero.
 
-        `response_length`: default that of the batch, where it was a DataProto, else up to the last reward.
-        `missing`: stands for a score that is missing; without it one that is missing raises (`not_scored`). So does a
-        reward whose place is not known, because the sample had no `response_length` (`invalid_input`).
-        `as_`: "torch" (float32), "numpy" (float32), "list", or "auto": torch where the program has imported it, else
-        numpy where it is installed, else lists.
+        `response_length`: default the width of the DataProto, else just wide enough for the last reward. `missing`:
+        replaces missing scores; without it, a missing score raises (`not_scored`). A reward with an unknown position,
+        because the sample had no `response_length`, raises (`invalid_input`). `as_`: "torch" (float32), "numpy" (float32),
+        "list", or "auto": torch if the program has imported it, else numpy if installed, else lists.
         """
         values = self._filled(missing)
         self._check_places()
@@ -128,7 +127,7 @@ class Scores:
         return _dense(len(self), width, places, as_)
 
     def column(self, values: Sequence[float | None], as_: str = "auto") -> Any:
-        """A column of numbers as an array (None is NaN): `scores.column(scores.advantage)`."""
+        """A column of numbers as an array, with None as NaN: `scores.column(scores.advantage)`."""
         kind = _kind(as_)
         if kind == "list":
             return list(values)
@@ -148,7 +147,7 @@ class Scores:
                 f"{len(without)} of {len(self)} samples of {self.batch_id} have no score ({told}), "
                 f"the first is {self.batch_id}-{self.index[without[0]]}.",
                 reason=NOT_SCORED,
-                hint="Leave them out by .scored, choose reward.onFailure, or say what stands for them by missing=.",
+                hint="Filter by .scored, set reward.onFailure, or pass a substitute as missing=.",
             )
         return [missing if score is None else score for score in self.score]
 
@@ -156,10 +155,10 @@ class Scores:
         for row, place in enumerate(self.position):
             if place is not None:
                 continue
-            # Without a place: an empty response, which has none, or one whose length nobody told.
+            # No position: the response is empty, or its length is unknown.
             if self.lengths is None or self.lengths[row] is None:
                 raise RewardOpsError(
-                    f"Where the reward of sample {self.index[row]} goes is not known.",
+                    f"The position of sample {self.index[row]}'s reward is unknown.",
                     reason=INVALID_INPUT,
                     hint="Give each sample its response_length in tokens.",
                 )
@@ -168,8 +167,9 @@ class Scores:
 @dataclass(frozen=True)
 class Group:
     """
-    A completed group, whole. `seq`: the how-manieth of its batch to complete, from 1. `mean` and `std` (n − 1) leave out
-    what was not scored; `signal`: what the scores teach, or why nothing (docs/api.md). `samples`: as the service gives them.
+    A completed group. `seq`: its completion number within the batch, from 1. `mean` and `std` (n − 1) cover the scored
+    samples. `signal`: whether the scores carry a training signal, or why not (docs/api.md). `samples`: as in the service's
+    answer.
     """
 
     uid: str
@@ -187,11 +187,11 @@ class Group:
 @dataclass(frozen=True)
 class Chunk(Scores):
     """
-    What a pipeline's `get` gives: whole groups, `groups` in the order in which they completed, the columns by index.
+    The result of a pipeline's `get`: whole groups in completion order as `groups`, and their samples' columns by index.
 
-    `remaining`: samples of the batch that are still to come. `cursor`: where this ends; a pipeline that is begun there
-    goes on with what follows. `done`: nothing follows. `timed_out`: it is less than was asked for, since the time was
-    over. Unpacks as upstream's: `indices, rm_scores, reward_extra_info = chunk`.
+    `remaining`: samples not yet delivered. `cursor`: position after this chunk, from which another pipeline can continue.
+    `done`: this is the last chunk. `timed_out`: the time was over before `chunk_size` was reached. Unpacks like upstream's:
+    `indices, rm_scores, reward_extra_info = chunk`.
     """
 
     groups: list[Group] = field(default_factory=list)
@@ -205,12 +205,12 @@ class Chunk(Scores):
 
 
 def number(value: Any) -> float | None:
-    """JSON does not tell 1 from 1.0; a score is a float, or None."""
+    """A score as a float or None; JSON does not distinguish 1 from 1.0."""
     return None if value is None else float(value)
 
 
 def columns_of(samples: list[dict[str, Any]]) -> dict[str, Any]:
-    """Columns of results as `batches.next` and `samples.score` give them, by index."""
+    """The columns of results from `batches.next` and `samples.score`, by index."""
     rows = sorted(samples, key=lambda sample: int(sample["index"]))
     keys: dict[str, None] = {}
     for row in rows:
@@ -236,7 +236,7 @@ def _kind(as_: str) -> str:
         return as_
     if as_ != "auto":
         raise ValueError(f'as_ is {as_!r}; it is "auto", "torch", "numpy" or "list"')
-    # Importing torch takes seconds: only where somebody has it already.
+    # Importing torch takes seconds, so it is used only if it is already imported.
     if "torch" in sys.modules:
         return "torch"
     try:

@@ -1,4 +1,4 @@
-"""Single calls of the service, each on a connection of its own: what `serve-reward` needs of it."""
+"""Single calls of the service, each on a new connection, for `serve-reward`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from rewardops.address import parse_address
 from rewardops.errors import NOT_REWARDOPS, UNREACHABLE, RewardOpsError
 
-#: What it raises; the name of before there was a client.
+#: The exception of this module; an alias of RewardOpsError.
 ServiceError = RewardOpsError
 
 
 class ServiceClient:
-    """One service by its address. A connection a call; what the environment says of proxies is not looked at."""
+    """A service by its address. Each call opens a connection; proxy settings of the environment are ignored."""
 
     def __init__(self, url: str, api_key: str | None = None, timeout_s: float = 60.0) -> None:
         try:
@@ -28,7 +28,7 @@ class ServiceClient:
         self._timeout_s = timeout_s
 
     def mutate(self, procedure: str, given: dict[str, Any]) -> Any:
-        """Calls a mutation and gives its result. Raises RewardOpsError with one sentence that says what is wrong."""
+        """Calls a mutation and returns its result. Raises RewardOpsError with one sentence."""
         headers = {"Content-Type": "application/json"}
         if self._api_key is not None:
             headers["Authorization"] = f"Bearer {self._api_key}"
@@ -69,7 +69,7 @@ class ServiceClient:
         error = value.get("error") if isinstance(value, dict) else None
         if not isinstance(error, dict):
             raise RewardOpsError(
-                f"{self.url} answered {status}, not as a rewardops service does: check the address",
+                f"{self.url} answered {status}, which no rewardops service does: check the address",
                 reason=NOT_REWARDOPS,
                 status=status,
             )

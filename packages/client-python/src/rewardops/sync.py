@@ -1,4 +1,4 @@
-"""The client for code without asyncio: the same calls, waited for."""
+"""The synchronous client: the same calls, blocking."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class RewardOps:
         **submit: Unpack[SubmitOptions],
     ) -> Batch:
         """See AsyncRewardOps."""
-        # Here and not in the other thread: a tokenizer is the caller's own.
+        # Not in the loop's thread: the tokenizer belongs to the caller.
         prepared = prepare(
             data, group_size=group_size, tokenizer=tokenizer, media=self._async.media
         )
@@ -236,7 +236,7 @@ class RewardOps:
 
 
 class Batch:
-    """A batch in the service: AsyncBatch, waited for."""
+    """A batch in the service: the blocking form of AsyncBatch."""
 
     def __init__(self, client: RewardOps, batch: AsyncBatch) -> None:
         self._client = client
@@ -306,7 +306,7 @@ class Batch:
 
 
 class RewardPipeline:
-    """A batch's groups in the order in which they complete: AsyncRewardPipeline, waited for."""
+    """A batch's groups in completion order: the blocking form of AsyncRewardPipeline."""
 
     def __init__(self, client: RewardOps, batch: Batch, pipeline: AsyncRewardPipeline) -> None:
         self._client = client

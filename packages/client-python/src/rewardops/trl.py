@@ -20,9 +20,9 @@ from rewardops.rewards import OnFailure, Reward, reward_spec
 from rewardops.samples import plain, prepare, prompt_uid
 from rewardops.turns import completion_text
 
-#: Where a data set keeps the right answer, the first that it has.
+#: Columns of a data set that may hold the ground truth; the first one present is used.
 GROUND_TRUTH_COLUMNS = ("ground_truth", "answer", "solution", "label", "target")
-#: What TRL passes beside the data set's columns.
+#: Arguments that TRL passes in addition to the data set's columns.
 _OF_TRL = frozenset(("trainer_state", "log_extra", "log_metric", "environments"))
 
 
@@ -40,11 +40,12 @@ def reward_function(
     **client: Any,
 ) -> RewardFunction:
     """
-    A reward function, asynchronous, that has the service score a step's completions as one batch.
+    Creates an asynchronous reward function that scores a step's completions as one batch in the service.
 
-    `data_source`: which rule scores; default the column `data_source`. `ground_truth`: the column that has it; default the
-    first of GROUND_TRUTH_COLUMNS. The other columns become `extra_info`. `name`: of its metrics in TRL. `client`:
-    `timeout_s` `connect_s` `outage_s` `http` `media`, as AsyncRewardOps. It raises RewardOpsError where the service cannot be asked.
+    `data_source`: selects the rule; default the column `data_source`. `ground_truth`: its column; default the first of
+    GROUND_TRUTH_COLUMNS. Other columns become `extra_info`. `name`: of its metrics in TRL. `client`: `timeout_s`
+    `connect_s` `outage_s` `http` `media`, as in AsyncRewardOps. The function raises RewardOpsError if the service cannot be
+    reached.
     """
     return RewardFunction(
         name=name,
@@ -62,9 +63,10 @@ async def _like_this(prompts: list[Any], completions: list[Any], **columns: Any)
 
 class RewardFunction:
     """
-    What `reward_function` gives. An object, since TRL's asynchronous trainer sends it to another process, and a closure does
-    not pickle; with what `inspect` knows a coroutine function by, since releases of TRL ask that of the object itself; and
-    with a name of its own, since TRL names a function's metrics by it, and by what a partial has inside.
+    The result of `reward_function`. It is an object, because TRL's asynchronous trainer sends it to another process and a
+    closure does not pickle. It has the attributes by which `inspect` recognises a coroutine function, because some releases
+    of TRL check the object itself. It has a name, because TRL names a function's metrics by it, and by the content of a
+    partial.
     """
 
     __code__ = _like_this.__code__
@@ -93,7 +95,7 @@ class RewardFunction:
     async def __call__(
         self, prompts: list[Any], completions: list[Any], **columns: Any
     ) -> list[float | None]:
-        """As TRL calls it: the rewards in order, None for what was not scored. Raises RewardOpsError."""
+        """Called by TRL: returns the rewards in order, None for samples that were not scored. Raises RewardOpsError."""
         log_metric, log_extra = columns.get("log_metric"), columns.get("log_extra")
         state = columns.get("trainer_state")
         media = self.connection.client.media
@@ -132,14 +134,14 @@ def _samples(
     sources = rows.pop("data_source", None)
     if function.data_source is None and sources is None and function.reward is None:
         raise RewardOpsError(
-            "Which rule scores is not known: the data set has no column data_source.",
+            "The rule is unknown: the data set has no column data_source.",
             reason=INVALID_INPUT,
-            hint='Give reward_function(data_source="openai/gsm8k"), or a reward="…" that needs no rule.',
+            hint='Use reward_function(data_source="openai/gsm8k"), or a reward="…" that needs no rule.',
         )
     column = function.ground_truth
     if column is not None and column not in rows:
         raise RewardOpsError(
-            f"The data set has no column {column!r}, which has the right answers.",
+            f"The data set has no column {column!r}for the ground truth.",
             reason=INVALID_INPUT,
         )
     if column is None:
@@ -149,7 +151,7 @@ def _samples(
     for i, (prompt, completion) in enumerate(zip(prompts, completions)):
         samples.append(
             {
-                # TRL hands a process a slice of the step, which may cut a group: by its prompt, it is one wherever it is.
+                # TRL gives a process a slice of the step, which may split a group; a uid from the prompt keeps it together.
                 "uid": prompt_uid(prompt),
                 "data_source": function.data_source or (sources[i] if sources else "trl"),
                 "prompt": prompt,
@@ -163,7 +165,7 @@ def _samples(
 
 
 def _kept(value: Any) -> Any:
-    # A column of images is no part of what is scored: the name of its type stands for it.
+    # Images are not scored; the name of their type replaces them.
     try:
         return plain(value)
     except TypeError as error:

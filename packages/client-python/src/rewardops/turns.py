@@ -24,19 +24,19 @@ from typing import Any
 
 from rewardops.errors import INVALID_INPUT, RewardOpsError
 
-#: Settings for content parts that are no text: refuse them, or put `<image>` (their type) in their place.
+#: Handling of non-text content parts: refuse them, or replace them by the name of their type such as `<image>`.
 MEDIA = ("refuse", "placeholder")
 
-#: Fields of a message that its text holds.
+#: Fields of a message that its text includes.
 _HELD = frozenset(("role", "content", "tool_calls", "function_call", "name", "tool_call_id"))
-#: Reasoning under the names that trainers and servers give it.
+#: Names of the reasoning field in trainers and servers.
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 #: Fields that repeat the content for a provider, or number the message.
 _REPEATED = frozenset(("provider_state", "id", "type", "status", "index"))
 
 
 def check_media(media: str) -> str:
-    """The setting. Raises RewardOpsError (`invalid_input`) for any other value."""
+    """Checks the setting. Raises RewardOpsError (`invalid_input`) for an unknown value."""
     if media not in MEDIA:
         raise RewardOpsError(
             f'media is {media!r}; it is "refuse" or "placeholder".', reason=INVALID_INPUT
@@ -46,8 +46,8 @@ def check_media(media: str) -> str:
 
 def content_text(content: Any, media: str = "refuse") -> str | None:
     """
-    A message's content as text; of parts the texts, joined. Raises RewardOpsError (`invalid_input`) for an image or
-    another part that is no text, unless `media` is "placeholder".
+    A message's content as text, with text parts joined. Raises RewardOpsError (`invalid_input`) for an image or another
+    non-text part, unless `media` is "placeholder".
     """
     if content is None or isinstance(content, str):
         return content
@@ -71,16 +71,16 @@ def _part_text(part: Any, media: str) -> str:
     if media == "placeholder":
         return f"<{kind}>"
     raise RewardOpsError(
-        f"A message has a part of type {kind!r}, which a reward cannot be given as text.",
+        f"A message has a part of type {kind!r}, which cannot be sent to a reward as text.",
         reason=INVALID_INPUT,
-        hint=f'media="placeholder" sends "<{kind}>" in its place; the reward then does not see it.',
+        hint=f'media="placeholder" sends "<{kind}>" in its place; the reward does not see the part.',
     )
 
 
 def completion_text(completion: Any, media: str = "refuse") -> str:
     """
-    A completion as text: a text as it is, a conversation whole (see the module). Raises RewardOpsError (`invalid_input`)
-    naming what text cannot hold.
+    A completion as text; a conversation is rendered whole (see the module). Raises RewardOpsError (`invalid_input`) naming
+    the part that text cannot represent.
     """
     if completion is None or isinstance(completion, str):
         return completion or ""
@@ -124,13 +124,13 @@ def _plain(message: Any) -> Mapping[str, Any]:
 
 def _message_text(message: Mapping[str, Any], media: str) -> str:
     for key, value in message.items():
-        # None, and empty lists: the field says nothing.
+        # None and empty lists carry no content.
         if key in _HELD or key in _REASONING or key in _REPEATED or not value:
             continue
         raise RewardOpsError(
-            f"A message has {key!r}, which a reward cannot be given as text.",
+            f"A message has {key!r}, which cannot be sent to a reward as text.",
             reason=INVALID_INPUT,
-            hint="Take it out of the completion, or put it into the content.",
+            hint="Remove it from the completion, or put it into the content.",
         )
     blocks = [
         f"<think>\n{content_text(message[key], media)}\n</think>"
@@ -161,7 +161,7 @@ def _call_text(call: Any) -> str:
 
 
 def _arguments(arguments: Any) -> str:
-    # Servers give them as JSON text, trainers as a dict.
+    # Servers send arguments as JSON text, trainers as a dict.
     if isinstance(arguments, str):
         try:
             json.loads(arguments)

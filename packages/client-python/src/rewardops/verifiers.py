@@ -24,7 +24,7 @@ from rewardops.samples import plain, prompt_uid
 from rewardops.scores import ScoredSample
 from rewardops.turns import completion_text
 
-#: Where tasks keep the right answer, the first that they have.
+#: Fields of a task that may hold the ground truth; the first one present is used.
 ANSWERS = ("answer", "ground_truth", "solution", "target")
 
 
@@ -46,9 +46,9 @@ class _Adapter:
         self.reward = failure_policy(settled(reward), on_failure)
         if data_source is None and self.reward is None:
             raise RewardOpsError(
-                "Which rule scores is not known.",
+                "The rule is unknown.",
                 reason=INVALID_INPUT,
-                hint='Give data_source="openai/gsm8k", or a reward="…" that needs no rule.',
+                hint='Pass data_source="openai/gsm8k", or a reward="…" that needs no rule.',
             )
         self.data_source = data_source or "verifiers"
 
@@ -85,8 +85,8 @@ def rubric_function(
     **client: Any,
 ) -> Callable[..., Any]:
     """
-    A function of a rubric of verifiers 0.1. `data_source`: which rule scores, where no `reward` is given. `on_failure`: "raise", or a number. `client`: as AsyncRewardOps. Raises
-    RewardOpsError.
+    A rubric function for verifiers 0.1. `data_source`: selects the rule if no `reward` is given. `on_failure`: "raise", or
+    a number. `client`: as in AsyncRewardOps. Raises RewardOpsError.
     """
     adapter = _Adapter(url, api_key, run, step, reward, on_failure, data_source, client)
 
@@ -122,8 +122,8 @@ def trace_reward(
     **client: Any,
 ) -> Callable[..., Any]:
     """
-    A reward of a trace of verifiers 0.3 or newer. `answer`: the task's field that has the right answer; default the first
-    of ANSWERS. The rest as `rubric_function`. What the reward said beside is in the trace's `info["rewardops"]`.
+    A trace reward for verifiers 0.3 or newer. `answer`: the task's field with the ground truth; default the first of
+    ANSWERS. Other arguments as in `rubric_function`. The reward's extra info is stored in the trace's `info["rewardops"]`.
     """
     adapter = _Adapter(url, api_key, run, step, reward, on_failure, data_source, client)
 
@@ -164,18 +164,17 @@ def _prompt(task: Any) -> Any:
 
 def produced(trace: Any) -> list[Any]:
     """
-    The messages of a trace from the first that the model wrote: its turns, tool calls, tool results and the
-    environment's answers. Raises RewardOpsError (`invalid_input`) for a trace of several branches, which no one
-    response holds.
+    The messages of a trace from the model's first one on, with tool calls, tool results and the environment's answers.
+    Raises RewardOpsError (`invalid_input`) for a trace with several branches, which is not a single response.
     """
     branches = getattr(trace, "branches", None)
     if branches is None:
         return list(trace.assistant_messages)
     if len(branches) > 1:
         raise RewardOpsError(
-            f"The trace has {len(branches)} branches, and a response is one of them.",
+            f"The trace has {len(branches)} branches, but a response has only one.",
             reason=INVALID_INPUT,
-            hint="Score the branch you mean with rewardops.verl.compute_score or AsyncRewardOps.compute_score.",
+            hint="Score one branch with rewardops.verl.compute_score or AsyncRewardOps.compute_score.",
         )
     nodes = branches[0].nodes if branches else []
     first = next((i for i, node in enumerate(nodes) if node.sampled), len(nodes))

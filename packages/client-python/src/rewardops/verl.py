@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 class ExtraInfo(dict):  # type: ignore[type-arg]
     """
-    A sample's extra info. verl takes the columns from the first sample, and asks all others for them: a key that one
-    lacks is None, where a plain dict would end the step.
+    A sample's extra info. verl takes the columns from the first sample and reads them from all others; a missing key is
+    None, where a plain dict would fail the step.
     """
 
     def __missing__(self, key: str) -> None:
@@ -66,11 +66,11 @@ async def compute_score(
     **settings: Any,
 ) -> dict[str, Any]:
     """
-    One sample, scored by the service; verl's asynchronous reward function.
+    Scores one sample by the service; usable as verl's asynchronous reward function.
 
     `settings` (verl's `reward_kwargs`): `url` `api_key` `run` `step` `split` `reward` `on_failure` `timeout_s` `connect_s`
-    `outage_s` `max_connections` `http` `media`. What verl passes beside (`reward_router_address`, …) is not needed. Gives `score`,
-    what the reward said beside, `acc`, and `rewardops_failed`. Raises RewardOpsError.
+    `outage_s` `max_connections` `http` `media`. verl's other arguments (`reward_router_address`, …) are ignored. Returns
+    `score`, the reward extra info, `acc` and `rewardops_failed`. Raises RewardOpsError.
     """
     given = _Settings(settings)
     result = await given.connection.run(
@@ -86,14 +86,14 @@ def compute_score_sync(
     extra_info: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """`compute_score` for callers that await nothing, such as verl's older managers: each call holds a thread."""
+    """`compute_score` for synchronous callers, such as verl's older managers; each call blocks a thread."""
     given = _Settings(settings)
     return _told(
         given.connection.wait(given.scored(data_source, solution_str, ground_truth, extra_info))
     )
 
 
-#: Passed by verl to every function, and of no use here.
+#: Arguments that verl passes to every function and that are ignored.
 _OF_VERL = ("reward_router_address", "reward_model_tokenizer", "prompt")
 
 
@@ -140,7 +140,7 @@ class _Settings:
 
 
 def _told(result: ScoredSample) -> dict[str, Any]:
-    """As verl wants it. Raises RewardOpsError (`not_scored`) where there is no score."""
+    """The result in verl's format. Raises RewardOpsError (`not_scored`) if there is no score."""
     score = float(result)
     info = ExtraInfo(result.reward_extra_info)
     info.pop("score", None)
@@ -151,8 +151,8 @@ def _told(result: ScoredSample) -> dict[str, Any]:
 
 def manager_class() -> Any:
     """
-    The reward manager, a subclass of the installed verl's RewardManagerBase; `RewardOpsRewardManager` is this class.
-    Raises ImportError with one sentence where there is no verl, or one from before its reward loop.
+    The reward manager class, a subclass of the installed verl's RewardManagerBase; `RewardOpsRewardManager` is this class.
+    Raises ImportError with one sentence if verl is missing or older than its reward loop.
     """
     global _manager_class
     if _manager_class is not None:
@@ -169,8 +169,8 @@ def manager_class() -> Any:
 
     class RewardOpsRewardManager(RewardManagerBase):  # type: ignore[misc]
         """
-        Has the service score each row as it comes. Its settings are `reward.rewardops` (or `rewardops`) of the
-        configuration: those of `compute_score`.
+        Scores each row by the service as it arrives. Its settings are `reward.rewardops` (or `rewardops`) of the
+        configuration, with the names of `compute_score`.
         """
 
         def __init__(
@@ -185,20 +185,20 @@ def manager_class() -> Any:
             try:
                 super().__init__(config, tokenizer, compute_score)
             except TypeError:
-                # Of before 0.8, which took two.
+                # verl before 0.8 passed two arguments.
                 super().__init__(config, tokenizer)
             self._settings = _Settings(_configured(config))
 
         async def run_single(self, data: Any) -> dict[str, Any]:
-            """One row (of a trajectory of several outputs the last), scored."""
+            """Scores one row; of a trajectory with several outputs, the last one."""
             settings = self._settings
             data = data[-1:]
-            # Off the loop: a tokenizer takes milliseconds for a long response, and thousands wait here.
+            # In a thread: decoding a long response takes milliseconds, and thousands of calls share the loop.
             sample = await asyncio.get_running_loop().run_in_executor(
                 None, lambda: next(samples_of(data, self.tokenizer))
             )
             about = getattr(data, "meta_info", None) or {}
-            # A row that is streamed to the manager says its step among the rollout's fields, if anywhere.
+            # A streamed row has its step among the rollout's fields, if anywhere.
             steps = (about.get("global_steps"), sample["extraInfo"].get("max_global_steps"))
             step = next((s for s in steps if isinstance(s, int) and s >= 0), None)
             result = await settings.connection.run(
@@ -217,7 +217,7 @@ def manager_class() -> Any:
             told = _told(result)
             return {"reward_score": told["score"], "reward_extra_info": told}
 
-    # So that Ray's workers find it again by its name.
+    # Lets Ray's workers import it by its name.
     RewardOpsRewardManager.__module__ = __name__
     RewardOpsRewardManager.__qualname__ = "RewardOpsRewardManager"
     _manager_class = RewardOpsRewardManager
@@ -242,7 +242,7 @@ def _section(config: Any, name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    # Made when it is asked for: whoever uses the function alone needs no verl.
+    # Created on first use, because users of the function alone do not need verl.
     if name == "RewardOpsRewardManager":
         return manager_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,1 +1,1 @@
-"""`rewardops serve-reward`: a reward function as a scorer over HTTP, its calls in processes that can be killed."""
+"""`rewardops serve-reward`: serves a reward function over HTTP and runs its calls in processes that can be killed."""

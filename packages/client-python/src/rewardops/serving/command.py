@@ -25,10 +25,10 @@ NOT_LOADED = 3
 NOT_LISTENING = 4
 NOT_REGISTERED = 5
 
-#: More processes than this are rarely what is missing, and each loads the function's modules again.
+#: Default maximum of processes; each loads the function's modules again.
 MAX_PROCESSES = 8
 ASYNC_PROCESSES = 2
-#: Calls of an asynchronous function that one process takes at once by default: they wait for others, mostly.
+#: Default number of concurrent calls per process for an asynchronous function, which mostly waits.
 ASYNC_PER_PROCESS = 64
 
 DESCRIPTION = """\
@@ -57,7 +57,7 @@ listened on, 5 the service did not take the registration.
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the command line."""
+    """Adds `serve-reward` to the command line."""
     parser = commands.add_parser(
         "serve-reward",
         help="serve a verl reward function, unchanged",
@@ -69,14 +69,14 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     add = parser.add_argument
     add(
         "function",
-        help="path/to/file.py:name or package.module:name; name is compute_score if left out",
+        help="path/to/file.py:name or package.module:name; the default name is compute_score",
     )
     add(
         "--host",
         default="127.0.0.1",
-        help="to listen on; not loopback only with a key (default %(default)s)",
+        help="address to listen on; other than loopback requires a key (default %(default)s)",
     )
-    add("--port", type=_port, default=0, help="0: a free one (default)")
+    add("--port", type=_port, default=0, help="0: any free port (default)")
     add(
         "--register",
         metavar="URL",
@@ -85,77 +85,77 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     add(
         "--advertise",
         metavar="URL",
-        help="where the service reaches this scorer, if not at http://HOST:PORT/",
+        help="the address at which the service reaches this scorer (default http://HOST:PORT/)",
     )
-    add("--name", type=_name, help="of this server in the service (default MODEL-HOSTNAME-PORT)")
+    add("--name", type=_name, help="name of this server in the service (default MODEL-HOSTNAME-PORT)")
     add(
         "--model",
-        help='what batches call it in "reward": {"model": …} (default: the file\'s name without .py)',
+        help='name of the model in "reward": {"model": …} (default: the file\'s name without .py)',
     )
     add(
         "--keep-registered",
         action="store_true",
-        help="do not remove the server from the service at the end",
+        help="keep the server registered after the end",
     )
     add(
         "--register-wait",
         type=_seconds,
         default=30.0,
         metavar="S",
-        help="for a service that does not answer yet (default 30)",
+        help="how long to wait for the service to answer (default 30)",
     )
     add(
         "--processes",
         type=_count,
         metavar="N",
-        help=f"default: one a CPU, at most {MAX_PROCESSES}; {ASYNC_PROCESSES} for an async function",
+        help=f"default: one per CPU, at most {MAX_PROCESSES}; {ASYNC_PROCESSES} for an async function",
     )
     add(
         "--max-in-flight",
         type=_count,
         metavar="N",
-        help=f"samples the service sends at once (default: 2 a process, at least 8; async {ASYNC_PER_PROCESS} a process)",
+        help=f"maximum concurrent samples from the service (default: 2 per process, at least 8; async {ASYNC_PER_PROCESS} per process)",
     )
     add(
         "--timeout",
         type=_seconds,
         default=120.0,
         metavar="S",
-        help="for a call, from when a process begins with it (default 120)",
+        help="time limit of a call, from its start in a process (default 120)",
     )
     add(
         "--kwargs",
         type=_object,
         default={},
         metavar="JSON",
-        help="further arguments of the function, as verl's reward_kwargs",
+        help="additional arguments of the function, as verl's reward_kwargs",
     )
     add(
         "--init-kwargs",
         type=_object,
         default={},
         metavar="JSON",
-        help="arguments of the class, if it is one",
+        help="constructor arguments, if a class is served",
     )
     add(
         "--api-key",
         default=os.environ.get("REWARDOPS_SERVE_KEY") or None,
-        help="callers must send it as a bearer token",
+        help="key that callers must send as a bearer token",
     )
     add(
         "--service-key",
         default=os.environ.get("REWARDOPS_API_KEY") or None,
-        help="the service's own key, for --register",
+        help="the service's API key, for --register",
     )
-    add("--json", action="store_true", help="log one JSON object a line on stdout")
+    add("--json", action="store_true", help="log one JSON object per line on stdout")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C; gives the exit code."""
+    """Serves until SIGTERM or Ctrl-C; returns the exit code."""
     log = EventLog(arguments.json)
     if not is_loopback(arguments.host) and arguments.api_key is None:
-        said = f"--host {arguments.host} is not loopback: give --api-key, or everybody there may run the function"
+        said = f"--host {arguments.host} is not loopback: set --api-key, because every host on that network could run the function"
         log.say("refused", {"detail": said})
         return USAGE
     try:
@@ -194,8 +194,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 class _Stop:
     """
-    Whether somebody asked for the end. A plain flag that is looked at, no Event: its lock may be held by the very thread
-    that the handler runs in, and a signal that another thread takes wakes no waiter.
+    Whether a signal requested the end. A plain polled flag instead of an Event: a signal handler may run in the thread that
+    holds an Event's lock, and a signal taken by another thread wakes no waiter.
     """
 
     LOOK_S = 0.1
@@ -205,7 +205,7 @@ class _Stop:
 
     def ask(self, *_: object) -> None:
         if self.asked:
-            # Asked twice: whoever asks does not want to wait. The processes die with this one.
+            # A second signal ends the program at once; the processes die with it.
             os._exit(130)
         self.asked = True
 
@@ -273,18 +273,18 @@ def _leave(service: ServiceClient, name: str, log: EventLog) -> None:
         service.mutate("servers.remove", {"name": name})
         log.say("removed", {"name": name})
     except ServiceError as error:
-        # The service may have ended before us; it finds out by itself that nobody answers here.
+        # The service may have ended first; otherwise its health checks notice that this scorer is gone.
         log.say("not_removed", {"name": name, "detail": str(error)})
 
 
 def _sizes(is_async: bool, processes: int | None, in_flight: int | None) -> tuple[int, int]:
-    """Processes, and samples in flight over all of them."""
+    """The number of processes, and the maximum of samples in flight over all of them."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if is_async:
         count = processes or min(cpus, ASYNC_PROCESSES)
         return count, in_flight or count * ASYNC_PER_PROCESS
     count = processes or min(cpus, MAX_PROCESSES)
-    # Twice: the next sample is there when a process is done with one.
+    # Two per process, so that the next sample is present when a process becomes free.
     return count, in_flight or max(8, 2 * count)
 
 

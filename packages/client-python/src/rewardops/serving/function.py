@@ -1,4 +1,4 @@
-"""A user's reward function: found, looked at, called as verl calls it."""
+"""Loads a user's reward function and calls it as verl does."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from typing import Any, Callable
 
 DEFAULT_NAME = "compute_score"
 
-#: What verl passes by keyword to every reward function.
+#: Arguments that verl passes by keyword to every reward function.
 VERL_KEYWORDS = ("data_source", "solution_str", "ground_truth", "extra_info")
-#: Passed only to a function that names it: what the service tells of a sample beside verl's four.
+#: Arguments passed only to functions that name them: further data about the sample.
 EXTRA_KEYWORDS = ("prompt",)
-#: verl's legacy `batch` manager calls with whole columns; one sample at a time is not what such a function expects.
+#: Arguments of verl's legacy `batch` manager, which passes whole columns; such functions cannot score single samples.
 BATCH_KEYWORDS = ("solution_strs", "data_sources", "ground_truths", "extra_infos")
 
 
 class FunctionError(Exception):
-    """The function cannot be served; the message is for the person who started it."""
+    """The function cannot be served; the message is for the user."""
 
 
 def split_spec(spec: str) -> tuple[str, str]:
-    """`file.py:name`, `package.module:name` or either alone into (where, name)."""
+    """Splits `file.py:name`, `package.module:name`, or either without a name, into (location, name)."""
     where, colon, name = spec.rpartition(":")
     if not colon or name == "" or "/" in name or "\\" in name or name.endswith(".py"):
         where, name = spec.rstrip(":"), DEFAULT_NAME
     for scheme in ("pkg://", "file://"):
         if where.startswith(scheme):
             where = where[len(scheme) :]
-    # Quoted for a shell, `~` is not replaced there.
+    # A quoted `~` is not expanded by the shell.
     where = os.path.expanduser(where)
     if where == "":
-        raise FunctionError(f"{spec!r} names no file or module; give path/to/file.py:name")
+        raise FunctionError(f"{spec!r} names no file or module; use path/to/file.py:name")
     return where, name
 
 
@@ -47,7 +47,7 @@ def is_file(where: str) -> bool:
 
 
 def stem_of(spec: str) -> str:
-    """The file's name without `.py`, or the last part of the module's: what the model is called by default."""
+    """The file's name without `.py`, or the last part of the module's name: the default name of the model."""
     where, _ = split_spec(spec)
     if is_file(where):
         return os.path.splitext(os.path.basename(where))[0]
@@ -55,7 +55,7 @@ def stem_of(spec: str) -> str:
 
 
 def load_module(where: str) -> ModuleType:
-    """The user's module. Its own folder is on the path, as when it is run as a script."""
+    """Imports the user's module with its folder on the path, as if it ran as a script."""
     if not is_file(where):
         sys.path.insert(0, os.getcwd())
         try:
@@ -66,13 +66,13 @@ def load_module(where: str) -> ModuleType:
     if not os.path.isfile(path):
         raise FunctionError(f"there is no file {path}")
     sys.path.insert(0, os.path.dirname(path))
-    # Not the file's own name: `math.py` or `json.py` must not stand in for the library's.
+    # Not the file's own name: `math.py` or `json.py` must not replace the library's module.
     name = "rewardops_reward_" + os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise FunctionError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    # Before it runs: dataclasses and pickle look their module up.
+    # Before execution: dataclasses and pickle look their module up.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -82,7 +82,7 @@ def load_module(where: str) -> ModuleType:
 
 
 def described(error: BaseException) -> str:
-    """`ValueError: what it says`, with the user's own line where one is known."""
+    """Describes an error as `ValueError: message`, with the user's own line if known."""
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     where = ""
     traceback = error.__traceback__
@@ -95,7 +95,7 @@ def described(error: BaseException) -> str:
 
 
 class RewardFunction:
-    """A callable with its way of being called found out. `is_async` is a first guess; a result may still be awaitable."""
+    """A callable whose signature is known. `is_async` is a first guess; a result may still be awaitable."""
 
     def __init__(self, call: Callable[..., Any], kwargs: Mapping[str, Any], name: str) -> None:
         self._call = call
@@ -118,7 +118,7 @@ class RewardFunction:
         if any(name in named for name in BATCH_KEYWORDS):
             raise FunctionError(
                 f"{self.name} takes whole batches ({', '.join(n for n in BATCH_KEYWORDS if n in named)}); "
-                "a scorer is given one sample at a time"
+                "a scorer receives one sample at a time"
             )
         unknown = [] if takes_any else [key for key in self._kwargs if key not in named]
         if unknown:
@@ -128,7 +128,7 @@ class RewardFunction:
             self._passed = passed + tuple(k for k in EXTRA_KEYWORDS if k in named)
             given = {*self._passed, *self._kwargs}
         else:
-            # As the asynchronous reward agent calls: four values by position, whatever they are called.
+            # The asynchronous reward agent passes four values by position, whatever their names.
             four = [
                 p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
             ][:4]
@@ -147,12 +147,12 @@ class RewardFunction:
             and p.name not in given
         ]
         if missing:
-            raise FunctionError(f"{self.name} needs {', '.join(missing)}: give it with --kwargs")
+            raise FunctionError(f"{self.name} needs {', '.join(missing)}: pass it with --kwargs")
 
     def __call__(self, sample: Mapping[str, Any]) -> Any:
-        """One sample, in the words of the wire. Gives the function's result, or an awaitable of it."""
+        """Calls the function with one sample of the HTTP protocol. Returns its result, or an awaitable of it."""
         extra_info = sample.get("extraInfo")
-        # verl's managers put these two in before they call; functions read them without looking.
+        # verl's managers always set these two, and functions read them without checking.
         extra_info = {"num_turns": None, "rollout_reward_scores": {}, **(extra_info or {})}
         values = {
             "data_source": sample.get("dataSource"),
@@ -163,12 +163,14 @@ class RewardFunction:
         }
         if self._positional:
             return self._call(*(values[key] for key in VERL_KEYWORDS), **self._kwargs)
-        # As upstream: what the configuration gives has the last word.
+        # As in verl, arguments from the configuration take precedence.
         return self._call(**{**{key: values[key] for key in self._passed}, **self._kwargs})
 
 
 def is_async(call: Any) -> bool:
-    """True for what is known to be asynchronous before it is called: also partials, methods and objects with async __call__."""
+    """
+    Returns whether a callable is known to be asynchronous; includes partials, methods and objects with async __call__.
+    """
     while isinstance(call, functools.partial):
         call = call.func
     if inspect.iscoroutinefunction(call):
@@ -180,7 +182,9 @@ def is_async(call: Any) -> bool:
 def load_function(
     spec: str, kwargs: Mapping[str, Any], init_kwargs: Mapping[str, Any] | None = None
 ) -> RewardFunction:
-    """The function that `spec` names; of a class one object is made, and its `compute_score` or itself is called."""
+    """
+    Loads the function named by `spec`. A class is instantiated, and its `compute_score` or the object itself is called.
+    """
     where, name = split_spec(spec)
     module = load_module(where)
     found: Any = module
@@ -208,7 +212,7 @@ def load_function(
         except Exception as error:
             raise FunctionError(f"{name}() cannot be made: {described(error)}") from error
     elif init_kwargs:
-        raise FunctionError(f"--init-kwargs is for classes, and {name} is none")
+        raise FunctionError(f"--init-kwargs is for classes, and {name} is not a class")
     if not inspect.isroutine(found) and hasattr(found, "compute_score"):
         found = found.compute_score
     if not callable(found):

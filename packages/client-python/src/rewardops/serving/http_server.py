@@ -17,19 +17,19 @@ from typing import Any, Callable
 
 from rewardops.serving.pool import Call, FunctionPool
 
-#: Largest body, in bytes: some rollouts of 1 MB in one call are usual, gigabytes are a mistake.
+#: Maximum size of a body in bytes: several rollouts of 1 MB per call are usual, gigabytes are a mistake.
 MAX_BODY_BYTES = 256 * 2**20
-#: Samples taken and not answered yet; beyond it callers are told to come back.
+#: Maximum number of accepted samples without an answer; further callers are asked to retry later.
 MAX_WAITING = 20_000
 RETRY_AFTER_S = 1
-#: An idle connection is kept so long, and callers are told so.
+#: Maximum idle time of a connection, which is announced to callers.
 IDLE_S = 120
-#: How often a waiting call looks whether its caller is still there, in seconds.
+#: Interval at which a waiting call checks that its caller is still connected, in seconds.
 LOOK_S = 0.5
 
 
 def is_loopback(host: str) -> bool:
-    """True for names and addresses that only this machine reaches."""
+    """Returns whether a name or address is reachable only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -39,11 +39,11 @@ def is_loopback(host: str) -> bool:
 
 
 class RewardServer(ThreadingHTTPServer):
-    """Listens and hands samples to the pool. One thread a connection: they wait, the calls run in processes."""
+    """Accepts connections and passes samples to the pool. Each connection has a thread, which only waits."""
 
     daemon_threads = True
     allow_reuse_address = True
-    # A service opens as many connections at once as it may have calls in flight; 5 is the library's default.
+    # A service opens as many connections at once as it may have calls in flight; the library's default is 5.
     request_queue_size = 1024
 
     def __init__(
@@ -65,7 +65,7 @@ class RewardServer(ThreadingHTTPServer):
         self.failed = 0
 
     def server_bind(self) -> None:
-        # The library's own looks the host's name up, which takes seconds where there is no resolver.
+        # The library's method resolves the host's name, which takes seconds without a resolver.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.port
 
@@ -74,7 +74,7 @@ class RewardServer(ThreadingHTTPServer):
         return int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that broke is its caller's affair; the library prints a traceback."""
+        """Suppresses the library's traceback for connections broken by the caller."""
 
     def admit(self, samples: int) -> bool:
         with self._count:
@@ -90,7 +90,7 @@ class RewardServer(ThreadingHTTPServer):
             self.failed += failed
 
     def wait_idle(self, seconds: float) -> bool:
-        """Waits until nothing is in flight, at most so long."""
+        """Waits until nothing is in flight, for at most `seconds`."""
         ends = time.monotonic() + seconds
         while self.in_flight > 0:
             if time.monotonic() > ends:
@@ -117,11 +117,11 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = IDLE_S
     disable_nagle_algorithm = True
-    # Head and body in one packet.
+    # Headers and body are sent in one packet.
     wbufsize = 65_536
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """A line a request would be a line a sample."""
+        """Suppressed: one line per request would be one line per sample."""
 
     def do_GET(self) -> None:
         if self.path not in ("/", "/healthz"):
@@ -155,11 +155,11 @@ class _Handler(BaseHTTPRequestHandler):
             if not hmac.compare_digest(given.encode("utf-8", "replace"), f"Bearer {key}".encode()):
                 raise _Refused(401, "send the key as Authorization: Bearer <key>")
             return
-        # Without a key whoever reaches this machine's loopback is let in, web pages excepted.
+        # Without a key, callers on this machine are accepted, except web pages.
         host = re.sub(r":\d+$", "", self.headers.get("Host", "localhost"))
         if self.headers.get("Origin") is not None or not is_loopback(host):
             raise _Refused(
-                403, "without a key only callers on this machine are let in, and no web pages"
+                403, "without a key, only callers on this machine are accepted, and no web pages"
             )
 
     def _body(self) -> bytes:
@@ -169,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(411, "send a Content-Length")
         if int(length) > MAX_BODY_BYTES:
             self.close_connection = True
-            raise _Refused(413, f"the body has {length} bytes; {MAX_BODY_BYTES} is the most")
+            raise _Refused(413, f"the body has {length} bytes; {MAX_BODY_BYTES} is the maximum")
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             raise _CallerGone
@@ -202,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _caller_is_gone(self) -> bool:
         try:
-            # Asked first: with a time-out set, the library waits for bytes whatever the flags say.
+            # select() first: with a timeout set, recv() would wait for bytes whatever its flags.
             with selectors.DefaultSelector() as selector:
                 selector.register(self.connection, selectors.EVENT_READ)
                 if not selector.select(0):
@@ -220,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(
         self, status: int, value: dict[str, Any], headers: dict[str, str] | None = None
     ) -> None:
-        # ASCII: lone surrogates of a rollout are escaped, and every reader can decode the rest.
+        # ASCII escapes lone surrogates, so every reader can decode the body.
         body = json.dumps(value, allow_nan=False).encode("ascii")
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -251,7 +251,7 @@ def _problem_of(sample: Any) -> str | None:
     if not isinstance(sample, dict):
         return " is not an object"
     if not isinstance(sample.get("solutionStr"), str):
-        return ".solutionStr is not a text"
+        return ".solutionStr is not text"
     if not isinstance(sample.get("extraInfo"), (dict, type(None))):
         return ".extraInfo is not an object"
     return None

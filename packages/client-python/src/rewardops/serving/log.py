@@ -1,4 +1,4 @@
-"""What the command says: lines for people on stderr, or one JSON object a line on stdout."""
+"""Event log: lines of text on stderr, or one JSON object per line on stdout."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import threading
 import time
 from typing import Any
 
-#: Of one kind of event, so many a minute are said in full; a function that always fails must not fill a disk.
+#: Maximum number of events of one kind logged in full per minute, so that a failing function does not fill a disk.
 FULL_A_MINUTE = 60
 
 
 class EventLog:
-    """Says what happens, event by event. Safe from any thread."""
+    """Logs events. Safe from any thread."""
 
     def __init__(self, as_json: bool) -> None:
         self._json = as_json
@@ -22,7 +22,7 @@ class EventLog:
         self._said: dict[str, int] = {}
 
     def say(self, event: str, told: dict[str, Any]) -> None:
-        """One event with what is to be known of it."""
+        """Logs an event with its fields."""
         with self._lock:
             minute = int(time.monotonic() // 60)
             if minute != self._minute:
@@ -48,4 +48,4 @@ class EventLog:
                     text.encode("ascii", "backslashreplace").decode(), file=sys.stderr, flush=True
                 )
         except (BrokenPipeError, OSError):
-            pass  # Whoever read along is gone; the samples are not.
+            pass  # The reader of the log is gone; scoring continues.

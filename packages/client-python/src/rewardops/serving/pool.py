@@ -1,4 +1,4 @@
-"""Processes that call the function, and what becomes of a call whose process hangs or dies."""
+"""Processes that call the function, and the recovery of calls whose process hangs or dies."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ from rewardops.serving.results import error_entry
 Entry = dict[str, Any]
 Log = Callable[[str, dict[str, Any]], None]
 
-#: A cancelled coroutine has so long to end before its process is looked at, in seconds.
+#: Time that a cancelled coroutine has to end before its process is checked, in seconds.
 GRACE_S = 1.0
-#: A loop that does not turn and runs no call's code may be starved of CPU: it is looked at so often before it is given up.
+#: An idle event loop that does not turn may be starved of CPU: checks before it is considered stuck.
 MAX_LOOKS = 3
-#: An event loop that has not turned for so long gets no new calls, in seconds.
+#: An event loop that has not turned for this time gets no new calls, in seconds.
 STALE_S = 1.0
-#: A module with torch in it takes 5 to 20 s to import on a busy disk.
+#: Time limit for loading; a module with torch takes 5 to 20 s to import on a busy disk.
 LOAD_S = 300.0
-#: Waits before a process is started again, by how many failed in a row, in seconds.
+#: Pauses before a process is started again, by the number of consecutive failures, in seconds.
 RESTART_AFTER_S = (0.0, 0.5, 1.0, 2.0, 5.0)
-#: With no process alive and so many starts failed, calls that wait are failed rather than kept for ever.
+#: If no process is alive after this many failed starts, waiting calls fail.
 HOPELESS_STARTS = 3
 
 
 @dataclass
 class Call:
-    """One sample on its way through the function."""
+    """One call of the function for one sample."""
 
     sample: Mapping[str, Any]
     future: Future[Entry] = field(default_factory=Future)
-    #: New at every start, so that a late answer of an earlier one is nobody's.
+    #: Changes at every start, so that a late answer of an earlier start is ignored.
     id: int = 0
-    #: It was in a process that died and nobody knows of whose doing: it runs with nothing beside it.
+    #: Its process died for an unknown reason: it runs again alone.
     alone: bool = False
-    #: time.monotonic() at which its time is over; its clock begins when it is given to a process.
+    #: time.monotonic() of its timeout; set when a process receives the call.
     deadline: float = math.inf
     stopping: bool = False
-    #: How often it was looked for after it was told to stop.
+    #: Checks since it was cancelled.
     looks: int = 0
-    #: Nobody waits for it any more.
+    #: The caller has given up.
     unwanted: bool = False
     process: _Process | None = None
 
@@ -68,7 +68,7 @@ class _Process:
         self.connection, theirs = context.Pipe()
         self.state: Any = context.RawArray("d", child.STATE_SIZE)
         arguments = (theirs, self.state, pool.spec, pool.kwargs, pool.init_kwargs, os.getpid())
-        # Not daemonic: such a process may have no children, and some scorers (verl's prime) use a pool of them.
+        # Not daemonic: daemonic processes may have no children, and some scorers (verl's prime) use a process pool.
         self.process = context.Process(target=child.main, args=arguments, name="rewardops-function")
         self.phase = "starting"
         self.is_async = False
@@ -84,12 +84,12 @@ class _Process:
         try:
             while True:
                 pool.post("message", self, self.connection.recv())
-        except Exception:  # its end, or a message cut off by it
+        except Exception:  # the connection ended, possibly within a message
             self.connection.close()
             pool.post("gone", self)
 
     def _write(self) -> None:
-        # A thread of its own: a process stuck in C code does not read, and a full pipe must not stop the others.
+        # A separate thread: a process stuck in C code does not read, and a full pipe must not block the others.
         while True:
             message = self.outbox.get()
             if message is None:
@@ -107,18 +107,18 @@ class _Process:
                 pass
 
     def current(self) -> Call | None:
-        """The call whose code runs at this moment, or ran when it ended."""
+        """The call whose code runs now, or ran when the process ended."""
         return self.calls.get(int(self.state[child.CURRENT]))
 
     def turns(self) -> bool:
-        """Its event loop is not held up by somebody."""
+        """Whether its event loop is running freely."""
         return time.monotonic() - float(self.state[child.BEAT]) < STALE_S
 
     def ended_how(self) -> str:
         self.process.join(2)
         code = self.process.exitcode
         if code is None:
-            return "its process closed its connection"
+            return "its process closed the connection"
         if code < 0:
             try:
                 return f"its process was ended by {signal.Signals(-code).name}"
@@ -129,9 +129,9 @@ class _Process:
 
 class FunctionPool:
     """
-    Calls a function in processes of its own. A synchronous one has a process to itself for each call, an asynchronous
-    one shares a process's event loop with up to `per_process` others. All state is one thread's, which takes what
-    happens from one queue; everything else only posts to it.
+    Calls a function in separate processes. A call of a synchronous function has a process to itself; calls of an
+    asynchronous one share a process's event loop, up to `per_process`. All state belongs to one thread, which reads events
+    from a queue; other threads only post to it.
     """
 
     def __init__(
@@ -168,9 +168,9 @@ class FunctionPool:
         self, size: Callable[[bool], tuple[int, int]], stopped: Callable[[], bool] = lambda: False
     ) -> bool:
         """
-        Starts one process, and when it has loaded the function the others: `size` tells how many there are to be and
-        how many calls each takes at once, by whether the function is asynchronous. False: `stopped` said so before it
-        was loaded. Raises FunctionError.
+        Starts one process and, once it has loaded the function, the others. `size` returns their number and the concurrent
+        calls per process, given whether the function is asynchronous. Returns False if `stopped` became true before. Raises
+        FunctionError.
         """
         self._thread.start()
         while not self._first.done():
@@ -183,20 +183,22 @@ class FunctionPool:
         return True
 
     def submit(self, sample: Mapping[str, Any]) -> Call:
-        """Its future ends with an entry of `results`, whatever happens; it is never an exception."""
+        """Starts a call. Its future ends with an entry of `results` and never raises."""
         call = Call(sample)
         self.post("submit", call)
         return call
 
     def give_up(self, call: Call) -> None:
-        """Nobody waits for it any more. A synchronous call goes on until its end or its time-out: killing it costs more."""
+        """
+        Reports that the caller has gone. A synchronous call runs to its end or timeout, because killing it costs more.
+        """
         self.post("unwanted", call)
 
     def post(self, *event: Any) -> None:
         self._events.put(event)
 
     def stop(self) -> None:
-        """Ends the processes; calls that run are failed."""
+        """Ends the processes; running calls fail."""
         self.post("stop")
         self._thread.join(5)
 
@@ -219,7 +221,7 @@ class FunctionPool:
         for process in self._processes:
             if process.phase == "starting":
                 until = min(until, process.loaded_by)
-        # Calls wait and no loop turns: looked at again, since a loop that turns again tells nobody.
+        # Calls wait and no loop turns: polled, because a loop that turns again sends no event.
         if self._waiting and self.is_async:
             until = min(until, time.monotonic() + 0.1)
         try:
@@ -307,7 +309,9 @@ class FunctionPool:
     def _replace(
         self, process: _Process, culprit: Call | None, entry: Entry | None, why: str
     ) -> None:
-        """Ends a process. The culprit's call ends with `entry`, the others start again elsewhere, alone if there is none."""
+        """
+        Ends a process. The culprit's call ends with `entry`; the others run again elsewhere, alone if no culprit is known.
+        """
         others = [call for call in process.calls.values() if call is not culprit]
         told = {"pid": process.process.pid, "detail": why, "startedAgain": len(others)}
         if culprit is not None:
@@ -321,7 +325,7 @@ class FunctionPool:
             self._start_again(call)
 
     def _start_again(self, call: Call) -> None:
-        # As often as it takes: each time another call was found to be the culprit, or this one then runs alone.
+        # Unlimited: each time another call was the culprit, or this call now runs alone.
         call.process = None
         call.stopping = False
         call.looks = 0
@@ -367,17 +371,17 @@ class FunctionPool:
                 self._would_not_stop(process, call)
 
     def _would_not_stop(self, process: _Process, call: Call) -> None:
-        """An asynchronous call whose time is over and that was cancelled, without effect."""
+        """Handles a cancelled asynchronous call that keeps running after its timeout."""
         running = process.current()
         if running is not None and not process.turns():
             if running.deadline <= time.monotonic():
                 self._replace(process, running, self._timed_out(), "a call held the event loop up")
                 return
-            # Held up by a call that has time left: not its fault, so it runs again elsewhere.
+            # The loop is blocked by a call within its time, so this call runs again elsewhere.
             del process.calls[call.id]
             self._start_again(call)
         elif process.turns():
-            # It takes no cancelling. What runs beside it may end; then the process goes.
+            # The call ignores cancellation. Other calls of its process may end before the process does.
             del process.calls[call.id]
             self._settle(call, self._timed_out())
             process.phase = "retiring"
@@ -407,7 +411,7 @@ class FunctionPool:
                 passed.append(call)
                 if not call.alone:
                     break
-                # It waits for a process to empty, which then gets nothing new; the others go on.
+                # It waits for an empty process, which gets no other calls; other processes continue.
                 ready = [p for p in self._processes if p.phase == "ready"]
                 kept_free = kept_free or min(ready, key=lambda p: len(p.calls), default=None)
                 continue
@@ -451,7 +455,7 @@ class FunctionPool:
 
 
 def _name_of(sample: Mapping[str, Any]) -> str:
-    """What tells a sample apart in a log: its data source, its index where it has one, how it begins."""
+    """Identifies a sample in the log: its data source, its index if known, and its beginning."""
     extra = sample.get("extraInfo")
     index = extra.get("index") if isinstance(extra, dict) else None
     told = f"{sample.get('dataSource')}" + ("" if index is None else f" #{index}")

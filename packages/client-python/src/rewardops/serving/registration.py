@@ -1,4 +1,4 @@
-"""Telling the service of this scorer, and that it goes."""
+"""Registration of this scorer with the service, and its removal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 from rewardops.service import ServiceClient, ServiceError
 
-#: Between two tries while the service does not answer, in seconds.
+#: Pause between attempts while the service does not answer, in seconds.
 RETRY_S = 1.0
 
 
@@ -23,8 +23,8 @@ def register(
     stopped: Callable[[], bool],
 ) -> dict[str, Any]:
     """
-    Registers a scorer; the same name again replaces what it was. A service that does not answer, or is starting, is
-    asked again for `wait_s` seconds, unless `stopped`; a refusal is final. Raises ServiceError.
+    Registers a scorer; an existing server of the same name is updated. A service that is unreachable or starting is retried
+    for `wait_s` seconds, unless `stopped`; a refusal is final. Raises ServiceError.
     """
     wanted: dict[str, Any] = {
         "name": name,
@@ -42,7 +42,7 @@ def register(
             answer: dict[str, Any] = service.mutate("servers.register", wanted)
             return answer
         except ServiceError as error:
-            # 503 before it takes work; what it says of this scorer (4xx) will not change.
+            # 503 means that the service is starting; a 4xx about this scorer will not change.
             if not error.may_pass or stopped() or time.monotonic() + RETRY_S > ends:
                 raise
         time.sleep(RETRY_S)

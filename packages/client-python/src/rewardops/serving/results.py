@@ -1,18 +1,18 @@
-"""What a reward function gave, as an entry of `results`: a finite score or an error, never a score for a failure."""
+"""Converts a reward function's result to an entry of `results`: a finite score or an error, never a score for a failure."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-#: Longest message of an error, in characters.
+#: Maximum length of an error message, in characters.
 MAX_MESSAGE_CHARS = 2_000
-#: JSON numbers of the service are doubles: integers beyond are sent as text, not rounded.
+#: The service's JSON numbers are doubles: larger integers are sent as text, not rounded.
 LARGEST_INT = 2**53 - 1
 
 
 def error_entry(reason: str, message: str) -> dict[str, Any]:
-    """`reason` is a word of the service: `function_error`, `timeout` or `non_finite`."""
+    """An error entry. `reason`: `function_error`, `timeout` or `non_finite`."""
     if len(message) > MAX_MESSAGE_CHARS:
         message = message[: MAX_MESSAGE_CHARS - 1] + "…"
     return {"error": message, "reason": reason}
@@ -20,25 +20,25 @@ def error_entry(reason: str, message: str) -> dict[str, Any]:
 
 def result_entry(result: Any) -> dict[str, Any]:
     """
-    The entry of a result as verl's managers read it: a number has itself as `acc`, a dict its `score` and the rest
-    beside it, a tuple its first element; `(score, prompt, explanation)` keeps the other two.
+    The entry of a result as verl's managers interpret it: a number also becomes `acc`; of a dict, `score` is the score and
+    the rest extra info; of a tuple, the first element is the score; `(score, prompt, explanation)` keeps the other two.
     """
     extra: dict[str, Any] = {}
     if isinstance(result, (tuple, list)):
         if len(result) == 0:
-            return error_entry("function_error", "the function gave an empty tuple, no score")
+            return error_entry("function_error", "the function returned an empty tuple, not a score")
         if len(result) == 3 and isinstance(result[1], str) and isinstance(result[2], str):
             extra = {"prompt": result[1], "explanation": result[2]}
         result = result[0]
     if isinstance(result, dict):
         if "score" not in result and "reward_score" in result:
-            # What a verl reward manager gives.
+            # The result of a verl reward manager.
             info = result.get("reward_extra_info")
             result = {**(info if isinstance(info, dict) else {}), "score": result["reward_score"]}
         if "score" not in result:
             keys = ", ".join(map(repr, result)) or "nothing"
             return error_entry(
-                "function_error", f"the function gave a dict without 'score': {keys}"
+                "function_error", f"the function returned a dict without 'score': {keys}"
             )
         score = number(result["score"])
         extra = {**{str(key): value for key, value in result.items() if key != "score"}, **extra}
@@ -49,18 +49,18 @@ def result_entry(result: Any) -> dict[str, Any]:
     if score is None:
         told = result["score"] if isinstance(result, dict) else result
         return error_entry(
-            "function_error", f"the function gave {type(told).__name__} {brief(told)}, not a score"
+            "function_error", f"the function returned {type(told).__name__} {brief(told)}, not a score"
         )
     if not math.isfinite(score):
-        return error_entry("non_finite", f"the function gave {score}")
-    # `error` in an entry says that there is no score; a function's own value of that name keeps its score.
+        return error_entry("non_finite", f"the function returned {score}")
+    # `error` in an entry means that there is no score, so a function's own value of that name is renamed.
     entry = {("error_" if key == "error" else key): plain(value) for key, value in extra.items()}
     entry["score"] = score
     return entry
 
 
 def number(value: Any) -> float | None:
-    """A score as a float; None where it is not a number. Also bools, numpy's and torch's scalars of one element."""
+    """A score as a float; None if it is not a number. Accepts bools and one-element scalars of numpy and torch."""
     if isinstance(value, (bool, int, float)):
         try:
             return float(value)
@@ -80,7 +80,7 @@ def number(value: Any) -> float | None:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """A value as JSON has it: NaN and infinities as null, arrays as lists, and what JSON has no word for as text."""
+    """Converts a value to JSON types: NaN and infinities to null, arrays to lists, other types to text."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
@@ -103,7 +103,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def brief(value: Any) -> str:
-    """`repr` that cannot fail, at most 200 characters."""
+    """A `repr` that cannot fail, with at most 200 characters."""
     try:
         text = repr(value)
     except Exception:

@@ -1,4 +1,4 @@
-"""The process that calls the function. Its main thread runs the calls; whoever started it may kill it at any moment."""
+"""The process that calls the function. Its main thread runs the calls; the parent may kill it at any moment."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from typing import Any
 from rewardops.serving.function import FunctionError, RewardFunction, described, load_function
 from rewardops.serving.results import error_entry, result_entry
 
-#: Slots of the memory shared with the process that started this one.
+#: Slots of the memory shared with the parent.
 CURRENT = 0  # the call whose code runs at this moment; 0: none
 BEAT = 1  # time.monotonic() of the event loop's last turn
 STATE_SIZE = 2
 
-#: How often the event loop says that it turns, in seconds.
+#: Interval at which the event loop records that it turns, in seconds.
 BEAT_EVERY_S = 0.25
 
 State = MutableSequence[float]
@@ -57,11 +57,11 @@ def main(
 
 
 def _settle_in(parent: int) -> None:
-    # A group of its own: Ctrl-C in the terminal is for the server, and what the function starts dies with it.
+    # Its own process group: Ctrl-C in the terminal is for the server, and the function's child processes die with this one.
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # What the function prints is no part of the server's own output.
+    # The function's output must not mix with the server's.
     os.dup2(2, 1)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     _die_with(parent)
@@ -72,7 +72,7 @@ def _die_with(parent: int) -> None:
         try:
             import ctypes
 
-            # PR_SET_PDEATHSIG: also from an endless loop in C, which lets no thread of Python's run.
+            # PR_SET_PDEATHSIG also works during an endless loop in C, which lets no Python thread run.
             ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
         except Exception:
             pass
@@ -86,7 +86,7 @@ def _die_with(parent: int) -> None:
 
 
 def _serve_sync(connection: Connection, function: RewardFunction, state: State) -> None:
-    """One call at a time, on the main thread: functions that set an alarm (math_verify's) need it."""
+    """Runs one call at a time on the main thread, because functions that set an alarm (math_verify's) need it."""
     loop = None
     while True:
         try:
@@ -114,12 +114,12 @@ async def _awaited(result: Any) -> Any:
 
 
 def _raised(error: BaseException) -> dict[str, Any]:
-    # asyncio's TimeoutError is the function's own: its call to a judge took too long.
+    # asyncio's TimeoutError is the function's own, such as from its call to a judge.
     return error_entry("function_error", described(error))
 
 
 class _Tracked(collections.abc.Coroutine):  # type: ignore[type-arg]
-    """A coroutine that writes down whose code is running, at each of its steps."""
+    """A coroutine that records whose code is running at each step."""
 
     def __init__(self, inner: Any, call: int, state: State) -> None:
         self._inner = inner
@@ -150,13 +150,13 @@ class _Tracked(collections.abc.Coroutine):  # type: ignore[type-arg]
 
 
 async def _serve_async(connection: Connection, function: RewardFunction, state: State) -> None:
-    """As many calls as are sent, on one event loop; a call that is told to stop is cancelled."""
+    """Runs any number of calls on one event loop; a stopped call is cancelled."""
     loop = asyncio.get_running_loop()
     tasks: dict[int, asyncio.Task[None]] = {}
     stopped: set[int] = set()
 
     def track(loop: asyncio.AbstractEventLoop, inner: Any, **rest: Any) -> Any:
-        # What a call starts inherits its context, so gathered and background tasks count as the call's own.
+        # Tasks inherit the context of the call that starts them, so they count as that call's code.
         call = _call_id.get()
         if call and asyncio.iscoroutine(inner):
             inner = _Tracked(inner, call, state)
