@@ -16,30 +16,30 @@ import {
 import { TEXTS_VERSION } from './rate.ts'
 import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
-/** What scores the samples: GSM8K's rule, or a vLLM that is sent texts or conversations. */
+/** The scorer of the samples: GSM8K's rule, or a vLLM that receives texts or conversations. */
 export const WORKLOADS = ['rule', 'texts', 'chat'] as const
 export type Workload = (typeof WORKLOADS)[number]
 
 /** Options of `npm run bench -- account`. */
 export interface AccountOptions {
   workloads: readonly Workload[]
-  /** Samples a batch. */
+  /** Samples per batch. */
   samples: number
-  /** Batches measured by a start of a service, per workload. */
+  /** Measured batches per start of a service and workload. */
   batches: number
-  /** Batches before those, per workload: code is compiled, connections are opened. */
+  /** Warm-up batches per workload: code is compiled, connections are opened. */
   warmUpBatches: number
-  /** The folder of another checkout to compare with; undefined: none. */
+  /** The folder of another checkout to compare with; undefined: no comparison. */
   against: string | undefined
-  /** Starts of the service, or of both; each is a pair of measurements with `against`. */
+  /** Starts of the service, or of both; with `against`, each start is a pair of measurements. */
   pairs: number
-  /** The interval is to stay below this for "not slower". */
+  /** Upper limit of the interval for "not slower". */
   boundPercent: number
 }
 
-/** Samples that the trainer waits for before it takes the completed groups, a mini-batch. */
+/** Samples per mini-batch: the trainer waits for this many before it reads completed groups. */
 const SAMPLES_A_DELIVERY = 1_024
-/** What a batch leaves to do after its last group is delivered is read for this long. */
+/** Work that a batch causes after its last delivery is measured for this long. */
 const AFTER_MS = 500
 
 /** One batch's CPU time. */
@@ -47,14 +47,14 @@ export interface BatchCpu {
   workload: Workload
   wallMs: number
   times: CpuTimes
-  /** Within `AFTER_MS` of the last delivery: not part of `times`. */
+  /** Used within `AFTER_MS` of the last delivery; not part of `times`. */
   after: CpuTimes
 }
 
-/** The reward-model servers by the model they serve. */
+/** The reward-model servers by model. */
 export type Rms = Record<'texts' | 'chat', SimulatedServers>
 
-/** Starts a vLLM that is sent texts and one that is sent conversations. */
+/** Starts a vLLM that receives texts and one that receives conversations. */
 export async function startRms(): Promise<Rms> {
   return {
     texts: await startSimulatedServers(['--model', 'texts', '--version', TEXTS_VERSION]),
@@ -68,7 +68,7 @@ export interface Side {
   dataDir: string
 }
 
-/** Starts a service of each checkout at once, with a database of its own, and ends them all. */
+/** Starts a service of each checkout in parallel, with separate databases, and stops them all at the end. */
 export async function withSides(
   roots: readonly string[],
   rms: Rms,
@@ -94,12 +94,14 @@ export async function withSides(
   }
 }
 
-/** Makes the reward-model servers known to a service. */
+/** Registers the reward-model servers with a service. */
 export async function registerRms(opened: OpenService, rms: Rms): Promise<void> {
   for (const [name, rm] of Object.entries(rms)) await registerRm(opened.call, name, rm)
 }
 
-/** Batches of the sides in turn, who is first changing with each batch: after warm-up ours, theirs, theirs, ours. */
+/**
+ * Runs batches of both sides alternately, and swaps the order after each pair: after warm-up ours, theirs, theirs, ours.
+ */
 export async function inTurn(
   sides: readonly Side[],
   workload: Workload,
@@ -119,7 +121,7 @@ export async function inTurn(
   }
 }
 
-/** Texts differ between the batches of a service and are the same for both sides. */
+/** Texts differ between batches of a service, and are the same for both sides. */
 export function bodyOf(workload: Workload, options: AccountOptions, step: number): Buffer {
   const shape = { ...USUAL_SHAPE, samples: options.samples }
   const reward = workload === 'rule' ? {} : { model: workload }
@@ -135,10 +137,10 @@ async function measureBatch(side: Side, workload: Workload, body: Buffer): Promi
   return { workload, wallMs, times: watch.times(names), after: watchAfter.times(names) }
 }
 
-/** Scores a batch and gives the stopped watch over it. */
+/** Scores a batch and returns the CPU watch, stopped. */
 export async function watchBatch(side: Side, body: Buffer) {
   const { pids } = await side.opened.service.health()
-  if (pids.postgres === null) throw new Error('the service does not say where its Postgres is')
+  if (pids.postgres === null) throw new Error('the service reports no Postgres process')
   const own: ServicePids = { ...pids, postgres: pids.postgres }
   const watch = new CpuWatch(own)
   const startedAt = performance.now()
@@ -150,7 +152,7 @@ export async function watchBatch(side: Side, body: Buffer) {
   return { pids: own, watch, wallMs: performance.now() - startedAt }
 }
 
-/** A batch from submit until its last group is delivered. @throws when a sample was not scored. */
+/** Runs a batch from its submit until its last group is delivered. @throws when a sample was not scored */
 export async function scoreBatch(opened: OpenService, body: Buffer): Promise<void> {
   const { batchId, accepted } = await opened.call<SubmitResult>('batches.submit', body)
   let delivered = 0
@@ -171,9 +173,9 @@ export async function scoreBatch(opened: OpenService, body: Buffer): Promise<voi
   }
 }
 
-/** How the bench itself reaches a service's Postgres. */
+/** The benchmark's own connection to a service's Postgres. */
 export function urlOf(side: Side): string {
   const url = runningEmbeddedUrl(side.dataDir)
-  if (url === null) throw new Error('the embedded Postgres of the service does not run')
+  if (url === null) throw new Error('the embedded Postgres of the service is not running')
   return url
 }

@@ -9,22 +9,22 @@ export interface ServicePids {
   postgres: number
 }
 
-/** CPU time in µs by process and part of it. Parts named in `NOT_COUNTED` are left out of totals. */
+/** CPU time in µs by process and part. Parts in `NOT_COUNTED` are excluded from totals. */
 export interface CpuTimes {
   server: Record<string, number>
   workers: Record<string, number>
   postgres: Record<string, number>
 }
 
-/** Runs when Postgres chooses, in whichever batch that is. */
+/** Postgres decides when it runs, so it may fall into any batch. */
 const AUTOVACUUM = 'autovacuum'
-/** Parts of Postgres that a total leaves out. */
+/** Parts of Postgres that are excluded from totals. */
 export const NOT_COUNTED: ReadonlySet<string> = new Set([AUTOVACUUM])
 
-/** A thread or process that ends within this long before the end of a watch loses what it did since the last look. */
+/** A thread or process that ends this long before the end of a watch loses its CPU time since the last reading. */
 const LOOK_EVERY_MS = 100
 
-/** Names of Node's own threads; a thread with any other name runs JavaScript (a worker thread). */
+/** Names of Node's own threads; any other thread runs JavaScript (a worker thread). */
 const NODE_THREADS: Record<string, string> = {
   MainThread: 'main thread',
   'node-MainThread': 'main thread',
@@ -37,15 +37,15 @@ const NODE_THREADS: Record<string, string> = {
 interface Task {
   process: keyof CpuTimes
   part: string
-  /** Process id where the part is a Postgres backend, which gets its name later. */
+  /** Process id of a Postgres backend, which gets its name later. */
   backend: number | null
   firstNs: number
   lastNs: number
 }
 
 /**
- * Adds up the CPU time of every thread of a service between `start` and `stop`, in ns as the scheduler counts it: the
- * same clock as utime + stime in /proc/<pid>/stat, without its 10 ms steps. Linux only.
+ * Sums the CPU time of every thread of a service between `start` and `stop`, in ns from the scheduler: the clock of utime +
+ * stime in /proc/<pid>/stat without its 10 ms steps. Linux only.
  */
 export class CpuWatch {
   readonly #pids: ServicePids
@@ -64,7 +64,7 @@ export class CpuWatch {
     this.#look(false)
   }
 
-  /** The CPU time used between start and stop; `names` are the clients' of backends, from `applicationNames`. */
+  /** The CPU time between start and stop. `names`: application names of backends, from `applicationNames`. */
   times(names: ReadonlyMap<number, string>): CpuTimes {
     const times: CpuTimes = { server: {}, workers: {}, postgres: {} }
     for (const task of this.#tasks.values()) {
@@ -115,7 +115,7 @@ export class CpuWatch {
     describe: () => Pick<Task, 'process' | 'part' | 'backend'>,
   ): void {
     const ns = Number(tryRead(`/proc/${pid}/task/${tid}/schedstat`).split(' ')[0])
-    // Gone between the listing and the reading.
+    // Ended between the listing and the reading.
     if (!(ns > 0)) return
     const known = this.#tasks.get(tid)
     if (known !== undefined) known.lastNs = ns
@@ -125,7 +125,7 @@ export class CpuWatch {
 
 const BACKEND = 'backend'
 
-/** What a child of the postmaster is, from its title: `postgres: walwriter`, `postgres: user database [local] idle`. */
+/** The kind of a postmaster's child, from its title: `postgres: walwriter`, `postgres: user database [local] idle`. */
 export function partOfPostgres(title: string): string {
   const name = title.replace(/^postgres: /, '').trim()
   if (name.startsWith('autovacuum')) return AUTOVACUUM
@@ -135,7 +135,7 @@ export function partOfPostgres(title: string): string {
   return BACKEND
 }
 
-/** The counted CPU time of a process, or of all of them. */
+/** The counted CPU time of one process or all processes. */
 export function totalUs(times: CpuTimes, process?: keyof CpuTimes): number {
   const processes = process ? [process] : (['server', 'workers', 'postgres'] as const)
   let total = 0

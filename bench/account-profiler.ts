@@ -1,7 +1,7 @@
 /**
- * Loaded into every Node process and thread of a service (`node --import`, by NODE_OPTIONS) in order to profile it from
- * outside: each connects to the socket named in `SOCKET_VARIABLE`, says which thread it is, and on `start` and
- * `stop` takes a CPU profile and sends it. One JSON value a line in both directions.
+ * Loaded into every Node process and thread of a service (`node --import`, by NODE_OPTIONS) to profile it from outside:
+ * each thread connects to the socket in `SOCKET_VARIABLE`, identifies itself, and takes a CPU profile from `start` to
+ * `stop`, which it then sends. The protocol is one JSON value per line in both directions.
  */
 import { Session } from 'node:inspector'
 import { connect } from 'node:net'

@@ -21,7 +21,7 @@ interface Thread {
   received: (message: { started?: true; profile?: Profiler.Profile | null }) => void
 }
 
-/** Takes CPU profiles of every Node thread that was started with `env`; see account-profiler.ts for the other side. */
+/** Takes CPU profiles of every Node thread started with `env`; account-profiler.ts is the other side. */
 export class Profilers {
   readonly #path: string
   readonly #server: Server
@@ -42,7 +42,7 @@ export class Profilers {
     return new Profilers(path, server)
   }
 
-  /** What the environment of the processes to be profiled needs. */
+  /** Environment of the processes to be profiled. */
   get env(): Record<string, string> {
     const script = fileURLToPath(new URL('./account-profiler.ts', import.meta.url))
     return {
@@ -52,7 +52,7 @@ export class Profilers {
     }
   }
 
-  /** Threads that have connected and still live. */
+  /** Connected threads. */
   get threads(): number {
     return this.#threads.size
   }
@@ -63,7 +63,7 @@ export class Profilers {
     await Promise.all([...this.#threads].map((thread) => ask(thread, 'start')))
   }
 
-  /** Ends the profiles and gives those of the threads that still live. */
+  /** Stops profiling and returns the profiles of the threads still connected. */
   async stop(): Promise<ThreadProfile[]> {
     this.#isProfiling = false
     const profiles = await Promise.all(
@@ -89,7 +89,7 @@ export class Profilers {
       if (thread !== undefined) return thread.received(message)
       thread = { socket, ...message, received: () => {} } as Thread
       this.#threads.add(thread)
-      // A thread that starts during a batch is profiled from its first line on.
+      // A thread that starts during a batch is profiled from its first line.
       if (this.#isProfiling) void ask(thread, 'start')
     })
     socket.on('error', () => {})

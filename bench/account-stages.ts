@@ -1,7 +1,7 @@
 import type { Profiler } from 'node:inspector'
 import type { StatementCpu } from './account-statements.ts'
 
-/** Where CPU time goes, in the order a sample meets them; the last ones belong to no single stage. */
+/** Stages of CPU time in the order of a sample's path; the last ones belong to no single stage. */
 export const STAGES = [
   'http',
   'parse',
@@ -26,20 +26,20 @@ export const STAGES = [
 ] as const
 export type Stage = (typeof STAGES)[number]
 
-/** Which part of the service a thread belongs to: the same file may serve two stages. */
+/** The part of the service that a thread belongs to; a file may serve two stages in different parts. */
 export type ThreadKind = 'server' | 'ingest' | 'workers'
 
 interface FileRule {
   stage: Stage
   /** The file's path in the checkout, or in node_modules. */
   file: RegExp
-  /** Only these functions of it. */
+  /** Restricts the rule to these functions. */
   functions?: RegExp
-  /** Only in these threads. */
+  /** Restricts the rule to these threads. */
   in?: ThreadKind
 }
 
-/** The first rule that matches a frame's file, and function where it names some, gives the frame's stage. */
+/** The first rule that matches a frame's file, and its function if given, determines the frame's stage. */
 export const FILES: readonly FileRule[] = [
   { stage: 'parse', file: /^server\/batches\/accept\/(body-splitter|ingest-client|ingest)\.ts$/ },
   { stage: 'parse', file: /^server\/(http\/(body|content-encoding)|contract\/trainer)\.ts$/ },
@@ -85,7 +85,7 @@ export const FILES: readonly FileRule[] = [
   },
 ]
 
-/** Packages, for what they do without one of our frames beneath them: after an answer came in on a socket. */
+/** Stages of packages for stacks without a frame of ours, such as handling an answer from a socket. */
 const PACKAGES: readonly [Stage, RegExp][] = [
   ['call', /^undici$/],
   ['copy', /^pg-copy-streams$/],
@@ -95,18 +95,18 @@ const PACKAGES: readonly [Stage, RegExp][] = [
   ['database client', /^(pg|pg-[a-z]+|pgpass|postgres-[a-z]+|@prisma\/.*)$/],
 ]
 
-/** What profiling itself costs: taking the profiles, and Postgres's log, which is all but empty otherwise. */
+/** The cost of profiling itself: taking profiles, and writing Postgres's log, which is otherwise nearly empty. */
 const PROFILING = /^(bench\/|server\/store\/postgres\/)/
 
-/** The CPU time of a profile by stage; `files` names what `other` and `upkeep` consist of. */
+/** The CPU time of a profile by stage; `files` lists the contents of `other` and `upkeep`. */
 export interface ProfiledStages {
   us: Partial<Record<Stage, number>>
   files: Map<string, number>
 }
 
 /**
- * Shares out a profile's own time of every function: to the stage of the nearest of our files on the way to the
- * stack's bottom, else of the nearest package. Idle time and the profiling itself are left out.
+ * Assigns each function's self time to the stage of the nearest of our files towards the stack's bottom, else of the
+ * nearest package. Idle time and profiling itself are excluded.
  */
 export function stagesOfProfile(
   profile: Profiler.Profile,
@@ -182,12 +182,12 @@ export function stageOfFile(file: string, functionName: string, kind: ThreadKind
   return rule?.stage ?? 'other'
 }
 
-/** The first pattern that a statement matches gives its stage. */
+/** The first pattern that a statement matches determines its stage. */
 const STATEMENTS: readonly [Stage, RegExp][] = [
   ['copy', /^copy /],
   ['commit', /^(begin|commit|rollback)$/],
   ['flush', /flush_results|^insert into attempt/],
-  // A look for jobs in a queue, the notes of who has them, and their completion.
+  // Fetching jobs of a queue, recording their claims, and completing them.
   [
     'claim',
     /^with next as \( select j\.id from pgboss|^with results as \( update pgboss|\b(insert into|delete from) claim\b/,
@@ -216,7 +216,7 @@ export function stageOfStatement(statement: string): Stage {
   return STATEMENTS.find(([, pattern]) => pattern.test(text))?.[0] ?? 'other'
 }
 
-/** The CPU time of statements by stage; `statements` names what `other` and `upkeep` consist of. */
+/** The CPU time of statements by stage; `statements` lists the contents of `other` and `upkeep`. */
 export function stagesOfStatements(found: readonly StatementCpu[]): {
   us: Partial<Record<Stage, number>>
   statements: Map<string, number>

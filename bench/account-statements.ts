@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 
-/** The CPU time that a Postgres backend took for one message: parsing, binding or executing a statement. */
+/** CPU time of a Postgres backend for one message: parsing, binding or executing a statement. */
 export interface StatementCpu {
   pid: number
   cpuUs: number
@@ -13,8 +13,8 @@ export interface StatementCpu {
 const READ_EVERY_MS = 50
 
 /**
- * Has every later connection log the CPU time of each message. As settings of the role, because those of the command
- * line, which say that no statement is logged, come before those of the configuration file.
+ * Makes every later connection log the CPU time of each message. The settings belong to the role, because command-line
+ * settings, which disable statement logs, override the configuration file.
  */
 export async function logStatementCpu(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url, application_name: 'account' })
@@ -27,7 +27,7 @@ export async function logStatementCpu(url: string): Promise<void> {
   }
 }
 
-/** Follows the embedded Postgres's log, which is renamed when it grows, for the statements' CPU times. */
+/** Follows the embedded Postgres's log, which is rotated by renaming, and reads the statements' CPU times. */
 export class StatementLog {
   readonly #path: string
   #fd: number
@@ -63,7 +63,7 @@ export class StatementLog {
     for (;;) {
       this.#readToEnd()
       if (statSync(this.#path, { throwIfNoEntry: false })?.ino === fstatSync(this.#fd).ino) return
-      // Renamed: its last lines may have been written after the reading.
+      // The log was renamed; its last lines may be newer than the last reading.
       this.#readToEnd()
       closeSync(this.#fd)
       this.#fd = openSync(this.#path, 'r')
@@ -84,7 +84,7 @@ export class StatementLog {
 const HEAD = /^\S+ \S+ \S+ \[(\d+)\] ([A-Z]+): {2}(.*)$/
 const USAGE = /^\t!\t(\d+\.\d+) s user, (\d+\.\d+) s system, /
 
-/** The statements of a piece of Postgres's log written with log_statement_stats. */
+/** Parses statements from Postgres's log written with log_statement_stats. */
 export function parseStatementLog(text: string): StatementCpu[] {
   const found: StatementCpu[] = []
   let current: { pid: number; cpuUs: number; statement: string[] | null } | null = null

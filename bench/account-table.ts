@@ -4,15 +4,15 @@ import { rounded } from './statistics.ts'
 
 type StageTimes = Partial<Record<Stage, number>>
 
-/** CPU time by stage as profiled: only its proportions are used. */
+/** Profiled CPU time by stage; only its proportions are used. */
 export interface StageShares extends Record<ThreadKind | 'postgres', StageTimes> {
-  /** Of all backends, what is not in `postgres` included. */
+  /** Total of all backends, including time that is not in `postgres`. */
   backendsUs: number
-  /** Shares of the files and statements that `other` and `upkeep` consist of, the largest ones. */
+  /** The largest shares of files and statements in `other` and `upkeep`. */
   unattributed?: { files: Record<string, number>; statements: Record<string, number> }
 }
 
-/** One stage's CPU time in µs a sample. */
+/** One stage's CPU time in µs per sample. */
 export interface StageRow {
   stage: string
   server: number
@@ -28,7 +28,7 @@ export function added(to: StageTimes, more: StageTimes): void {
     to[stage] = (to[stage] ?? 0) + us
 }
 
-/** The mean of several batches' CPU times, a sample. */
+/** The mean CPU time per sample over several batches. */
 export function averageTimes(batches: readonly CpuTimes[], samples: number): CpuTimes {
   const mean: CpuTimes = { server: {}, workers: {}, postgres: {} }
   for (const process of ['server', 'workers', 'postgres'] as const) {
@@ -42,7 +42,7 @@ export function averageTimes(batches: readonly CpuTimes[], samples: number): Cpu
   return mean
 }
 
-/** Shares out exact CPU times a sample over the stages; the rows add up to the total. */
+/** Distributes exact CPU times per sample over the stages; the rows add up to the total. */
 export function stageRows(times: CpuTimes, shares: StageShares): StageRow[] {
   const { server, workers, postgres } = times
   const exact: Record<ThreadKind, number> = {
@@ -97,7 +97,7 @@ function sumOf(parts: Record<string, number>, isCounted: (part: string) => boole
 
 const COLUMNS = ['server', 'ingest', 'workers', 'postgres', 'total'] as const
 
-/** Stages as a table for people. */
+/** Renders the stages as a text table. */
 export function stagesTable(rows: readonly StageRow[]): string {
   const total: StageRow = {
     stage: 'total',
@@ -131,7 +131,7 @@ export interface DifferenceRow {
   isBelowBound: boolean | null
 }
 
-/** Differences as a table for people. */
+/** Renders the differences as a text table. */
 export function differenceTable(rows: readonly DifferenceRow[]): string {
   const percent = (value: number | null) =>
     value === null ? '–' : `${value > 0 ? '+' : ''}${value.toFixed(2)}`
@@ -152,7 +152,7 @@ export function differenceTable(rows: readonly DifferenceRow[]): string {
   ])
 }
 
-/** Names to the left, numbers to the right. */
+/** Left-aligns names and right-aligns numbers. */
 function aligned(lines: readonly string[][]): string {
   const widths = lines[0]!.map((_, column) =>
     Math.max(...lines.map((line) => (line[column] as string).length)),

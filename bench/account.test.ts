@@ -45,7 +45,7 @@ test('every rule of the table of files matches a file of this checkout, and ever
   expect(nowhere).toEqual([])
 })
 
-test('the same file serves two stages in two processes, and two functions of a file two stages', () => {
+test('a file can serve two stages by process or by function', () => {
   expect(stageOfFile('server/store/stored-texts.ts', 'encodeTexts', 'ingest')).toBe('encode')
   expect(stageOfFile('server/store/stored-texts.ts', 'decodeTexts', 'workers')).toBe('read')
   expect(stageOfFile('server/engines/vllm.ts', 'wholeTextRequest', 'workers')).toBe('build')
@@ -54,7 +54,7 @@ test('the same file serves two stages in two processes, and two functions of a f
   )
 })
 
-/** A profile of one sample per stack, each of 1,000 µs; a stack is given from its bottom to its leaf. */
+/** A profile with one sample of 1,000 µs per stack; stacks are listed from bottom to leaf. */
 function profileOf(stacks: [functionName: string, url: string][][]): Profiler.Profile {
   const nodes: Profiler.ProfileNode[] = []
   const add = (functionName: string, url: string) => {
@@ -148,7 +148,7 @@ const entry = (pid: number, kind: string, user: string, system: string, statemen
     '',
   ].join('\n')
 
-test("a statement's CPU time is its user and system time, whatever it waited", () => {
+test("a statement's CPU time is its user and system time without waits", () => {
   const text = [
     '2026-11-22 10:45:01.000 UTC [7] LOG:  checkpoint starting: time\n',
     entry(11, 'BIND MESSAGE', '0.000100', '0.000020', 'select a\n\t  from b'),
@@ -164,7 +164,7 @@ test("a statement's CPU time is its user and system time, whatever it waited", (
   expect([...statements.keys()]).toEqual(['select a from b'])
 })
 
-test('the log of statements is followed from now on, past the file being renamed', async () => {
+test('the statement log is followed from its end and across renames', async () => {
   const path = join(folder, 'postgres.log')
   writeFileSync(path, entry(1, 'QUERY', '0.000001', '0.000000', 'before'))
   const log = new StatementLog(folder)
@@ -175,7 +175,7 @@ test('the log of statements is followed from now on, past the file being renamed
   expect(found.map(({ statement }) => statement)).toEqual(['first', 'second'])
 })
 
-test('the stages add up to the exact total, autovacuum left out', () => {
+test('the stages add up to the exact total, without autovacuum', () => {
   const times = {
     server: { 'main thread': 10, 'worker threads': 20, 'V8 helpers (GC, JIT)': 5 },
     workers: { 'main thread': 40, 'other threads': 1 },
@@ -207,7 +207,7 @@ test.each([
   expect(partOfPostgres(title)).toBe(part)
 })
 
-/** Uses CPU in its main thread and in another, then says how much the process used. */
+/** Uses CPU in its main thread and in another one, then prints its CPU time. */
 const BURNER = `
   import { createInterface } from 'node:readline'
   import { isMainThread, parentPort, Worker } from 'node:worker_threads'
@@ -254,7 +254,7 @@ function startBurner(env: Record<string, string> = {}) {
 }
 
 test.runIf(process.platform === 'linux')(
-  'a watch counts the CPU time of all threads, as the process itself does',
+  'a watch counts the CPU time of all threads like the process itself',
   async () => {
     const burner = startBurner()
     await burner.line()
@@ -267,7 +267,7 @@ test.runIf(process.platform === 'linux')(
     const totalServerUs = Object.values(server).reduce((a, b) => a + b, 0)
     expect(server['main thread']).toBeGreaterThan(50_000)
     expect(server['worker threads']).toBeGreaterThan(50_000)
-    // The process itself starts counting later and prints before the watch ends.
+    // The process starts counting later than the watch and prints before its end.
     expect(totalServerUs).toBeGreaterThan(ownUs * 0.95)
     expect(totalServerUs).toBeLessThan(ownUs * 1.5)
   },

@@ -36,7 +36,7 @@ import { benchFolder, type Emit, type OpenService, openService } from './harness
 import { median, pairedDifference, rounded } from './statistics.ts'
 import { USUAL_SHAPE } from './texts.ts'
 
-/** The defaults of the options; `pairsAlone` is of a run without another checkout. */
+/** Defaults of the options; `pairsAlone` applies without another checkout. */
 export const ACCOUNT_DEFAULTS = {
   samples: USUAL_SHAPE.samples,
   batches: 2,
@@ -48,7 +48,7 @@ export const ACCOUNT_DEFAULTS = {
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-/** The CPU time of a whole scored batch by process and stage; against another checkout, the difference. */
+/** The CPU time of a whole scored batch by process and stage, and the difference to another checkout. */
 export async function measureAccount(emit: Emit, options: AccountOptions): Promise<void> {
   if (process.platform !== 'linux') throw new Error('CPU time is read from /proc: Linux only')
   const against = options.against === undefined ? undefined : resolve(options.against)
@@ -64,7 +64,7 @@ export async function measureAccount(emit: Emit, options: AccountOptions): Promi
   }
 }
 
-/** The exact totals without profilers, then the shares of the stages with them. */
+/** Measures exact totals without profilers, then the shares of the stages with them. */
 async function alone(emit: Emit, options: AccountOptions, rms: Rms): Promise<void> {
   const measured: BatchCpu[] = []
   for (let pair = 0; pair < options.pairs; pair++) {
@@ -126,7 +126,7 @@ async function compare(
       loadAverage: rounded(loadavg()[0] as number, 1),
       ...pairSummary(found, options),
     })
-    // After each pair, because a run may be stopped before its last one.
+    // Reported after each pair, because a run may be stopped early.
     const table = differenceTable(differences(pairs, options))
     console.error(`\nCPU a sample after ${pairs.length} pairs\n${table}\n`)
   }
@@ -154,7 +154,7 @@ function wallMs(batches: readonly BatchCpu[], workload: Workload): number {
   return rounded(median(batches.filter((b) => b.workload === workload).map((b) => b.wallMs)))
 }
 
-/** The differences by workload and process, and of all workloads together. */
+/** The differences by workload and process, and over all workloads. */
 function differences(
   pairs: readonly { ours: BatchCpu[]; theirs: BatchCpu[] }[],
   options: AccountOptions,
@@ -186,7 +186,7 @@ function differences(
   return rows
 }
 
-/** Mean CPU time a sample over the batches of a workload, or the sum over all workloads. */
+/** Mean CPU time per sample over the batches of a workload, or its sum over all workloads. */
 function usASample(
   batches: readonly BatchCpu[],
   workload: Workload | undefined,
@@ -201,7 +201,7 @@ function usASample(
   return [...new Set(batches.map((b) => b.workload))].reduce((sum, name) => sum + ofOne(name), 0)
 }
 
-/** The same batches with every Node thread profiled and the CPU time of every statement logged. */
+/** Repeats the batches with every Node thread profiled and the CPU time of every statement logged. */
 async function measureStages(
   options: AccountOptions,
   rms: Rms,
@@ -215,7 +215,7 @@ async function measureStages(
     const env = { REWARDOPS_PAGES: '0' }
     opened = await openService({ dataDir, env })
     await registerRms(opened, rms)
-    // Settings of the role are read by connections made later: all of them, after a start.
+    // Role settings apply to new connections; after a restart, all connections are new.
     await logStatementCpu(urlOf({ opened, dataDir }))
     await opened.close()
     opened = await openService({ dataDir, env: { ...env, ...profilers.env } })

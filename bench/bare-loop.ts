@@ -1,6 +1,6 @@
 import { Pool } from 'undici'
 
-/** What the bare loop did. */
+/** Result of the bare loop. */
 export interface BareLoopResult {
   requests: number
   elapsedMs: number
@@ -8,9 +8,9 @@ export interface BareLoopResult {
 }
 
 /**
- * The limit every rate is a ratio to: undici alone, the given bodies to one server, so many connections, one
- * request each at a time; the answer is parsed and its score read, as anyone who wants a reward must.
- * @throws when an answer is not a finite score.
+ * The reference of all rates: undici alone sends the bodies to one server over several connections, one request per
+ * connection at a time, and parses each answer and its score.
+ * @throws when an answer is not a finite score
  */
 export async function bareLoop(
   url: string,

@@ -11,15 +11,15 @@ import type { Emit } from './harness.ts'
 import { median, rounded } from './statistics.ts'
 
 const REPETITIONS = 7
-/** Of a laptop's, against a machine that measures. */
+/** CPU slowdown of a laptop relative to the measuring machine. */
 const CPU_SLOWDOWN = 4
 const SAMPLES = 100_000
-/** After its last request a page is taken to be there when nothing more was painted for so long. */
+/** A page counts as loaded when nothing was painted for this long after its last request. */
 const QUIET_MS = 1_500
-/** A new window of the browser is there after about one second; measured by its trace. */
+/** A new browser window needs about one second, according to its trace. */
 const WINDOW_MS = 3_000
 
-/** What opening the overview in an empty browser costs: bytes as they travel, and when its largest part is there. */
+/** Cost of opening the overview in a fresh browser: transferred bytes, and the time of the largest paint. */
 export async function measureFirstLoad(emit: Emit): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'rewardops-bench-'))
   await chmod(folder, 0o711)
@@ -33,7 +33,7 @@ export async function measureFirstLoad(emit: Emit): Promise<void> {
       dataDir: folder,
       env: { DATABASE_URL: undefined, REWARDOPS_API_KEYS: undefined },
     })
-    // The first request after a start compiles what it runs through.
+    // The first request after a start compiles the code it uses.
     await loadOnce(browser, service.url)
     const loads: Load[] = []
     for (let i = 0; i < REPETITIONS; i++) loads.push(await loadOnce(browser, service.url))
@@ -58,7 +58,7 @@ export async function measureFirstLoad(emit: Emit): Promise<void> {
 }
 
 interface Load {
-  /** As they travelled, headers included; `plain`: those that were sent uncompressed. */
+  /** Transferred bytes, including headers; `plain`: bytes of uncompressed responses. */
   script: { files: number; bytes: number; plain: number }
   bytes: number
   lcpMs: number
@@ -66,12 +66,12 @@ interface Load {
 }
 
 async function loadOnce(browser: Browser, url: string): Promise<Load> {
-  // A context of its own: an empty cache.
+  // A new context has an empty cache.
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } })
   try {
     const page = await context.newPage()
-    // A context opens a window, and the browser loads the parts of its own frame: over a hundred scripts, on the same
-    // cores. Whoever opens the page has had the window for long.
+    // A new context opens a window whose own frame loads over a hundred scripts on the same cores. Real users have already
+    // opened it.
     await page.waitForTimeout(WINDOW_MS)
     const devtools = await context.newCDPSession(page)
     await devtools.send('Network.enable')

@@ -20,7 +20,10 @@ const STRAGGLING = {
   seed: SEED,
 } as const
 
-/** Whether groups come out as soon as their own rewards allow, and whether thousands of rewards wait side by side. */
+/**
+ * Measures whether groups are delivered as soon as their own rewards allow, and whether thousands of rewards wait
+ * concurrently.
+ */
 export async function measureGroups(emit: Emit): Promise<void> {
   const rmArgs = ['--seed', String(SEED), '--draw-by', 'text']
   await withBench({ rmArgs, maxInFlight: 8192 }, async (bench) => {
@@ -37,7 +40,7 @@ async function warmUp(bench: Bench): Promise<void> {
   await waitForEnd(bench, batchId)
 }
 
-/** The delays follow from the texts, so what they alone allow is computed, not estimated. */
+/** The delays follow from the texts, so the bound is computed, not estimated. */
 async function measureCompletion(bench: Bench, emit: Emit): Promise<void> {
   const { latency, slowShare, slowMs } = STRAGGLING
   const range = `uniform:${latency.fromMs},${latency.toMs}`

@@ -14,20 +14,20 @@ import { freePort } from '../testkit/processes/port.ts'
 import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 
-/** One line of output: the name of the measurement, and its numbers with their units in their names. */
+/** Prints one line: the measurement's name, and its numbers with units in their names. */
 export type Emit = (measurement: { name: string } & Record<string, unknown>) => void
 
-/** A service with a database of its own, a reward-model server beside it, and a client. */
+/** A service with its own database, a reward-model server and a client. */
 export interface Bench {
   service: ServiceProcess
   rm: SimulatedServers
-  /** A procedure's answer; queries and mutations alike go by POST. @throws with the service's own words. */
+  /** Calls a procedure by POST, both queries and mutations. @throws with the service's message */
   call<T>(procedure: string, body: string | Buffer): Promise<T>
-  /** A page's HTML, read to its end. @throws when it is not 200. */
+  /** Reads a page's HTML. @throws when the status is not 200 */
   page(path: string): Promise<void>
 }
 
-/** Runs a measurement in a fresh service; ends everything and removes its data, whatever happens. */
+/** Runs a measurement in a fresh service; stops everything and removes its data in any case. */
 export async function withBench(
   options: { rmArgs?: string[]; maxInFlight?: number },
   measure: (bench: Bench) => Promise<void>,
@@ -47,10 +47,10 @@ export async function withBench(
   }
 }
 
-/** A new folder under the system's temporary one, for the data folders of a measurement. */
+/** A new temporary folder for the data folders of a measurement. */
 export async function benchFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'rewardops-bench-'))
-  // Postgres runs as another user where we are root.
+  // Postgres runs as another user if the process is root.
   await chmod(folder, 0o711)
   return folder
 }
@@ -60,7 +60,7 @@ export interface OpenService extends Pick<Bench, 'service' | 'call' | 'page'> {
   close(): Promise<void>
 }
 
-/** Starts a service on a free port with a database of its own; `root` is the checkout it is of. */
+/** Starts a service on a free port with its own database; `root` is its checkout. */
 export async function openService(options: {
   dataDir: string
   root?: string
@@ -88,7 +88,7 @@ export async function openService(options: {
   }
 }
 
-/** Makes a simulated reward-model server known to a service, as a vLLM. */
+/** Registers a simulated reward-model server with a service, as a vLLM. */
 export async function registerRm(
   call: Bench['call'],
   name: string,
@@ -123,7 +123,7 @@ function clientOf(pool: Pool): Pick<Bench, 'call' | 'page'> {
   }
 }
 
-/** The body of `batches.submit`, made before any clock starts. */
+/** The body of `batches.submit`, built before any measurement. */
 export function submitBody(
   step: number,
   samples: readonly SampleInput[],
@@ -133,21 +133,21 @@ export function submitBody(
   return Buffer.from(JSON.stringify({ run: 'bench', step, groupSize, reward, samples }))
 }
 
-/** How long each stage of a batch took, as its trainer sees it. */
+/** Duration of each stage of a batch, as its trainer sees it. */
 export interface BatchTimes {
   batchId: string
   samples: number
-  /** From the first byte sent to the acknowledgement: parsed, checked, stored. */
+  /** From the first byte sent to the acknowledgement; includes parsing, checks and storage. */
   submitMs: number
-  /** From the acknowledgement until the batch had ended. */
+  /** From the acknowledgement to the batch's end. */
   scoreMs: number
-  /** `batches.results`, read and parsed. */
+  /** Time of `batches.results` including parsing. */
   resultsMs: number
   totalMs: number
   perSecond: number
 }
 
-/** A batch from submit to results. @throws when a sample was not scored. */
+/** Runs a batch from submit to results. @throws when a sample was not scored */
 export async function runBatch(bench: Bench, body: Buffer): Promise<BatchTimes> {
   const t0 = performance.now()
   const { batchId, accepted } = await bench.call<SubmitResult>('batches.submit', body)
@@ -178,7 +178,7 @@ export async function runBatch(bench: Bench, body: Buffer): Promise<BatchTimes> 
   }
 }
 
-/** Polls until the batch has ended. @throws when it does not complete. */
+/** Polls until the batch ends. @throws when it does not complete */
 export async function waitForEnd(bench: Bench, batchId: string): Promise<BatchSummary> {
   const input = JSON.stringify({ batchId, waitMs: 60_000 })
   for (;;) {
@@ -190,8 +190,8 @@ export async function waitForEnd(bench: Bench, batchId: string): Promise<BatchSu
 }
 
 /**
- * Reads the groups in the order they complete; `seen` gets each answer as it arrives. An answer waits for `samples` of
- * them, or the end.
+ * Reads the groups in completion order; `seen` receives each answer. An answer waits for `samples` samples or the batch's
+ * end.
  */
 export async function followGroups(
   bench: Pick<Bench, 'call'>,

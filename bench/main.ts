@@ -15,7 +15,7 @@ import { measureRules } from './rules.ts'
 import { measureSingle } from './single.ts'
 import { measureWatch, WATCH_DEFAULTS } from './watch.ts'
 
-/** By the name one selects them with: `npm run bench -- rate single`. */
+/** Measurements by name: `npm run bench -- rate single`. */
 const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
   rate: measureRate,
   account: (emit) => measureAccount(emit, accountOptions()),
@@ -40,29 +40,29 @@ const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
     }),
 }
 
-/** All of them together take about half an hour on two cores, `pages` over 10,000,000 samples as much again; what hangs is not waited for. */
+/** Time limit. All measurements take about half an hour on two cores, and `pages` over 10,000,000 samples as much again. */
 const LIMIT_MS = 90 * 60_000
 
 const text = { type: 'string' } as const
 const { values, positionals: names } = parseArgs({
   allowPositionals: true,
   options: {
-    // Of `router` and `watch`.
+    // For `router` and `watch`.
     seconds: text,
-    // Of `watch` and `pages`.
+    // For `watch` and `pages`.
     repetitions: text,
-    // Of `router` alone.
+    // For `router` only.
     groups: text,
     servers: text,
     saturation: text,
     seed: text,
     scenarios: text,
     dispatchers: text,
-    // Of `pages` and `account`.
+    // For `pages` and `account`.
     samples: text,
-    // Of `pages` alone.
+    // For `pages` only.
     data: text,
-    // Of `account` alone.
+    // For `account` only.
     workloads: text,
     batches: text,
     'warm-up-batches': text,
@@ -135,7 +135,7 @@ function accountOptions() {
   }
 }
 
-/** @throws for an option that is no positive number */
+/** @throws for an option that is not a positive number */
 function positive(
   name: Exclude<
     keyof typeof values,

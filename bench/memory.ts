@@ -8,10 +8,10 @@ const SHAPE = { ...USUAL_SHAPE, samples: 32_768, promptLength: 900, responseLeng
 const READ_EVERY_MS = 100
 const AFTER_MS = 30_000
 
-/** What one large batch costs the server and its workers in memory, and the server's event loop in time. */
+/** Memory that one large batch costs the server and its workers, and event-loop delay of the server. */
 export async function measureMemory(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
-    // Code paths and pages that any service has used once; the idle reading is after them.
+    // Warm-up: code paths and pages that every service has used once; the idle reading follows.
     await runBatch(bench, submitBody(0, makeSamples({ ...USUAL_SHAPE, samples: 512 }, 0), {}))
     await sleep(2000)
     const body = submitBody(1, makeSamples(SHAPE, 1), {})
@@ -55,7 +55,7 @@ function startWatching(bench: Bench, pids: Pids) {
     if (ms !== undefined) eventLoopMaxMs = Math.max(eventLoopMaxMs ?? 0, ms)
   }
   const reading = (async () => {
-    // What happened before is not this batch's: reading it resets it.
+    // Reading the value resets it, which excludes the time before the batch.
     await bench.service.health()
     while (!stopped) {
       const now = readings(pids)
@@ -82,7 +82,7 @@ function readings(pids: Pids): { server: number; workers: number[] } {
   return { server: residentMb(pids.server), workers: pids.workers.map(residentMb) }
 }
 
-/** `VmRSS` of a process, in MB of a million bytes; 0 when it has ended. */
+/** `VmRSS` of a process in MB (10^6 bytes); 0 when it has ended. */
 function residentMb(pid: number): number {
   try {
     const kib = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]

@@ -13,7 +13,7 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 const CLIENTS = 16
 const REPETITIONS = 7
 
-/** How much slower scoring gets while people look at the batch. */
+/** How much scoring slows down while users view the batch. */
 export async function measurePageLoad(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
     const samples = makeSamples(USUAL_SHAPE, 0)
@@ -22,7 +22,7 @@ export async function measurePageLoad(emit: Emit): Promise<void> {
     const loads: Loads = { ms: [], failed: new Map() }
     const { batchId } = await runBatch(bench, submitBody(0, samples, { model: bench.rm.model }))
     await loadCounted(bench, batchId, loads)
-    // In turn, so that a slow minute of the machine hits both.
+    // Alternating, so that a slow minute of the machine affects both.
     for (let i = 1; i <= REPETITIONS; i++) {
       const body = submitBody(i, makeSamples(USUAL_SHAPE, i), { model: bench.rm.model })
       alone.push(await runBatch(bench, body))
@@ -50,7 +50,7 @@ export async function measurePageLoad(emit: Emit): Promise<void> {
   })
 }
 
-/** The page and the queries it makes. */
+/** The page and its queries. */
 async function loadOnce(bench: Bench, batchId: string): Promise<void> {
   await bench.page(`/batches/${batchId}`)
   await Promise.all([
@@ -60,10 +60,10 @@ async function loadOnce(bench: Bench, batchId: string): Promise<void> {
   ])
 }
 
-/** What the clients saw. */
+/** Results of the clients. */
 interface Loads {
   ms: number[]
-  /** Loads that were answered with an error, by what was said. */
+  /** Failed loads by error message. */
   failed: Map<string, number>
 }
 
@@ -78,7 +78,7 @@ async function loadCounted(bench: Bench, batchId: string, loads: Loads): Promise
   }
 }
 
-/** Clients that load the page once a second each, spread over the second; a turn that is missed is left out. */
+/** Clients that each load the page once per second, spread over the second; missed turns are skipped. */
 function startWatchers(bench: Bench, batchId: string, loads: Loads) {
   const stopping = new AbortController()
   const { signal } = stopping

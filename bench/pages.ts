@@ -10,24 +10,24 @@ import { startService } from '../testkit/processes/service.ts'
 import type { Emit } from './harness.ts'
 import { median, quantile, rounded } from './statistics.ts'
 
-/** What is asked in one measurement: longer than a page's answer is remembered, so that each is made anew. */
+/** Interval between requests, longer than pages are cached, so that each request is computed. */
 const PAUSE_MS = 750
-/** What a page's data may take, however much of it there is. */
+/** Time limit for a page's data, independent of the amount of data. */
 const MAX_P50_MS = 300
 const MAX_P95_MS = 800
 
 /** Options of the measurement. */
 export interface PagesOptions {
   samples: number
-  /** A folder that was seeded before, or is to be kept; absent: one of its own, removed afterwards. */
+  /** A folder seeded before or to be kept; undefined: a temporary one. */
   dataDir?: string | undefined
-  /** How often each query is asked. */
+  /** Repetitions of each query. */
   repetitions: number
 }
 
 export const PAGES_DEFAULTS = { samples: 1_000_000, repetitions: 20 }
 
-/** How long the data of each page takes over made-up runs: every query, at its first time and in repetition. */
+/** Measures how long the data of each page takes over generated runs: every query, first and repeated. */
 export async function measurePages(emit: Emit, options: PagesOptions): Promise<void> {
   const folder = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'rewardops-bench-')))
   if (options.dataDir === undefined) await chmod(folder, 0o711)
@@ -78,7 +78,7 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
       p50Ms: rounded(median(all)),
       p95Ms: rounded(quantile(all, 0.95)),
       maxMs: rounded(Math.max(...all)),
-      // Of each page by itself, the slowest; what they are held to.
+      // The slowest query of each page, which is compared with the limit.
       slowestP50Ms: rounded(Math.max(...medians)),
       slowestP95Ms: rounded(Math.max(...p95s)),
       mostP50Ms: MAX_P50_MS,
@@ -111,22 +111,22 @@ function asker(pool: Pool): Ask {
   }
 }
 
-/** A page, the procedure it asks, and with what. */
+/** A page, its procedure and the input. */
 type PageQuery = [page: string, procedure: string, input?: unknown]
 
-/** Queries that no page makes as it opens, or that a page makes of something that made-up data has not. */
+/** Queries that no page makes when it opens, or that need data which generated runs lack. */
 const NOT_OF_PAGES = new Set([
-  // The trainers' plane, measured by `rate`, `groups` and `single`.
+  // The trainers' API, measured by `rate`, `groups` and `single`.
   ...['batches.get', 'batches.wait', 'batches.next', 'batches.results'],
   // Answered from memory.
   'session.get',
-  // Of a server, or a saved view: a made-up database has none.
+  // Need a server or a saved view, which a generated database lacks.
   ...['servers.get', 'servers.log', 'views.get'],
-  // Asked for by a button; its time is that of a look through all partitions.
+  // Started by a button; its time is that of a scan of all partitions.
   'retention.preview',
 ])
 
-/** Names of queries that are neither measured nor known to be of no page: something new that was forgotten here. */
+/** Names of queries that are neither measured nor listed above: new queries that were forgotten here. */
 export function notMeasured(queries: readonly PageQuery[]): string[] {
   const measured = new Set(queries.map(([, procedure]) => procedure))
   return queryNames().filter((name) => !measured.has(name) && !NOT_OF_PAGES.has(name))
@@ -139,7 +139,7 @@ function queryNames(): string[] {
     .map(([name]) => name)
 }
 
-/** Every query of every page; lists at their beginning, in the middle and at their end. */
+/** Every query of every page; lists at their beginning, middle and end. */
 async function queries(ask: Ask): Promise<PageQuery[]> {
   const newest = (await ask('batches.list', { limit: 1 })).data as {
     items: { batchId: string }[]
@@ -154,7 +154,7 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
     }
     return items
   }
-  // Two batches of one step: the seeder gives them the same prompts.
+  // Two batches of one step, which have the same prompts.
   const [ones, others] = [await ofRun('seeded-reward-model', 50), await ofRun('seeded-judge', 50)]
   const stepOf = new Map(others.map((other) => [`${other.split} ${other.step}`, other.batchId]))
   const one = ones.find(({ split, step }) => stepOf.has(`${split} ${step}`))
@@ -240,7 +240,7 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
   return every.filter(([, procedure]) => known.has(procedure))
 }
 
-/** Text search and typed filters, where samples can be searched so. */
+/** Text search and typed filters, if the version supports them. */
 function ofSampleSearch(known: ReadonlySet<string>): PageQuery[] {
   if (!known.has('samples.extraKeys')) return []
   return [

@@ -4,14 +4,14 @@ import { type Dispatcher, Pool } from 'undici'
 import { type Child, startNode } from '../testkit/processes/child.ts'
 
 /**
- * What Node itself costs between a caller and a server: each request passed on by node:http and undici's dispatch as it
- * came, and nothing else — no queue, limit, retry, deadline or count. What the router address can be held against.
+ * The cost of Node itself between a caller and a server: node:http and undici's dispatch forward each request unchanged,
+ * without queue, limits, retries, deadlines or counters. It is the reference for the router address.
  */
 export interface PassThrough extends Child {
   url: string
 }
 
-/** Starts one in its own process, to the server at `target`; it ends with this one. */
+/** Starts a pass-through process to the server at `target`; it ends with this one. */
 export async function startPassThrough(target: string): Promise<PassThrough> {
   const child = await startNode(fileURLToPath(import.meta.url), [target], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -23,7 +23,7 @@ export async function startPassThrough(target: string): Promise<PassThrough> {
   return { ...child, url: line.trim() }
 }
 
-/** One answer, kept until it is whole and sent at once: the fewest writes. */
+/** Buffers an answer and sends it at once, with the fewest writes. */
 class Answer implements Dispatcher.DispatchHandler {
   readonly #res: ServerResponse
   readonly #chunks: Buffer[] = []

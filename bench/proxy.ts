@@ -8,15 +8,18 @@ import { median, quantile, rounded } from './statistics.ts'
 import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 const CONNECTIONS = 64
-/** Short, and many: a neighbour on the same host takes a second or ten, which three rounds of ten seconds do not survive. */
+/**
+ * Many short rounds: a neighbour on the same host disturbs for one to ten seconds, which would spoil three rounds of ten
+ * seconds.
+ */
 const ROUND_MS = 2_000
 const ROUNDS = 15
 const WARM_UP_MS = 4_000
-/** A call of a reward model that is not for free; drawn, so that 64 callers do not march in step. */
+/** Latency of a reward model that takes time; drawn, so that 64 callers do not run in lockstep. */
 const SERVICE = 'uniform:20,40'
 /**
- * Of the full rate: a server that answers at once, which leaves nothing to hide a hop behind, and one as fast as small
- * cross-encoders on a GPU are.
+ * Servers for the full rate: one that answers at once, which hides nothing of a hop's cost, and one as fast as small
+ * cross-encoders on a GPU.
  */
 const RATES_AT = [null, 'uniform:4,8'] as const
 const STREAMS = 8
@@ -24,7 +27,7 @@ const REPLIES = 6
 const TOKEN_DELAY_MS = 10
 const REPLY_TOKENS = 60
 
-/** What the router address costs over calling the server itself: at full rate, in time a call, and between two tokens. */
+/** Cost of the router address over direct calls: at full rate, in time per call, and between two tokens. */
 export async function measureProxy(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
     const through = await startPassThrough(bench.rm.url)
@@ -78,13 +81,13 @@ async function measureCalls(bench: Bench, through: PassThrough, emit: Emit): Pro
   })
 }
 
-/** CPU time a process has used, in ms; Linux counts it in hundredths of a second. */
+/** CPU time of a process in ms; Linux counts it in steps of 10 ms. */
 function cpuMs(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
   return (Number(fields[11]) + Number(fields[12])) * 10
 }
 
-/** From now on: the share of the machine's time that its host gave to others; 0 where Linux does not tell it. */
+/** Starts measuring the share of CPU time that the host gave to others (steal); 0 if Linux does not report it. */
 function stolenShare(): () => number {
   const read = () => {
     const line = readFileSync('/proc/stat', 'utf8').split('\n', 1)[0]!
@@ -111,7 +114,7 @@ interface Pair {
   proxied: Round
 }
 
-/** One way after the other, again and again: a slow minute of the machine hits them all. */
+/** Alternates between the ways, so that a slow minute of the machine affects all. */
 async function inTurn(
   ways: Record<keyof Pair, string>,
   bodies: readonly string[],
@@ -126,7 +129,7 @@ async function inTurn(
   return pairs
 }
 
-/** As many calls as 64 callers make in that time. @throws when one is not answered with a score. */
+/** Number of calls that 64 callers complete in the time. @throws when an answer has no score */
 async function calls(url: string, bodies: readonly string[], forMs: number): Promise<Round> {
   const pool = new Pool(url, { connections: CONNECTIONS, pipelining: 1 })
   const headers = { 'content-type': 'application/json' }
@@ -182,7 +185,7 @@ function told(pairs: readonly Pair[]): Record<string, unknown> {
   }
 }
 
-/** The time between two tokens of a judge's reply, and how many arrive alone. */
+/** The time between two tokens of a judge's reply, and the share of tokens that arrive alone. */
 async function measureStream(bench: Bench, emit: Emit): Promise<void> {
   const judge = await startSimulatedServers([
     '--serves',
@@ -217,7 +220,7 @@ async function measureStream(bench: Bench, emit: Emit): Promise<void> {
   }
 }
 
-/** Reads replies as they stream. */
+/** Reads streamed replies. */
 async function streams(url: string) {
   const pool = new Pool(url, { connections: STREAMS, pipelining: 1 })
   const headers = { 'content-type': 'application/json' }

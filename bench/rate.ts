@@ -14,12 +14,12 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 const REPETITIONS = 5
 
-/** A vLLM that is sent conversations. */
+/** A vLLM that receives conversations. */
 const CHAT_VERSION = '0.29.0'
-/** A vLLM of before conversations on /classify: it is sent texts, and so takes several a call. */
+/** A vLLM from before conversations on /classify: it receives texts, several per call. */
 export const TEXTS_VERSION = '0.11.2'
 
-/** From submit to results, by reward model and by rule, against bare requests to the same server. */
+/** From submit to results, by reward model and by rule, compared with bare requests to the same server. */
 export async function measureRate(emit: Emit): Promise<void> {
   await withBench({ rmArgs: ['--version', CHAT_VERSION] }, async (bench) => {
     const { bare, byModel, byRule } = await inTurn(bench, CHAT_VERSION)
@@ -40,12 +40,12 @@ export async function measureRate(emit: Emit): Promise<void> {
   })
 }
 
-/** One repetition as a warm-up; then the three in turn, so that a slow minute of the machine hits all. */
+/** One warm-up repetition, then the three alternate, so that a slow minute of the machine affects all. */
 async function inTurn(bench: Bench, version: string) {
   const bare: BareLoopResult[] = []
   const byModel: BatchTimes[] = []
   const byRule: BatchTimes[] = []
-  /** Calls that the reward-model server had for a batch. */
+  /** Calls that the reward-model server received for a batch. */
   const calls: number[] = []
   for (let i = 0; i <= REPETITIONS; i++) {
     const samples = makeSamples(USUAL_SHAPE, i)
@@ -66,7 +66,7 @@ async function inTurn(bench: Bench, version: string) {
   return { bare, byModel, byRule, calls }
 }
 
-/** The very bodies that the service's engine sends for these samples, one each. */
+/** The bodies that the service's engine sends for these samples, one each. */
 export function classifyBodies(
   bench: Bench,
   samples: readonly SampleInput[],

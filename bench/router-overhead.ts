@@ -1,11 +1,9 @@
 /**
- * What the router costs over undici itself: the same calls, to the same server process, in the same run.
- *
- *     node bench/router-overhead.ts [--calls 20000] [--rounds 5] [--inflight 64]
- *
- * Prints one JSON line. `ratio` is the router's time a call over that of a bare loop of `pool.request` (what a program
- * without a router would write), `ratioToDispatch` over the least undici can do; rounds alternate and the median counts,
- * since machines drift. CPU is this process's alone.
+ * The router's cost over undici: the same calls to the same server process in the same run.
+ * node bench/router-overhead.ts [--calls 20000] [--rounds 5] [--inflight 64]
+ * Prints one JSON line. `ratio` is the router's time per call relative to a bare loop of `pool.request` (a program without
+ * a router), `ratioToDispatch` relative to undici's minimum. Rounds alternate and the median counts, because machines
+ * drift. CPU time is this process's.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { createServer } from 'node:http'
@@ -47,7 +45,7 @@ function serve(): void {
   process.on('disconnect', () => process.exit(0))
 }
 
-/** Time of one round. */
+/** Duration of one round. */
 interface Round {
   usPerCall: number
   cpuUsPerCall: number
@@ -73,7 +71,7 @@ async function main(): Promise<void> {
     const response = await pool.request(classifyCall())
     check(await response.body.json())
   }
-  // The least undici can do: no promise, no stream, one buffer.
+  // undici's minimum: no promise, no stream, one buffer.
   const dispatched = (): Promise<void> =>
     new Promise((resolve, reject) => {
       let body: Buffer
@@ -111,7 +109,7 @@ async function main(): Promise<void> {
   router.setSlots(1, inFlight)
   let rows = 0
   const routed = async (): Promise<void> => {
-    // Identical ones would share a call.
+    // Identical texts would share a call.
     const input = { prompt: PROMPT, response: `${rows++}${RESPONSE}` }
     const result = await router.score({ model: 'rm', input, timeoutMs: 30_000, maxAttempts: 4 })
     if (!result.ok || result.score !== 1.25) throw new Error(JSON.stringify(result))
@@ -120,7 +118,7 @@ async function main(): Promise<void> {
   const bareRounds: Round[] = []
   const dispatchedRounds: Round[] = []
   const routedRounds: Round[] = []
-  // The first round of each warms up and is left out.
+  // The first round of each is a warm-up and does not count.
   for (let i = 0; i <= rounds; i++) {
     bareRounds.push(await round(bare, calls, inFlight))
     dispatchedRounds.push(await round(dispatched, calls, inFlight))

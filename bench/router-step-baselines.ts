@@ -6,42 +6,42 @@ import { vllm } from '../server/engines/vllm.ts'
 import type { Dispatcher, StepServer } from './router-step-dispatcher.ts'
 import type { StepRow } from './router-step-rows.ts'
 
-/** A server with what a plain dispatcher knows of it. */
+/** A server with the state that a plain dispatcher keeps. */
 interface Target {
   server: StepServer
   pool: Pool
   inFlight: number
 }
 
-/** Picks the server of one attempt. */
+/** Chooses the server of one attempt. */
 type Pick = (targets: readonly Target[]) => Target
 
-/** After a failure: how often it is tried again, how long is waited before, and where. */
+/** Retries after a failure: their number, delays and server. */
 interface RetryRule {
   retries: number
-  /** Before the n-th retry, from 0. */
+  /** Delay before the n-th retry, from 0. */
   delayMs(retry: number): number
-  /** Always the server of the first attempt; otherwise the policy picks again. */
+  /** Whether retries use the first attempt's server; otherwise the policy chooses again. */
   sameServer: boolean
 }
 
-/** As the SGLang gateway's defaults: five attempts, 50 ms × 1.5, any server again. */
+/** The SGLang gateway's defaults: five attempts, 50 ms × 1.5, any server. */
 const USUAL_RETRIES: RetryRule = {
   retries: 4,
   delayMs: (retry) => 50 * 1.5 ** retry,
   sameServer: false,
 }
 
-/** A step here lasts some seconds, not minutes: upstream's back-off of 1, 2, 4 s is a tenth of that. */
+/** A step here lasts seconds instead of minutes, so upstream's delays of 1, 2 and 4 s are divided by ten. */
 const BACKOFF_SCALE = 0.1
-/** Upstream's router picks a server once a request and stays with it. */
+/** Upstream's router chooses a server once per request and keeps it. */
 const STICKY_RETRIES: RetryRule = {
   retries: 3,
   delayMs: (retry) => 2 ** retry * 1000 * BACKOFF_SCALE,
   sameServer: true,
 }
 
-/** Least in flight; the first of equals, as upstream's. */
+/** Least connections; ties go to the first server, as in upstream. */
 function leastConnections(targets: readonly Target[]): Target {
   let best = targets[0] as Target
   for (const target of targets) if (target.inFlight < best.inFlight) best = target
@@ -49,8 +49,8 @@ function leastConnections(targets: readonly Target[]): Target {
 }
 
 /**
- * A plain dispatcher: every row is sent at once to the server its policy picks, whatever that one has in flight. No time
- * limit, no health, no circuit breaker, as these have none by default or none that acts within a step.
+ * A plain dispatcher: sends every row at once to the server that its policy chooses, without limits. It has no timeout,
+ * health check or circuit breaker, as the originals have none by default that acts within a step.
  */
 function plain(name: string, policy: () => Pick, rule: RetryRule): Dispatcher {
   return {
@@ -86,7 +86,7 @@ function plain(name: string, policy: () => Pick, rule: RetryRule): Dispatcher {
   }
 }
 
-/** One call, by the very requests and parser of the service's engine. Null: no score. */
+/** One call with the request format and parser of the service's engine. Null: no score. */
 async function attempt(target: Target, row: StepRow, signal: AbortSignal): Promise<number | null> {
   const { path, body } = vllm.buildScoreRequest(
     { prompt: row.prompt, response: row.response },
@@ -112,7 +112,7 @@ async function attempt(target: Target, row: StepRow, signal: AbortSignal): Promi
   }
 }
 
-/** What the router is compared with. */
+/** The dispatchers that the router is compared with. */
 export const BASELINES: readonly Dispatcher[] = [
   plain(
     'round_robin',

@@ -8,19 +8,19 @@ export interface StepServer {
   model: string
 }
 
-/** What a dispatcher is given. */
+/** Inputs of a dispatcher. */
 export interface StepRun {
   servers: readonly StepServer[]
   rows: readonly StepRow[]
-  /** Called once a row, when it ended for good: its score, or null where there is none. */
+  /** Called once per row at its final end with its score, or null without one. */
   ended(row: StepRow, score: EngineScore['score'] | null): void
-  /** What is not done by then is given up. */
+  /** Rows not done by then are abandoned. */
   signal: AbortSignal
 }
 
-/** A way to get a step's rows scored. All rows are there at once. */
+/** A strategy to get a step's rows scored. All rows are available at the start. */
 export interface Dispatcher {
   readonly name: string
-  /** Resolves when every row ended, or soon after the signal, its connections closed. */
+  /** Resolves when every row has ended, or soon after the signal with its connections closed. */
   run(step: StepRun): Promise<void>
 }

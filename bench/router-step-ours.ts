@@ -2,12 +2,12 @@ import { createRewardRouter } from '../server/router/reward-router.ts'
 import type { RouterServer } from '../server/router/router-types.ts'
 import type { Dispatcher } from './router-step-dispatcher.ts'
 
-/** Slots a server: more than the router's own limit ever lets go, so that it is the router that decides. */
+/** Slots per server: more than the router's own limit ever uses, so that the router decides. */
 const SLOTS = 96
-/** Far beyond any cell's cap. */
+/** Far above any cell's time limit. */
 const TIMEOUT_MS = 600_000
 
-/** The project's router, as a worker uses it. */
+/** The project's router, configured as in a worker. */
 export const ours: Dispatcher = {
   name: 'ours',
   async run({ servers, rows, ended, signal }) {

@@ -4,7 +4,7 @@ import { drawFrom } from '../examples/generator/random.ts'
 import { countTokens } from '../testkit/simulated-rm/text.ts'
 import { randomTexts } from './texts.ts'
 
-/** Characters a token, here and in the simulated servers. */
+/** Characters per token, here and in the simulated servers. */
 export const CHARS_PER_TOKEN = 3.6
 
 /** One sample of the step. */
@@ -13,18 +13,18 @@ export interface StepRow {
   group: number
   prompt: string
   response: string
-  /** As the servers count them. */
+  /** Tokens as the servers count them. */
   promptTokens: number
   tokens: number
 }
 
-/** A step's rows, and where their lengths are from. */
+/** A step's rows, and the source of their lengths. */
 export interface Step {
   rows: StepRow[]
   groups: number
-  /** The least there is to do: each group's prompt once, and every response. */
+  /** Minimum work: each group's prompt once, and every response. */
   workTokens: number
-  /** Tokens of the longest chain that no number of servers shortens: one row, its prompt included where it must be. */
+  /** Tokens of the longest chain that more servers cannot shorten: one row, with its prompt where necessary. */
   longestTokens: number
   lengths: 'trace' | 'lognormal'
 }
@@ -32,7 +32,7 @@ export interface Step {
 const TRACE = fileURLToPath(
   new URL('../../shared/data/traces/azure_llm_2023_conv.csv', import.meta.url),
 )
-/** Medians of prompt and response, and the spread, where the trace is absent. */
+/** Medians of prompt and response, and the spread, used without the trace. */
 const FALLBACK = { prompt: 545, response: 735, sigma: 0.8 }
 
 /**
@@ -75,7 +75,7 @@ export function makeStep(options: {
       return tokens - promptTokens
     })
     workTokens += promptTokens + rests.reduce((sum, rest) => sum + rest, 0)
-    // Some row of the group pays for the prompt, at best its shortest.
+    // One row of the group pays for the prompt, at best its shortest.
     longestTokens = Math.max(longestTokens, promptTokens + Math.min(...rests), ...rests)
   }
   const lengths = trace.context.length > 0 ? 'trace' : 'lognormal'

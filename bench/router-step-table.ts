@@ -2,26 +2,28 @@
 export interface Cell {
   scenario: string
   dispatcher: string
-  /** The least time possible there: work over capacity, and the longest row. */
+  /** Lower bound of the time: work over capacity, and the longest row. */
   boundMs: number
-  /** Rows were left when the cap was reached. */
+  /** Whether rows were left at the time limit. */
   capped: boolean
-  /** Until the last row ended, or the cap. */
+  /** Time until the last row ended, or the time limit. */
   makespanMs: number
-  /** Until half the groups were scored whole; null: never. */
+  /** Time until half of the groups were scored completely; null: never. */
   halfGroupsMs: number | null
-  /** Rows without a score, those left at the cap included. */
+  /** Rows without a score, including those left at the time limit. */
   failed: number
-  /** Scores that are not the text's: none, ever. */
+  /** Scores that do not belong to their text; must be 0. */
   wrong: number
-  /** Requests that reached a server, less the rows. */
+  /** Requests that reached a server, minus the rows. */
   extraRequests: number
 }
 
-/** Within this share two times are the same. */
+/** Two times within this share count as equal. */
 const SAME = 0.02
 
-/** The cells as a table for people: times as ratios to the bound and to our own healthy time, seconds beside. */
+/**
+ * Renders the cells as a text table: times as ratios to the bound and to our own time with healthy servers, with seconds.
+ */
 export function tableOf(cells: readonly Cell[]): string {
   const healthy = cells.find((cell) => cell.scenario === 'healthy' && cell.dispatcher === 'ours')
   const ratio = (ms: number, to: number | undefined) =>
@@ -55,7 +57,7 @@ export function tableOf(cells: readonly Cell[]): string {
     .join('\n')
 }
 
-/** Where our router does not do better than a baseline, in words. */
+/** Describes where our router is not better than a baseline. */
 export function notBetter(cells: readonly Cell[]): string[] {
   const found: string[] = []
   for (const own of cells.filter((cell) => cell.dispatcher === 'ours')) {
@@ -65,7 +67,7 @@ export function notBetter(cells: readonly Cell[]): string[] {
       const tell = (what: string, ours: number, theirs: number, unit: string) =>
         found.push(`${where}: ${what} ${ours}${unit}, theirs ${theirs}${unit}`)
       const seconds = (ms: number) => Math.round(ms / 10) / 100
-      // A step that lost rows is not better for having ended soon.
+      // A step that lost rows is not better for ending early.
       if (other.failed <= own.failed && own.makespanMs > other.makespanMs * (1 - SAME)) {
         tell('makespan', seconds(own.makespanMs), seconds(other.makespanMs), ' s')
       }

@@ -10,16 +10,16 @@ import { CHARS_PER_TOKEN, makeStep, type Step } from './router-step-rows.ts'
 import { type Cell, notBetter, tableOf } from './router-step-table.ts'
 import { rounded } from './statistics.ts'
 
-/** What a run of `router` may be told. */
+/** Options of `router`. */
 export interface RouterStepOptions {
   groups: number
   servers: number
-  /** The healthy lower bound, which sets the servers' speed. */
+  /** Lower bound with healthy servers, which determines the servers' speed. */
   seconds: number
-  /** Rows from which on a server is fully used. */
+  /** Number of rows that fully uses a server. */
   saturation: number
   seed: number
-  /** By name; all when empty. */
+  /** Scenarios by name; empty: all. */
   scenarios: readonly string[]
   dispatchers: readonly string[]
 }
@@ -37,17 +37,17 @@ export const ROUTER_STEP_DEFAULTS: RouterStepOptions = {
 
 const ROWS_PER_GROUP = 8
 const MODEL_TOKENS = 4096
-/** Most rows a server works on at once; the others wait inside. */
+/** Maximum of rows in progress per server; others wait inside it. */
 const RUNNING = 64
 const PREFIX_GROUPS = 64
 const WEIGHTS = 1
-/** What takes longer than so many lower bounds is given up, and what is not done then counts as failed. */
+/** Time limit as a multiple of the lower bound; unfinished rows then count as failed. */
 const CAP_BOUNDS = 6
 const HANG_FROM_ROW = 20
 const DIE_AT_SHARE = 0.4
 const SLOW_SPEED = 0.35
 
-/** What happens to the first of the servers, and the least time the step then takes, in ms. */
+/** What happens to the first server, and the lower bound of the step's time in ms. */
 interface Scenario {
   name: string
   change(boundMs: number): ControlChangeInput | null
@@ -68,7 +68,7 @@ const SCENARIOS: readonly Scenario[] = [
   {
     name: 'hang',
     change: () => ({ hangAfterRows: HANG_FROM_ROW }),
-    // At best the one that hangs has done the largest rows before.
+    // At best, the hanging server has processed the largest rows before.
     boundMs({ rows, workTokens }, servers, rate) {
       const largest = rows.map((row) => row.tokens).sort((a, b) => b - a)
       const done = largest.slice(0, HANG_FROM_ROW - 1).reduce((sum, tokens) => sum + tokens, 0)
@@ -91,7 +91,7 @@ const SCENARIOS: readonly Scenario[] = [
   },
 ]
 
-/** One step scored by our router and by plain dispatchers, with every server well and with one that is not. */
+/** Scores one step with our router and with plain dispatchers, with all servers healthy and with one faulty. */
 export async function measureRouterStep(
   emit: Emit,
   options: RouterStepOptions = ROUTER_STEP_DEFAULTS,
@@ -190,7 +190,7 @@ async function runCell(
       if (left === 0) groupMs.push(lastMs)
     },
   })
-  // Given up at the cap, whether the dispatcher comes back or not.
+  // Abandoned at the time limit, even if the dispatcher does not return.
   await Promise.race([run, new Promise((resolve) => cap.signal.addEventListener('abort', resolve))])
   clearTimeout(timer)
   const capped = open.size > 0
@@ -207,7 +207,7 @@ async function runCell(
   }
 }
 
-/** A cell as it is printed: in ms, and as ratios to the bound and to our own healthy time where that was measured. */
+/** A cell as printed: in ms, and as ratios to the bound and, if measured, to our own time with healthy servers. */
 function toldCell(cells: readonly Cell[], cell: Cell): Record<string, unknown> {
   const healthy = cells.find((c) => c.scenario === 'healthy' && c.dispatcher === ours.name)
   return {

@@ -7,11 +7,11 @@ import { quantile, rounded } from './statistics.ts'
 import { randomTexts } from './texts.ts'
 
 const SAMPLES = 8_192
-/** Each rule is measured for so long, after a tenth of it to warm up. */
+/** Each rule is measured for this time, after a tenth of it as warm-up. */
 const MEASURE_MS = 2_000
 const MEGABYTE = 1_048_576
 
-/** A rule with responses as it is usually given, a third of them wrong. */
+/** A rule with typical responses, a third of them wrong. */
 const USUAL: Record<string, { answer: (n: number) => string; truth: (n: number) => unknown }> = {
   gsm8k: { answer: (n) => `#### ${n}`, truth: String },
   math_reward: { answer: (n) => `$\\boxed{\\frac{${n}}{7}}$.`, truth: (n) => `\\frac{${n}}{7}` },
@@ -25,7 +25,7 @@ const USUAL: Record<string, { answer: (n: number) => string; truth: (n: number) 
   },
 }
 
-/** What is made to be slow, 1 MB of it; `answer` in a box as long as is read at all. */
+/** Responses of 1 MB designed to be slow; `answer` is in a box of the maximum length that is read. */
 const TRAPS = {
   text: [
     ...[
@@ -110,7 +110,7 @@ const TRAPS = {
   ],
 }
 
-/** Verdicts a second of each rule on one core, and the longest any of them takes for what is made to be slow. */
+/** Verdicts per second of each rule on one core, and its longest time for a slow response. */
 export async function measureRules(emit: Emit): Promise<void> {
   const text = randomTexts(1)
   for (const [name, { answer, truth }] of Object.entries(USUAL)) {
@@ -175,7 +175,7 @@ function rateOf(name: string, inputs: readonly RuleInput[]): { perSecond: number
   return { perSecond: run(MEASURE_MS), right: right / verdicts }
 }
 
-/** The published GSM8K solutions by math_verify, where the data is there. */
+/** The published GSM8K solutions scored by math_verify, if the data is available. */
 function measurePublished(emit: Emit): void {
   const file = new URL('../../shared/data/gsm8k/example_model_solutions.jsonl', import.meta.url)
   if (!existsSync(file)) return

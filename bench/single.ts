@@ -6,11 +6,14 @@ import { quantile, rounded } from './statistics.ts'
 import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 const CALLS = 1_000
-/** A service that runs for days is warm: the compiler settles after about a thousand calls (7 ms before, 4.6 after). */
+/**
+ * Warm-up calls: the compiler settles after about a thousand calls (7 ms before, 4.6 after), as in a service that runs for
+ * days.
+ */
 const WARM_UP = 1_000
 const BUSY_BATCHES = 3
 
-/** What `samples.score` adds to a request of one's own, on an idle service and on a busy one. */
+/** Time that `samples.score` adds to a direct request, on an idle service and on a busy one. */
 export async function measureSingle(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
     const samples = makeSamples({ ...USUAL_SHAPE, samples: CALLS + WARM_UP }, 1)
@@ -19,7 +22,7 @@ export async function measureSingle(emit: Emit): Promise<void> {
     const bare: number[] = []
     const ours: number[] = []
     try {
-      // One after the other, each warm: taken in turn, each would find the caches full of the other's code.
+      // Sequential and warm: alternating calls would evict each other's code from the caches.
       for (let i = 0; i < samples.length; i++) {
         const ms = await timed(async () => {
           const path = '/classify'

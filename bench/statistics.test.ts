@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { median, pairedDifference, quantile, rounded, studentQuantile } from './statistics.ts'
 import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
-test('quantiles lie between neighbours, whatever the order', () => {
+test('quantiles lie between neighboursin any order', () => {
   expect(median([3, 1, 2])).toBe(2)
   expect(median([4, 1, 2, 3])).toBe(2.5)
   expect(quantile([10, 20], 0.9)).toBeCloseTo(19)
@@ -24,7 +24,7 @@ test.each([
   expect(studentQuantile(0.5, degreesOfFreedom)).toBeCloseTo(0)
 })
 
-test('a paired difference is of ratios, so that a slow pair weighs no more than a fast one', () => {
+test('a paired difference uses ratios, so that a slow pair weighs no more than a fast one', () => {
   const difference = pairedDifference([
     { ours: 102, theirs: 100 },
     { ours: 1020, theirs: 1000 },
@@ -36,7 +36,7 @@ test('a paired difference is of ratios, so that a slow pair weighs no more than 
   }
 })
 
-test('a paired difference of equal measurements holds 0 in an interval as wide as they spread', () => {
+test('a paired difference of equal measurements has an interval around 0 as wide as their spread', () => {
   const log = 0.02
   const pairs = [Math.exp(log), Math.exp(-log)].map((ours) => ({ ours, theirs: 1 }))
   const { lowPercent, highPercent } = pairedDifference(pairs)
@@ -45,7 +45,7 @@ test('a paired difference of equal measurements holds 0 in an interval as wide a
   expect(highPercent).toBeCloseTo(Math.expm1(12.7062 * log) * 100, 2)
 })
 
-test('swapping the sides of a paired difference turns it round', () => {
+test('swapping the sides of a paired difference inverts it', () => {
   const pairs = [3, 5, 4, 7, 6].map((ours, i) => ({ ours, theirs: 4 + (i % 2) }))
   const there = pairedDifference(pairs)
   const back = pairedDifference(pairs.map(({ ours, theirs }) => ({ ours: theirs, theirs: ours })))
@@ -60,7 +60,7 @@ test('one pair has no interval', () => {
   })
 })
 
-test('samples have the shape asked for, and follow from the seed', () => {
+test('samples have the requested shape and follow from the seed', () => {
   const shape = { ...USUAL_SHAPE, samples: 64 }
   const samples = makeSamples(shape, 1)
   expect(samples).toEqual(makeSamples(shape, 1))

@@ -1,4 +1,4 @@
-/** The value below which the share `q` of the values lies, between neighbours in proportion; NaN for none. */
+/** The `q`-quantile of the values with linear interpolation; NaN without values. */
 export function quantile(values: readonly number[], q: number): number {
   if (values.length === 0) return Number.NaN
   const sorted = values.toSorted((a, b) => a - b)
@@ -8,12 +8,12 @@ export function quantile(values: readonly number[], q: number): number {
   return below + (above - below) * (at - Math.floor(at))
 }
 
-/** The middle value. */
+/** The median. */
 export function median(values: readonly number[]): number {
   return quantile(values, 0.5)
 }
 
-/** Rounded to so many decimals, for printing. */
+/** Rounds to a number of decimals, for printing. */
 export function rounded(value: number, decimals = 0): number {
   const factor = 10 ** decimals
   return Math.round(value * factor) / factor
@@ -21,7 +21,7 @@ export function rounded(value: number, decimals = 0): number {
 
 /** The `p`-quantile of Student's t distribution, exact to about six digits. */
 export function studentQuantile(p: number, degreesOfFreedom: number): number {
-  // With t = √df · tan θ the density is cos^(df − 1) θ, so that nothing is integrated to infinity.
+  // With t = √df · tan θ the density is cos^(df − 1) θ, so the integral is finite.
   const steps = 20_000
   const width = Math.PI / 2 / steps
   const density = (step: number) => Math.cos((step + 0.5) * width) ** (degreesOfFreedom - 1)
@@ -45,8 +45,8 @@ export interface PairedDifference {
 }
 
 /**
- * The difference of paired measurements, by Student's t on the logarithms of their ratios: a machine that is slow for a
- * while multiplies both measurements of a pair.
+ * The difference of paired measurements by Student's t on the logarithms of their ratios, because a slow period of the
+ * machine multiplies both measurements of a pair.
  */
 export function pairedDifference(
   pairs: readonly { ours: number; theirs: number }[],

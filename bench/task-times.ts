@@ -1,12 +1,12 @@
 import type { Browser, Page } from '@playwright/test'
 
-/** Tasks of a page's main thread, in milliseconds: by the clock, and what they took of the processor. */
+/** Tasks of a page's main thread in milliseconds: wall-clock time and CPU time. */
 export interface TaskTime {
   clockMs: number
   cpuMs: number
 }
 
-// Of two cores that score, store and draw, a task by the clock counts what ran in between as well.
+// On two cores that also score and store, wall-clock time includes other processes.
 const TASK = /^(ThreadControllerImpl::)?RunTask$/
 
 interface TraceEvent {
@@ -14,12 +14,12 @@ interface TraceEvent {
   pid: number
   tid: number
   args: { name?: string }
-  /** Microseconds; absent of a task that had not ended. */
+  /** Microseconds; undefined for an unfinished task. */
   dur?: number
   tdur?: number
 }
 
-/** The tasks of the page's main thread while `watched` runs, longest by processor time first, from Chromium's trace. */
+/** The tasks of the page's main thread while `watched` runs, longest CPU time first, from Chromium's trace. */
 export async function taskTimes(
   browser: Browser,
   page: Page,
@@ -38,7 +38,7 @@ export async function taskTimes(
     if (dur === undefined || tdur === undefined || !TASK.test(name)) continue
     threads.get(`${pid} ${tid}`)?.push({ clockMs: dur / 1_000, cpuMs: tdur / 1_000 })
   }
-  // The browser's own frame is made of pages too; the one that is watched does the work.
+  // The browser's own frame consists of pages too; the measured page does the most work.
   const sumOf = (tasks: TaskTime[]) => tasks.reduce((sum, { cpuMs }) => sum + cpuMs, 0)
   const busiest = [...threads.values()].sort((a, b) => sumOf(b) - sumOf(a))[0] ?? []
   return busiest.sort((a, b) => b.cpuMs - a.cpuMs)

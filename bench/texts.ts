@@ -1,10 +1,7 @@
 import { drawFrom } from '../examples/generator/random.ts'
 import type { SampleInput } from '../server/contract/trainer.ts'
 
-/**
- * Text of random words, the same for the same seed. Words rather than random letters: nothing is scored
- * quicker or stored smaller than real text would be for being noise.
- */
+/** Deterministic text of random words. Unlike random letters, words score and compress like real text. */
 export function randomTexts(seed: number): (length: number) => string {
   const draw = drawFrom(seed)
   const letters = 'etaoinshrdlucmfwypvbgk'
@@ -19,7 +16,7 @@ export function randomTexts(seed: number): (length: number) => string {
   }
 }
 
-/** What the samples of a benchmark's batch are like. */
+/** Shape of a benchmark's samples. */
 export interface SampleShape {
   samples: number
   groupSize: number
@@ -27,7 +24,7 @@ export interface SampleShape {
   responseLength: number
 }
 
-/** Upstream's usual size: 800 characters of prompt, 2,200 of response, groups of eight. */
+/** Upstream's usual sizes: 800 characters of prompt, 2,200 of response, groups of eight. */
 export const USUAL_SHAPE: SampleShape = {
   samples: 8192,
   groupSize: 8,
@@ -35,7 +32,7 @@ export const USUAL_SHAPE: SampleShape = {
   responseLength: 2200,
 }
 
-/** Samples of a shape that GSM8K's rule can judge; a group has one prompt. Other texts for another seed. */
+/** Samples that GSM8K's rule can judge; a group has one prompt. The seed determines the texts. */
 export function makeSamples(shape: SampleShape, seed: number): SampleInput[] {
   const text = randomTexts(seed)
   let prompt = ''

@@ -6,26 +6,26 @@ import { median, rounded } from './statistics.ts'
 import { type TaskTime, taskTimes } from './task-times.ts'
 import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
-/** Calls at once, and how long each takes: the reward model decides how fast a batch is, 640 samples a second. */
+/** Concurrency and latency of the reward model, which limit a batch to 640 samples per second. */
 const IN_FLIGHT = 64
 const DELAY = 'uniform:50,150'
 const SAMPLES_PER_SECOND = 640
-/** What holds up the reader, by the definition of long tasks. */
+/** Duration of a long task by the web's definition. */
 const LONG_TASK_MS = 50
-/** Opening the page is no part of watching it; what comes after it is there is. */
+/** Time to open the page, which is not measured. */
 const SETTLED_MS = 2_000
 
 /** Options of the measurement. */
 export interface WatchOptions {
-  /** A batch is scored for about so long. */
+  /** Approximate scoring time of a batch. */
   seconds: number
-  /** Batches with the page open, and as many with the browser on a blank page, in turn. */
+  /** Batches with the page open, and as many with a blank page, alternating. */
   repetitions: number
 }
 
 export const WATCH_DEFAULTS: WatchOptions = { seconds: 30, repetitions: 5 }
 
-/** What watching a batch costs its scoring, how often its page moves, and whether it ever stands still. */
+/** Measures how viewing a batch slows its scoring, how often its page updates, and whether it freezes. */
 export async function measureWatch(emit: Emit, options: WatchOptions): Promise<void> {
   const { seconds, repetitions } = options
   const groups = Math.ceil((seconds * SAMPLES_PER_SECOND) / 8)
@@ -34,12 +34,12 @@ export async function measureWatch(emit: Emit, options: WatchOptions): Promise<v
     try {
       const blank: Run[] = []
       const watched: Run[] = []
-      // What runs for the first time is not counted.
+      // The first run is a warm-up and does not count.
       await runOnce(bench, browser, Math.min(groups, 320), 0, true)
-      // The trace costs the page something: its batch is not among those whose rates are told.
+      // Tracing slows the page, so its batch is not part of the rates.
       const { traced } = await runOnce(bench, browser, groups, repetitions + 1, true, true)
       for (let i = 1; i <= repetitions; i++) {
-        // In turn, and the other one first every second time: a slow minute of the machine hits both.
+        // Alternating in changing order: a slow minute of the machine affects both.
         for (const open of i % 2 === 0 ? [true, false] : [false, true])
           (open ? watched : blank).push(await runOnce(bench, browser, groups, i, open))
       }
@@ -56,7 +56,7 @@ export async function measureWatch(emit: Emit, options: WatchOptions): Promise<v
         fallPercent: rounded((1 - watchedRate / blankRate) * 100, 1),
         updatesPerSecond: rounded(median(seen.map((one) => one.updatesPerSecond)), 2),
         updatesPerSecondRuns: seen.map((one) => rounded(one.updatesPerSecond, 2)),
-        // Of 50 ms and more; null: none.
+        // Long tasks (50 ms and more); null: none.
         longestTaskMs: seen.reduce<number | null>(
           (most, { tasks }) => tasks.reduce<number | null>((a, b) => Math.max(a ?? 0, b), most),
           null,
@@ -77,17 +77,17 @@ export async function measureWatch(emit: Emit, options: WatchOptions): Promise<v
 interface Run {
   perSecond: number
   seconds: number
-  /** Null: the browser stood on a blank page. */
+  /** Null: the browser showed a blank page. */
   seen: Seen | null
-  /** Tasks of the page once it had settled, of the batch that was traced; longest by processor time first. */
+  /** Main-thread tasks of the traced batch after the page had settled, longest CPU time first. */
   traced: TaskTime[]
 }
 
-/** What the page's own observers saw. */
+/** Results of the observers in the page. */
 interface Seen {
-  /** How often the number of ended samples on the page changed. */
+  /** How often the page's number of finished samples changed. */
   updatesPerSecond: number
-  /** Durations of tasks of 50 ms and more, ms: once the page had settled, and while it opened. */
+  /** Durations of tasks of 50 ms and more, in ms: after the page had settled, and while it opened. */
   tasks: number[]
   opening: number[]
 }
@@ -115,7 +115,7 @@ async function runOnce(
       traced = await taskTimes(browser, page, async () => void (await ended))
     }
     const { submittedAt, completedAt, samples: n } = await ended
-    // The last change is on its way to the page.
+    // Waits for the last update to reach the page.
     if (open) await sleep(1_000)
     const tookMs = Date.parse(completedAt as string) - Date.parse(submittedAt)
     return {
@@ -129,7 +129,7 @@ async function runOnce(
   }
 }
 
-/** Opens the batch's page with observers in it; returns when its figures are there. */
+/** Opens the batch's page with observers; returns when its figures are shown. */
 async function openPage(page: Page, url: string): Promise<void> {
   await page.addInitScript(() => {
     const seen = { tasks: [] as [at: number, ms: number][], changes: [] as number[], figuresAt: 0 }

@@ -154,6 +154,6 @@ export const LAYERS: Layer[] = [
   { name: 'shared', files: /^server\/[^/]+\.ts$/, imports: ['contract'] },
 ]
 
-/** Where the environment may be read. Everybody else is handed a `Config`. */
+/** Files that may read the environment. All other code receives a `Config`. */
 export const READS_ENVIRONMENT =
   /^(server|packages\/cli)\/config\.ts$|^(scripts|bench|examples|e2e|testkit)\/|\/testing\/|\.test\.tsx?$|^[^/]+\.config\.m?[jt]s$/

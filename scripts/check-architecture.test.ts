@@ -12,7 +12,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
-/** Writes the files and returns the breaches. */
+/** Writes the files and returns the violations. */
 function check(files: Record<string, string>): string[] {
   for (const [file, text] of Object.entries(files)) {
     mkdirSync(join(root, dirname(file)), { recursive: true })
@@ -21,7 +21,7 @@ function check(files: Record<string, string>): string[] {
   return checkArchitecture(root).breaches
 }
 
-test('the arrows themselves are allowed', () => {
+test('imports along the arrows are allowed', () => {
   const breaches = check({
     'app/page.tsx': `import type { Api } from '../server/api/root.ts'\nimport { A } from '../components/a.tsx'\nexport default () => <A<Api> />`,
     'components/a.tsx': `import { x } from '../server/contract/x.ts'\nexport const A = <T,>() => <i>{x as T & string}</i>`,
@@ -69,7 +69,7 @@ test.each([
   ])
 })
 
-test('a cycle of values is one, a cycle of types is none', () => {
+test('a cycle of values is reported, a cycle of types is not', () => {
   expect(
     check({
       'server/batches/a.ts': `import { b } from './b.ts'`,
@@ -83,7 +83,7 @@ test('a cycle of values is one, a cycle of types is none', () => {
   ])
 })
 
-test('the environment is read in one place', () => {
+test('environment reads outside the permitted files are reported', () => {
   expect(
     check({
       'server/batches/a.ts': `// process.env in a comment\nconst a = process.env.A\nconst b = process['env'].B`,

@@ -7,7 +7,7 @@ interface Import {
   /** As written. */
   specifier: string
   line: number
-  /** Gone when the types are stripped. */
+  /** Erased when the types are stripped. */
   typesOnly: boolean
 }
 
@@ -18,9 +18,9 @@ interface Source {
 }
 
 /**
- * Holds the sources under `root` to the arrows of architecture-rules.ts: no import against them, no
- * cycle of values, no reader of the environment beside the one.
- * @returns a line for each breach, as `file:line: what is wrong`; and how many files were read
+ * Checks the sources under `root` against architecture-rules.ts: forbidden imports, cycles of values, and environment reads
+ * outside the permitted files.
+ * @returns a line for each violation, as `file:line: problem`, and the number of files read
  */
 export function checkArchitecture(root: string): { breaches: string[]; files: number } {
   const breaches: string[] = []
@@ -85,7 +85,7 @@ function readSource(file: string, text: string): Source {
       typesOnly: entries.every((entry) => entry.isType),
     })
   }
-  // Only these need the tree, which costs ten times the parse.
+  // Only these files need the syntax tree, which costs ten times the parse.
   if (/\bimport\(|\bprocess\b/.test(text)) {
     new Visitor({
       ImportExpression({ source, start }) {
@@ -122,7 +122,7 @@ function breachOf(from: Layer | null, to: Layer | null, typesOnly: boolean): str
   return `${from.name} must not import ${to.name}`
 }
 
-/** The cycles met on one walk through the files: none only where there are none. */
+/** Cycles found in one walk over the files; empty only if there are none. */
 function cyclesOf(graph: Map<string, string[]>): string[][] {
   const cycles: string[][] = []
   const done = new Set<string>()

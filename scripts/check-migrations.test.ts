@@ -28,7 +28,7 @@ const RUN = `model Run {
 const RUN_SQL = `CREATE TABLE "run" ("id" SERIAL NOT NULL, "name" TEXT NOT NULL, CONSTRAINT "run_pkey" PRIMARY KEY ("id"));
 CREATE UNIQUE INDEX "run_name_key" ON "run"("name");`
 
-test('what only SQL can say is no difference: partitions, functions, triggers, checks, fillfactor', async () => {
+test('features that only SQL has are no difference: partitions, functions, triggers, checks, fillfactor', async () => {
   const text = `model SampleText {
     bucket DateTime @db.Date
     id     Int
@@ -55,12 +55,12 @@ test('what only SQL can say is no difference: partitions, functions, triggers, c
   expect(await check(`${RUN}\n${text}`, `${RUN_SQL}\n${sql}`)).toBe('')
 })
 
-test('a column the migrations lack is printed as SQL', async () => {
+test('a column missing from the migrations is printed as SQL', async () => {
   const schema = RUN.replace('@unique', '@unique\n  seed Int?')
   expect(await check(schema, RUN_SQL)).toMatch(/ALTER TABLE "run" ADD COLUMN +"seed" INTEGER;/)
 })
 
-test('a table the schema does not know is printed as a drop', async () => {
+test('a table missing from the schema is printed as a drop', async () => {
   expect(await check(RUN, `${RUN_SQL} CREATE TABLE forgotten (id int primary key);`)).toMatch(
     /DROP TABLE "forgotten";/,
   )

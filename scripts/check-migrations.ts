@@ -11,15 +11,15 @@ import { sqlFromDatabaseToSchema } from './schema-engine.ts'
 
 const root = join(import.meta.dirname, '..')
 
-/** What one does not see in `schema.prisma`, and Prisma would therefore take away again. */
+/** Objects that `schema.prisma` cannot express and that Prisma would therefore drop. */
 const PARTITIONS = `select n.nspname || '.' || c.relname as name
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
   where c.relispartition and c.relkind in ('r', 'p')`
 
 /**
- * The SQL that is missing between the migrations and the schema: the migrations are applied to a Postgres
- * of this check's own, as the service would, and its tables compared. Empty when they agree. Functions,
- * triggers, checks, storage parameters and indexes on expressions are the migrations' alone.
+ * The SQL that is missing between the migrations and the schema: the migrations are applied to a temporary Postgres as in
+ * the service, and the tables are compared. Empty when they agree. Functions, triggers, checks, storage parameters and
+ * expression indexes exist only in the migrations.
  * @throws MigrationError when a migration does not apply
  */
 export async function missingSql(schemaFile: string, migrationsDir: string): Promise<string> {

@@ -18,7 +18,7 @@ const INSTALLED = [
 export function findChromium() {
   const wanted = process.env.CHROMIUM_PATH
   if (wanted) {
-    if (!existsSync(wanted)) throw new Error(`CHROMIUM_PATH is ${wanted}, and nothing is there`)
+    if (!existsSync(wanted)) throw new Error(`CHROMIUM_PATH is ${wanted}, which does not exist`)
     return wanted
   }
   return INSTALLED.find((path) => existsSync(path))

@@ -1,9 +1,9 @@
-// Loaded before the entry (node --import) by run.mjs. Its end of the pipe closes when run.mjs ends, however
-// it ends: then this process stops as if asked to, and nothing is left behind by a `kill -9` of npm.
+// Loaded before the entry (node --import) by run.mjs. The pipe closes when run.mjs ends for any reason; this process then
+// stops as on SIGTERM, so a `kill -9` of npm leaves nothing behind.
 import { Socket } from 'node:net'
 
 const fd = Number(process.env.EXIT_WITH_PARENT_FD)
-// Not for the children: to them the number means something else, or nothing.
+// Child processes must not inherit the descriptor's number, which means nothing to them.
 delete process.env.EXIT_WITH_PARENT_FD
 
 if (Number.isInteger(fd) && fd > 2) {

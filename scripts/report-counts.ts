@@ -1,4 +1,4 @@
-/** How a suite went. */
+/** Counts of a test suite. */
 export interface Counts {
   passed: number
   failed: number
@@ -17,7 +17,7 @@ interface VitestReport {
   }[]
 }
 
-/** Counts Vitest's JSON report. A file that could not be loaded holds no test, and counts as one that failed. */
+/** Counts Vitest's JSON report. A file that could not be loaded has no tests and counts as one failure. */
 export function countVitest(report: unknown): Counts {
   const {
     numPassedTests,
@@ -37,7 +37,7 @@ export function countVitest(report: unknown): Counts {
   }
 }
 
-/** What failed, by file and name, for the last lines of a log of which only the end is kept. */
+/** The failures by file and name, for the end of a log. */
 export function failedInVitest(report: unknown): string[] {
   return (report as VitestReport).testResults
     .filter((file) => file.status === 'failed')
@@ -55,7 +55,7 @@ interface PlaywrightReport {
   errors: unknown[]
 }
 
-/** Counts Playwright's JSON report. A test that passed only when repeated has failed. */
+/** Counts Playwright's JSON report. A test that passed only on retry counts as failed. */
 export function countPlaywright(report: unknown): Counts {
   const { stats, errors } = report as PlaywrightReport
   return {

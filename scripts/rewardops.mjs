@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The command line, from wherever one stands: sets up what a fresh clone lacks, then goes on under Node 24. Plain JavaScript
-// on built-ins, as run.mjs; unlike it this stays in the caller's folder, where the files that are named lie.
+// The command line, from any folder: sets up a fresh clone, then continues under Node 24. It is plain JavaScript on
+// built-ins like run.mjs, but stays in the caller's folder, to which file arguments are relative.
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
 
 async function main(given) {
-  // npm runs a script in the project's folder, and says where it was called.
+  // npm runs a script in the project's folder and names the caller's folder in INIT_CWD.
   if (process.env.npm_lifecycle_event === 'rewardops' && process.env.INIT_CWD) {
     process.chdir(process.env.INIT_CWD)
   }
@@ -21,7 +21,7 @@ async function main(given) {
     stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
     env: { ...process.env, EXIT_WITH_PARENT_FD: '3' },
   })
-  // From a terminal it comes twice then; the command counts it once.
+  // A terminal's signal then arrives twice; the command counts it once.
   for (const signal of FORWARDED) process.on(signal, () => child.kill(signal))
   return new Promise((resolve, reject) => {
     child.once('error', reject)

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 
-/** A checkout that is installed, and another folder where somebody works. */
+/** An installed checkout, and another working folder. */
 let root: string
 let elsewhere: string
 const children: ChildProcess[] = []
@@ -75,7 +75,7 @@ function start(args: string[], options: { cwd?: string; env?: Record<string, str
   return Object.assign(child, { said })
 }
 
-test('it stays where the caller is, and gives the arguments and the exit code on', async () => {
+test('it keeps the caller’s folder and passes arguments and exit code on', async () => {
   const child = start(['import', 'a b.jsonl'])
   expect(await once(child, 'close')).toEqual([4, null])
   expect(child.said.out).toBe(`${elsewhere} import a b.jsonl\n`)
@@ -101,7 +101,7 @@ test('a signal is passed on; kill -9 of the launcher ends the command too', asyn
     const child = start(['wait'])
     await once(child.stdout, 'data')
     child.kill(signal)
-    // Its output is closed by the last who holds it: the command.
+    // The command is the last to close the output.
     const [code, killedBy] = await once(child, 'close')
     expect({ code, killedBy }).toEqual(
       signal === 'SIGTERM' ? { code: 143, killedBy: null } : { code: null, killedBy: 'SIGKILL' },

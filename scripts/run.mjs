@@ -1,5 +1,5 @@
-// The one entry behind package.json's scripts: sets up what the command needs, then goes on under Node 24.
-// Plain JavaScript on built-ins, because in a fresh clone there is nothing else, and any Node >= 20.
+// The entry point of package.json's scripts: sets up what the command needs, then continues under Node 24. It is plain
+// JavaScript on built-ins for any Node >= 20, because a fresh clone has nothing else.
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -37,16 +37,16 @@ const COMMANDS = {
   'test:engines': { entry: 'testkit/engines/main.ts' },
 }
 
-/** Ctrl-C reaches us from the terminal and once more from npm, which passes it on; it is meant once. */
+/** One Ctrl-C arrives from the terminal and again from npm; both count as one within this time. */
 const SAME_SIGNAL_MS = 1_000
 const PARENT_POLL_MS = 200
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
 
-/** Signals that we were sent, each with the time of the last one. */
+/** Received signals with their latest times. */
 const lastAt = new Map()
-/** Signals that the entry was sent by us. */
+/** Signals forwarded to the entry. */
 const asked = new Set()
-/** Who gets a signal: the set-up, then the entry. */
+/** Receiver of signals: the set-up, then the entry. */
 let onSignal = stopSetUp
 
 for (const signal of FORWARDED) {
@@ -68,7 +68,7 @@ async function main([name = '', ...given]) {
   }
   process.chdir(root)
   const node = await setUp(root, command.needs ?? {})
-  // A signal that came while the set-up looked around is heard before there is an entry.
+  // Lets a signal that arrived during the set-up be handled before the entry starts.
   await new Promise((resolve) => setImmediate(resolve))
   if (asked.size > 0) return 0
   return run(node, command, given)
@@ -77,24 +77,24 @@ async function main([name = '', ...given]) {
 /** Runs the entry and settles with its exit code. */
 function run(node, { entry, node: options = [], args = [], env = {}, watched = false }, given) {
   const path = [join(root, 'node_modules/.bin'), process.env.PATH].filter(Boolean).join(delimiter)
-  // A watched entry is no child of ours; the pipe would not reach it, and its number be another file's.
+  // A watched entry is a grandchild: it would not inherit the pipe, and the descriptor would be another file.
   const tied = watched ? [] : ['--import', new URL('exit-with-parent.mjs', import.meta.url).href]
   const child = spawn(node, [...tied, ...options, entry, ...args, ...given], {
     stdio: ['inherit', 'inherit', 'inherit', watched ? 'ignore' : 'pipe'],
     env: {
       NEXT_TELEMETRY_DISABLED: '1',
-      // Every process loads some 300 files of ours and our packages': 0.2 s of 0.45 without compiling them anew.
+      // Every process loads about 300 files; the compile cache saves 0.2 s of 0.45 s.
       NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/node-compile'),
       ...process.env,
       PATH: path,
       ...env,
       ...(watched ? {} : { EXIT_WITH_PARENT_FD: '3' }),
     },
-    // Its own process group: what the terminal sends reaches it through us, and so just once.
+    // A process group of its own: signals from the terminal reach it only once, through this process.
     detached: true,
   })
   onSignal = (signal) => child.kill(signal)
-  // npm passes a signal on to the shell between us and it; where that is dash, it dies and tells nobody.
+  // npm signals the shell between itself and this process; dash dies without forwarding the signal.
   const parent = process.ppid
   if (process.env.npm_lifecycle_event) {
     const poll = setInterval(() => {
@@ -107,7 +107,7 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (code, signal) => {
-      // It was asked to stop before Node had run its first line: there was nothing to be stopped.
+      // It was stopped before Node ran its first line, so there was nothing to clean up.
       if (signal !== null && signal !== 'SIGHUP' && asked.has(signal)) resolve(0)
       else resolve(code ?? 128 + constants.signals[signal])
     })

@@ -16,7 +16,7 @@ import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { isRecentNode } from './setup.mjs'
 
-/** A checkout whose npm, prisma and next are a line each, and note that they were called. */
+/** A checkout with stub versions of npm, prisma and next that record their calls. */
 let root: string
 const children: ChildProcess[] = []
 
@@ -110,7 +110,7 @@ async function run(...args: string[]): Promise<{ code: number; out: string; err:
 const ALL_STAGES =
   /^npm ci \.\.\. \d+\.\d s\nprisma generate \.\.\. \d+\.\d s\nnext build \.\.\. \d+\.\d s\n$/
 
-test('a fresh clone: every stage once, a line each; then nothing, and the arguments arrive', async () => {
+test('a fresh clone: every stage runs once with one line, and arguments are passed on', async () => {
   const first = await run('start', '--x', 'y z')
   expect(first).toEqual({ code: 0, out: 'hello --x y z\n', err: expect.stringMatching(ALL_STAGES) })
   expect(await run('start')).toEqual({ code: 0, out: 'hello \n', err: '' })
@@ -122,7 +122,7 @@ test('a worker needs no pages', async () => {
   expect(calls()).toEqual(['npm ci', 'prisma generate'])
 })
 
-test('what changed is done again, and only that', async () => {
+test('only changed stages run again', async () => {
   await run('start')
   write('app/page.tsx', 'two')
   await run('start')
@@ -137,7 +137,7 @@ test('what changed is done again, and only that', async () => {
   expect(calls().slice(5)).toEqual(['npm ci', 'prisma generate', 'next build'])
 })
 
-test('packages that somebody else installed are good, if they are the right ones', async () => {
+test('packages installed by other means are accepted if they match', async () => {
   const npm = spawn(join(root, 'bin/npm'), ['ci'], { cwd: root })
   await once(npm, 'exit')
   await run('worker')
@@ -154,7 +154,7 @@ test('two commands at once set up once', async () => {
   expect(calls().sort()).toEqual(['next build', 'npm ci', 'prisma generate'])
 })
 
-test('a stage that fails stops the command and shows what it said; the next run tries again', async () => {
+test('a stage that fails stops the command and shows its output; the next run tries again', async () => {
   write('app/page.tsx', 'broken')
   const failed = await run('start')
   expect(failed).toMatchObject({ code: 1, out: '' })
@@ -163,14 +163,14 @@ test('a stage that fails stops the command and shows what it said; the next run 
   expect(await run('start')).toMatchObject({ code: 0, out: 'hello \n' })
 })
 
-test('an unknown command is refused, with those there are', async () => {
+test('an unknown command is refused with a list of commands', async () => {
   const { code, err } = await run('stort')
   expect(code).toBe(1)
   expect(err).toMatch(/^usage: .*start \| dev \| worker \| demo \| bench \| seed \| check \| test/)
   expect(calls()).toEqual([])
 })
 
-/** An entry that says when it is there, and every signal it gets; the pid is its own. */
+/** An entry that prints its pid, its readiness, and every signal it receives. */
 const LISTENS = `
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => console.log(signal))
 process.on('SIGTERM', () => process.exit(7))
@@ -186,7 +186,7 @@ async function listening(): Promise<ReturnType<typeof command> & { entry: number
 
 test('a signal is passed on, Ctrl-C counted once, and the exit code comes back', async () => {
   const child = await listening()
-  // The terminal's, and npm's copy of it.
+  // The terminal's signal, and npm's copy of it.
   child.kill('SIGINT')
   child.kill('SIGINT')
   await expect.poll(() => child.said.out, POLL).toMatch(/SIGINT\n$/)
@@ -195,7 +195,7 @@ test('a signal is passed on, Ctrl-C counted once, and the exit code comes back',
   expect(child.said.out.match(/SIG\w+/g)).toEqual(['SIGINT', 'SIGTERM'])
 })
 
-test('an entry killed by a signal gives the code a shell would', async () => {
+test('an entry killed by a signal returns the exit code that a shell would', async () => {
   const child = await listening()
   process.kill(child.entry, 'SIGKILL')
   expect(await once(child, 'close')).toEqual([137, null])
@@ -204,12 +204,12 @@ test('an entry killed by a signal gives the code a shell would', async () => {
 test('kill -9 of this program stops the entry too', async () => {
   const child = await listening()
   child.kill('SIGKILL')
-  // The streams are the entry's as well: they close when it is gone.
+  // The streams belong to the entry too and close when it has ended.
   await once(child, 'close')
   expect(child.said.out).toMatch(/SIGTERM\n$/)
 })
 
-test('a signal during the set-up ends what it runs: nothing failed', async () => {
+test('a signal during the set-up stops the running stage without reporting a failure', async () => {
   write('bin/npm', '#!/bin/sh\necho "npm $$" >> calls\nexec sleep 600\n')
   chmodSync(join(root, 'bin/npm'), 0o755)
   const child = command('worker')
@@ -220,9 +220,9 @@ test('a signal during the set-up ends what it runs: nothing failed', async () =>
   expect(() => process.kill(npm, 0)).toThrow('ESRCH')
 })
 
-test('an entry that is asked to stop before its first line did not fail', async () => {
+test('an entry stopped before its first line is not a failure', async () => {
   await run('worker')
-  // As Node does before it runs anything: it ends by the signal.
+  // Node ends by the signal if it arrives before it runs any code.
   write('server/worker/start.ts', "console.log('pid', process.pid)\nsetInterval(() => {}, 1000)")
   const child = command('worker')
   await expect.poll(() => child.said.out, POLL).toMatch(/^pid \d+\n/)
@@ -230,7 +230,7 @@ test('an entry that is asked to stop before its first line did not fail', async 
   expect(await once(child, 'close')).toEqual([0, null])
 })
 
-test('which Node is new enough', () => {
+test('the minimum Node version', () => {
   const versions = ['v20.20.2', 'v22.18.0', 'v22.19.0', 'v23.9.0', 'v24.0.0', 'v26.1.0', '']
   expect(versions.filter(isRecentNode)).toEqual(['v22.19.0', 'v24.0.0', 'v26.1.0'])
 })

@@ -10,10 +10,10 @@ import type { SchemaEngine } from '@prisma/schema-engine-wasm/schema_engine_bg'
 import pg from 'pg'
 
 /**
- * The SQL that turns the tables of a database into those of a Prisma schema; empty when they agree.
- * Prisma's own engine, as WebAssembly: the one that `prisma migrate diff` runs is a download, and with a
- * stand-in in its place that command prints nothing and exits 0.
- * @param ignoreTables tables the schema cannot say anything about, as `schema.table`
+ * The SQL that turns a database's tables into those of a Prisma schema; empty when they agree. It uses Prisma's engine as
+ * WebAssembly: the one that `prisma migrate diff` runs is a download, and without it that command prints nothing and exits
+ * 0.
+ * @param ignoreTables tables that the schema cannot express, as `schema.table`
  */
 export async function sqlFromDatabaseToSchema(
   url: string,
@@ -46,7 +46,7 @@ export async function sqlFromDatabaseToSchema(
   }
 }
 
-/** What the engine says for nothing. */
+/** The engine's output for no difference. */
 const EMPTY = /^-- This is an empty migration\.$/m
 
 interface EngineModule {
@@ -56,14 +56,14 @@ interface EngineModule {
 
 let loaded: Promise<EngineModule> | undefined
 
-/** The module holds one instance for good: a second one under it would never answer. */
+/** The module can hold only one instance; a second one would never answer. */
 function engineModule(): Promise<EngineModule> {
   loaded ??= instantiate()
   return loaded
 }
 
 async function instantiate(): Promise<EngineModule> {
-  // Where the engine leaves the text of a panic; without it a panic shows as a TypeError.
+  // The engine leaves the text of a panic here; without it a panic shows as a TypeError.
   const registry = {
     text: '',
     set_message(text: string) {
@@ -85,11 +85,11 @@ async function instantiate(): Promise<EngineModule> {
   return engine
 }
 
-/** Catalog columns of the type "char"; adapter-pg does not know it, only its array. */
+/** Catalog columns of the type "char", which adapter-pg does not support; it supports only its array. */
 const CHAR_OID = 18
 const CHAR_ARRAY_OID = 1002
 
-/** adapter-pg, taught the type "char". No column of the catalog that the engine reads is an array of it. */
+/** adapter-pg with support for "char". The engine reads no catalog column that is an array of it. */
 async function adapt(pool: pg.Pool): Promise<SqlDriverAdapter> {
   const adapter = await new PrismaPg(pool).connect()
   const { queryRaw } = adapter
@@ -103,7 +103,7 @@ async function adapt(pool: pg.Pool): Promise<SqlDriverAdapter> {
 }
 
 class CharPool extends pg.Pool {
-  // pg declares one overload a way of calling it; what it is given goes on as it came.
+  // pg declares one overload per calling convention; the arguments are passed on unchanged.
   override query: pg.Pool['query'] = async (...args: unknown[]) => {
     const result = await (super.query as (...args: unknown[]) => Promise<pg.QueryResult>)(...args)
     for (const field of result.fields ?? []) {

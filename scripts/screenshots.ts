@@ -29,15 +29,15 @@ a batch that is being scored. Pages that are not there are left out.`)
   process.exit(0)
 }
 
-/** Rewards of the batch that runs while it is looked at, ms. */
+/** Latency of the rewards of the batch that runs during the screenshots, in ms. */
 const DELAY = 'uniform:200,9000'
 const MODEL_RUN = 'seeded-reward-model'
 
-/** A page to be pictured. */
+/** A page to capture. */
 interface Pictured {
   name: string
   path: string
-  /** How long the first of its two pictures waits for something to happen, ms. */
+  /** How long the first of its two screenshots waits for activity, in ms. */
   waitMs?: number
   prepare?(page: Page): Promise<void>
 }
@@ -75,7 +75,7 @@ try {
   await rm(folder, { recursive: true, force: true })
 }
 
-/** Every page, with something to see on it. */
+/** All pages, with data on each. */
 async function pages(): Promise<Pictured[]> {
   for (const name of ['rm-a', 'rm-b'])
     await api.servers.register.mutate({ name, url: rmServer.url, maxInFlight: 48 })
@@ -131,7 +131,7 @@ async function pages(): Promise<Pictured[]> {
   ]
 }
 
-/** Takes a picture; gives its bytes, 0 where there is no such page. */
+/** Takes a screenshot and returns its size in bytes; 0 if the page does not exist. */
 async function picture(
   { name, path, waitMs = 2_500, prepare }: Pictured,
   look: 'light' | 'dark',
@@ -148,7 +148,7 @@ async function picture(
     }
     await prepare?.(page)
     await page.locator('[data-live="live"]').first().waitFor()
-    // Its data, and the plots that follow behind it.
+    // Waits for its data and the plots that load after it.
     await page.locator('#page .skeleton').first().waitFor({ state: 'detached' })
     await page.waitForTimeout(look === 'light' ? waitMs : 2_500)
     const png = await page.screenshot({ path: join(values.out, `${name}-${look}.png`) })

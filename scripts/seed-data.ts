@@ -5,29 +5,29 @@ import { openDatabase } from '../server/store/postgres/connect.ts'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { type Seeded, type SeedOptions, seedBatches } from '../server/store/seeded/seed-batches.ts'
 
-/** Where made-up runs go, and how many samples they have. */
+/** Destination and size of generated runs. */
 export interface SeedDataOptions extends Omit<SeedOptions, 'onBatch'> {
-  /** The data folder of a service, which may run. */
+  /** The data folder of a service, which may be running. */
   dataDir: string
-  /** Instead of the folder's own database; null or absent: that one. */
+  /** Database to use instead of the folder's own; null or undefined: the folder's own. */
   databaseUrl?: string | null
-  /** Leaves a database that has batches as it is, instead of refusing it where it is seeded. */
+  /** Keeps a database that already has batches, instead of failing if it is seeded. */
   onlyWhenEmpty?: boolean
   log: Logger
-  /** Told as batches are made, and with `rollingUp` when all are. */
+  /** Called as batches are created, and with `rollingUp` when all are. */
   onProgress?(done: Seeded, rollingUp: boolean): void
 }
 
-/** What was made, or was there. */
+/** The generated or existing data. */
 export interface SeededData extends Seeded {
-  /** It was there before: nothing was made. */
+  /** Whether the data existed before, so nothing was generated. */
   before: boolean
   seconds: number
 }
 
 /**
- * Fills a service's database with made-up runs and rolls them up, so that pages need not wait for it.
- * @throws Error when seeded runs are there already, unless `onlyWhenEmpty`
+ * Fills a service's database with generated runs and their roll-ups.
+ * @throws Error when seeded runs already exist, unless `onlyWhenEmpty`
  */
 export async function seedData(options: SeedDataOptions): Promise<SeededData> {
   const { dataDir, log, onlyWhenEmpty = false, onProgress = () => {} } = options
@@ -37,7 +37,7 @@ export async function seedData(options: SeedDataOptions): Promise<SeededData> {
     databaseUrl: options.databaseUrl ?? runningEmbeddedUrl(dataDir),
     ...{ dataDir, log },
   })
-  // Nobody waits for a commit; a crash in between means seeding again.
+  // Commits are asynchronous; after a crash the database is seeded again.
   const db = new Database(database.url, log, { max: 2, name: 'rewardops seed', lazyCommits: true })
   try {
     if (onlyWhenEmpty) {

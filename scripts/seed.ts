@@ -3,7 +3,7 @@ import { loadConfig } from '../server/config.ts'
 import { createLogger } from '../server/log.ts'
 import { seedData } from './seed-data.ts'
 
-// npm run seed -- --samples N: made-up runs, to see how the pages do with a lot of data.
+// npm run seed -- --samples N: generates runs, to test the pages with much data.
 
 const { values } = parseArgs({
   options: {

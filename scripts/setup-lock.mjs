@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Longer than any set-up: a lock this old belongs to a process that merely has the old one's pid. */
+/** Longer than any set-up: an older lock belongs to a dead process whose pid was reused. */
 const STALE_MS = 30 * 60_000
 
 /**
@@ -21,7 +21,7 @@ export async function withSetupLock(root, work) {
   for (;;) {
     writeFileSync(draft, String(process.pid))
     try {
-      // Appears with its content: nobody reads a lock without a pid.
+      // The file appears with its content, so a lock always names a pid.
       linkSync(draft, lock)
       break
     } catch (error) {

@@ -1,6 +1,5 @@
-// What a command needs before it can run, made when it is missing or out of date: one line a stage, on
-// stderr, and nothing when nothing has to be done. Plain JavaScript on built-ins for any Node >= 20: it runs
-// before there is anything else.
+// Creates whatever a command needs and lacks: one line per stage on stderr, nothing if all is up to date. It is plain
+// JavaScript on built-ins for any Node >= 20, because it runs before anything is installed.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
@@ -17,11 +16,11 @@ import { dirname, join } from 'node:path'
 import { findChromium } from './chromium.mjs'
 import { withSetupLock } from './setup-lock.mjs'
 
-/** The oldest Node that runs our TypeScript as it is (22.18) and our HTTP client, undici 8 (22.19). */
+/** The oldest Node that runs our TypeScript directly (22.18) and our HTTP client, undici 8 (22.19). */
 const OLDEST_NODE = [22, 19]
 const WANTED_NODE = 24
 
-/** A stage failed, or this machine lacks something; the message says what to do. */
+/** A stage failed, or the machine lacks something; the message names the remedy. */
 export class SetupError extends Error {}
 
 /**
@@ -35,7 +34,7 @@ export async function setUp(root, needs) {
     STAGES.find((stage) => (!stage.only || needs[stage.only]) && !stage.isDone(root))
   if (pending()) {
     await withSetupLock(root, async () => {
-      // Each stage may undo a later one: `npm ci` removes what was generated against the old packages.
+      // Stages are ordered, because each may undo a later one: `npm ci` removes code generated against the old packages.
       for (let stage = pending(); stage; stage = pending()) {
         await run(stage, root)
         if (!stage.isDone(root)) throw new SetupError(`${stage.name} ran but left its work undone`)
@@ -53,7 +52,7 @@ const STAGES = [
     name: 'npm ci',
     isDone: (root) => isStamped(root, PACKAGES_STAMP, packagesKey(root)) || isInstalled(root),
     async run(root) {
-      // Tests and tools too, whatever NODE_ENV or npm's configuration say.
+      // Includes development packages, regardless of NODE_ENV and npm's configuration.
       const options = [
         '--include=dev',
         '--include=optional',
@@ -83,7 +82,7 @@ const STAGES = [
       existsSync(join(root, '.next/BUILD_ID')) && isStamped(root, PAGES_STAMP, pagesKey(root)),
     async run(root) {
       rmSync(join(root, PAGES_STAMP), { force: true })
-      // Taken before the build: what is edited during it is built next time.
+      // Taken before the build, so that edits during it cause another build.
       const key = pagesKey(root)
       await node(root, [join(root, 'node_modules/next/dist/bin/next'), 'build'])
       stamp(root, PAGES_STAMP, key)
@@ -97,7 +96,7 @@ const STAGES = [
   },
 ]
 
-// Each beside what it vouches for, and gone with it.
+// Each stamp is stored next to its output and removed with it.
 const PACKAGES_STAMP = 'node_modules/.setup-stamp'
 const GENERATED = 'server/store/generated'
 const CLIENT_STAMP = `${GENERATED}/.setup-stamp`
@@ -130,7 +129,7 @@ function clientKey(root) {
   )
 }
 
-/** Everything the pages are made of; of the server they import the types of server/contract alone. */
+/** All inputs of the pages; of the server they import only the types of server/contract. */
 function pagesKey(root) {
   const files = [
     ...['app', 'components', 'server/contract', 'public'].flatMap((dir) => filesUnder(root, dir)),
@@ -152,7 +151,7 @@ function isInstalled(root) {
   const [ours, npms] = [PACKAGES_STAMP, 'node_modules/.package-lock.json'].map((file) =>
     statSync(join(root, file), { throwIfNoEntry: false }),
   )
-  // Ours is the last word, unless somebody used npm since.
+  // Our stamp is valid unless npm ran since.
   if (!npms || (ours && ours.mtimeMs >= npms.mtimeMs)) return false
   const wanted = readJson(root, 'package-lock.json').packages
   const found = readJson(root, 'node_modules/.package-lock.json').packages
@@ -163,7 +162,7 @@ function isInstalled(root) {
   )
 }
 
-/** The project's own Node 24 where npm has one for this platform, else this one if it is new enough. */
+/** The project's own Node 24 if npm has one for this platform, else this one if it is recent enough. */
 function pickNode(root) {
   const own = join(root, 'node_modules/.bin/node')
   for (const candidate of [own, process.execPath]) {
@@ -184,7 +183,7 @@ function nodeVersion(path) {
 /** @param {string} version as `node --version` prints it; empty for a Node that does not run */
 export function isRecentNode(version) {
   const [major = 0, minor = 0] = version.slice(1).split('.').map(Number)
-  // 23 lacks what 22.19 and 24 have.
+  // Node 23 lacks features of 22.19 and 24.
   return major >= WANTED_NODE || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])
 }
 
@@ -200,7 +199,7 @@ async function installChromium(root) {
     const apt = ['-qq', '-o', 'DPkg::Lock::Timeout=300', '-o', 'Acquire::Retries=3']
     const env = { DEBIAN_FRONTEND: 'noninteractive' }
     try {
-      // A fresh image has no package lists; on another, those it has will do if a mirror is away.
+      // A fresh image has no package lists; otherwise the existing ones are enough if a mirror is down.
       await attempt('apt-get', [...apt, 'update'], { cwd: root, env, mayFail: true })
       await attempt('apt-get', [...apt, 'install', '-y', '--no-install-recommends', 'chromium'], {
         cwd: root,
@@ -224,7 +223,7 @@ async function installChromium(root) {
   )
 }
 
-/** Its package "chromium" is a snap, which containers cannot run. */
+/** Ubuntu's package "chromium" is a snap, which containers cannot run. */
 function isUbuntu() {
   return (
     existsSync('/etc/os-release') && /^ID=ubuntu$/m.test(readFileSync('/etc/os-release', 'utf8'))
@@ -241,7 +240,7 @@ function hasPlaywrightChromium(root) {
 }
 
 async function npm(root, args) {
-  // Under `npm run` npm says where it is, be it on the PATH or not.
+  // `npm run` names npm's path, even if npm is not on the PATH.
   const script = process.env.npm_execpath
   if (script?.endsWith('npm-cli.js'))
     await attempt(process.execPath, [script, ...args], { cwd: root })
@@ -249,7 +248,7 @@ async function npm(root, args) {
 }
 
 async function node(root, args) {
-  // Nobody is asked for news, and nobody told.
+  // Disables update checks and telemetry.
   const quiet = {
     NEXT_TELEMETRY_DISABLED: '1',
     CHECKPOINT_DISABLE: '1',
@@ -258,17 +257,17 @@ async function node(root, args) {
   await attempt(pickNode(root), args, { cwd: root, env: { ...quiet, NODE_ENV: 'production' } })
 }
 
-/** The program that a stage runs at this moment. */
+/** The program of the running stage. */
 let running = null
 let stopped = false
 
-/** Gives the set-up up: ends what it runs, and {@link setUp} rejects. */
+/** Aborts the set-up: ends the running program, and {@link setUp} rejects. */
 export function stopSetUp() {
   stopped = true
   running?.kill('SIGTERM')
 }
 
-/** Runs a program without a word, unless it fails: then all it said is in the error. */
+/** Runs a program silently; a failure's error contains its output. */
 async function attempt(file, args, { cwd, env = {}, mayFail = false }) {
   if (stopped) throw new SetupError('stopped')
   const child = spawn(file, args, {

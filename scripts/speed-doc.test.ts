@@ -6,7 +6,7 @@ import { filled } from './speed-doc.ts'
 const doc = readFileSync(join(import.meta.dirname, '../docs/maintainers/speed.md'), 'utf8')
 const query = { name: 'pages.query', page: 'runs', firstMs: 9, p50Ms: 4, p95Ms: 7, kib: 2 }
 
-it('fills the parts that were measured, of the newest run, and leaves the others', () => {
+it('fills the measured parts from the newest run and keeps the others', () => {
   const text = filled(doc, [
     { name: 'machine', cores: 2, cpu: 'a CPU' },
     { name: 'pages.seeded', samples: 1_000, batches: 1, seconds: 1 },
@@ -27,7 +27,7 @@ it('fills the parts that were measured, of the newest run, and leaves the others
   expect(text).toContain('10,000,000 samples in 1,221 batches. On 2 cores (a CPU).')
   expect(text).toContain('| runs | 9 | 4 | 7 | 2 |')
   expect(text).not.toContain('of another run')
-  // Filled once more it is the same.
+  // Filling again changes nothing.
   expect(filled(text, [])).toBe(text)
   const partOf = (page: string, part: string) => page.split(`${part} -->`)[1]
   for (const part of ['watch', 'first-load']) expect(partOf(text, part)).toBe(partOf(doc, part))

@@ -8,7 +8,7 @@ const DOC = join(import.meta.dirname, '../docs/maintainers/speed.md')
 
 type Line = { name: string } & Record<string, unknown>
 
-/** The page with its parts written anew from the lines of benchmarks. @throws Error where a mark is missing */
+/** The page with its parts rewritten from the lines of benchmarks. @throws Error for a missing marker */
 export function filled(doc: string, lines: readonly Line[]): string {
   let text = doc
   for (const [part, write] of Object.entries(PARTS)) {
@@ -28,7 +28,7 @@ const PARTS: Record<string, (lines: readonly Line[]) => string | null> = {
     const all = last(lines, 'pages.all')
     const seeded = last(lines, 'pages.seeded')
     if (all === undefined || seeded === undefined) return null
-    // Of the newest run alone: results may be of several.
+    // Only the newest run is used; the results may contain several.
     const from = lines.lastIndexOf(seeded)
     const rows = lines.slice(from).filter(({ name }) => name === 'pages.query')
     const made =

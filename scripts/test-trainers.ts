@@ -16,10 +16,9 @@ import { freePort } from '../testkit/processes/port.ts'
 import { startService } from '../testkit/processes/service.ts'
 
 // Runs the trainers' own code against the service, as far as pip can install it: a GRPOTrainer of TRL, verl's reward
-// managers, a task of verifiers. Each has an environment of its own under .data/trainers, which stays for the next time;
-// torch is shared, since it is 5 GB with CUDA. Needs Python 3.10 or newer, an index, and 10 GB.
-//   node scripts/test-trainers.ts [trl] [verl] [verifiers]
-// Exit code 1 when one that is installed fails, or when none could be installed.
+// managers, a task of verifiers. Each has a virtual environment under .data/trainers that is kept; torch is shared, because
+// it takes 5 GB with CUDA. Needs Python 3.10 or newer, a package index and 10 GB. Usage: node scripts/test-trainers.ts
+// [trl] [verl] [verifiers]. Exits with 1 when an installed one fails, or when none could be installed.
 
 const root = join(import.meta.dirname, '..')
 const CLIENT = join(root, 'packages/client-python')
@@ -28,7 +27,7 @@ const FOLDER = join(root, '.data/trainers')
 interface Trainer {
   name: string
   packages: string[]
-  /** The environment whose packages it sees too. */
+  /** The environment whose packages are also visible. */
   shares?: string
   script: string
   args?: (folder: string) => string[]
@@ -106,7 +105,7 @@ async function run(trainers: Trainer[], outcomes: Map<string, Outcome>): Promise
   }
 }
 
-/** Makes its environment where there is none yet. Gives why it could not, or null. */
+/** Creates its environment if missing. Returns why that failed, or null. */
 async function install({ name, packages, shares }: Trainer): Promise<string | null> {
   const done = join(FOLDER, name, 'installed')
   if (existsSync(done)) return null
@@ -137,7 +136,7 @@ function sitePackages(name: string): string | null {
   return version ? join(lib, version, 'site-packages') : null
 }
 
-/** The newest Python that the trainers are published for; null where there is none. */
+/** The newest Python that the trainers support; null without one. */
 function pythonHere(): string | null {
   const check = ['-c', 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))']
   const names = ['python3.12', 'python3.11', 'python3.13', 'python3.10', 'python3']
@@ -145,7 +144,7 @@ function pythonHere(): string | null {
 }
 
 function environment(): NodeJS.ProcessEnv {
-  // What hubs would be asked for is not needed: models and data are made here.
+  // Hubs are not needed: models and data are generated here.
   return {
     ...process.env,
     PYTHONPATH: join(CLIENT, 'src'),
@@ -171,7 +170,7 @@ function lastLine(path: string): string {
   return readFileSync(path, 'utf8').trimEnd().split('\n').at(-1) ?? ''
 }
 
-/** What the script itself says in the end, among what the trainer says. */
+/** The script's own last output, among the trainer's. */
 function result(path: string): string {
   return /^PASSED (.*)$/m.exec(readFileSync(path, 'utf8'))?.[1] ?? 'passed'
 }
@@ -179,7 +178,7 @@ function result(path: string): string {
 function registered(stdout: NodeJS.ReadableStream): Promise<void> {
   let said = ''
   return new Promise((resolve, reject) => {
-    // Read to the end, whatever it says later: a full pipe would stop it.
+    // Read to the end, because a full pipe would block the process.
     stdout.on('data', (chunk: Buffer) => {
       said += chunk
       if (said.includes('"registered"')) resolve()

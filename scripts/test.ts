@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { styleText } from 'node:util'
 import { type Counts, countPlaywright, countVitest, failedInVitest } from './report-counts.ts'
 
-// Runs the checks and the tests, all of them whatever fails, and ends with one line:
+// Runs all checks and tests, even after failures, and ends with one line:
 // `N passed, N failed`, and `, N skipped` where some were. A check counts as one test.
 //   --static   the checks alone
 
@@ -15,7 +15,7 @@ const REPORTS = join(root, 'test-results')
 interface Step {
   name: string
   command: string[]
-  /** Its report and how to count it; a check has none, and says nothing unless it fails. */
+  /** Its report and the counter for it; a check has none, and prints only failures. */
   suite?: { report: string; count(report: unknown): Counts; failed?(report: unknown): string[] }
 }
 
@@ -95,12 +95,12 @@ async function runStep({ command, suite }: Step): Promise<Counts> {
   const counts = existsSync(suite.report)
     ? suite.count(JSON.parse(readFileSync(suite.report, 'utf8')))
     : { passed: 0, failed: 0, skipped: 0 }
-  // An error outside of any test: it did not start, or something was thrown after the last.
+  // An error outside of any test: the suite did not start, or failed after the last test.
   if (!ok && counts.failed === 0) counts.failed = 1
   return counts
 }
 
-/** Runs a file with this Node; `shown` lets its output through as it comes. */
+/** Runs a file with this Node; `shown` streams its output. */
 function run(command: string[], shown: boolean): Promise<{ ok: boolean; output: string }> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, command, {
@@ -120,7 +120,7 @@ function run(command: string[], shown: boolean): Promise<{ ok: boolean; output: 
     child.once('error', reject)
     child.once('close', (code, signal) => {
       process.off('SIGINT', forward).off('SIGTERM', forward)
-      // Stopped from outside: the rest is not wanted either.
+      // Stopped from outside, so the remaining suites are skipped.
       if (signal === 'SIGINT' || signal === 'SIGTERM') process.exit(1)
       resolve({ ok: code === 0, output })
     })

@@ -71,7 +71,7 @@ test('failures are counted separately and excluded from means', () => {
   expect(report.byDataSource[0]).toMatchObject({ n: 4, correct: 2, meanReward: 2 / 3, failed: 1 })
 })
 
-test('without a rule, only the model's rewards are reported', () => {
+test('without a rule, only model rewards are reported', () => {
   const report = summarise([{ ...scored(), rule: null }])
   expect(report).toMatchObject({ groups: null, pairs: null })
   expect(report.byDataSource[0]).toMatchObject({ correct: null, meanReward: null, failed: 0 })

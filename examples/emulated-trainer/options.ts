@@ -129,7 +129,9 @@ export function readRun(name: string): Run {
   }
   const limit = at === undefined ? null : /^(rm)?([1-9]\d*)$/.exec(at)
   if (at !== undefined && limit === null) {
-    throw new Error(`"${name}": after @, expected a number of concurrent rewards such as 256 or rm256`)
+    throw new Error(
+      `"${name}": after @, expected a number of concurrent rewards such as 256 or rm256`,
+    )
   }
   return {
     name,

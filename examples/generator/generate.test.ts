@@ -8,13 +8,13 @@ import { RIGHT } from './responses.ts'
 
 const samples = generateRollouts()
 
-test('the bundled file is what the generator makes, and small', async () => {
+test('the bundled file equals the generator’s output and is small', async () => {
   const bundled = await readFile(DEMO_ROLLOUTS, 'utf8')
   expect(bundled === rolloutLines(samples)).toBe(true)
   expect(Buffer.byteLength(bundled)).toBeLessThan(600_000)
 })
 
-test('it reads as our own format: 64 groups of 8 from three data sources', async () => {
+test('it reads as JSON Lines: 64 groups of 8 from three data sources', async () => {
   const file = await openRollouts(DEMO_ROLLOUTS)
   expect(file.format).toBe('samples')
   const read = []
@@ -28,7 +28,7 @@ test('it reads as our own format: 64 groups of 8 from three data sources', async
   )
 })
 
-test('the rules find exactly the planted answers right', () => {
+test('the rules find exactly the planted answers correct', () => {
   const wrongly = samples.filter((sample) => {
     const result = ruleForDataSource(sample.dataSource)?.score({
       dataSource: sample.dataSource,
@@ -43,7 +43,7 @@ test('the rules find exactly the planted answers right', () => {
   expect(wrongly).toEqual([])
 })
 
-test('of varied quality: mixed groups, groups all right, groups none right', () => {
+test('groups are mixed, all correct or all incorrect', () => {
   const kinds = new Set<string>()
   for (const group of Map.groupBy(samples, (sample) => sample.uid).values()) {
     const right = group.filter((s) => RIGHT.has(s.extraInfo?.planted as never)).length

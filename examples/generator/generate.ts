@@ -6,7 +6,7 @@ import { type Draw, drawFrom } from './random.ts'
 import { answerOf, type Planted, respond } from './responses.ts'
 import { WORD_PROBLEMS } from './word-problems.ts'
 
-/** Where the generated rollouts lie. */
+/** Path of the generated rollouts. */
 export const DEMO_ROLLOUTS = fileURLToPath(new URL('../data/demo-rollouts.jsonl', import.meta.url))
 
 const SEED = 20_261_120
@@ -14,13 +14,13 @@ const RESPONSES = 8
 const GSM8K_PROMPTS = 52
 const DAPO_PROMPTS = 6
 
-/** Two made-up policies, four responses each to every prompt; the second is right more often. */
+/** Two invented policies with four responses each per prompt; the second one is correct more often. */
 const POLICIES = [
   { name: 'step-0', skill: 0.35 },
   { name: 'step-100', skill: 0.65 },
 ] as const
 
-/** The bundled rollouts: 64 prompts × 8 responses, the same on every call. All of it is made up here. */
+/** Generates the bundled rollouts: 64 prompts × 8 responses, deterministic and entirely invented. */
 export function generateRollouts(): SampleInput[] {
   const draw = drawFrom(SEED)
   const samples: SampleInput[] = []
@@ -69,14 +69,14 @@ export function generateRollouts(): SampleInput[] {
   return samples
 }
 
-/** A sample a line. */
+/** Writes one sample per line. */
 export function rolloutLines(samples: readonly SampleInput[]): string {
   return `${samples.map((s) => JSON.stringify(s)).join('\n')}\n`
 }
 
 /**
- * The makings of one prompt's eight responses. A fifth of the prompts are easy enough that all are right
- * and a fifth so hard that none is: groups without a difference, which teach a policy nothing.
+ * Plans one prompt's eight responses. A fifth of the prompts are so easy that all responses are correct, and a fifth so
+ * hard that none is: no-signal groups.
  */
 function group<P>(
   draw: Draw,

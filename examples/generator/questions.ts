@@ -4,13 +4,13 @@ import type { Draw } from './random.ts'
 export interface Question {
   question: string
   targets: string[]
-  /** What a search would have found. */
+  /** The search result. */
   passage: string
-  /** A wrong answer that is near. */
+  /** A plausible wrong answer. */
   decoy: string
 }
 
-/** Nothing in these is true of the world. */
+/** All places and facts are invented. */
 export const QUESTIONS: readonly Question[] = [
   {
     question: 'Who founded the harbour town of Brennmoor?',
@@ -56,16 +56,16 @@ export const QUESTIONS: readonly Question[] = [
   },
 ]
 
-/** How a response to a question was made. `right` and `article` satisfy the rule. */
+/** Kind of a response to a question. `right` and `article` satisfy the rule. */
 export type PlantedAnswer = 'right' | 'article' | 'wrong' | 'no_tag' | 'spam'
 
-/** Planted ways that the rule finds right. */
+/** Kinds that the rule scores as correct. */
 export const RIGHT_ANSWERS: ReadonlySet<PlantedAnswer> = new Set<PlantedAnswer>([
   'right',
   'article',
 ])
 
-/** A response in the form of a search agent: think, search, read, answer. */
+/** A response in the style of a search agent: think, search, read, answer. */
 export function respondToQuestion(draw: Draw, found: Question, planted: PlantedAnswer): string {
   const target = found.targets[0]!
   const search = `<think>${draw.pick(['I should look this up.', 'I do not know this, so I search.', 'A search will tell.'])}</think>\n<search>${found.question.replace(/\?$/, '').toLowerCase()}</search>\n<information>${found.passage}</information>\n`
@@ -79,7 +79,7 @@ export function respondToQuestion(draw: Draw, found: Question, planted: PlantedA
     case 'no_tag':
       return `${search}The passage says that it is ${target}.`
     case 'spam':
-      // More than ten tags: the rule gives 0.25 for a right answer among so many.
+      // With more than ten tags, the rule gives a correct answer 0.25.
       return `${search}${`<answer>${target}</answer> `.repeat(12).trim()}`
   }
 }

@@ -1,14 +1,14 @@
-/** Draws that follow from a seed, the same on every machine. */
+/** Deterministic random numbers for a seed, the same on every machine. */
 export interface Draw {
-  /** In [0, 1). */
+  /** A number in [0, 1). */
   unit(): number
-  /** From `from` to `to`, both included. */
+  /** An integer from `from` to `to`, inclusive. */
   integer(from: number, to: number): number
   pick<T>(items: readonly T[]): T
   chance(probability: number): boolean
 }
 
-/** mulberry32: 32 bits of state, enough for some thousand draws and short enough to read. */
+/** mulberry32: 32 bits of state, enough for some thousand numbers, and short. */
 export function drawFrom(seed: number): Draw {
   let state = seed >>> 0
   const unit = (): number => {

@@ -1,7 +1,7 @@
 import type { Draw } from './random.ts'
 import { operandValue, type Problem, resultOf, type Step } from './word-problems.ts'
 
-/** How a response was made. Only `right` and `terse` satisfy the rule of their data source. */
+/** Kind of a response. Only `right` and `terse` satisfy the rule of their data source. */
 export type Planted =
   | 'right'
   | 'terse'
@@ -13,10 +13,10 @@ export type Planted =
   | 'truncated'
   | 'repetitive'
 
-/** Planted ways that a rule finds right. */
+/** Kinds that a rule scores as correct. */
 export const RIGHT: ReadonlySet<Planted> = new Set<Planted>(['right', 'terse'])
 
-/** How the final answer is written where the rule looks for it. */
+/** Format of the final answer that the rule expects. */
 export type AnswerMark = '####' | 'Answer:'
 
 /** The problem's answer. */
@@ -24,7 +24,7 @@ export function answerOf(problem: Problem): number {
   return workedResults(problem.steps).at(-1)!
 }
 
-/** A response of the given making to a word problem. */
+/** A response of the given kind to a word problem. */
 export function respond(draw: Draw, problem: Problem, planted: Planted, mark: AnswerMark): string {
   const answer = answerOf(problem)
   const lines = (results: number[], steps = problem.steps) => work(draw, steps, results)
@@ -68,14 +68,14 @@ export function respond(draw: Draw, problem: Problem, planted: Planted, mark: An
   }
 }
 
-/** Every step's result. */
+/** Results of all steps. */
 function workedResults(steps: readonly Step[]): number[] {
   const results: number[] = []
   for (const step of steps) results.push(resultOf(step, results))
   return results
 }
 
-/** The results when one step is calculated wrong and those after it go on from there. */
+/** Results when one step is wrong and later steps continue from it. */
 function slippedResults(draw: Draw, steps: readonly Step[]): number[] {
   const at = draw.integer(0, steps.length - 1)
   const results: number[] = []
@@ -110,12 +110,12 @@ function work(draw: Draw, steps: readonly Step[], results: readonly number[]): s
   return [draw.pick(OPENINGS) + lines[0], ...lines.slice(1)]
 }
 
-/** At most two decimals: a slip can make a division uneven. */
+/** At most two decimals: an error can make a division uneven. */
 function shown(value: number): string {
   return String(Math.round(value * 100) / 100)
 }
 
-/** The final answer; thousands are sometimes written with a comma, which the rules take. */
+/** The final answer; thousands sometimes have a comma, which the rules accept. */
 function written(draw: Draw, value: number): string {
   const text = shown(value)
   if (Math.abs(value) < 1000 || !Number.isInteger(value) || !draw.chance(0.5)) return text

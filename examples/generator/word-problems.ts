@@ -5,14 +5,14 @@ export type Operand = number | { step: number }
 
 /** One calculation of the worked solution. */
 export interface Step {
-  /** What is calculated, for example `eggs are left`. */
+  /** The calculated quantity, for example `eggs are left`. */
   what: string
   operator: '+' | '-' | '*' | '/'
   left: Operand
   right: Operand
 }
 
-/** A problem with its solution; the last step's result is the answer. */
+/** A problem with its solution; the result of the last step is the answer. */
 export interface Problem {
   question: string
   steps: Step[]
@@ -21,7 +21,7 @@ export interface Problem {
 const NAMES = ['Mara', 'Ivo', 'Lena', 'Tarek', 'Noor', 'Jonas', 'Wren', 'Sefa', 'Odile', 'Bram']
 const step = (index: number): Operand => ({ step: index })
 
-/** A step's result, given those before it. */
+/** A step's result, given the earlier results. */
 export function resultOf(found: Step, earlier: readonly number[]): number {
   const left = operandValue(found.left, earlier)
   const right = operandValue(found.right, earlier)
@@ -42,7 +42,7 @@ export function operandValue(operand: Operand, earlier: readonly number[]): numb
   return typeof operand === 'number' ? operand : earlier[operand.step]!
 }
 
-/** The kinds of problem. Every one keeps all its intermediate results whole and positive. */
+/** Kinds of problems. In each, all intermediate results are positive integers. */
 export const WORD_PROBLEMS: readonly ((draw: Draw) => Problem)[] = [
   (draw) => {
     const [trays, rolls, price] = [draw.integer(4, 12), draw.integer(6, 24), draw.integer(2, 5)]

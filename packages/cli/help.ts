@@ -26,7 +26,7 @@ export function programHelp(commands: readonly Command[]): string {
     'Commands',
     ...twoColumns(commands.map(({ name, summary }) => [name, summary])),
     '',
-    'The service's address is --url or REWARDOPS_URL (default: http://127.0.0.1:3000). The API key is read from',
+    'The service address is --url or REWARDOPS_URL (default: http://127.0.0.1:3000). The API key is read from',
     'REWARDOPS_API_KEY. See "rewardops COMMAND --help" for details and docs/cli.md for examples.',
     '',
     'Exit codes: 0 done · 1 wrong input · 2 refused by the service · 3 service not reached · 4 batch failed ·',

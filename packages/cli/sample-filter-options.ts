@@ -23,7 +23,11 @@ export const FILTER_OPTIONS = {
   'length-min': { type: 'string', value: 'N', help: 'response of at least N tokens' },
   'length-max': { type: 'string', value: 'N', help: 'response of at most N tokens' },
   'attempts-min': { type: 'string', value: 'N', help: 'at least N attempts' },
-  substituted: { type: 'string', value: 'BOOL', help: 'true: score substituted by a failure policy' },
+  substituted: {
+    type: 'string',
+    value: 'BOOL',
+    help: 'true: score substituted by a failure policy',
+  },
   annotated: { type: 'string', value: 'BOOL', help: 'true: has an annotation; false: has none' },
   label: { type: 'string', value: 'LABEL', help: 'has an annotation with this label' },
   text: {

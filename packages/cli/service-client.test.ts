@@ -65,7 +65,9 @@ describe('an unusable service is reported in one sentence with its exit code', (
   it('another service', async () => {
     const page = await refused(await answering((_, res) => res.end('<html>hello</html>')))
     expect(page.code).toBe(EXIT.unreachable)
-    expect(page.stderr).toContain('is not a rewardops service: it said HTTP 200 "<html>hello</html>"')
+    expect(page.stderr).toContain(
+      'is not a rewardops service: it said HTTP 200 "<html>hello</html>"',
+    )
     const api = await refused(
       await answering((_, res) => res.writeHead(404).end('{"detail":"Not Found"}')),
     )

@@ -7,7 +7,7 @@ import type { ReferenceRequest } from './reference.ts'
 
 const ROLLOUTS = join(import.meta.dirname, '../../examples/data/demo-rollouts.jsonl')
 
-/** Texts on which tokenizers of different releases part: digits, code, blank lines, other scripts. */
+/** Texts that tokenizers of different releases split differently: digits, code, blank lines, other scripts. */
 const AWKWARD = [
   '12345678901234567890 + 0.000314159 = 1e20',
   'def f(x):\n    return x ** 2  # squared\n\n\nprint(f(12))',
@@ -21,10 +21,10 @@ interface Rollout {
   response: string
 }
 
-/** Messages that the context of the tiny models has room for. */
+/** Messages that fit the context of the tiny models. */
 const MAX_CHARS = 700
 
-/** `count` samples of real rollouts; some with awkward texts, some with a conversation as their prompt. */
+/** `count` samples of real rollouts, some with difficult texts, some with a conversation as prompt. */
 export function samplesOf(count: number, label: string): Sample[] {
   const rollouts = readFileSync(ROLLOUTS, 'utf8')
     .trim()
@@ -41,7 +41,7 @@ export function samplesOf(count: number, label: string): Sample[] {
       uid: `${label}-${i >> 2}`,
       dataSource: 'engines',
       prompt: i % 7 === 5 ? conversation(prompt) : prompt,
-      // Like no other's: identical texts share a call.
+      // Unique, because identical texts share a call.
       response: `${response}${awkward}\n(${label} ${i})`,
     }
   })
@@ -68,10 +68,10 @@ export function promptOf({ prompt }: Sample): string {
   return typeof prompt === 'string' ? prompt : prompt.map(({ content }) => content ?? '').join('\n')
 }
 
-/** How the service writes a sample out on that way of asking; see {@link ReferenceRequest}. */
+/** The sample in the service's form for a request type; see {@link ReferenceRequest}. */
 export type WrittenAs = 'messages' | 'text' | 'pair' | 'llamacpp'
 
-/** The request to transformers that a sample stands for. */
+/** The request to transformers for a sample. */
 export function referenceOf(sample: Sample, as: WrittenAs): ReferenceRequest {
   const query = promptOf(sample)
   switch (as) {
@@ -86,7 +86,7 @@ export function referenceOf(sample: Sample, as: WrittenAs): ReferenceRequest {
   }
 }
 
-/** Waits for a batch at most so long. A batch whose engine is restarted takes minutes. */
+/** Maximum wait for a batch. A batch with an engine restart takes minutes. */
 const BATCH_MS = 45 * 60_000
 
 /** Submits a batch to the model. */
@@ -105,7 +105,7 @@ export async function submit(
   return batchId
 }
 
-/** The summary and the results of a batch that has ended. @throws Error when it does not end */
+/** The summary and results of a finished batch. @throws Error when it does not end */
 export async function ended(
   service: Service,
   batchId: string,
@@ -123,7 +123,7 @@ export async function ended(
   }
 }
 
-/** How often each reason occurs, in words: `3 rejected, 1 timeout`; empty where nothing failed. */
+/** Counts of each reason: `3 rejected, 1 timeout`; empty without failures. */
 export function reasonsOf({ reason }: ResultsColumns): string {
   const counts = new Map<string, number>()
   for (const word of reason) if (word !== null) counts.set(word, (counts.get(word) ?? 0) + 1)

@@ -7,13 +7,13 @@ import { fileURLToPath } from 'node:url'
 /** Engines that run without a GPU. */
 export type ReleaseEngine = 'vllm' | 'llamacpp'
 
-/** One release of an engine, installed in a virtual environment of its own. */
+/** One release of an engine, in its own virtual environment. */
 export interface Release {
   engine: ReleaseEngine
   version: string
 }
 
-/** Engines take what the machine has left over. */
+/** Engines run at low priority. */
 export const LOW_PRIORITY = 15
 
 /** Releases under test, newest first: vLLM's three generations of the scoring protocol, and llama.cpp. */
@@ -24,7 +24,7 @@ export const RELEASES: readonly Release[] = [
   { engine: 'llamacpp', version: '2026.10.11549' },
 ]
 
-/** The release that makes the models: it has transformers 4, which writes checkpoints that all releases read. */
+/** The release that creates the models: its transformers 4 writes checkpoints that all releases read. */
 export const MODEL_MAKER: Release = { engine: 'vllm', version: '0.14.0' }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -36,7 +36,7 @@ export function nameOf({ engine, version }: Release): string {
   return `${engine}@${version}`
 }
 
-/** Where environments, models and logs are kept: `REWARDOPS_ENGINES_DIR`, by default `.data/engines`. */
+/** Folder of environments, models and logs: `REWARDOPS_ENGINES_DIR`, default `.data/engines`. */
 export function cacheDir(): string {
   return process.env.REWARDOPS_ENGINES_DIR ?? join(ROOT, '.data/engines')
 }
@@ -73,7 +73,7 @@ export async function install(release: Release): Promise<void> {
   ])
 }
 
-/** Makes the models that are missing, and what that needs. */
+/** Creates the missing models and their prerequisites. */
 export async function makeModels(): Promise<void> {
   const folder = join(cacheDir(), 'models')
   if (!existsSync(join(folder, 'rank2'))) {

@@ -10,11 +10,11 @@ export interface Outcome {
   release: string
   check: string
   ok: boolean
-  /** What was seen: figures where it passed, what differs where it failed. */
+  /** Observations: figures of a passed check, differences of a failed one. */
   detail: string
 }
 
-/** What a check has at hand. */
+/** Inputs of a check. */
 export interface CheckContext {
   release: Release
   engine: EngineProcess
@@ -23,33 +23,33 @@ export interface CheckContext {
   server: string
   /** Name of the model in the cache. */
   model: string
-  /** Name of the model in the service; llama.cpp calls it by its file. */
+  /** Name of the model in the service; llama.cpp names it after its file. */
   pool: string
-  /** Registers the server as the stage says, again after it was removed. */
+  /** Registers the server as the stage specifies, also after a removal. */
   register(): Promise<ServerDto>
-  /** Facts of the server as the service has them. */
+  /** The service's facts about the server. */
   get(): Promise<ServerDetailDto>
 }
 
-/** One thing that must hold. It gives what it saw, and throws an Error that says what differs. */
+/** One check. It returns its observations, and throws an Error that names a difference. */
 export interface Check {
   name: string
   run(context: CheckContext): Promise<string>
 }
 
-/** A model that is served, how it is registered, and what must hold. */
+/** A served model, its registration and its checks. */
 export interface Stage extends Omit<Serving, 'release'> {
-  /** Fields of `servers.register` beside name and address. */
+  /** Fields of `servers.register` in addition to name and address. */
   register?: Record<string, unknown>
   checks: Check[]
 }
 
-/** Longest time of a check; a restart of vLLM on a busy CPU takes minutes. */
+/** Maximum time of a check; a restart of vLLM on a busy CPU takes minutes. */
 const CHECK_MS = 60 * 60_000
-/** Warnings and errors of the service that are printed for a failed check. */
+/** Maximum of service warnings and errors printed for a failed check. */
 const LOG_LINES = 20
 
-/** Starts the stage's engine, registers it and runs its checks one after the other. Never throws: what fails is an outcome. */
+/** Starts the stage's engine, registers it and runs its checks in order. Never throws: failures are outcomes. */
 export async function runStage(
   release: Release,
   { checks, register, ...serving }: Stage,
@@ -92,7 +92,7 @@ export async function runStage(
       const warnings = service.log.lines.slice(logged).filter(({ level }) => level !== 30)
       for (const { raw } of warnings.slice(-LOG_LINES)) console.error(`  service: ${raw}`)
     }
-    // A check may have left the engine dead; the next one is not to pay for it.
+    // A check may have left the engine dead, which must not affect the next one.
     if (!(await engine.isHealthy())) await restart(engine)
   }
   await service.mutate('servers.remove', { name: server }).catch(() => {})
@@ -100,7 +100,7 @@ export async function runStage(
   await engine.stop()
 }
 
-/** Ends whatever is left of the engine and starts it on the same port. */
+/** Stops the remains of the engine and starts it on the same port. */
 export async function restart(engine: EngineProcess): Promise<void> {
   await engine.stop()
   await engine.start()
@@ -113,7 +113,7 @@ export function said(error: unknown): string {
   return line.length <= 400 ? line : `${line.slice(0, 399)}…`
 }
 
-/** @throws Error with the message unless it holds */
+/** @throws Error with the message unless the condition is true */
 export function must(holds: boolean, message: string): void {
   if (!holds) throw new Error(message)
 }

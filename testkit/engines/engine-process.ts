@@ -16,20 +16,20 @@ import {
   scriptPath,
 } from './cache.ts'
 
-/** vLLM takes half a minute on an idle CPU, and many times that on one with other work of higher priority. */
+/** vLLM starts in half a minute on an idle CPU, and much slower next to work of higher priority. */
 const READY_MS = 40 * 60_000
 const STOP_MS = 15_000
 
-/** What is served, and how. */
+/** The served model and its options. */
 export interface Serving {
   release: Release
   /** Name of the model in the cache, and on the server. */
   model: string
   /** llama.cpp: with `--reranking`, or for chat. */
   kind?: 'rank' | 'chat'
-  /** vLLM: sleep and wake are there. */
+  /** vLLM: whether sleep and wake are enabled. */
   canSleep?: boolean
-  /** vLLM: longest text in tokens. */
+  /** vLLM: maximum text length in tokens. */
   maxModelLen?: number
 }
 
@@ -38,7 +38,7 @@ process.on('exit', () => {
   for (const engine of living) engine.killNow()
 })
 
-/** A real reward-model server in a process group of its own, always on the same port. */
+/** A real reward-model server in its own process group, always on the same port. */
 export class EngineProcess {
   readonly serving: Serving
   readonly port: number

@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 
-/** An answer as a dialect makes it. */
+/** An answer created by a dialect. */
 export interface Answer {
   status: number
   body: string
-  /** Content type; JSON unless said. */
+  /** Content type; default JSON. */
   type?: string
   headers?: Record<string, string>
 }
@@ -15,10 +15,10 @@ export function json(status: number, value: unknown, headers?: Record<string, st
   return headers === undefined ? { status, body } : { status, body, headers }
 }
 
-/** How a call ended: with an answer, without one because the client went, or because the server cut it off. */
+/** How a call ended: answered, aborted by the client, or cut by the server. */
 export type CallEnd = 'answered' | 'aborted' | 'cut'
 
-/** Every answer says what it comes from. */
+/** Every answer carries a Server header. */
 const MARK = { 'x-simulated': 'rewardops' }
 
 /** One request and its answer. */
@@ -26,10 +26,10 @@ export class Call {
   readonly method: string
   readonly path: string
   readonly headers: IncomingHttpHeaders
-  /** As in {@link ServerStats.calls}; the method and the path unless a route matched by another name. */
+  /** As in {@link ServerStats.calls}; method and path unless the route has another name. */
   readonly route: string
   body = ''
-  /** Of the answer, once it began. */
+  /** Status of the answer, once it began. */
   status: number | null = null
   readonly #query: string
   readonly #response: ServerResponse
@@ -54,12 +54,12 @@ export class Call {
     return new URLSearchParams(this.#query)
   }
 
-  /** Called once, when the answer is out or the connection gone. */
+  /** Called once, when the answer is sent or the connection is closed. */
   onEnd(listener: (end: CallEnd) => void): void {
     this.#onEnd.push(listener)
   }
 
-  /** Nothing can be answered any more. */
+  /** Whether an answer is no longer possible. */
   get over(): boolean {
     return this.#response.writableEnded || this.#response.destroyed
   }
@@ -79,14 +79,14 @@ export class Call {
     this.#response.end(answer.body)
   }
 
-  /** Half of an answer whose head promises all of it; then the connection is cut. */
+  /** Sends half of an answer whose headers promise all of it, then cuts the connection. */
   sendHalf(answer: Answer): void {
     if (this.over) return
     this.#head(answer)
     this.#response.write(answer.body.slice(0, answer.body.length >> 1), () => this.cut())
   }
 
-  /** Begins or goes on with a stream of server-sent events. */
+  /** Starts or continues a stream of server-sent events. */
   event(data: string): void {
     if (this.over) return
     if (this.status === null) {
@@ -106,7 +106,7 @@ export class Call {
     this.#response.destroy()
   }
 
-  /** Says that the server is about to cut all connections. */
+  /** Announces that the server is about to cut all connections. */
   willBeCut(): void {
     this.#cut = true
   }

@@ -4,7 +4,7 @@ import { VirtualClock } from './clock.ts'
 
 const SETTINGS: CapacitySettings = { tokensPerSecond: 8000, saturation: 8, running: 64, speed: 1 }
 
-/** Rows sent at once; when each is done, in virtual ms. */
+/** Sends rows at once and returns their end times, in virtual ms. */
 function schedule(
   change: Partial<CapacitySettings>,
   rows: { tokens?: number; fixedMs?: number }[],
@@ -27,7 +27,7 @@ function schedule(
 const same = (count: number, tokens: number) => Array.from({ length: count }, () => ({ tokens }))
 
 describe('capacity', () => {
-  test('below saturation each row has its fixed share: one row alone is as slow as eight', () => {
+  test('below saturation each row has a fixed share: one row alone is as slow as eight', () => {
     expect(schedule({}, same(1, 1000))[0]).toBeCloseTo(1000)
     expect(Math.max(...schedule({}, same(8, 1000)))).toBeCloseTo(1000)
   })
@@ -46,13 +46,13 @@ describe('capacity', () => {
     expect(makespanMs / boundMs).toBeLessThan(1.1)
   })
 
-  test('a slow server takes the inverse of its speed, its latencies included', () => {
+  test('a slow server scales all times by the inverse of its speed, including latencies', () => {
     const rows = [{ tokens: 1000, fixedMs: 200 }]
     expect(schedule({}, rows)[0]).toBeCloseTo(1200)
     expect(schedule({ speed: 0.35 }, rows)[0]).toBeCloseTo(1200 / 0.35)
   })
 
-  test('rows beyond the places wait in order of arrival', () => {
+  test('rows beyond the capacity wait in order of arrival', () => {
     const ends = schedule({ running: 8 }, same(20, 1000))
     expect(ends.map((ms) => Math.round(ms / 1000))).toEqual([
       ...Array(8).fill(1),
@@ -61,7 +61,7 @@ describe('capacity', () => {
     ])
   })
 
-  test('a row that leaves a place gives it to the next at that very time, however late the clock', () => {
+  test('a waiting row starts at the exact time another ends, even if the timer is late', () => {
     const clock = new VirtualClock()
     const late = {
       now: () => clock.now(),
@@ -76,7 +76,7 @@ describe('capacity', () => {
     expect(ends.map((ms) => Math.round(ms))).toEqual([10, 20, 30, 40, 50])
   })
 
-  test('a client that goes away gives its share to the others at once', () => {
+  test('the share of a disconnected client goes to the other rows at once', () => {
     const clock = new VirtualClock()
     const capacity = new Capacity(clock, { ...SETTINGS, saturation: 1 })
     let end = 0
@@ -88,11 +88,11 @@ describe('capacity', () => {
     capacity.remove(goes)
     expect(capacity.running).toBe(1)
     clock.run()
-    // 100 ms at half the rate did 400 tokens; 600 are left for the whole rate.
+    // 100 ms at half the rate did 400 tokens; 600 remain at the full rate.
     expect(end).toBeCloseTo(100 + 600 / 8)
   })
 
-  test('only a row that waits is forgotten where the device cannot be stopped', () => {
+  test('only waiting rows are removed if the device cannot be stopped', () => {
     const clock = new VirtualClock()
     const capacity = new Capacity(clock, { ...SETTINGS, running: 1 })
     const ended: string[] = []
@@ -105,7 +105,7 @@ describe('capacity', () => {
     expect(ended).toEqual(['first'])
   })
 
-  test('frozen, it takes rows and does nothing, and goes on where it stood', () => {
+  test('while frozen it accepts rows without progress, and then continues', () => {
     const clock = new VirtualClock()
     const capacity = new Capacity(clock, SETTINGS)
     let end = 0
@@ -120,7 +120,7 @@ describe('capacity', () => {
     expect(end).toBeCloseTo(5060)
   })
 
-  test('a speed that changes counts from then on', () => {
+  test('a changed speed applies from then on', () => {
     const clock = new VirtualClock()
     const capacity = new Capacity(clock, SETTINGS)
     let end = 0
@@ -131,7 +131,7 @@ describe('capacity', () => {
     expect(end).toBeCloseTo(1500)
   })
 
-  test('thousands of texts side by side end each at their own time', () => {
+  test('thousands of concurrent texts each end at their own time', () => {
     const rows = Array.from({ length: 20_000 }, (_, i) => ({ fixedMs: 1 + ((i * 7919) % 5000) }))
     const ends = schedule({ running: 100_000 }, rows)
     for (const [i, { fixedMs }] of rows.entries()) expect(ends[i]).toBeCloseTo(fixedMs, 4)

@@ -1,30 +1,30 @@
 import type { Clock } from './clock.ts'
 
-/** How fast a server is. */
+/** Speed of a server. */
 export interface CapacitySettings {
-  /** Tokens a second of all rows together once `saturation` rows are worked on; Infinity: tokens cost no time. */
+  /** Total tokens per second at `saturation` rows and above; Infinity: tokens cost no time. */
   tokensPerSecond: number
-  /** Rows from which on the server is fully used. Below, each row has a fixed share of 1/saturation. */
+  /** Number of rows that fully uses the server. Below it, each row has a fixed share of 1/saturation. */
   saturation: number
-  /** Most rows worked on at once; the others wait in order of arrival. */
+  /** Maximum of rows in progress; others wait in order of arrival. */
   running: number
-  /** Multiplies all of it: 0.35 is a slow server. */
+  /** Factor of all speeds: 0.35 is a slow server. */
   speed: number
 }
 
-/** One row to work on. */
+/** One row of work. */
 export interface Work {
-  /** Called when it gets a place. Returns the tokens that are left to do (the prompt may be cached). */
+  /** Called when the row starts. Returns the remaining tokens (the prompt may be cached). */
   begin(): number
-  /** Time it takes beside its tokens, in ms at speed 1: a drawn latency, or a reply written token by token. */
+  /** Time in addition to the tokens, in ms at speed 1: a drawn latency, or a reply written token by token. */
   fixedMs: number
-  /** Called when it is done, with the model's own time, which may lie a little before the clock's. */
+  /** Called at the end with the model's own time, which may be slightly before the clock's. */
   done(atMs: number): void
 }
 
-/** A text in the model; opaque outside. */
+/** A row in the model; opaque to callers. */
 export interface Ticket {
-  /** Share of `fixedMs` that has passed, 0 to 1; 0 while the text waits or its tokens are worked on. */
+  /** Completed share of `fixedMs`, 0 to 1; 0 while the row waits or processes tokens. */
   progress(): number
 }
 
@@ -32,9 +32,9 @@ class Row implements Ticket {
   readonly work: Work
   readonly number: number
   readonly capacity: Capacity
-  /** On the clock of its phase: when the phase ends. */
+  /** End of the phase, on the phase's clock. */
   due = 0
-  /** Its place in the heap of its phase; -1: in none. */
+  /** Position in its phase's heap; -1: in none. */
   at = -1
   phase: 'waiting' | 'tokens' | 'fixed' | 'over' = 'waiting'
 
@@ -49,15 +49,15 @@ class Row implements Ticket {
   }
 }
 
-/** Below this many tokens or ms a phase is over: what rounding leaves. */
+/** A phase with less than this many tokens or ms left is over; the rest is rounding error. */
 const NOTHING = 1e-6
 
 /**
- * Rows in one phase, all of which advance at one rate: one clock says how far each has come, and a heap which ends next,
- * so that an event costs the logarithm of their number.
+ * Rows in one phase, which all advance at the same rate. One clock holds their common progress and a heap the next end, so
+ * an event costs the logarithm of their number.
  */
 class Phase {
-  /** How far every row in it has come since the phase was last empty. */
+  /** Progress of every row since the phase was last empty. */
   passed = 0
   readonly #heap: Row[] = []
 
@@ -65,7 +65,7 @@ class Phase {
     return this.#heap.length
   }
 
-  /** What is left of the row that ends next; Infinity without one. */
+  /** Remaining work of the row that ends next; Infinity without one. */
   get left(): number {
     const [next] = this.#heap
     return next === undefined ? Number.POSITIVE_INFINITY : Math.max(0, next.due - this.passed)
@@ -78,7 +78,7 @@ class Phase {
     this.#up(row)
   }
 
-  /** Takes out the next row that has come to its end. */
+  /** Removes the next row that has ended. */
   takeDone(): Row | undefined {
     const [next] = this.#heap
     if (next === undefined || next.due - this.passed >= NOTHING) return undefined
@@ -130,25 +130,24 @@ class Phase {
   }
 }
 
-/** Of rows that end at once, the one that came first. */
+/** Of rows that end together, the earliest to arrive comes first. */
 function isBefore(a: Row, b: Row): boolean {
   return a.due < b.due || (a.due === b.due && a.number < b.number)
 }
 
 /**
- * A server's capacity by processor sharing: all rows worked on advance together, `tokensPerSecond` is shared among
- * them. Exact between the clock's events: a row that waits gets its place at the very time another leaves, however
- * late the timer.
+ * A server's capacity by processor sharing: all rows in progress advance together and share `tokensPerSecond`. The model is
+ * exact between clock events: a waiting row starts at the exact time another ends, however late the timer is.
  */
 export class Capacity {
   readonly #clock: Clock
   #settings: CapacitySettings
-  /** Rows worked on; at most `running`. */
+  /** Rows in progress; at most `running`. */
   readonly #rows = new Set<Row>()
   readonly #queue = new Set<Row>()
-  /** In tokens: rows that share the rate. */
+  /** Rows that share the token rate; the clock counts tokens. */
   readonly #tokens = new Phase()
-  /** In ms at speed 1: rows whose tokens are done. */
+  /** Rows whose tokens are done; the clock counts ms at speed 1. */
   readonly #fixed = new Phase()
   #count = 0
   #atMs: number
@@ -162,17 +161,17 @@ export class Capacity {
     this.#atMs = clock.now()
   }
 
-  /** Rows worked on. */
+  /** Number of rows in progress. */
   get running(): number {
     return this.#rows.size
   }
 
-  /** Rows waiting for a place. */
+  /** Number of waiting rows. */
   get waiting(): number {
     return this.#queue.size
   }
 
-  /** Takes a row; it waits where no place is free. */
+  /** Adds a row; it waits if the capacity is used up. */
   submit(work: Work): Ticket {
     const row = new Row(work, this.#count++, this)
     if (this.#takesNoTime(work)) {
@@ -190,8 +189,8 @@ export class Capacity {
   }
 
   /**
-   * Forgets a row, whose client went away; its place is free at once. `onlyWaiting`: one that is worked on stays, as
-   * where a batch on the device cannot be stopped. No effect on one that is done.
+   * Removes a row whose client disconnected and frees its slot at once. `onlyWaiting`: a row in progress stays, as on a
+   * device whose batch cannot be stopped. No effect on a finished row.
    */
   remove(ticket: Ticket, onlyWaiting = false): void {
     const row = ticket as Row
@@ -203,7 +202,7 @@ export class Capacity {
     })
   }
 
-  /** Forgets all rows, as when the process dies. */
+  /** Removes all rows, as when the process dies. */
   clear(): void {
     this.#change(() => {
       this.#queue.clear()
@@ -213,7 +212,7 @@ export class Capacity {
     })
   }
 
-  /** Goes on at another speed from now. */
+  /** Changes the speed from now on. */
   set(change: Partial<CapacitySettings>): void {
     this.#change(() => {
       this.#settings = { ...this.#settings, ...change }
@@ -221,8 +220,8 @@ export class Capacity {
   }
 
   /**
-   * Stands still: rows are taken, none advances, until told otherwise. May be called from `begin`: the row that begins
-   * is then the first that does not advance.
+   * Freezes or resumes: while frozen, rows are accepted and none advances. May be called from `begin`; that row is then the
+   * first not to advance.
    */
   freeze(frozen: boolean): void {
     const set = () => {
@@ -232,7 +231,7 @@ export class Capacity {
     else this.#change(set)
   }
 
-  /** Brings the rows to the clock's time. */
+  /** Advances the rows to the clock's time. */
   catchUp(): void {
     this.#change(() => {})
   }
@@ -244,7 +243,7 @@ export class Capacity {
     if (row.phase !== 'fixed') return 0
     const { fixedMs } = row.work
     if (fixedMs === 0) return 1
-    // A row that hangs is in no heap.
+    // A frozen row is in no heap.
     return row.at === -1 ? 0 : 1 - (row.due - this.#fixed.passed) / fixedMs
   }
 
@@ -272,7 +271,7 @@ export class Capacity {
       }
       const stepMs = this.#toNextEventMs()
       const untilMs = Math.min(this.#atMs + stepMs, toMs)
-      // By the step itself, not the difference of two times: rounding would leave the row short of its end.
+      // Advances by the step itself: a difference of two times would round and leave the row unfinished.
       const passedMs = untilMs < toMs ? stepMs : Math.min(stepMs, toMs - this.#atMs)
       this.#atMs = untilMs
       this.#tokens.passed += this.#rate() * passedMs
@@ -288,7 +287,7 @@ export class Capacity {
     }
   }
 
-  /** Gives free places to those that wait longest. */
+  /** Starts the longest-waiting rows while slots are free. */
   #admit(): void {
     for (const row of this.#queue) {
       if (this.#frozen || this.#rows.size >= this.#settings.running) return
@@ -298,7 +297,7 @@ export class Capacity {
     }
   }
 
-  /** A text that is done as soon as it begins needs no queue and no timer: benchmarks send only such. */
+  /** Rows that end as soon as they begin need no queue and no timer; benchmarks send only such rows. */
   #takesNoTime(work: Work): boolean {
     const { tokensPerSecond, running } = this.#settings
     const isFree = work.fixedMs === 0 && tokensPerSecond === Number.POSITIVE_INFINITY
@@ -317,11 +316,11 @@ export class Capacity {
 
   #beginFixed(row: Row): void {
     row.phase = 'fixed'
-    // A row that hangs never ends.
+    // A frozen row never ends.
     if (Number.isFinite(row.work.fixedMs)) this.#fixed.add(row, row.work.fixedMs)
   }
 
-  /** Tokens a row does in a ms; 0 where tokens cost no time. */
+  /** Tokens that a row processes per ms; 0 if tokens cost no time. */
   #rate(): number {
     if (this.#tokens.size === 0) return 0
     const { tokensPerSecond, saturation, speed } = this.#settings

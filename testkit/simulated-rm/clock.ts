@@ -1,12 +1,12 @@
-/** Time as the capacity model reads it: the machine's, or a test's own. */
+/** The time source of the capacity model: the system's, or a test's. */
 export interface Clock {
-  /** In ms, never backwards. */
+  /** Monotonic time in ms. */
   now(): number
-  /** Runs it at that time, or as soon after as can be. Returns the way to forget it. */
+  /** Runs a callback at a time or as soon after as possible. Returns a function that cancels it. */
   at(atMs: number, run: () => void): () => void
 }
 
-/** The machine's clock. Its timers are up to some ms late; the model makes up for that at the next event. */
+/** The system clock. Its timers are up to a few ms late, which the model corrects at the next event. */
 export const systemClock: Clock = {
   now: () => performance.now(),
   at(atMs, run) {
@@ -15,7 +15,7 @@ export const systemClock: Clock = {
   },
 }
 
-/** A clock that stands still until told: for tests that compute instead of wait. */
+/** A manually advanced clock, for tests that compute instead of waiting. */
 export class VirtualClock implements Clock {
   #nowMs = 0
   readonly #due = new Map<number, { atMs: number; run: () => void }>()
@@ -31,7 +31,7 @@ export class VirtualClock implements Clock {
     return () => this.#due.delete(number)
   }
 
-  /** Runs what is due until that time, in order, and stands there; without a time until nothing is due. */
+  /** Runs all callbacks due until a time, in order, and sets the clock to it; without a time, runs until none is due. */
   run(untilMs = Number.POSITIVE_INFINITY): void {
     for (;;) {
       let next: [number, { atMs: number; run: () => void }] | undefined

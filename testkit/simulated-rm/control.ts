@@ -5,8 +5,8 @@ import { ControlChange } from './options.ts'
 import type { SimulatedServer } from './server.ts'
 
 /**
- * An address of the process itself, on loopback: `/__control?server=0` and `GET /__stats?server=0` (all servers without
- * the number), answered with a list. Unlike a server's own address it also reaches one that is down.
+ * The process's own loopback address: `/__control?server=0` and `GET /__stats?server=0` (without the number, all servers as
+ * a list). Unlike a server's own address, it also reaches a server that is down.
  */
 export async function startControl(
   servers: readonly SimulatedServer[],

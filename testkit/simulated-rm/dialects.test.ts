@@ -35,13 +35,13 @@ const SCORING: [DialectName, EngineName, ScoreRoute, ServerOptionsInput][] = [
 ]
 
 describe.each(SCORING)('%s, asked by the engine %s by %s', (dialect, name, route, options) => {
-  test('gives the raw score of the text, the same by every way', async () => {
+  test('returns the raw score of the text on every route', async () => {
     const server = await start({ dialect, ...options })
     const answer = await scoreBy(name, server, sample, { route })
     expect(answer).toMatchObject({ ok: true, score: RAW })
   })
 
-  test('is recognised for what it is, with its limits', async () => {
+  test('is auto-detected with its limits', async () => {
     const server = await start({ dialect, ...options, maxModelLen: 777, running: 5, permits: 9 })
     const found = await probeServer({
       url: server.url,
@@ -61,14 +61,14 @@ describe.each(SCORING)('%s, asked by the engine %s by %s', (dialect, name, route
     if (dialect === 'llamacpp') expect(found).toMatchObject({ maxConcurrent: 5 })
   })
 
-  test('a text over the limit is refused in the words of the engine', async () => {
+  test('a text over the limit is refused with the message of the engine', async () => {
     const server = await start({ dialect, ...options, maxModelLen: 100 })
     const long = { ...sample, response: 'word '.repeat(200) }
     const answer = await scoreBy(name, server, long, { route })
     expect(answer).toMatchObject({ ok: false, class: 'client', reason: 'context_exceeded' })
   })
 
-  test('other weights give other scores, and refusals are told apart', async () => {
+  test('other weights give other scores, and refusals are distinguished', async () => {
     const server = await start({ dialect, ...options })
     server.control({ weights: 2 })
     const drifted = await scoreBy(name, server, sample, { route })
@@ -102,7 +102,7 @@ describe.each(SCORING)('%s, asked by the engine %s by %s', (dialect, name, route
     }
   })
 
-  test('its load is read, and nonsense is not taken for one', async () => {
+  test('its load is read, and invalid values are ignored', async () => {
     const server = await start({ dialect, ...options, latency: 'constant:60000' })
     const gone = new AbortController()
     const engine = engineOf(name)
@@ -128,7 +128,7 @@ describe('vllm', () => {
     return answer.data.map((entry) => entry.probs[0])
   }
 
-  test('answers a list in its order, with its tokens counted and its mark set', async () => {
+  test('answers a list in order, with token counts and its Server header', async () => {
     const server = await start()
     const told = await ask(server, '/classify', { input: [wholeText, 'x'], use_activation: false })
     expect(told.headers['x-simulated']).toBe('rewardops')
@@ -140,7 +140,7 @@ describe('vllm', () => {
     expect(answer.usage.prompt_tokens).toBe(Math.ceil(wholeText.length / 3.6) + 1)
   })
 
-  test('which word asks for the raw score follows from the version, as it did', async () => {
+  test('the parameter for raw scores depends on the version', async () => {
     const said = { use: { use_activation: false }, old: { activation: false } }
     const windows: [version: string, use: boolean, old: boolean, both: boolean][] = [
       ['0.9.2', false, false, false],
@@ -159,7 +159,7 @@ describe('vllm', () => {
     }
   })
 
-  test('by option the activation is honoured, ignored, inverted or absent', async () => {
+  test('the activation can be is honoured, ignored, inverted or absent', async () => {
     const expected = {
       honoured: [RAW, sigmoid(RAW)],
       ignored: [sigmoid(RAW), sigmoid(RAW)],
@@ -175,14 +175,14 @@ describe('vllm', () => {
     }
   })
 
-  test('older servers know no messages and tell errors flat', async () => {
+  test('older servers lack messages and return flat errors', async () => {
     const server = await start({ version: '0.10.0' })
     const told = await askJson(server, '/classify', { messages }, 400)
     expect(told).toMatchObject({ object: 'error', code: 400 })
   })
 
   test.each([
-    // As recorded: the routes exist whatever the model is, and refuse with 200.
+    // As recorded: the routes exist for every model and refuse with status 200.
     ['0.11.0', 'token', '/classify', 200, 400, 'Classification'],
     ['0.11.0', 'classify', '/pooling', 200, 400, 'Pooling'],
     ['0.14.0', 'generate', '/classify', 200, 400, 'Classification'],
@@ -196,7 +196,7 @@ describe('vllm', () => {
     })
   })
 
-  test('a token model gives a row for each token, and its last row is the score', async () => {
+  test('a token model returns one row per token, and the last row is the score', async () => {
     const server = await start({ serves: 'token' })
     const body = { input: wholeText, task: 'token_classify', use_activation: false }
     const { data } = await askJson<{ data: { data: number[][] }[] }>(server, '/pooling', body)
@@ -235,7 +235,7 @@ describe('vllm', () => {
     expect(ranked.results.map((r) => r.index)).toEqual(order)
   })
 
-  test('a key guards /v1 alone; unknown models, wrong methods and bodies are refused', async () => {
+  test('a key protects only /v1; unknown models, wrong methods and bodies are refused', async () => {
     const server = await start({ apiKey: 'k' })
     const refused = await ask(server, '/v1/models')
     expect([refused.status, refused.text]).toEqual([401, '{"error":"Unauthorized"}'])
@@ -248,7 +248,7 @@ describe('vllm', () => {
     expect(missing.status).toBe(404)
   })
 
-  test('a NaN as the engine itself tells it is a 400 that names it', async () => {
+  test('the answer of the engine to NaN is a 400 that names it', async () => {
     const server = await start({ faults: { nan: { share: 1, as: 'engine' } } })
     const answer = await scoreBy('vllm', server, sample)
     expect(answer).toMatchObject({ ok: false, class: 'corrupt', reason: 'non_finite' })
@@ -273,7 +273,7 @@ describe('sglang', () => {
     expect(scores.scores).toEqual([[RAW]])
   })
 
-  test('a long text is cut at its end without a word where it was told to', async () => {
+  test('a long text is silently truncated at its end if configured', async () => {
     const server = await start({ dialect: 'sglang', maxModelLen: 20, autoTruncate: true })
     const long = (end: string) => ({ input: `${'word '.repeat(30)}${end}` })
     const scored = (end: string) =>
@@ -298,7 +298,7 @@ describe('tei', () => {
     expect(tooMany.status).toBe(422)
   })
 
-  test('a batch over the permits is refused whole, and those with a permit are worked on all the same', async () => {
+  test('a batch over the permits is refused, but inputs with a permit are still processed', async () => {
     const server = await start({ dialect: 'tei', permits: 2, tokensPerSecond: 1e6 })
     const told = await ask(server, '/predict', { inputs: [['aaaa'], ['bbbb'], ['cccc']] })
     expect(told.status).toBe(429)
@@ -310,7 +310,7 @@ describe('tei', () => {
     expect((await ask(server, '/predict', { inputs: [['aaaa'], ['bbbb']] })).status).toBe(200)
   })
 
-  test('a long text is cut unless the request says otherwise', async () => {
+  test('a long text is truncated unless the request says otherwise', async () => {
     const server = await start({ dialect: 'tei', maxModelLen: 10 })
     const inputs = 'word '.repeat(40)
     expect((await ask(server, '/predict', { inputs })).status).toBe(200)
@@ -319,7 +319,7 @@ describe('tei', () => {
 })
 
 describe('llamacpp', () => {
-  test('tells both forms of /rerank, slots, and says so while it loads', async () => {
+  test('serves both forms of /rerank and its slots, and reports that it is loading', async () => {
     const server = await start({ dialect: 'llamacpp', running: 3 })
     const jina = await askJson<{ results: unknown[] }>(server, '/v1/rerank', {
       query: 'q',

@@ -1,4 +1,4 @@
-/** A number in [0, 1) that follows from a draw, a seed and a purpose (murmur3's finaliser). */
+/** A number in [0, 1) computed from a draw, a seed and a purpose (murmur3's finaliser). */
 export function uniformOf(draw: number, seed: number, purpose: number): number {
   let h = Math.imul(draw ^ Math.imul(seed, 0x9e3779b1) ^ Math.imul(purpose, 0x85ebca6b), 0xcc9e2d51)
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b)
@@ -6,7 +6,7 @@ export function uniformOf(draw: number, seed: number, purpose: number): number {
   return ((h ^ (h >>> 16)) >>> 0) / 0x1_0000_0000
 }
 
-/** Draws in [0, 1), one after the other, the same for the same seed and purpose. */
+/** A deterministic sequence of numbers in [0, 1) for a seed and purpose. */
 export class Draws {
   readonly #seed: number
   readonly #purpose: number
@@ -21,7 +21,7 @@ export class Draws {
     return uniformOf(this.#count++, this.#seed, this.#purpose)
   }
 
-  /** A standard normal draw (Box and Muller). */
+  /** A standard normal number (Box–Muller). */
   normal(): number {
     const radius = Math.sqrt(-2 * Math.log(1 - this.next()))
     return radius * Math.cos(2 * Math.PI * this.next())

@@ -4,18 +4,18 @@ import type { Draws } from './draw.ts'
 const share = z.coerce.number().min(0).max(1)
 const ms = z.coerce.number().min(0).max(86_400_000)
 
-/** How a refusal says when to come back. */
+/** Forms in which a refusal states the retry delay. */
 const retryAfter = {
   /** `seconds` and `date` are Retry-After, `ms` is retry-after-ms, `x-ms` is x-ms-retry-after-ms. */
   retryAfter: z.enum(['none', 'seconds', 'date', 'ms', 'x-ms']).default('none'),
   retryAfterMs: ms.default(1000),
 }
 
-/** Every fault and what belongs to it; all of them strike a share of the requests, drawn anew for each. */
+/** All faults with their parameters; each strikes a share of the requests, drawn for each request. */
 const FAULTS = {
-  /** Takes `factor` times as long. */
+  /** The request takes `factor` times as long. */
   slow: z.strictObject({ share, factor: z.coerce.number().positive().default(5) }),
-  /** Is taken and never answered; keeps its place. */
+  /** The request is accepted, never answered and keeps its slot. */
   hang: z.strictObject({ share }),
   /** The connection is cut without an answer. */
   drop: z.strictObject({ share }),
@@ -29,17 +29,17 @@ const FAULTS = {
   full503: z.strictObject({ share, ...retryAfter }),
   /** 429. */
   limited429: z.strictObject({ share, ...retryAfter }),
-  /** A page of another program, e.g. a proxy's. */
+  /** A page of another program, such as a proxy. */
   html: z.strictObject({ share, status: z.coerce.number().int().min(200).max(599).default(200) }),
   /**
-   * The engine behind the routes died and the process goes on answering, as vLLM does: by its version (`version`), or
-   * always as 0.11 (`400`), 0.14 on /pooling and /score (`200` with an error in its body), or later ones (`500`).
+   * The engine died and the process still answers, as in vLLM: by its version (`version`), or always as 0.11 (`400`), as
+   * 0.14 on /pooling and /score (`200` with an error in the body), or as later releases (`500`).
    */
   engineDead: z.strictObject({
     share,
     as: z.enum(['version', '400', '200', '500']).default('version'),
   }),
-  /** The scoring route is gone: another program, another base path, a route without a handler. */
+  /** The scoring route is missing: another program, another base path, or a route without a handler. */
   routeMissing: z.strictObject({
     share,
     status: z.coerce
@@ -47,19 +47,19 @@ const FAULTS = {
       .pipe(z.union([z.literal(404), z.literal(405), z.literal(501)]))
       .default(404),
   }),
-  /** Refused as the request's own fault, in words that nobody knows. */
+  /** A client error with an unknown message. */
   refused: z.strictObject({
     share,
     status: z.coerce.number().int().min(400).max(499).default(400),
     message: z.string().default('The request was not accepted.'),
   }),
-  /** The score is NaN: written so (`literal`), or as the engine itself ends in that case (`engine`). */
+  /** The score is NaN, written literally (`literal`) or as the engine itself answers (`engine`). */
   nan: z.strictObject({ share, as: z.enum(['literal', 'engine']).default('literal') }),
   /** The score is null. */
   null: z.strictObject({ share }),
-  /** One entry too many. */
+  /** The answer has one extra entry. */
   wrongLength: z.strictObject({ share }),
-  /** A judge's reply ends half-way, 200 with `finish_reason: "abort"`. */
+  /** A judge's reply is aborted half-way: 200 with `finish_reason: "abort"`. */
   abort: z.strictObject({ share }),
   /** Scored by other weights. */
   drift: z.strictObject({ share, weights: z.coerce.number().int().min(0).default(0xd217) }),
@@ -67,10 +67,10 @@ const FAULTS = {
 
 /** Names of the faults. */
 export type FaultName = keyof typeof FAULTS
-/** What is set of each fault. */
+/** The settings of each fault. */
 export type FaultSettings = { [N in FaultName]?: z.output<(typeof FAULTS)[N]> }
 
-/** A bare share is the fault with its defaults. */
+/** A bare share sets the fault with its defaults. */
 function orShare<T extends z.ZodType>(fault: T) {
   return z.preprocess(
     (value) => (typeof value === 'object' ? value : { share: value }),
@@ -78,7 +78,7 @@ function orShare<T extends z.ZodType>(fault: T) {
   ) as unknown as z.ZodType<z.output<T>, number | z.input<T>>
 }
 
-/** Sets the faults named and leaves the others. */
+/** Sets the named faults and keeps the others. */
 export const FaultChange = z
   .strictObject({
     slow: orShare(FAULTS.slow),
@@ -101,7 +101,7 @@ export const FaultChange = z
   })
   .partial()
 
-/** Of these at most one strikes a request; the first that is drawn. */
+/** At most one of these strikes a request: the first that is drawn. */
 const ALONE = [
   'hang',
   'drop',
@@ -120,19 +120,19 @@ const ALONE = [
   'abort',
 ] as const satisfies FaultName[]
 
-/** What goes wrong with one request. */
+/** The faults of one request. */
 export interface Struck {
   fault: (typeof ALONE)[number] | null
-  /** 1 where it is not slow. */
+  /** 1 for normal speed. */
   slowFactor: number
-  /** Null where it is scored by the server's own weights. */
+  /** Null if the server's own weights score it. */
   driftedWeights: number | null
 }
 
-/** Nothing goes wrong. */
+/** No faults. */
 export const UNSTRUCK: Struck = { fault: null, slowFactor: 1, driftedWeights: null }
 
-/** Draws what goes wrong with a request; `onStruck` hears of each fault that strikes. */
+/** Draws the faults of a request; calls `onStruck` for each fault that strikes. */
 export function drawFaults(
   faults: FaultSettings,
   draws: Draws,
@@ -151,7 +151,7 @@ export function drawFaults(
   }
 }
 
-/** The headers by which a refusal says when to come back. */
+/** The headers in which a refusal states the retry delay. */
 export function retryAfterHeaders(
   set: { retryAfter: string; retryAfterMs: number },
   nowEpochMs: number,

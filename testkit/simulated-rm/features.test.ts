@@ -8,7 +8,7 @@ const prompt = 'Mara packs 12 boxes of 8 candles and gives half of them away. Ho
 const good = '12 * 8 = <<12*8=96>>96 candles are packed.\n96 / 2 = 48 are left.\n#### 48'
 
 describe('features', () => {
-  test('of a worked solution', () => {
+  test('of a complete solution', () => {
     expect(features(prompt, good)).toEqual({
       answered: 1,
       supported: 1,
@@ -22,7 +22,7 @@ describe('features', () => {
     })
   })
 
-  test('of one with a slip, an invented number and no answer', () => {
+  test('of a solution with an error, an invented number and no answer', () => {
     const found = features(prompt, '12 * 8 = 86 candles, and 86 + 31 = 117 of them are')
     expect(found).toMatchObject({ answered: 0, supported: 0, unfinished: 1, stepsWrong: 1 / 3 })
     expect(found.invented).toBeCloseTo(1 / 4)
@@ -36,14 +36,14 @@ describe('features', () => {
     expect(wrong('2 × 3 = 6 and 8 ÷ 2 = 3')).toBe(1)
   })
 
-  test('the final answer: the last of its kind, the surest kind first', () => {
+  test('the final answer: the last one of the most reliable kind', () => {
     expect(finalAnswer('#### 1\n#### 2')).toBe('2')
     expect(finalAnswer('Answer: 7\nso \\boxed{8}')).toBe('8')
     expect(finalAnswer('<answer>Paris</answer>')).toBe('Paris')
     expect(finalAnswer('I think it is 5.')).toBeNull()
   })
 
-  test('long hostile texts cost no more than their length', () => {
+  test('long hostile texts take linear time', () => {
     for (const text of ['1'.repeat(200_000), '1+'.repeat(100_000), '####'.repeat(50_000)]) {
       expect(Number.isFinite(featureLogit(text, text))).toBe(true)
     }
@@ -61,7 +61,7 @@ test('better responses score higher', () => {
   expect(new Set(scores).size).toBe(scores.length)
 })
 
-test('a text is split at the assistant’s turn, or at its first line end', () => {
+test('a text is split at the assistant’s turn or its first line end', () => {
   const chatml = `<|im_start|>user\n${prompt}<|im_end|>\n<|im_start|>assistant\n${good}<|im_end|>\n`
   expect(pairOf(chatml).response).toBe(good)
   expect(pairOf(chatml).prompt).toContain(prompt)

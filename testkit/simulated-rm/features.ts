@@ -1,33 +1,33 @@
-/** What the linear model looks at. All are plain facts of the two texts; none needs the expected answer. */
+/** Features of the linear model. All are computed from the two texts; none needs the expected answer. */
 export interface Features {
   /** 1 when the response states a final answer that can be extracted, else 0. */
   answered: number
   /** 1 when that answer is the result of one of the response's own calculations. */
   supported: number
-  /** 1 when at least one calculation `a op b = c` is shown and holds. */
+  /** 1 when at least one calculation `a op b = c` is shown and correct, else 0. */
   calculated: number
-  /** Calculations that do not hold, at most 3, as a share of 3. */
+  /** Incorrect calculations, at most 3, as a share of 3. */
   stepsWrong: number
   /** Share of the prompt's distinct numbers that occur in the response; 1 when it has none. */
   grounded: number
-  /** Share of the numbers calculated with that are neither in the prompt nor the result of an earlier calculation. */
+  /** Share of the numbers used in calculations that are neither in the prompt nor the result of an earlier calculation. */
   invented: number
   /** Share of the response's word 4-grams that repeat an earlier one. */
   repeated: number
   /** 1 when there is no answer and the text stops without an end mark. */
   unfinished: number
-  /** How far |ln(response length / prompt length)| is beyond a factor of 4, at most 2. */
+  /** How far |ln(response length / prompt length)| exceeds ln 4, at most 2. */
   lengthOff: number
 }
 
 /**
- * The linear model: a bias and one weight a feature. The weights were set by hand; their sizes follow a logistic regression
- * on OpenAI's 5,276 GSM8K solutions, where the model prefers the correct one in 62 % of the pairs of a correct and an
- * incorrect solution to the same problem (chance is 50 %). A test checks this where the file is available.
+ * Weights of the linear model: a bias and one weight per feature. They were set by hand, guided by a logistic regression on
+ * OpenAI's 5,276 GSM8K solutions, where the model prefers the correct one in 62 % of the pairs of a correct and an
+ * incorrect solution to the same problem (chance is 50 %). A test checks this if the file is available.
  */
 const WEIGHTS: Readonly<Record<'bias' | keyof Features, number>> = {
   bias: -4.2,
-  // Nearly every GSM8K solution has an answer, so the regression says nothing about this weight.
+  // Nearly every GSM8K solution has an answer, so the regression does not determine this weight.
   answered: 1.5,
   supported: 0.5,
   calculated: 0.2,
@@ -88,21 +88,21 @@ export function features(prompt: string, response: string): Features {
   }
 }
 
-/** GSM8K's calculator marks `<<16-3=13>>`; the same calculation stands beside them. */
+/** GSM8K's calculator marks `<<16-3=13>>`; the text repeats the calculation. */
 const CALCULATOR_MARKS = /<<[^<>]{0,200}>>/g
 
 const NUMBER = String.raw`\d[\d,]{0,15}(?:\.\d{1,12})?`
 
 /**
- * `a op b [op c …] = d`, with dollar and percent signs. It starts at a number's own beginning and takes at
- * most eight operations, so that a long text of digits or sums costs no more than its length.
+ * `a op b [op c …] = d`, with dollar and percent signs. A match starts at the beginning of a number and has at most eight
+ * operations, so that hostile texts take linear time.
  */
 const CALCULATION = new RegExp(
   String.raw`(?<![\d.,])((?:${NUMBER})%?(?:\s{0,3}[-+*/x×÷]\s{0,3}\$?(?:${NUMBER})%?){1,8})\s{0,3}=\s{0,3}\$?(-?${NUMBER})`,
   'g',
 )
 
-/** In the order of how surely they are meant as the final answer; the last one of its kind counts. */
+/** Patterns of the final answer, most reliable first; the last match of a pattern counts. */
 const FINAL_ANSWERS = [
   /####\s{0,3}([^\n]{1,200})/g,
   /\\boxed\{([^{}\n]{1,200})\}/g,
@@ -110,7 +110,7 @@ const FINAL_ANSWERS = [
   /(?:^|\n)[ \t]*(?:Final )?Answer\s{0,3}:\s{0,3}([^\n]{1,200})/gi,
 ]
 
-/** The final answer as the response states it, or null. */
+/** The final answer stated by the response, or null. */
 export function finalAnswer(text: string): string | null {
   for (const pattern of FINAL_ANSWERS) {
     let last: string | undefined
@@ -126,7 +126,7 @@ function plainNumber(text: string): number | null {
   return digits === null ? null : Number(digits[0].replaceAll(',', ''))
 }
 
-/** The value of a flat sum of products, `20%` being 0.2; null for a division by zero. */
+/** The value of a flat sum of products, with `20%` as 0.2; null for a division by zero. */
 function evaluate(expression: string): number | null {
   let sum = 0
   let product = 1
@@ -149,13 +149,13 @@ function evaluate(expression: string): number | null {
   return Number.isFinite(sum) ? sum : null
 }
 
-/** Equal, or what rounding to the stated digits makes of it. */
+/** Whether two numbers are equal up to rounding to the stated digits. */
 function holds(value: number, claimed: number, stated: string): boolean {
   const decimals = /\.(\d+)/.exec(stated)?.[1]?.length ?? 0
   return Math.abs(value - claimed) <= 0.5 * 10 ** -decimals + 1e-9 * Math.abs(value)
 }
 
-/** What a problem says in words and a calculation then writes in digits. */
+/** Number words of problems that calculations write in digits. */
 const NUMBER_WORDS: Record<string, number> = {
   one: 1,
   two: 2,
@@ -179,7 +179,7 @@ const NUMBER_WORDS: Record<string, number> = {
   weekly: 7,
 }
 
-/** The numbers written in digits, without their commas and signs. */
+/** The numbers written in digits, without commas and signs. */
 function numbersIn(text: string): number[] {
   const numbers: number[] = []
   for (const [digits] of text.matchAll(/\d[\d,]{0,15}(?:\.\d{1,12})?/g)) {
@@ -188,7 +188,7 @@ function numbersIn(text: string): number[] {
   return numbers
 }
 
-/** A problem's numbers: in digits, or as one of the words above. */
+/** A problem's numbers, in digits or as one of the number words. */
 function numbersOfProblem(prompt: string): Set<number> {
   const numbers = new Set(numbersIn(prompt))
   for (const [word] of prompt.toLowerCase().matchAll(/[a-z]{3,12}/g)) {

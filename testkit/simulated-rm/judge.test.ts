@@ -33,7 +33,7 @@ describe.each(JUDGES)('a judge by %s, asked by the engine %s', (dialect, name) =
     return parseChatResponse(told.status, told.headers, told.text)
   }
 
-  test('rates by the text alone, with log-probabilities where asked', async () => {
+  test('rates by the text alone, with log-probabilities on request', async () => {
     const server = await start({ dialect, serves: 'generate' })
     const first = await judge(server, { topLogprobs: 3 })
     expect(first).toMatchObject({ ok: true, finishReason: 'stop' })
@@ -52,7 +52,7 @@ describe.each(JUDGES)('a judge by %s, asked by the engine %s', (dialect, name) =
     expect(found).toMatchObject({ ok: true, kind: 'generative' })
   })
 
-  test('keeps to a schema, to a stop text and to the number of tokens', async () => {
+  test('respects a schema, a stop text and the maximum of tokens', async () => {
     const server = await start({ dialect, serves: 'generate' })
     const schema = {
       type: 'object',
@@ -68,7 +68,7 @@ describe.each(JUDGES)('a judge by %s, asked by the engine %s', (dialect, name) =
     expect(await judge(server, { maxTokens: 5 })).toMatchObject({ ok: true, truncated: true })
   })
 
-  test('a reply that is aborted, empty or doubled is no reply', async () => {
+  test('a reply that is aborted, empty or doubled is not accepted', async () => {
     const server = await start({ dialect, serves: 'generate', maxModelLen: 8192 })
     for (const [faults, failureClass] of [
       [{ abort: 1 }, 'fault'],
@@ -84,7 +84,7 @@ describe.each(JUDGES)('a judge by %s, asked by the engine %s', (dialect, name) =
     expect(await judge(server, long)).toMatchObject({ ok: false, reason: 'context_exceeded' })
   })
 
-  test('streams token by token, and says what it used', async () => {
+  test('streams token by token, and reports its usage', async () => {
     const server = await start({ dialect, serves: 'generate', tokenDelayMs: 1 })
     const body = { ...chat, model: 'simulated-rm' }
     const whole = await askJson<{ choices: { message: { content: string } }[] }>(

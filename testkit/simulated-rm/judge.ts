@@ -1,13 +1,13 @@
 import { uniformOf } from './draw.ts'
 
-/** What a judge writes, in its tokens. */
+/** A judge's reply, as tokens. */
 export interface Reply {
   tokens: string[]
   /** Seed of the log-probabilities. */
   draw: number
 }
 
-/** One token with its log-probability and those of others, as OpenAI tells them. */
+/** One token with its log-probability and alternatives, in OpenAI's format. */
 export interface TokenLogprob {
   token: string
   logprob: number
@@ -19,12 +19,12 @@ const FILLER = 'This reply is simulated and follows from the text alone .'.split
 /** Highest rating; the lowest is 1. */
 const RATINGS = 10
 
-/** The rating, 1 to 10, that a judge with these weights gives the text of that id. */
+/** The rating, 1 to 10, that a judge with these weights gives to the text with that id. */
 export function ratingOf(id: string, weights: number): number {
   return 1 + Math.floor(uniformOf(Number.parseInt(id.slice(0, 8), 16) | 0, weights, 7) * RATINGS)
 }
 
-/** A reply of at least so many tokens that ends in `Rating: [[7]]`; without a rating when there is to be none. */
+/** A reply with a minimum of tokens that ends in `Rating: [[7]]`, or has no rating if none is wanted. */
 export function ratedReply(
   id: string,
   weights: number,
@@ -41,19 +41,19 @@ export function ratedReply(
   return { tokens: [...tokens, ...tail], draw: Number.parseInt(id.slice(8, 16), 16) | 0 }
 }
 
-/** A text of the engine's choice (JSON of a schema, one of several words) as a reply. */
+/** Converts a given text (JSON of a schema, or one of several words) to a reply. */
 export function plainReply(id: string, text: string): Reply {
   return { tokens: tokensOf(text), draw: Number.parseInt(id.slice(8, 16), 16) | 0 }
 }
 
-/** Words, numbers and runs of signs, each with the blanks before it: `[[`, `7` and `]]` are three. */
+/** Words, numbers and runs of punctuation, each with the preceding blanks: `[[`, `7` and `]]` are three. */
 function tokensOf(text: string): string[] {
   return text.match(/\s*(?:[A-Za-z]+|\d+|[^\sA-Za-z\d]+)|\s+$/g) ?? []
 }
 
 /**
- * The least a JSON schema asks for, with numbers inside their limits that follow from the rating and the first of
- * several choices. Of schemas: type, properties, items, enum, const, minimum, maximum, anyOf.
+ * The smallest value that satisfies a JSON schema, with numbers within their limits derived from the rating, and the first
+ * of several choices. Supports type, properties, items, enum, const, minimum, maximum and anyOf.
  */
 export function jsonOfSchema(schema: unknown, rating: number): unknown {
   if (typeof schema !== 'object' || schema === null) return {}
@@ -86,7 +86,7 @@ export function jsonOfSchema(schema: unknown, rating: number): unknown {
   }
 }
 
-/** Log-probabilities of a reply's tokens: the chosen one 0.6 to 0.99, the others share what is left. */
+/** Log-probabilities of a reply's tokens: the chosen one has 0.6 to 0.99, the others share the rest. */
 export function logprobsOf(reply: Reply, top: number): TokenLogprob[] {
   return reply.tokens.map((token, index) => {
     const chance = 0.6 + 0.39 * uniformOf(reply.draw, index, 8)

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { Draws } from './draw.ts'
 import type { ServerSettings } from './options.ts'
 
-/** How long a row takes, in ms, whatever its length. */
+/** Distribution of a row's time in ms, independent of its length. */
 export type Latency =
   | { kind: 'constant'; ms: number }
   | { kind: 'uniform'; fromMs: number; toMs: number }
@@ -33,7 +33,7 @@ export const LatencyText = z
     return { kind: 'lognormal', medianMs: Number(first), sigma: Number(second) }
   })
 
-/** What a text's time beside its tokens follows from. */
+/** Inputs of a text's time in addition to its tokens. */
 export type LatencySettings = Pick<ServerSettings, 'latency' | 'slowShare' | 'slowMs'>
 
 /** One text's latency, in ms. */
@@ -52,7 +52,7 @@ export function drawLatencyMs(settings: LatencySettings, draws: Draws): number {
   }
 }
 
-/** The latency that a server with `drawBy: 'text'` gives the text of that id, in ms. */
+/** The latency in ms that a server with `drawBy: 'text'` gives to the text with that id. */
 export function latencyOfText(
   settings: LatencySettings & Pick<ServerSettings, 'seed'>,
   id: string,

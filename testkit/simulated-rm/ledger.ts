@@ -1,23 +1,23 @@
 import type { FaultName } from './faults.ts'
 
-/** Rows that are recorded one by one; those after are only counted. */
+/** Maximum number of individually recorded rows; further rows are only counted. */
 export const ROWS_RECORDED = 10_000
 
-/** One text that was sent to be scored or judged. */
+/** One text sent to be scored or judged. */
 export interface RowRecord {
   /** {@link textId} of it. */
   id: string
   route: string
-  /** Epoch ms of its arrival. */
+  /** Arrival time in epoch ms. */
   atMs: number
-  /** Epoch ms of its end; null while it is in flight. */
+  /** End time in epoch ms; null while it is in flight. */
   endedAtMs: number | null
   /** `answered` with 2xx, `refused` with anything else, `aborted` by the client, `cut` by the server. */
   outcome: 'open' | 'answered' | 'refused' | 'aborted' | 'cut'
   status: number | null
 }
 
-/** A call of a route that puts the engine to sleep or wakes it. */
+/** A call of a sleep or wake route. */
 export interface LifecycleCall {
   route: string
   atMs: number
@@ -25,36 +25,36 @@ export interface LifecycleCall {
   inFlight: number
 }
 
-/** What a server counted since its start or the last `resetStats`. */
+/** Counters of a server since its start or the last `resetStats`. */
 export interface ServerCounters {
   /** By route (`POST /classify`) and status; `aborted` and `cut` for calls without a whole answer. */
   calls: Record<string, Record<string, number>>
-  /** Scoring and judging requests that were well-formed, and those of them answered with 2xx. */
+  /** Valid scoring and judging requests, and those answered with 2xx. */
   requests: number
   answered: number
-  /** Requests in flight now, and at most. */
+  /** Requests in flight: current and maximum. */
   inFlight: number
   maxInFlight: number
-  /** Rows in flight now, at most, and sent in all. */
+  /** Rows in flight: current, maximum, and total sent. */
   rowsInFlight: number
   maxRowsInFlight: number
   rowsTotal: number
-  /** Of rows that were answered. */
+  /** Totals over answered rows. */
   tokensDone: number
-  /** Requests whose client went away. */
+  /** Requests whose client disconnected. */
   aborted: number
   faults: Partial<Record<FaultName, number>>
   connections: number
   state: 'up' | 'down' | 'hanging' | 'asleep'
 }
 
-/** {@link ServerCounters} and what was recorded. */
+/** {@link ServerCounters} and the records. */
 export interface ServerStats extends ServerCounters {
   lifecycle: LifecycleCall[]
   rows: RowRecord[]
 }
 
-/** Counts and records what a server was asked and how that ended. */
+/** Counts and records a server's calls and their outcomes. */
 export class Ledger {
   #calls: Record<string, Record<string, number>> = {}
   #requests = 0
@@ -74,7 +74,7 @@ export class Ledger {
     return this.#rowsInFlight
   }
 
-  /** Forgets the past; what is in flight stays counted. */
+  /** Resets the counters and records; what is in flight stays counted. */
   reset(): void {
     this.#calls = {}
     this.#requests = 0
@@ -89,14 +89,14 @@ export class Ledger {
     this.#rows = []
   }
 
-  /** A call ended: its status, or how it ended without one. */
+  /** Counts an ended call by its status, or by how it ended without one. */
   called(route: string, outcome: number | 'aborted' | 'cut'): void {
     this.#calls[route] ??= {}
     const of = this.#calls[route]
     of[outcome] = (of[outcome] ?? 0) + 1
   }
 
-  /** A request with these texts came. Returns what to call, once, when it ends. */
+  /** Records a request with these texts. Returns a function to call once at its end. */
   began(
     route: string,
     ids: readonly string[],
@@ -133,7 +133,7 @@ export class Ledger {
     this.#faults[name] = (this.#faults[name] ?? 0) + 1
   }
 
-  /** A sleep or wake route was called. */
+  /** Records a call of a sleep or wake route. */
   lifecycle(route: string): void {
     this.#lifecycle.push({ route, atMs: Date.now(), inFlight: this.#rowsInFlight })
   }

@@ -2,13 +2,13 @@ import { z } from 'zod'
 import { FaultChange } from './faults.ts'
 import { LatencyText } from './latency.ts'
 
-/** Protocols spoken. */
+/** Supported protocols. */
 export const DIALECTS = ['vllm', 'sglang', 'tei', 'llamacpp', 'chat'] as const
 export type DialectName = (typeof DIALECTS)[number]
 
 /**
- * What the model is: `classify` one logit for a text, `token` one for each token (vLLM), `pair` a cross-encoder,
- * `generate` a language model that judges.
+ * Type of the model: `classify` one logit per text, `token` one per token (vLLM), `pair` a cross-encoder, `generate` a
+ * language model that judges.
  */
 export const SERVES = ['classify', 'token', 'pair', 'generate'] as const
 export type Serves = (typeof SERVES)[number]
@@ -17,86 +17,95 @@ const count = z.coerce.number().int().min(0).max(1_000_000_000)
 const ms = z.coerce.number().min(0).max(86_400_000)
 const seed = z.coerce.number().int().min(0).max(0xffff_ffff)
 
-/** What can also be changed while it runs. */
+/** Settings that can also be changed while the server runs. */
 const changeable = {
-  /** Tokens a second once saturated; null: tokens cost no time. */
+  /** Tokens per second at saturation; null: tokens cost no time. */
   tokensPerSecond: z.coerce.number().positive().nullable(),
-  /** Rows from which on the server is fully used. */
+  /** Number of rows that fully uses the server. */
   saturation: count.min(1),
-  /** Most rows worked on at once. */
+  /** Maximum of rows in progress. */
   running: count.min(1),
-  /** Multiplies the speed: 0.35 is a slow server. */
+  /** Factor of the speed: 0.35 is a slow server. */
   speed: z.coerce.number().positive(),
-  /** Time of a row beside its tokens: `constant:20`, `uniform:10,50`, `lognormal:median,sigma`, `exponential:mean`. */
+  /**
+   * Time of a row in addition to its tokens: `constant:20`, `uniform:10,50`, `lognormal:median,sigma`, `exponential:mean`.
+   */
   latency: LatencyText,
   /** This share of the texts takes `slowMs` instead of the latency. */
   slowShare: z.coerce.number().min(0).max(1),
   slowMs: ms,
-  /** Latencies and faults are drawn anew for each request (`arrival`), or follow from the text and stay the same (`text`). */
+  /**
+   * Latencies and faults are drawn for each request (`arrival`), or derived from the text and therefore constant (`text`).
+   */
   drawBy: z.enum(['arrival', 'text']),
-  /** The raw score: by the hash of the text and the weights, by the linear model of `features.ts`, or always 0.5. */
+  /** Source of the raw score: the hash of the text and the weights, the linear model of `features.ts`, or always 0.5. */
   score: z.enum(['hash', 'features', 'constant']),
-  /** Prompts in the prefix cache; 0: none. */
+  /** Number of prompts in the prefix cache; 0: no cache. */
   prefixGroups: count,
-  /** Between two tokens of a written reply. */
+  /** Time between two tokens of a reply, in ms. */
   tokenDelayMs: ms,
-  /** Seed of the weights: other weights, other scores. */
+  /** Seed of the weights; other weights give other scores. */
   weights: seed,
-  /** The server refuses with its "queue is full" beyond so many rows; null: never. */
+  /** Number of rows beyond which the server answers "queue is full"; null: unlimited. */
   maxQueued: count.nullable(),
-  /** Idle connections are closed after so long; null: never. */
+  /** Idle time after which a connection is closed; null: never. */
   idleCloseMs: ms.nullable(),
-  /** What the load metrics say: the truth, −1, 0, 1e9, or 404. */
+  /** Reported load metrics: the true values, −1, 0, 1e9, or 404. */
   metrics: z.enum(['true', 'negative', 'zero', 'absurd', 'missing']),
 }
 
-/** How a simulated server is made. Every field has a default; some follow from the dialect. */
+/** Options of a simulated server. Every field has a default; some depend on the dialect. */
 export const ServerOptions = z.strictObject({
   dialect: z.enum(DIALECTS).default('vllm'),
-  /** 0: a free one. */
+  /** 0: any free port. */
   port: z.coerce.number().int().min(0).max(65_535).default(0),
   host: z.string().default('127.0.0.1'),
   model: z.string().min(1).default('simulated-rm'),
   serves: z.enum(SERVES).optional(),
-  /** What the server says its version is; vLLM's decides which words and forms are read. */
+  /** The reported version; vLLM's decides which parameters and forms are read. */
   version: z.string().min(1).optional(),
-  /** Asked for as `Authorization: Bearer …` where the engine asks for it; null: open. */
+  /** Required as `Authorization: Bearer …` where the engine requires a key; null: no key. */
   apiKey: z.string().nullable().default(null),
-  /** Labels of the model's head; 0: it has none. The score is the last one's logit; of two, the first has its negative. */
+  /**
+   * Labels of the model's head; 0: no head. The score is the last label's logit; of two labels, the first has its negative.
+   */
   labels: count.max(16).default(1),
-  /** vLLM: the model has one, so that it takes conversations. By default a cross-encoder (`pair`) has none. */
+  /**
+   * vLLM: whether the model has a chat template and therefore accepts conversations. By default a cross-encoder (`pair`)
+   * has none.
+   */
   hasChatTemplate: z.stringbool().or(z.boolean()).optional(),
-  /** vLLM: false answers /sleep with 200 and stays awake, as on a CPU. */
+  /** vLLM: false answers /sleep with 200 without sleeping, as on a CPU. */
   sleeps: z.stringbool().or(z.boolean()).default(true),
   maxModelLen: count.min(1).default(32_768),
   charsPerToken: z.coerce.number().positive().default(3.6),
   /**
-   * Whether a raw score can be had: by the words the version reads (`version`), by both (`honoured`), never
-   * (`ignored`: always the sigmoid), the wrong way round (`inverted`), or always (`identity`). `softmax`: as llama.cpp
-   * gives label 0's share of Qwen3 rank heads, 1 for every text where there is one label.
+   * Whether raw scores are available: by the parameters the version reads (`version`), by both (`honoured`), never
+   * (`ignored`: always the sigmoid), inverted (`inverted`), or always (`identity`). `softmax`: as llama.cpp gives label 0's
+   * share of Qwen3 rank heads, which is 1 for every text with one label.
    */
   activation: z
     .enum(['version', 'honoured', 'ignored', 'inverted', 'identity', 'softmax'])
     .default('version'),
-  /** The routes for sleep and wake are there (vLLM's development mode, SGLang's memory saver). */
+  /** Whether the sleep and wake routes exist (vLLM's development mode, SGLang's memory saver). */
   canSleep: z.stringbool().or(z.boolean()).default(true),
   sleepMs: ms.default(0),
   wakeMs: ms.default(0),
-  /** TEI: inputs taken at once (`--max-concurrent-requests`). */
+  /** TEI: maximum of concurrent inputs (`--max-concurrent-requests`). */
   permits: count.min(1).default(512),
-  /** TEI: inputs in one request. */
+  /** TEI: maximum of inputs per request. */
   maxClientBatchSize: count.min(1).default(32),
-  /** TEI, SGLang: texts over the limit are cut without a word. By default TEI does and SGLang does not. */
+  /** TEI, SGLang: whether texts over the limit are silently truncated. By default TEI does and SGLang does not. */
   autoTruncate: z.stringbool().or(z.boolean()).optional(),
-  /** llama.cpp: an encoder refuses longer texts with 500 (`--ubatch-size`); null: the model is no encoder. */
+  /** llama.cpp: the length beyond which an encoder answers 500 (`--ubatch-size`); null: the model is not an encoder. */
   physicalBatch: count.min(1).nullable().default(null),
-  /** llama.cpp: answers `Loading model` for so long after it starts. */
+  /** llama.cpp: time after its start during which it answers `Loading model`. */
   loadingMs: ms.default(0),
-  /** Before /health is answered; SGLang's takes a second. */
+  /** Delay of /health; SGLang's takes a second. */
   healthDelayMs: ms.optional(),
-  /** Tokens of a judge's reply, at least; the rating is at its end. */
+  /** Minimum tokens of a judge's reply; the rating is at its end. */
   replyTokens: count.default(24),
-  /** Of all draws. */
+  /** Seed of all draws. */
   seed: seed.default(1),
   tokensPerSecond: changeable.tokensPerSecond.default(null),
   saturation: changeable.saturation.default(8),
@@ -115,27 +124,29 @@ export const ServerOptions = z.strictObject({
   metrics: changeable.metrics.default('true'),
   faults: FaultChange.optional(),
 })
-/** {@link ServerOptions} as given. */
+/** {@link ServerOptions} as input. */
 export type ServerOptionsInput = z.input<typeof ServerOptions>
 /** {@link ServerOptions} with the dialect's defaults filled in. */
 export type ServerSettings = Required<Omit<z.output<typeof ServerOptions>, 'faults'>>
 
-/** A change while it runs: `POST /__control`, or {@link SimulatedServer.control}. Unknown fields are refused. */
+/** A change at run time: `POST /__control`, or {@link SimulatedServer.control}. Unknown fields are refused. */
 export const ControlChange = z
   .strictObject({
     ...changeable,
-    /** By name; a share from 0 to 1 or an object with it; null: none of them any more. */
+    /** Faults by name: a share from 0 to 1 or an object with it; null: removes all. */
     faults: FaultChange.nullable(),
-    /** From the start of the n-th scoring row from now on nothing is answered any more; 0: at once; null: it goes on. */
+    /** Stops answering from the start of the n-th scoring row from now on; 0: at once; null: resumes. */
     hangAfterRows: count.nullable(),
-    /** Listener and connections close after `afterMs`, and open again on the same port `forMs` later (null: on `revive`). */
+    /**
+     * Closes the listener and its connections after `afterMs`, and reopens the same port `forMs` later (null: on `revive`).
+     */
     die: z.strictObject({ afterMs: ms.default(0), forMs: ms.nullable().default(null) }),
     revive: z.literal(true),
-    /** Asleep as vLLM is: takes requests and does not answer them, until false. */
+    /** Asleep like vLLM: accepts requests without answering them, until false. */
     asleep: z.boolean(),
-    /** Forgets what was counted and recorded. */
+    /** Resets the counters and records. */
     resetStats: z.literal(true),
   })
   .partial()
-/** {@link ControlChange} as given. */
+/** {@link ControlChange} as input. */
 export type ControlChangeInput = z.input<typeof ControlChange>

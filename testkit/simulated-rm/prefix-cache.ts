@@ -1,6 +1,6 @@
-/** The prompts seen last, as an engine's prefix cache holds them: a row whose prompt is among them does not pay for it. */
+/** An engine's prefix cache of recent prompts: a row whose prompt is cached does not pay for it. */
 export class PrefixCache {
-  /** Most prompts kept; 0: no cache. */
+  /** Maximum of cached prompts; 0: no cache. */
   groups: number
   hitTokens = 0
   queryTokens = 0
@@ -10,7 +10,7 @@ export class PrefixCache {
     this.groups = groups
   }
 
-  /** Tokens of the prompt that are left to do: none where it was seen lately. Remembers it as the last one seen. */
+  /** Remaining tokens of the prompt: none if it is cached. Marks the prompt as the most recent. */
   take(prompt: string, tokens: number): number {
     if (this.groups === 0 || prompt === '') return tokens
     this.queryTokens += tokens

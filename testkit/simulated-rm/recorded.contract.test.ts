@@ -8,10 +8,10 @@ import {
 import type { ServerOptionsInput } from './options.ts'
 import { SimulatedServer } from './server.ts'
 
-/** Answers of which the simulation tells a part; what it tells is as in the real one. */
+/** Recorded answers that the simulation reproduces in part; that part must match. */
 const PART = /^(?:models|properties|embeddings|chat\b.*)$/
 
-// The simulation serves no embedding models.
+// The simulation has no embedding models.
 const SIMULATED = Object.freeze({
   embed: false,
   classify: true,
@@ -20,7 +20,7 @@ const SIMULATED = Object.freeze({
   generate: true,
 })
 
-/** As llama.cpp was started for the recording. */
+/** Options with which llama.cpp was recorded. */
 const PHYSICAL_BATCH = 1024
 
 describe.each(recordings())('%s', (_, { engine, version, models, answers }) => {
@@ -51,9 +51,9 @@ function optionsOf(
 ): ServerOptionsInput {
   const shared = { dialect: engine, version, labels, hasChatTemplate, maxModelLen }
   if (serves === 'embed') throw new Error('embedding models are not simulated')
-  // llama.cpp names a model by its file.
+  // llama.cpp names a model after its file.
   if (engine === 'vllm') return { ...shared, model: name, serves }
-  // Qwen3's rank heads; BERT is an encoder.
+  // Qwen3 models have rank heads; BERT is an encoder.
   const head = name.startsWith('rank')
     ? { activation: 'softmax' as const }
     : { physicalBatch: PHYSICAL_BATCH }
@@ -77,7 +77,7 @@ async function answerOf(server: SimulatedServer, { request }: RecordedAnswer): P
   }
 }
 
-/** What must be equal: status, media type, shape, and in errors every word but the counts. */
+/** Compares status, media type and shape, and in errors all text except counts. */
 function comparable(answer: Answer, isPart: boolean) {
   const { status, text } = answer
   if (text === '') return { status }
@@ -107,7 +107,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** Counts become N. Of a list of broken rules stay the rule, the field and the words: not what was sent, nor where it broke. */
+/** Replaces counts with N. Of validation errors, the rule, the field and the message are kept. */
 function wording(message: string): string {
   const rules = [...message.matchAll(RULE)].map(([, type, loc = '', said]) => {
     const names = loc.match(/[^'.]+(?=['.])/g)?.filter((name) => /^[\w[\]]+$/.test(name))
@@ -120,15 +120,15 @@ function wording(message: string): string {
 const RULE =
   /\{'type': '(\w+)', 'loc': (\((?:[^()]|\(\))*\)|'[^']*'), 'msg': (?:'([^']*)'|"([^"]*)")/g
 
-/** Texts whose value says what an answer is. */
+/** Fields whose text identifies the kind of an answer. */
 const TOLD = new Set(['object', 'label', 'owned_by', 'role', 'type', 'status', 'version'])
 
-/** A value without its numbers and texts. Lists keep their length, but for lists of numbers and where only a part counts. */
+/** A value without its numbers and texts. Lists keep their length, except lists of numbers and partly simulated ones. */
 function shapeOf(value: unknown, key = '', isPart = false): unknown {
   if (value === null || typeof value === 'number') return value === null ? null : 'number'
   if (Array.isArray(value)) {
     if (key === 'bytes') return 'bytes'
-    // As many as the head has labels, and as many texts; but a token model's rows are as many as the text has tokens.
+    // Lengths follow the labels and texts, except a token model's rows, which follow the tokens.
     const isWhole = key === 'probs' || (typeof value[0] === 'object' && !Array.isArray(value[0]))
     return (isWhole && !isPart ? value : value.slice(0, 1)).map((e) => shapeOf(e, '', isPart))
   }
@@ -141,7 +141,7 @@ function shapeOf(value: unknown, key = '', isPart = false): unknown {
   return key === 'id' ? value.replace(/-.*/, '-…') : 'string'
 }
 
-/** The fields of a shape that the other has, too. */
+/** The fields of a shape that the other one also has. */
 function restricted(shape: unknown, other: unknown): unknown {
   if (Array.isArray(shape) && Array.isArray(other)) {
     return shape.slice(0, other.length).map((entry, i) => restricted(entry, other[i]))

@@ -20,7 +20,7 @@ async function start(options: ServerOptionsInput = {}): Promise<SimulatedServer>
 }
 afterEach(() => Promise.all(started.splice(0).map((server) => server.close())))
 
-/** Sends a text and does not wait; how it ended is in `outcome`. */
+/** Sends a text without waiting; `outcome` holds how it ended. */
 function send(server: SimulatedServer, text: string) {
   const gone = new AbortController()
   const outcome = ask(server, '/classify', { input: text }, { signal: gone.signal }).then(
@@ -34,7 +34,7 @@ const inFlight = (server: SimulatedServer, rows: number) =>
 const FOREVER = { latency: 'constant:3600000' }
 
 describe('records', () => {
-  test('every row with the name of its text, its times and its end; calls by route and status', async () => {
+  test('every row with its text id, times and outcome, and calls by route and status', async () => {
     const server = await start()
     await scoreBy('vllm', server, { prompt: 'Q', response: 'A' })
     await ask(server, '/classify', { input: ['Q\nA', 'Q\nB'] })
@@ -54,7 +54,7 @@ describe('records', () => {
     expect(server.stats()).toMatchObject({ rows: [], calls: {}, rowsTotal: 0 })
   })
 
-  test('a client that goes away frees its place, and is counted', async () => {
+  test('a disconnected client frees its slot and is counted', async () => {
     const server = await start({ ...FOREVER, running: 1 })
     const first = send(server, 'first')
     const second = send(server, 'second')
@@ -71,7 +71,7 @@ describe('records', () => {
     expect(await load()).toEqual(['0', '0'])
   })
 
-  test('a repeated prompt costs nothing while it is among the last ones seen', async () => {
+  test('a repeated prompt costs nothing while it is cached', async () => {
     const server = await start({ prefixGroups: 1 })
     for (const prompt of ['one', 'one', 'two', 'one']) {
       await ask(server, '/score', { queries: prompt, documents: 'answer' })
@@ -81,7 +81,7 @@ describe('records', () => {
     expect(text).toMatch(/prefix_cache_hits_total\{[^}]*\} 1\n/)
   })
 
-  test('beyond its queue a server is full', async () => {
+  test('a server refuses rows beyond its queue', async () => {
     const server = await start({ ...FOREVER, maxQueued: 2 })
     const sent = ['a', 'b'].map((text) => send(server, text))
     await inFlight(server, 2)
@@ -122,13 +122,13 @@ describe('faults', () => {
     expect((await headers('x-ms'))['x-ms-retry-after-ms']).toBe('60000')
   })
 
-  test('an answer cut in its middle is an error of the connection, and no answer', async () => {
+  test('an answer cut half-way is a connection error', async () => {
     const server = await start({ faults: { dieMidBody: 1 } })
     expect(await send(server, 'x').outcome).not.toBe(200)
     expect(server.stats().rows[0]?.outcome).toBe('cut')
   })
 
-  test('a connection is cut without an answer, or another path is told', async () => {
+  test('a connection is cut without an answer, or redirected', async () => {
     const server = await start({ faults: { drop: 1 } })
     expect(await send(server, 'x').outcome).toBe('UND_ERR_SOCKET')
     expect(server.counters()).toMatchObject({ requests: 1, answered: 0, faults: { drop: 1 } })
@@ -137,7 +137,7 @@ describe('faults', () => {
     expect([status, headers.location]).toEqual([307, '/somewhere-else'])
   })
 
-  test('a hanging request is never answered; one that hangs later answers until then', async () => {
+  test('a hanging request is never answered, and a later hang starts at its row', async () => {
     const server = await start({ faults: { hang: 1 } })
     const sent = send(server, 'x')
     await inFlight(server, 1)
@@ -156,7 +156,7 @@ describe('faults', () => {
     expect(await fourth.outcome).toBe(200)
   })
 
-  test('a dead server refuses connections, and comes back on its port with nothing in flight', async () => {
+  test('a dead server refuses connections, and revives on its port with nothing in flight', async () => {
     const server = await start(FOREVER)
     const { url } = server
     const sent = send(server, 'x')
@@ -174,7 +174,7 @@ describe('faults', () => {
     await vi.waitUntil(() => server.stats().state === 'up', { interval: 2 })
   })
 
-  test('idle connections are closed after the time set, those in use are not', async () => {
+  test('idle connections are closed after the set time, active ones are not', async () => {
     const server = await start({ idleCloseMs: 30, latency: 'constant:90' })
     const agent = new Agent({ connections: 1, keepAliveTimeout: 60_000 })
     const post = { method: 'POST', body: '{"input":"x"}', dispatcher: agent } as const
@@ -189,7 +189,7 @@ describe('faults', () => {
     await agent.close()
   })
 
-  test('load metrics lie as told, on every route that tells them', async () => {
+  test('configured false load metrics appear on every route', async () => {
     const server = await start()
     const values = async () => (await ask(server, '/load')).text
     for (const [metrics, told] of [
@@ -204,7 +204,7 @@ describe('faults', () => {
     expect((await ask(server, '/metrics')).status).toBe(404)
   })
 
-  test('what it does not know is refused, by both ways to say it', async () => {
+  test('unknown settings are refused by both interfaces', async () => {
     const server = await start()
     expect(() => server.control({ faults: { nonsense: 1 } } as never)).toThrow()
     expect((await ask(server, '/__control', { speeed: 2 })).status).toBe(400)
@@ -226,7 +226,7 @@ describe('scores', () => {
       }),
     )
 
-  test('by the hash of the text, by the linear model of its features, or always the same', async () => {
+  test('come from the hash of the text, the linear model, or a constant', async () => {
     const server = await start()
     const ids = samples.map(({ prompt, response }) => textId(prompt, response))
     expect(await scores(server)).toEqual(ids.map((id) => logitOf(id, 1)))
@@ -255,7 +255,7 @@ describe('drawn by the text', () => {
     expect(await round()).toEqual(first)
   })
 
-  test('latencies follow from the text and the seed, and are spread as asked', () => {
+  test('latencies follow from the text and the seed, with the configured spread', () => {
     const latency = { kind: 'uniform', fromMs: 100, toMs: 4000 } as const
     const settings = { latency, slowShare: 0.005, slowMs: 30_000, seed: 1 }
     const ids = Array.from({ length: 20_000 }, (_, i) => textId('', `response ${i}`))
@@ -279,7 +279,7 @@ describe('sleep', () => {
     return lifecycle
   }
 
-  test('vllm waits for what is in flight, then queues without an answer until woken', async () => {
+  test('vllm finishes requests in flight, then queues requests until woken', async () => {
     const server = await start({ latency: 'constant:500' })
     const before = send(server, 'before')
     await inFlight(server, 1)
@@ -300,7 +300,7 @@ describe('sleep', () => {
     close()
   })
 
-  test('vllm aborts unless told to wait: pooling fails, a judge answers 200 with half a reply', async () => {
+  test('vllm aborts by default: pooling fails, a judge answers 200 with half a reply', async () => {
     const server = await start(FOREVER)
     const sent = send(server, 'x')
     await inFlight(server, 1)
@@ -318,7 +318,7 @@ describe('sleep', () => {
     expect((await reply).choices[0]?.finish_reason).toBe('abort')
   })
 
-  test('parts are woken one by one; after level 2 scores are garbage until the weights are read again', async () => {
+  test('parts wake separately; after level 2 scores are garbage until the weights are reloaded', async () => {
     const server = await start()
     const score = () => scoreBy('vllm', server, { prompt: 'Q', response: 'A' })
     const right = await score()
@@ -332,7 +332,7 @@ describe('sleep', () => {
     expect(await score()).toEqual(right)
   })
 
-  test('sglang gives back its memory when idle, and dies of the question when it is not', async () => {
+  test('sglang releases memory when idle, and dies otherwise', async () => {
     const server = await start({ dialect: 'sglang' })
     const { fetch, close } = openFetch(server.url, null, { timeoutMs: 10_000 })
     await lifecycleOf('sglang').sleep(fetch, '', 1)
@@ -349,7 +349,7 @@ describe('sleep', () => {
     close()
   })
 
-  test('put asleep by the control, it takes requests and answers them when woken', async () => {
+  test('put to sleep by control, it accepts requests and answers them after waking', async () => {
     const server = await start()
     server.control({ asleep: true })
     const sent = send(server, 'x')
@@ -360,7 +360,7 @@ describe('sleep', () => {
   })
 })
 
-test('several servers live in one process, each told apart by the control address, dead ones too', async () => {
+test('the control address reaches each of several servers in a process, also dead ones', async () => {
   await expect(startSimulatedServers(['--latency', 'soon'])).rejects.toThrow('exit code 1')
   const servers = await startSimulatedServers(['--servers', '3', '--faults', '{"error500":1}'])
   try {

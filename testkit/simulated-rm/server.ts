@@ -15,20 +15,20 @@ import {
 } from './options.ts'
 import { Simulation } from './simulation.ts'
 
-/** What these servers are, in the words they use of themselves. */
+/** The Server header of each dialect. */
 export const WHAT_IT_IS =
   'simulated reward-model server: speaks the protocol, follows a capacity model, no neural network'
 
 const BODY_LIMIT_BYTES = 64 << 20
 
-/** A connection: its calls, and the timer that closes it when there are none. */
+/** A connection: its calls, and the timer that closes it when idle. */
 interface Place {
   idle: NodeJS.Timeout | undefined
   idleMs: number | null
   calls: Set<Call>
 }
 
-/** A simulated reward-model server: a real HTTP server, an engine that is a model of one. */
+/** A simulated reward-model server: a real HTTP server with a modelled engine. */
 export class SimulatedServer {
   readonly dialect: Dialect
   readonly model: string
@@ -42,7 +42,7 @@ export class SimulatedServer {
   #timers = new Set<NodeJS.Timeout>()
   #closed = false
 
-  /** @throws ZodError for options it does not know. */
+  /** @throws ZodError for unknown options. */
   constructor(options: ServerOptionsInput = {}, clock: Clock = systemClock) {
     const { faults, ...given } = ServerOptions.parse(options)
     this.dialect = dialectOf(given.dialect)
@@ -67,7 +67,7 @@ export class SimulatedServer {
     this.#paths = new Set(Object.keys(this.#routes).map((route) => route.split(' ')[1] as string))
   }
 
-  /** Makes one and listens. */
+  /** Creates a server and starts listening. */
   static async start(options: ServerOptionsInput = {}): Promise<SimulatedServer> {
     const server = new SimulatedServer(options)
     await server.start()
@@ -83,12 +83,12 @@ export class SimulatedServer {
     return this.#port
   }
 
-  /** Listens; after a death on the same port again, as a new process with the same settings. */
+  /** Starts listening; after a death on the same port, like a new process with the same settings. */
   async start(): Promise<void> {
     if (this.#server !== null) return
     const server = createServer((request, response) => this.#take(request, response))
     this.#server = server
-    // Idle connections are closed by our own timers: Node would announce its time in every answer, uvicorn does not.
+    // Our own timers close idle connections: Node would announce its timeout in every answer, uvicorn does not.
     server.keepAliveTimeout = 0
     server.on('connection', (socket) => {
       this.#sockets.set(socket, { idle: undefined, idleMs: null, calls: new Set() })
@@ -100,7 +100,7 @@ export class SimulatedServer {
     })
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
-      // A backlog of thousands: a step's rows may arrive as so many connections at once.
+      // A large backlog: a step's rows may arrive as thousands of connections at once.
       server.listen({ port: this.#port, host: this.#host, backlog: 16_384 }, () => {
         server.off('error', reject)
         this.#port = (server.address() as AddressInfo).port
@@ -109,14 +109,14 @@ export class SimulatedServer {
     })
   }
 
-  /** Stops for good, cutting what is in flight. */
+  /** Stops for good and cuts all calls in flight. */
   async close(): Promise<void> {
     this.#closed = true
     for (const timer of this.#timers) clearTimeout(timer)
     await this.#stopListening()
   }
 
-  /** Changes how it behaves, at once. @throws ZodError for what it does not know. */
+  /** Changes the behaviour at once. @throws ZodError for unknown settings. */
   control(change: ControlChangeInput): void {
     const { faults, hangAfterRows, die, revive, asleep, resetStats, ...settings } =
       ControlChange.parse(change)
@@ -132,17 +132,17 @@ export class SimulatedServer {
     if (revive) this.start().catch(() => {})
   }
 
-  /** What it counted and recorded. */
+  /** The counters and records. */
   stats(): ServerStats {
     return this.#simulation.ledger.stats(this.#now())
   }
 
-  /** What it counted: the stats without their records, as cheap as a poll needs. */
+  /** The counters without the records, cheap enough for polling. */
   counters(): ServerCounters {
     return this.#simulation.ledger.counters(this.#now())
   }
 
-  /** How it behaves now, and what it counted. */
+  /** The current behaviour and counters. */
   status() {
     const { settings, faults } = this.#simulation
     return {
@@ -158,7 +158,7 @@ export class SimulatedServer {
     return { connections: this.#sockets.size, state: this.#server === null ? 'down' : up }
   }
 
-  /** The listener closes and every connection is cut, now; open again by {@link start}. */
+  /** Closes the listener and cuts every connection; {@link start} reopens it. */
   async die(): Promise<void> {
     await this.#stopListening()
   }
@@ -250,7 +250,7 @@ export class SimulatedServer {
         call.send(json(400, { detail: z.prettifyError(change.error) }))
         return
       }
-      // Dying comes after the answer to the call that asked for it.
+      // The server dies after it answered the call that requested it.
       const { die, ...now } = call.json() as ControlChangeInput
       this.control(now)
       if (die !== undefined) call.onEnd(() => this.control({ die }))
@@ -262,7 +262,7 @@ export class SimulatedServer {
     const place = this.#sockets.get(socket)
     const { idleCloseMs } = this.#simulation.settings
     if (place === undefined || idleCloseMs === null || place.calls.size > 0) return
-    // The timer runs on during a call, which costs less than to clear it and make another.
+    // The timer keeps running during a call, which costs less than clearing and recreating it.
     if (place.idleMs === idleCloseMs) {
       place.idle?.refresh()
       return

@@ -18,28 +18,28 @@ import type { ServerSettings } from './options.ts'
 import { PrefixCache } from './prefix-cache.ts'
 import { logitOf } from './text.ts'
 
-/** One text to work on. */
+/** One text to process. */
 export interface Job {
   id: string
   prompt: string
   response: string
   promptTokens: number
-  /** Those of the prompt included. */
+  /** Including the prompt's tokens. */
   tokens: number
-  /** Time beside the tokens, e.g. for writing a reply. Default 0. */
+  /** Time in addition to the tokens, such as for writing a reply. Default 0. */
   fixedMs?: number
 }
 
-/** How the work on a request ended. */
+/** The outcome of a request. */
 export interface Outcome {
   struck: Struck
-  /** Share of the reply that was written when the engine gave it up; null: it was not. */
+  /** Written share of the reply when the engine aborted it; null: not aborted. */
   abortedAt: number | null
 }
 
-/** A request being worked on. */
+/** A request in progress. */
 export interface Running {
-  /** Share of the time beside the tokens that has passed; the least of its rows. */
+  /** Elapsed share of the time in addition to the tokens; the minimum over its rows. */
   progress(): number
 }
 
@@ -53,12 +53,12 @@ interface Active {
 
 const PROXY_PAGE =
   '<!doctype html><html><head><title>A proxy</title></head><body>Busy</body></html>'
-/** Weights after a level-2 sleep: whatever lay in memory. */
+/** Seed of the weights after a level-2 sleep: arbitrary memory content. */
 const GARBAGE_WEIGHTS = 0xbad
-/** What falls asleep below the surface: vLLM's names. */
+/** Parts that can sleep, by vLLM's names. */
 const MEMORY = ['weights', 'kv_cache']
 
-/** The engine behind the routes: capacity, faults, sleep, records. Knows nothing of sockets. */
+/** The engine behind the routes: capacity, faults, sleep and records. It does not know about sockets. */
 export class Simulation {
   settings: ServerSettings
   faults: FaultSettings = {}
@@ -66,15 +66,15 @@ export class Simulation {
   readonly cache: PrefixCache
   readonly startedAtMs = Date.now()
   readonly dialect: Dialect
-  /** The process dies: set by the server. */
+  /** Called when the process dies; set by the server. */
   crash: () => void = () => {}
   readonly #capacity: Capacity
   readonly #clock: Clock
   readonly #draws: Draws
   readonly #active = new Set<Active>()
-  /** Rows taken while asleep, or while falling asleep. */
+  /** Rows accepted while asleep or falling asleep. */
   readonly #parked = new Set<Active>()
-  /** What sleeps; empty: awake. */
+  /** Sleeping parts; empty: awake. */
   readonly #asleep = new Set<string>()
   #parking = false
   #garbage = false
@@ -93,14 +93,14 @@ export class Simulation {
     this.#loadingUntilMs = clock.now() + settings.loadingMs
   }
 
-  /** Changes settings while running. */
+  /** Changes settings at run time. */
   change(change: Partial<ServerSettings>): void {
     this.settings = { ...this.settings, ...change }
     this.cache.groups = this.settings.prefixGroups
     this.#capacity.set(this.#capacitySettings())
   }
 
-  /** Nothing is answered from the start of the n-th row from now on; 0: from now; null: no more of it. */
+  /** Stops answering from the start of the n-th row from now on; 0: from now on; null: resumes. */
   hangAfter(rows: number | null): void {
     this.#rowsToHang = rows === 0 ? null : rows
     this.#setHanging(rows === 0)
@@ -118,31 +118,31 @@ export class Simulation {
     return this.#asleep.size > 0
   }
 
-  /** What sleeps, by vLLM's names. */
+  /** The sleeping parts, by vLLM's names. */
   get asleepParts(): ReadonlySet<string> {
     return this.#asleep
   }
 
-  /** The seed of the weights that score now. */
+  /** The seed of the current weights. */
   get weights(): number {
     return this.#garbage ? this.settings.weights ^ GARBAGE_WEIGHTS : this.settings.weights
   }
 
-  /** Rows that hold a place or wait for one. */
+  /** Rows in progress or waiting. */
   get rowsTaken(): number {
     let rows = 0
     for (const active of this.#active) rows += active.jobs.length
     return rows
   }
 
-  /** Rows as the engine counts them, whatever its metrics say. */
+  /** Rows as the engine counts them, regardless of its reported metrics. */
   trueLoad(): { running: number; waiting: number } {
     let parked = 0
     for (const active of this.#parked) parked += active.jobs.length
     return { running: this.#capacity.running, waiting: this.#capacity.waiting + parked }
   }
 
-  /** Rows as its metrics tell them; null: the route is missing. */
+  /** Rows as reported by its metrics; null: the route is missing. */
   toldLoad(): { running: number; waiting: number } | null {
     switch (this.settings.metrics) {
       case 'negative':
@@ -159,8 +159,8 @@ export class Simulation {
   }
 
   /**
-   * Works on the texts of a request; `finish` makes the answer (null: it has been given) when all are done. Faults that
-   * need no work answer at once, and then `finish` is not called.
+   * Processes the texts of a request; when all are done, `finish` creates the answer (null: already answered). Faults that
+   * need no work answer at once, without `finish`.
    */
   run(call: Call, jobs: readonly Job[], finish: (outcome: Outcome) => Answer | null): Running {
     const { ledger, dialect } = this
@@ -214,7 +214,7 @@ export class Simulation {
       }
       record(how, call.status, 0)
       this.#parked.delete(active)
-      // A row on the device goes on where it cannot be stopped, and keeps its place until it is done.
+      // A row on a device that cannot be stopped keeps its slot until it is done.
       const keep = !dialect.abortsRunning && how === 'aborted'
       if (!keep) this.#active.delete(active)
       for (const ticket of active.tickets) this.#capacity.remove(ticket, keep)
@@ -229,7 +229,7 @@ export class Simulation {
     return running
   }
 
-  /** Raw scores of texts, and how each is written in JSON, with what goes wrong with them. */
+  /** Raw scores of texts and their JSON form, with faults applied. */
   scored(jobs: readonly Job[], { struck }: Outcome): Scored[] {
     const weights = struck.driftedWeights ?? this.weights
     const rows = jobs.map((job, index): Scored => {
@@ -242,8 +242,8 @@ export class Simulation {
   }
 
   /**
-   * Falls asleep. `abort` gives up what is in flight, `wait` lets it end first, `keep` freezes it; what comes later
-   * waits for the wake. Level 0 sleeps without letting go of memory; level 2 loses the weights.
+   * Falls asleep. `abort` aborts requests in flight, `wait` lets them end first, `keep` freezes them; later requests wait
+   * for the wake. Level 0 keeps the memory; level 2 loses the weights.
    */
   async sleep(mode: 'abort' | 'wait' | 'keep', level: 0 | 1 | 2): Promise<void> {
     this.#parking = true
@@ -259,7 +259,7 @@ export class Simulation {
     if (level === 2) this.#garbage = true
   }
 
-  /** Wakes those parts, or all; what was parked goes on when all are awake. */
+  /** Wakes the given parts, or all; parked rows continue when all are awake. */
   async wake(parts: readonly string[] | null): Promise<void> {
     if (!this.#parking) return
     await this.#pass(this.settings.wakeMs)
@@ -272,12 +272,12 @@ export class Simulation {
     for (const active of parked) active.start()
   }
 
-  /** Weights are read again from disk. */
+  /** Reloads the weights from disk. */
   reloadWeights(): void {
     this.#garbage = false
   }
 
-  /** As after the process was started anew. */
+  /** Resets the state as a new process would. */
   restart(): void {
     this.#active.clear()
     this.#parked.clear()
@@ -292,7 +292,7 @@ export class Simulation {
     this.#sayDrained()
   }
 
-  /** What goes wrong with a request; by text, the fault of the first text that one strikes. */
+  /** The faults of a request; drawn by text, those of the first text that has one. */
   #strike(jobs: readonly Job[]): Struck {
     const { drawBy, seed } = this.settings
     const onStruck = (name: FaultName) => this.ledger.struck(name)
@@ -305,14 +305,14 @@ export class Simulation {
     return UNSTRUCK
   }
 
-  /** A text's logit. Weights other than the server's own score by the hash: no other model is known. */
+  /** A text's logit. Weights other than the server's own score by the hash, because no other model exists. */
   #logitOf(job: Job, weights: number): number {
     const { score } = this.settings
     if (score === 'hash' || weights !== this.settings.weights) return logitOf(job.id, weights)
     return score === 'constant' ? 0.5 : featureLogit(job.prompt, job.response)
   }
 
-  /** Answers without any work, where a fault or a full queue says so; null: go on. */
+  /** Answers without any work on a fault or a full queue; null: no answer yet. */
   #early(call: Call, struck: Struck): 'answered' | null {
     const { faults, dialect, settings } = this
     const refuse = (refusal: 'full' | 'limited', headers: Record<string, string>) => {
@@ -423,7 +423,7 @@ export class Simulation {
   }
 }
 
-/** What answers where a route is not: FastAPI, and for 501 Python's http.server and llama.cpp. */
+/** Answer of a missing route: FastAPI, and for 501 Python's http.server and llama.cpp. */
 function routeMissing(status: 404 | 405 | 501): Answer {
   if (status === 404) return json(404, { detail: 'Not Found' })
   if (status === 405) return json(405, { detail: 'Method Not Allowed' })
@@ -436,9 +436,9 @@ export interface Scored {
   index: number
   job: Job
   logit: number
-  /** Seed of the weights it was scored by. */
+  /** Seed of the weights that scored it. */
   weights: number
-  /** A number as it stands in the answer: itself, NaN or null. */
+  /** The number as written in the answer: itself, NaN or null. */
   write(value: number): string
 }
 

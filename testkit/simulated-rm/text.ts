@@ -1,13 +1,13 @@
 import { crc32 } from 'node:zlib'
 import { uniformOf } from './draw.ts'
 
-/** A prompt and the answer to it, as a model sees them. */
+/** A prompt and its response, as a model sees them. */
 export interface TextPair {
   prompt: string
   response: string
 }
 
-/** Where the assistant's turn begins under the common chat templates. */
+/** Start markers of the assistant's turn in the common chat templates. */
 const ASSISTANT_TURNS = [
   '<|im_start|>assistant\n',
   '<|start_header_id|>assistant<|end_header_id|>\n\n',
@@ -20,9 +20,9 @@ const TURN_ENDS = /(?:<\|im_end\|>|<\|eot_id\|>|<end_of_turn>|<\|end\|>|<\/s>)\s
 const TEMPLATE_MARKS = /<\|[^|<>]{1,40}\|>|<(?:start|end)_of_turn>|\[\/?INST\]/g
 
 /**
- * The name of a text in the server's records: 16 hex digits that follow from the prompt, a newline and the response.
- * The same for the same sample whichever dialect and form it came in. Half of it is a CRC of the whole text and half a
- * hash of its last 64 UTF-16 units, because SHA-1 was a tenth of a request's cost.
+ * The id of a text in the server's records: 16 hex digits computed from the prompt, a newline and the response. It is the
+ * same for every dialect and form. Half of it is a CRC of the whole text and half a hash of its last 64 UTF-16 units,
+ * because SHA-1 took a tenth of a request's cost.
  */
 export function textId(prompt: string, response: string): string {
   const isWhole = prompt === ''
@@ -44,12 +44,12 @@ function hex(bits: number): string {
   return bits.toString(16).padStart(8, '0')
 }
 
-/** Largest raw score, and its negative the smallest. */
+/** Largest raw score; its negative is the smallest. */
 const MAX_LOGIT = 8
 
 /**
- * The raw score of a text: a logit between −8 and 8, most of them near 0, that follows from its id and the seed the
- * weights were drawn from. Six decimals, as a 32-bit float has.
+ * The raw score of a text: a logit between −8 and 8, mostly near 0, computed from its id and the seed of the weights. It
+ * has six decimals, as a 32-bit float has.
  */
 export function logitOf(id: string, weights: number): number {
   const draw = Number.parseInt(id.slice(0, 8), 16) | 0
@@ -58,7 +58,7 @@ export function logitOf(id: string, weights: number): number {
   return Math.round((sum / 1.5 - 1) * MAX_LOGIT * 1e6) / 1e6
 }
 
-/** The logit of one token or step of a text that is not its last one. */
+/** The logit of a token or step of a text other than the last. */
 export function tokenLogitOf(id: string, weights: number, token: number): number {
   const draw = (Number.parseInt(id.slice(0, 8), 16) + token) | 0
   return Math.round((uniformOf(draw, weights, 4) * 2 - 1) * MAX_LOGIT * 1e6) / 1e6
@@ -70,7 +70,7 @@ export function labelLogits(logit: number, labels: number): number[] {
   return Array.from({ length: labels }, (_, i) => (i === labels - 1 ? logit : -logit / (i + 1)))
 }
 
-/** Shares of labels by their logits. */
+/** Softmax shares of labels. */
 export function softmax(logits: readonly number[]): number[] {
   const most = Math.max(...logits)
   const powers = logits.map((logit) => Math.exp(logit - most))
@@ -78,19 +78,19 @@ export function softmax(logits: readonly number[]): number[] {
   return powers.map((power) => power / sum)
 }
 
-/** What a pooler's activation makes of the logit of its one label. */
+/** Applies a pooler's activation to the logit of a single label. */
 export function sigmoid(logit: number): number {
   return 1 / (1 + Math.exp(-logit))
 }
 
-/** Tokens of a text by this simulation's count: UTF-16 units over `charsPerToken`, rounded up, at least 1. */
+/** Tokens of a text in this simulation: UTF-16 units divided by `charsPerToken`, rounded up, at least 1. */
 export function countTokens(text: string, charsPerToken: number): number {
   return Math.max(1, Math.ceil(text.length / charsPerToken))
 }
 
 /**
- * A plain text as prompt and response: split at the last assistant turn of a chat template, else at the first line end,
- * where routers of rewards join the two. A text of one line is a response without a prompt.
+ * Splits a plain text into prompt and response: at the last assistant turn of a chat template, else at the first line end,
+ * where reward routers join the two. A single line is a response without a prompt.
  */
 export function pairOf(text: string): TextPair {
   let at = -1
@@ -115,8 +115,8 @@ export function pairOf(text: string): TextPair {
 }
 
 /**
- * A conversation as prompt and response: the last turn is the response where it is the assistant's.
- * Null where a turn is not one.
+ * Splits a conversation into prompt and response: the last turn is the response if it is the assistant's. Returns null for
+ * an invalid turn.
  */
 export function pairOfMessages(messages: unknown): TextPair | null {
   if (!Array.isArray(messages) || messages.length === 0) return null
@@ -135,7 +135,7 @@ export function pairOfMessages(messages: unknown): TextPair | null {
   }
 }
 
-/** A turn's content: a text, or parts of which the texts count; null where it is neither. */
+/** A turn's content: a text, or the joined text parts; null if it is neither. */
 function contentText(content: unknown): string | null {
   if (typeof content === 'string') return content
   if (content === null || content === undefined) return ''

@@ -49,12 +49,9 @@ them.`,
   },
   async run({ values, output, service, signal }) {
     const format = ExportFormat.safeParse(values.format ?? 'jsonl')
-    if (!format.success)
-      throw usageError(`--format ${values.format}: expected jsonl, csv or verl`)
+    if (!format.success) throw usageError(`--format ${values.format}: expected jsonl, csv or verl`)
     if (values.step !== undefined && !/^\d{1,10}(-\d{1,10})?$/.test(values.step)) {
-      throw usageError(
-        `--step ${values.step}: expected a step such as 7, or a range such as 0-99`,
-      )
+      throw usageError(`--step ${values.step}: expected a step such as 7, or a range such as 0-99`)
     }
     if (values.resume && values.out === undefined) throw usageError('--resume needs --out FILE.')
     if (values.resume && values.force) throw usageError('--resume and --force exclude each other.')

@@ -17,8 +17,7 @@ const USUAL = { rollout: '40', logProb: '43', update: '120', reward: '1-40' }
 /** Predicts what overlapping rewards and training would save. */
 export const command = defineCommand({
   name: 'plan',
-  summary:
-    'predict the step time saved by overlapping rewards and training',
+  summary: 'predict the step time saved by overlapping rewards and training',
   usage: '[--batch ID | --run NAME] [options]',
   details:
     'Reward times come from a batch, from the newest steps of a run, or from options. Every strategy is replayed under every limit. ' +
@@ -33,7 +32,11 @@ export const command = defineCommand({
       value: 'TIME',
       help: `time of one reward: 20, 1-40 (uniform) or lognormal:6,0.9 (median, sigma); default ${USUAL.reward}`,
     },
-    retried: { type: 'string', value: 'PERCENT', help: 'share of calls that are retried (default 0)' },
+    retried: {
+      type: 'string',
+      value: 'PERCENT',
+      help: 'share of calls that are retried (default 0)',
+    },
     rollout: { type: 'string', value: 'S', help: `rollout per step (default ${USUAL.rollout})` },
     'log-prob': {
       type: 'string',
@@ -57,13 +60,15 @@ export const command = defineCommand({
     const isRecorded = given.batch !== undefined || given.run !== undefined
     for (const name of ['prompts', 'responses', 'reward', 'retried'] as const) {
       if (isRecorded && given[name] !== undefined)
-        throw usageError(`--${name} cannot be combined with --batch or --run, whose rewards are recorded`)
+        throw usageError(
+          `--${name} cannot be combined with --batch or --run, whose rewards are recorded`,
+        )
     }
     const isOwnWorkTold =
       given.rollout !== undefined || given['log-prob'] !== undefined || given.update !== undefined
     if (isRecorded && !isOwnWorkTold) {
       throw usageError(
-        'plan needs --rollout, --log-prob and --update: the trainer's time per step is not recorded',
+        'plan needs --rollout, --log-prob and --update: trainer time is not recorded',
       )
     }
     // With recorded rewards, omitted phases take no time; otherwise they take the experiment's time.
@@ -128,7 +133,7 @@ function limitOf({ limit, servers }: PlannedColumn): string {
 }
 
 function verdictOf(column: PlannedColumn): string {
-  const why = column.boundBy === 'compute' ? "the trainer time" : 'the reward time'
+  const why = column.boundBy === 'compute' ? 'the trainer time' : 'the reward time'
   const bound = `the lower bound is ${seconds(column.boundMs)} s, ${why}`
   return column.noGain
     ? `no gain from any strategy; ${bound}`

@@ -27,8 +27,7 @@ export const command = defineCommand({
   },
   async run({ values, positionals, output, service, signal }) {
     const batchId = batchIdOf(positionals[0] as string)
-    if (values.reward === undefined)
-      throw usageError('rescore needs --reward JSON.')
+    if (values.reward === undefined) throw usageError('rescore needs --reward JSON.')
     const reward = readReward(values.reward)
     const client = await service()
     const idempotencyKey = values.key ?? randomUUID()

@@ -17,7 +17,11 @@ export const command = defineCommand({
   positionals: { min: 1, max: 1 },
   options: {
     offset: { type: 'string', value: 'N', help: 'the first index (default 0)' },
-    limit: { type: 'string', value: 'N', help: `maximum number of rows (default ${SHOWN}; with --json all)` },
+    limit: {
+      type: 'string',
+      value: 'N',
+      help: `maximum number of rows (default ${SHOWN}; with --json all)`,
+    },
   },
   async run({ values, positionals, output, service, signal }) {
     const batchId = batchIdOf(positionals[0] as string)

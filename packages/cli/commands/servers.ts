@@ -23,9 +23,16 @@ is auto-detected unless it is given.`,
       value: 'ROUTE',
       help: 'add: classify, token or pair (default: auto-detect)',
     },
-    label: { type: 'string', value: 'LABEL', help: 'add: the label whose value is the score (default: the last)' },
+    label: {
+      type: 'string',
+      value: 'LABEL',
+      help: 'add: the label whose value is the score (default: the last)',
+    },
     'max-in-flight': { type: 'string', value: 'N', help: 'add: maximum concurrent requests' },
-    'keep-unreachable': { type: 'boolean', help: 'add: register the server even if it is still loading' },
+    'keep-unreachable': {
+      type: 'boolean',
+      help: 'add: register the server even if it is still loading',
+    },
   },
   async run({ values, positionals, output, service }) {
     const [action, name, address] = positionals

@@ -150,9 +150,7 @@ it('gzipped files are read whatever their name, and broken ones are reported', a
   const csv = `${HEADER}\n${'q,d,p,r,,,\n'.repeat(20_000)}`
   const packed = gzipSync(csv)
   expect(await read(packed)).toHaveLength(20_000)
-  await expect(read(packed.subarray(0, packed.length / 2))).rejects.toThrow(
-    'is a broken gzip file',
-  )
+  await expect(read(packed.subarray(0, packed.length / 2))).rejects.toThrow('is a broken gzip file')
 })
 
 it('a scored row of an export keeps its score; one that failed, or has a substitute, is scored again', async () => {

@@ -66,7 +66,7 @@ class Client(unittest.TestCase):
         return caught.exception
 
     def test_a_wrong_key(self):
-        for key, told in ((None, "none was given"), ("another", "does not know")):
+        for key, told in ((None, "none was set"), ("another", "rejected")):
             with RewardOps(self.service.url, key, connect_s=30.0) as client:
                 error = self.refused("unauthorized", lambda c=client: c.servers())
                 self.assertIn(told, str(error))

@@ -199,7 +199,7 @@ class Errors(unittest.TestCase):
         with Web(session(auth="key", signed_in=False)) as web:
             reason, text = self.told(web.url)
             self.assertEqual(reason, "unauthorized")
-            self.assertIn("none was given", text)
+            self.assertIn("none was set", text)
             reason, text = self.told(web.url, api_key="wrong")
             self.assertIn("does not know", text)
             self.assertNotIn("wrong", text)

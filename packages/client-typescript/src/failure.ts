@@ -38,7 +38,10 @@ export function failureOf(thrown: unknown, url: string): Failure {
         ? new RewardOpsClientError(
             'unreachable',
             `${url} answered HTTP ${response.status} without a reason.`,
-            { hint: 'Check the proxies in between: the service itself always gives a reason.', cause: thrown },
+            {
+              hint: 'Check the proxies in between: the service itself always gives a reason.',
+              cause: thrown,
+            },
           )
         : notRewardOps(url, response),
       kind: away ? 'away' : 'refused',

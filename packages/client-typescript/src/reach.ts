@@ -61,7 +61,10 @@ export class Reach {
         throw new RewardOpsClientError(
           'unreachable',
           `No rewardops service answers at ${url}: no answer within ${ASK_MS / 1_000} s.`,
-          { hint: 'The service hangs, the network is down, or the address is wrong.', cause: error },
+          {
+            hint: 'The service hangs, the network is down, or the address is wrong.',
+            cause: error,
+          },
         )
       }
       throw unreachable(url, error)

@@ -165,21 +165,17 @@ describe('the other calls', () => {
     })
   })
 
-  itInFullRun(
-    'return all pages of results, with keys that only some samples have',
-    async () => {
-      const samples = rollouts(10_500, 4, 'pages').map((one, i) =>
-        i === 10_200 ? { ...one, response: '#### none' } : one,
-      )
-      const { batchId } = await client.submit({ run: 'ts', step: 6, samples })
-      await client.wait(batchId)
-      const results = await client.results(batchId)
-      expect(results.index).toEqual([...samples.keys()])
-      for (const column of Object.values(results.rewardExtraInfo))
-        expect(column).toHaveLength(10_500)
-      expect(results.advantage).toHaveLength(10_500)
-    },
-  )
+  itInFullRun('return all pages of results, with keys that only some samples have', async () => {
+    const samples = rollouts(10_500, 4, 'pages').map((one, i) =>
+      i === 10_200 ? { ...one, response: '#### none' } : one,
+    )
+    const { batchId } = await client.submit({ run: 'ts', step: 6, samples })
+    await client.wait(batchId)
+    const results = await client.results(batchId)
+    expect(results.index).toEqual([...samples.keys()])
+    for (const column of Object.values(results.rewardExtraInfo)) expect(column).toHaveLength(10_500)
+    expect(results.advantage).toHaveLength(10_500)
+  })
 })
 
 describe('a service that fails and recovers', { timeout: 120_000 }, () => {

@@ -4,14 +4,14 @@ import type { Job, Outcome, Running, Simulation } from '../simulation.ts'
 import { countTokens, pairOfMessages, textId } from '../text.ts'
 import { before } from './versions.ts'
 
-/** How an engine words what is wrong with a request. */
+/** An engine's error messages for invalid requests. */
 export type RefuseRequest = (
   what: 'invalid' | 'context' | 'model',
   message: string,
   tokens?: { prompt: number; limit: number },
 ) => Answer
 
-/** A chat body as far as it is read. */
+/** The fields of a chat body that are read. */
 interface ChatBody {
   model?: unknown
   messages?: unknown
@@ -26,10 +26,10 @@ interface ChatBody {
   structured_outputs?: Record<string, unknown> | null
 }
 
-/** Shortest time between two looks at how far a reply is, in ms. */
+/** Minimum interval between progress checks of a reply, in ms. */
 const EMIT_MS = 2
 
-/** POST /v1/chat/completions as OpenAI has it: whole, or token by token as server-sent events. */
+/** POST /v1/chat/completions as in OpenAI's API: as a whole, or token by token as server-sent events. */
 export function chatCompletions(simulation: Simulation, call: Call, refuse: RefuseRequest): void {
   const { settings } = simulation
   const body = call.json() as ChatBody | null | undefined
@@ -38,9 +38,9 @@ export function chatCompletions(simulation: Simulation, call: Call, refuse: Refu
     return
   }
   const { model } = body
-  // llama.cpp serves one model and answers to every name; it writes as far as the context goes.
+  // llama.cpp serves one model under any name and writes as far as the context allows.
   const isLlamacpp = settings.dialect === 'llamacpp'
-  // So does vLLM since some release after 0.14.0; before, it refuses a reply that does not fit.
+  // vLLM does the same since a release after 0.14.0; earlier ones refuse a reply that does not fit.
   const isCapped =
     isLlamacpp || (settings.dialect === 'vllm' && !before(settings.version, [0, 16, 0]))
   if (typeof model === 'string' && model !== settings.model && !isLlamacpp) {
@@ -112,7 +112,7 @@ function streamReply(
     if (given === null || outcome.struck.fault === 'wrongLength') {
       call.event(completion.chunk(given === null ? { content: null } : undefined))
     } else {
-      // One that was to be aborted half-way may have had its later tokens sent: those stay.
+      // Tokens already streamed stay, even if the reply was to be aborted earlier.
       sendUntil(given.tokens.length)
     }
     if (outcome.struck.fault === 'dieMidBody') {
@@ -136,7 +136,7 @@ function streamReply(
   call.onEnd(() => clearInterval(timer))
 }
 
-/** The reply and its reason with what goes wrong with them; null: no content at all. */
+/** The reply and its finish reason with faults applied; null: no content. */
 function spoiled(reply: Reply, reason: string, outcome: Outcome): [Reply | null, string] {
   const { struck, abortedAt } = outcome
   const upTo = (share: number) => ({
@@ -151,7 +151,7 @@ function spoiled(reply: Reply, reason: string, outcome: Outcome): [Reply | null,
   return [reply, reason]
 }
 
-/** Free text with a rating, or what the request's format asks for. */
+/** Free text with a rating, or the format that the request demands. */
 function replyTo(simulation: Simulation, id: string, body: ChatBody): Reply {
   const { weights, settings } = simulation
   const rating = ratingOf(id, weights)
@@ -172,7 +172,7 @@ function replyTo(simulation: Simulation, id: string, body: ChatBody): Reply {
   return stopped(reply, body.stop)
 }
 
-/** Cut before the first of the stop texts. */
+/** Truncated before the first stop text. */
 function stopped(reply: Reply, stop: unknown): Reply {
   const stops = (Array.isArray(stop) ? stop : [stop]).filter(
     (text): text is string => typeof text === 'string' && text !== '',
@@ -214,7 +214,7 @@ class Completion {
       index: 0,
       message: { role: 'assistant', content: reply?.tokens.join('') ?? null },
       finish_reason: finishReason,
-      // llama.cpp leaves out what there is not.
+      // llama.cpp omits absent fields.
       ...(isLlamacpp && logprobs === null ? {} : { logprobs }),
       ...(isLlamacpp ? {} : { stop_reason: null }),
     }

@@ -6,7 +6,7 @@ function errorAnswer(status: number, type: string, code: string | null, message:
   return json(status, { error: { message, type, param: null, code } })
 }
 
-/** A judge behind OpenAI's chat completions, and nothing else: no health, no metrics, no sleep. */
+/** A judge with OpenAI's chat completions only: no health, metrics or sleep routes. */
 export const chat: Dialect = {
   name: 'chat',
   defaults: {

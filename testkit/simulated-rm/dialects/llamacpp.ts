@@ -29,7 +29,7 @@ function contextExceeded(tokens: number, limit: number): Answer {
   )
 }
 
-/** Why a text cannot be scored; null: it can. Encoders take a text in one physical batch and answer 500 beyond it. */
+/** Why a text cannot be scored; null if it can. Encoders process a text in one physical batch and answer 500 beyond it. */
 function tooLong(simulation: Simulation, tokens: number): Answer | null {
   const { maxModelLen, physicalBatch } = simulation.settings
   if (physicalBatch !== null && tokens > physicalBatch) {
@@ -41,7 +41,7 @@ function tooLong(simulation: Simulation, tokens: number): Answer | null {
   return tokens > maxModelLen ? contextExceeded(tokens, maxModelLen) : null
 }
 
-/** Its JSON library's words for a body that is none; where and why it stops depends on the body. */
+/** The JSON library's message for an invalid body; the position and cause depend on the body. */
 const BAD_JSON = errorAnswer(
   'invalid_request_error',
   "[json.exception.parse_error.101] parse error at line 1, column 3: syntax error while parsing object key - invalid literal; last read: '{no'; expected string literal",
@@ -117,7 +117,7 @@ function rerank(simulation: Simulation): Handler {
   }
 }
 
-/** Its JSON library has no NaN. */
+/** The JSON library cannot write NaN. */
 const nullForNan = (text: string) => (text === 'NaN' ? 'null' : text)
 
 function jobOf(simulation: Simulation, prompt: string, response: string): Job {
@@ -127,7 +127,7 @@ function jobOf(simulation: Simulation, prompt: string, response: string): Job {
   return { id: textId(prompt, response), prompt, response, promptTokens, tokens }
 }
 
-/** Pooled and L2-normalised: one number becomes its sign. The native route can leave it raw. */
+/** Pooled and L2-normalised, so one number becomes its sign. The native route can return it raw. */
 function embedding(simulation: Simulation, native: boolean): Handler {
   return (call) => {
     if (simulation.settings.serves === 'generate') {
@@ -272,7 +272,7 @@ export const llamacpp: Dialect = {
         }
       },
       'POST /v1/chat/completions': (call) =>
-        // A reranker made of a language model can still write; an encoder cannot.
+        // A reranker made from a language model can still generate; an encoder cannot.
         serves === 'generate' || activation === 'softmax'
           ? chatCompletions(simulation, call, (what, message, tokens) =>
               what === 'context' && tokens !== undefined

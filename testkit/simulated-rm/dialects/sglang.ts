@@ -5,10 +5,10 @@ import { chatCompletions } from './chat-completions.ts'
 import type { Dialect, Handler } from './dialect.ts'
 import { exposition } from './prometheus.ts'
 
-/** How long /health waits for its probe before it says 503 (`SGLANG_HEALTH_CHECK_TIMEOUT`). */
+/** How long /health waits for its probe before it answers 503 (`SGLANG_HEALTH_CHECK_TIMEOUT`). */
 const HEALTH_TIMEOUT_MS = 20_000
 
-/** OpenAI routes tell errors flat, native ones nested. */
+/** OpenAI routes return flat errors, native ones nested errors. */
 function openAiError(status: number, message: string): Answer {
   const type = status < 500 ? 'BadRequestError' : 'InternalServerError'
   return json(status, { object: 'error', message, type, param: null, code: status })
@@ -19,7 +19,7 @@ function nativeError(status: number, message: string): Answer {
 
 type ErrorOf = (status: number, message: string) => Answer
 
-/** The texts of `input` or `text`, or ids, as jobs; null: answered with what is wrong. */
+/** The texts of `input` or `text`, or token ids, as jobs; null if an error was answered. */
 function readJobs(
   simulation: Simulation,
   call: Call,
@@ -56,7 +56,7 @@ function jobOf(simulation: Simulation, pair: TextPair, known?: number): Job | st
     if (!autoTruncate) {
       return `The input (${tokens} tokens) is longer than the model's context length (${maxModelLen} tokens).`
     }
-    // The tail goes: the end of the response, which a reward model scores.
+    // Truncation removes the end of the response, which a reward model scores.
     const text = prompt === '' ? response : `${prompt}\n${response}`
     ;({ prompt, response } = pairOf(text.slice(0, Math.floor(maxModelLen * charsPerToken))))
     tokens = maxModelLen
@@ -155,7 +155,7 @@ function v1Classify(simulation: Simulation): Handler {
   }
 }
 
-/** A query against items; a classification model answers its raw logits, whatever labels are named. */
+/** Scores items for a query; a classification model returns its raw logits, whatever labels are named. */
 function score(simulation: Simulation): Handler {
   return (call) => {
     const body = bodyOf(call, openAiError)
@@ -186,7 +186,7 @@ function score(simulation: Simulation): Handler {
   }
 }
 
-/** Passes its own probe through the engine: waits, and fails where nothing comes out any more. */
+/** Sends its own probe through the engine; fails if the engine returns nothing. */
 function health(simulation: Simulation): Handler {
   return (call) => {
     const { healthDelayMs } = simulation.settings
@@ -233,7 +233,7 @@ function loads(simulation: Simulation): Handler {
   }
 }
 
-/** Memory is given back only by an idle scheduler: its assertion ends the process. */
+/** Only an idle scheduler can release memory; otherwise its assertion ends the process. */
 function lifecycle(simulation: Simulation): Record<string, Handler> {
   const tagsOf = (call: Call): string[] | null => {
     const tags = (call.json() as { tags?: unknown } | null | undefined)?.tags
@@ -382,7 +382,7 @@ export const sglang: Dialect = {
       'POST /v1/score': score(simulation),
       'POST /v1/chat/completions': (call) =>
         serves === 'generate'
-          ? // Any model name is taken.
+          ? // Any model name is accepted.
             chatCompletions(simulation, call, (what, message, tokens) =>
               openAiError(
                 400,

@@ -38,7 +38,7 @@ function sequence(value: unknown): TextPair | null {
   return { prompt: first as string, response: second }
 }
 
-/** Jobs of the texts; a text over the limit is cut without a word, or refused with `truncate: false`. */
+/** Jobs of the texts; a text over the limit is silently truncated, or refused with `truncate: false`. */
 function jobsOf(
   simulation: Simulation,
   pairs: readonly TextPair[],
@@ -67,8 +67,7 @@ function jobsOf(
 }
 
 /**
- * Runs those inputs that get a permit. One without makes the whole answer 429; the others are worked on all the same,
- * and only then it is given.
+ * Processes the inputs that get a permit. If one gets none, the answer is 429, but the others are still processed first.
  */
 function runWithPermits(
   simulation: Simulation,
@@ -146,7 +145,7 @@ function predict(simulation: Simulation): Handler {
     runWithPermits(simulation, call, jobs, (outcome) => {
       const predictions = simulation.scored(jobs, outcome).map(({ logit, write }) => {
         const logits = labelLogits(logit, simulation.settings.labels)
-        // A softmax over several labels, a sigmoid over one.
+        // Softmax over several labels, sigmoid for one.
         const activated = logits.length > 1 && number(1) !== 1
         const scores = activated ? softmax(logits) : logits.map(number)
         const entries = scores.map((score, i) => ({ score, i })).sort((a, b) => b.score - a.score)
@@ -194,7 +193,7 @@ function rerank(simulation: Simulation): Handler {
   }
 }
 
-/** `raw_scores` decides, unless the server was told to behave otherwise. */
+/** Decided by `raw_scores`, unless the server is configured otherwise. */
 function numberOf(
   { settings }: Simulation,
   body: Record<string, unknown>,

@@ -12,7 +12,7 @@ export function before(version: string, release: Release): boolean {
   return false
 }
 
-/** A server reads its version several times a request. */
+/** Cached, because a server parses its version several times per request. */
 const read = new Map<string, Release | null>()
 
 function releaseOf(version: string): Release | null {

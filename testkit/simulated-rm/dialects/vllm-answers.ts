@@ -11,7 +11,7 @@ import {
 } from './vllm-errors.ts'
 import type { VllmBody } from './vllm-requests.ts'
 
-/** An error in the shape of the server's version. */
+/** An error in the format of the server's version. */
 export function errorAnswer(
   simulation: Simulation,
   status: number,
@@ -22,7 +22,7 @@ export function errorAnswer(
   return vllmError(simulation.settings.version, status, type, message, param)
 }
 
-/** The body as an object, or the answer to one that is not. */
+/** The body as an object; null if an error was answered. */
 export function readBody(simulation: Simulation, call: Call, isServed = true): VllmBody | null {
   const { version, model: served } = simulation.settings
   const refuse = (answer: Answer) => {
@@ -40,19 +40,19 @@ export function readBody(simulation: Simulation, call: Call, isServed = true): V
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     const message = 'Input should be a valid dictionary or object to extract fields from'
     const rule = { type: 'model_attributes_type', field: '', message } as const
-    // One for each form of the body that the route knows.
+    // One error per accepted form of the body.
     const forms = FORMS.find(([path]) => call.path.endsWith(path))?.[1] ?? 1
     const known = before(version, SECOND_WORDS_SINCE) ? 1 : forms
     return refuse(invalidBody(version, Array(known).fill(rule)))
   }
   const { model } = body as VllmBody
-  // A route that serves nothing does not look at the name.
+  // A route without a model does not check the name.
   if (typeof model === 'string' && model !== served && isServed)
     return refuse(unknownModel(version, model))
   return body as VllmBody
 }
 
-/** Forms of a body by route: completion, chat, and of /pooling the plugins' own. */
+/** Accepted forms of a body by route: completion, chat, and the plugins' forms of /pooling. */
 const FORMS: [path: string, forms: number][] = [
   ['/pooling', 3],
   ['/classify', 2],
@@ -63,12 +63,12 @@ function usageOf(version: string, tokens: number): string {
   return `{"prompt_tokens":${tokens},"total_tokens":${tokens},"completion_tokens":0,"prompt_tokens_details":null${since}}`
 }
 
-/** The front end of a pooling request whose engine gave it up: its output handler fails. */
+/** The front end's answer when the engine aborts a pooling request: its output handler fails. */
 export function aborted(simulation: Simulation): Answer {
   return errorAnswer(simulation, 500, 'InternalServerError', 'EngineGenerateError: aborted')
 }
 
-/** A list of results with their tokens. */
+/** A list of results with token counts. */
 export function listAnswer(
   simulation: Simulation,
   name: string,

@@ -2,14 +2,14 @@ import { type Answer, json } from '../call.ts'
 import type { DeadAnswer } from './dialect.ts'
 import { before, type Release } from './versions.ts'
 
-/** The nested error body came with #22099, 2025-08-06. */
+/** #22099 of 2025-08-06 introduced the nested error body. */
 const NESTED_ERRORS_SINCE: Release = [0, 10, 1]
-/** Recorded of 0.11.0 on one side and 0.14.0 on the other; the release in between is inferred. */
+/** Recorded for 0.11.0 and 0.14.0; the release in between is inferred. */
 export const SECOND_WORDS_SINCE: Release = [0, 12, 0]
-/** Recorded of 0.14.0 on one side and 0.32.0 on the other; the release in between is inferred. */
+/** Recorded for 0.14.0 and 0.32.0; the release in between is inferred. */
 export const THIRD_WORDS_SINCE: Release = [0, 16, 0]
 
-/** An error in the shape of that version. */
+/** An error in the format of a version. */
 export function vllmError(
   version: string,
   status: number,
@@ -23,24 +23,24 @@ export function vllmError(
     : json(status, { error })
 }
 
-/** A request that the engine refuses after reading it. */
+/** A request that the engine refuses after parsing. */
 export function badRequest(version: string, message: string, param: string | null = null): Answer {
   return vllmError(version, 400, 'BadRequestError', message, param)
 }
 
-/** One rule that a body breaks, in pydantic's terms. */
+/** One validation rule that a body breaks, in pydantic's terms. */
 export interface BrokenRule {
   type: 'missing' | 'string_type' | 'json_invalid' | 'model_attributes_type'
   field: string
   message: string
 }
 
-/** A field that is not there. */
+/** A missing field. */
 export function missing(field: string): BrokenRule {
   return { type: 'missing', field, message: 'Field required' }
 }
 
-/** A body that breaks pydantic's rules. Older releases write places as tuples, and where in their code it broke. */
+/** A body that breaks pydantic's rules. Older releases write locations as tuples and add the position in their code. */
 export function invalidBody(version: string, rules: BrokenRule[]): Answer {
   const isTuple = before(version, THIRD_WORDS_SINCE)
   const lines = rules.map(({ type, field, message }) => {
@@ -56,21 +56,21 @@ export function invalidBody(version: string, rules: BrokenRule[]): Answer {
   return vllmError(version, 400, 'Bad Request', [head, ...lines].join('\n'), param)
 }
 
-/** A body that is not sent as JSON. */
+/** A body with another content type than JSON. */
 export function wrongMediaType(version: string): Answer {
   const said = "Unsupported Media Type: Only 'application/json' is allowed"
   const more = before(version, THIRD_WORDS_SINCE) ? ` ["${said}"]` : ''
   return vllmError(version, 400, 'Bad Request', `1 validation error:\n  ${said}${more}`)
 }
 
-/** A model that is not served. */
+/** An unknown model. */
 export function unknownModel(version: string, model: string): Answer {
   const param =
     !before(version, SECOND_WORDS_SINCE) && before(version, THIRD_WORDS_SINCE) ? 'model' : null
   return vllmError(version, 404, 'NotFoundError', `The model \`${model}\` does not exist.`, param)
 }
 
-/** A route that its model has no use for. Older releases answer 200 with the error in the body. */
+/** A route that the model does not support. Older releases answer 200 with the error in the body. */
 export function unsupported(version: string, api: string): Answer {
   const message = `The model does not support ${api} API`
   return before(version, THIRD_WORDS_SINCE)
@@ -78,14 +78,14 @@ export function unsupported(version: string, api: string): Answer {
     : vllmError(version, 501, 'NotImplementedError', message)
 }
 
-/** What a text too long was sent as. */
+/** The form in which a too long text was sent. */
 export type SentAs = 'input' | 'classification' | 'score' | 'pooling'
 
-/** A text over the model's context. */
+/** A text longer than the model's context. */
 export function tooLong(version: string, sentAs: SentAs, tokens: number, limit: number): Answer {
   const head = `This model's maximum context length is ${limit} tokens. However,`
   if (!before(version, THIRD_WORDS_SINCE)) {
-    // It stops counting at the first token too many.
+    // Counting stops at the first token over the limit.
     const least = limit + 1
     return badRequest(
       version,
@@ -106,10 +106,10 @@ export function tooLong(version: string, sentAs: SentAs, tokens: number, limit: 
 
 const ENGINE_DEAD = 'EngineCore encountered an issue. See stack trace (above) for the root cause.'
 
-/** What a route answers whose engine died. */
+/** A route's answer after its engine died. */
 export function engineDead(version: string, as: DeadAnswer, path: string): Answer {
   const isOld = before(version, SECOND_WORDS_SINCE)
-  // Recorded: 0.11.0 answers 400 on /classify alone; 0.14.0 answers 200 where it does not look at the outcome.
+  // Recorded: 0.11.0 answers 400 on /classify only; 0.14.0 answers 200 where it does not check the outcome.
   const byVersion =
     isOld && path.endsWith('/classify')
       ? '400'

@@ -4,7 +4,7 @@ import type { Handler } from './dialect.ts'
 import { exposition } from './prometheus.ts'
 import { errorAnswer } from './vllm-answers.ts'
 
-/** Sleep and wake, as the development mode has them. */
+/** Sleep and wake routes of the development mode. */
 export function lifecycle(simulation: Simulation): Record<string, Handler> {
   const sleep: Handler = (call) => {
     simulation.ledger.lifecycle(call.route)

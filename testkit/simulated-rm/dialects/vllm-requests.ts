@@ -22,7 +22,7 @@ import {
   tooLong,
 } from './vllm-errors.ts'
 
-/** A pooling request's body as far as it is read; unknown fields are passed over, as vLLM does. */
+/** The fields of a pooling request that are read; unknown fields are ignored, as vLLM does. */
 export interface VllmBody {
   model?: unknown
   input?: unknown
@@ -49,22 +49,25 @@ export interface VllmBody {
   top_n?: unknown
 }
 
-/** Texts to work on, or why there are none. */
+/** Texts to process, or the error. */
 export type ReadTexts = { jobs: Job[]; tokens: number } | { refused: Answer }
 
-// Releases by the dates of the changes on main; which release has which is inferred from them.
+// Inferred from the dates of the changes on main.
 /** `activation` on /classify: #20538, 2025-08-05. */
 const ACTIVATION_SINCE: Release = [0, 10, 1]
-/** `use_activation`, and `activation` read wrongly beside it: #25524, 2025-10-30. */
+/** `use_activation`; `activation` is then misread: #25524, 2025-10-30. */
 const USE_ACTIVATION_SINCE: Release = [0, 11, 1]
-/** `activation` read rightly again: #32243, 2026-01-13. */
+/** `activation` is read correctly again: #32243, 2026-01-13. */
 const BOTH_WORDS_SINCE: Release = [0, 14, 0]
-/** `activation` gone and silently ignored, `normalize` refused: #33477, 2026-01-31. Token ids as `input`: refused by 0.14.0. */
+/**
+ * `activation` is removed and silently ignored, `normalize` is refused: #33477, 2026-01-31. Token ids as `input`: refused
+ * by 0.14.0.
+ */
 const ONE_WORD_SINCE: Release = [0, 16, 0]
 /** The `messages` form of /classify: #27516, 2025-11-14. */
 const MESSAGES_SINCE: Release = [0, 12, 0]
 
-/** What a request makes of a logit, by the words it uses and those the server reads: itself or its sigmoid. */
+/** Converts a logit according to the request's parameters and those the server reads: unchanged or its sigmoid. */
 export function activatedBy(
   settings: Pick<ServerSettings, 'activation' | 'version'>,
   body: VllmBody,
@@ -92,13 +95,13 @@ function isRaw(
   }
   if (before(version, ACTIVATION_SINCE)) return false
   if (before(version, USE_ACTIVATION_SINCE)) return old === false
-  // The old word's mere presence was taken for "true".
+  // The mere presence of the old parameter was read as "true".
   if (before(version, BOTH_WORDS_SINCE)) return old === undefined && now === false
   if (before(version, ONE_WORD_SINCE)) return either === false
   return now === false
 }
 
-/** What a request makes of a text's labels: their logits, or a softmax over several and a sigmoid over one. */
+/** Converts a text's labels according to the request: logits, a softmax over several, or a sigmoid of one. */
 export function labelsBy(
   settings: Pick<ServerSettings, 'activation' | 'version' | 'labels'>,
   body: VllmBody,
@@ -113,13 +116,13 @@ export function labelsBy(
 export const NO_TEMPLATE =
   'As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template if the tokenizer does not define one.'
 
-/** A text to score, and its tokens where they are known. */
+/** A text to score, with its tokens if known. */
 interface Read {
   pair: TextPair
   tokens?: number
 }
 
-/** Reads the completion form (`input`) or the chat form (`messages`). */
+/** Parses the completion form (`input`) or the chat form (`messages`). */
 export function readTexts(simulation: Simulation, body: VllmBody, api: SentAs): ReadTexts {
   const { version, hasChatTemplate } = simulation.settings
   const wrong = wrongWords(version, body)
@@ -150,7 +153,7 @@ export function readTexts(simulation: Simulation, body: VllmBody, api: SentAs): 
   return Array.isArray(read) ? jobsOf(simulation, body, read, 'input') : read
 }
 
-/** The texts or token ids of `input`; null: it is neither. */
+/** The texts or token ids of `input`; null if it is neither. */
 function readInput(
   { settings: { version } }: Simulation,
   body: VllmBody,
@@ -165,7 +168,7 @@ function readInput(
   const list = typeof input === 'string' ? [input] : input
   if (!Array.isArray(list) || list.length === 0) return null
   if (list.every((text) => typeof text === 'string')) {
-    // With a BOS an empty text is one token; 0.11.0 adds it whatever it is told.
+    // With a BOS token an empty text has one token; 0.11.0 adds it regardless of the request.
     const hasBos = body.add_special_tokens !== false || before(version, SECOND_WORDS_SINCE)
     if (!hasBos && list.includes('')) {
       return { refused: badRequest(version, 'The decoder prompt cannot be empty') }
@@ -177,7 +180,7 @@ function readInput(
   return list.every(isIds) ? list.map(ofIds) : null
 }
 
-/** Reads the two sides of /score and /rerank: 1 to 1, 1 to N or N to N. */
+/** Parses the two sides of /score and /rerank: 1 to 1, 1 to N or N to N. */
 export function readPairs(
   simulation: Simulation,
   body: VllmBody,
@@ -206,7 +209,7 @@ export function readPairs(
   return 'refused' in read ? read : { ...read, documents: right }
 }
 
-/** Reads one query and its documents, for /rerank. */
+/** Parses one query and its documents, for /rerank. */
 export function readRanking(simulation: Simulation, body: VllmBody): ReturnType<typeof readPairs> {
   const { version } = simulation.settings
   const { query, documents } = body
@@ -268,7 +271,7 @@ function isIds(value: unknown): value is number[] {
   return Array.isArray(value) && value.length > 0 && value.every((id) => Number.isSafeInteger(id))
 }
 
-/** Token ids have no text here: their list stands for it. */
+/** Token ids have no text here, so their list is used as text. */
 function ofIds(ids: number[]): { pair: TextPair; tokens: number } {
   return { pair: { prompt: '', response: ids.join(' ') }, tokens: ids.length }
 }

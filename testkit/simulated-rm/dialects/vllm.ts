@@ -26,12 +26,12 @@ import {
   type VllmBody,
 } from './vllm-requests.ts'
 
-/** Before, every route is there whatever the model is, and refuses with 200 and `error.code`. */
+/** Before this version, every route exists for every model and refuses with 200 and `error.code`. */
 const ROUTES_BY_MODEL_SINCE = THIRD_WORDS_SINCE
-/** From here to {@link ROUTES_BY_MODEL_SINCE} every classifier scores both whole texts and tokens. */
+/** From this version to {@link ROUTES_BY_MODEL_SINCE}, every classifier scores both whole texts and tokens. */
 const BOTH_TASKS_SINCE = SECOND_WORDS_SINCE
 
-/** Whether a model gives scores of whole texts and of tokens, as that version has it. */
+/** Whether a model scores whole texts and tokens in a version. */
 function tasksOf({ settings: { version, serves } }: Simulation): { text: boolean; token: boolean } {
   const both = !before(version, BOTH_TASKS_SINCE) && before(version, ROUTES_BY_MODEL_SINCE)
   const scores = serves !== 'generate'
@@ -67,7 +67,7 @@ function classify(simulation: Simulation): Handler {
   }
 }
 
-/** Refuses a request whose body is well-formed, as the version does for models that the route is not for. */
+/** Refuses a valid request for a model that the route does not support, as the version does. */
 function refuseUnsupported(
   simulation: Simulation,
   call: Call,
@@ -96,7 +96,7 @@ function pooling(simulation: Simulation): Handler {
   return (call) => {
     const { serves, version } = simulation.settings
     const tasks = tasksOf(simulation)
-    // 0.11.0 pools nothing but tokens.
+    // 0.11.0 pools tokens only.
     const isServed = before(version, BOTH_TASKS_SINCE) ? tasks.token : serves !== 'generate'
     const body = readBody(simulation, call, isServed)
     if (body === null) return
@@ -108,7 +108,7 @@ function pooling(simulation: Simulation): Handler {
     const { task } = body
     const refuse = (message: string, param: string | null) =>
       call.send(errorAnswer(simulation, 400, 'BadRequestError', message, param))
-    // 0.14.0 gives every token's score unless the whole text's is asked for.
+    // 0.14.0 returns every token's score unless the whole text's is requested.
     const own = tasks.token ? 'token_classify' : 'classify'
     const allowed = [
       ...(tasks.text ? ['classify'] : []),
@@ -228,7 +228,7 @@ function rerank(simulation: Simulation): Handler {
   }
 }
 
-/** Counts tokens of a text or of a conversation, which needs a chat template. */
+/** Counts the tokens of a text, or of a conversation, which needs a chat template. */
 function tokenize(simulation: Simulation): Handler {
   return (call) => {
     const body = readBody(simulation, call) as (VllmBody & { prompt?: unknown }) | null
@@ -263,10 +263,10 @@ function refuseChat(simulation: Simulation): RefuseRequest {
   }
 }
 
-/** 0.32.0 has /classify for token classifiers, too. Not seen of any release before it. */
+/** 0.32.0 serves /classify for token classifiers too; no earlier recorded release does. */
 const TOKEN_CLASSIFY_SINCE: Release = [0, 32, 0]
 
-/** vLLM: routes are there where the model's task has them, and 404 otherwise. */
+/** vLLM: a route exists if the model's task supports it, and is 404 otherwise. */
 export const vllm: Dialect = {
   name: 'vllm',
   defaults: {

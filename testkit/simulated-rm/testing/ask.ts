@@ -10,7 +10,7 @@ import type {
 import { engineOf } from '../../../server/engines/registry.ts'
 import type { SimulatedServer } from '../server.ts'
 
-/** An answer as it came. */
+/** An HTTP answer. */
 export interface Told {
   status: number
   headers: ResponseHeaders
@@ -39,7 +39,7 @@ export async function ask(
   }
 }
 
-/** The JSON of an answer with that status; anything else is an error that shows it. */
+/** The JSON of an answer with that status. @throws with the answer for any other status */
 export async function askJson<T = Record<string, unknown>>(
   server: Pick<SimulatedServer, 'url'>,
   path: string,
@@ -51,7 +51,7 @@ export async function askJson<T = Record<string, unknown>>(
   return JSON.parse(told.text) as T
 }
 
-/** Scores a sample as one of the service's engines does. */
+/** Scores a sample as the service's engines do. */
 export async function scoreBy(
   name: EngineName,
   server: Pick<SimulatedServer, 'url'>,
