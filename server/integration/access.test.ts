@@ -197,7 +197,7 @@ describe('without keys', () => {
     }),
   )
 
-  it('refuses what a page of another site sends without an origin', async () => {
+  it('refuses requests from a page of another site without an origin', async () => {
     const headers = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }
     expectRefusal(await open.raw('/api/trpc/batches.list', { headers }), {
       status: 403,
@@ -216,7 +216,7 @@ describe('without keys', () => {
     expect(answer.accepted).toBe(1)
   })
 
-  it('passes a request id through, if it is one', async () => {
+  it('passes a valid request id through', async () => {
     const given = await open.raw('/api/trpc/batches.list', {
       headers: { 'x-request-id': 'run-7.3' },
     })
@@ -253,7 +253,7 @@ describe('settings that it refuses to start with', () => {
     expect(code).toBe(1)
   })
 
-  it('a port that is taken', async () => {
+  it('a port in use is refused', async () => {
     const { port } = new URL(open.url)
     const { code, stderr } = await runToEnd({ PORT: port })
     expect(stderr).toMatch(new RegExp(`${port}.*taken.*PORT`))

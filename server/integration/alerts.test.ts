@@ -140,7 +140,7 @@ describe('alerts', () => {
     await back.stop()
   })
 
-  it('are sent again after an error until there is none, and a killed server loses none', async () => {
+  it('are retried after errors, and a killed server loses none', async () => {
     const hook = await create({
       ...{ name: 'flaky', url: `${receiver.url}/flaky`, monitors: ['failures'], runs: ['flaky'] },
     })
@@ -160,7 +160,7 @@ describe('alerts', () => {
     expect(new Set(ids)).toEqual(new Set([delivered.eventId]))
   })
 
-  it('can be tried, and the answer is told as it was', async () => {
+  it('can be tested, and the answer is shown unchanged', async () => {
     const test = async (path: string) => {
       const { id } = await create({ name: `try ${path}`, url: receiver.url + path })
       return service.mutate<TestedWebhookDto>('alerts.test', { id })
@@ -181,7 +181,7 @@ describe('alerts', () => {
     expect((await receiver.received()).slice(before).map(({ path }) => path)).toEqual(['/redirect'])
   })
 
-  it('keep their secrets, and refuse what cannot be called', async () => {
+  it('keep their secrets, and refuse addresses that cannot be called', async () => {
     const list = await service.query<WebhookDto[]>('alerts.list')
     expect(JSON.stringify(list)).not.toContain(SECRET)
     expect(JSON.stringify(list)).not.toContain('very-hidden')
@@ -210,7 +210,7 @@ describe('alerts', () => {
 })
 
 describe('marks', () => {
-  it('are made, changed and removed, and say who made them', async () => {
+  it('are created, changed and removed, and record their creator', async () => {
     await step('marked', 1, 0)
     const mark = await service.mutate<{ id: string }>('marks.create', {
       ...{ run: 'marked', step: 1, label: ' RM changed here ' },

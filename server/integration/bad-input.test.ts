@@ -221,7 +221,7 @@ describe('batches.submit', () => {
   )
 })
 
-describe('batches that are there', () => {
+describe('existing batches', () => {
   let open: SubmitResult
   let other: SubmitResult
 
@@ -304,7 +304,7 @@ describe('batches that are there', () => {
     ['samples.score', 'mutate', (batchId) => ({ run: 'r', step: 1, sample: sample(), batchId })],
   ]
   it.each(takers)(
-    '%s tells a wrong batchId from one that is not there',
+    '%s distinguishes an invalid batchId from an unknown one',
     async (path, kind, input) => {
       const ask = (id: string) =>
         kind === 'query'
@@ -331,7 +331,7 @@ describe('batches that are there', () => {
     }
   })
 
-  it('refuses cursors of another batch and what is no cursor', async () => {
+  it('refuses cursors of another batch and invalid cursors', async () => {
     const next = (after: unknown) =>
       service.post('batches.next', JSON.stringify({ batchId: open.batchId, after }))
     const mismatch = (message: string | RegExp) =>
@@ -345,7 +345,7 @@ describe('batches that are there', () => {
     expectRefusal(await next(7), invalid(/^after: /))
   })
 
-  it('bounds what is asked for', async () => {
+  it('limits the requested amounts', async () => {
     const ask = (path: string, input: unknown) => service.post(path, JSON.stringify(input))
     const { batchId } = open
     expectRefusal(
@@ -377,7 +377,7 @@ describe('requests that reach no procedure', () => {
     service.raw(path, { method, headers, ...(method === 'POST' ? { body: '{}' } : {}) })
   const json = { 'content-type': 'application/json' }
 
-  it('tells what does not exist', async () => {
+  it('reports unknown objects', async () => {
     const gone = { status: 404, reason: 'not_found' } as const
     expectRefusal(await ask('/api/trpc/batches.submitt', 'POST', json), {
       ...gone,
@@ -452,7 +452,7 @@ describe('servers.register', () => {
     register({ url }, { status: 400, reason: 'forbidden_url', message }),
   )
 
-  it('refuses a server that is not there, and keeps it only if asked', async () => {
+  it('refuses an unreachable server, and keeps it only on request', async () => {
     const gone = await FakeServer.start(() => {})
     const { url } = gone
     await gone.close()
@@ -475,7 +475,7 @@ describe('servers.register', () => {
       { status: 422, reason: 'server_redirects', message: rm.url, hint: /never followed/ },
     ))
 
-  it('refuses what answers pages', () =>
+  it('refuses an address that serves web pages', () =>
     register({ url: page.url }, { status: 422, reason: 'server_not_recognised', message: /./ }))
 
   it('refuses a model that the server does not serve', () =>

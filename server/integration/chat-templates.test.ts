@@ -98,7 +98,7 @@ it('writes every text as the model reads it, those of the self-test included', a
   ])
 })
 
-it('is there for reward functions, as the model it was registered for reads it', async () => {
+it('is available to reward functions in the template of its model', async () => {
   const path = 'by-template.ts'
   writeFileSync(
     join(folder, path),

@@ -37,7 +37,7 @@ const submit = (samples: Sample[], reward: object, fields: object = {}) =>
   calls.submit(samples, { reward: reward as Submit['reward'], ...fields })
 
 describe('programs', () => {
-  it('score the share of cases they pass, beside samples that a rule scores at once', async () => {
+  it('score the share of cases they pass, next to samples that a rule scores immediately', async () => {
     const samples = [
       program(RIGHT),
       program('print(3)'),
@@ -79,7 +79,7 @@ describe('programs', () => {
   })
 
   itInFullRun(
-    'Q15: the sandbox gets the limits that were set: programs at once, memory, time',
+    'Q15: the sandbox receives the configured limits: concurrent programs, memory, time',
     async () => {
       const samples = Array.from({ length: 24 }, (_, i) => program(`${RIGHT}  # ${i}`))
       const limits = { max_concurrent: 2, memory_limit_mb: 300, timeout: 7 }
@@ -101,7 +101,7 @@ describe('programs', () => {
     },
   )
 
-  it('are scored by the rule’s name too, one by one, and appended to an open batch', async () => {
+  it('can also be scored by the rule’s name, singly, and in an open batch', async () => {
     const named = { function: { name: 'code', kwargs: kwargs() } }
     const one = await service.mutate<Result>('samples.score', {
       run: 'code',
@@ -150,7 +150,7 @@ describe('a sandbox that gives no verdict', () => {
   })
 })
 
-it('what it may not be asked for is refused when the batch is submitted', async () => {
+it('invalid options are refused at the submit', async () => {
   const refuse = (reward: object, reason: string) =>
     expect(submit([program(RIGHT)], reward)).rejects.toMatchObject({ data: { reason } })
   await refuse({}, 'invalid_kwargs')

@@ -55,7 +55,7 @@ const submit = (samples: Sample[], reward: object, fields: object = {}) =>
 const numbers = (column: unknown[] | undefined) => (column ?? []) as number[]
 
 describe('a rule and a reward model, added as upstream’s training loop adds them', () => {
-  it('give their sum, and each of them is told', async () => {
+  it('return their weighted sum and each part', async () => {
     const samples = rollouts(37, 5)
     const { batchId } = await submit(samples, { combine: [correct, preference] })
     expect(await wait(batchId)).toMatchObject({
@@ -98,7 +98,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     }
   })
 
-  it('one of 1,024 that fails leaves 1,023 scored, on any number of workers', async () => {
+  it('one failure of 1,024 leaves 1,023 scored, on any number of workers', async () => {
     const samples = rollouts(1_024, 8)
     samples[517] = { ...(samples[517] as Sample), groundTruth: null }
     const { batchId } = await submit(samples, { combine: [correct, preference] })
@@ -115,7 +115,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     expect(groups).toHaveLength(128)
   })
 
-  it('goes on with samples one by one, and an open batch that stays empty ends', async () => {
+  it('accepts single samples, and an empty open batch ends', async () => {
     const reward = { combine: [correct, preference] }
     const one = await service.mutate<Result>('samples.score', {
       run: 'sums',
@@ -140,7 +140,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     expect(score[0]).toBeCloseTo((rawScore[0] as number) - 0.5, 12)
   })
 
-  it('and a function of one’s own, whose failure names the part', async () => {
+  it('includes a custom function, whose failure names the part', async () => {
     writeFileSync(
       join(folder, 'shape.js'),
       `export function shape({ solution_str, most }) {
@@ -170,7 +170,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     expect((await results(alone.batchId)).score).toEqual([3, 2.4])
   })
 
-  it('of rules alone is a sum too', async () => {
+  it('may consist of rules only', async () => {
     const flexible = {
       name: 'somewhere',
       weight: 0.25,
@@ -198,7 +198,7 @@ describe('a part that fails', () => {
     expect(why).toMatchObject({ serverName: 'rm-0', detail: expect.stringMatching(/^part "rm": /) })
   })
 
-  it('is what its group’s policy makes of it', async () => {
+  it('follows the failure policy of its group', async () => {
     const samples = rollouts(8, 4)
     samples[1] = { ...(samples[1] as Sample), groundTruth: null }
     const reward = { combine: [correct], onFailure: { policy: 'group_mean' } }
@@ -243,7 +243,7 @@ it('sleepAfter wakes the servers of every part’s model, and puts them back', a
   await Promise.all(servers.map((server) => server.close()))
 })
 
-it('what no sum can be is refused when it is submitted', async () => {
+it('an invalid composite reward is refused at the submit', async () => {
   const refuse = (reward: object, message: RegExp) =>
     expect(submit([sample()], reward)).rejects.toMatchObject({
       message: expect.stringMatching(message),

@@ -185,7 +185,7 @@ describe('a batch and its rescore', () => {
     },
   )
 
-  it('is told while one still scores, and is whole at the end', async () => {
+  it('is available while one run still scores, and complete at the end', async () => {
     const first = await submit(rollouts(64, 4))
     await rm.control({ latency: 'uniform:200,900' })
     const second = await rescore(first, { model: 'simulated-rm' })
@@ -210,7 +210,7 @@ describe('a batch and its rescore', () => {
 })
 
 describe('batches that are no rescore of each other', () => {
-  it('are joined by uid and response, whatever their order; what is not in both is told', async () => {
+  it('are joined by uid and response, in any order, and unmatched samples are reported', async () => {
     const samples = rollouts(24, 4).map((one, at) => ({
       ...one,
       response: `${one.response} ${at}`,
@@ -230,7 +230,7 @@ describe('batches that are no rescore of each other', () => {
     expect(pair.prompts.n).toBe(3)
   })
 
-  it('parts of a batch are joined by their responses, although they are of one batch and equally large', async () => {
+  it('parts of a batch are joined by their responses, even with equal batch and size', async () => {
     const samples = rollouts(8, 4).map((one, at) => ({ ...one, response: `${one.response} ${at}` }))
     const whole = await submit(samples, { run: 'parts' })
     await ended(whole)
@@ -246,7 +246,7 @@ describe('batches that are no rescore of each other', () => {
     expect(await pairOf(whole, one)).toMatchObject({ joinedBy: 'response', n: 4 })
   })
 
-  it('are refused with what to do', async () => {
+  it('are refused with a hint', async () => {
     const ask = (input: object) =>
       service.raw(`/api/trpc/compare.pair?input=${encodeURIComponent(JSON.stringify(input))}`)
     const one = await submit(rollouts(4), { run: 'large' })
@@ -267,7 +267,7 @@ describe('batches that are no rescore of each other', () => {
 })
 
 describe('runs', () => {
-  it('are told by step, each against the first; a rescore is no step, of components neither', async () => {
+  it('are reported per step against the first; rescores are excluded, also from components', async () => {
     const combine = [
       { name: 'right', weight: 1 },
       { name: 'loose', weight: 0.5, reward: { kwargs: { method: 'flexible' } } },

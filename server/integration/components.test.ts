@@ -33,7 +33,7 @@ const meanOf = (values: unknown[]) =>
   values.reduce((sum: number, value) => sum + Number(value), 0) / values.length
 
 describe('rewards.components', () => {
-  it('has none where no reward is of several', async () => {
+  it('has none without composite rewards', async () => {
     await scored('plain', 1, {})
     expect(await components()).toEqual({
       runs: [],

@@ -82,7 +82,7 @@ async function batch(run: string, large: boolean, fields: object = {}): Promise<
   return batchId
 }
 
-it('stay within the budget, and nobody waits for a connection in vain', async () => {
+it('stay within the budget, and every wait for a connection ends', async () => {
   const model = { reward: { model: 'simulated-rm' } }
   const { batchId: open } = await submit('appended', [], { open: true })
   let appended = 0

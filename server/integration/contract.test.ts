@@ -81,7 +81,7 @@ describe('a batch', () => {
     expect(list.items[0]).toMatchObject({ batchId: answer.batchId, status: 'completed' })
   })
 
-  it('is asked for by GET and by POST, as curl would', async () => {
+  it('accepts GET and POST, as sent by curl', async () => {
     const { batchId } = await submit([right('a')])
     const byGet = await wait(batchId)
     const byPost = await service.mutate<BatchSummary>('batches.get', { batchId })
@@ -153,7 +153,7 @@ describe('a batch', () => {
 })
 
 describe('batches.next', () => {
-  it('delivers whole groups in order of completion, each once, whatever the cursor’s steps', async () => {
+  it('delivers whole groups in order of completion, each once, for any page size', async () => {
     const { batchId } = await submit(rollouts(240, 8))
     const seen: GroupResult[] = []
     let cursor: string | null = null
@@ -238,7 +238,7 @@ describe('batches.next', () => {
     await service.mutate('batches.close', { batchId })
   })
 
-  it('waits for as many samples as were asked for, or the end', async () => {
+  it('waits for the requested number of samples, or the end', async () => {
     const { batchId } = await submit([], { open: true, groupSize: 1 })
     const three = next(batchId, null, 3)
     await append(batchId, 0, [right('a'), right('b')])
@@ -313,7 +313,7 @@ describe('open batches', () => {
 })
 
 describe('idempotency keys', () => {
-  it('make one batch of many submits at once', async () => {
+  it('create one batch from concurrent submits', async () => {
     const samples = rollouts(16)
     const answers = await Promise.all(
       Array.from({ length: 12 }, () => submit(samples, { idempotencyKey: 'many' })),
@@ -332,7 +332,7 @@ describe('idempotency keys', () => {
     expect(await submit(samples, explicit)).toMatchObject({ batchId, duplicate: true })
   })
 
-  it('make one sample of many calls at once', async () => {
+  it('create one sample from concurrent calls', async () => {
     const call = { run: 'contract', step: 9, sample: right('k'), idempotencyKey: 'one-sample' }
     const answers = await Promise.all(
       Array.from({ length: 12 }, () => service.mutate<ScoreResult>('samples.score', call)),
@@ -357,7 +357,7 @@ describe('samples.score', () => {
     return items.filter((b) => b.step === step)
   }
 
-  it('gives one sample’s reward, all of a step in one implicit batch', async () => {
+  it('returns one sample’s reward, with one implicit batch per step', async () => {
     const first = await score(1, { sample: sample({ responseLength: 3 }) })
     expect(first).toMatchObject({ index: 0, status: 'scored', score: 1, position: 2, attempts: 1 })
     const second = await score(1, { sample: wrong('a') })
@@ -404,7 +404,7 @@ describe('samples.score', () => {
     expect(await service.query('samples.get', { id })).toMatchObject({ ...odd, score: 1 })
   })
 
-  it('called one after the other, tells and keeps the same of each, whichever way it was scored', async () => {
+  it('called one after the other, returns and stores the same fields for every way of scoring', async () => {
     const answers: ScoreResult[] = []
     for (const s of rollouts(60, 4, 'inturn')) answers.push(await score(8, { sample: s }))
     expect(answers.map((a) => a.score)).toEqual(answers.map((_, i) => (i % 2 === 0 ? 1 : 0)))
@@ -437,7 +437,7 @@ describe('samples.score', () => {
     expect(await wait(batchId)).toMatchObject({ status: 'completed', samples: 12, scored: 12 })
   })
 
-  it('takes 200 at once', async () => {
+  it('accepts 200 concurrent calls', async () => {
     const answers = await Promise.all(rollouts(200, 8, 'many').map((s) => score(2, { sample: s })))
     expect(answers.map((a) => a.score)).toEqual(answers.map((_, i) => (i % 2 === 0 ? 1 : 0)))
     expect(answers.map((a) => a.index).sort((a, b) => a - b)).toEqual(answers.map((_, i) => i))
@@ -452,7 +452,7 @@ describe('samples.score', () => {
     await service.mutate('batches.close', { batchId })
   })
 
-  it('tells a failure as a failure, and one mistaken call of many alone', async () => {
+  it('reports a failure as one, and an invalid call without affecting others', async () => {
     const failed = await score(4, { sample: sample({ groundTruth: { not: 'text' } }) })
     expect(failed).toMatchObject({ status: 'failed', reason: 'function_error', score: null })
     const calls = Array.from({ length: 20 }, (_, i) =>

@@ -72,7 +72,7 @@ describe.skipIf(!installed)('openrlhf’s own rollout executor', () => {
     },
   )
 
-  it('has what the address says in place of a reward that could not be had', () => {
+  it('receives the address’s substitute for a failed reward', () => {
     const at = `${service.url}/compat/openrlhf/failed?dataSource=openai/gsm8k&onFailure=-1`
     const { stdout, stderr } = spawnSync(python, [DRIVER], {
       input: JSON.stringify({

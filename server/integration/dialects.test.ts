@@ -116,7 +116,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
     expect(reward(JSON.parse(answer.text) as never)).toBe(1)
   })
 
-  it('never answers a failure by a score that looks like one', async () => {
+  it('never answers a failure with a plausible score', async () => {
     // A rule that needs a ground truth, and none.
     const body = ask(RIGHT, null)
     const answer = await post(`${path(`${name}-failing`)}${gsm8k}`, body)
@@ -153,7 +153,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
     expect(substituted).toEqual([true])
   })
 
-  it('says what is wrong with the address or the body', async () => {
+  it('names the problem of the address or the body', async () => {
     const at = path(`${name}-wrong`)
     const usual = ask(RIGHT, '72')
     const asked = (query: string, body: unknown = usual) => post(`${at}${query}`, body)
@@ -276,12 +276,12 @@ describe('slime', () => {
 describe('nemo-gym', () => {
   const at = '/compat/nemo-gym/gym'
 
-  it('answers what is asked around a verification', async () => {
+  it('answers the auxiliary requests of a verification', async () => {
     expect((await post(`${at}/seed_session`, {})).text).toBe('{}')
     expect((await open.raw(`${at}/reverify_mode`)).text).toBe('"stateless"')
   })
 
-  it('adds up what it verified, and leaves out what could not be scored', async () => {
+  it('aggregates verified samples and leaves out failed ones', async () => {
     const at = '/compat/nemo-gym/added-up'
     const { ask } = CASES[2] as (typeof CASES)[2]
     const verified = [

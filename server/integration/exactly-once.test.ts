@@ -111,34 +111,31 @@ describe('a batch of 2,000', () => {
     expect(workers).toContain(before[1])
   })
 
-  itInFullRun(
-    'survives a worker that only stood still: what it brings late is not counted again',
-    async () => {
-      const samples = rollouts(SAMPLES, 8, 'still')
-      const followed = followBatch(service, await submit(samples))
-      await middleOf(followed.batchId)
-      const { workers } = await service.pids()
-      const still = workers[0] as number
-      process.kill(still, 'SIGSTOP')
-      try {
-        // Its samples are scored elsewhere: it was not seen for 5 s.
-        await followed.done
-      } finally {
-        process.kill(still, 'SIGCONT')
-      }
-      // It writes what it had in its hands, and is counted among the living again.
-      await waitFor('the worker that stood still', async () => {
-        const [row] = await service.sql<{ state: string; in_use: number }>(
-          `select state, (stats ->> 'inUse')::int as in_use from process where pid = $1
+  itInFullRun('survives a paused worker: its late results are not counted twice', async () => {
+    const samples = rollouts(SAMPLES, 8, 'still')
+    const followed = followBatch(service, await submit(samples))
+    await middleOf(followed.batchId)
+    const { workers } = await service.pids()
+    const still = workers[0] as number
+    process.kill(still, 'SIGSTOP')
+    try {
+      // Its samples are scored elsewhere: it was not seen for 5 s.
+      await followed.done
+    } finally {
+      process.kill(still, 'SIGCONT')
+    }
+    // It writes what it had in its hands, and is counted among the living again.
+    await waitFor('the worker that stood still', async () => {
+      const [row] = await service.sql<{ state: string; in_use: number }>(
+        `select state, (stats ->> 'inUse')::int as in_use from process where pid = $1
          and last_seen_at > now() - interval '1 second'`,
-          [still],
-        )
-        return row?.state === 'alive' && row.in_use === 0
-      })
-      await expectAllScored(followed, samples, GROUPS)
-      expect((await service.healthy()).workers).toEqual(workers)
-    },
-  )
+        [still],
+      )
+      return row?.state === 'alive' && row.in_use === 0
+    })
+    await expectAllScored(followed, samples, GROUPS)
+    expect((await service.healthy()).workers).toEqual(workers)
+  })
 
   it.each<[Part, restart: boolean]>([
     // All of it takes the server along.
@@ -162,7 +159,7 @@ describe('a batch of 2,000', () => {
   })
 
   itInFullRun(
-    'survives a server that comes back after its workers gave up on the database',
+    'survives a server that recovers after its workers gave up on the database',
     async () => {
       await rm.control({ latency: 1_500 })
       const samples = rollouts(192, 8, 'late server')
@@ -209,7 +206,7 @@ describe('a batch of 2,000', () => {
     service.log.lines.length = 0
   })
 
-  itInFullRun('survives SIGTERM: what is not finished is given back, and is no loss', async () => {
+  itInFullRun('survives SIGTERM: unfinished samples are requeued, and none is lost', async () => {
     const samples = rollouts(SAMPLES, 8, 'sigterm')
     const followed = followBatch(service, await submit(samples))
     await middleOf(followed.batchId)

@@ -57,7 +57,7 @@ describe('group_mean', () => {
     expect(a?.samples[2]).toMatchObject({ score: 0.5, substituted: true, status: 'failed' })
   })
 
-  it('over groups that come by append, one sample at a time', async () => {
+  it('for groups that arrive by append, one sample at a time', async () => {
     const { batchId } = await submit([], 'group_mean', { open: true, groupSize: 2 })
     const append = (startIndex: number, s: Sample) =>
       service.mutate('batches.append', { batchId, startIndex, samples: [s] })
@@ -70,7 +70,7 @@ describe('group_mean', () => {
 })
 
 describe('drop_group', () => {
-  it('leaves no member of a group with a failed one a score; it is delivered all the same, marked', async () => {
+  it('removes all scores of a group with a failed member, and still delivers it, marked', async () => {
     const { batchId } = await submit(
       [right('a'), wrong('a'), broken('a'), right('b'), wrong('b')],
       'drop_group',

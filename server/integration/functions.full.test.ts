@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, force: true })))
 
-it('5,000 rewards of 40 s are all waited for at one time', async () => {
+it('5,000 rewards of 40 s wait concurrently', async () => {
   writeFileSync(
     join(folder, 'waiting.ts'),
     `export default async () => {

@@ -90,7 +90,7 @@ describe('a reward function', () => {
     expect(answers.map((answer) => answer.score)).toEqual([1, 2, 3, 4, 5])
   })
 
-  it('tells who asked for a single sample why it failed, which version scored it, and where it is', async () => {
+  it('tells the caller of a single sample its failure, the function version and the location', async () => {
     const path = file('single-fails.ts', 'export default () => { throw { code: 7 } }')
     const answer = await service.mutate<ScoreResult>('samples.score', {
       run: 'own',
@@ -162,7 +162,7 @@ describe('a reward function', () => {
     }
   })
 
-  it('can be tried with one sample, and nothing is stored', async () => {
+  it('can be tested with one sample without storing it', async () => {
     const path = file('tried.ts', 'export default async ({ bonus }) => ({ score: bonus, why: 3 })')
     const sample = { dataSource: 'mine', prompt: 'Q', response: 'A' }
     const reward = { function: { path, kwargs: { bonus: 2 } } }
@@ -227,14 +227,14 @@ describe('a reward function', () => {
     expect(await counts()).toEqual(before)
   })
 
-  it('comes with a body that goes to the ingest thread', async () => {
+  it('works with a body parsed by the ingest thread', async () => {
     const path = file('large.ts', 'export default ({ solutionStr }) => solutionStr.length')
     const samples = rollouts(16).map((one) => ({ ...one, response: padding(200_000) }))
     const { batchId } = await submit({ function: { path } }, samples)
     expect(await wait(batchId)).toMatchObject({ scored: 16, mean: 200_000 })
   })
 
-  it('is run by the manager remote in processes of its own', async () => {
+  it('is run in separate processes by the manager remote', async () => {
     const path = file(
       'remote.ts',
       `let inside = 0
@@ -366,7 +366,7 @@ describe('an endless loop with all the time it wants', () => {
 })
 
 describe('a worker elsewhere', () => {
-  it('has the source from the database alone', async () => {
+  it('reads the source from the database only', async () => {
     const away = mkdtempSync(join(tmpdir(), 'rewardops-away-'))
     const other = await Service.start({
       env: { REWARDOPS_FUNCTIONS_DIR: folder, REWARDOPS_WORKERS: '0' },

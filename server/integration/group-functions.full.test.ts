@@ -68,7 +68,7 @@ const AGENT = `export default class {
 }`
 
 describe('post_process_scores', () => {
-  it('changes the scores of a group before it is complete: nobody sees the group without', async () => {
+  it('changes the scores of a group before it is complete: the unmodified group is never visible', async () => {
     const path = file('agent.ts', AGENT)
     const { batchId } = await submit({ function: { path } }, [
       of('a', 1),
@@ -106,7 +106,7 @@ describe('post_process_scores', () => {
     expect((await results(batchId)).score).toEqual([10, 20])
   })
 
-  it('is told the scored members only, and changes neither failed nor given ones', async () => {
+  it('receives the scored members only, and changes neither failed nor given ones', async () => {
     const path = file('agent.ts', AGENT)
     const { batchId } = await submit({ function: { path } }, [
       of('a', 1),
@@ -120,7 +120,7 @@ describe('post_process_scores', () => {
     expect(reason).toEqual([null, 'function_error', null, null])
   })
 
-  it('that fails is its group’s failure, with the reason told; other groups know nothing of it', async () => {
+  it('that fails fails its group with the reason, and no other group', async () => {
     const path = file('agent.ts', AGENT)
     const uids = ['throws', 'short', 'text', 'endless', 'fine']
     const { batchId } = await submit(
@@ -203,7 +203,7 @@ describe('post_process_scores', () => {
     },
   )
 
-  it('belongs to whole groups: a sample alone is refused, and so is a part of a sum', async () => {
+  it('belongs to whole groups: a sample alone is refused, and so is a part of a composite reward', async () => {
     const path = file('agent.ts', AGENT)
     const fn = { function: { path } }
     await expect(
@@ -259,7 +259,7 @@ describe('the manager batch', () => {
     expect(new Set([calls[1], calls[3], calls[5]]).size).toBe(1)
   })
 
-  it('takes a promise for each member, and the failure of one for its own', async () => {
+  it('accepts a promise per member, and a rejection fails only that member', async () => {
     const path = file(
       'promises.ts',
       `export const compute_score = ({ solution_strs }) => solution_strs.map(async (text) => {
@@ -355,7 +355,7 @@ describe('the manager batch', () => {
     }
   })
 
-  it('post-processes what it scored, where the function does that too', async () => {
+  it('post-processes its scores if the function supports it', async () => {
     const path = file(
       'both.ts',
       `export default {

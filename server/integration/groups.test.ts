@@ -80,7 +80,7 @@ function expectClose(got: readonly (number | null)[], wanted: readonly (number |
 }
 
 describe('advantages', () => {
-  it('leave a failed member out: in batches.next, batches.results, samples.get and in what is stored', async () => {
+  it('leave a failed member out: in batches.next, batches.results, samples.get and in the stored rows', async () => {
     const { batchId } = await submit([given('a', 1), given('a', 3), given('a', 2), broken('a')])
     await wait(batchId)
     const wanted = [-1, 1, 0, null]
@@ -121,7 +121,7 @@ describe('advantages', () => {
     expect((await results(batchId)).advantage).toEqual([-2, 2, 0.5])
   })
 
-  it('belong to their samples page by page, however the groups lie, and before a group is complete there are none', async () => {
+  it('match their samples across pages, and are absent before a group is complete', async () => {
     const scores = Array.from({ length: 40 }, (_, i) => (i * 7) % 11)
     const order = shuffled([...scores.keys()], 7)
     const samples = order.map((i) => given(`g${i % 5}`, scores[i] as number))
@@ -143,7 +143,7 @@ describe('advantages', () => {
   })
 })
 
-describe('what groups teach', () => {
+describe('training signal of groups', () => {
   it('is counted by class in the summary, and said of every group', async () => {
     const { batchId } = await submit([
       ...[1, 0].map((s) => given('varied', s)),

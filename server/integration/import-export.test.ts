@@ -146,7 +146,7 @@ describe('row for row', () => {
     })
   })
 
-  it('CSV out, CSV in, and out once more: the same bytes but for the batches’ numbers and moments', async () => {
+  it('CSV exported, imported and exported again is equal except for batch ids and times', async () => {
     const rows = oddRows('csv')
     await done('import', write(rows))
     const [first, second] = [at('out.csv'), at('again.csv')]
@@ -281,7 +281,7 @@ describe('scores', () => {
     await expect(refused).rejects.toThrow(/samples\[0\]\.rewardExtraInfo: .*score/)
   })
 
-  it('a data source without a rule is refused, and what was stored is said', async () => {
+  it('a data source without a rule is refused, and the number of stored rows is reported', async () => {
     const rows = rollouts(4).map((row) => ({ ...row, run: 'ruleless', step: 1 }))
     const path = write([...rows.slice(0, 3), { ...rows[3], dataSource: 'no/rule' }])
     const { code, stderr } = await cli('import', path)
@@ -333,7 +333,7 @@ describe('again, and after a kill', () => {
       ...sample({ uid: `q-${i >> 3}`, prompt: 'p', response: `r ${i}`, score: i % 2 }),
     }))
 
-  it('the same files with the same options are one import; another key makes another', async () => {
+  it('the same files with the same options are one import; another key starts a new one', async () => {
     const path = write(oddRows('twice'))
     const first = await done<{ batches: unknown[] }>('import', path)
     const copy = at('copy.jsonl')
@@ -375,7 +375,7 @@ describe('again, and after a kill', () => {
     },
   )
 
-  itInFullRun('Ctrl-C says what is stored, and how to go on', async () => {
+  itInFullRun('Ctrl-C reports the stored rows and how to continue', async () => {
     const path = write(many('interrupted'))
     const importer = startCli(['import', path], env())
     await waitFor('some of it', async () => (await batchesOf('interrupted')).length > 0)
@@ -389,7 +389,7 @@ describe('again, and after a kill', () => {
     expect(await storedOf('interrupted')).toBe(24_000)
   })
 
-  itInFullRun('an exporter that is killed: --resume goes on after its last whole row', async () => {
+  itInFullRun('after a killed export, --resume continues after the last whole row', async () => {
     for (const format of ['jsonl', 'csv', 'verl'] as const) {
       const name = format === 'verl' ? 'dump' : `out.${format}`
       const [whole, cut] = [at(name), at(name)]
@@ -414,7 +414,7 @@ describe('again, and after a kill', () => {
   })
 
   itInFullRun(
-    'the service is killed under an import and comes back: it goes on by itself',
+    'an import continues by itself after the service is killed and restarted',
     async () => {
       const rows = many('outage')
       const path = write(rows)
@@ -503,7 +503,7 @@ describe('submit, wait, results, servers', () => {
     },
   )
 
-  it('servers: none, one that does not answer, one that is kept', async () => {
+  it('servers: none, an unreachable one, one registered anyway', async () => {
     expect(await done<unknown[]>('servers')).toEqual([])
     const refused = await cli('servers', 'add', 'rm', 'http://127.0.0.1:9', '--model', 'm')
     expect(refused.code).toBe(EXIT.refused)
@@ -565,7 +565,7 @@ describe('GET /api/export/samples', () => {
     expect(csv.text.split('\r\n')[4]).toContain('openai/gsm8k,json:null,json:null,,')
   })
 
-  it('what it gives is read as our JSON Lines', async () => {
+  it('its output is read as JSON Lines', async () => {
     const { text, headers } = await service.raw('/api/export/samples?run=lines')
     expect(headers).toMatchObject({
       'content-type': 'application/x-ndjson',

@@ -44,7 +44,7 @@ const wait = (batchId: string) =>
 const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
 
 describe('a judge', () => {
-  it('rates every sample by its template, and tells what that took', async () => {
+  it('rates every sample by its template, and reports the cost', async () => {
     const { batchId } = await submit({ model: 'judge', judge: 'rating-1-10' })
     expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 16, failed: 0 })
     const { score, rewardExtraInfo } = await results(batchId)
@@ -58,7 +58,7 @@ describe('a judge', () => {
     }
   })
 
-  it('is asked as often as it votes: k votes are k calls, identical or not', async () => {
+  it('is called once per vote: k votes are k calls, identical or not', async () => {
     judge.control({ resetStats: true })
     const template = {
       name: 'votes',
@@ -87,7 +87,7 @@ describe('a judge', () => {
     expect(detail.attemptLog.length).toBeGreaterThan(0)
   })
 
-  it('needs a template that exists and is right; a model that scores needs none', async () => {
+  it('needs a template that exists and is valid; a discriminative model needs none', async () => {
     const refuse = (reward: Record<string, unknown>, message: RegExp) =>
       expect(submit(reward, 1)).rejects.toMatchObject({
         message: expect.stringMatching(message),

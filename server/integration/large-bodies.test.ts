@@ -53,7 +53,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
       fields,
     )
 
-  it('takes what is right', async () => {
+  it('accepts valid bodies', async () => {
     const answer = await service.mutate<SubmitResult>('batches.submit', body({}))
     expect(answer).toMatchObject({ accepted: count, groups: count, duplicate: false })
     const end = await service.query<BatchSummary>('batches.wait', {
@@ -326,7 +326,7 @@ describe('past the limit', () => {
     }),
   )
 
-  it('answers 413 to what is larger than other procedures take', () =>
+  it('answers 413 to bodies above the limit of other procedures', () =>
     nothingStored(service, async () => {
       const chunks = Array.from({ length: 20 }, () => Buffer.alloc(MIB, ' '))
       expectRefusal(await sendInFull(endpoint('servers.register'), JSON_TYPE, chunks), {
@@ -385,7 +385,7 @@ describe('past the limit', () => {
     expect(answer.accepted).toBe(12)
   })
 
-  it('forgets a body whose client goes away half-way', async () => {
+  it('drops a body whose client disconnects half-way', async () => {
     const never = new Promise<void>(() => {})
     await nothingStored(service, async () => {
       const gone = [1, 2].map(() => holdHalfWay(endpoint('batches.submit'), most, rest, never))

@@ -85,7 +85,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     expect(end).toMatchObject({ scored: 16, failed: 0 })
   })
 
-  it('is started again when it ends, and how it ended is told, with its last words', async () => {
+  it('is restarted when it ends, and its exit and last output are reported', async () => {
     const pid = pidOf('launched')
     process.kill(pid, 'SIGKILL')
     await waitFor('another process', async () => {
@@ -126,7 +126,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     expect(told.filter((text) => text.includes(KEY) || text.includes(TOKEN))).toEqual([])
   })
 
-  it('is taken over by the next start when the service was killed, with its log', async () => {
+  it('is adopted with its log by the next start after the service was killed', async () => {
     const pid = pidOf('launched')
     await service.kill9('all')
     expect(runs(pid)).toBe(true)
@@ -172,7 +172,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     await inState('launched', 'ready')
   })
 
-  it('that is wrong keeps the service from starting, and says where', async () => {
+  it('that is invalid prevents the start, with the location', async () => {
     const file = join(folder, 'wrong.json')
     writeFileSync(file, JSON.stringify([{ name: 'rm', engine: 'vllm', port: 1, apiKey: KEY }]))
     const { code, stderr } = await runToEnd({ REWARDOPS_SERVERS_FILE: file })
@@ -198,7 +198,7 @@ describe('servers.launch', () => {
     expectRefusal(log, { status: 404, reason: 'server_not_found', message: 'nobody' })
   })
 
-  it('starts a server that is stopped when removed; one that cannot start says why', async () => {
+  it('starts a server that is stopped when removed; a failed start reports the cause', async () => {
     const allowed = await Service.start({ env: { REWARDOPS_ALLOW_LAUNCH: '1' } })
     try {
       const at = await freePort()

@@ -68,7 +68,7 @@ describe('live streams', () => {
     await wait(0)
   })
 
-  it('aborted before the first byte, or while they are told, they leave none either', async () => {
+  it('streams aborted before the first byte or during an event leave none either', async () => {
     for (let round = 0; round < 5; round++) {
       const submit = service.mutate('batches.submit', {
         ...{ run: 'streams', step: round + 2, samples: rollouts(64) },

@@ -35,7 +35,7 @@ afterAll(() => stopCleanly(service, () => rm?.stop()))
 const scrape = async () => parsePrometheusText((await service.raw('/metrics')).text)
 
 describe('GET /metrics', () => {
-  it('agrees with what the service says of a batch and of its server', async () => {
+  it('agrees with the API about a batch and its server', async () => {
     const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
       run: 'metrics',
       step: 1,

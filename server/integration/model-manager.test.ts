@@ -119,8 +119,8 @@ async function history(name: string) {
   return (await serverEvents(db, id, 100)).reverse()
 }
 
-describe('a server that goes away', () => {
-  it('is unreachable, then dead, and tested before it is ready again; all of it is kept, with what was seen', async () => {
+describe('a server that disappears', () => {
+  it('is unreachable, then dead, then self-tested before it is ready; every change is recorded', async () => {
     const rm = await simulated()
     const m = manager({ deadAfterMs: 300 })
     expect(await register(m, 'rm', rm)).toMatchObject({ state: 'ready', can_sleep: true })
@@ -143,7 +143,7 @@ describe('a server that goes away', () => {
     for (const event of events) expect(event.cause).toMatch(/\w+ \w+/)
   })
 
-  it('was restarted with another version: its scores are looked at before it goes on', async () => {
+  it('restarted with another version is self-tested before it gets traffic', async () => {
     const rm = await simulated({ version: '0.13.0' })
     const m = manager()
     await register(m, 'rm', rm)
@@ -175,7 +175,7 @@ describe('calibration', () => {
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'ready' })
   })
 
-  it('of two servers keeps the later one out; of three, the one that differs from both others', async () => {
+  it('quarantines the later of two servers; of three, the one that differs', async () => {
     const [a, b, c] = await Promise.all([simulated({ weights: 7 }), simulated(), simulated()])
     const m = manager({}, false)
     expect(await register(m, 'a', a!)).toMatchObject({ state: 'ready' })
@@ -195,7 +195,7 @@ describe('calibration', () => {
     expect(await row('c')).toMatchObject({ state: 'ready' })
   })
 
-  it('is overridden by who says so, and only as long', async () => {
+  it('can be overridden, and the override can be withdrawn', async () => {
     const rm = await simulated({ activation: 'ignored' })
     const m = manager({}, false)
     const kept = await register(m, 'rm', rm)
@@ -210,7 +210,7 @@ describe('calibration', () => {
 })
 
 describe('sleep', () => {
-  it('waits until nobody may send it anything; held for too long, the server stays awake', async () => {
+  it('waits until no process has a lease; after the time limit the server stays awake', async () => {
     const rm = await simulated()
     const m = manager({ drainWithinMs: 300 })
     const { id } = await register(m, 'rm', rm)
@@ -253,7 +253,7 @@ describe('sleep', () => {
     expect(rm.stats().lifecycle).toMatchObject([{ inFlight: 0 }])
   })
 
-  it('is refused where the server has none', async () => {
+  it('is refused if the server does not support it', async () => {
     const [tei, plain] = await Promise.all([
       simulated({ dialect: 'tei' }),
       simulated({ canSleep: false }),
@@ -312,7 +312,7 @@ describe('wake', () => {
     expect(awake_until!.getTime() - Date.now()).toBeGreaterThan(50_000)
   })
 
-  it('tests the scores: what a dropped and not reloaded model gives is not trained with', async () => {
+  it('tests the scores, so that a dropped and not reloaded model is not used', async () => {
     const rm = await simulated()
     const m = manager({}, false)
     await register(m, 'rm', rm)
@@ -324,7 +324,7 @@ describe('wake', () => {
     expect(woken.state).toBe(reloaded ? 'ready' : 'quarantined')
   })
 
-  it('that fails leaves the server asleep, and says why', async () => {
+  it('that fails leaves the server asleep and reports the cause', async () => {
     const rm = await simulated()
     const m = manager({ awakeWithinMs: 500 }, false)
     await register(m, 'rm', rm)
@@ -355,7 +355,7 @@ describe('wake', () => {
 })
 
 describe('a time awake', () => {
-  it('ends in sleep, unless nobody woke the server', async () => {
+  it('ends in sleep, unless no caller woke the server', async () => {
     const [woken, left] = await Promise.all([simulated(), simulated()])
     const m = manager()
     await register(m, 'woken', woken!)
@@ -368,7 +368,7 @@ describe('a time awake', () => {
     expect(lifecycle(left!)).toEqual([])
   })
 
-  it('that a crash cut off is found by who comes next, at every point', async () => {
+  it('interrupted by a crash is continued by the next process, at every point', async () => {
     const rm = await simulated()
     const before = manager({}, false)
     await register(before, 'rm', rm)

@@ -124,7 +124,7 @@ describe('rewards.list', () => {
     ])
   })
 
-  it('lists the functions’ folder without running what lies in it', async () => {
+  it('lists the functions’ folder without running its files', async () => {
     const list = await service.query<RewardsDto>('rewards.list')
     expect(list.functions).toMatchObject({ folder: functions, exists: true, hasMore: false })
     expect(list.functions.files).toMatchObject([
@@ -158,7 +158,7 @@ describe('rewards.try', () => {
     })
   })
 
-  it('gives what a batch with the same sample and reward gives', async () => {
+  it('returns the result of a batch with the same sample and reward', async () => {
     const rewards = [
       {},
       { kwargs: { method: 'flexible', format_score: 0.1 } },
@@ -207,7 +207,7 @@ describe('rewards.try', () => {
     expect(unknown.manager).toBeNull()
   })
 
-  it('shows what a reward model was sent, by whom it was answered, and how long that took', async () => {
+  it('shows a reward model’s request, server and duration', async () => {
     const { steps, end } = await tried(gsm8k, { model: 'scorer' })
     const [step] = steps as [TriedModel]
     expect(step).toMatchObject({ kind: 'model', serverName: 'scorer-0', end })
@@ -221,7 +221,7 @@ describe('rewards.try', () => {
     expect(step.attempts).toMatchObject([{ attempt: 1, outcome: 'ok', statusCode: 200 }])
   })
 
-  it('shows what a judge was asked, replied, and what was read of it', async () => {
+  it('shows a judge’s prompt, reply and parsed rating', async () => {
     const { steps, end } = await tried(gsm8k, { model: 'judge', judge: 'rating-1-10' })
     const [step] = steps as [TriedJudge]
     expect(step).toMatchObject({ kind: 'judge', template: 'rating-1-10', parser: 'bracketed', end })
@@ -232,7 +232,7 @@ describe('rewards.try', () => {
     expect(end).toEqual({ ok: true, score: vote?.value })
   })
 
-  it('shows the version of a function that ran, which is the one that is listed', async () => {
+  it('shows the executed version of a function, which is the listed one', async () => {
     const { steps } = await tried(gsm8k, { function: { path: 'math/length.ts' } })
     const { functions: listed } = await service.query<RewardsDto>('rewards.list')
     const { hash } = listed.files.find(({ path }) => path === 'math/length.ts')!
@@ -241,7 +241,7 @@ describe('rewards.try', () => {
     ])
   })
 
-  it('shows what a manager’s class had scored, and what it made of it', async () => {
+  it('shows the inputs and result of a manager’s class', async () => {
     const { steps } = await tried(gsm8k, { manager: { path: 'manager.ts', name: 'Halving' } })
     expect(steps).toMatchObject([
       { kind: 'rule', rule: 'gsm8k', end: { ok: true, score: 1 } },
@@ -249,7 +249,7 @@ describe('rewards.try', () => {
     ])
   })
 
-  it('shows what a group’s post-processing made of it', async () => {
+  it('shows the result of a group’s post-processing', async () => {
     const { group, steps, end } = await tried(gsm8k, {
       function: { path: 'whitened.ts', name: 'Whitened' },
     })
@@ -293,7 +293,7 @@ describe('rewards.try', () => {
     expect(judge.stats().rows.length - before).toBe(2)
   })
 
-  it('tells a failure by its reason, with what the server said', async () => {
+  it('reports a failure’s reason with the server’s message', async () => {
     scorer.control({ faults: { error500: 1 } })
     try {
       const { steps, end } = await tried(gsm8k, { model: 'scorer', maxAttempts: 2 })
@@ -336,7 +336,7 @@ describe('rewards.try', () => {
     expect(end).toMatchObject({ ok: false, reason: 'deadline' })
   })
 
-  it('refuses what a submit refuses, in the same words', async () => {
+  it('refuses the same inputs as a submit, with the same messages', async () => {
     const samples = [{ uid: 'q1', ...gsm8k }]
     for (const reward of [
       { kwargs: { methd: 'strict' } },
@@ -401,7 +401,7 @@ describe('rewards.importConfig', () => {
     })
   })
 
-  it('holds nobody up, whatever the text', async () => {
+  it('blocks no other caller, whatever the text', async () => {
     const names = [...'abcdefghijklmnopqrs']
     const aliases = names.map(
       (name, at) =>
@@ -417,7 +417,7 @@ describe('rewards.importConfig', () => {
     expect((await importing).keys.length).toBeLessThan(20_001)
   })
 
-  it('tells of a text that is none', async () => {
+  it('reports a value that is not text', async () => {
     expect((await imported('reward: [1, 2')).problems).toHaveLength(1)
     expect(await refusalOf(imported('x'.repeat(400_001)))).toMatchObject({
       reason: 'invalid_input',

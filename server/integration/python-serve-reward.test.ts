@@ -175,7 +175,7 @@ describe.skipIf(missing)('a reward function of verl’s, unchanged', () => {
     180_000,
   )
 
-  it('takes kwargs, and a key of its own', async () => {
+  it('accepts kwargs and its own key', async () => {
     const kwargs = JSON.stringify({ score: 5, format_score: 0.25 })
     const { model } = await serve('partial_score', '--kwargs', kwargs, '--api-key', 'sk-reward')
     const { score } = await scoredBy(model, [
@@ -208,7 +208,7 @@ custom_reward_function:
   })
 
   it.concurrent.each(['misbehaves', 'misbehaves_async'])(
-    'that hangs, dies or raises fails that sample alone, with the reason: %s',
+    'that hangs, dies or raises fails only that sample, with the reason: %s',
     async (name) => {
       const { model, events } = await serve(name, '--timeout', '3', '--processes', '2')
       const bad = {

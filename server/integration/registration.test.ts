@@ -119,7 +119,7 @@ describe('a server whose scores cannot be trained with', () => {
     expect(again).toMatchObject({ state: 'ready', selfTest: { verdict, overridden: true } })
   })
 
-  it('is kept out when it cuts the ends off, or worth a warning when it says that it would', async () => {
+  it('is quarantined when it truncates texts, or warned about when it announces that', async () => {
     const shortSighted = await FakeServer.start((call, res) => {
       if (call.method === 'GET') {
         const isList = call.path === '/v1/models'
@@ -160,7 +160,7 @@ describe('a server whose scores cannot be trained with', () => {
     expect(monitors).toMatchObject([{ kind: 'drift', serverName: 'b' }])
   })
 
-  it('is kept out when it gives none', async () => {
+  it('is quarantined when it returns none', async () => {
     const rm = await simulated({ faults: { error500: 1 } })
     expect(await register('rm', rm.url)).toMatchObject({
       state: 'quarantined',
@@ -170,7 +170,7 @@ describe('a server whose scores cannot be trained with', () => {
 })
 
 describe('a judge', () => {
-  it('is registered by its kind, and gives a batch no scores unless told how to judge', async () => {
+  it('is registered by its kind, and scores a batch only with a judge template', async () => {
     const rm = await simulated({ dialect: 'chat', model: 'judge' })
     expect(await register('judge', rm.url, { kind: 'generative' })).toMatchObject({
       state: 'ready',
@@ -187,7 +187,7 @@ describe('a judge', () => {
     })
   })
 
-  it('is not taken for a reward model, nor the other way round', async () => {
+  it('is not confused with a reward model', async () => {
     const [judge, rm] = await Promise.all([
       simulated({ serves: 'generate' }),
       simulated({ dialect: 'tei' }),
@@ -204,7 +204,7 @@ describe('a judge', () => {
 })
 
 describe('a pool', () => {
-  it('is of one kind: a judge does not come among servers that score, under whatever engine', async () => {
+  it('is of one kind: a judge cannot join servers that score, with any engine', async () => {
     const [rm, judge] = await Promise.all([simulated({}), simulated({ serves: 'generate' })])
     await register('rm', rm.url)
     const kind = {
@@ -217,7 +217,7 @@ describe('a pool', () => {
     await refused({ url: judge.url, kind: 'generative', engine: 'openai' }, kind)
   })
 
-  it('says that a server is in it twice', async () => {
+  it('reports a server listed twice', async () => {
     const rm = await simulated({})
     await register('rm', rm.url)
     const { warnings } = await register('again', `${rm.url}/`)
@@ -297,7 +297,7 @@ describe('a server that cannot be used', () => {
     }
   })
 
-  it('is kept and marked where that was asked for, and ready once it is right', async () => {
+  it('is kept and marked on request, and ready once it is valid', async () => {
     for (const [what, fields, { reason }] of await unusable()) {
       const kept = await register('kept', '', { ...fields, ifUnreachable: 'keep' })
       expect(kept, what).toMatchObject({
@@ -316,7 +316,7 @@ describe('a server that cannot be used', () => {
   })
 })
 
-it('tells its key to nobody: no answer, event or log holds it, also when the server repeats it', async () => {
+it('never reveals its key: no answer, event or log holds it, also when the server repeats it', async () => {
   // Says the key it was sent in every error, as some gateways do.
   const echo = await FakeServer.start((call, res) => {
     res.writeHead(call.path === '/v1/models' ? 503 : 500, { 'content-type': 'application/json' })

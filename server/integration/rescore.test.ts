@@ -58,7 +58,7 @@ const sampleOf = (batchId: string, index: number) =>
   service.query<SampleDetailDto>('samples.get', { id: `${batchId}-${index}` })
 
 describe('a rescored batch', () => {
-  it('has the rollouts of the first, the scores of its own reward, and says where it comes from', async () => {
+  it('has the rollouts of the first batch, its own scores, and a link to its origin', async () => {
     const samples = rollouts(300, 4, 'usual').map((one, i) => ({ ...one, responseLength: i }))
     const first = await submit(samples, { split: 'val', groupSize: 4 })
     await ended(first)
@@ -194,7 +194,7 @@ describe('a rescored batch', () => {
     expect(stored.map((row) => row.same)).toEqual(odd.map(() => true))
   })
 
-  it('scores what came with a score, and what was cancelled or failed before', async () => {
+  it('scores samples that were given scores, were cancelled or failed', async () => {
     const scoredElsewhere = rollouts(4, 4, 'given').map((one) => ({ ...one, score: 0.25 }))
     const given = await submit(scoredElsewhere, { reward: BY_RULE })
     expect((await ended(given)).mean).toBe(0.25)
@@ -223,7 +223,7 @@ describe('a rescored batch', () => {
     expect(await ended(ofFailed.batchId)).toMatchObject({ status: 'completed', scored: 2 })
   })
 
-  it('has samples that came one by one', async () => {
+  it('includes samples that arrived singly', async () => {
     const odd = sample({ uid: 'one', prompt: '\u0000 \ud800' })
     const singles = [odd, sample({ uid: 'two' }), sample({ uid: 'one', response: '#### 1' })]
     const scored = await Promise.all(
@@ -258,7 +258,7 @@ describe('a rescored batch', () => {
     expect(await ended(second.batchId)).toMatchObject({ scored: 24, rescoredFrom: first })
   })
 
-  it('is made once under one key', async () => {
+  it('is created once per key', async () => {
     const first = await submit(rollouts(16, 4, 'once'))
     const [a, b] = await Promise.all([
       rescore(first, BY_RULE, 'k-1'),
@@ -281,7 +281,7 @@ describe('a rescored batch', () => {
     expect(rescores).toEqual([a.batchId])
   })
 
-  it('is refused with what is wrong, and nothing is left behind', async () => {
+  it('is refused with the problem, and leaves nothing behind', async () => {
     const open = await submit([sample()], { open: true })
     const empty = await submit([], { open: true })
     await service.mutate('batches.close', { batchId: empty })
@@ -349,7 +349,7 @@ describe('a large one', () => {
   })
 
   itInFullRun(
-    'is not there at all when the server dies in the middle, and is made when it is asked for again',
+    'does not exist when the server dies midway, and is created by a retry',
     {
       timeout: 120_000,
     },
@@ -411,7 +411,7 @@ describe('a large one', () => {
 })
 
 describe('a part of a batch', () => {
-  it('by index, with their whole groups or without, numbered anew; where each comes from is kept', async () => {
+  it('by index, with their whole groups or without, renumbered, with their origins kept', async () => {
     const samples = rollouts(40, 4, 'part')
     const first = await submit(samples, { groupSize: 4 })
     await ended(first)

@@ -92,7 +92,7 @@ describe('rate_limited', () => {
     await service.healthy()
   })
 
-  it('holds calls at once over four workers', async () => {
+  it('limits concurrent calls over four workers', async () => {
     await servers.control({ resetStats: true })
     const samples = rollouts(80, 4, 'at-once')
     const kwargs = { max_concurrent: 3, limiter: 'three at once' }
@@ -115,7 +115,7 @@ describe('rate_limited', () => {
     expect(all.at(-1)! - all[0]!).toBeGreaterThan(2_500)
   })
 
-  it('limits rules too; what was waited for is told, in the queue and not in the scoring', async () => {
+  it('limits rules too, and reports the wait as queue time', async () => {
     const samples = rollouts(12, 4, 'rules')
     const kwargs = { max_rpm: 600, max_concurrent: 8, burst_seconds: 0.2, method: 'flexible' }
     const { batchId } = await submit(samples, limited(kwargs, {}))
@@ -134,7 +134,7 @@ describe('rate_limited', () => {
     expect(detail.queueMs! + detail.scoreMs!).toBeLessThan(totalMs + 2)
   })
 
-  it('limits a sum as one', async () => {
+  it('limits a composite reward as one', async () => {
     const combine = [
       { name: 'correct' },
       { name: 'rm', weight: 0.1, reward: { model: servers.model } },
@@ -173,7 +173,7 @@ describe('rate_limited', () => {
     })
   })
 
-  it('waits for no cancelled batch, and takes samples one by one', async () => {
+  it('waits for no cancelled batch, and accepts single samples', async () => {
     const kwargs = { max_rpm: 1, limiter: 'slow' }
     const { batchId } = await submit(rollouts(8, 4, 'cancelled'), limited(kwargs))
     await waitFor('the first', async () => {

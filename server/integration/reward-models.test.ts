@@ -81,7 +81,7 @@ const idle = (rm: SimulatedServers) =>
   waitFor('an idle reward model', async () => (await rm.counters()).inFlight === 0)
 
 describe('a score', () => {
-  it('is the model’s own, raw, and says where it came from', async () => {
+  it('is the model’s raw score with its origin', async () => {
     const { batchId } = await submit([sample({ responseLength: 7 }), sample()], {})
     expect(await wait(batchId)).toMatchObject({ scored: 2, rewardName: LIMITED })
     const { groups } = await allGroups(batchId)
@@ -190,7 +190,7 @@ describe('two servers of a model', () => {
     expect(names.filter((name) => name === 'a')).toHaveLength(inA)
   })
 
-  it('tell on their pages what they did, and their part in the pool', async () => {
+  it('report their work and their share of the pool', async () => {
     const detail = await waitFor('the minutes of both', async () => {
       const now = await service.query<ServerDetailDto>('servers.get', { name: 'a' })
       return now.minutes.length > 0 && now.imbalance !== null && now
@@ -214,7 +214,7 @@ describe('two servers of a model', () => {
     expect(detail.health.ejected).toBe(0)
   })
 
-  it('stand in for each other: a drained one gets nothing new', async () => {
+  it('replace each other: a drained one gets no new calls', async () => {
     expect(await service.mutate('servers.drain', { name: 'a' })).toMatchObject({
       state: 'draining',
     })
@@ -231,7 +231,7 @@ describe('two servers of a model', () => {
     expect(await service.mutate('servers.resume', { name: 'a' })).toMatchObject({ state: 'ready' })
   })
 
-  it('stand in for each other: one dies with samples in its hands', async () => {
+  it('replace each other: one dies with samples in flight', async () => {
     await Promise.all([a, b].map((rm) => rm.control({ latency: 25, resetStats: true })))
     const { batchId } = await submit(rollouts(600), { model: MODEL })
     await waitFor('some answers', async () => (await a.counters()).answered >= 60)
@@ -274,8 +274,8 @@ describe('two servers of a model', () => {
   })
 })
 
-describe('what could not be scored', () => {
-  it('is told apart, and substituted where that was asked for', async () => {
+describe('failed samples', () => {
+  it('are distinguished, and substituted on request', async () => {
     // A share that the router's canary text does not fall in: the server stays in use.
     await limited.control({ faults: { refused: 0.15 }, drawBy: 'text' })
     const samples = rollouts(64)
@@ -343,7 +343,7 @@ describe('what could not be scored', () => {
 })
 
 describe('batches.cancel', () => {
-  it('ends what is not scored, keeps what is, and completes every group', async () => {
+  it('ends unscored samples, keeps scored ones, and completes every group', async () => {
     await limited.control({ latency: 20 })
     const { batchId } = await submit(rollouts(400), {})
     const before = await service.query<NextResult>('batches.next', {

@@ -74,7 +74,7 @@ const chat = (fields: object = {}) => ({
   ...fields,
 })
 
-describe('each engine answers on its own paths, as if it were asked itself', () => {
+describe('each engine answers on its own paths, like the engine itself', () => {
   const asked: [string, ServerOptionsInput, string, object][] = [
     ['vLLM', {}, '/classify', { model: 'simulated-rm', input: 'a text', use_activation: false }],
     ['vLLM tokens', { serves: 'token' }, '/pooling', { model: 'simulated-rm', input: 'a b' }],
@@ -120,7 +120,7 @@ describe('a pool', () => {
     expect(reasonOf(unknown)).toBe('model_not_found')
   })
 
-  it('goes on when a server dies under its calls, and without one that drains', async () => {
+  it('continues when a server dies, and skips one that drains', async () => {
     const dying = await simulated(open, 'dying')
     dying.control({ latency: 'constant:200' })
     const steady = await simulated(open, 'steady')
@@ -143,7 +143,7 @@ describe('a pool', () => {
     expect(steady.stats().rowsTotal).toBe(0)
   })
 
-  it('is never sent more at once than its servers may have; leases are given back', async () => {
+  it('never exceeds the servers’ limits, and returns leases', async () => {
     const rm = await simulated(open, 'rm', { latency: 'constant:20' }, { maxInFlight: 2 })
     const answers = await Promise.all(
       Array.from({ length: 30 }, (_, i) =>
@@ -163,7 +163,7 @@ describe('a pool', () => {
 })
 
 describe('a judge', () => {
-  it('streams its tokens, and stops when nobody listens', async () => {
+  it('streams its tokens, and stops when the caller disconnects', async () => {
     const rm = await simulated(open, 'judge', { ...judge, tokenDelayMs: 5 }, { kind: 'generative' })
     const body = chat({ stream: true, stream_options: { include_usage: true } })
     const ours = await send(open, '/v1/chat/completions', body)
@@ -183,7 +183,7 @@ describe('a judge', () => {
     await waitFor('its end upstream', () => rm.stats().aborted === 1 && rm.stats().inFlight === 0)
   })
 
-  it('that sleeps is woken by who asks: 503 first, an answer then', async () => {
+  it('that sleeps is woken by a call: first 503, then an answer', async () => {
     const rm = await simulated(open, 'judge', judge, { kind: 'generative' })
     await open.mutate('servers.sleep', { name: 'judge' })
     const first = await send(open, '/v1/chat/completions', chat())
@@ -199,7 +199,7 @@ describe('a judge', () => {
 })
 
 describe('keys', () => {
-  it('the caller shows one of ours; the server gets its own; neither gets around', async () => {
+  it('callers use the service’s key and servers their own; neither key leaks', async () => {
     const rm = await simulated(
       keyed,
       'judge',
@@ -232,7 +232,7 @@ describe('keys', () => {
 })
 
 describe('a service that stops', () => {
-  it('answers what is under way', async () => {
+  it('answers calls in flight', async () => {
     const service = await Service.start({ env: { REWARDOPS_WORKERS: '0' } })
     try {
       const rm = await simulated(service, 'rm')

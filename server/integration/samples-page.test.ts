@@ -102,7 +102,7 @@ const CONDITIONS: SampleFilter[] = [
   { annotated: true },
 ]
 
-describe('what is filtered', () => {
+describe('filtered samples', () => {
   beforeAll(async () => {
     const samples = batches.flatMap((id) => [0, 3, 7, 12, 40].map((i) => `${id}-${i}`))
     expect(
@@ -134,7 +134,7 @@ describe('what is filtered', () => {
     })
   })
 
-  it('its order does not change what is in it', async () => {
+  it('its order does not change its content', async () => {
     const filter: SampleFilter = { status: 'scored', text: 'rollout r2' }
     const ids = await listed(filter)
     expect(ids.length).toBeGreaterThan(50)
@@ -142,7 +142,7 @@ describe('what is filtered', () => {
       expect(inOrder(await listed(filter, sort))).toEqual(inOrder(ids))
   })
 
-  it('facets count what the list of the same run gives', async () => {
+  it('facets match the list of the same run', async () => {
     const facets = await service.query<SampleFacetsDto>('samples.facets', { run: 'two' })
     for (const { name, samples } of facets.dataSources)
       expect((await listed({ run: 'two', dataSource: name })).length).toBe(samples)
@@ -185,7 +185,7 @@ describe('what is filtered', () => {
     expect(csv.headers['x-rewardops-rows']).toBeUndefined()
   })
 
-  it('an export goes on after a sample, and ends where it would have', async () => {
+  it('an export continues after a sample and ends at the same place', async () => {
     const filter: SampleFilter = { text: 'rollout', run: 'one' }
     const all = (await exported(filter)).map(idOf)
     const middle = all[100] as string
@@ -236,7 +236,7 @@ describe('annotations', () => {
     expect(labels.map(({ label }) => label)).toContain('check')
   })
 
-  it('samples that do not exist are told, and neither nor both of samples and filter', async () => {
+  it('unknown samples are reported, and so are both or neither of samples and filter', async () => {
     expect(
       await service.mutate('annotations.add', { samples: [`${batches[0]}-999999`], label: 'x' }),
     ).toMatchObject({ added: 0, missing: 1 })
@@ -249,7 +249,7 @@ describe('annotations', () => {
 })
 
 describe('saved views', () => {
-  it('are saved, renamed, changed and deleted; a name is taken once', async () => {
+  it('are saved, renamed, changed and deleted; names are unique', async () => {
     const save = (name: string, state: string) => ({ page: 'samples', name, state })
     const view = await service.mutate<SavedViewDto>('views.save', save('Slow', 'sort=slowest'))
     expect(view).toMatchObject({ name: 'Slow', state: 'sort=slowest', version: 1, author: 'local' })

@@ -101,7 +101,7 @@ describe('a model of two labels', () => {
   })
   const isGood = (score: number, bounded: boolean) => score > (bounded ? 0.5 : 0)
 
-  it('has one sign on every engine, of the label that is named', async () => {
+  it('has one sign on every engine, for the named label', async () => {
     for (const label of [0, 1]) {
       const signs = new Set<boolean>()
       for (const dialect of ['vllm', 'sglang', 'tei', 'llamacpp'] as const) {
@@ -187,7 +187,7 @@ describe('the route', () => {
     expect(await manager.probe({ name: 'rm' })).toMatchObject({ state: 'ready', route: 'token' })
   })
 
-  it('llama.cpp says how prompt and response reach the model', async () => {
+  it('llama.cpp reports how prompt and response reach the model', async () => {
     const rm = await simulated({ dialect: 'llamacpp' })
     expect(await register('rm', rm)).toMatchObject({
       state: 'ready',
@@ -224,7 +224,7 @@ describe('a judge', () => {
   })
 })
 
-it('a pool whose tokenizers differ is told apart, although its scores agree', async () => {
+it('a pool whose tokenizers differ is detected, although its scores agree', async () => {
   const [a, b] = await Promise.all([simulated(), simulated({ charsPerToken: 3.2 })])
   expect(await register('a', a!)).toMatchObject({ state: 'ready' })
   expect(await register('b', b!)).toMatchObject({
@@ -234,7 +234,7 @@ it('a pool whose tokenizers differ is told apart, although its scores agree', as
 })
 
 describe('sleep', () => {
-  it('that the server does not do is said, although it answered 200', async () => {
+  it('that the server ignores is reported, although it answered 200', async () => {
     await register('rm', await simulated({ sleeps: false }))
     await expect(manager.sleep({ name: 'rm' }, 1)).rejects.toMatchObject({
       reason: 'server_cannot_sleep',
@@ -242,7 +242,7 @@ describe('sleep', () => {
     })
   })
 
-  it('at level 2 is not granted to one that sleeps at level 1', async () => {
+  it('at level 2 is refused for a server that sleeps at level 1', async () => {
     await register('rm', await simulated())
     expect(await manager.sleep({ name: 'rm' }, 1)).toMatchObject({ state: 'sleeping' })
     expect(await manager.sleep({ name: 'rm' }, 1)).toMatchObject({ state: 'sleeping' })

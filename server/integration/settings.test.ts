@@ -96,7 +96,7 @@ describe('keys', () => {
     adminKey = admin.key
   })
 
-  it('are told once, and lie nowhere', async () => {
+  it('are shown once and stored nowhere', async () => {
     expect(viewer.key).toMatch(/^rwo_[\w-]{43}$/)
     expect(viewer).toMatchObject({ name: 'board', role: 'viewer', state: 'active' })
     expect(viewer.createdBy).toBe('local')
@@ -118,7 +118,7 @@ describe('keys', () => {
     expectRefusal(reserved, { status: 400, reason: 'invalid_input', message: 'taken' })
   })
 
-  it('count where none is needed, and leave everybody else in', async () => {
+  it('are counted where none is required, and anonymous callers stay allowed', async () => {
     expect(await service.query('session.get')).toMatchObject({
       ...{ auth: 'open', name: 'local', role: 'admin', hasKey: false },
     })
@@ -193,7 +193,7 @@ describe('keys', () => {
     expect(Math.abs(Date.now() - Date.parse(used as string))).toBeLessThan(120_000)
   })
 
-  it('are needed once somebody who kept an admin’s key says so, and then the last of them stays', async () => {
+  it('are required once an admin’s key requires them, and the last admin key stays', async () => {
     const ask = (key: string | null) =>
       service.post('keys.require', JSON.stringify({ required: true, key }))
     for (const [key, message] of [
@@ -256,7 +256,7 @@ describe('keys', () => {
     expect((await service.raw('/api/trpc/batches.list')).status).toBe(200)
   })
 
-  it('and who changed them are on the audit list, a page at a time', async () => {
+  it('changes and their authors are in the paged audit log', async () => {
     const { items, actors, actions } = await service.query<AuditPageDto>('audit.list', {
       action: 'keys.',
       limit: 200,
@@ -348,7 +348,7 @@ describe('a key that ends', () => {
     ).batchId
   const revoked = { status: 401, reason: 'unauthorized', message: 'The key was revoked.' } as const
 
-  it('ends what is scored for it, at every address, by its time as well', async () => {
+  it('ends its running scores at every address, also on expiry', async () => {
     const reward = { model: 'slow-rm' }
     const score = postWith('scores', '/api/trpc/samples.score', {
       ...{ run: 'single', step: 1, reward, sample: sample() },
@@ -370,7 +370,7 @@ describe('a key that ends', () => {
     })
   })
 
-  it('ends what waits by it, not what waits by a key that was renamed', async () => {
+  it('ends its waiting calls, but not those of a renamed key', async () => {
     const [first, second] = [await open('waited'), await open('renamed')]
     const wait = askWith('waits', 'batches.wait', { batchId: first, waitMs: 60_000 })
     const next = askWith('polls', 'batches.next', {
@@ -411,7 +411,7 @@ describe('a key that ends', () => {
     expect(items).toEqual([])
   })
 
-  it('breaks off what is downloaded by it, so that it does not look whole', async () => {
+  it('breaks off its downloads, so that they do not look complete', async () => {
     const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
       ...{ run: 'downloaded', step: 1, samples: rollouts(400) },
     })
@@ -450,7 +450,7 @@ describe('limits of a run', () => {
     for (const { id } of left) await service.mutate('batches.cancel', { batchId: `b${id}` })
   })
 
-  it('hold what waits, and refuse what never fits', async () => {
+  it('queue waiting samples, and refuse batches that never fit', async () => {
     await service.mutate('limits.set', {
       ...{ run: 'held', limits: { ...limits, maxQueuedSamples: 10 } },
     })
@@ -488,7 +488,7 @@ describe('limits of a run', () => {
     expect((await submit('held', rollouts(8), waiting)).status).toBe(200)
   })
 
-  it('are not passed by two at once', async () => {
+  it('are not exceeded by two concurrent submits', async () => {
     await service.mutate('limits.set', {
       ...{ run: 'raced', limits: { ...limits, maxOpenBatches: 3 } },
     })
@@ -500,7 +500,7 @@ describe('limits of a run', () => {
     ])
   })
 
-  it('of priority hold for every run that has none of its own', async () => {
+  it('of priority apply to every run without its own', async () => {
     await service.mutate('limits.set', { run: null, limits: { ...limits, maxPriority: 5 } })
     await waitFor('the limit', async () => {
       const answer = await submit('any', [sample()], { priority: 6 })
@@ -517,7 +517,7 @@ describe('limits of a run', () => {
 })
 
 describe('retention', () => {
-  it('removes texts by age, whole days at once, and says so wherever they were', async () => {
+  it('removes texts by age in whole days, and marks them as removed', async () => {
     const old = await scored('aged', 16)
     const kept = await scored('kept', 8)
     const fresh = await scored('aged', 8)
@@ -576,7 +576,7 @@ describe('retention', () => {
     }
   })
 
-  it('removes whole batches and leaves what run pages are made of, but never what is under way', async () => {
+  it('removes whole batches and keeps the data of run pages, and never removes running batches', async () => {
     const old = await scored('curve', 16)
     const running = await service.mutate<SubmitResult>('batches.submit', {
       ...{ run: 'curve', step: 2, samples: rollouts(8), reward: { model: 'never' } },
@@ -620,7 +620,7 @@ describe('retention', () => {
     await service.mutate('batches.cancel', { batchId: running.batchId })
   })
 
-  it('deletes a run by its name, goes on where it was cut off, and the name is free again', async () => {
+  it('deletes a run by its name, resumes after an interruption, and frees the name', async () => {
     const one = await scored('doomed', 64)
     const two = await scored('doomed', 8, { step: 2 })
     const { batchId: rescored } = await service.mutate<SubmitResult>('batches.rescore', {
@@ -666,7 +666,7 @@ describe('retention', () => {
     expect(items[0]).toMatchObject({ action: 'retention.removed', target: 'doomed' })
   })
 
-  it('a run that was deleted while its trainer goes on is there again', async () => {
+  it('a run that was deleted while its trainer continues reappears', async () => {
     await scored('again', 8)
     await ended(
       await service.mutate<RetentionJobDto>('retention.deleteRun', {

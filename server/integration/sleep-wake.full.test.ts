@@ -56,7 +56,7 @@ const lifecycle = (server: SimulatedServer) =>
 
 describe('sleep is never sent while work is in flight', () => {
   it.each(FULL ? (['vllm', 'sglang'] as const) : (['vllm'] as const))(
-    '%s, asked for under full load',
+    '%s, requested under full load',
     async (dialect) => {
       const sleepy = await simulated('sleepy', { dialect, latency: 'uniform:20,120' })
       const other = await simulated('other', { dialect, latency: 'uniform:20,120' })

@@ -83,7 +83,7 @@ const reached = (stage: string, dir: string, said: () => string) =>
 
 describe.runIf(process.platform === 'linux')('a service that is starting', () => {
   test.each(MOMENTS)(
-    'is told to stop when %s, %i ms later: exit code 0, no process left',
+    'is stopped when %s, %i ms later: exit code 0, no process left',
     async (stage, ms) => {
       const { child, dir, said } = begin()
       await reached(stage, dir, said)

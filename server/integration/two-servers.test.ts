@@ -62,7 +62,7 @@ async function followOverBoth(batchId: string): Promise<GroupResult[]> {
   return groups
 }
 
-it('a cursor chain over both loses no group and doubles none', async () => {
+it('a cursor chain over both loses and duplicates no group', async () => {
   const samples = rollouts(400, 8, 'chain')
   const batchId = await submit(first, samples)
   const groups = await followOverBoth(batchId)
@@ -91,7 +91,7 @@ it('a limit holds over batches and the router addresses of both', async () => {
   expect(maxInFlight).toBeGreaterThan(MAX_IN_FLIGHT / 2)
 })
 
-it('a single score asked of one is delivered, whichever worker scored it', async () => {
+it('a single score requested from one is delivered, whichever worker scored it', async () => {
   const ask = (service: Service, n: number) =>
     service.mutate<ScoreResult>('samples.score', {
       run: 'two-servers',
@@ -118,7 +118,7 @@ it('idempotency keys hold over both', async () => {
   expect(new Set(ids).size).toBe(1)
 })
 
-itInFullRun('background work goes on with the other when one is killed', async () => {
+itInFullRun('background work continues on the other when one is killed', async () => {
   await rm.control({ latency: 600_000 })
   const batchId = await submit(first, rollouts(16, 8, 'deadline'), { deadlineMs: 8_000 })
   await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)

@@ -67,7 +67,7 @@ const submit = (samples: object[], fields: object = {}) =>
     ...fields,
   })
 
-it('a sample that kills its workers is given up after the third; its neighbours are scored', async () => {
+it('a sample that kills its workers fails after the third; its neighbours are scored', async () => {
   const AT = 20
   let kills = 0
   const samples = rollouts(48, 8).map((s, i) => (i === AT ? { ...s, response: POISON } : s))

@@ -81,7 +81,7 @@ async function follow(label: string) {
   }
 }
 
-it('score together, and give back what they have not finished when they are told to stop', async () => {
+it('score together, and requeue unfinished samples when they are stopped', async () => {
   const batch = await follow('stop')
   await batch.middle()
   const [worker] = workers as [ChildProcess]
@@ -96,7 +96,7 @@ it('score together, and give back what they have not finished when they are told
   expect(row?.requeued).toBe(0)
 })
 
-it('lose nothing when one dies: its samples are scored by the other', async () => {
+it('lose nothing when one dies: the other scores its samples', async () => {
   const undisturbed = await follow('undisturbed')
   const begun = performance.now()
   await undisturbed.followed.done
