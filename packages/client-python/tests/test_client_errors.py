@@ -201,7 +201,7 @@ class Errors(unittest.TestCase):
             self.assertEqual(reason, "unauthorized")
             self.assertIn("none was set", text)
             reason, text = self.told(web.url, api_key="wrong")
-            self.assertIn("does not know", text)
+            self.assertIn("rejected the given one", text)
             self.assertNotIn("wrong", text)
         self.assertRaises(RewardOpsError, RewardOps, web.url, "a key\nwith a line")
 
