@@ -91,7 +91,7 @@ describe('with keys', () => {
 
   it('signs a page in and out by a cookie that is not the key', async () => {
     const refused = await keyed.post('session.signIn', '{"key":"first-key-2"}')
-    expectRefusal(refused, { status: 401, reason: 'unauthorized', message: 'not one of' })
+    expectRefusal(refused, { status: 401, reason: 'unauthorized', message: 'not valid' })
     expect(refused.headers['set-cookie']).toBeUndefined()
 
     const answer = await keyed.post('session.signIn', JSON.stringify({ key: KEYS[0] }))

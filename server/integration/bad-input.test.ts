@@ -497,7 +497,7 @@ describe('servers.register', () => {
       { url: rm.url, chatTemplate: '{{ bos_token }}' },
       invalid(/bos_token.*not given/),
     )
-    await register({ url: rm.url, chatTemplate: 'Q' }, invalid(/^chatTemplate: .*leaves .*out/))
+    await register({ url: rm.url, chatTemplate: 'Q' }, invalid(/^chatTemplate: .*omits /))
     await register(
       { url: rm.url, chatTemplate: '{{ messages }}', engine: 'http' },
       { status: 422, reason: 'unsupported_setting', message: 'chatTemplate' },

@@ -24,7 +24,7 @@ let judge: SimulatedServer
 
 beforeAll(async () => {
   service = await Service.start({ env: { REWARDOPS_FUNCTIONS_DIR: folder } })
-  rm = await SimulatedServer.start({ model: RM })
+  rm = await SimulatedServer.start({ model: RM, maxModelLen: 8_192 })
   judge = await SimulatedServer.start({ dialect: 'chat', model: JUDGE })
   await service.mutate('servers.register', { name: 'rm-0', url: rm.url, maxInFlight: 16 })
   await service.mutate('servers.register', {
@@ -187,7 +187,7 @@ describe('a part that fails', () => {
   it('fails its sample with its reason and its name', async () => {
     const judged = { name: 'taste', reward: { model: JUDGE, judge: 'rating-1-10' } }
     const reward = { combine: [judged, { ...preference, reward: { model: RM, maxAttempts: 1 } }] }
-    const long = sample({ response: 'word '.repeat(100_000) })
+    const long = sample({ response: 'word '.repeat(20_000) })
     const { batchId } = await submit([long, long], reward)
     expect(await wait(batchId)).toMatchObject({ scored: 0, failed: 2 })
     expect((await results(batchId)).reason).toEqual(['context_exceeded', 'context_exceeded'])
@@ -250,7 +250,7 @@ it('an invalid composite reward is refused at the submit', async () => {
       data: { httpStatus: 400 },
     })
   await refuse({ combine: [] }, /combine/)
-  await refuse({ combine: [correct, correct] }, /"correct" is the name of a part before/)
+  await refuse({ combine: [correct, correct] }, /"correct" is the name of an earlier component/)
   await refuse({ combine: [{ name: 'x', reward: { model: 'skywrok' } }] }, /mean "skywork"/)
   await refuse({ combine: [{ name: 'x', weight: 'a' }] }, /combine\[0\]\.weight/)
   await refuse({ combine: [{ name: 'x', reward: { combine: [] } }] }, /unknown field "combine"/)

@@ -93,9 +93,9 @@ describe('a judge', () => {
         message: expect.stringMatching(message),
         data: { reason: 'invalid_input', httpStatus: 400 },
       })
-    await refuse({ model: 'judge' }, /reward\.judge.*not said/)
+    await refuse({ model: 'judge' }, /reward\.judge.*needs a judge/)
     await refuse({ model: 'judge', judge: 'rating-1-1' }, /Did you mean "rating-1-10"/)
-    await refuse({ model: 'scorer', judge: 'rating-1-10' }, /gives scores by itself/)
+    await refuse({ model: 'scorer', judge: 'rating-1-10' }, /is discriminative and takes no judge/)
     await refuse({ judge: 'rating-1-10' }, /needs reward\.model/)
     await refuse(
       { model: 'judge', judge: { name: 'x', turns: [], parser: { kind: 'number' } } },

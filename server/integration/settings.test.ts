@@ -115,7 +115,7 @@ describe('keys', () => {
     const again = await service.post('keys.create', '{"name":"board","role":"admin"}')
     expectRefusal(again, { status: 409, reason: 'name_taken', message: 'board' })
     const reserved = await service.post('keys.create', '{"name":"policy","role":"admin"}')
-    expectRefusal(reserved, { status: 400, reason: 'invalid_input', message: 'taken' })
+    expectRefusal(reserved, { status: 400, reason: 'invalid_input', message: 'reserved' })
   })
 
   it('are counted where none is required, and anonymous callers stay allowed', async () => {

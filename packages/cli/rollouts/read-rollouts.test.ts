@@ -202,7 +202,7 @@ describe('upstream’s rollout_data_dir dump', () => {
       'math_dapo',
     )
     const plain = await write(JSON.stringify({ ...dumpRow, output: 'two' }))
-    await expect(openRollouts(plain)).rejects.toThrow('give --data-source')
+    await expect(openRollouts(plain)).rejects.toThrow('use --data-source')
   })
 })
 
