@@ -7,14 +7,18 @@ import type { Handler } from './listener.ts'
 /** The path of the OpenAPI document. */
 export const OPENAPI_PATH = '/api/openapi.json'
 
-/** `GET /api/openapi.json`: the procedures as an OpenAPI document, which scripts/api-doc.ts generates. */
+/**
+ * `GET /api/openapi.json`: the procedures as an OpenAPI document, which scripts/api-doc.ts generates. Its 0.4 MB are read
+ * at the first request: most services never serve them.
+ */
 export function createOpenApi(access: Access): Handler {
-  const body = readFileSync(new URL('openapi.json', import.meta.url))
-  const etag = `"${createHash('sha256').update(body).digest('base64url')}"`
+  let document: { body: Buffer; etag: string } | undefined
   return (req, res) => {
     if (req.method !== 'GET' && req.method !== 'HEAD')
       throw new RewardOpsError('method_not_allowed', `${OPENAPI_PATH} is read with GET.`)
     access.admit(req, 'openapi')
+    document ??= readDocument()
+    const { body, etag } = document
     // Caches revalidate each time, because an upgrade of the service changes the document.
     res.setHeader('etag', etag).setHeader('cache-control', 'private, no-cache')
     if (req.headers['if-none-match'] === etag) {
@@ -24,4 +28,9 @@ export function createOpenApi(access: Access): Handler {
     res.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length })
     res.end(req.method === 'HEAD' ? undefined : body)
   }
+}
+
+function readDocument(): { body: Buffer; etag: string } {
+  const body = readFileSync(new URL('openapi.json', import.meta.url))
+  return { body, etag: `"${createHash('sha256').update(body).digest('base64url')}"` }
 }

@@ -394,10 +394,10 @@ function rulesFor(dataSources: readonly string[]): AnyRule[] {
   return dataSources.map((dataSource) => {
     const rule = ruleForDataSource(dataSource) ?? asyncRuleForDataSource(dataSource)
     if (rule) return rule
-    const asking = listAsyncRules().flatMap((one) => one.dataSources)
+    const ofAsyncRules = listAsyncRules().flatMap((one) => one.dataSources)
     throw new RewardOpsError(
       'unknown_data_source',
-      `No rule scores dataSource "${dataSource}". ${suggest(dataSource, [...listRuleDataSources(), ...asking])}`,
+      `No rule scores dataSource "${dataSource}". ${suggest(dataSource, [...listRuleDataSources(), ...ofAsyncRules])}`,
     )
   })
 }

@@ -38,8 +38,8 @@ const LOST = new Set([
 ])
 
 /**
- * PgBouncer answers 08P01 with whatever kept it from a server: the server's own "the database system is starting up", then
- * for 15 s "server login has been failing". Postgres says the same code to a client that will never be let in.
+ * PgBouncer answers 08P01 with its reason: the server's own "the database system is starting up", then for 15 s "server
+ * login has been failing". Postgres sends the same code to a client that it will never accept.
  */
 const NEVER_LET_IN =
   /unsupported (startup|frontend)|startup packet|no such (user|database)|user name|password|authentication|SASL|SSL|TLS|not allowed/i
@@ -50,7 +50,7 @@ export function isConnectionLoss(error: unknown): boolean {
   if (!e) return false
   if (e.code && LOST.has(e.code)) return true
   // A fatal error ends its connection. Only the refusals of a client that will never be let in are not passing.
-  if (e.severity === 'FATAL' || e.severity === 'PANIC') {
+  if (e.severity !== undefined && isFatal(e)) {
     if (e.code === '08P01') return !NEVER_LET_IN.test(e.message ?? '')
     return !/^(0A|28|3D|42)/.test(e.code ?? '')
   }

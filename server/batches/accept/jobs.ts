@@ -74,24 +74,51 @@ export function chunk(
     }))
     groups = weighed.sort((a, b) => b.work - a.work).map(({ list }) => list)
   }
-  const jobs: ChunkJob[] = []
-  let held: number[] = []
-  const push = () => {
-    if (held.length === 0) return
-    held.sort((a, b) => a - b)
-    jobs.push({ b: batchId, i: toRanges(held), t: acceptedAtMs })
-    held = []
-  }
+  const jobs = new JobList(batchId, acceptedAtMs)
   for (const list of groups) {
-    if (held.length > 0 && held.length + list.length > MAX_JOB_SAMPLES) push()
+    if (!jobs.hasRoomFor(list.length)) jobs.end()
     // A group larger than a job is cut, because groups are delivered by their own count.
     for (let k = 0; k < list.length; k += MAX_JOB_SAMPLES) {
-      held.push(...list.slice(k, k + MAX_JOB_SAMPLES))
-      if (held.length >= target) push()
+      jobs.add(list.slice(k, k + MAX_JOB_SAMPLES))
+      if (jobs.openSamples >= target) jobs.end()
     }
   }
-  push()
-  return jobs
+  return jobs.end()
+}
+
+/** The jobs of a batch, of which the last one is open: samples are added to it until it is ended. */
+class JobList {
+  readonly #batchId: number
+  readonly #acceptedAtMs: number
+  readonly #ended: ChunkJob[] = []
+  #open: number[] = []
+
+  constructor(batchId: number, acceptedAtMs: number) {
+    this.#batchId = batchId
+    this.#acceptedAtMs = acceptedAtMs
+  }
+
+  get openSamples(): number {
+    return this.#open.length
+  }
+
+  hasRoomFor(samples: number): boolean {
+    return this.#open.length + samples <= MAX_JOB_SAMPLES
+  }
+
+  add(indexes: readonly number[]): void {
+    this.#open.push(...indexes)
+  }
+
+  /** Ends the open job unless it is empty, and returns all ended jobs. */
+  end(): ChunkJob[] {
+    if (this.#open.length > 0) {
+      const ranges = toRanges(this.#open.sort((a, b) => a - b))
+      this.#ended.push({ b: this.#batchId, i: ranges, t: this.#acceptedAtMs })
+      this.#open = []
+    }
+    return this.#ended
+  }
 }
 
 /** Returns whether a reward is called with all samples of a group, so that no job may cut one. */
@@ -125,20 +152,12 @@ export function wholeGroupJobs(
   batchId: number,
   acceptedAtMs: number,
 ): ChunkJob[] {
-  const jobs: ChunkJob[] = []
-  let held: number[] = []
-  const push = () => {
-    if (held.length === 0) return
-    held.sort((a, b) => a - b)
-    jobs.push({ b: batchId, i: toRanges(held), t: acceptedAtMs })
-    held = []
-  }
+  const jobs = new JobList(batchId, acceptedAtMs)
   for (const group of groups) {
-    if (held.length + group.length > MAX_JOB_SAMPLES) push()
-    held.push(...group)
+    if (!jobs.hasRoomFor(group.length)) jobs.end()
+    jobs.add(group)
   }
-  push()
-  return jobs
+  return jobs.end()
 }
 
 /** The batch and queue for the jobs of groups. */
