@@ -6,9 +6,10 @@ import { SampleFilter } from './sample-filter.ts'
 import type { ServerDto } from './servers.ts'
 import { BatchId, type BatchSummary, type Page, type Result } from './trainer.ts'
 import type { ChatTurn } from './turn-text.ts'
+import type { WorkerStats } from './worker-stats.ts'
 
 /** A worker process. */
-export interface WorkerDto {
+export interface WorkerDto extends Omit<WorkerStats, 'history' | 'servers'> {
   id: string
   host: string
   pid: number
@@ -18,17 +19,6 @@ export interface WorkerDto {
   lastSeenAt: string
   /** True: started by this server; false: started by `npm run worker` elsewhere. */
   local: boolean
-  samplesPerSecond: number
-  inFlight: number
-  /** Samples claimed and not ended. */
-  inUse: number
-  /** The most samples that it would claim now. */
-  capacity: number
-  eventLoopP99Ms: number
-  eventLoopMaxMs: number
-  rssBytes: number
-  scoredTotal: number
-  failedTotal: number
   /** The last 60 readings, one per second, oldest first; null: no reading. */
   samplesPerSecondHistory: (number | null)[]
   /** Samples that were requeued when it died or stopped. */

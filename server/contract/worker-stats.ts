@@ -21,7 +21,9 @@ export interface WorkerServerStats {
 export interface WorkerStats {
   samplesPerSecond: number
   inFlight: number
+  /** Samples claimed and not ended. */
   inUse: number
+  /** The most samples that it would claim now. */
   capacity: number
   eventLoopP99Ms: number
   eventLoopMaxMs: number
