@@ -1,4 +1,4 @@
-// Creates whatever a command needs and lacks: one line per stage on stderr, nothing if all is up to date. It is plain
+// Creates the missing prerequisites of a command: one line per stage on stderr, nothing if all is up to date. It is plain
 // JavaScript on built-ins for any Node >= 20, because it runs before anything is installed.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'

@@ -228,7 +228,7 @@ export async function sweepDeadWorkers(
   return requeueSilent(db, queue, silent, knownAlone)
 }
 
-/** Requeues jobs of processes of this host that have ended, whatever their table row says. Called at start. */
+/** Requeues jobs of processes of this host that have ended, even if their table row says otherwise. Called at start. */
 export async function requeueOrphans(db: Database, queue: JobQueue): Promise<number> {
   return requeueSilent(db, queue, await processesToCheck(db, hostname()), true)
 }

@@ -84,7 +84,7 @@ function tokensDiffer(a: Calibration, b: Calibration): boolean {
 }
 
 /** A score, or the failure. `routeMissing`: the server has no such route. */
-export type Asked = EngineScore | (EngineFailure & { routeMissing?: boolean })
+export type CalibrationAnswer = EngineScore | (EngineFailure & { routeMissing?: boolean })
 
 /** Requests the score of one text. Never rejects. */
 export async function askScore(
@@ -92,7 +92,7 @@ export async function askScore(
   fetch: EngineFetch,
   target: EngineTarget,
   input: ScoreInput,
-): Promise<Asked> {
+): Promise<CalibrationAnswer> {
   try {
     const { path, body } = engine.buildScoreRequest(input, target)
     const reply = await fetch(path, { method: 'POST', body: String(body) })

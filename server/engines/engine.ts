@@ -64,7 +64,7 @@ export type ResponseHeaders = Record<string, string | string[] | undefined>
  * - `client`: the request was refused (4xx). It does not affect the server's health, and ends the sample, at once or after
  *   confirmation ({@link EngineFailure.unconfirmed}).
  * - `busy`: 429 or 503. Retried at once on another server, on the same one after `Retry-After`; neutral for health.
- * - `fault`: 5xx, connection or TLS errors, and failures that no text can cause, whatever the status: a missing route, a
+ * - `fault`: 5xx, connection or TLS errors, and failures that no text can cause, with any status: a missing route, a
  *   refused key, an HTML page, a dead engine. Retried on another server; counts against the server.
  * - `stall`: no response in time.
  * - `corrupt`: a response without a score (NaN, wrong format). Ends the sample after confirmation.

@@ -1,10 +1,10 @@
 import type { SelfTestVerdict as PoolVerdict } from '../contract/self-test-verdict.ts'
 import { errorMessage, field } from './answer.ts'
 import {
-  type Asked,
   askScore,
   BAD,
   type Calibration,
+  type CalibrationAnswer,
   calibrationOf,
   GOOD,
   MIXED,
@@ -123,7 +123,7 @@ async function askPair(ask: Ask): Promise<Pair | null> {
   return bad.ok ? { good: good.score, bad: bad.score } : null
 }
 
-type Ask = (input: ScoreInput, activated: boolean) => Promise<Asked>
+type Ask = (input: ScoreInput, activated: boolean) => Promise<CalibrationAnswer>
 
 async function lookForTruncation(
   ask: Ask,

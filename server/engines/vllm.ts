@@ -68,7 +68,7 @@ function asText(target: EngineTarget): boolean {
 
 function textOf(input: ScoreInput, target: EngineTarget): string {
   const { chatTemplate } = target
-  // Older servers always add a BOS. Newer ones are told not to, so the template's own BOS stays.
+  // Older servers always add a BOS. The request tells newer ones not to, so the template's own BOS stays.
   return chatTemplate != null && !before(target, MESSAGES_SINCE)
     ? chatTemplate.renderSample(input)
     : sampleText(input, target)

@@ -51,14 +51,14 @@ describe('rewards.components', () => {
     // One fails, and is no 0.
     odd[0] = { ...odd[0]!, groundTruth: { not: 'text' } as unknown as string }
     const results = await scored('summed', 3, { combine }, odd)
-    const told = await components('summed')
-    expect(told).toMatchObject({ runs: ['summed'], run: 'summed', pending: 0, hasMore: false })
-    expect(told.components.map(({ name, weight }) => [name, weight])).toEqual([
+    const found = await components('summed')
+    expect(found).toMatchObject({ runs: ['summed'], run: 'summed', pending: 0, hasMore: false })
+    expect(found.components.map(({ name, weight }) => [name, weight])).toEqual([
       ['', null],
       ['right', 1],
       ['loose', 0.5],
     ])
-    for (const { name, points } of told.components) {
+    for (const { name, points } of found.components) {
       expect(points.map(({ step }) => step)).toEqual([1, 3])
       const values = (name === '' ? results.score : results.rewardExtraInfo[name])!
       const there = values.filter((value) => value !== null)
@@ -66,7 +66,7 @@ describe('rewards.components', () => {
       expect(points[1]?.mean).toBeCloseTo(meanOf(there), 9)
       expect(points[1]?.n).toBe(7)
     }
-    expect(await components()).toEqual(told)
+    expect(await components()).toEqual(found)
   })
 
   it('adds up the dimensions of gdpo, true as 1', async () => {
@@ -75,9 +75,9 @@ describe('rewards.components', () => {
       function: { name: 'math_verify' },
       kwargs: { gdpo_reward_keys: ['score', 'acc'], gdpo_reward_weights: [1, 0.5] },
     })
-    const told = await components()
-    expect(told.runs).toEqual(['dimensions', 'summed'])
-    const [, score, acc] = told.components
+    const found = await components()
+    expect(found.runs).toEqual(['dimensions', 'summed'])
+    const [, score, acc] = found.components
     expect(score?.points[0]?.n).toBe(8)
     expect(acc?.points[0]?.mean).toBe(score?.points[0]?.mean)
   })
@@ -88,7 +88,7 @@ describe('rewards.components', () => {
       `update sample set reward_extra = '{"right": 1, "loose": 1, "text": "\\u0000"}'
        where idx = 1 and batch_id = (select max(b.id) from batch b join run r on r.id = b.run_id where r.name = 'later')`,
     )
-    const told = await components('later')
-    expect(told.components.find(({ name }) => name === 'right')?.points[0]?.n).toBe(7)
+    const found = await components('later')
+    expect(found.components.find(({ name }) => name === 'right')?.points[0]?.n).toBe(7)
   })
 })

@@ -401,7 +401,7 @@ describe('rewards.importConfig', () => {
     })
   })
 
-  it('blocks no other caller, whatever the text', async () => {
+  it('blocks no other caller with any text', async () => {
     const names = [...'abcdefghijklmnopqrs']
     const aliases = names.map(
       (name, at) =>

@@ -26,7 +26,7 @@ export interface GroupReport extends GroupStatistics {
  * members that were scored, and kept that score, count; the others affect nothing.
  *
  * A member that does not count has no advantage (`null`: to be masked), with one exception: under `group_mean` its
- * score is the mean of those that count, so that its advantage is 0 whatever their deviation. A `constant` has none:
+ * score is the mean of those that count, so that its advantage is 0 for any deviation. A `constant` has none:
  * among siblings with equal scores (deviation 0, epsilon 1e-6) its advantage would be a million.
  */
 export function groupReport(

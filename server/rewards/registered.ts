@@ -10,7 +10,9 @@ import { listAsyncRules, listRules } from './rules/registry.ts'
 
 /** Description and kwargs of each manager. */
 const MANAGERS: Readonly<Record<string, { description: string; kwargs?: z.ZodObject }>> = {
-  naive: { description: 'Each sample by whatever scores the batch; the score is the reward.' },
+  naive: {
+    description: 'Scores each sample with the scorer of the batch; the score is the reward.',
+  },
   dapo: {
     description: 'As naive, and a penalty for overlong responses is added to the score.',
     kwargs: dapoOptions,

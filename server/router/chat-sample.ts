@@ -65,8 +65,8 @@ export class ChatSample extends RoutedSample {
   }
 
   override fit(maxTokens: number): boolean {
-    const asked = this.#maxTokens ?? this.request.chat.maxTokens ?? Number.POSITIVE_INFINITY
-    if (maxTokens >= asked || maxTokens < MIN_REPLY_TOKENS) return false
+    const requested = this.#maxTokens ?? this.request.chat.maxTokens ?? Number.POSITIVE_INFINITY
+    if (maxTokens >= requested || maxTokens < MIN_REPLY_TOKENS) return false
     this.#maxTokens = maxTokens
     return true
   }

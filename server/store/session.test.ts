@@ -192,7 +192,7 @@ describe('a connection that is cut off silently', () => {
     await work(db)
   })
 
-  it('is told from one whose statements are each answered in time', async () => {
+  it('differs from one whose statements are each answered in time', async () => {
     const db = open(url, { max: 1, queryTimeoutMs: 2_000 })
     const pid = async () => (await db.adhoc('select pg_backend_pid() as pid'))[0]
     const before = await pid()
@@ -233,7 +233,7 @@ describe('a database without a free connection slot', () => {
     return clients
   }
 
-  it('is told apart, in the words of Postgres and of poolers', async () => {
+  it('is recognised in the words of Postgres and of poolers', async () => {
     await occupy()
     const refusal = await connectSession(url).catch((error: unknown) => error)
     expect(isTooManyConnections(refusal)).toBe(true)
@@ -278,7 +278,7 @@ describe('a database without a free connection slot', () => {
     expect(await answers).toHaveLength(20)
   })
 
-  it('a request waits no longer than it may, and is told that the database is away', async () => {
+  it('a request waits no longer than its limit, and fails because the database is away', async () => {
     await occupy()
     const db = open(url, { slotWaitMs: 300 })
     const failure = await db.adhoc('select 1').catch((error: unknown) => error)

@@ -107,7 +107,7 @@ const unrelatedScores: Check = {
 
 /** Two labels under a softmax are a probability where the logit was to be had: that is said, and needs consent. */
 const probabilityHead: Check = {
-  name: 'told that scores are probabilities',
+  name: 'registered as returning probabilities',
   async run({ get }) {
     const { state, stateCause, selfTest: found, warnings } = await get()
     const told = [stateCause, found?.detail, ...warnings].filter(Boolean).join(' ')

@@ -11,15 +11,16 @@ export async function startServerProcess<T>(
   what: string,
   script: string,
   args: readonly string[] = [],
-): Promise<{ child: Child; told: T }> {
+): Promise<{ child: Child; printed: T }> {
   const child = await startNode(script, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   const lines = createInterface({ input: child.process.stdout! })
-  const told = await Promise.race([
+  const printed = await Promise.race([
     new Promise<string>((resolve) => lines.once('line', resolve)),
     child.ended,
   ])
   lines.close()
   child.process.stdout?.resume()
-  if (typeof told !== 'string') throw new Error(`${what} ended at once (exit code ${told.code})`)
-  return { child, told: JSON.parse(told) as T }
+  if (typeof printed !== 'string')
+    throw new Error(`${what} ended at once (exit code ${printed.code})`)
+  return { child, printed: JSON.parse(printed) as T }
 }

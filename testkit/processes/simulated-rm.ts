@@ -30,13 +30,13 @@ const SCRIPT = fileURLToPath(new URL('../simulated-rm/main.ts', import.meta.url)
 export async function startSimulatedServers(
   args: readonly string[] = [],
 ): Promise<SimulatedServers> {
-  const { child, told } = await startServerProcess<{
+  const { child, printed } = await startServerProcess<{
     url: string
     urls: string[]
     model: string
     control: string
   }>('the process of simulated servers', SCRIPT, ['--port', '0', '--exit-with-stdin', ...args])
-  const { url, urls, model, control } = told
+  const { url, urls, model, control } = printed
   const ask = async (path: string, body?: string) => {
     const method = body === undefined ? 'GET' : 'POST'
     const response = await request(control + path, { method, body: body ?? null })

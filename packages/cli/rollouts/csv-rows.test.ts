@@ -146,7 +146,7 @@ describe('errors name the file, the line and the column', () => {
   })
 })
 
-it('gzipped files are read whatever their name, and broken ones are reported', async () => {
+it('gzipped files are read under any name, and broken ones are reported', async () => {
   const csv = `${HEADER}\n${'q,d,p,r,,,\n'.repeat(20_000)}`
   const packed = gzipSync(csv)
   expect(await read(packed)).toHaveLength(20_000)

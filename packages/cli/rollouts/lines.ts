@@ -125,7 +125,7 @@ export async function* readLines(
   }
 }
 
-/** The file's bytes, decompressed if they begin like gzip, whatever the file's name. */
+/** The file's bytes, decompressed if they begin like gzip, under any file name. */
 async function* bytesOf(
   path: string,
   onBytes: ((bytes: Buffer) => void) | undefined,

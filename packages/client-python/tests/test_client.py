@@ -44,10 +44,10 @@ class Client(unittest.TestCase):
         cls.service = Service(REWARDOPS_API_KEYS=KEY)
         cls.scorer = SlowScorer()
         with cls.client() as client:
-            told = client.register_server(
+            server = client.register_server(
                 "slow", cls.scorer.url, "http", model="slow", max_in_flight=512
             )
-            assert told["state"] == "ready", told
+            assert server["state"] == "ready", server
 
     @classmethod
     def tearDownClass(cls):
@@ -66,10 +66,10 @@ class Client(unittest.TestCase):
         return caught.exception
 
     def test_a_wrong_key(self):
-        for key, told in ((None, "none was set"), ("another", "rejected")):
+        for key, expected in ((None, "none was set"), ("another", "rejected")):
             with RewardOps(self.service.url, key, connect_s=30.0) as client:
                 error = self.refused("unauthorized", lambda c=client: c.servers())
-                self.assertIn(told, str(error))
+                self.assertIn(expected, str(error))
 
     @with_each_transport
     def test_whole_groups_once_and_in_their_places(self, client):
@@ -110,7 +110,7 @@ class Client(unittest.TestCase):
         self.assertEqual(len(scores.rm_scores(as_="list")[0]), 7)
 
     @with_each_transport
-    def test_a_failure_is_told_and_is_no_zero(self, client):
+    def test_a_failure_is_reported_and_is_no_zero(self, client):
         data = scored(8)
         data[3]["response"] = "fail"
         scores = client.compute_rm_score(data, 4, step=3, reward="slow")

@@ -20,7 +20,7 @@ const BACK_PRESSURE = new Set(['busy', 'queue_full', 'run_queue_full'])
 /** Reasons for which a retry would get the same answer. */
 const FINAL = new Set(['not_scored', 'query_timeout'])
 
-/** Classifies whatever an attempt at a call to `url` threw. */
+/** Classifies the error that an attempt at a call to `url` threw. */
 export function failureOf(thrown: unknown, url: string): Failure {
   if (thrown instanceof RewardOpsClientError) {
     const kind = thrown.reason === 'unreachable' ? 'away' : 'refused'

@@ -15,7 +15,7 @@ import { createRewardOpsClient, type RewardChunk, type RewardOpsClient } from '.
 let service: Service
 let rm: SimulatedServers
 let client: RewardOpsClient
-const told: string[] = []
+const reports: string[] = []
 
 /** Reserves a port for a service that is restarted on it. */
 async function freePort(): Promise<number> {
@@ -36,7 +36,7 @@ beforeAll(async () => {
   client = createRewardOpsClient({
     url: `${service.url}/`,
     apiKey: 'client-key',
-    onTrouble: (sentence) => told.push(sentence),
+    onTrouble: (sentence) => reports.push(sentence),
   })
   await client.api.servers.register.mutate({ name: 'rm', url: rm.url })
 })
@@ -189,17 +189,17 @@ describe('a service that fails and recovers', { timeout: 120_000 }, () => {
       samples,
     })
     const chunks: RewardChunk[] = [(await pipeline.next(8)) as RewardChunk]
-    told.length = 0
+    reports.length = 0
     const rest = (async () => {
       for await (const chunk of pipeline.get(64)) chunks.push(chunk)
     })()
     await service.kill9('server')
-    await waitFor('a word about it', () => told.length > 0)
+    await waitFor('a word about it', () => reports.length > 0)
     await service.restart()
     await rest
     expect(indexes(chunks)).toEqual([...samples.keys()])
-    expect(told).toHaveLength(1)
-    expect(told[0]).toMatch(
+    expect(reports).toHaveLength(1)
+    expect(reports[0]).toMatch(
       /^No rewardops service answers at http:\/\/\S+: .+\. Retrying for \d+ s\.$/,
     )
   })
@@ -213,12 +213,12 @@ describe('a service that fails and recovers', { timeout: 120_000 }, () => {
       samples: rollouts(64, 8, 'still'),
     })
     await pipeline.accepted
-    told.length = 0
+    reports.length = 0
     process.kill(server, 'SIGSTOP')
     try {
       const next = pipeline.next(64)
-      await waitFor('a word about it', () => told.length > 0)
-      expect(told[0]).toMatch(/no answer within 2 s/)
+      await waitFor('a word about it', () => reports.length > 0)
+      expect(reports[0]).toMatch(/no answer within 2 s/)
       process.kill(server, 'SIGCONT')
       expect(indexes([(await next) as RewardChunk])).toEqual(
         Array.from({ length: 64 }, (_, i) => i),

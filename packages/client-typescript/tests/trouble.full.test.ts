@@ -38,9 +38,9 @@ async function troubleOf(url: string, apiKey?: string): Promise<RewardOpsClientE
     (thrown: unknown) => thrown,
   )
   expect(error).toBeInstanceOf(RewardOpsClientError)
-  const told = error as RewardOpsClientError
-  expect(told.message).toMatch(/^[^\n]{20,200}\.$/)
-  return told
+  const failure = error as RewardOpsClientError
+  expect(failure.message).toMatch(/^[^\n]{20,200}\.$/)
+  return failure
 }
 
 describe('one sentence', () => {
@@ -153,15 +153,15 @@ describe('a temporary failure', () => {
       if (times < 3) refusal(res, 503, 'busy', 'Two large bodies are being taken in.', 300)
       else result(res, accepted)
     })
-    const told: string[] = []
-    const client = createRewardOpsClient({ url: one.url, onTrouble: (s) => told.push(s) })
+    const reports: string[] = []
+    const client = createRewardOpsClient({ url: one.url, onTrouble: (s) => reports.push(s) })
     expect(await client.submit(batch)).toEqual(accepted)
     const keys = one.seen.map((seen) => (seen.body as { idempotencyKey: string }).idempotencyKey)
     expect(keys).toHaveLength(3)
     expect(new Set(keys).size).toBe(1)
     expect((at[1] as number) - (at[0] as number)).toBeGreaterThanOrEqual(299)
     // Back pressure is no outage, so nothing is reported.
-    expect(told).toEqual([])
+    expect(reports).toEqual([])
   })
 
   it('of the connection is retried only if the call is repeatable', async () => {
@@ -194,18 +194,18 @@ describe('a temporary failure', () => {
     const one = await standIn((_, res) =>
       refusal(res, 503, 'database_unavailable', 'The database is not answering.', 50),
     )
-    const told: string[] = []
+    const reports: string[] = []
     const client = createRewardOpsClient({
       url: one.url,
       outageMs: 400,
-      onTrouble: (sentence) => told.push(sentence),
+      onTrouble: (sentence) => reports.push(sentence),
     })
     await expect(client.wait('b1')).rejects.toMatchObject({
       reason: 'database_unavailable',
       message: 'The database is not answering.',
     })
     expect(one.seen.length).toBeGreaterThan(2)
-    expect(told).toEqual(['The database is not answering. Retrying for 0 s.'])
+    expect(reports).toEqual(['The database is not answering. Retrying for 0 s.'])
   })
 
   it('does not include a refused call', async () => {

@@ -6,7 +6,7 @@ import { config, Harness, until } from '../testing/harness.ts'
 import { failuresOf, SimulatedPool } from '../testing/pool.ts'
 
 /**
- * A broken server costs no sample, whatever the wording and status of its answers: the router finds out who is at fault.
+ * A broken server costs no sample, for any wording and status of its answers: the router finds out who is at fault.
  */
 
 let pool: SimulatedPool | undefined

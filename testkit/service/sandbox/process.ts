@@ -15,8 +15,8 @@ const SCRIPT = fileURLToPath(new URL('./main.ts', import.meta.url))
 
 /** Starts a sandbox on a free port; it ends with this process, even if this one is killed. */
 export async function startSandbox(): Promise<Sandbox> {
-  const { child, told } = await startServerProcess<{ url: string }>('the sandbox', SCRIPT)
-  const { url } = told
+  const { child, printed } = await startServerProcess<{ url: string }>('the sandbox', SCRIPT)
+  const { url } = printed
   return {
     ...child,
     runUrl: `${url}/run_code`,

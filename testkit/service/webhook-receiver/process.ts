@@ -16,10 +16,10 @@ const SCRIPT = fileURLToPath(new URL('./main.ts', import.meta.url))
 
 /** Starts a receiver on a free port, or on the given one. */
 export async function startWebhookReceiver(port = 0): Promise<WebhookReceiver> {
-  const { child, told } = await startServerProcess<{ port: number }>('the receiver', SCRIPT, [
+  const { child, printed } = await startServerProcess<{ port: number }>('the receiver', SCRIPT, [
     String(port),
   ])
-  const { port: own } = told
+  const { port: own } = printed
   const url = `http://127.0.0.1:${own}`
   return {
     ...child,

@@ -128,7 +128,7 @@ class RewardFunction:
             self._passed = passed + tuple(k for k in EXTRA_KEYWORDS if k in named)
             given = {*self._passed, *self._kwargs}
         else:
-            # The asynchronous reward agent passes four values by position, whatever their names.
+            # The asynchronous reward agent passes four values by position, under any parameter names.
             four = [
                 p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
             ][:4]

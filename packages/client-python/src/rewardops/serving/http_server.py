@@ -19,7 +19,7 @@ from rewardops.serving.pool import Call, FunctionPool
 
 #: Maximum size of a body in bytes: several rollouts of 1 MB per call are usual, gigabytes are a mistake.
 MAX_BODY_BYTES = 256 * 2**20
-#: Maximum number of accepted samples without an answer; further callers are asked to retry later.
+#: Maximum number of accepted samples without an answer; further calls get an error that says to retry later.
 MAX_WAITING = 20_000
 RETRY_AFTER_S = 1
 #: Maximum idle time of a connection, which is announced to callers.
@@ -202,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _caller_is_gone(self) -> bool:
         try:
-            # select() first: with a timeout set, recv() would wait for bytes whatever its flags.
+            # select() first: with a timeout set, recv() would wait for bytes regardless of its flags.
             with selectors.DefaultSelector() as selector:
                 selector.register(self.connection, selectors.EVENT_READ)
                 if not selector.select(0):

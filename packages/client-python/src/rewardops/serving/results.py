@@ -47,9 +47,9 @@ def result_entry(result: Any) -> dict[str, Any]:
         if score is not None:
             extra = {"acc": score, **extra}
     if score is None:
-        told = result["score"] if isinstance(result, dict) else result
+        value = result["score"] if isinstance(result, dict) else result
         return error_entry(
-            "function_error", f"the function returned {type(told).__name__} {brief(told)}, not a score"
+            "function_error", f"the function returned {type(value).__name__} {brief(value)}, not a score"
         )
     if not math.isfinite(score):
         return error_entry("non_finite", f"the function returned {score}")
