@@ -22,6 +22,11 @@ export class ProcessRow {
   state: ProcessState = 'alive'
   /** Corrected with every report. */
   readonly clock: DatabaseClock
+  /**
+   * Called when this process learns that others declared it dead and gave its jobs away, before it counts as alive again.
+   * `atMs`: when, on the clock of `performance.now()`.
+   */
+  onDeclaredDead: (atMs: number) => void = () => {}
 
   private constructor(db: Database, id: number, role: 'server' | 'worker', clock: DatabaseClock) {
     this.#db = db
@@ -51,8 +56,12 @@ export class ProcessRow {
   /** Reports that the process is alive, with its statistics. */
   async report(stats: object): Promise<void> {
     const sentAtMs = monotonicEpochMs()
-    const now = await reportProcess(this.#db, this.id, this.state, stats)
+    const sentMs = performance.now()
+    const { now, deadForMs } = await reportProcess(this.#db, this.id, this.state, stats, false)
     this.clock.observe(now.getTime(), sentAtMs)
+    if (deadForMs === null) return
+    this.onDeclaredDead(sentMs - deadForMs)
+    await reportProcess(this.#db, this.id, this.state, stats, true)
   }
 
   /** Reports that the process takes no new work. */

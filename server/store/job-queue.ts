@@ -216,20 +216,22 @@ export class JobQueue {
     return jobs as unknown as FetchedJob[]
   }
 
-  /** Says that these jobs are still held. Gives the ids that are still ours. */
+  /** Sends the heartbeats of these jobs. */
   async touch(pool: string, jobs: { id: string; retryCount: number }[]): Promise<void> {
     if (jobs.length > 0) await this.#boss.touch(pool, jobs)
   }
 
-  /** Ends jobs, within the caller's transaction if one is given. */
+  /** Ends jobs, within the caller's transaction if one is given. Returns how many were still held under this delivery. */
   async complete(
     pool: string,
     jobs: { id: string; retryCount: number }[],
     client?: Client,
-  ): Promise<void> {
-    if (jobs.length === 0) return
+  ): Promise<number> {
+    if (jobs.length === 0) return 0
     const complete = () => this.#boss.complete(pool, jobs, null)
-    await (client ? this.#caller.run(client, complete) : complete())
+    const response = await (client ? this.#caller.run(client, complete) : complete())
+    // pg-boss's types leave out what the response holds.
+    return (response as unknown as { affected: number }).affected
   }
 
   /** Gives jobs back at once: their next delivery counts one lost worker more. */

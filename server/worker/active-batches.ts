@@ -3,6 +3,7 @@ import type { RewardManager } from '../rewards/managers/manager.ts'
 import { managerNamed } from '../rewards/managers/registry.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
+import type { ClaimedJob } from './claimed-job.ts'
 import { SlotGate } from './slot-gate.ts'
 
 /** Time that a batch's reward is cached after its last job, ms. */
@@ -12,10 +13,11 @@ const KEEP_BATCH_MS = 2_000
 export interface ActiveBatch {
   spec: BatchSpec
   manager: RewardManager
-  abort: AbortController
+  /** True once it was cancelled or passed its deadline. */
+  hasEnded: boolean
   /** Enforces the batch's `maxConcurrency`, which is leased among the workers. */
   gate: SlotGate | null
-  jobs: number
+  jobs: Set<ClaimedJob>
   leaving: boolean
 }
 
@@ -31,40 +33,46 @@ export class ActiveBatches {
   }
 
   /** Adds a claimed job of a batch. The caller calls `leave` later; a batch dropped in between would lose its gate's slots. */
-  async enter(id: number): Promise<ActiveBatch | null> {
+  async enter(job: ClaimedJob): Promise<ActiveBatch | null> {
+    const id = job.job.data.b
     for (;;) {
       const loading = this.#batch(id)
       const batch = await loading
       if (batch === null) return null
       if (this.#batches.get(id) !== loading) continue
-      batch.jobs++
+      batch.jobs.add(job)
+      if (batch.hasEnded) job.abort.abort()
       return batch
     }
   }
 
   /** Removes a job. A batch without jobs is dropped after a while, because single samples often follow each other. */
-  leave(batch: ActiveBatch): void {
-    batch.jobs--
-    if (batch.jobs > 0 || batch.leaving) return
+  leave(batch: ActiveBatch, job: ClaimedJob): void {
+    batch.jobs.delete(job)
+    if (batch.jobs.size > 0 || batch.leaving) return
     batch.leaving = true
     setTimeout(() => {
       batch.leaving = false
-      if (batch.jobs > 0) return
+      if (batch.jobs.size > 0) return
       this.#batches.delete(batch.spec.id)
       if (batch.gate) this.#leases.forget(gateName(batch.spec.id))
     }, KEEP_BATCH_MS).unref()
   }
 
-  /** Waits for a slot of the batch's `maxConcurrency`; false: the batch ended meanwhile. */
-  async enterGate(batch: ActiveBatch): Promise<boolean> {
+  /** Waits for a slot of the batch's `maxConcurrency`; false: the job's calls were cancelled meanwhile. */
+  async enterGate(batch: ActiveBatch, job: ClaimedJob): Promise<boolean> {
     if (batch.gate === null) return true
     this.#leases.want(gateName(batch.spec.id))
-    return batch.gate.enter(batch.abort.signal)
+    return batch.gate.enter(job.abort.signal)
   }
 
   /** Stops the calls of a batch that was cancelled or passed its deadline. */
   ended(id: number): void {
-    void this.#batches.get(id)?.then((batch) => batch?.abort.abort())
+    void this.#batches.get(id)?.then((batch) => {
+      if (batch === null) return
+      batch.hasEnded = true
+      for (const job of batch.jobs) job.abort.abort()
+    })
   }
 
   #batch(id: number): Promise<ActiveBatch | null> {
@@ -95,9 +103,9 @@ export class ActiveBatches {
     return {
       spec,
       manager: managerNamed(spec.reward.manager),
-      abort: new AbortController(),
+      hasEnded: false,
       gate,
-      jobs: 0,
+      jobs: new Set(),
       leaving: false,
     }
   }

@@ -1,4 +1,5 @@
 import type { FetchedJob } from '../store/job-queue.ts'
+import type { ActiveBatch } from './active-batches.ts'
 
 /** A job claimed by this worker, with its unfinished samples and the state of its claim. */
 export class ClaimedJob {
@@ -17,12 +18,21 @@ export class ClaimedJob {
   readonly uncommitted = new Set<number>()
   /** True when the database refused some of its results. */
   unwritten = false
-  /** True once the stopping worker gave the job up; another worker completes it. */
+  /** True once this worker gave the job up, because it stops or was declared dead; another worker completes it. */
   isGivenUp = false
+  /** Samples and characters of the job that the intake counts. */
+  counted = { samples: 0, chars: 0 }
+  /** Its batch, once entered. */
+  batch: ActiveBatch | null = null
+  /** Cancels the job's calls: its batch ended, or the job was given up. */
+  readonly abort = new AbortController()
+  /** When the fetch that brought the job was sent, on the clock of `performance.now()`. */
+  readonly fetchedAtMs: number
 
-  constructor(job: FetchedJob, pool: string) {
+  constructor(job: FetchedJob, pool: string, fetchedAtMs: number) {
     this.job = job
     this.pool = pool
+    this.fetchedAtMs = fetchedAtMs
     this.losses = (job.data.l ?? 0) + job.retryCount
   }
 

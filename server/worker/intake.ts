@@ -69,7 +69,8 @@ export interface IntakeHost {
   functionCapacity(): number
   /** Samples of a limiter's pool that it may hold now. */
   limiterCapacity(pool: string): number
-  take(pool: string, job: FetchedJob): void
+  /** `fetchedAtMs`: when the fetch was sent, on the clock of `performance.now()`. */
+  take(pool: string, job: FetchedJob, fetchedAtMs: number): void
 }
 
 /**
@@ -239,7 +240,8 @@ export class Intake {
   }
 
   async #fetch(pool: PoolState, capacity: number): Promise<void> {
-    pool.lookedMs = performance.now()
+    const sentAtMs = performance.now()
+    pool.lookedMs = sentAtMs
     try {
       const most = this.oneByOne ? 1 : MAX_JOBS_PER_FETCH
       const count = Math.max(1, Math.min(most, Math.floor(capacity / SAMPLES_PER_JOB)))
@@ -255,7 +257,7 @@ export class Intake {
       for (const job of jobs) {
         const run = (job as { groupId?: string | null }).groupId
         if (run && !pool.served.includes(run)) pool.served.push(run)
-        this.#host.take(pool.name, job)
+        this.#host.take(pool.name, job, sentAtMs)
       }
       // Fewer jobs than requested mean an empty queue; new jobs send a notification.
       if (jobs.length === count) pool.again = true

@@ -95,18 +95,19 @@ export class JobKeeper {
     await unclaimJobs(this.#db, jobIds, this.#workerId)
   }
 
-  /** Replaces a job with others in one transaction. */
+  /** Replaces a job with others in one transaction; changes nothing if the job was given to another worker meanwhile. */
   async #replace(job: ClaimedJob, jobs: ChunkJob[]): Promise<void> {
     // Waits for the write, because a late claim would stay.
     await job.claim
     const spec = await batchSpec(this.#db, job.job.data.b)
     await this.#db.transaction(async (client) => {
+      const held = await this.#queue.complete(job.pool, [job.attempt], client)
+      if (held === 0) return
       await this.#queue.insert(job.pool, jobs, {
         run: spec?.run ?? 'unknown',
         priority: spec?.priority ?? 0,
         client,
       })
-      await this.#queue.complete(job.pool, [job.attempt], client)
       await unclaimJob(client, job.job.id)
     })
   }

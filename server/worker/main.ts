@@ -120,6 +120,7 @@ async function main(): Promise<void> {
     if (message.type === 'score') void direct.score(message)
     else if (message.type === 'forget') direct.forget(message.id)
   })
+  row.onDeclaredDead = (atMs) => worker.giveUpJobs(atMs)
   const loopDelay = monitorEventLoopDelay({ resolution: 10 })
   loopDelay.enable()
   const report = new WorkerReport({ row, queue, worker, fleet, loopDelay, log })

@@ -80,9 +80,10 @@ export class PostProcessing {
     return Map.groupBy(rows, (row) => row.group_no)
   }
 
-  /** Calls the function for a group. `nowMs` is on the database's clock. */
+  /** Calls the function for a group of a job. `nowMs` is on the database's clock. */
   async process(
     batch: ActiveBatch,
+    signal: AbortSignal,
     members: readonly StagedSample[],
     nowMs: number,
   ): Promise<PostProcessed> {
@@ -94,7 +95,7 @@ export class PostProcessing {
     }
     const options = callOptions({
       reward,
-      signal: batch.abort.signal,
+      signal,
       run: spec.run,
       group: `${spec.id}:${first.group_no}`,
       key: `${first.idx}`,

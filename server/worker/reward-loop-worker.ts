@@ -132,7 +132,7 @@ export class RewardLoopWorker {
         wantSlots: options.wantSlots,
         functionCapacity: options.functionCapacity,
         limiterCapacity: options.limiterCapacity,
-        take: (pool, job) => this.#take(pool, job),
+        take: (pool, job, fetchedAtMs) => this.#take(pool, job, fetchedAtMs),
       },
       options.log,
     )
@@ -147,6 +147,7 @@ export class RewardLoopWorker {
   jobsByPool(): Map<string, { id: string; retryCount: number }[]> {
     const out = new Map<string, { id: string; retryCount: number }[]>()
     for (const job of [...this.#jobs, ...this.#alone]) {
+      if (job.isGivenUp) continue
       const list = out.get(job.pool) ?? []
       list.push(job.attempt)
       out.set(job.pool, list)
@@ -157,6 +158,28 @@ export class RewardLoopWorker {
   /** Stops the calls of a batch that was cancelled or passed its deadline. */
   batchEnded(batchId: number): void {
     this.#batches.ended(batchId)
+  }
+
+  /**
+   * Gives up the jobs fetched before `atMs`, on the clock of `performance.now()`: others declared this process dead then
+   * and requeued them. Cancels their calls, which would be repeated elsewhere; results that wait for a flush are written.
+   */
+  giveUpJobs(atMs: number): void {
+    const givenUp = [...this.#jobs, ...this.#alone].filter(
+      (job) => !job.isGivenUp && job.fetchedAtMs < atMs,
+    )
+    if (givenUp.length === 0) return
+    this.#log.warn({ jobs: givenUp.length }, 'declared dead after a pause; its jobs are given up')
+    for (const job of givenUp) {
+      job.isGivenUp = true
+      clearTimeout(job.claimTimer)
+      job.open.clear()
+      job.abort.abort()
+      // A job that waits to run alone is removed by the loop that would run it.
+      if (!this.#jobs.delete(job)) continue
+      if (job.batch) this.#batches.leave(job.batch, job)
+      this.#uncount(job)
+    }
   }
 
   /**
@@ -215,8 +238,8 @@ export class RewardLoopWorker {
       )
   }
 
-  #take(pool: string, job: FetchedJob): void {
-    const claimed = new ClaimedJob(job, pool)
+  #take(pool: string, job: FetchedJob, fetchedAtMs: number): void {
+    const claimed = new ClaimedJob(job, pool, fetchedAtMs)
     if (job.data.g !== undefined) {
       void this.#startPost(claimed, job.data.g)
       return
@@ -232,20 +255,27 @@ export class RewardLoopWorker {
     void this.#start(claimed)
   }
 
+  /** Counts samples and characters that a job adds to the intake (positive) or no longer holds (negative). */
+  #count(job: ClaimedJob, samples: number, chars: number): void {
+    job.counted.samples += samples
+    job.counted.chars += chars
+    this.intake.count(job.pool, samples, chars)
+  }
+
+  #uncount(job: ClaimedJob): void {
+    this.#count(job, -job.counted.samples, -job.counted.chars)
+  }
+
   async #start(job: ClaimedJob): Promise<void> {
     const indexes = indexesOf(job.job.data)
-    const assumed = indexes.length
     this.#jobs.add(job)
-    this.intake.count(job.pool, assumed, 0)
-    let chars = 0
-    let batch: ActiveBatch | null = null
+    this.#count(job, indexes.length, 0)
     try {
-      const { b } = job.job.data
       // Samples that killed a worker may kill this one.
       if (job.losses > 0) {
         if (job.claim === null) this.#keeper.claim(job, indexes)
       } else job.claimTimer = setTimeout(() => this.#keeper.claim(job, indexes), CLAIM_AFTER_MS)
-      batch = await this.#batches.enter(b)
+      const batch = await this.#enter(job)
       const groups = batch?.manager.runGroup
         ? await this.#reader.readGroups(batch.spec, job.job.data.i)
         : null
@@ -255,14 +285,15 @@ export class RewardLoopWorker {
           ? await this.#samplesOf(job, batch)
           : []
       if (job.isGivenUp) return
+      let chars = 0
       for (const row of rows) {
         chars += row.response.length + (row.prompt?.length ?? 0)
         job.open.add(row.idx)
       }
       job.isRead = true
-      this.intake.count(job.pool, rows.length - assumed, chars)
+      this.#count(job, rows.length - indexes.length, chars)
       if (!batch || rows.length === 0) {
-        this.#finishJob(job, batch ?? undefined)
+        this.#finishJob(job)
         return
       }
       const entered = batch
@@ -290,43 +321,50 @@ export class RewardLoopWorker {
       // Requeuing is faster than waiting for missed heartbeats to redeliver the job.
       this.#log.warn({ err: (error as Error).message }, 'chunk could not be read')
       if (job.isGivenUp) return
-      this.#jobs.delete(job)
-      clearTimeout(job.claimTimer)
-      this.intake.count(job.pool, -(job.open.size > 0 ? job.open.size : assumed), -chars)
-      job.open.clear()
-      if (batch) this.#batches.leave(batch)
+      this.#drop(job)
       await this.#keeper.requeue(job, indexes, 60_000).catch(() => {})
     }
+  }
+
+  /** Adds a job to its batch; a job given up meanwhile leaves it at once. */
+  async #enter(job: ClaimedJob): Promise<ActiveBatch | null> {
+    job.batch = await this.#batches.enter(job)
+    if (job.isGivenUp && job.batch) this.#batches.leave(job.batch, job)
+    return job.batch
+  }
+
+  /** Removes a job that could not be read. */
+  #drop(job: ClaimedJob): void {
+    this.#jobs.delete(job)
+    clearTimeout(job.claimTimer)
+    this.#uncount(job)
+    job.open.clear()
+    if (job.batch) this.#batches.leave(job.batch, job)
   }
 
   /** Starts a job of groups that wait for post-processing; `open` contains their numbers. */
   async #startPost(job: ClaimedJob, nos: readonly number[]): Promise<void> {
     this.#jobs.add(job)
-    this.intake.count(job.pool, nos.length, 0)
+    this.#count(job, nos.length, 0)
     // All their samples have been scored, so the claim names none.
     job.claimTimer = setTimeout(() => this.#keeper.claim(job, [-1]), CLAIM_AFTER_MS)
-    let batch: ActiveBatch | null = null
     try {
-      batch = await this.#batches.enter(job.job.data.b)
+      const batch = await this.#enter(job)
       const groups = batch ? await this.#post.staged(batch.spec.id, nos) : new Map()
       if (job.isGivenUp) return
       for (const no of groups.keys()) job.open.add(no)
       job.isRead = true
-      this.intake.count(job.pool, job.open.size - nos.length, 0)
-      const entered = batch
+      this.#count(job, job.open.size - nos.length, 0)
       await Promise.all(
         [...groups].map(([no, members]) =>
-          this.#postProcess(job, entered as ActiveBatch, no, members),
+          this.#postProcess(job, batch as ActiveBatch, no, members),
         ),
       )
-      if (job.open.size === 0) this.#finishJob(job, batch ?? undefined)
+      if (job.open.size === 0) this.#finishJob(job)
     } catch (error) {
       this.#log.warn({ err: (error as Error).message }, 'groups could not be read')
       if (job.isGivenUp) return
-      this.#jobs.delete(job)
-      clearTimeout(job.claimTimer)
-      this.intake.count(job.pool, -nos.length, 0)
-      if (batch) this.#batches.leave(batch)
+      this.#drop(job)
       await this.#keeper.requeue(job, [...nos], 60_000).catch(() => {})
     }
   }
@@ -346,15 +384,14 @@ export class RewardLoopWorker {
             reason: 'worker_lost',
             detail: `${job.losses} workers died while they post-processed its group`,
           }
-        : await this.#post.process(batch, members, startedAt)
+        : await this.#post.process(batch, job.abort.signal, members, startedAt)
     this.#running--
     // The call was cancelled because this process stops; another worker repeats it.
     if (this.#stopping && !outcome.ok && outcome.reason === 'cancelled') return
     if (!job.open.has(no)) return
     const written = await this.#post.finish(batch.spec.id, members, outcome, startedAt)
     if (!written) job.unwritten = true
-    job.open.delete(no)
-    this.intake.count(job.pool, -1, 0)
+    if (job.open.delete(no)) this.#count(job, -1, 0)
   }
 
   /** The samples to score: from the job at its first delivery if it contains them, otherwise from the tables. */
@@ -375,7 +412,7 @@ export class RewardLoopWorker {
         this.#running--
         if (!job.open.has(sample.idx)) continue
         const startedAt = performance.now()
-        const outcome: RewardOutcome = batch.abort.signal.aborted
+        const outcome: RewardOutcome = job.abort.signal.aborted
           ? { ok: false, reason: 'cancelled', detail: 'the batch ended', attempts: null }
           : runRule(batch, sample)
         const tookMs = performance.now() - startedAt
@@ -395,7 +432,7 @@ export class RewardLoopWorker {
     const rows = members.filter(({ idx }) => pending.has(idx))
     if (this.#outage.isOn) await this.#outage.over()
     if (this.#stopping) return
-    if (batch.gate && (!(await this.#batches.enterGate(batch)) || this.#stopping)) {
+    if (batch.gate && (!(await this.#batches.enterGate(batch, job)) || this.#stopping)) {
       if (this.#stopping) return
       for (const row of rows) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
       return
@@ -430,7 +467,7 @@ export class RewardLoopWorker {
     return {
       reward,
       ...this.#tools,
-      signal: batch.abort.signal,
+      signal: job.abort.signal,
       urgent: job.pool === INTERACTIVE_POOL,
       run,
       group: row.group_no == null ? undefined : `${id}:${row.group_no}`,
@@ -445,7 +482,7 @@ export class RewardLoopWorker {
   async #score(job: ClaimedJob, batch: ActiveBatch, row: PendingSample): Promise<void> {
     if (this.#outage.isOn) await this.#outage.over()
     if (this.#stopping) return
-    if (batch.gate && (!(await this.#batches.enterGate(batch)) || this.#stopping)) {
+    if (batch.gate && (!(await this.#batches.enterGate(batch, job)) || this.#stopping)) {
       if (!this.#stopping) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
       return
     }
@@ -517,18 +554,18 @@ export class RewardLoopWorker {
           job.uncommitted.delete(index)
           if (!written) job.unwritten = true
           if (isPost) this.#post.wake(batch.spec.id)
-          if (job.done) this.#finishJob(job, batch)
+          if (job.done) this.#finishJob(job)
         },
       },
       urgent,
     )
-    this.intake.count(job.pool, -1, -chars)
+    this.#count(job, -1, -chars)
   }
 
-  #finishJob(job: ClaimedJob, batch?: ActiveBatch): void {
+  #finishJob(job: ClaimedJob): void {
     if (job.isGivenUp || !this.#jobs.delete(job)) return
     clearTimeout(job.claimTimer)
-    if (batch) this.#batches.leave(batch)
+    if (job.batch) this.#batches.leave(job.batch, job)
     // The job is not completed, so its heartbeat lapses and unwritten samples are scored again, as a loss.
     if (job.unwritten) return
     this.#keeper.completed(job)
@@ -542,8 +579,10 @@ export class RewardLoopWorker {
   async #runAlone(): Promise<void> {
     if (this.#runningAlone) return
     this.#runningAlone = true
-    while (this.#alone.length > 0 && !this.#stopping) {
-      const [job, ...others] = this.#alone as [ClaimedJob, ...ClaimedJob[]]
+    while (!this.#stopping) {
+      this.#alone = this.#alone.filter((job) => !job.isGivenUp)
+      const [job, ...others] = this.#alone
+      if (job === undefined) break
       const indexes = indexesOf(job.job.data)
       try {
         if (indexes.length > 1) {
@@ -555,7 +594,7 @@ export class RewardLoopWorker {
         } else {
           while (this.#jobs.size > 0 && !this.#stopping) await shortly()
           // A running fetch may have added more.
-          if (this.#alone.length > 1 || this.#stopping) continue
+          if (this.#alone.length > 1 || this.#stopping || job.isGivenUp) continue
           this.#alone = []
           await this.#start(job)
           while (this.#jobs.size > 0 && !this.#stopping) await shortly()

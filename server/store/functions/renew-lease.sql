@@ -2,7 +2,8 @@
 -- in order of (demand, process), the remainder to the first. A holder keeps what it has in flight, and nobody is given
 -- what another still holds or may still have in flight after its share expired, so the shares that count never exceed the
 -- limit. A server that is not ready gives nothing but what is in flight: once its leases are gone, nobody may send it
--- anything, which is what putting it to sleep waits for.
+-- anything, which is what putting it to sleep waits for. A process that was declared dead gets nothing more until it has
+-- reported again: its jobs belong to others by then, and it has to give them up first.
 CREATE FUNCTION renew_lease(
     p_resource text, p_process int, p_demand int, p_in_flight int, p_limit int, p_ttl_ms int, p_grace_ms int DEFAULT 0
 ) RETURNS int LANGUAGE plpgsql AS $$
@@ -13,6 +14,9 @@ BEGIN
     IF p_resource LIKE 'server:%' AND EXISTS (
         SELECT 1 FROM server WHERE id = substr(p_resource, 8)::int AND (state <> 'ready' OR removed_at IS NOT NULL)
     ) THEN
+        p_demand := 0;
+    END IF;
+    IF EXISTS (SELECT 1 FROM process WHERE id = p_process AND state = 'dead') THEN
         p_demand := 0;
     END IF;
     DELETE FROM lease WHERE resource = p_resource

@@ -24,20 +24,29 @@ export async function insertProcess(db: Database, process: NewProcess): Promise<
   return row!.id
 }
 
-/** Stores a process's report and notifies the servers; returns the database's time. */
+/**
+ * Stores a process's report and notifies the servers; returns the database's time. A process that others declared dead
+ * stays dead with `mayRevive` false, and learns how long ago that was (`deadForMs`, else null).
+ */
 export async function reportProcess(
   db: Database,
   id: number,
   state: string,
   stats: object,
-): Promise<Date> {
-  const [row] = await db.rows<{ now: Date }>(
+  mayRevive: boolean,
+): Promise<{ now: Date; deadForMs: number | null }> {
+  const [row] = await db.rows<{ now: Date; deadForMs: number | null }>(
     'process-report',
-    `with r as (update process set last_seen_at = clock_timestamp(), state = $3, stats = $2 where id = $1)
-     select pg_notify('rewardops', 'w'), clock_timestamp() as now`,
-    [id, JSON.stringify(stats), state],
+    `with r as (update process set last_seen_at = clock_timestamp(), stats = $2,
+                  state = case when state = 'dead' and not $4 then state else $3 end,
+                  ended_at = case when $4 then null else ended_at end
+                where id = $1 returning state, ended_at)
+     select pg_notify('rewardops', 'w'), clock_timestamp() as now,
+       (select (1000 * extract(epoch from clock_timestamp() - ended_at))::float8
+        from r where state = 'dead') as "deadForMs"`,
+    [id, JSON.stringify(stats), state, mayRevive],
   )
-  return row!.now
+  return row!
 }
 
 /** Notes that a process takes no new work. */
