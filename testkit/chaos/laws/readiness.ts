@@ -13,6 +13,9 @@ type Ready = Extract<HistoryEvent, { e: 'ready' }>
 /** Calls that write at least a row. */
 const WRITING = new Set(['batches.submit', 'batches.append', 'samples.score'])
 
+/** Faults that take the database away from the server. */
+const OUTAGES = /^(postgres|backend)-|^(net-postgres|failover|read-only|disk-full)$/
+
 interface Write {
   at: number
   ok: boolean
@@ -47,11 +50,18 @@ function wrongProbe(
   const probes = events.filter((event): event is Ready => event.e === 'ready')
   // While the server itself is struck it need not be ready, and the end of its start is its own affair.
   const excused = faultSpans(events).filter(({ kind }) => /^(server|all|worker)-/.test(kind))
+  // An outage may fall between two writes of the harness, or hang one: while the database is struck and until the server
+  // must have followed, it need not be ready.
+  const outages = faultSpans(events).filter(({ kind }) => OUTAGES.test(kind))
   for (const probe of probes) {
     const recent = writes.filter(({ at }) => at <= probe.at && at > probe.at - followsMs - slackMs)
     if (recent.length < 3 || (recent[0]?.at ?? 0) > probe.at - followsMs) continue
     const isReady = probe.status === 200
     if (onlyReady && !isReady) continue
+    const isAway = outages.some(
+      ({ from, until }) => probe.at >= from && probe.at < until + followsMs,
+    )
+    if (isAway && !isReady) continue
     // A write that hangs is written down when it ends: of the moment before it nothing is known.
     if (!isReady && (recent.at(-1)?.at ?? 0) < probe.at - HANGS_MS * slowness) continue
     // Either of the two may see first that the database is back: the next write decides with the last ones.
