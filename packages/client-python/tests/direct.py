@@ -1,4 +1,6 @@
-"""Calls a function of rewards.py directly, without any of ours: one JSON sample a line in, one score a line out."""
+"""Calls a function of rewards.py directly, without the package: reads one JSON sample per line,
+writes one score per line.
+"""
 
 import asyncio
 import inspect

@@ -1,4 +1,6 @@
-"""Reward functions as verl's users write them: nothing of ours is imported. One rule, in every shape it comes in."""
+"""Reward functions as users of verl write them, without imports of the package: one rule, in every
+supported form.
+"""
 
 import asyncio
 import functools
@@ -22,7 +24,7 @@ def compute_score(
 
 
 async def compute_score_async(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
-    """The same with the answer shown, as one that asks a judge would be."""
+    """The same with a delay, as with a call to a judge."""
     await asyncio.sleep(0)
     found = ANSWER.findall(solution_str)
     value = compute_score(data_source, solution_str, ground_truth, extra_info)
@@ -30,7 +32,7 @@ async def compute_score_async(data_source, solution_str, ground_truth, extra_inf
 
 
 class Scorer:
-    """The asynchronous reward agent's shape: an object's compute_score, a tuple back."""
+    """The asynchronous reward agent's form: an object's compute_score that returns a tuple."""
 
     def __init__(self, scale=1.0):
         self.scale = scale
@@ -54,7 +56,7 @@ def returns_awaitable(data_source, solution_str, ground_truth, extra_info):
 
 
 def returns_literal(data_source, solution_str, ground_truth, extra_info):
-    """What the solution says, as Python: for every kind of result."""
+    """Evaluates the solution as Python, to return any kind of result."""
     return eval(solution_str, {"inf": float("inf"), "nan": float("nan")})
 
 
@@ -81,11 +83,11 @@ async def misbehaves_async(data_source, solution_str, ground_truth, extra_info):
             except asyncio.CancelledError:
                 pass
     if solution_str == "callback":
-        # The loop is held up by code that is no call's.
+        # The loop is blocked by code that belongs to no call.
         asyncio.get_running_loop().call_soon(_misbehave, "loop")
         await asyncio.sleep(3600)
     if solution_str == "background":
-        # The loop is held up by a task that the call started.
+        # The loop is blocked by a task that the call started.
         await asyncio.gather(_spin(), asyncio.sleep(3600))
     await asyncio.sleep(float(extra_info.get("seconds", 0.02)))
     return 1.0

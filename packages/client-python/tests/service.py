@@ -1,4 +1,4 @@
-"""The service as a trainer meets it: a process of its own, on data of its own."""
+"""A service for tests, in its own process with its own data."""
 
 import json
 import os
@@ -21,9 +21,9 @@ START_S = 90
 
 
 def requires_service(case):
-    """Skips a class of tests, with a word, where the service cannot be started."""
+    """Skips a class of tests if the service cannot be started."""
     missing = not NODE.exists()
-    return unittest.skipIf(missing, f"{NODE} is not there: npm ci in the repository")(case)
+    return unittest.skipIf(missing, f"{NODE} is missing: run npm ci in the repository")(case)
 
 
 def free_port():
@@ -47,7 +47,7 @@ class Service:
 
     def start(self):
         kept = {k: os.environ[k] for k in ("PATH", "HOME", "TMPDIR") if k in os.environ}
-        self.said = []
+        self.output = []
         self.process = subprocess.Popen(
             [str(NODE), "server/start.ts"],
             cwd=ROOT,
@@ -67,12 +67,12 @@ class Service:
         ends = time.monotonic() + START_S
         while not self.healthy():
             if self.process.poll() is not None or time.monotonic() > ends:
-                raise AssertionError("the service did not start:\n" + "".join(self.said[-20:]))
+                raise AssertionError("the service did not start:\n" + "".join(self.output[-20:]))
             time.sleep(0.1)
 
     def _read(self, process):
         for line in process.stdout:
-            self.said.append(line)
+            self.output.append(line)
         process.stdout.close()
 
     def healthy(self):
@@ -87,7 +87,9 @@ class Service:
             return json.load(answer)["pids"]
 
     def kill(self):
-        """kill -9 of the server's process; its workers and Postgres go or come back by themselves."""
+        """Sends SIGKILL to the server's process; its workers and Postgres end or restart by
+        themselves.
+        """
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait(30)
 
@@ -106,7 +108,8 @@ class Service:
         shutil.rmtree(self.data, ignore_errors=True)
 
     def _end_postgres(self):
-        # After kill -9 it stays for the next start, which never comes: its own file says which process it is.
+        # After SIGKILL, Postgres waits for a next start, which never comes. Its pid is in its own
+        # file.
         for file in Path(self.data).rglob("postmaster.pid"):
             try:
                 pid = int(re.match(r"\d+", file.read_text()).group())
@@ -126,7 +129,7 @@ class Service:
 
 
 def rollouts(count, group_size=4, label="q"):
-    """Samples in groups; every other one is right. Response lengths are told, and all different within a group."""
+    """Samples in groups, every other one correct. Response lengths differ within a group."""
     return [
         {
             "uid": f"{label}-{i // group_size}",

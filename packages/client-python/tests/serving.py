@@ -1,4 +1,4 @@
-"""Starts the command as a user does, and asks it over HTTP."""
+"""Starts `serve-reward` as a user does and calls it over HTTP."""
 
 import http.client
 import json
@@ -24,7 +24,7 @@ def environment(**more):
 
 
 def run_to_end(*arguments, timeout=30):
-    """For one that does not start: (exit code, stdout, stderr)."""
+    """Runs a command that is expected to fail: (exit code, stdout, stderr)."""
     done = subprocess.run(
         command(*arguments), env=environment(), capture_output=True, text=True, timeout=timeout
     )
@@ -42,7 +42,7 @@ def sample(solution, truth="72", **extra):
 
 
 class Served:
-    """A running `serve-reward`, with what it has logged."""
+    """A running `serve-reward` and its logged events."""
 
     def __init__(self, name, *options, env=None):
         if "--processes" not in options:
@@ -74,7 +74,7 @@ class Served:
             self._changed.notify_all()
 
     def event(self, name, timeout=60):
-        """The first event of that name, waited for."""
+        """Waits for the first event with this name."""
 
         def first():
             return next((e for e in self.events if e["event"] in (name, "end of output")), None)
@@ -101,7 +101,7 @@ class Served:
         return value["results"]
 
     def score_apart(self, *samples):
-        """Each in a call of its own, all at once, as the service does."""
+        """Sends each sample in its own call, all at once, as the service does."""
         with ThreadPoolExecutor(len(samples)) as threads:
             return [r[0] for r in threads.map(self.score, samples)]
 

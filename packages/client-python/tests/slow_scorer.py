@@ -1,4 +1,4 @@
-"""A scorer of engine `http` that takes its time: the score is the number in the text, after as many ms as it says."""
+"""A scorer of engine `http` with delays: a response text holds its score and the delay in ms."""
 
 import json
 import re
@@ -8,9 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class SlowScorer:
-    """
-    Texts are `score=0.5 ms=120`; `fail` anywhere in one is an error of that sample. A gated one answers only as many
-    samples as it is told to `let` through.
+    """Texts look like `score=0.5 ms=120`; a text with `fail` gets an error. A gated scorer answers
+    only the number of samples released by `let`.
     """
 
     def __init__(self, gated=False):
@@ -31,7 +30,7 @@ class SlowScorer:
                     wait = re.search(r"ms=(\d+)", text)
                     time.sleep(int(wait.group(1)) / 1000 if wait else 0)
                     if "fail" in text:
-                        results.append({"error": "as it was asked to"})
+                        results.append({"error": "refused by the test"})
                     else:
                         score = re.search(r"score=(-?[\d.]+)", text)
                         results.append({"score": float(score.group(1)) if score else 0.0})
@@ -50,7 +49,7 @@ class SlowScorer:
             daemon_threads = True
 
             def handle_error(self, *_):
-                # A caller that was killed.
+                # Its caller was killed.
                 pass
 
         self.server = Server(("127.0.0.1", 0), Handler)
@@ -58,7 +57,7 @@ class SlowScorer:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def let(self, samples):
-        """Lets so many more through, those of callers that went away counted in."""
+        """Releases more samples, including those of callers that have gone."""
         for _ in range(samples):
             self._gate.release()
 

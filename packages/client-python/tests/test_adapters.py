@@ -1,4 +1,6 @@
-"""verl's, TRL's and verifiers' ways of calling a reward, against the service; the trainers themselves are not needed."""
+"""Calls the service the way verl, TRL and verifiers call a reward; the trainers need not be
+installed.
+"""
 
 import asyncio
 import functools
@@ -21,7 +23,7 @@ class Adapters(unittest.TestCase):
     def setUpClass(cls):
         cls.service = Service()
         cls.scorer = SlowScorer()
-        # A busy machine may need longer than the 4 s that a trainer's service has.
+        # A busy machine may need longer than the default of 4 s.
         cls.to = {"url": cls.service.url, "connect_s": 30.0}
         cls.client = RewardOps(**cls.to)
         cls.client.register_server("slow", cls.scorer.url, "http", model="slow")
@@ -37,8 +39,8 @@ class Adapters(unittest.TestCase):
             work()
         self.assertEqual(caught.exception.reason, reason, caught.exception)
 
-    def test_verl_calls_it_as_any_of_its_functions(self):
-        # As verl binds `reward_kwargs`.
+    def test_verl_calls_it_like_any_function(self):
+        # verl binds `reward_kwargs` like this.
         bound = functools.partial(verl.compute_score, **self.to, run="verl-run", step=3)
         self.assertTrue(inspect.iscoroutinefunction(bound))
         for number, score in (("72", 1.0), ("71", 0.0)):
@@ -48,19 +50,19 @@ class Adapters(unittest.TestCase):
                 "ground_truth": "72",
                 "extra_info": {"index": 4, "num_turns": 1},
             }
-            told = asyncio.run(bound(**given))
-            self.assertEqual(told, {"score": score, "acc": score, "rewardops_failed": 0.0})
-            self.assertEqual(verl.compute_score_sync(**given, **self.to, run="verl-run"), told)
-            # verl asks each sample for the keys of the first.
-            self.assertIsNone(told["a_key_of_another_sample"])
+            result = asyncio.run(bound(**given))
+            self.assertEqual(result, {"score": score, "acc": score, "rewardops_failed": 0.0})
+            self.assertEqual(verl.compute_score_sync(**given, **self.to, run="verl-run"), result)
+            # verl reads the first sample's keys from each sample.
+            self.assertIsNone(result["a_key_of_another_sample"])
         batches = self.client.call("batches.list", {"run": "verl-run"})["items"]
         self.assertEqual(sorted(b["step"] for b in batches), [0, 3])
 
     def test_verl_has_no_silent_zero(self):
         given = {"data_source": "d", "solution_str": "fail", "reward": {"model": "slow"}, **self.to}
         self.raises("not_scored", lambda: verl.compute_score_sync(**given))
-        told = verl.compute_score_sync(**given, on_failure=-1)
-        self.assertEqual(told, {"score": -1.0, "acc": -1.0, "rewardops_failed": 1.0})
+        result = verl.compute_score_sync(**given, on_failure=-1)
+        self.assertEqual(result, {"score": -1.0, "acc": -1.0, "rewardops_failed": 1.0})
         self.raises("invalid_input", lambda: verl.compute_score_sync(**given, on_failure="zero"))
         self.raises("invalid_input", lambda: verl.compute_score_sync(**given, urll="?"))
 
@@ -79,15 +81,15 @@ class Adapters(unittest.TestCase):
         reward = trl.reward_function(
             **self.to, run="trl-run", reward={"model": "slow"}, data_source="d", name="judge"
         )
-        # TRL needs 3.10 itself; releases of it ask this of the function, or of its __call__.
+        # TRL itself needs 3.10; some releases check the function, others its __call__.
         if sys.version_info >= (3, 10):
             self.assertTrue(inspect.iscoroutinefunction(reward))
         self.assertTrue(inspect.iscoroutinefunction(reward.__call__))
         self.assertEqual(reward.__name__, "judge")
-        # As TRL's asynchronous trainer sends it to another process.
+        # TRL's asynchronous trainer sends the function to another process.
         again = pickle.loads(pickle.dumps(reward))
         for function in (reward, again):
-            told = asyncio.run(
+            result = asyncio.run(
                 function(
                     prompts=[[{"role": "user", "content": "p"}]] * 2 + ["q"],
                     completions=[
@@ -106,7 +108,7 @@ class Adapters(unittest.TestCase):
                     log_metric=lambda name, value: metrics.update({name: value}),
                 )
             )
-            self.assertEqual(told, [0.5, None, 0.25])
+            self.assertEqual(result, [0.5, None, 0.25])
             self.assertEqual(metrics, {"judge/failed": 1.0})
             batch_id = logged["judge_sample"][0].split("-")[0]
             summary = self.client.summary(batch_id)
@@ -117,7 +119,7 @@ class Adapters(unittest.TestCase):
             self.assertEqual((first["groundTruth"], first["position"]), ("1", 1))
             self.assertEqual(first["extraInfo"], {"image": "<builtins.object>"})
 
-    def test_trl_scores_a_completion_whole_or_refuses_it_by_name(self):
+    def test_trl_scores_a_completion_whole_or_refuses_it(self):
         call = {"type": "function", "function": {"name": "multiply", "arguments": {"a": 6}}}
         turns = [
             {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -127,29 +129,29 @@ class Adapters(unittest.TestCase):
         logged = {}
         setup = {**self.to, "reward": {"model": "slow"}, "data_source": "d"}
         reward = trl.reward_function(**setup)
-        told = asyncio.run(
+        result = asyncio.run(
             reward(
                 prompts=["p"],
                 completions=[turns],
                 log_extra=lambda column, values: logged.update({column: values}),
             )
         )
-        self.assertEqual(told, [0.75])
+        self.assertEqual(result, [0.75])
         sample = self.client.sample(logged["rewardops_sample"][0])
         for part in ('"name": "multiply"', '"arguments": {"a":6}', "score=0.75", "Done."):
             self.assertIn(part, sample["response"])
         image = [{"role": "user", "content": [{"type": "image", "image": object()}]}]
 
-        def ask(**settings):
-            asked = trl.reward_function(**setup, **settings)
-            return asyncio.run(asked(prompts=[image], completions=["score=1"]))
+        def refuse(**settings):
+            reward = trl.reward_function(**setup, **settings)
+            return asyncio.run(reward(prompts=[image], completions=["score=1"]))
 
-        self.raises("invalid_input", ask)
+        self.raises("invalid_input", refuse)
         held = [{"role": "user", "content": [{"type": "image"}]}]
         lenient = trl.reward_function(**setup, media="placeholder")
         self.assertEqual(asyncio.run(lenient(prompts=[held], completions=["score=1"])), [1.0])
 
-    def test_trl_says_what_a_data_set_lacks(self):
+    def test_trl_names_a_missing_column(self):
         def call(**settings):
             reward = trl.reward_function(**self.to, **settings)
             return asyncio.run(reward(prompts=["p"], completions=["c"]))
@@ -158,7 +160,7 @@ class Adapters(unittest.TestCase):
         self.raises("invalid_input", lambda: call(data_source="d", ground_truth="none_such"))
         self.raises("unknown_data_source", lambda: call(data_source="no-such-rule"))
 
-    def test_trl_is_told_when_nobody_is_there(self):
+    def test_trl_gets_an_error_without_a_service(self):
         reward = trl.reward_function(
             f"http://127.0.0.1:{free_port()}", data_source="d", connect_s=0.3
         )
@@ -167,7 +169,7 @@ class Adapters(unittest.TestCase):
     def test_verifiers_rubric(self):
         right = verifiers.rubric_function(**self.to, data_source="openai/gsm8k", run="vf")
         state = {}
-        told = asyncio.run(
+        result = asyncio.run(
             right(
                 prompt=[{"role": "user", "content": "?"}],
                 completion=[{"role": "assistant", "content": "#### 72"}],
@@ -176,8 +178,8 @@ class Adapters(unittest.TestCase):
                 info={"k": 1},
             )
         )
-        self.assertEqual((told, state["rewardops"]["acc"]), (1.0, 1))
-        # Rubrics pass what a function names; they must not see what it does not need.
+        self.assertEqual((result, state["rewardops"]["acc"]), (1.0, 1))
+        # Rubrics pass the arguments that a function names, so it must not name more than it needs.
         self.assertEqual(
             list(inspect.signature(right).parameters),
             ["prompt", "completion", "answer", "state", "info"],

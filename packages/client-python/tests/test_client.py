@@ -1,4 +1,6 @@
-"""The client against the service: groups once and whole, scores in their places, and nothing that is silently 0."""
+"""The client against the service: groups arrive once and whole, scores are in place, and no failure
+becomes 0.
+"""
 
 import asyncio
 import functools
@@ -18,7 +20,7 @@ KEY = "a-key-of-the-tests"
 
 
 def scored(count, ms=0, label="q", group_size=4):
-    """Samples that the slow scorer gives `index / 100`."""
+    """Samples that the slow scorer scores with `index / 100`."""
     return [
         {**sample, "response": f"score={i / 100} ms={ms}"}
         for i, sample in enumerate(rollouts(count, group_size, label))
@@ -26,7 +28,7 @@ def scored(count, ms=0, label="q", group_size=4):
 
 
 def with_each_transport(test):
-    """Runs a test once with each way of speaking HTTP, each with a client of its own."""
+    """Runs a test once with each HTTP implementation, each with its own client."""
 
     @functools.wraps(test)
     def run(self):
@@ -56,7 +58,7 @@ class Client(unittest.TestCase):
 
     @classmethod
     def client(cls, http="auto", **settings):
-        # A machine that runs other tests too may need longer than the 4 s that a trainer's service has.
+        # A busy machine may need longer than the default of 4 s.
         return RewardOps(cls.service.url, KEY, run="tests", http=http, connect_s=30.0, **settings)
 
     def refused(self, reason, work):
@@ -110,7 +112,7 @@ class Client(unittest.TestCase):
         self.assertEqual(len(scores.rm_scores(as_="list")[0]), 7)
 
     @with_each_transport
-    def test_a_failure_is_reported_and_is_no_zero(self, client):
+    def test_a_failure_is_reported_and_not_zero(self, client):
         data = scored(8)
         data[3]["response"] = "fail"
         scores = client.compute_rm_score(data, 4, step=3, reward="slow")
@@ -123,17 +125,17 @@ class Client(unittest.TestCase):
         self.assertEqual(stood_in.scored, [i != 3 for i in range(8)])
         single = client.compute_score("d", "fail", reward="slow")
         self.assertEqual((single.score, single.reason), (None, "function_error"))
-        self.assertIn("as it was asked to", single.detail)
+        self.assertIn("refused by the test", single.detail)
         self.refused("not_scored", lambda: float(single))
 
     @with_each_transport
-    def test_what_is_complete_when_the_time_is_over(self, client):
+    def test_a_timeout_returns_the_complete_groups(self, client):
         data = scored(40)
         for sample in data[36:]:
             sample["response"] = "score=1 ms=20000"
         pipeline = client.compute_reward_pipeline(data, 4, step=4, reward="slow")
         got = [pipeline.get(40, timeout_s=2.0)]
-        # On a busy machine the quick ones may need longer than that.
+        # On a busy machine the quick samples may take longer than the timeout.
         while sum(map(len, got)) < 36:
             got.append(pipeline.get(40, timeout_s=2.0))
         self.assertTrue(all(chunk.timed_out and not chunk.done for chunk in got))
@@ -145,7 +147,7 @@ class Client(unittest.TestCase):
         self.assertEqual((rest.index, rest.done), ([36, 37, 38, 39], True))
         self.assertEqual(rest.reason, ["cancelled"] * 4)
 
-    def test_a_trainer_that_was_started_again_goes_on(self):
+    def test_a_restarted_trainer_continues(self):
         data = rollouts(64, 4, "again")
         for http in TRANSPORTS:
             key = f"again-{http}"
@@ -167,14 +169,14 @@ class Client(unittest.TestCase):
                 )
 
     @with_each_transport
-    def test_rollouts_that_are_streamed_in(self, client):
+    def test_streamed_rollouts(self, client):
         data = rollouts(24, 4, "stream")
         batch = client.submit([], 4, step=6, open=True)
         pipeline = batch.pipeline()
         self.assertEqual(batch.append(data[:10]), 10)
         self.assertEqual(sorted({g.uid for g in pipeline.get(8).groups}), ["stream-0", "stream-1"])
         self.assertEqual(batch.append(data[10:]), 24)
-        # Repeated, as after a lost answer.
+        # Repeats the call, as after a lost answer.
         self.assertEqual(client.append(batch.batch_id, data[10:], 10), 24)
         self.refused("append_gap", lambda: client.append(batch.batch_id, data[:1], 99))
         batch.close()
@@ -197,7 +199,7 @@ class Client(unittest.TestCase):
         finally:
             rewardops.bodies.PART_BYTES = whole
 
-    def test_text_comes_back_as_it_was(self):
+    def test_text_comes_back_unchanged(self):
         odd = "NUL \x00 surrogate \udcff é \U0001f600\r\n#### 72"
         with self.client() as client:
             for response, wanted in ((odd, odd), (b"\xff #### 72", "\udcff #### 72")):
@@ -227,7 +229,7 @@ class Client(unittest.TestCase):
                 )
                 self.assertEqual(len({r.id for r in results}), 2_000)
 
-    def test_rewards_that_are_waited_for_leave_connections_to_others(self):
+    def test_waiting_rewards_leave_connections_to_other_calls(self):
         for http in TRANSPORTS:
             with self.subTest(http=http):
 
@@ -265,7 +267,7 @@ class Client(unittest.TestCase):
             thread.join(60)
         self.assertEqual(results, {i: float(i) for i in range(64)})
 
-    def test_one_client_in_one_event_loop_after_another(self):
+    def test_one_client_in_several_event_loops(self):
         for http in TRANSPORTS:
             client = AsyncRewardOps(self.service.url, KEY, run="tests", http=http, connect_s=30.0)
 
@@ -273,7 +275,7 @@ class Client(unittest.TestCase):
                 try:
                     return (await client.compute_score("openai/gsm8k", "#### 72", "72")).score
                 finally:
-                    # Of this loop; the next has its own.
+                    # Connections belong to an event loop; the next loop opens its own.
                     await client.calls._loops.pop(asyncio.get_running_loop()).http.close()
 
             self.assertEqual([asyncio.run(one()), asyncio.run(one())], [1.0, 1.0])
@@ -292,7 +294,7 @@ class Client(unittest.TestCase):
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
         self.assertEqual(client.compute_score("openai/gsm8k", "#### 71", "72").score, 0.0)
 
-    def test_a_score_of_before_is_kept(self):
+    def test_an_existing_score_is_kept(self):
         data = [{**s, "score": 0.125} for s in rollouts(4)]
         with self.client() as client:
             self.assertEqual(client.compute_rm_score(data, 4, step=9).score, [0.125] * 4)
@@ -311,7 +313,7 @@ class Client(unittest.TestCase):
             self.assertEqual(again.results().score, [i / 100 for i in range(8)])
             self.assertEqual(batch.results().score, [0.0] * 8)
 
-    def test_what_the_service_refuses_is_said_in_its_words(self):
+    def test_a_refusal_has_the_services_message(self):
         with self.client() as client:
             error = self.refused(
                 "unknown_model", lambda: client.submit(rollouts(4), 4, reward="none-such")
@@ -331,23 +333,23 @@ class Client(unittest.TestCase):
             pipeline = client.compute_reward_pipeline(
                 scored(4, ms=15_000), 4, step=12, reward="slow"
             )
-            said = []
+            reasons = []
 
             def wait():
                 try:
                     pipeline.get(4)
                 except RewardOpsError as error:
-                    said.append(error.reason)
+                    reasons.append(error.reason)
 
             waiting = threading.Thread(target=wait)
             waiting.start()
             pipeline.close()
             waiting.join(30)
-            self.assertEqual(said, ["closed"])
+            self.assertEqual(reasons, ["closed"])
             client.cancel(pipeline.batch_id)
 
-    def test_prepared_samples_are_what_the_service_takes(self):
-        # Every field that a sample can have.
+    def test_the_service_accepts_prepared_samples(self):
+        # All fields of a sample.
         full = {
             **rollouts(1)[0],
             "prompt": [{"role": "user", "content": "?"}],

@@ -1,4 +1,6 @@
-"""A wrong address, version or certificate, or nobody there: one sentence, soon, and never a hang."""
+"""Errors for a wrong address, version or certificate, or a missing service: one sentence, soon,
+without a hang.
+"""
 
 import asyncio
 import json
@@ -13,15 +15,17 @@ from rewardops import AsyncRewardOps, RewardOps, RewardOpsError
 from tests.service import free_port
 from tests.transports import TRANSPORTS
 
-#: A service that never answers is given up after 4 s by default; what is told is the same sooner.
+#: A service that never answers is given up after 4 s by default; the error is the same after a shorter time.
 SOON = {"connect_s": 0.5}
 
 
 class Web:
-    """A web server that answers by turns, the last answer for ever. `look`: to the first look of a client."""
+    """A web server that gives its answers in turn and repeats the last one. `look`: the answer to a
+    client's first check.
+    """
 
     def __init__(self, *answers, look=None):
-        self.asked = []
+        self.requests = []
         web = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -32,8 +36,8 @@ class Web:
                 if look is not None and self.path.endswith("session.get"):
                     status, headers, content = look
                 else:
-                    web.asked.append((self.path, dict(self.headers), body))
-                    status, headers, content = answers[min(len(web.asked), len(answers)) - 1]
+                    web.requests.append((self.path, dict(self.headers), body))
+                    status, headers, content = answers[min(len(web.requests), len(answers)) - 1]
                 if not isinstance(content, bytes):
                     content = json.dumps(content).encode()
                 self.send_response(status)
@@ -67,7 +71,7 @@ class Web:
     def __exit__(self, *_):
         self.server.shutdown()
         self.server.server_close()
-        # Those that are kept open would be answered still.
+        # Otherwise kept-alive connections would still be answered.
         for connection in self.connections:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
@@ -80,15 +84,15 @@ def session(version="0.1.0", auth="open", signed_in=True):
     return 200, {}, {"result": {"data": data}}
 
 
-def refusal(status, reason, **data):
-    told = {"reason": reason, "hint": "Do better.", "requestId": "r-7", **data}
-    return status, {}, {"error": {"message": "It is so.", "data": told}}
+def refusal(status, reason, **more):
+    data = {"reason": reason, "hint": "Do better.", "requestId": "r-7", **more}
+    return status, {}, {"error": {"message": "It is so.", "data": data}}
 
 
 class Errors(unittest.TestCase):
-    def told(self, url, work=None, **settings):
-        """What each way of speaking HTTP raises, the same from both clients."""
-        said = []
+    def error_of(self, url, work=None, **settings):
+        """The error of each HTTP implementation, which must be the same from both clients."""
+        errors = []
         for http in TRANSPORTS:
             given = {"outage_s": 1.0, "http": http, **settings}
             with self.subTest(http=http), RewardOps(url, **given) as client:
@@ -97,7 +101,7 @@ class Errors(unittest.TestCase):
                 error = caught.exception
                 self.assertNotIn("\n", str(error))
                 self.assertRegex(str(error), r"[.?]$")
-                said.append((error.reason, str(error)))
+                errors.append((error.reason, str(error)))
 
                 async def same(given=given):
                     async with AsyncRewardOps(url, **given) as other:
@@ -107,30 +111,30 @@ class Errors(unittest.TestCase):
                     with self.assertRaises(RewardOpsError) as again:
                         asyncio.run(same())
                     self.assertEqual(again.exception.reason, error.reason)
-        self.assertEqual(len({reason for reason, _ in said}), 1, said)
-        return said[0]
+        self.assertEqual(len({reason for reason, _ in errors}), 1, errors)
+        return errors[0]
 
-    def test_nobody_listens(self):
+    def test_a_closed_port(self):
         url = f"http://127.0.0.1:{free_port()}"
-        reason, text = self.told(url, **SOON)
+        reason, text = self.error_of(url, **SOON)
         self.assertEqual(reason, "unreachable")
         self.assertIn(f"{url} does not answer: the connection was refused", text)
         self.assertIn("Is the service running", text)
 
-    def test_no_such_host(self):
-        reason, text = self.told("http://rewardops.invalid:3000", **SOON)
+    def test_an_unknown_host(self):
+        reason, text = self.error_of("http://rewardops.invalid:3000", **SOON)
         self.assertEqual(reason, "unreachable")
         self.assertIn("rewardops.invalid", text)
 
-    def test_somebody_listens_and_is_silent(self):
+    def test_a_silent_server(self):
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             listener.listen()
-            reason, text = self.told(f"http://127.0.0.1:{listener.getsockname()[1]}", **SOON)
+            reason, text = self.error_of(f"http://127.0.0.1:{listener.getsockname()[1]}", **SOON)
         self.assertEqual(reason, "unreachable")
         self.assertIn("silent", text)
 
-    def test_somebody_who_speaks_no_http(self):
+    def test_a_server_without_http(self):
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             listener.listen()
@@ -146,13 +150,13 @@ class Errors(unittest.TestCase):
                     connection.close()
 
             threading.Thread(target=answer, daemon=True).start()
-            reason, text = self.told(f"http://127.0.0.1:{listener.getsockname()[1]}", **SOON)
+            reason, text = self.error_of(f"http://127.0.0.1:{listener.getsockname()[1]}", **SOON)
             listener.shutdown(socket.SHUT_RDWR)
         self.assertEqual(reason, "unreachable")
 
-    def test_https_where_http_is_spoken(self):
+    def test_https_to_an_http_server(self):
         with Web(session()) as web:
-            reason, _ = self.told(web.url.replace("http:", "https:"), **SOON)
+            reason, _ = self.error_of(web.url.replace("http:", "https:"), **SOON)
         self.assertEqual(reason, "unreachable")
 
     def test_another_service(self):
@@ -161,7 +165,7 @@ class Errors(unittest.TestCase):
             (200, {}, {"models": []}),
             (200, {}, b"OK"),
             (405, {}, b""),
-            # Another one that speaks tRPC.
+            # Another tRPC service.
             (
                 404,
                 {},
@@ -175,21 +179,21 @@ class Errors(unittest.TestCase):
             ),
         ):
             with Web(answer) as web:
-                reason, text = self.told(web.url)
+                reason, text = self.error_of(web.url)
                 self.assertEqual(reason, "not_rewardops", text)
                 self.assertIn("Check the address", text)
 
     def test_a_redirect_is_not_followed(self):
         with Web((308, {"location": "https://elsewhere/"}, b"")) as web:
-            reason, text = self.told(web.url)
+            reason, text = self.error_of(web.url)
             self.assertEqual(reason, "redirected")
             self.assertIn("https://elsewhere/", text)
-            self.assertTrue(all("uthorization" not in str(h) for _, h, _ in web.asked))
+            self.assertTrue(all("uthorization" not in str(h) for _, h, _ in web.requests))
 
-    def test_a_service_of_another_generation(self):
+    def test_an_incompatible_version(self):
         for version in ("0.2.0", "1.0.0"):
             with Web(session(version)) as web:
-                reason, text = self.told(web.url)
+                reason, text = self.error_of(web.url)
                 self.assertEqual(reason, "unsupported_version")
                 self.assertIn(version, text)
         with Web(session("0.1.9")) as web, RewardOps(web.url) as client:
@@ -197,15 +201,15 @@ class Errors(unittest.TestCase):
 
     def test_a_key_is_missing_or_wrong(self):
         with Web(session(auth="key", signed_in=False)) as web:
-            reason, text = self.told(web.url)
+            reason, text = self.error_of(web.url)
             self.assertEqual(reason, "unauthorized")
             self.assertIn("none was set", text)
-            reason, text = self.told(web.url, api_key="wrong")
+            reason, text = self.error_of(web.url, api_key="wrong")
             self.assertIn("rejected the given one", text)
             self.assertNotIn("wrong", text)
         self.assertRaises(RewardOpsError, RewardOps, web.url, "a key\nwith a line")
 
-    def test_a_refusal_has_all_that_was_said(self):
+    def test_a_refusal_has_all_fields(self):
         with (
             Web(refusal(409, "idempotency_conflict"), look=session()) as web,
             RewardOps(web.url) as c,
@@ -219,7 +223,7 @@ class Errors(unittest.TestCase):
             ("idempotency_conflict", "Do better.", "r-7", 409),
         )
 
-    def test_what_passes_is_asked_again_with_the_same_key(self):
+    def test_temporary_failures_are_retried_with_the_same_key(self):
         scored = {
             **{"score": 1, "reason": None, "substituted": False, "rewardExtraInfo": {}},
             **{"position": None, "id": "b1-0", "batchId": "b1"},
@@ -236,21 +240,21 @@ class Errors(unittest.TestCase):
         for http in TRANSPORTS:
             with self.subTest(http=http), Web(*answers) as web, RewardOps(web.url, http=http) as c:
                 self.assertEqual(float(c.compute_score("d", "r")), 1.0)
-                keys = [json.loads(b)["idempotencyKey"] for p, _, b in web.asked if "score" in p]
+                keys = [json.loads(b)["idempotencyKey"] for p, _, b in web.requests if "score" in p]
                 self.assertEqual((len(keys), len(set(keys))), (5, 1))
 
-    def test_our_own_fault_is_not_asked_for_ever(self):
+    def test_an_internal_error_is_not_retried_for_ever(self):
         with Web(refusal(500, "internal"), look=session()) as web:
-            reason, _ = self.told(web.url, lambda c: c.summary("b1"))
+            reason, _ = self.error_of(web.url, lambda c: c.summary("b1"))
             self.assertEqual(reason, "internal")
 
-    def test_a_call_ends_with_its_time(self):
+    def test_a_call_ends_at_its_timeout(self):
         with Web(refusal(503, "busy", retryAfterMs=100), look=session()) as web:
-            reason, text = self.told(web.url, lambda c: c.summary("b1", timeout_s=0.3))
+            reason, text = self.error_of(web.url, lambda c: c.summary("b1", timeout_s=0.3))
             self.assertEqual(reason, "timeout")
             self.assertIn("batches.get", text)
 
-    def test_a_service_that_goes_away_is_told_of_once_and_then_given_up(self):
+    def test_an_outage_is_logged_once_and_then_given_up(self):
         for http in TRANSPORTS:
             web = Web(session())
             with RewardOps(web.url, http=http, outage_s=1.5) as client:
@@ -262,12 +266,12 @@ class Errors(unittest.TestCase):
                         work = (client._async.summary(f"b{n}") for n in range(20))
                         return await asyncio.gather(*work, return_exceptions=True)
 
-                    said = client._wait(many())
-                self.assertEqual({getattr(e, "reason", str(e)) for e in said}, {"unreachable"})
+                    errors = client._wait(many())
+                self.assertEqual({getattr(e, "reason", str(e)) for e in errors}, {"unreachable"})
                 self.assertEqual(len(logged.output), 1)
                 self.assertIn("Retrying for up to 1.5 s", logged.output[0])
 
-    def test_a_closed_client_says_so(self):
+    def test_a_closed_client_raises(self):
         with Web(session()) as web:
             client = RewardOps(web.url)
             client.check()

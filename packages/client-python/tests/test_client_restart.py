@@ -1,4 +1,6 @@
-"""The service is killed and started again while a trainer works: no reward is wrong, missing or given twice."""
+"""The service is killed and restarted while a trainer works: no reward is wrong, missing or
+delivered twice.
+"""
 
 import asyncio
 import logging
@@ -19,7 +21,7 @@ GROUP = 4
 @requires_service
 class Restart(unittest.TestCase):
     def setUp(self):
-        # It says when the service goes and comes; that is tested elsewhere.
+        # Hides the client's warnings about outages, which other tests cover.
         logging.getLogger("rewardops").setLevel(logging.ERROR)
         self.scorer = SlowScorer(gated=True)
         self.service = Service()
@@ -29,7 +31,7 @@ class Restart(unittest.TestCase):
         self.service.destroy()
         self.scorer.close()
 
-    def test_killed_and_stopped_in_the_middle(self):
+    def test_killed_and_stopped_in_mid_work(self):
         asyncio.run(self.through_restarts())
 
     async def through_restarts(self):
@@ -44,7 +46,8 @@ class Restart(unittest.TestCase):
             "slow", self.scorer.url, "http", model="slow", max_in_flight=64
         )
         work = [asyncio.ensure_future(self.trainer(client)) for client in clients]
-        # Registering looks at a score or two; every call beyond waits for us, so that it is always the middle.
+        # Registration scores a sample or two. All further calls wait for `let`, so each restart
+        # happens in mid-work.
         for end in (self.service.kill, self.service.stop):
             await self.let(300, work)
             await asyncio.get_running_loop().run_in_executor(None, self.restart, end)
@@ -62,7 +65,7 @@ class Restart(unittest.TestCase):
         self.scorer.let(samples)
         while self.scorer.answered < until:
             for task in work:
-                # Shows what went wrong; none of them can have come to its end.
+                # Shows a failure early; no task can have finished yet.
                 self.assertFalse(task.done() and task.result())
             await asyncio.sleep(0.02)
 

@@ -1,4 +1,4 @@
-"""What trainers hand over, as the service takes it; and where rewards are placed."""
+"""Conversion of trainers' data to the service's format, and placement of rewards."""
 
 import dataclasses
 import datetime
@@ -16,7 +16,7 @@ try:
     import numpy
 except ImportError:
     numpy = None
-    print("numpy is not installed; what it adds is not tested")
+    print("numpy is not installed; its tests are skipped")
 try:
     import torch
 except ImportError:
@@ -45,11 +45,11 @@ def scores(**changed):
 
 
 class Preparing(unittest.TestCase):
-    def refused(self, data, *told, **options):
+    def refused(self, data, *expected, **options):
         with self.assertRaises(RewardOpsError) as caught:
             prepare(data, **options)
         self.assertEqual(caught.exception.reason, "invalid_input")
-        for text in told:
+        for text in expected:
             self.assertIn(text, str(caught.exception))
 
     def test_fields_by_any_of_their_names(self):
@@ -75,14 +75,14 @@ class Preparing(unittest.TestCase):
         named = Sample("d", "p", "r", "q-1", "42", {"k": 1}, 3)
         self.assertEqual(prepare([wanted, verl, named]).samples, [wanted] * 3)
 
-    def test_groups_where_no_uid_is_given(self):
+    def test_groups_without_uids(self):
         uids = [s["uid"] for s in prepare([GIVEN] * 5, group_size=2).samples]
         self.assertEqual(uids, ["group-0", "group-0", "group-1", "group-1", "group-2"])
         uids = [s["uid"] for s in prepare([GIVEN] * 2, own_groups=True).samples]
         self.assertEqual(len(set(uids)), 2)
         self.refused([GIVEN], "Sample 0", "uid")
 
-    def test_what_is_wrong_is_named(self):
+    def test_errors_name_the_sample(self):
         one = {**GIVEN, "uid": "u"}
         self.refused([one, {**one, "reponse": "?"}], "Sample 1", "'reponse'")
         self.refused([one, {"uid": "u", "prompt": "p"}], "Sample 1", "dataSource")
@@ -120,14 +120,14 @@ class Preparing(unittest.TestCase):
         self.assertEqual([m["content"] for m in made], [None, "What is this?", None])
         self.assertEqual(made[2]["tool_calls"], [call])
 
-    def test_images_are_refused_by_name_or_replaced_where_that_is_asked_for(self):
+    def test_images_are_refused_or_replaced(self):
         for image in ({"type": "image"}, {"type": "image_url", "image_url": {"url": "x"}}):
             prompt = [{"role": "user", "content": [image, {"type": "text", "text": "?"}]}]
             rows = [{**GIVEN, "uid": "u", "prompt": prompt}]
             self.refused(rows, "Sample 0", image["type"], "placeholder")
             made = prepare(rows, media="placeholder").samples[0]["prompt"]
             self.assertEqual(made[0]["content"], f"<{image['type']}>?")
-        # As TRL has them: an object that is not JSON.
+        # TRL passes such an object, which is not JSON.
         held = [{"role": "user", "content": [{"type": "image", "image": object()}]}]
         rows = [{**GIVEN, "uid": "u", "prompt": held}]
         self.refused(rows, "image")
@@ -136,7 +136,7 @@ class Preparing(unittest.TestCase):
         with self.assertRaises(RewardOpsError):
             prepare(rows, media="drop")
 
-    def test_a_group_is_told_by_its_images_too(self):
+    def test_images_are_part_of_a_groups_id(self):
         class Image:
             def __init__(self, pixels):
                 self.pixels = pixels
@@ -144,13 +144,13 @@ class Preparing(unittest.TestCase):
             def tobytes(self):
                 return self.pixels
 
-        def asked(image):
+        def prompt_with(image):
             return [{"role": "user", "content": [{"type": "image", "image": image}]}]
 
-        self.assertEqual(prompt_uid(asked(Image(b"1"))), prompt_uid(asked(Image(b"1"))))
-        self.assertNotEqual(prompt_uid(asked(Image(b"1"))), prompt_uid(asked(Image(b"2"))))
+        self.assertEqual(prompt_uid(prompt_with(Image(b"1"))), prompt_uid(prompt_with(Image(b"1"))))
+        self.assertNotEqual(prompt_uid(prompt_with(Image(b"1"))), prompt_uid(prompt_with(Image(b"2"))))
         with self.assertRaises(RewardOpsError):
-            prompt_uid(asked(object()))
+            prompt_uid(prompt_with(object()))
 
     def test_reward_extra_info_goes_with_a_score(self):
         row = {**GIVEN, "uid": "u", "score": 1, "reward_extra_info": {"acc": True}}
@@ -173,7 +173,7 @@ class Preparing(unittest.TestCase):
         self.assertEqual(made["extraInfo"], {"a": [0, 1, 2], "b": True, "c": None})
 
     @unittest.skipIf(numpy is None, "numpy is not installed")
-    def test_a_data_proto_as_its_managers_see_it(self):
+    def test_a_data_proto_as_verls_managers_read_it(self):
         class Tokenizer:
             def decode(self, ids, skip_special_tokens):
                 assert skip_special_tokens
@@ -228,11 +228,11 @@ class Placing(unittest.TestCase):
         self.assertEqual(len(scores(width=None).rm_scores(as_="list")[0]), 5)
         self.assertEqual(len(scores().rm_scores(8, as_="list")[0]), 8)
 
-    def test_an_empty_response_has_no_place(self):
+    def test_an_empty_response_has_no_position(self):
         made = scores(position=[2, None, 4], lengths=[3, 0, 5]).rm_scores(as_="list")
         self.assertEqual(made[1], [0, 0, 0, 0, 0])
 
-    def test_a_place_that_nobody_knows_is_refused(self):
+    def test_an_unknown_position_is_refused(self):
         for lengths in ([3, None, 5], None):
             with self.assertRaises(RewardOpsError) as caught:
                 scores(position=[2, None, 4], lengths=lengths).rm_scores(as_="list")
@@ -240,7 +240,7 @@ class Placing(unittest.TestCase):
         with self.assertRaises(RewardOpsError):
             scores().rm_scores(4)
 
-    def test_a_failure_is_no_zero(self):
+    def test_a_failure_is_not_zero(self):
         failed = scores(
             status=["scored", "failed", "failed"],
             reason=[None, "timeout", "transport"],
@@ -248,9 +248,9 @@ class Placing(unittest.TestCase):
         )
         self.assertEqual(failed.failed, [(1, "timeout"), (2, "transport")])
         self.assertEqual(failed.scored, [True, False, False])
-        for ask in (failed.rm_scores, failed.require):
+        for read in (failed.rm_scores, failed.require):
             with self.assertRaises(RewardOpsError) as caught:
-                ask()
+                read()
             self.assertEqual(caught.exception.reason, "not_scored")
             self.assertIn("2 of 3", str(caught.exception))
             self.assertIn("timeout 1, transport 1", str(caught.exception))

@@ -1,4 +1,6 @@
-"""A call that hangs, dies or raises: its sample alone fails, with the reason, and nothing is left behind."""
+"""A call that hangs, dies or raises fails only its own sample, with a reason, and leaves no process
+behind.
+"""
 
 import http.client
 import json
@@ -23,10 +25,12 @@ def alive(pid):
 
 class Failures(unittest.TestCase):
     def ends(self, pid):
-        """A killed process is there until somebody has asked how it ended."""
+        """Waits until a killed process is gone; it exists until its parent has collected its exit
+        status.
+        """
         until = time.monotonic() + 30
         while alive(pid):
-            self.assertLess(time.monotonic(), until, f"process {pid} is still there")
+            self.assertLess(time.monotonic(), until, f"process {pid} still exists")
             time.sleep(0.05)
 
     def test_sync(self):
@@ -39,11 +43,11 @@ class Failures(unittest.TestCase):
         }
         with Served("misbehaves", "--timeout", "2.5", "--processes", "2") as served:
             results = served.score_apart(*map(sample, [*bad, "print", *["fine"] * 20]))
-            for (text, (reason, said)), told in zip(bad.items(), results):
+            for (text, (reason, message)), result in zip(bad.items(), results):
                 with self.subTest(text):
-                    self.assertEqual(told.get("reason"), reason, told)
-                    self.assertIn(said, told["error"])
-                    self.assertNotIn("score", told)
+                    self.assertEqual(result.get("reason"), reason, result)
+                    self.assertIn(message, result["error"])
+                    self.assertNotIn("score", result)
             self.assertEqual([r.get("score") for r in results[len(bad) :]], [1.0] * 21)
             gone = [e for e in served.events if e["event"] == "process_replaced"]
             self.assertEqual(len(gone), 3)
@@ -65,13 +69,13 @@ class Failures(unittest.TestCase):
         ) as served:
             fine = [sample("fine")] * 30
             results = served.score_apart(*map(sample, bad), *fine)
-            for (text, wanted), told in zip(bad.items(), results):
+            for (text, wanted), result in zip(bad.items(), results):
                 with self.subTest(text):
-                    self.assertEqual(told.get("reason"), wanted, told)
-                    self.assertNotIn("score", told)
+                    self.assertEqual(result.get("reason"), wanted, result)
+                    self.assertNotIn("score", result)
             self.assertEqual([r.get("score") for r in results[len(bad) :]], [1.0] * 30, results)
 
-    def test_loop_held_up_by_nobody_known(self):
+    def test_loop_blocked_by_an_unknown_call(self):
         with Served("misbehaves_async", "--timeout", "1.5") as served:
             bad, *fine = served.score_apart(*map(sample, ["callback", *["fine"] * 5]))
             self.assertEqual(bad["reason"], "timeout", bad)
@@ -84,13 +88,13 @@ class Failures(unittest.TestCase):
             process = subprocess.Popen(
                 command(path), env=environment(), stderr=subprocess.PIPE, text=True
             )
-            # What a function prints goes to stderr.
+            # A function's output goes to stderr.
             self.assertEqual(process.stderr.readline(), "begun\n")
             process.terminate()
             self.assertEqual(process.wait(60), 0)
             process.stderr.close()
 
-    def test_caller_that_goes_leaves_nothing_behind(self):
+    def test_a_gone_caller_leaves_nothing_behind(self):
         with Served("misbehaves_async", "--timeout", "60") as served:
             connection = http.client.HTTPConnection("127.0.0.1", served.port)
             connection.request("POST", "/", json.dumps({"samples": [sample("sleep")]}))

@@ -1,4 +1,5 @@
-"""`rewardops serve-reward` over HTTP: every shape of function, every kind of result, and what is refused."""
+"""`rewardops serve-reward` over HTTP: all forms of functions, all kinds of results, and refusals.
+"""
 
 import unittest
 
@@ -11,15 +12,15 @@ WRONG = sample("so it is #### 71")
 
 
 class Shapes(unittest.TestCase):
-    def test_function_gives_what_it_gives_when_called(self):
+    def test_scores_equal_those_of_a_direct_call(self):
         with Served("compute_score") as served:
             self.assertFalse(served.ready["async"])
             results = served.score(RIGHT, WRONG, sample("none"))
         self.assertEqual([r["score"] for r in results], [1.0, 0.0, 0.0])
-        # As upstream's naive manager keeps a plain number.
+        # Upstream's naive manager stores a plain number like this.
         self.assertEqual(results[0], {"score": 1.0, "acc": 1.0})
 
-    def test_name_may_be_left_out(self):
+    def test_the_name_is_optional(self):
         with Served(None) as served:
             self.assertEqual(served.score(RIGHT)[0]["score"], 1.0)
             self.assertEqual(served.ready["model"], "rewards")
@@ -31,7 +32,7 @@ class Shapes(unittest.TestCase):
                 results = served.score(*[RIGHT] * 40, WRONG)
                 self.assertEqual([r["score"] for r in results], [1.0] * 40 + [0.0])
 
-    def test_class_is_made_once_and_called_by_position(self):
+    def test_class_is_instantiated_once_and_called_by_position(self):
         with Served("Scorer", "--init-kwargs", '{"scale": 3}') as served:
             self.assertEqual(
                 served.score(RIGHT)[0],
@@ -53,17 +54,17 @@ class Shapes(unittest.TestCase):
         with Served("compute_score", "--kwargs", '{"score": 5, "format_score": 0.2}') as served:
             self.assertEqual([r["score"] for r in served.score(RIGHT, WRONG)], [5.0, 0.2])
 
-    def test_only_what_it_takes_is_passed(self):
+    def test_only_named_arguments_are_passed(self):
         with Served("tells_call") as served:
-            told = served.score(sample("x", index=5))[0]
+            result = served.score(sample("x", index=5))[0]
         self.assertEqual(
-            told["extra_info"], {"index": 5, "num_turns": None, "rollout_reward_scores": {}}
+            result["extra_info"], {"index": 5, "num_turns": None, "rollout_reward_scores": {}}
         )
-        self.assertEqual(told["prompt_"], "How many?")
+        self.assertEqual(result["prompt_"], "How many?")
 
 
 class Results(unittest.TestCase):
-    def test_scores_and_what_is_none(self):
+    def test_scores_and_invalid_results(self):
         cases = {
             "True": 1.0,
             "3": 3.0,
@@ -85,15 +86,15 @@ class Results(unittest.TestCase):
         with Served("returns_literal") as served:
             results = dict(zip(cases, served.score(*map(sample, cases))))
         for text, wanted in cases.items():
-            told = results[text]
+            result = results[text]
             with self.subTest(text):
                 if isinstance(wanted, str):
-                    self.assertEqual(told["reason"], wanted)
-                    self.assertTrue(told["error"])
-                    self.assertNotIn("score", told)
+                    self.assertEqual(result["reason"], wanted)
+                    self.assertTrue(result["error"])
+                    self.assertNotIn("score", result)
                 else:
-                    self.assertEqual(told["score"], wanted)
-                    self.assertNotIn("error", told)
+                    self.assertEqual(result["score"], wanted)
+                    self.assertNotIn("error", result)
         self.assertEqual(results["{'score': 0.25, 'acc': nan}"]["acc"], None)
         big = results["{'score': 1, 'big': 2**60, 'set': {1}, 'error': 'own'}"]
         self.assertEqual((big["big"], big["set"], big["error_"]), (str(2**60), [1], "own"))
@@ -107,10 +108,10 @@ class Results(unittest.TestCase):
 
 
 class Protocol(unittest.TestCase):
-    def test_bodies_that_are_none(self):
+    def test_invalid_bodies(self):
         with Served("compute_score") as served:
             self.assertEqual(served.post({"samples": []}), (200, {"results": []}))
-            for body, said in (
+            for body, message in (
                 (b"{", "not JSON"),
                 (b"[]", '{"samples"'),
                 ({"samples": [1]}, "samples[0] is not"),
@@ -119,7 +120,7 @@ class Protocol(unittest.TestCase):
             ):
                 status, value = served.post(body)
                 self.assertEqual(status, 400)
-                self.assertIn(said, value["error"])
+                self.assertIn(message, value["error"])
             self.assertEqual(served.post({"samples": []}, path="/other")[0], 404)
             self.assertEqual(served.post({"samples": []}, headers={"Origin": "http://a"})[0], 403)
             self.assertEqual(served.post({"samples": []}, headers={"Host": "evil.example"})[0], 403)
@@ -143,13 +144,13 @@ class Protocol(unittest.TestCase):
 
 
 class Refusals(unittest.TestCase):
-    def refused(self, code, said, *arguments):
+    def refused(self, code, message, *arguments):
         ended, out, err = run_to_end(*arguments)
         self.assertEqual(ended, code, err)
-        self.assertIn(said, err)
+        self.assertIn(message, err)
 
-    def test_what_cannot_be_served_is_said_in_one_sentence(self):
-        for name, said in {
+    def test_an_unusable_function_is_refused_in_one_sentence(self):
+        for name, message in {
             "nothing": "has no 'nothing'; it has AsyncCallable",
             "needs_more": "needs judge_url: pass it with --kwargs",
             "batch": "takes whole batches",
@@ -159,7 +160,7 @@ class Refusals(unittest.TestCase):
         }.items():
             with self.subTest(name), self.assertRaises(FunctionError) as raised:
                 load_function(f"{REWARDS}:{name}", {})
-            self.assertIn(said, str(raised.exception))
+            self.assertIn(message, str(raised.exception))
         self.refused(3, "takes no typo", REWARDS, "--kwargs", '{"typo": 1}')
         self.refused(3, "there is no file", "/nowhere/reward.py")
 
@@ -170,10 +171,10 @@ class Refusals(unittest.TestCase):
         self.refused(4, "cannot listen", REWARDS, "--host", "192.0.2.1", "--api-key", "k")
 
     def test_service_that_does_not_answer(self):
-        nobody = ("--register", "http://127.0.0.1:9", "--register-wait", "0.1")
-        self.refused(5, "does not answer", REWARDS, "--processes", "1", *nobody)
+        closed_port = ("--register", "http://127.0.0.1:9", "--register-wait", "0.1")
+        self.refused(5, "does not answer", REWARDS, "--processes", "1", *closed_port)
 
-    def test_help_tells_all(self):
+    def test_help_lists_all_options(self):
         code, out, _ = run_to_end("--help")
         self.assertEqual(code, 0)
         for word in ("exit codes", "--register", "--kwargs", "REWARDOPS_API_KEY"):

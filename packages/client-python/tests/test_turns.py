@@ -1,4 +1,4 @@
-"""Completions as text: whole, or refused by name."""
+"""Completions as text: whole, or refused with the name of the unsupported part."""
 
 import unittest
 
@@ -79,7 +79,7 @@ Done.
         text = '<tool_call>\n{"name": "f", "arguments": "not json"}\n</tool_call>'
         self.assertEqual(completion_text(completion), text)
 
-    def test_what_text_cannot_hold_is_refused_by_name(self):
+    def test_parts_without_a_text_form_are_refused_by_name(self):
         image = [
             {"type": "text", "text": "See: "},
             {"type": "image_url", "image_url": {"url": "x"}},

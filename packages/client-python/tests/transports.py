@@ -1,4 +1,4 @@
-"""Which ways of speaking HTTP are here: tests run once with each."""
+"""The installed HTTP implementations; tests run once with each."""
 
 import sys
 

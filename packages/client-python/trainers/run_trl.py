@@ -1,5 +1,5 @@
 """
-A real GRPOTrainer on a tiny model with random weights, on the CPU, for three steps, with its rewards from the service.
+Runs three steps of GRPOTrainer on the CPU, on a tiny model with random weights, with rewards from the service.
 
     python run_trl.py http://127.0.0.1:3000 FOLDER
 """
@@ -25,7 +25,7 @@ RUN = f"trl-grpo-{uuid.uuid4().hex[:6]}"
 
 
 def tiny_model(folder):
-    """A tokenizer of single characters, and a model with 30,000 weights or so."""
+    """A tokenizer of single characters, and a model with some 30,000 weights."""
     characters = [chr(c) for c in range(32, 127)]
     vocabulary = {token: i for i, token in enumerate(["<pad>", "<eos>", "<unk>", *characters])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -64,7 +64,8 @@ def main(url, folder):
         rows = [
             {"prompt": f"What is {n} + {n}? ", "answer": str(2 * n), "number": n} for n in range(8)
         ]
-        # One that scores by a rule, and one whose failures must be left out: they have no score.
+        # One function scores by a rule; the failures of the other have no score and must be left
+        # out.
         by_rule = reward_function(url, run=RUN, data_source="openai/gsm8k", name="by_rule")
         sometimes = reward_function(
             url, run=f"{RUN}-sometimes", reward="sometimes", data_source="d", name="sometimes"
@@ -101,7 +102,7 @@ def main(url, folder):
         for batch in batches:
             assert (batch["samples"], batch["failed"]) == (PROMPTS * GENERATIONS, 0), batch
             assert batch["groups"] == PROMPTS, batch
-        # What was not scored is in none of the trainer's means, as it is in none of the service's.
+        # Samples without a score are in none of the trainer's means, nor in the service's.
         by_step = {
             b["step"]: b for b in client.call("batches.list", {"run": f"{RUN}-sometimes"})["items"]
         }
@@ -113,7 +114,7 @@ def main(url, folder):
         failed = [int(entry["sometimes/failed"]) for entry in logs]
         print(
             f"PASSED {STEPS} steps of GRPOTrainer, {len(batches)} batches in the service; the second reward's means {means}, "
-            f"of its {PROMPTS * GENERATIONS} samples not scored {failed}"
+            f"samples without a score {failed} of {PROMPTS * GENERATIONS} per step"
         )
 
 

@@ -1,5 +1,5 @@
 """
-A task of verifiers (0.3 or newer) scored as verifiers scores it, with a reward of ours plugged in by its configuration.
+Scores a task as verifiers (0.3 or newer) does, with a reward of this package from the task's configuration.
 
     python run_verifiers.py http://127.0.0.1:3000
 """
@@ -57,7 +57,7 @@ async def main(url):
         trace, error = await scored("by_rule", reply)
         assert error is None and trace.reward == score, (trace.rewards, error)
         assert trace.info["rewardops"]["sample"].startswith("b"), trace.info
-    # The sum of its characters is what that scorer does not like.
+    # The sum of its characters makes the scorer refuse it.
     trace, error = await scored("refused", "c")
     assert error is not None and "was not scored: function_error" in str(error), error
     assert trace.rewards == {"rewardops": None}, trace.rewards
@@ -65,7 +65,7 @@ async def main(url):
         batches = client.call("batches.list", {"run": RUN})["items"]
         assert sum(b["samples"] for b in batches) >= 3, batches
     print(
-        "PASSED a task's reward plugged in by its configuration; what was not scored is an error and no reward"
+        "PASSED a task's reward from its configuration; a sample without a score is an error and no reward"
     )
 
 

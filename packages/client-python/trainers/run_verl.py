@@ -1,5 +1,5 @@
 """
-The reward manager and the reward function as the installed verl loads and calls them, against the service.
+Loads and calls the reward manager and the reward function as the installed verl does, against the service.
 
     python run_verl.py http://127.0.0.1:3000
 """
@@ -22,7 +22,7 @@ PROMPT, RESPONSE = 6, 12
 
 
 class Characters:
-    """A tokenizer whose tokens are characters; 0 is padding."""
+    """A tokenizer with one token per character; 0 is padding."""
 
     def encode(self, text):
         return [ord(c) for c in text]
@@ -32,14 +32,14 @@ class Characters:
 
 
 def rollouts(tokenizer, responses):
-    """Prompts padded on the left, responses on the right, as an agent loop hands them over."""
+    """Prompts padded on the left and responses on the right, as an agent loop passes them."""
     rows = {"prompts": [], "responses": [], "attention_mask": []}
     for i, response in enumerate(responses):
-        asked, said = tokenizer.encode(f"q{i // 2}?"), tokenizer.encode(response)
-        before, after = PROMPT - len(asked), RESPONSE - len(said)
-        rows["prompts"].append([0] * before + asked)
-        rows["responses"].append(said + [0] * after)
-        rows["attention_mask"].append([0] * before + [1] * (len(asked) + len(said)) + [0] * after)
+        prompt, answer = tokenizer.encode(f"q{i // 2}?"), tokenizer.encode(response)
+        before, after = PROMPT - len(prompt), RESPONSE - len(answer)
+        rows["prompts"].append([0] * before + prompt)
+        rows["responses"].append(answer + [0] * after)
+        rows["attention_mask"].append([0] * before + [1] * (len(prompt) + len(answer)) + [0] * after)
     n = len(responses)
     columns = {
         "uid": [f"q{i // 2}" for i in range(n)],
@@ -70,11 +70,11 @@ def configuration(**reward):
 
 
 async def score(manager, data):
-    told = await asyncio.gather(*(manager.run_single(data[i : i + 1]) for i in range(len(data))))
-    keys = list(told[0]["reward_extra_info"])
-    # As verl's manager of the loop does it: the keys of the first sample, asked of all.
-    extra = {key: np.array([t["reward_extra_info"][key] for t in told]) for key in keys}
-    return [t["reward_score"] for t in told], extra
+    results = await asyncio.gather(*(manager.run_single(data[i : i + 1]) for i in range(len(data))))
+    keys = list(results[0]["reward_extra_info"])
+    # verl's loop manager does the same: it reads the first sample's keys from all samples.
+    extra = {key: np.array([t["reward_extra_info"][key] for t in results]) for key in keys}
+    return [t["reward_score"] for t in results], extra
 
 
 def main(url):
@@ -119,17 +119,18 @@ def main(url):
     placed = asyncio.run(with_the_manager())
     asyncio.run(with_the_function())
     with RewardOps(url, run=RUN) as client:
-        # A whole DataProto at once, with the rewards in the places where verl's own puts them.
+        # A whole DataProto at once, with rewards at the same positions as verl's own.
         scores = client.compute_rm_score(data, 2, step=6, tokenizer=tokenizer)
         ours = scores.rm_scores()
         assert torch.equal(ours[:3], placed[:3]), (ours, placed)
-        # An empty response has no last token; verl's own would put its reward on the padding's end.
+        # An empty response has no last token; verl's own manager would put its reward at the end of
+        # the padding.
         assert ours[3].tolist() == [0.0] * RESPONSE
         [batch] = [b for b in client.call("batches.list", {"run": RUN})["items"] if b["step"] == 5]
         assert batch["samples"] == 4 and batch["groups"] == 2, batch
     print(
         f"PASSED RewardOpsRewardManager is a {RewardManagerBase.__module__}.RewardManagerBase: loaded by verl from its configuration, "
-        "as manager and as custom_reward_function, scores and their places the same as verl's own"
+        "as manager and as custom_reward_function; scores and their positions equal verl's own"
     )
 
 

@@ -43,9 +43,9 @@ def read_answer(url: str, procedure: str, answer: Answer) -> Result | Later:
         value = None
     if answer.status == 200 and isinstance(value, dict) and isinstance(value.get("result"), dict):
         return Result(value["result"].get("data"))
-    told = value.get("error") if isinstance(value, dict) else None
-    data = told.get("data") if isinstance(told, dict) else None
-    if not isinstance(told, dict) or not isinstance(data, dict) or "reason" not in data:
+    failure = value.get("error") if isinstance(value, dict) else None
+    data = failure.get("data") if isinstance(failure, dict) else None
+    if not isinstance(failure, dict) or not isinstance(data, dict) or "reason" not in data:
         if answer.status in (502, 503, 504):
             # A proxy in front of an unavailable service.
             silence = RewardOpsError(
@@ -59,7 +59,7 @@ def read_answer(url: str, procedure: str, answer: Answer) -> Result | Later:
     after_ms = data.get("retryAfterMs")
     after_s = after_ms / 1000 if isinstance(after_ms, (int, float)) else _header_s(answer)
     error = RewardOpsError(
-        str(told.get("message", f"answered {answer.status}")),
+        str(failure.get("message", f"answered {answer.status}")),
         reason=str(data["reason"]),
         hint=data.get("hint"),
         request_id=data.get("requestId") or answer.headers.get("x-request-id"),

@@ -72,7 +72,7 @@ class _OfLoop:
         self.http = http
         #: Limits calls that keep a connection for as long as a reward takes.
         self.waiting = asyncio.Semaphore(most_waiting)
-        self.look: asyncio.Task[ServiceInfo] | None = None
+        self.check: asyncio.Task[ServiceInfo] | None = None
 
 
 class Calls:
@@ -118,7 +118,7 @@ class Calls:
         self._closed = False
         #: Start of the current outage, which is logged once for all calls.
         self._down_since: float | None = None
-        self._down_told = False
+        self._outage_logged = False
         _all.add(self)
 
     @property
@@ -144,10 +144,10 @@ class Calls:
         Calls a procedure and returns its result. `given`: the input, or the input as JSON. `answer_s`: seconds of silence
         before a retry. `waits`: whether the answer takes as long as a reward. Raises RewardOpsError with one sentence.
         """
-        await self._looked_at(procedure, deadline)
+        await self._checked(procedure, deadline)
         body = given if isinstance(given, bytes) else json.dumps(given, allow_nan=False).encode()
         if not waits:
-            return await self._asked(procedure, body, deadline, answer_s)
+            return await self._call_until_answered(procedure, body, deadline, answer_s)
         waiting = self._here().waiting
         begun = time.monotonic()
         try:
@@ -156,7 +156,7 @@ class Calls:
         except asyncio.TimeoutError:
             raise self._too_late(procedure, begun) from None
         try:
-            return await self._asked(procedure, body, deadline, answer_s)
+            return await self._call_until_answered(procedure, body, deadline, answer_s)
         finally:
             waiting.release()
 
@@ -166,7 +166,7 @@ class Calls:
         Raises RewardOpsError.
         """
         self._info = None
-        return await self._looked_at("session.get", None)
+        return await self._checked("session.get", None)
 
     async def close(self) -> None:
         """Closes this event loop's connections; later calls are refused."""
@@ -196,25 +196,25 @@ class Calls:
             )
         return of_loop
 
-    async def _looked_at(self, procedure: str, deadline: float | None) -> ServiceInfo:
+    async def _checked(self, procedure: str, deadline: float | None) -> ServiceInfo:
         here = self._here()
         if self._info is not None:
             return self._info
-        if here.look is None or here.look.done():
-            here.look = asyncio.ensure_future(self._look())
+        if here.check is None or here.check.done():
+            here.check = asyncio.ensure_future(self._check())
             # If all waiting calls were cancelled, no caller reads the outcome.
-            here.look.add_done_callback(lambda look: look.cancelled() or look.exception())
+            here.check.add_done_callback(lambda check: check.cancelled() or check.exception())
         # Uses wait() so that cancelling one call does not cancel the check for the others.
         begun = time.monotonic()
         left = None if deadline is None else max(0.0, deadline - begun)
-        await asyncio.wait({here.look}, timeout=left)
-        if not here.look.done():
+        await asyncio.wait({here.check}, timeout=left)
+        if not here.check.done():
             raise self._too_late(procedure, begun)
-        return here.look.result()
+        return here.check.result()
 
-    async def _look(self) -> ServiceInfo:
-        said = await self._asked("session.get", b"{}", None, self._connect_s, first=True)
-        version = said.get("version") if isinstance(said, dict) else None
+    async def _check(self) -> ServiceInfo:
+        session = await self._call_until_answered("session.get", b"{}", None, self._connect_s, first=True)
+        version = session.get("version") if isinstance(session, dict) else None
         if not isinstance(version, str):
             raise not_rewardops(self.address.url, "returned no version")
         if _generation(version) != _generation(_version.VERSION):
@@ -223,11 +223,9 @@ class Calls:
                 reason=UNSUPPORTED_VERSION,
                 hint="Install the client that comes with the service: pip install ./packages/client-python in its folder.",
             )
-        auth = str(said.get("auth"))
-        if auth == "key" and not said.get("signedIn"):
-            had = (
-                "none was set" if self._api_key is None else "rejected the given one"
-            )
+        auth = str(session.get("auth"))
+        if auth == "key" and not session.get("signedIn"):
+            had = "none was set" if self._api_key is None else "rejected the given one"
             raise RewardOpsError(
                 f"The service at {self.address.url} requires an API key, and {had}.",
                 reason=UNAUTHORIZED,
@@ -237,7 +235,7 @@ class Calls:
         self._info = ServiceInfo(self.address.url, version, auth)
         return self._info
 
-    async def _asked(
+    async def _call_until_answered(
         self,
         procedure: str,
         body: bytes,
@@ -271,11 +269,11 @@ class Calls:
                 answer = await self._here().http.post(
                     path, headers, body, min(self._connect_s, within), within
                 )
-                said = read_answer(self.address.url, procedure, answer)
-                if isinstance(said, Result):
+                outcome = read_answer(self.address.url, procedure, answer)
+                if isinstance(outcome, Result):
                     self._answered()
-                    return said.data
-                later, met = said, True
+                    return outcome.data
+                later, met = outcome, True
             except NoAnswer as silence:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise self._too_late(procedure, begun) from None
@@ -323,8 +321,8 @@ class Calls:
     def _is_down(self, error: RewardOpsError, now: float) -> None:
         if self._down_since is None:
             self._down_since = now
-        if not self._down_told:
-            self._down_told = True
+        if not self._outage_logged:
+            self._outage_logged = True
             log.warning("%s Retrying for up to %g s.", error, self._outage_s)
 
     def _answered(self) -> None:
@@ -334,7 +332,7 @@ class Calls:
                 self.address.url,
                 time.monotonic() - self._down_since,
             )
-            self._down_since, self._down_told = None, False
+            self._down_since, self._outage_logged = None, False
 
 
 def _generation(version: str) -> str:

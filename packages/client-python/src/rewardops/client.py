@@ -146,13 +146,13 @@ class AsyncRewardOps:
             envelope["reward"] = spec
         parts = await parts_of(prepared.samples)
         envelope["open"] = open or len(parts) > 1
-        told = await self.calls.call(
+        answer = await self.calls.call(
             "batches.submit",
             with_samples(envelope, parts[0][1]),
             deadline=deadline,
             answer_s=SUBMIT_ANSWER_S,
         )
-        batch_id, accepted = told["batchId"], told["accepted"]
+        batch_id, accepted = answer["batchId"], answer["accepted"]
         for start, body in parts[1:]:
             appended = await self.calls.call(
                 "batches.append",
@@ -167,8 +167,8 @@ class AsyncRewardOps:
             self,
             batch_id,
             accepted=accepted,
-            groups=told["groups"],
-            duplicate=told["duplicate"],
+            groups=answer["groups"],
+            duplicate=answer["duplicate"],
             sent=prepared,
         )
 
@@ -196,13 +196,13 @@ class AsyncRewardOps:
         deadline = self.deadline(timeout_s)
         samples = start_index
         for start, body in await parts_of(sent.samples):
-            told = await self.calls.call(
+            answer = await self.calls.call(
                 "batches.append",
                 with_samples({"batchId": batch_id, "startIndex": start_index + start}, body),
                 deadline=deadline,
                 answer_s=SUBMIT_ANSWER_S,
             )
-            samples = told["samples"]
+            samples = answer["samples"]
         return samples
 
     async def close_batch(self, batch_id: str, *, timeout_s: Any = UNSET) -> None:
@@ -211,13 +211,13 @@ class AsyncRewardOps:
 
     async def cancel(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
         """Cancels the samples that are not scored yet; returns the summary."""
-        told: dict[str, Any] = await self._by_id("batches.cancel", batch_id, timeout_s)
-        return told
+        answer: dict[str, Any] = await self._by_id("batches.cancel", batch_id, timeout_s)
+        return answer
 
     async def summary(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
         """The summary of a batch (docs/api.md)."""
-        told: dict[str, Any] = await self._by_id("batches.get", batch_id, timeout_s)
-        return told
+        answer: dict[str, Any] = await self._by_id("batches.get", batch_id, timeout_s)
+        return answer
 
     async def wait(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
         """Waits until a batch ends; returns its summary. Raises RewardOpsError (`timeout`) after `timeout_s`."""
@@ -365,7 +365,7 @@ class AsyncRewardOps:
         spec = self._spec(reward, on_failure)
         if spec is not None:
             given["reward"] = spec
-        told = await self.calls.call(
+        answer = await self.calls.call(
             "samples.score",
             given,
             deadline=self.deadline(timeout_s),
@@ -373,15 +373,15 @@ class AsyncRewardOps:
             waits=True,
         )
         return ScoredSample(
-            score=number(told["score"]),
-            reason=told["reason"],
-            detail=told.get("detail"),
-            substituted=told["substituted"],
-            reward_extra_info=told["rewardExtraInfo"],
-            position=told["position"],
-            id=told["id"],
-            batch_id=told["batchId"],
-            raw=told,
+            score=number(answer["score"]),
+            reason=answer["reason"],
+            detail=answer.get("detail"),
+            substituted=answer["substituted"],
+            reward_extra_info=answer["rewardExtraInfo"],
+            position=answer["position"],
+            id=answer["id"],
+            batch_id=answer["batchId"],
+            raw=answer,
         )
 
     async def rescore(
@@ -394,7 +394,7 @@ class AsyncRewardOps:
         timeout_s: Any = UNSET,
     ) -> AsyncBatch:
         """Scores a batch's rollouts with another reward, in a new batch linked to the old one."""
-        told = await self.calls.call(
+        answer = await self.calls.call(
             "batches.rescore",
             {
                 "batchId": batch_id,
@@ -406,10 +406,10 @@ class AsyncRewardOps:
         )
         return AsyncBatch(
             self,
-            told["batchId"],
-            accepted=told.get("accepted", 0),
-            groups=told.get("groups", 0),
-            duplicate=told.get("duplicate", False),
+            answer["batchId"],
+            accepted=answer.get("accepted", 0),
+            groups=answer.get("groups", 0),
+            duplicate=answer.get("duplicate", False),
         )
 
     async def register_server(
@@ -423,24 +423,24 @@ class AsyncRewardOps:
         given = {"name": name, "url": url, "engine": engine}
         for key, value in settings.items():
             given[_camel(key)] = plain(value)
-        told: dict[str, Any] = await self.calls.call(
+        answer: dict[str, Any] = await self.calls.call(
             "servers.register", given, deadline=self.deadline(timeout_s), answer_s=120.0
         )
-        return told
+        return answer
 
     async def servers(self, *, timeout_s: Any = UNSET) -> list[dict[str, Any]]:
         """The reward-model servers with their current state."""
-        told: list[dict[str, Any]] = await self.calls.call(
+        answer: list[dict[str, Any]] = await self.calls.call(
             "servers.list", {}, deadline=self.deadline(timeout_s)
         )
-        return told
+        return answer
 
     async def sample(self, sample_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
         """A sample such as `b12-3`, with its texts and all attempts."""
-        told: dict[str, Any] = await self.calls.call(
+        answer: dict[str, Any] = await self.calls.call(
             "samples.get", {"id": sample_id}, deadline=self.deadline(timeout_s)
         )
-        return told
+        return answer
 
     async def call(
         self, procedure: str, given: Mapping[str, Any] | None = None, *, timeout_s: Any = UNSET

@@ -44,10 +44,11 @@ def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:
     scores = _tensor(data, "rm_scores")
     width = int(responses.shape[-1])
     for row in range(int(responses.shape[0])):
-        # Where several outputs of a trajectory are padded together, it is told; the mask's end is another's there.
-        told = _cell(columns, "response_len", row)
-        if told is not None:
-            length = int(told)
+        # Given if several outputs of a trajectory are padded together; the mask would then include
+        # another output.
+        own_length = _cell(columns, "response_len", row)
+        if own_length is not None:
+            length = int(own_length)
         else:
             length = width if mask is None else int(mask[row][-width:].sum())
         sample: dict[str, Any] = {

@@ -60,18 +60,18 @@ class AiohttpHttp:
                 url, data=body, headers=dict(headers), timeout=timeout, allow_redirects=False
             ) as answer:
                 content = await answer.read()
-                told = {name.lower(): value for name, value in answer.headers.items()}
-                return Answer(answer.status, told, content)
+                lowered = {name.lower(): value for name, value in answer.headers.items()}
+                return Answer(answer.status, lowered, content)
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            raise self._told(error, connect_s, answer_s) from None
+            raise self._no_answer(error, connect_s, answer_s) from None
 
     async def close(self) -> None:
         """Closes the connections."""
         await self._session.close()
 
-    def _told(self, error: Exception, connect_s: float, answer_s: float) -> NoAnswer:
+    def _no_answer(self, error: Exception, connect_s: float, answer_s: float) -> NoAnswer:
         aiohttp = self._aiohttp
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             return no_answer(error.certificate_error, connect_s, answer_s)

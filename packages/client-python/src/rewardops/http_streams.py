@@ -111,19 +111,19 @@ class StreamsHttp:
             # The service may refuse a request before it has read the body; its answer explains more than the broken pipe.
             if reader.at_eof():
                 raise
-        status, told = await _read_head(reader)
+        status, received = await _read_head(reader)
         while 100 <= status < 200:
-            status, told = await _read_head(reader)
-        kept = told.get("connection", "").lower() != "close"
-        if "chunked" in told.get("transfer-encoding", "").lower():
+            status, received = await _read_head(reader)
+        kept = received.get("connection", "").lower() != "close"
+        if "chunked" in received.get("transfer-encoding", "").lower():
             content = await _read_chunks(reader)
-        elif "content-length" in told:
-            content = await reader.readexactly(int(told["content-length"]))
+        elif "content-length" in received:
+            content = await reader.readexactly(int(received["content-length"]))
         elif status in (204, 304):
             content = b""
         else:
             content, kept = await reader.read(), False
-        return Answer(status, told, content), kept
+        return Answer(status, received, content), kept
 
 
 async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:

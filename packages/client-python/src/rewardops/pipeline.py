@@ -125,8 +125,9 @@ class AsyncRewardPipeline:
     Delivers a batch's groups in completion order. Each group is delivered once; another pipeline can start at an earlier
     `cursor`, because reading consumes nothing in the service.
 
-    async with await client.compute_reward_pipeline(data, group_size=8, step=1) as pipeline:         async for indices,
-    rm_scores, extra in pipeline.chunks(1280):             ...
+        async with await client.compute_reward_pipeline(data, group_size=8, step=1) as pipeline:
+            async for indices, rm_scores, extra in pipeline.chunks(1280):
+                ...
     """
 
     def __init__(self, batch: AsyncBatch, cursor: str | None = None) -> None:
@@ -192,19 +193,19 @@ class AsyncRewardPipeline:
         in_hand = 0
         late = False
         cursor, remaining, done = self.cursor, self.remaining, False
-        ask = want
+        requested = want
         while True:
             left = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
-            page = await self._next(cursor, ask, 0.0 if late else min(POLL_S, left), deadline)
+            page = await self._next(cursor, requested, 0.0 if late else min(POLL_S, left), deadline)
             cursor, remaining, done = page["cursor"], page["remaining"], page["done"]
             groups += page["groups"]
             in_hand += page["delivered"]
-            if done or in_hand >= want or (late and page["timedOut"] and ask == 1):
+            if done or in_hand >= want or (late and page["timedOut"] and requested == 1):
                 break
             # Near the deadline, fewer samples are accepted; halving the request avoids a call per group.
             late = late or (deadline is not None and time.monotonic() >= deadline)
             if late:
-                ask = max(1, ask // 2)
+                requested = max(1, requested // 2)
         # Updated last, so that a cancelled `get` has consumed nothing.
         self.cursor, self.remaining, self.done = cursor, remaining, done
         return self._chunk(groups, late and in_hand < want and not done)

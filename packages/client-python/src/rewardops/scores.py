@@ -142,9 +142,9 @@ class Scores:
         without = [row for row, score in enumerate(self.score) if score is None]
         if without and missing is None:
             reasons = Counter(self.reason[row] or self.status[row] for row in without)
-            told = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
+            counts = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
             raise RewardOpsError(
-                f"{len(without)} of {len(self)} samples of {self.batch_id} have no score ({told}), "
+                f"{len(without)} of {len(self)} samples of {self.batch_id} have no score ({counts}), "
                 f"the first is {self.batch_id}-{self.index[without[0]]}.",
                 reason=NOT_SCORED,
                 hint="Filter by .scored, set reward.onFailure, or pass a substitute as missing=.",

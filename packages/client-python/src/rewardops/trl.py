@@ -5,9 +5,10 @@ TRL: reward functions for GRPOTrainer.
 
     trainer = GRPOTrainer(model, reward_funcs=reward_function(run="my-run"), train_dataset=dataset, args=config)
 
-A completion is scored whole: with several messages or tool calls as the text that `rewardops.turns` describes. Images are
-refused, unless `media="placeholder"` is given. A sample that could not be scored is None, which TRL leaves out. With several reward functions, choose
-`multi_objective_aggregation="normalize_then_sum"`: TRL's default sums a None as 0. The package imports without trl.
+Completions are scored whole; `rewardops.turns` describes the text of several messages and tool calls. Images are
+refused, unless `media="placeholder"` is given. A sample without a score is None, which TRL leaves out. With several
+reward functions, choose `multi_objective_aggregation="normalize_then_sum"`, because TRL's default adds a None as 0. The
+package imports without trl.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def _samples(
     column = function.ground_truth
     if column is not None and column not in rows:
         raise RewardOpsError(
-            f"The data set has no column {column!r}for the ground truth.",
+            f"The data set has no column {column!r} for the ground truth.",
             reason=INVALID_INPUT,
         )
     if column is None:

@@ -1,8 +1,8 @@
 """
-Chat messages as text, whole: content, reasoning, tool calls and tool results. What text cannot hold is refused by name.
+Renders chat messages as text: content, reasoning, tool calls and tool results. Parts without a text form are refused by name.
 
-A completion of one assistant message without tool calls is its content, byte for byte. Of several messages each is one
-block, joined by newlines:
+A completion of one assistant message without tool calls is its content, byte for byte. With several messages, each
+message is a block, and blocks are joined by newlines:
 
     Let me compute that.
     <tool_call>
@@ -13,7 +13,7 @@ block, joined by newlines:
     </tool_response>
     The answer is 42.
 
-Reasoning stands in `<think>`, messages of other roles in `<turn role="user">`.
+Reasoning is in `<think>`, messages of other roles in `<turn role="user">`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-verifiers: rewards that have the service score.
+verifiers: rewards scored by the service.
 
 A rubric's function (verifiers 0.1), and a trace's (0.3 and newer, `@vf.reward` or `[env.taskset.task.rewards]`):
 
@@ -7,9 +7,9 @@ A rubric's function (verifiers 0.1), and a trace's (0.3 and newer, `@vf.reward` 
 
     rewardops_reward = trace_reward(data_source="openai/gsm8k")
 
-A completion is scored whole, tool calls and results included (`rewardops.turns`). A sample that could not be scored raises: a trace records it as an error and no reward. Rubrics of 0.1 make 0 of it, with a
-line in their log; `on_failure` gives another number, and the state has `rewardops` with what happened. The package imports
-without verifiers.
+Completions are scored whole, with tool calls and results (`rewardops.turns`). A sample without a score raises: a trace
+records the error and no reward; rubrics of 0.1 log it and use 0. `on_failure` sets another number, and the state then has
+the outcome as `rewardops`. The package imports without verifiers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Adapter:
     async def score(
         self, prompt: Any, completion: Any, answer: Any, extra_info: Mapping[str, Any]
     ) -> ScoredSample:
-        asked = prompt if prompt is not None else ""
+        given = prompt if prompt is not None else ""
         client = self.connection.client
         return await self.connection.run(
             client.compute_score(
@@ -63,8 +63,8 @@ class _Adapter:
                 completion_text(completion, client.media),
                 answer,
                 extra_info,
-                prompt=asked,
-                uid=prompt_uid(asked),
+                prompt=given,
+                uid=prompt_uid(given),
                 run=self.run,
                 step=self.step,
                 reward=self.reward,

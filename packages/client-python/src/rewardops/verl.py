@@ -1,7 +1,7 @@
 """
-verl: a reward manager, and a reward function, that have the service score.
+verl: a reward manager and a reward function, scored by the service.
 
-A manager (`reward.reward_manager.source=importlib`), which sees the whole row, with its uid, its tokens and its step:
+A manager (`reward.reward_manager.source=importlib`), which receives the whole row with uid, tokens and step:
 
     reward:
       reward_manager:
@@ -13,7 +13,7 @@ A manager (`reward.reward_manager.source=importlib`), which sees the whole row, 
         url: http://127.0.0.1:3000
         run: my-run
 
-Or a function (`custom_reward_function`), for every manager of verl's:
+Or a function (`custom_reward_function`), for any of verl's managers:
 
     reward:
       custom_reward_function:
@@ -23,7 +23,7 @@ Or a function (`custom_reward_function`), for every manager of verl's:
           url: http://127.0.0.1:3000
           run: my-run
 
-Where a sample could not be scored both raise, unless `on_failure` is a number: then that is the reward, and the extra info
+Both raise for a sample without a score, unless `on_failure` is a number. That number is then the reward, and the extra info
 has `rewardops_failed` 1. The package imports without verl; only the manager's class needs it.
 """
 
@@ -76,7 +76,7 @@ async def compute_score(
     result = await given.connection.run(
         given.scored(data_source, solution_str, ground_truth, extra_info)
     )
-    return _told(result)
+    return _in_verls_form(result)
 
 
 def compute_score_sync(
@@ -88,7 +88,7 @@ def compute_score_sync(
 ) -> dict[str, Any]:
     """`compute_score` for synchronous callers, such as verl's older managers; each call blocks a thread."""
     given = _Settings(settings)
-    return _told(
+    return _in_verls_form(
         given.connection.wait(given.scored(data_source, solution_str, ground_truth, extra_info))
     )
 
@@ -139,7 +139,7 @@ class _Settings:
         )
 
 
-def _told(result: ScoredSample) -> dict[str, Any]:
+def _in_verls_form(result: ScoredSample) -> dict[str, Any]:
     """The result in verl's format. Raises RewardOpsError (`not_scored`) if there is no score."""
     score = float(result)
     info = ExtraInfo(result.reward_extra_info)
@@ -214,8 +214,8 @@ def manager_class() -> Any:
                     split="val" if about.get("validate") else settings.split,
                 )
             )
-            told = _told(result)
-            return {"reward_score": told["score"], "reward_extra_info": told}
+            reward = _in_verls_form(result)
+            return {"reward_score": reward["score"], "reward_extra_info": reward}
 
     # Lets Ray's workers import it by its name.
     RewardOpsRewardManager.__module__ = __name__

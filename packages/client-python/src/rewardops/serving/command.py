@@ -32,14 +32,14 @@ ASYNC_PROCESSES = 2
 ASYNC_PER_PROCESS = 64
 
 DESCRIPTION = """\
-Serves a reward function as verl loads it, unchanged, to rewardops. The function is called as verl calls it,
+Serves a verl reward function, unchanged, to rewardops. The function is called as in verl:
 
     compute_score(data_source=, solution_str=, ground_truth=, extra_info=, **kwargs)
 
-with those of the four that it takes, and may be a function, an async function, a class (one object is made in each
-process, and its compute_score or the object itself is called) or any callable object. It gives a number, a dict with
-"score", or a tuple that begins with one of them. Calls run in processes of their own: one that hangs or dies is killed and
-replaced, and its sample alone fails. An exception, a time-out or NaN is an error with its reason, never a score of 0.
+Arguments that it does not name are left out. It may be a function, an async function, a class (each process creates one
+object, and calls its compute_score or the object itself) or any callable object. It returns a number, a dict with
+"score", or a tuple that begins with one of them. Calls run in separate processes: a process that hangs or dies is killed
+and replaced, and only its sample fails. An exception, a timeout or NaN is an error with its reason, never a score of 0.
 """
 
 EPILOG = """\
@@ -155,8 +155,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Serves until SIGTERM or Ctrl-C; returns the exit code."""
     log = EventLog(arguments.json)
     if not is_loopback(arguments.host) and arguments.api_key is None:
-        said = f"--host {arguments.host} is not loopback: set --api-key, because every host on that network could run the function"
-        log.say("refused", {"detail": said})
+        detail = f"--host {arguments.host} is not loopback: set --api-key, because every host on that network could run the function"
+        log.say("refused", {"detail": detail})
         return USAGE
     try:
         service = (
@@ -184,7 +184,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return NOT_LISTENING
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop.ask)
+        signal.signal(number, stop.request)
     try:
         return _serve(arguments, log, service, pool, server, about, stop)
     finally:
@@ -201,16 +201,16 @@ class _Stop:
     LOOK_S = 0.1
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
 
-    def ask(self, *_: object) -> None:
-        if self.asked:
+    def request(self, *_: object) -> None:
+        if self.requested:
             # A second signal ends the program at once; the processes die with it.
             os._exit(130)
-        self.asked = True
+        self.requested = True
 
     def wait(self) -> None:
-        while not self.asked:
+        while not self.requested:
             time.sleep(self.LOOK_S)
 
 
@@ -231,7 +231,7 @@ def _serve(
         return processes, -(-in_flight // processes) if is_async else 1
 
     try:
-        if not pool.start(size, lambda: stop.asked):
+        if not pool.start(size, lambda: stop.requested):
             return DONE
     except FunctionError as error:
         log.say("not_loaded", {"detail": str(error)})
@@ -242,10 +242,10 @@ def _serve(
     url = arguments.advertise or _url(arguments.host, server.port)
     log.say("ready", {"url": url, "port": server.port, "pid": os.getpid(), **about})
     name = None
-    if service is not None and not stop.asked:
+    if service is not None and not stop.requested:
         name = arguments.name or _default_name(str(about["model"]), server.port)
         try:
-            told = register(
+            server = register(
                 service,
                 name=name,
                 url=url,
@@ -253,12 +253,12 @@ def _serve(
                 max_in_flight=sizes["maxInFlight"],
                 api_key=arguments.api_key,
                 wait_s=arguments.register_wait,
-                stopped=lambda: stop.asked,
+                stopped=lambda: stop.requested,
             )
         except ServiceError as error:
             log.say("not_registered", {"detail": str(error), "reason": error.reason})
             return NOT_REGISTERED
-        log.say("registered", {"name": name, "id": told.get("id"), "state": told.get("state")})
+        log.say("registered", {"name": name, "id": server.get("id"), "state": server.get("state")})
     stop.wait()
     if service is not None and name is not None and not arguments.keep_registered:
         _leave(service, name, log)

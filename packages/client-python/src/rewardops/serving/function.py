@@ -83,7 +83,7 @@ def load_module(where: str) -> ModuleType:
 
 def described(error: BaseException) -> str:
     """Describes an error as `ValueError: message`, with the user's own line if known."""
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     where = ""
     traceback = error.__traceback__
     while traceback is not None:
@@ -91,7 +91,7 @@ def described(error: BaseException) -> str:
         if not file.startswith("<frozen") and os.path.dirname(file) != os.path.dirname(__file__):
             where = f" ({os.path.basename(file)}:{traceback.tb_lineno})"
         traceback = traceback.tb_next
-    return said + where
+    return text + where
 
 
 class RewardFunction:
@@ -175,7 +175,7 @@ def is_async(call: Any) -> bool:
         call = call.func
     if inspect.iscoroutinefunction(call):
         return True
-    # Found by verl only where it is a plain function; an object's own `__call__` is where the word stands.
+    # For other objects, the type's `__call__` shows whether it is asynchronous.
     return inspect.iscoroutinefunction(type(call).__call__)
 
 

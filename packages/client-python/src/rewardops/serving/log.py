@@ -21,7 +21,7 @@ class EventLog:
         self._minute = 0
         self._said: dict[str, int] = {}
 
-    def say(self, event: str, told: dict[str, Any]) -> None:
+    def say(self, event: str, fields: dict[str, Any]) -> None:
         """Logs an event with its fields."""
         with self._lock:
             minute = int(time.monotonic() // 60)
@@ -33,16 +33,16 @@ class EventLog:
                 self._said = {}
             self._said[event] = self._said.get(event, 0) + 1
             if self._said[event] <= FULL_A_MINUTE:
-                self._write(event, told)
+                self._write(event, fields)
 
-    def _write(self, event: str, told: dict[str, Any]) -> None:
+    def _write(self, event: str, fields: dict[str, Any]) -> None:
         try:
             if self._json:
                 at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-                print(json.dumps({"event": event, "at": at, **told}), flush=True)
+                print(json.dumps({"event": event, "at": at, **fields}), flush=True)
             else:
-                words = " ".join(f"{key}={value}" for key, value in told.items() if key != "detail")
-                detail = f": {told['detail']}" if "detail" in told else ""
+                words = " ".join(f"{key}={value}" for key, value in fields.items() if key != "detail")
+                detail = f": {fields['detail']}" if "detail" in fields else ""
                 text = f"{event.replace('_', ' ')}{': ' if words else ''}{words}{detail}"
                 print(
                     text.encode("ascii", "backslashreplace").decode(), file=sys.stderr, flush=True

@@ -27,7 +27,7 @@ Log = Callable[[str, dict[str, Any]], None]
 #: Time that a cancelled coroutine has to end before its process is checked, in seconds.
 GRACE_S = 1.0
 #: An idle event loop that does not turn may be starved of CPU: checks before it is considered stuck.
-MAX_LOOKS = 3
+MAX_CHECKS = 3
 #: An event loop that has not turned for this time gets no new calls, in seconds.
 STALE_S = 1.0
 #: Time limit for loading; a module with torch takes 5 to 20 s to import on a busy disk.
@@ -52,7 +52,7 @@ class Call:
     deadline: float = math.inf
     stopping: bool = False
     #: Checks since it was cancelled.
-    looks: int = 0
+    checks: int = 0
     #: The caller has given up.
     unwanted: bool = False
     process: _Process | None = None
@@ -313,10 +313,10 @@ class FunctionPool:
         Ends a process. The culprit's call ends with `entry`; the others run again elsewhere, alone if no culprit is known.
         """
         others = [call for call in process.calls.values() if call is not culprit]
-        told = {"pid": process.process.pid, "detail": why, "startedAgain": len(others)}
+        fields = {"pid": process.process.pid, "detail": why, "startedAgain": len(others)}
         if culprit is not None:
-            told["sample"] = _name_of(culprit.sample)
-        self._log("process_replaced", told)
+            fields["sample"] = _name_of(culprit.sample)
+        self._log("process_replaced", fields)
         self._drop(process)
         if culprit is not None and entry is not None:
             self._settle(culprit, entry)
@@ -328,7 +328,7 @@ class FunctionPool:
         # Unlimited: each time another call was the culprit, or this call now runs alone.
         call.process = None
         call.stopping = False
-        call.looks = 0
+        call.checks = 0
         self._waiting.appendleft(call)
 
     def _drop(self, process: _Process) -> None:
@@ -348,8 +348,8 @@ class FunctionPool:
             return
         call.future.set_result(entry)
         if "error" in entry and not call.unwanted:
-            told = {"reason": entry["reason"], "detail": entry["error"]}
-            self._log("sample_failed", {**told, "sample": _name_of(call.sample)})
+            fields = {"reason": entry["reason"], "detail": entry["error"]}
+            self._log("sample_failed", {**fields, "sample": _name_of(call.sample)})
 
     def _timed_out(self) -> Entry:
         return error_entry("timeout", f"took longer than {self._timeout_s:g} s")
@@ -387,8 +387,8 @@ class FunctionPool:
             process.phase = "retiring"
             self._log("process_retired", {"pid": process.process.pid})
             self._retire(process)
-        elif call.looks < MAX_LOOKS and len(process.calls) > 1:
-            call.looks += 1
+        elif call.checks < MAX_CHECKS and len(process.calls) > 1:
+            call.checks += 1
             self._alarm(time.monotonic() + GRACE_S, call)
         else:
             why = "the event loop was held up by code of no known call"
@@ -458,7 +458,7 @@ def _name_of(sample: Mapping[str, Any]) -> str:
     """Identifies a sample in the log: its data source, its index if known, and its beginning."""
     extra = sample.get("extraInfo")
     index = extra.get("index") if isinstance(extra, dict) else None
-    told = f"{sample.get('dataSource')}" + ("" if index is None else f" #{index}")
+    name = f"{sample.get('dataSource')}" + ("" if index is None else f" #{index}")
     text = sample.get("solutionStr")
     begins = " ".join(text.split())[:60] if isinstance(text, str) else ""
-    return f"{told}: {begins!r}"
+    return f"{name}: {begins!r}"

@@ -171,8 +171,8 @@ async def _serve_async(connection: Connection, function: RewardFunction, state: 
                 result = await result
             entry = result_entry(result)
         except asyncio.CancelledError as error:
-            said = "cancelled" if call in stopped else described(error)
-            entry = error_entry("function_error", said)
+            detail = "cancelled" if call in stopped else described(error)
+            entry = error_entry("function_error", detail)
         except BaseException as error:
             entry = _raised(error)
         tasks.pop(call, None)
