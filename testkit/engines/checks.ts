@@ -54,16 +54,17 @@ export async function runStage(
   release: Release,
   { checks, register, ...serving }: Stage,
   service: Service,
-  tell: (outcome: Outcome) => void,
+  report: (outcome: Outcome) => void,
 ): Promise<void> {
   const server = `${release.engine}-${serving.model}`
   const outcome = (check: string, ok: boolean, detail: string) =>
-    tell({ release: nameOf(release), check, ok, detail })
+    report({ release: nameOf(release), check, ok, detail })
   let engine: EngineProcess
   try {
     engine = await EngineProcess.start({ ...serving, release })
   } catch (error) {
-    for (const { name } of checks) outcome(name, false, `the engine did not start: ${said(error)}`)
+    for (const { name } of checks)
+      outcome(name, false, `the engine did not start: ${messageOf(error)}`)
     return
   }
   const fields = { name: server, url: engine.url, ...register }
@@ -77,7 +78,7 @@ export async function runStage(
       context.pool = model
       return null
     },
-    (error) => said(error),
+    (error) => messageOf(error),
   )
   for (const { name, run } of checks) {
     const startedAt = performance.now()
@@ -88,7 +89,7 @@ export async function runStage(
     } catch (error) {
       const refused = refusal === null ? '' : `registration was refused: ${refusal}; `
       const seconds = Math.round((performance.now() - startedAt) / 1_000)
-      outcome(name, false, `${refused}${said(error)} (after ${seconds} s)`)
+      outcome(name, false, `${refused}${messageOf(error)} (after ${seconds} s)`)
       const warnings = service.log.lines.slice(logged).filter(({ level }) => level !== 30)
       for (const { raw } of warnings.slice(-LOG_LINES)) console.error(`  service: ${raw}`)
     }
@@ -107,7 +108,7 @@ export async function restart(engine: EngineProcess): Promise<void> {
 }
 
 /** An error in one line. */
-export function said(error: unknown): string {
+export function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   const line = text.replaceAll(/\s+/g, ' ').trim()
   return line.length <= 400 ? line : `${line.slice(0, 399)}…`

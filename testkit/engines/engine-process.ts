@@ -33,9 +33,9 @@ export interface Serving {
   maxModelLen?: number
 }
 
-const living = new Set<EngineProcess>()
+const running = new Set<EngineProcess>()
 process.on('exit', () => {
-  for (const engine of living) engine.killNow()
+  for (const engine of running) engine.killNow()
 })
 
 /** A real reward-model server in its own process group, always on the same port. */
@@ -52,10 +52,10 @@ export class EngineProcess {
     this.logPath = join(cacheDir(), 'logs', `${nameOf(serving.release)}-${serving.model}.log`)
   }
 
-  /** Starts one and waits until it is healthy. @throws with the end of its log when it ends before that */
+  /** Starts a server and waits until it is healthy. @throws with the end of its log if it ends before that */
   static async start(serving: Serving): Promise<EngineProcess> {
     const engine = new EngineProcess(serving, await freePort())
-    living.add(engine)
+    running.add(engine)
     await engine.start()
     return engine
   }
@@ -74,7 +74,7 @@ export class EngineProcess {
     return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null
   }
 
-  /** Starts it, again after {@link kill9} or a crash, and waits until it is healthy. */
+  /** Starts the server, also after {@link kill9} or a crash, and waits until it is healthy. */
   async start(): Promise<void> {
     const log = createWriteStream(this.logPath, { flags: 'a' })
     const { command, env } = commandOf(this.serving, this.port)
@@ -90,8 +90,9 @@ export class EngineProcess {
     this.#child = child
     const deadline = Date.now() + READY_MS
     while (!(await this.isHealthy())) {
-      if (!this.isRunning) throw new Error(`it ended while starting:\n${this.logTail()}`)
-      if (Date.now() > deadline) throw new Error(`it is not healthy:\n${this.logTail()}`)
+      if (!this.isRunning) throw new Error(`the engine ended while starting:\n${this.logTail()}`)
+      if (Date.now() > deadline)
+        throw new Error(`the engine did not become healthy:\n${this.logTail()}`)
       await sleep(500)
     }
   }
@@ -112,8 +113,8 @@ export class EngineProcess {
   }
 
   /**
-   * `kill -9` of the process that computes. vLLM's is a child of the HTTP server, which notices it or does not; llama.cpp
-   * is one process.
+   * Sends SIGKILL to the process with the model. In vLLM it is a child of the HTTP server, which may not notice;
+   * llama.cpp is a single process.
    */
   async killCompute(): Promise<void> {
     const core = this.serving.release.engine === 'vllm' ? engineCoreOf(this.pid) : this.pid
@@ -121,7 +122,7 @@ export class EngineProcess {
     while (isProcess(core)) await sleep(50)
   }
 
-  /** Ends whatever is left of it. */
+  /** Ends all its remaining processes. */
   async stop(): Promise<void> {
     const child = this.#child
     if (child === null) return
@@ -132,7 +133,7 @@ export class EngineProcess {
     signalGroup(pid, 'SIGKILL')
     while (groupHasMembers(pid)) await sleep(50)
     this.#child = null
-    living.delete(this)
+    running.delete(this)
   }
 
   /** SIGKILL to the whole group, without waiting. */
@@ -153,14 +154,15 @@ function commandOf(serving: Serving, port: number) {
     ...[python, '-m', 'vllm.entrypoints.openai.api_server'],
     ...['--model', modelPath(model), '--served-model-name', model],
     ...['--host', '127.0.0.1', '--port', String(port)],
-    // A request for a score ends in the step that runs it, so vLLM tells of 0 running; beyond 4 a step it tells who waits.
+    // Scoring requests end in the step that runs them, so vLLM reports 0 running; beyond 4 per step it reports waiting
+    // ones.
     ...['--dtype', 'float32', '--enforce-eager', '--max-num-seqs', '4'],
     ...['--max-model-len', String(serving.maxModelLen ?? 1024)],
   ]
   const env: Record<string, string> = {
     VLLM_TARGET_DEVICE: 'cpu',
     VLLM_CPU_KVCACHE_SPACE: '1',
-    // 0.11.0 knows no `nobind`.
+    // 0.11.0 does not support `nobind`.
     VLLM_CPU_OMP_THREADS_BIND: release.version === '0.11.0' ? '0' : 'nobind',
     VLLM_CPU_NUM_OF_RESERVED_CPU: '0',
     OMP_NUM_THREADS: '1',
@@ -176,7 +178,7 @@ function commandOf(serving: Serving, port: number) {
   return { command, env }
 }
 
-/** The child that holds the model. vLLM names it; where that fails it is the child with the most memory. */
+/** The child that holds the model: the one named EngineCore, else the child with the most memory. */
 function engineCoreOf(leader: number): number {
   const children = processes().filter(({ group, pid }) => group === leader && pid !== leader)
   const named = children.find(({ commandLine }) => /EngineCore/.test(commandLine))
@@ -193,7 +195,7 @@ interface ProcessEntry {
   residentPages: number
 }
 
-/** Every process that /proc tells of. */
+/** All processes in /proc. */
 function processes(): ProcessEntry[] {
   const entries: ProcessEntry[] = []
   for (const name of readdirSync('/proc')) {
@@ -209,7 +211,7 @@ function processes(): ProcessEntry[] {
         residentPages: Number(readFileSync(`/proc/${name}/statm`, 'utf8').split(' ')[1]),
       })
     } catch {
-      // It has ended meanwhile.
+      // The process has ended meanwhile.
     }
   }
   return entries
@@ -227,7 +229,7 @@ function signalGroup(group: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-group, signal)
   } catch {
-    // Nothing is left of it.
+    // The group has no processes left.
   }
 }
 

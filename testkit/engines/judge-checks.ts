@@ -1,7 +1,7 @@
 import type { SampleDetailDto } from '../../server/contract/pages.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
 import { ended, reasonsOf, samplesOf, submit } from './batches.ts'
-import { type Check, type CheckContext, must, said } from './checks.ts'
+import { type Check, type CheckContext, messageOf, must } from './checks.ts'
 
 const COUNT = 24
 
@@ -13,7 +13,7 @@ const SCHEMA = {
   additionalProperties: false,
 }
 
-/** Scores a batch by the model as a judge, and says why the first failed sample failed. */
+/** Scores a batch with the model as a judge, and returns the detail of the first failed sample. */
 async function judged({ service, model, pool }: CheckContext, judge: unknown) {
   const samples = samplesOf(COUNT, `judge-${model}`)
   const batchId = await submit(service, pool, samples, { judge })
@@ -40,7 +40,7 @@ export const probability: Check = {
   },
 }
 
-/** A reply forced into a schema is a number, or a failure that says what came instead. */
+/** A reply forced into a schema is a number, or a failure that names the actual reply. */
 export const jsonSchema: Check = {
   name: 'judge, JSON schema',
   async run(context) {
@@ -51,11 +51,11 @@ export const jsonSchema: Check = {
     const outside = results.score.find((score) => score !== null && (score < 1 || score > 5))
     must(outside === undefined, `scored ${outside}`)
     must(why === '' || /blank/i.test(why), `${reasonsOf(results)}: ${why}`)
-    return why === '' ? `${COUNT} scored from 1 to 5` : `${reasonsOf(results)}, said to be blanks`
+    return why === '' ? `${COUNT} scored from 1 to 5` : `${reasonsOf(results)}, reported as blank`
   },
 }
 
-/** More reply tokens than the context has room for: what is left is sent, or the failure names the setting. */
+/** More reply tokens than the context has room for: the remaining room is used, or the failure names the setting. */
 export const maxTokens: Check = {
   name: 'judge, max_tokens too large',
   async run(context) {
@@ -63,17 +63,17 @@ export const maxTokens: Check = {
       ...{ name: 'engines-max', turns: TURNS, sampling: { maxTokens: 1024 } },
       parser: { kind: 'yes_no' },
     })
-    must(!results.reason.includes('context_exceeded'), `told as a text too long: ${why}`)
+    must(!results.reason.includes('context_exceeded'), `reported as too long a text: ${why}`)
     must(why === '' || /max_?tokens/i.test(why), `${reasonsOf(results)}: ${why}`)
-    return why === '' ? `${COUNT} scored` : 'refused, and maxTokens is named'
+    return why === '' ? `${COUNT} scored` : 'refused with the name of the setting, maxTokens'
   },
 }
 
-/** A model that cannot chat is refused as a judge. */
+/** A model without chat is refused as a judge. */
 export const noJudge: Check = {
   name: 'scorer as a judge',
   async run({ service, engine, server, register }) {
-    // One model cannot be both, and that is not the refusal that is looked for.
+    // A model cannot be both scorer and judge, but this check tests another refusal.
     await service.mutate('servers.remove', { name: server })
     const name = 'no-judge'
     try {
@@ -83,7 +83,7 @@ export const noJudge: Check = {
       return `${state}: ${stateCause}`
     } catch (error) {
       if ((error as { data?: { reason?: string } }).data?.reason === undefined) throw error
-      return `refused: ${said(error)}`
+      return `refused: ${messageOf(error)}`
     } finally {
       await service.mutate('servers.remove', { name }).catch(() => {})
       await register()

@@ -11,9 +11,9 @@ import { stagesOf } from './stages.ts'
 
 // npm run test:engines -- [options]
 //   --only vllm@0.32.0,llamacpp   releases, or engines with all their releases; `serve-reward` by its name
-//   --models rm1,prm              these models alone
-//   --write-docs                  writes docs/engines.md; outcomes of other releases stay as they were last seen
-//   --record                      records what the servers answer instead of running checks
+//   --models rm1,prm              only these models
+//   --write-docs                  writes docs/engines.md, with the last outcomes of releases that do not run
+//   --record                      records the servers' answers instead of running checks
 
 const ROOT = join(import.meta.dirname, '../..')
 const SERVE_REWARD = 'serve-reward'
@@ -28,7 +28,7 @@ const { values } = parseArgs({
 })
 const models = values.models?.split(',') ?? null
 
-/** Releases asked for, and whether the check that needs no engine is. */
+/** The requested releases, and whether the check without an engine is requested. */
 function wanted(): { releases: Release[]; servesReward: boolean } {
   const names = values.only?.split(',')
   if (names === undefined) return { releases: [...RELEASES], servesReward: true }
@@ -41,22 +41,22 @@ function wanted(): { releases: Release[]; servesReward: boolean } {
   return { releases, servesReward: names.includes(SERVE_REWARD) }
 }
 
-/** Outcomes are kept, so that a run of one release can be added to the others of the page. */
-const TALLY = join(cacheDir(), 'outcomes.json')
+/** Outcomes are stored, so that the page combines runs of several releases. */
+const OUTCOMES = join(cacheDir(), 'outcomes.json')
 
-function readTally(): Outcome[] {
+function readOutcomes(): Outcome[] {
   try {
-    return JSON.parse(readFileSync(TALLY, 'utf8')) as Outcome[]
+    return JSON.parse(readFileSync(OUTCOMES, 'utf8')) as Outcome[]
   } catch {
     return []
   }
 }
 
-function keep(outcome: Outcome): void {
-  const others = readTally().filter(
+function store(outcome: Outcome): void {
+  const others = readOutcomes().filter(
     ({ release, check }) => release !== outcome.release || check !== outcome.check,
   )
-  writeFileSync(TALLY, JSON.stringify([...others, outcome], null, 2))
+  writeFileSync(OUTCOMES, JSON.stringify([...others, outcome], null, 2))
 }
 
 async function main(): Promise<void> {
@@ -64,7 +64,7 @@ async function main(): Promise<void> {
   const { releases, servesReward } = wanted()
   mkdirSync(cacheDir(), { recursive: true })
   for (const release of releases) {
-    console.log(`${nameOf(release)}: installing unless it is there`)
+    console.log(`${nameOf(release)}: installing if missing`)
     await install(release)
   }
   if (releases.length > 0) await makeModels()
@@ -73,19 +73,19 @@ async function main(): Promise<void> {
     return
   }
   let failures = 0
-  const tell = (outcome: Outcome) => {
+  const report = (outcome: Outcome) => {
     if (!outcome.ok) failures += 1
-    keep(outcome)
+    store(outcome)
     const { release, check, ok, detail } = outcome
     console.log(`${ok ? 'pass' : 'FAIL'}  ${release}  ${check}: ${detail}`)
   }
   const service = await Service.start()
   try {
-    if (servesReward) tell(await checkServeReward(service))
+    if (servesReward) report(await checkServeReward(service))
     for (const release of releases) {
       for (const stage of stagesOf(release)) {
         if (models !== null && !models.includes(stage.model)) continue
-        await runStage(release, stage, service, tell)
+        await runStage(release, stage, service, report)
       }
     }
   } finally {
@@ -99,10 +99,11 @@ async function main(): Promise<void> {
     ),
     { release: SERVE_REWARD, check: SERVE_REWARD_CHECK },
   ]
-  // Checks that are no more are forgotten.
+  // Outcomes of removed checks are dropped.
   const outcomes = planned.flatMap(
     ({ release, check }) =>
-      readTally().find((outcome) => outcome.release === release && outcome.check === check) ?? [],
+      readOutcomes().find((outcome) => outcome.release === release && outcome.check === check) ??
+      [],
   )
   const page = markdownOf(planned, outcomes, new Date().toISOString().slice(0, 10))
   console.log(page.slice(page.indexOf('|  |')).split('\n## Seen')[0])

@@ -22,8 +22,8 @@ const KEPT_HEADERS = ['content-type', 'allow', 'retry-after']
 const LOAD_LINE = /^(?:vllm:num_requests_(?:running|waiting)|llamacpp:requests_\w+)[{ ].*$/gm
 
 /**
- * Starts the models on the release, asks each in every situation, and writes the answers to the recording. What is
- * recorded of other models stays.
+ * Starts the models on the release, sends each the requests of every situation and writes the answers to the recording.
+ * Recorded answers of other models stay.
  */
 export async function record(
   release: Release,
@@ -72,15 +72,15 @@ async function answersTo(
   situations: Situation[],
 ): Promise<RecordedAnswer[]> {
   const answers: RecordedAnswer[] = []
-  for (const { situation, request: asked } of situations) {
+  for (const { situation, request: sent } of situations) {
     const { model } = engine.serving
     try {
-      const body = bodyOf(asked)
-      const answer = await request(engine.url + asked.path, {
-        method: asked.method,
-        headers: { 'content-type': asked.type ?? 'application/json' },
+      const body = bodyOf(sent)
+      const answer = await request(engine.url + sent.path, {
+        method: sent.method,
+        headers: { 'content-type': sent.type ?? 'application/json' },
         ...(body === undefined ? {} : { body }),
-        // 0.14.0 compiles at its first logprobs call for a minute.
+        // 0.14.0 compiles for a minute at its first request with logprobs.
         headersTimeout: 180_000,
       })
       const text = await answer.body.text()
@@ -90,29 +90,29 @@ async function answersTo(
           return typeof value === 'string' ? [[name, value]] : []
         }),
       )
-      const kept = asked.path === '/metrics' ? (text.match(LOAD_LINE) ?? []).join('\n') : text
+      const kept = sent.path === '/metrics' ? (text.match(LOAD_LINE) ?? []).join('\n') : text
       answers.push({
-        ...{ model, situation, request: asked },
+        ...{ model, situation, request: sent },
         ...{ status: answer.statusCode, headers, text: withoutFolders(kept) },
       })
     } catch (error) {
-      // A dead server refuses the connection, and that is an answer, too; a slow machine is none.
+      // A dead server refuses the connection, which is recorded; a slow machine's timeout is not.
       const code = (error as NodeJS.ErrnoException).code ?? ''
       if (code === 'UND_ERR_HEADERS_TIMEOUT') continue
-      answers.push({ model, situation, request: asked, status: 0, headers: {}, text: code })
+      answers.push({ model, situation, request: sent, status: 0, headers: {}, text: code })
     }
   }
   return answers
 }
 
-/** Python's errors and model lists name files of this machine. */
+/** Removes this machine's folders from Python's errors and model lists. */
 function withoutFolders(text: string): string {
   return text
     .replace(/[^\s"'\\]*\/site-packages\//g, '')
     .replace(/[^\s"'\\]*\/(?:models|gguf)\/(?=\w+)/g, '')
 }
 
-/** One answer a line, so that differences can be read. */
+/** One answer per line, for readable diffs. */
 function stringify({ answers, ...head }: Recording): string {
   const lines = answers.map((answer) => `    ${JSON.stringify(answer)}`)
   return `${JSON.stringify(head, null, 2).slice(0, -2)},\n  "answers": [\n${lines.join(',\n')}\n  ]\n}\n`

@@ -3,7 +3,7 @@ import { setPriority } from 'node:os'
 import { createInterface } from 'node:readline'
 import { MODEL_MAKER, modelPath, nameOf, pythonOf, type Release, scriptPath } from './cache.ts'
 
-/** Before the engines, which wait for nobody. */
+/** Runs before the engines, which have a lower priority. */
 const PRIORITY = 10
 
 /** A text to be scored by transformers; see reference.py. */
@@ -13,13 +13,13 @@ export type ReferenceRequest =
   | { pair: [string, string] }
   | { llamacpp: [string, string] }
 
-/** What transformers says of a text. */
+/** The answer of transformers for a text. */
 export interface ReferenceAnswer {
   tokens: number
   logits: number[]
 }
 
-/** A Python that holds one model; loading torch takes longer than all its answers. */
+/** A Python process with one model, kept because loading torch takes longer than all its answers. */
 class Reference {
   readonly #child: ChildProcess
   readonly #waiting: { resolve(line: string): void; reject(error: Error): void }[] = []
@@ -60,8 +60,8 @@ const references = new Map<string, Reference>()
 process.on('exit', endReferences)
 
 /**
- * The logits that transformers gives, and how many tokens they are of. A vLLM release is compared with its own
- * transformers: releases split the same text of the same checkpoint differently.
+ * The logits and token counts from transformers. A vLLM release is compared with its own transformers, because releases
+ * tokenize the same text of a checkpoint differently.
  */
 export function referenceLogits(
   release: Release,
@@ -74,7 +74,7 @@ export function referenceLogits(
   return reference.ask(requests)
 }
 
-/** Ends the Pythons that were asked. */
+/** Ends the Python processes. */
 export function endReferences(): void {
   for (const reference of references.values()) reference.end()
   references.clear()

@@ -18,7 +18,7 @@ import {
   type WrittenAs,
 } from './batches.ts'
 import type { Release } from './cache.ts'
-import { type Check, type CheckContext, must, restart, said } from './checks.ts'
+import { type Check, type CheckContext, messageOf, must, restart } from './checks.ts'
 import { type ReferenceRequest, referenceLogits } from './reference.ts'
 
 /** Largest difference from transformers' logits that float32 explains. */
@@ -26,7 +26,7 @@ export const EXACT = 1e-4
 const SCORED = 300
 const KILLED = 1_500
 
-/** The row of the registry, for what `servers.get` does not tell. */
+/** The registry's row, for fields that `servers.get` omits. */
 async function rowOf({ service, server }: CheckContext): Promise<{ route: RouterServer['route'] }> {
   const [row] = await service.sql<{ route: RouterServer['route'] }>(
     'select route from server where name = $1',
@@ -36,7 +36,7 @@ async function rowOf({ service, server }: CheckContext): Promise<{ route: Router
   return row as { route: RouterServer['route'] }
 }
 
-/** Engine, version, kind and route, and that it takes work. */
+/** Engine, version, kind and route are detected, and the server takes work. */
 export function detection(route: RouterServer['route']): Check {
   return {
     name: 'detection',
@@ -45,7 +45,7 @@ export function detection(route: RouterServer['route']): Check {
       const { engine, version, state, stateCause, kind, maxModelLen } = await context.get()
       const found = (await rowOf(context)).route ?? null
       must(engine === release.engine, `engine ${engine}`)
-      // llama.cpp's wheel has a build number of its own.
+      // llama.cpp's wheel has its own build numbers.
       if (engine === 'vllm') must(version === release.version, `version ${version}`)
       must(found === route, `route ${found}, not ${route}`)
       must(state === 'ready', `${state}: ${stateCause}`)
@@ -142,7 +142,7 @@ export function tokenCounts(as: WrittenAs): Check {
   }
 }
 
-/** Texts over the context end as the typed reason, and no others. */
+/** Texts beyond the context end with the typed reason; all others are scored. */
 export const tooLong: Check = {
   name: 'texts too long',
   async run({ service, model, pool }) {
@@ -160,7 +160,7 @@ export const tooLong: Check = {
   },
 }
 
-/** A name that the server does not serve is refused at registration. */
+/** Registration refuses a model name that the server does not serve. */
 export const wrongModel: Check = {
   name: 'wrong model',
   async run({ service, engine }) {
@@ -169,8 +169,8 @@ export const wrongModel: Check = {
       await service.mutate('servers.register', fields)
     } catch (error) {
       const { reason } = (error as { data?: { reason?: string } }).data ?? {}
-      must(reason === 'model_not_served', `refused as ${reason}: ${said(error)}`)
-      return said(error)
+      must(reason === 'model_not_served', `refused as ${reason}: ${messageOf(error)}`)
+      return messageOf(error)
     }
     await service.mutate('servers.remove', { name: 'wrong-model' })
     throw new Error('registered')
@@ -186,31 +186,33 @@ export const load: Check = {
     const { readLoad } = engineOf(engine.serving.release.engine)
     try {
       const batchId = await submit(service, pool, samplesOf(600, `load-${model}`))
-      let most = { told: 0, counted: 0 }
+      let most = { reported: 0, counted: 0 }
       for (;;) {
-        const told = await readLoad(fetch, '')
-        must(told !== null, 'the load could not be read under work')
+        const reported = await readLoad(fetch, '')
+        must(reported !== null, 'the load could not be read under work')
         const { inFlight } = await context.get()
-        const sum = (told?.running ?? 0) + (told?.waiting ?? 0)
-        most = { told: Math.max(most.told, sum), counted: Math.max(most.counted, inFlight) }
+        const sum = (reported?.running ?? 0) + (reported?.waiting ?? 0)
+        most = { reported: Math.max(most.reported, sum), counted: Math.max(most.counted, inFlight) }
         const { status } = await service.query<BatchSummary>('batches.get', { batchId })
         if (status !== 'running') break
       }
-      must(most.told > 0, 'the engine never told of any load')
+      must(most.reported > 0, 'the engine never reported any load')
       must(most.counted > 0, 'the service never counted a call in flight')
       const idle = await waitFor('an idle engine', async () => {
-        const told = await readLoad(fetch, '')
-        return told?.running === 0 && told.waiting === 0 && (await context.get()).inFlight === 0
+        const reported = await readLoad(fetch, '')
+        return (
+          reported?.running === 0 && reported.waiting === 0 && (await context.get()).inFlight === 0
+        )
       })
       must(idle, 'not idle')
-      return `at most ${most.told} told, ${most.counted} counted; 0 and 0 at idle`
+      return `at most ${most.reported} reported, ${most.counted} counted; 0 and 0 at idle`
     } finally {
       close()
     }
   },
 }
 
-/** `kill -9` of what computes, in mid-batch, and a restart half a minute later. */
+/** `kill -9` of the process with the model during a batch, and a restart half a minute later. */
 export const killed: Check = {
   name: 'engine killed in mid-batch',
   async run(context) {
@@ -226,7 +228,7 @@ export const killed: Check = {
       300_000,
     )
     await engine.killCompute()
-    // As long as an operator takes; the dead server is asked and answers meanwhile.
+    // An operator's reaction time; meanwhile the dead server receives requests.
     await sleep(15_000)
     const stayedUp = engine.isRunning
     await restart(engine)
@@ -237,7 +239,7 @@ export const killed: Check = {
   },
 }
 
-/** The server sleeps when it says so, or the service says that it cannot; afterwards it scores as before. */
+/** The server falls asleep on request, or the service reports that it cannot; afterwards it scores as before. */
 export const sleepAndWake: Check = {
   name: 'sleep and wake',
   async run(context) {
@@ -245,20 +247,20 @@ export const sleepAndWake: Check = {
     const samples = () => samplesOf(20, `sleep-${model}`)
     const score = async () => (await ended(service, await submit(service, pool, samples()))).results
     const before = await score()
-    const said_ = await service.mutate('servers.sleep', { name: server }).then(
+    const refusal = await service.mutate('servers.sleep', { name: server }).then(
       () => null,
-      (error) => said(error),
+      (error) => messageOf(error),
     )
     const { body } = await request(`${engine.url}/is_sleeping`)
     const { is_sleeping: isAsleep } = (await body.json()) as { is_sleeping: boolean }
     const { state } = await context.get()
     must((state === 'sleeping') === isAsleep, `the service says ${state}, the server ${isAsleep}`)
-    must(isAsleep || said_ !== null, 'the server did not fall asleep, and nothing says so')
+    must(isAsleep || refusal !== null, 'the server did not fall asleep, and no error was returned')
     if (isAsleep) await service.mutate('servers.wake', { name: server, awakeForMs: 600_000 })
     else await service.mutate('servers.resume', { name: server }).catch(() => {})
     await waitFor('a server that is ready', async () => (await context.get()).state === 'ready')
     const after = await score()
-    // How texts share a step moves the last digits.
+    // The grouping of texts into steps changes the last digits.
     const differences = before.score.map((value, i) =>
       Math.abs((value ?? Number.NaN) - (after.score[i] ?? Number.NaN)),
     )
@@ -266,11 +268,13 @@ export const sleepAndWake: Check = {
       differences.every((difference) => difference < EXACT),
       `scores differ by ${figure(Math.max(...differences))} after it woke: ${reasonsOf(after)}`,
     )
-    return isAsleep ? 'slept, woke, scores as before' : `cannot sleep, and that is said: ${said_}`
+    return isAsleep
+      ? 'slept, woke, scores as before'
+      : `cannot sleep; the service answers: ${refusal}`
   },
 }
 
-/** Several samples in one call, by a router that is always short of time. */
+/** Micro-batching, by a router that always counts as busy. */
 export const microBatching: Check = {
   name: 'micro-batching',
   async run(context) {
@@ -305,7 +309,7 @@ export const microBatching: Check = {
             }),
           ),
         )
-      // Alone at first, until it is known how fast the server is.
+      // Samples are sent singly until the server's speed is known.
       const samples = samplesOf(400, `bundles-${model}`)
       await scoreAll(samplesOf(128, `known-${model}`))
       const before = await callsOf(engine.url)
@@ -330,7 +334,7 @@ export const microBatching: Check = {
   },
 }
 
-/** The request for a text made by the chat template. 0.11.0's tokenizer puts a BOS before every text. */
+/** The reference request for a templated text. 0.11.0's tokenizer adds a BOS to every text. */
 function templated(sample: Sample, { version }: Release): ReferenceRequest {
   return { messages: messagesOf(sample), special: version === '0.11.0' }
 }
@@ -339,18 +343,22 @@ function templated(sample: Sample, { version }: Release): ReferenceRequest {
 const TEMPLATE =
   "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
 
-/** POSTs to /classify that vLLM has counted. */
+/** Number of POSTs to /classify by vLLM's counter. */
 async function callsOf(url: string): Promise<number> {
   const { body } = await request(`${url}/metrics`)
   const lines = (await body.text()).match(/^http_requests_total\{handler="\/classify".*$/gm) ?? []
   return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
 }
 
-/** Registered with the model's chat template, its texts are written by us, and score as the server's own would. */
+/**
+ * With the model's chat template in its registration, the service renders the texts, and scores equal those of the
+ * server's own rendering.
+ */
 export const chatTemplate: Check = {
   name: 'chat template',
   async run({ service, model, pool, engine, release, server, register }) {
-    // Servers that make the text in different ways are no replicas: the other one would have this one quarantined.
+    // Servers that render texts differently would not count as replicas: the other server would have this one
+    // quarantined.
     await service.mutate('servers.remove', { name: server })
     const name = `${server}-template`
     const fields = { name, url: engine.url, chatTemplate: { chat_template: TEMPLATE } }

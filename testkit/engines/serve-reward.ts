@@ -5,15 +5,15 @@ import type { Service } from '../service/service.ts'
 import { waitFor } from '../service/wait-for.ts'
 import { ended, samplesOf, submit } from './batches.ts'
 import { scriptPath } from './cache.ts'
-import { must, type Outcome, said } from './checks.ts'
+import { messageOf, must, type Outcome } from './checks.ts'
 
 const CLIENT = join(import.meta.dirname, '../../packages/client-python/src')
 const MODEL = 'zero-or-one'
 
-/** Name of the one check that needs no engine. */
+/** Name of the check without an engine. */
 export const SERVE_REWARD_CHECK = 'a 0/1 function is ready and scores'
 
-/** `rewardops serve-reward` of a function that gives 0 or 1 is registered, ready, and scores. */
+/** `rewardops serve-reward` with a function that returns 0 or 1 registers, becomes ready and scores. */
 export async function checkServeReward(service: Service): Promise<Outcome> {
   const check = SERVE_REWARD_CHECK
   const child = spawn(
@@ -24,20 +24,21 @@ export async function checkServeReward(service: Service): Promise<Outcome> {
     ],
     { env: { ...process.env, PYTHONPATH: CLIENT }, stdio: ['ignore', 'pipe', 'pipe'] },
   )
-  let said_ = ''
+  let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
-      said_ += text
+      output += text
     })
   }
   try {
     const detail = await run(service, () => {
-      if (child.exitCode !== null) throw new Error(`it ended with ${child.exitCode}: ${said_}`)
-      return said_.includes('"registered"')
+      if (child.exitCode !== null)
+        throw new Error(`the command ended with ${child.exitCode}: ${output}`)
+      return output.includes('"registered"')
     })
     return { release: 'serve-reward', check, ok: true, detail }
   } catch (error) {
-    return { release: 'serve-reward', check, ok: false, detail: said(error) }
+    return { release: 'serve-reward', check, ok: false, detail: messageOf(error) }
   } finally {
     child.kill('SIGKILL')
   }
@@ -47,7 +48,7 @@ async function run(service: Service, isRegistered: () => boolean): Promise<strin
   await waitFor('the function to be registered', isRegistered, 60_000)
   const list = await service.query<ServerDetailDto[]>('servers.list')
   const server = list.find(({ model }) => model === MODEL)
-  must(server !== undefined, 'it is not in the list of servers')
+  must(server !== undefined, 'the server is not in the list')
   const { state, stateCause } = server as ServerDetailDto
   must(state === 'ready', `${state}: ${stateCause}`)
   const samples = samplesOf(200, 'zero-or-one')

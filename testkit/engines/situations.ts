@@ -8,7 +8,7 @@ import type { Release } from './cache.ts'
 /** A request whose answer is recorded. */
 export type Situation = Pick<RecordedAnswer, 'situation' | 'request'>
 
-/** What is recorded of each release: its models, and how llama.cpp serves them. */
+/** The recorded models of each release, and how llama.cpp serves them. */
 export const RECORDED_MODELS: Record<
   Release['engine'],
   Record<string, RecordedModel & { kind?: 'rank' | 'chat' }>
@@ -50,7 +50,7 @@ function post(situation: string, path: string, body: unknown): Situation {
   return { situation, request: { method: 'POST', path, body } }
 }
 
-/** Requests to a vLLM that serves that model. */
+/** Requests to a vLLM that serves the model. */
 export function vllmSituations(model: string, { serves }: RecordedModel): Situation[] {
   const raw = { use_activation: false, activation: false }
   const whole = (situation: string, path: string, more: object) => [
@@ -123,15 +123,15 @@ export function vllmSituations(model: string, { serves }: RecordedModel): Situat
 
 function chatSituations(model: string): Situation[] {
   const path = '/v1/chat/completions'
-  const ask = (situation: string, more: object) =>
+  const chat = (situation: string, more: object) =>
     post(situation, path, { model, messages: QUESTION, temperature: 0, max_tokens: 4, ...more })
   return [
-    ask('chat, wrong model', { model: 'nope' }),
-    ask('chat, log-probabilities', { logprobs: true, top_logprobs: 5 }),
-    ask('chat, cut off', { max_tokens: 1 }),
-    ask('chat, max_tokens of the whole context', { max_tokens: 1024 }),
-    ask('chat, too long', { messages: [{ role: 'user', content: LONG_MARK }] }),
-    ask('chat, JSON schema', {
+    chat('chat, wrong model', { model: 'nope' }),
+    chat('chat, log-probabilities', { logprobs: true, top_logprobs: 5 }),
+    chat('chat, cut off', { max_tokens: 1 }),
+    chat('chat, max_tokens of the whole context', { max_tokens: 1024 }),
+    chat('chat, too long', { messages: [{ role: 'user', content: LONG_MARK }] }),
+    chat('chat, JSON schema', {
       max_tokens: 32,
       response_format: {
         type: 'json_schema',
@@ -149,7 +149,7 @@ function chatSituations(model: string): Situation[] {
   ]
 }
 
-/** Requests to a vLLM whose engine has been killed, asked at once and in this order. */
+/** Requests to a vLLM whose engine has been killed, sent at once and in this order. */
 export function deadVllmSituations(model: string): Situation[] {
   const raw = { use_activation: false, activation: false }
   const dead = (path: string, body: object) =>

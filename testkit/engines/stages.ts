@@ -16,27 +16,27 @@ import {
 } from './scoring-checks.ts'
 
 /**
- * llama.cpp's GELU is a table in half precision, so that even in float32 its logits are a few 1e-4 beside transformers'.
- * The scores of the cross-encoder are 0.01 to 0.1 apart.
+ * llama.cpp computes GELU from a half-precision table, so its logits differ from transformers' by a few 1e-4 even in
+ * float32. The scores of the cross-encoder are 0.01 to 0.1 apart.
  */
 const HALF_PRECISION = 2e-3
 
-/** Appends the model to the names, so that the same check of two models is two cells. */
+/** Appends the model to the names, so that the same check of two models has two cells in the table. */
 function of(model: string, checks: Check[]): Check[] {
   return checks.map((check) => ({ ...check, name: `${check.name} (${model})` }))
 }
 
-/** What is served of a release, and what must hold. */
+/** The models served on a release, and their checks. */
 export function stagesOf(release: Release): Stage[] {
   return release.engine === 'vllm' ? vllmStages(release) : LLAMACPP
 }
 
 function vllmStages(release: Release): Stage[] {
   const isOld = release.version === '0.11.0'
-  // Without messages on /classify the text is the prompt, a newline and the response.
+  // Without messages on /classify, the text is the prompt, a newline and the response.
   const as = isOld ? 'text' : 'messages'
   const canSleep = !isOld
-  // 0.14.0 leaves the activation of BERT's pooler out of raw scores.
+  // 0.14.0 omits the activation of BERT's pooler from raw scores.
   const isHeadless = release.version === '0.14.0'
   const judgeChecks = [detection(null), probability, jsonSchema, maxTokens]
   return [
@@ -80,21 +80,24 @@ const PROCESS_REWARD_MODEL: Stage = {
   ]),
 }
 
-/** One label under a softmax is 1.0 for every text: no reward. */
+/** One label under a softmax is 1.0 for every text, which is no reward. */
 const constantHead: Check = {
-  name: 'kept out with the reason',
+  name: 'gets no traffic, with the reason',
   async run({ get }) {
     const detail = await get().catch(() => null)
     if (detail === null) return 'not registered'
     const { state, stateCause, selfTest: found } = detail
-    const told = `${stateCause ?? ''} ${found?.detail ?? ''}`
+    const reported = `${stateCause ?? ''} ${found?.detail ?? ''}`
     must(state !== 'ready', `ready, self-test ${found?.verdict}: ${found?.detail}`)
-    must(/same|equal|alike|every text|constant/i.test(told), `${state}, but told: ${told}`)
-    return `${state}: ${told.trim()}`
+    must(
+      /same|equal|alike|every text|constant/i.test(reported),
+      `${state}, but reported: ${reported}`,
+    )
+    return `${state}: ${reported.trim()}`
   },
 }
 
-/** Raw scores that do not belong to the activated ones are not the model's logits. */
+/** Raw scores that do not match the activated ones are not the model's logits. */
 const unrelatedScores: Check = {
   name: 'quarantined with the reason',
   async run({ get }) {
@@ -105,29 +108,34 @@ const unrelatedScores: Check = {
   },
 }
 
-/** Two labels under a softmax are a probability where the logit was to be had: that is said, and needs consent. */
+/**
+ * Two labels under a softmax give a probability although the logit exists: the service reports it and requires consent.
+ */
 const probabilityHead: Check = {
   name: 'registered as returning probabilities',
   async run({ get }) {
     const { state, stateCause, selfTest: found, warnings } = await get()
-    const told = [stateCause, found?.detail, ...warnings].filter(Boolean).join(' ')
-    must(/softmax|probabilit|bounded|0 (?:to|and) 1/i.test(told), `${state}; told: ${told}`)
-    return `${state}: ${told}`
+    const reported = [stateCause, found?.detail, ...warnings].filter(Boolean).join(' ')
+    must(
+      /softmax|probabilit|bounded|0 (?:to|and) 1/i.test(reported),
+      `${state}; reported: ${reported}`,
+    )
+    return `${state}: ${reported}`
   },
 }
 
-/** Prompt and response reach the model without a word between them, which has to be said. */
+/** Prompt and response reach the model without a separator, which the service reports. */
 const concatenated: Check = {
-  name: 'told how prompt and response are joined',
+  name: 'reports how prompt and response are joined',
   async run({ get }) {
     const { warnings, selfTest: found } = await get()
-    const told = [...warnings, found?.detail].filter(Boolean).join(' ')
-    must(/rerank|concatenat|template|joined/i.test(told), `told: ${told}`)
-    return told
+    const reported = [...warnings, found?.detail].filter(Boolean).join(' ')
+    must(/rerank|concatenat|template|joined/i.test(reported), `reported: ${reported}`)
+    return reported
   },
 }
 
-/** The head is as it is: a verdict that lets traffic through, and the model's own logit. */
+/** A head that returns raw scores: the verdict allows traffic, and the score is the model's own logit. */
 const rawHead: Check = {
   name: 'self-test',
   async run(context) {

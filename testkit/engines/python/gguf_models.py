@@ -1,6 +1,6 @@
 """Writes the tiny models as GGUF files for llama.cpp: gguf_models.py MODELS OUT.
 
-Made of folders that models.py wrote: cross, rank1, rank2 (rerankers), yes (chat).
+Reads the folders of models.py: cross, rank1, rank2 (rerankers), yes (chat).
 """
 
 import json
@@ -16,7 +16,7 @@ NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 
 
 class Model:
-    """One model folder on its way into one GGUF file."""
+    """The conversion of one model folder to one GGUF file."""
 
     def __init__(self, name, architecture):
         self.name = name
@@ -138,7 +138,7 @@ def rank(labels):
 
 
 def yes():
-    # Attention writes nothing in this model, so the order that llama.cpp wants of its rows is no matter.
+    # Attention has no effect in this model, so llama.cpp's order of its rows does not matter.
     model = Model('yes', 'llama')
     model.writer.add_rope_dimension_count(model.config['head_dim'])
     model.tokenizer(ends_with_eos=False)

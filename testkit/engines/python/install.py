@@ -19,7 +19,7 @@ import tempfile
 TORCH = {'0.32.0': '2.13.0', '0.14.0': '2.9.1', '0.11.0': '2.8.0'}
 # transformers 5 breaks 0.11.0: its tokenizers have no `all_special_tokens_extended`.
 EXTRA = {'0.11.0': ['transformers==4.57.6']}
-# 3 GB of CUDA libraries that a CPU never calls, and packages that need them.
+# 3 GB of CUDA libraries that are unused on a CPU, and packages that need them.
 LEFT_OUT = """torchaudio torchvision torchcodec triton intel-extension-for-pytorch
 nvidia-cublas nvidia-cublas-cu12 nvidia-cuda-cupti-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12
 nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-cufft-cu12 nvidia-cufile-cu12 nvidia-curand-cu12
@@ -69,10 +69,10 @@ def site_packages(venv):
 
 
 def make_stand_ins(venv):
-    """Builds an empty library for each CUDA library that torch is linked to and the machine lacks.
+    """Builds a stand-in for each CUDA library that torch is linked to and the machine lacks.
 
-    Every symbol asked of it is a function that returns 999 ("unknown error"), with its version.
-    Nothing of CUDA works; the CPU part does. Needs gcc and binutils.
+    Each required symbol becomes a function that returns 999 ("unknown error"), with its version.
+    CUDA does not work, but the CPU part does. Needs gcc and binutils.
     """
     lib = site_packages(venv) / 'torch/lib'
     listed = lib / '.stand-ins'

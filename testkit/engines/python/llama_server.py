@@ -1,4 +1,4 @@
-"""llama.cpp's own HTTP server out of the xllamacpp wheel: llama_server.py GGUF PORT rank|chat"""
+"""Runs llama.cpp's own HTTP server from the xllamacpp wheel: llama_server.py GGUF PORT rank|chat"""
 
 import sys
 import time
@@ -8,7 +8,7 @@ import xllamacpp
 path, port, kind = sys.argv[1:4]
 params = xllamacpp.CommonParams()
 params.model.path = path
-# A text or a list of them, depending on the release.
+# A string or a list, depending on the release.
 params.hostnames = '127.0.0.1' if isinstance(getattr(params, 'hostnames', None), str) else ['127.0.0.1']
 params.port = int(port)
 params.n_ctx = 4096

@@ -1,4 +1,6 @@
-"""Makes the tiny models with random weights that the servers load: models.py OUT TEXTS (a text file to train the tokenizer on).
+"""Creates the tiny models with random weights: models.py OUT TEXTS.
+
+TEXTS is a text file to train the tokenizer on.
 
 Needs transformers 4. Each model is a folder in OUT:
 
@@ -100,7 +102,7 @@ LLAMA = dict(SHARED, head_dim=32)
 
 
 def widen(model):
-    """Scales the weights up: with those of the initialisation all texts score nearly the same."""
+    """Scales the weights up, because all texts score nearly the same with initial weights."""
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if name.startswith('score'):
@@ -122,7 +124,7 @@ def seeded(seed, make):
 
 
 def make_yes(judge):
-    """A bigram model in Llama's clothes: attention and MLP write nothing, so the last token decides the next."""
+    """A Llama whose attention and MLP have no effect, so the last token determines the next."""
     tokenizer = tokenizer_of(TEMPLATE)
     tokenizer.add_tokens(['Yes', 'No'])
     judge.resize_token_embeddings(len(tokenizer))
@@ -141,7 +143,7 @@ def make_yes(judge):
             table[token, axis] = 1
         judge.model.embed_tokens.weight.copy_(table)
         judge.model.norm.weight.fill_(1)
-        # RMSNorm makes each of those three rows this long.
+        # The length that RMSNorm gives each of these three rows.
         length = math.sqrt(width)
         head = torch.zeros(size, width)
         head[yes, 0] = (30 + math.log(3)) / length

@@ -1,4 +1,4 @@
-"""A reward of 0 or 1, as most trainers have it."""
+"""A reward of 0 or 1, the most common kind."""
 
 
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
