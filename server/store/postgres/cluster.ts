@@ -17,17 +17,16 @@ import { inspectProcess } from './processes.ts'
 import { KEEPER, POSTGRES_ENV, type Runtime } from './runtime.ts'
 import { DatabaseStartError } from './start-error.ts'
 
-/** The superuser that initdb makes, and the one we connect as. */
+/** The superuser that initdb creates and this service connects as. */
 export const SUPERUSER = 'rewardops'
 
-/** The major version of the bundled Postgres; a data folder of another one cannot be read. */
+/** The major version of the bundled Postgres. It cannot read data folders of other versions. */
 const MAJOR = '18'
 
 /**
- * Makes the cluster where there is none (0.4 s). initdb writes beside the folder and is renamed into
- * place, because PG_VERSION, by which one is told, is among the first things it writes: killed
- * half-way it leaves nothing that looks finished.
- * @throws DatabaseStartError `data_folder_unusable` for a folder that holds something else
+ * Creates the cluster if there is none (0.4 s). initdb writes into a folder beside it, which is renamed when complete:
+ * PG_VERSION, which marks a cluster, is one of the first files written, so a killed initdb must not leave it in place.
+ * @throws DatabaseStartError `data_folder_unusable` for a folder with other contents
  */
 export async function ensureCluster(
   folder: string,
@@ -69,8 +68,8 @@ export async function ensureCluster(
   rmSync(draft, { recursive: true, force: true })
   mkdirSync(draft, { mode: 0o700 })
   giveTo(runtime.account, draft)
-  // C.UTF-8 of Postgres's own: sorted by code point, upper and lower case known for all of Unicode,
-  // and the same on every machine, whatever locales it has.
+  // Postgres's own C.UTF-8: sorted by code point, with upper and lower case of all of Unicode, and equal on every
+  // machine regardless of its locales.
   const args = [
     ...['-D', runtime.dataArgument(draft), '-U', SUPERUSER, '-A', 'trust', '-E', 'UTF8'],
     ...['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
@@ -79,7 +78,7 @@ export async function ensureCluster(
   await runInitdb(runtime, draft, args, signal)
   rmSync(folder, { recursive: true, force: true })
   renameSync(draft, folder)
-  log.debug({ folder, ms: Math.round(performance.now() - startedAt) }, 'made a Postgres cluster')
+  log.debug({ folder, ms: Math.round(performance.now() - startedAt) }, 'created a Postgres cluster')
 }
 
 function runInitdb(
@@ -117,18 +116,18 @@ function runInitdb(
   })
 }
 
-/** What a running postmaster says about itself in postmaster.pid; null where there is no such file. */
+/** The running postmaster's entry in postmaster.pid; null without such a file. */
 export function readPostmaster(folder: string): { pid: number; socketDir: string } | null {
   try {
     const lines = readFileSync(join(folder, 'postmaster.pid'), 'utf8').split('\n')
-    // A single-user backend writes its pid negative.
+    // A single-user backend writes its pid as a negative number.
     return { pid: Math.abs(Number(lines[0])), socketDir: lines[4] ?? '' }
   } catch {
     return null
   }
 }
 
-/** Whether a pid is a live postmaster of this folder, and not a zombie or a process that got its pid. */
+/** Whether a pid is a live postmaster of this folder, not a zombie or another process with a reused pid. */
 export function isPostmasterOf(pid: number, folder: string): boolean {
   const facts = inspectProcess(pid)
   if (!facts?.running) return false
@@ -136,18 +135,17 @@ export function isPostmasterOf(pid: number, folder: string): boolean {
 }
 
 /** No process ever has this pid: the largest is 4,194,304 on Linux and 99,999 on macOS. */
-const PID_OF_NOBODY = 2_147_483_646
+const UNUSED_PID = 2_147_483_646
 
 /**
- * Clears the way for a new postmaster: one that outlived a killed service is stopped, the lock of one
- * that is gone is disarmed. Postgres itself believes a lock whose pid exists, and the pid of a
- * `kill -9`ed postmaster does exist where it became a zombie or went to another process. The rest of the lock
- * file stays: by its shared-memory key Postgres sees backends that have not died yet.
- * @throws DatabaseStartError `data_folder_in_use` when it survives SIGKILL for 10 s
+ * Prepares for a new postmaster: stops one that outlived a killed service, and disarms the lock of one that is gone.
+ * Postgres trusts a lock whose pid exists, and the pid of a killed postmaster exists if it is a zombie or was reused.
+ * The rest of the lock file stays, because its shared-memory key shows Postgres the backends that are still alive.
+ * @throws DatabaseStartError `data_folder_in_use` if it survives SIGKILL for 10 s
  */
 export async function evictPredecessor(folder: string, log: Logger): Promise<void> {
   const signals: [NodeJS.Signals, number][] = [
-    ['SIGINT', 10_000], // fast: disconnects everybody, writes what is dirty
+    ['SIGINT', 10_000], // fast: disconnects all clients, writes dirty pages
     ['SIGQUIT', 5_000], // at once; the next start replays the log
     ['SIGKILL', 10_000],
   ]
@@ -172,5 +170,5 @@ export async function evictPredecessor(folder: string, log: Logger): Promise<voi
     )
   }
   const lines = readFileSync(file, 'utf8').split('\n')
-  writeFileSync(file, [PID_OF_NOBODY, ...lines.slice(1)].join('\n'))
+  writeFileSync(file, [UNUSED_PID, ...lines.slice(1)].join('\n'))
 }

@@ -47,7 +47,7 @@ async function query(url: string, sql: string): Promise<Record<string, unknown>[
   }
 }
 
-test('without DATABASE_URL: the embedded one, with our database and our tables, again and again', async () => {
+test('without DATABASE_URL: repeated starts open the embedded database with its tables', async () => {
   const first = await open(null)
   expect(first.applied).toEqual(['20260101_a'])
   expect(first.embedded?.state).toBe('up')
@@ -67,7 +67,7 @@ test('a migration that fails stops the embedded Postgres again', async () => {
   await (await open(null)).close()
 })
 
-test('a database of before the first release is refused, with the folder or database to replace', async () => {
+test('a database from before the first release is refused, with the folder or database to replace', async () => {
   for (const url of [null, database.url]) await (await open(url)).close()
   const released = { migrationsDir: undefined }
   await expect(open(null, released)).rejects.toThrow(
@@ -78,7 +78,7 @@ test('a database of before the first release is refused, with the folder or data
   )
 })
 
-test('with DATABASE_URL: that one, and nothing is started or written to disk', async () => {
+test('with DATABASE_URL: opens that database, and nothing is started or written to disk', async () => {
   const opened = await open(database.url)
   expect(opened).toMatchObject({ url: database.url, embedded: null, applied: ['20260101_a'] })
   await opened.close()
@@ -96,7 +96,7 @@ test.each([
   await expect(failure).rejects.not.toThrow(/secret/)
 })
 
-test('a database that does not exist is refused, with what to do', async () => {
+test('a database that does not exist is refused with a remedy', async () => {
   const url = new URL(database.url)
   url.pathname = '/nowhere'
   await expect(open(url.href)).rejects.toThrow(/"nowhere" does not exist\. Create the database/)
@@ -118,7 +118,7 @@ test('an old Postgres is refused, a pooler in transaction mode too', async () =>
   expect(await isTransactionPooler(database.url)).toBe(false)
 })
 
-test('a database that is only starting is waited for', async () => {
+test('waits for a database that is starting', async () => {
   const { socketDir } = socketOf(database.url)
   const front = createServer((client) => {
     const back = dial(join(socketDir, '.s.PGSQL.5432'))
@@ -129,7 +129,7 @@ test('a database that is only starting is waited for', async () => {
   const { port } = front.address() as { port: number }
   await new Promise((resolve) => front.close(resolve))
   const opening = open(tcp(port), { waitMs: 30_000 })
-  // Refused once at least: nothing listened when it began.
+  // At least one attempt is refused, because nothing listens yet.
   await expect(open(tcp(port))).rejects.toMatchObject({ code: 'unreachable' })
   await listen(front, port)
   const opened = await opening
@@ -151,15 +151,14 @@ function listen(server: ReturnType<typeof createServer>, port = 0): Promise<void
 }
 
 /**
- * PgBouncer in transaction mode, as far as simple queries go: one real connection serves all clients,
- * and between two transactions of one client it serves others. With `claims` it answers every query
- * with that version instead.
+ * A fake PgBouncer in transaction mode, for simple queries: one real connection serves all clients, and serves others
+ * between two transactions of one client. With `claims` it answers every query with that version instead.
  */
 async function fakePooler(
   socketDir: string,
   claims?: { version: string; version_num: number },
 ): Promise<string> {
-  // As a pool of two whose turns go round, so that the next transaction lands elsewhere.
+  // Connections take turns, so that the next transaction reaches another one.
   const backends = await Promise.all(Array.from({ length: 6 }, () => backend(socketDir)))
   const idle = [...backends]
   const server = createServer((client) => {
@@ -184,7 +183,7 @@ async function fakePooler(
           client.write(
             Buffer.concat([
               packet('R', Buffer.from([0, 0, 0, 0])),
-              packet('K', Buffer.from([0, 1, 226, 64, 0, 0, 0, 1])), // a pid of its own making
+              packet('K', Buffer.from([0, 1, 226, 64, 0, 0, 0, 1])), // an invented pid
               packet('Z', Buffer.from('I')),
             ]),
           )
@@ -251,7 +250,7 @@ function packet(type: string, body: Buffer): Buffer {
   return Buffer.concat([head, body])
 }
 
-/** One row of `checkDatabase`'s question, for a Postgres that is not at hand. */
+/** The answer to the query of `checkDatabase` from a simulated version of Postgres. */
 function answer({ version, version_num }: { version: string; version_num: number }): Buffer {
   const columns: [string, number, string][] = [
     ['version', 25, version],

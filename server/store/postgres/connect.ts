@@ -10,13 +10,13 @@ import { DATABASE, type EmbeddedPostgres, startEmbeddedPostgres } from './embedd
 import { isTransactionPooler } from './pooler.ts'
 import { DatabaseStartError } from './start-error.ts'
 
-/** A database that is there, is new enough and has our tables. */
+/** An open database of a supported version with this program's tables. */
 export interface OpenDatabase {
-  /** For pg and Prisma. */
+  /** Connection string for pg and Prisma. */
   url: string
-  /** Null where DATABASE_URL names another. */
+  /** Null if DATABASE_URL names another database. */
   embedded: EmbeddedPostgres | null
-  /** Migrations applied now. */
+  /** Names of the migrations applied by this start. */
   applied: string[]
   /** Stops the embedded Postgres, if there is one. Close the pools first. */
   close(): Promise<void>
@@ -28,20 +28,20 @@ export interface OpenDatabaseOptions
   databaseUrl: string | null
   dataDir: string
   log: Logger
-  /** Where the migrations lie; for tests. */
+  /** Folder of the migrations, for tests. */
   migrationsDir?: string
-  /** How long a database that does not answer yet is waited for (a machine that is starting up). */
+  /** How long to wait for a database that does not answer yet, ms. */
   waitMs?: number
-  /** How long a database without a free connection slot is waited for. */
+  /** How long to wait for a free connection slot of the database, ms. */
   slotWaitMs?: number
 }
 
-/** server_version_num of the oldest Postgres we run on: `14.0`. */
+/** server_version_num of the oldest supported Postgres, 14.0. */
 const OLDEST = 140_000
 
 /**
- * Opens the database of the service and brings it up to date: the one that DATABASE_URL names, else the
- * embedded one, made and started as needed.
+ * Opens the database of the service and migrates it: the one named by DATABASE_URL, else the embedded one, which is
+ * created and started as needed.
  * @throws DatabaseStartError, MigrationError; the signal's reason, with nothing left running
  */
 export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDatabase> {
@@ -74,7 +74,7 @@ async function createDatabase(adminUrl: string, name: string): Promise<void> {
 }
 
 /**
- * Refuses a database that we would fail on later, and less clearly.
+ * Refuses a database that would fail later with a less clear error.
  * @throws DatabaseStartError
  */
 async function checkDatabase(
@@ -101,7 +101,7 @@ async function checkDatabase(
   if (await whenThere(place, options, () => isTransactionPooler(url))) {
     throw new DatabaseStartError(
       'transaction_pooler',
-      `${place} is a pooler that gives a connection to somebody else after each transaction ` +
+      `${place} is a pooler that gives a connection to another client after each transaction ` +
         '(PgBouncer: pool_mode = transaction). LISTEN, advisory locks and prepared statements are lost on it. ' +
         'Set DATABASE_URL to Postgres itself, or to a pool in session mode.',
     )
@@ -118,7 +118,7 @@ const FACTS = `select current_setting('server_version') as version,
   current_setting('server_version_num')::int as version_num,
   pg_is_in_recovery() or current_setting('default_transaction_read_only')::bool as read_only`
 
-/** Errors of a database that is only starting, or a machine whose network is. */
+/** Errors of a database, or a machine's network, that is still starting. */
 const PASSING = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EAI_AGAIN', 'ETIMEDOUT', '57P03'])
 
 async function whenThere<T>(

@@ -33,7 +33,7 @@ const log = createLogger('silent', 'test')
 const isRoot = process.getuid?.() === 0
 const onLinux = process.platform === 'linux'
 
-/** A cluster as initdb leaves it, copied by the tests that are about something else (0.1 s for 0.5 s). */
+/** A new cluster, which tests copy (0.1 s instead of 0.5 s). */
 let made: string
 const cleanups: (() => unknown)[] = []
 
@@ -49,14 +49,14 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-/** An empty folder that goes with the test. */
+/** An empty folder, removed after the test. */
 function folder(): string {
   const path = realpathSync(mkdtempSync(join(tmpdir(), 'embedded-')))
   cleanups.push(() => rmSync(path, { recursive: true, force: true }))
   return path
 }
 
-/** A data folder with a cluster in it. */
+/** A data folder with a cluster. */
 function dataFolder(path = folder()): string {
   cpSync(join(made, 'postgres'), join(path, 'postgres'), { recursive: true })
   chmodSync(join(path, 'postgres'), 0o700)
@@ -85,13 +85,13 @@ async function query(url: string, sql: string): Promise<Record<string, unknown>[
 
 interface Service {
   node: ChildProcess
-  /** The shell between Node and Postgres, and what it forked to watch the pipe. */
+  /** The shell between Node and Postgres, and its child that watches the pipe. */
   keepers: number[]
   postmaster: number
   url: string
 }
 
-/** A process of its own that runs an embedded Postgres, to be killed. */
+/** A separate process with an embedded Postgres, to be killed. */
 async function service(dataDir: string): Promise<Service> {
   const script = `
     import { startEmbeddedPostgres } from ${JSON.stringify(join(import.meta.dirname, 'embedded.ts'))}
@@ -133,15 +133,15 @@ async function kill(victims: Service, ...pids: number[]): Promise<void> {
     try {
       process.kill(pid, 'SIGKILL')
     } catch (error) {
-      // One of them may have ended because the one before did: a keeper goes with its Postgres.
+      // A process may have ended with the previous one: a keeper ends with its Postgres.
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
     }
   }
   if (pids.includes(victims.node.pid!)) await once(victims.node, 'exit')
 }
 
-describe('a life without accidents', () => {
-  test('makes a cluster, answers, keeps all under the data folder and leaves nothing behind', async () => {
+describe('without failures', () => {
+  test('creates a cluster, answers, writes only below the data folder and leaves no processes', async () => {
     const dataDir = join(folder(), `deep/it's "my" dätä`)
     const postgres = await start(dataDir)
     const [row] = await query(
@@ -169,7 +169,7 @@ describe('a life without accidents', () => {
     expect(runningEmbeddedUrl(dataDir)).toBeNull()
   })
 
-  test('rows stay from one start to the next', async () => {
+  test('rows persist over restarts', async () => {
     const dataDir = dataFolder()
     const first = await start(dataDir)
     await query(first.url('postgres'), 'create table kept as select 7 as n')
@@ -178,13 +178,13 @@ describe('a life without accidents', () => {
     expect(await query(second.url('postgres'), 'table kept')).toEqual([{ n: 7 }])
   })
 
-  test('two with a data folder each run side by side', async () => {
+  test('two instances with separate data folders run side by side', async () => {
     const [one, two] = await Promise.all([start(dataFolder()), start(dataFolder())])
     expect(one.url()).not.toBe(two.url())
     await Promise.all([query(one.url('postgres'), 'select'), query(two.url('postgres'), 'select')])
   })
 
-  test('PGPORT and its like in the environment change nothing', async () => {
+  test('PGPORT and similar environment variables have no effect', async () => {
     const before = { ...process.env }
     cleanups.push(() => {
       delete process.env.PGPORT
@@ -198,7 +198,7 @@ describe('a life without accidents', () => {
 })
 
 describe.runIf(onLinux)('kill -9', () => {
-  test('of Postgres: it is started again and nothing committed is lost', async () => {
+  test('of Postgres: it is restarted, and no committed row is lost', async () => {
     const states: string[] = []
     let exits = 0
     const postgres = await start(dataFolder(), {
@@ -220,7 +220,7 @@ describe.runIf(onLinux)('kill -9', () => {
     expect(exits).toBe(2)
   })
 
-  test('of the shell between: the Postgres it leaves is replaced', async () => {
+  test('of the shell between: the remaining Postgres is replaced', async () => {
     const postgres = await start(dataFolder())
     const pid = postgres.pid!
     process.kill(parentOf(pid), 'SIGKILL')
@@ -238,7 +238,7 @@ describe.runIf(onLinux)('kill -9', () => {
     await start(dataDir)
   })
 
-  test('of Node and Postgres and the shell at once: the next start takes over', async () => {
+  test('of Node, Postgres and the shell at once: the next start takes over', async () => {
     const dataDir = dataFolder()
     const killed = await service(dataDir)
     await query(killed.url, 'create table kept as select 7 as n')
@@ -247,7 +247,7 @@ describe.runIf(onLinux)('kill -9', () => {
     expect(await query(postgres.url('postgres'), 'table kept')).toEqual([{ n: 7 }])
   })
 
-  test('of Node and the shell: the Postgres that lives on is stopped and replaced', async () => {
+  test('of Node and the shell: the surviving Postgres is stopped and replaced', async () => {
     const dataDir = dataFolder()
     const killed = await service(dataDir)
     await kill(killed, ...killed.keepers, killed.node.pid!)
@@ -257,7 +257,7 @@ describe.runIf(onLinux)('kill -9', () => {
     expect(isPostmasterOf(killed.postmaster, join(dataDir, 'postgres'))).toBe(false)
   })
 
-  test('in the middle of initdb: the next start begins it anew', async () => {
+  test('during initdb: the next start runs it again', async () => {
     const dataDir = folder()
     const starting = service(dataDir).catch(() => {})
     const draft = join(dataDir, 'postgres.new')
@@ -279,7 +279,7 @@ describe.runIf(onLinux)('kill -9', () => {
 })
 
 describe.runIf(onLinux)('a lock whose process is not Postgres', () => {
-  /** A data folder as a killed Postgres leaves it, its pid exchanged. */
+  /** The data folder of a killed Postgres, with another pid. */
   async function lockedBy(pid: number): Promise<string> {
     const dataDir = dataFolder()
     const killed = await service(dataDir)
@@ -290,12 +290,12 @@ describe.runIf(onLinux)('a lock whose process is not Postgres', () => {
     return dataDir
   }
 
-  test('a process that got the pid since', async () => {
+  test('a process with the reused pid', async () => {
     await start(await lockedBy(process.pid))
   })
 
   test('a zombie', async () => {
-    // The shell becomes a sleep, which never asks after the child that the shell had.
+    // The shell becomes `sleep`, which never waits for the shell's child.
     const parent = spawn('sh', ['-c', 'cat <&3 & echo $!; exec 3<&-; exec sleep 600'], {
       stdio: ['ignore', 'pipe', 'ignore', 'pipe'],
     })
@@ -308,7 +308,7 @@ describe.runIf(onLinux)('a lock whose process is not Postgres', () => {
   })
 })
 
-describe('a data folder that is taken', () => {
+describe('a data folder in use', () => {
   test('by a live service: refused, with its pid', async () => {
     const dataDir = dataFolder()
     const first = await start(dataDir)
@@ -327,14 +327,14 @@ describe('a data folder that is taken', () => {
     expect((await second).state).toBe('up')
   })
 
-  test('by a dead service whose pid went to another process', async () => {
+  test('by a dead service whose pid was reused', async () => {
     const dataDir = dataFolder()
     const owner = { pid: process.pid, startedAt: 'in another life' }
     writeFileSync(join(dataDir, 'postgres.owner'), JSON.stringify(owner))
     await start(dataDir)
   })
 
-  test('by something else than Postgres: left as it is', async () => {
+  test('by other files: left unchanged', async () => {
     const dataDir = folder()
     mkdirSync(join(dataDir, 'postgres'))
     writeFileSync(join(dataDir, 'postgres/thesis.tex'), '')
@@ -367,19 +367,19 @@ describe.runIf(isRoot && onLinux)('as root', () => {
     return join(path, name)
   }
 
-  test('Postgres runs as somebody else', async () => {
+  test('Postgres runs as another user', async () => {
     const postgres = await start(dataFolder())
     expect(statSync(`/proc/${postgres.pid}`).uid).not.toBe(0)
   })
 
-  test('a data folder only root may enter is opened to 0711, no further', async () => {
+  test('a data folder closed to other users is opened to 0711, no further', async () => {
     const dataDir = folder()
     expect(modeOf(dataDir)).toBe(0o700)
     await start(dataDir)
     expect(modeOf(dataDir)).toBe(0o711)
   })
 
-  test('a folder above it only root may enter stays closed, and Postgres runs all the same', async () => {
+  test('a closed folder above it stays closed, and Postgres runs', async () => {
     const dataDir = closed()
     const postgres = await start(dataDir)
     const url = postgres.url('postgres')
@@ -391,13 +391,13 @@ describe.runIf(isRoot && onLinux)('as root', () => {
     expect(modeOf(join(dataDir, '../..'))).toBe(0o700)
   })
 
-  test('also a new cluster, and with binaries that are out of reach', async () => {
+  test('with a new cluster and unreachable binaries', async () => {
     const path = folder()
     cpSync(packagedBinaries().root, join(path, 'native'), {
       recursive: true,
       verbatimSymlinks: true,
     })
-    // As npm leaves them under umask 077.
+    // The modes that npm leaves under umask 077.
     execFileSync('chmod', ['-R', 'go=', join(path, 'native')])
     const runtime = { packaged: binariesAt(join(path, 'native')) }
     const postgres = await start(join(path, '.data'), { runtime })
@@ -408,9 +408,9 @@ describe.runIf(isRoot && onLinux)('as root', () => {
     expect(existsSync(dirname(socketDir))).toBe(false)
   })
 
-  test('where no copy can be run either, every way that was tried is named', async () => {
+  test('the error names every attempt if no copy can run either', async () => {
     const path = folder()
-    // What is copied holds no binaries: as good as a temporary folder mounted noexec.
+    // The copy contains no binaries, which has the effect of a temporary folder mounted noexec.
     writeFileSync(join(path, 'pg-symlinks.json'), '[]')
     const runtime = { packaged: binariesAt(path), temporary: ['/tmp', '/var/tmp'] }
     const failure = start(join(path, '.data'), { runtime })
@@ -421,7 +421,7 @@ describe.runIf(isRoot && onLinux)('as root', () => {
     expect(readdirSync(join(path, '.data'))).toEqual([])
   })
 
-  test('a temporary folder with too long a path is passed over', async () => {
+  test('a temporary folder with too long a path is skipped', async () => {
     const long = mkdirIn(folder(), 'x'.repeat(90))
     const postgres = await start(dataFolder(), { runtime: { temporary: [long, '/tmp'] } })
     expect(postgres.url()).toContain('host=%2Ftmp%2Frewardops-')

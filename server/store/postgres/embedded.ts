@@ -17,50 +17,50 @@ import { findRuntime, type Runtime, type RuntimeOptions } from './runtime.ts'
 import { asArguments, POSTGRES_SETTINGS } from './settings.ts'
 import { DatabaseStartError } from './start-error.ts'
 
-/** The database the service uses. */
+/** The name of the service's database. */
 export const DATABASE = 'rewardops'
 
-/** A Postgres of our own, kept running until `stop`. */
+/** The embedded Postgres, kept running until `stop`. */
 export interface EmbeddedPostgres {
-  /** A connection string by way of the unix socket; the same for as long as this lives. */
+  /** A connection string for the unix socket; constant for the lifetime of this object. */
   url(database?: string): string
   /** The postmaster's; null while it is down. */
   readonly pid: number | null
   readonly state: EmbeddedPostgresState
-  /** Shuts it down cleanly and gives the data folder back. Close the pools first. */
+  /** Shuts Postgres down cleanly and releases the data folder. Close the pools first. */
   stop(): Promise<void>
 }
 
 export type EmbeddedPostgresState = 'up' | 'down' | 'stopped'
 
 export interface EmbeddedPostgresOptions {
-  /** Everything is kept under it: `postgres/`, `postgres.log`, `postgres.owner`. Made where missing. */
+  /** Folder of `postgres/`, `postgres.log` and `postgres.owner`; created if missing. */
   dataDir: string
   log: Logger
   /** Called after an unexpected end of Postgres; a restart follows. */
   onUnexpectedExit?(exit: Exit): void
-  /** After every change of state but the first `up`. */
+  /** Called after every change of state except the first `up`. */
   onState?(state: EmbeddedPostgresState): void
-  /** Settings on top of ours. */
+  /** Settings that override the defaults of this service. */
   settings?: Readonly<Record<string, string>>
-  /** Aborted: the start is given up, and what was started is ended before it rejects. */
+  /** Aborting cancels the start: started processes are ended before it rejects. */
   signal?: AbortSignal
-  /** How long another live service on the same data folder is waited for. */
+  /** How long to wait for another live service on the same data folder, ms. */
   waitForOwnerMs?: number
   /** For tests. */
   runtime?: RuntimeOptions
 }
 
-/** What a drain takes at most (8 s) and a little more: a restart may overlap the process it replaces. */
+/** A drain (8 s at most) and a margin, because a restart may overlap the process that it replaces. */
 const WAIT_FOR_OWNER_MS = 10_000
-/** How long processes of a killed Postgres may take to die before a start counts as failed. */
+/** How long processes of a killed Postgres may take to end before a start fails. */
 const PASSING_FAILURES_MS = 20_000
 const BACKOFF_MAX_MS = 5_000
-/** Up for this long, a further exit is a new misfortune and not the same one again. */
+/** After this time up, an exit counts as a new failure, not as a repeated one. */
 const STEADY_MS = 30_000
 
 /**
- * Starts the embedded Postgres 18 and watches over it.
+ * Starts the embedded Postgres 18 and restarts it after failures.
  *
  * ```
  *              launched              exits
@@ -72,8 +72,8 @@ const STEADY_MS = 30_000
  *                       stopped ◀───────────────┘
  * ```
  *
- * It takes over what a killed predecessor left: a Postgres still running, a lock whose pid is a zombie or
- * somebody else's, an initdb cut short. It dies with us: see KEEPER in postmaster.ts.
+ * Takes over the remains of a killed predecessor: a running Postgres, a lock whose pid is a zombie or was reused, an
+ * unfinished initdb. Postgres ends with this process: see KEEPER in runtime.ts.
  * @throws DatabaseStartError
  */
 export async function startEmbeddedPostgres(
@@ -113,8 +113,8 @@ export async function startEmbeddedPostgres(
 }
 
 /**
- * The address of the embedded Postgres that another process of ours runs on this data folder; null
- * when none does. For a worker that is started beside the service by hand.
+ * The connection string of the embedded Postgres that another process of the service runs on this data folder; null if
+ * none does. For a worker started manually beside the service.
  */
 export function runningEmbeddedUrl(dataDir: string): string | null {
   let folder: string
@@ -129,7 +129,7 @@ export function runningEmbeddedUrl(dataDir: string): string | null {
 }
 
 function socketUrl(socketDir: string, database: string): string {
-  // Port and sslmode are said because pg would else take PGPORT and PGSSLMODE from the environment.
+  // Port and sslmode are explicit, because pg would otherwise read PGPORT and PGSSLMODE from the environment.
   const address = `postgresql://${SUPERUSER}@localhost:5432/${encodeURIComponent(database)}`
   return `${address}?host=${encodeURIComponent(socketDir)}&sslmode=disable`
 }
@@ -143,7 +143,7 @@ class Supervisor implements EmbeddedPostgres {
   #log: PostgresLog | undefined
   #postmaster: Postmaster | undefined
   #state: EmbeddedPostgresState = 'down'
-  /** Launches since it was last up for long; they set the pause before the next. */
+  /** Failed launches since Postgres was last up for long; they determine the pause before the next launch. */
   #failures = 0
   #stopping = new AbortController()
   #restart: Promise<void> | undefined
@@ -192,12 +192,12 @@ class Supervisor implements EmbeddedPostgres {
     return this.#stopped
   }
 
-  /** One launch; failures that pass by themselves are sat out. */
+  /** Launches once; temporary failures are retried. */
   async #launch(): Promise<void> {
     const deadline = Date.now() + PASSING_FAILURES_MS
     for (;;) {
       await evictPredecessor(this.#folder, this.#options.log)
-      // Nothing alive is left that listens: the files of a killed one would stop the next.
+      // No live process listens; the socket files of a killed one would prevent the launch.
       for (const name of ['.s.PGSQL.5432', '.s.PGSQL.5432.lock']) {
         rmSync(join(this.#runtime.socketDir, name), { force: true })
       }

@@ -36,11 +36,11 @@ test.each(['DETAIL:  Key (id)=(1) already exists.', 'HINT:  try', 'STATEMENT:  i
   },
 )
 
-test('lines come whole however the pieces are cut, and the file stays bounded', () => {
+test('lines are complete regardless of the pieces, and the file stays bounded', () => {
   const dir = mkdtempSync(join(tmpdir(), 'log-'))
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
   const file = join(dir, 'postgres.log')
-  // As if of an earlier run; a hole, so that it takes no room.
+  // A log of an earlier run, as a sparse file.
   writeFileSync(file, '')
   truncateSync(file, 17 * 1024 * 1024)
   const said: string[] = []

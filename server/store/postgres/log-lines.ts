@@ -1,18 +1,18 @@
 import { appendFileSync, renameSync, statSync } from 'node:fs'
 import type { Logger } from '../../log.ts'
 
-/** One old file is kept beside the one being written to, so twice this on disk at most. */
+/** One old file is kept, so the log takes twice this at most. */
 const MAX_BYTES = 16 * 1024 * 1024
 
-/** `2026-11-20 23:40:19.121 UTC [5781] LOG:  message`, as log_line_prefix is by default. */
+/** `2026-11-20 23:40:19.121 UTC [5781] LOG:  message`, the default of log_line_prefix. */
 const LINE = /^\S+ \S+ \S+ \[\d+\] ([A-Z]+):\s+(.*)$/
 
 type Level = 'debug' | 'warn' | 'error'
 
 /**
- * How much a line of Postgres's log matters to us, and its message. An ERROR is a statement's that
- * failed, and its sender was told. A FATAL ends one connection; those of a stop or a start are its course.
- * @returns null for a line that continues another (DETAIL, HINT, …)
+ * The log level and message of a line of Postgres's log. An ERROR belongs to a failed statement, whose sender received
+ * it. A FATAL ends one connection; during a stop or start it is expected.
+ * @returns null for a continuation line (DETAIL, HINT, …)
  */
 export function classifyLine(line: string): { level: Level; message: string } | null {
   const [, severity, message = ''] = LINE.exec(line) ?? []
@@ -26,7 +26,7 @@ export function classifyLine(line: string): { level: Level; message: string } | 
     case 'WARNING':
       return { level: 'warn', message }
     case 'LOG': {
-      // A backend that crashed takes all connections with it; Postgres says so at level LOG.
+      // A crashed backend ends all connections; Postgres reports it at level LOG.
       const crash = /^server process \(PID \d+\) was terminated|not properly shut down/.test(
         message,
       )
@@ -43,7 +43,7 @@ export function classifyLine(line: string): { level: Level; message: string } | 
   }
 }
 
-/** Takes Postgres's log: all of it into a file, what matters into our own log as well. */
+/** Receives Postgres's log: writes all of it to a file and relevant lines to the service's log. */
 export class PostgresLog {
   readonly #file: string
   readonly #log: Logger
@@ -56,7 +56,7 @@ export class PostgresLog {
     this.#bytes = statSync(file, { throwIfNoEntry: false })?.size ?? 0
   }
 
-  /** Takes a piece of the log, cut anywhere; returns the whole lines it completed. */
+  /** Receives a piece of the log; returns the lines that it completed. */
   write(piece: string): string[] {
     this.#append(piece)
     const lines = (this.#rest + piece).split('\n')

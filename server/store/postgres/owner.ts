@@ -10,10 +10,10 @@ interface Owner {
 }
 
 /**
- * Makes this process the only one that runs a Postgres in the data folder, until `release` or death.
- * An owner that died, or whose pid another process was given since, does not count. One that is
- * alive is waited for, because a restart often begins while the old process still drains.
- * @throws DatabaseStartError `data_folder_in_use` when it lives on after `waitMs`
+ * Makes this process the only one that runs a Postgres in the data folder, until `release` or its death. An owner that
+ * died, or whose pid was reused, does not count. A live one is waited for, because a restart often begins while the old
+ * process drains.
+ * @throws DatabaseStartError `data_folder_in_use` if it is alive after `waitMs`
  */
 export async function ownFolder(
   file: string,
@@ -30,7 +30,7 @@ export async function ownFolder(
     options.signal?.throwIfAborted()
     writeFileSync(draft, self, { mode: 0o644 })
     try {
-      // A link appears whole or not at all: no other starter ever reads half an owner.
+      // A link is created atomically, so no other process reads a partial file.
       linkSync(draft, file)
       return {
         release: () => {
@@ -53,7 +53,7 @@ export async function ownFolder(
       throw new DatabaseStartError(
         'data_folder_in_use',
         `process ${owner.pid} already runs a service on this data folder (${file}). ` +
-          'Stop it first, or give this one a data folder of its own with REWARDOPS_DATA_DIR.',
+          'Stop it first, or set REWARDOPS_DATA_DIR to another folder for this one.',
       )
     }
     if (!announced) {
@@ -67,7 +67,7 @@ export async function ownFolder(
   }
 }
 
-/** Removes a dead owner's file, unless it was replaced since it was read. */
+/** Removes a dead owner's file, unless it was replaced after it was read. */
 function discard(file: string, expected: string): void {
   const aside = `${file}.${process.pid}.dead`
   try {

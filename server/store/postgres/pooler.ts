@@ -2,11 +2,13 @@ import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
 import { connectSession, isTooManyConnections } from '../session.ts'
 
-/** How many connections try to take the first one's place; a pool with more than that idle hides it. */
+/**
+ * Number of connections that compete for the backend of the first one. A pool with more idle backends is not detected.
+ */
 const RIVALS = 4
 const ANSWER_MS = 5_000
 
-/** Rivals that begin a transaction, as many as the pool has connections for: a small pool makes the last one wait. */
+/** Begins transactions on rivals, up to the size of the pool: in a small pool the last one waits. */
 async function hold(open: () => Promise<pg.Client>): Promise<void> {
   for (let n = 0; n < RIVALS; n++) {
     const rival = await open()
@@ -19,10 +21,10 @@ async function hold(open: () => Promise<pg.Client>): Promise<void> {
 }
 
 /**
- * Whether a connection loses its session between transactions, as behind PgBouncer in transaction mode.
- * Postgres itself is told by the backend's pid, which it also announces when a connection opens; a
- * pooler makes a number up. Behind one, a setting is made, others hold transactions open, and a
- * pooler in transaction mode then answers from a backend without the setting, or not at all.
+ * Whether a connection loses its session between transactions, as behind PgBouncer in transaction mode. Postgres itself
+ * is recognised by the backend's pid, which it announces when a connection opens; a pooler invents a pid. Behind a
+ * pooler, the probe makes a setting while other connections hold transactions open. A pooler in transaction mode then
+ * answers from a backend without the setting, or not at all.
  */
 export async function isTransactionPooler(url: string): Promise<boolean> {
   const clients: pg.Client[] = []
@@ -40,7 +42,7 @@ export async function isTransactionPooler(url: string): Promise<boolean> {
     const { rows } = await probe.query<{ pid: number }>('select pg_backend_pid() as pid')
     if (rows[0]?.pid === announced) return false
     try {
-      // Drawn by lot: what an earlier probe set is still there in the pooler's connections.
+      // Random, because the pooler's backends may still hold the setting of an earlier probe.
       const mark = randomUUID()
       await probe.query(`set rewardops.session = '${mark}'`)
       await hold(open)
@@ -50,7 +52,7 @@ export async function isTransactionPooler(url: string): Promise<boolean> {
       return kept.rows[0]?.value !== mark
     } catch (error) {
       if (isTooManyConnections(error)) throw error
-      // Nothing was left for the probe: its session was not its own.
+      // The pool had no backend left for the probe, so its session is not exclusive.
       return true
     }
   } finally {

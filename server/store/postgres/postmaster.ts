@@ -5,7 +5,7 @@ import { isPostmasterOf, readPostmaster } from './cluster.ts'
 import type { PostgresLog } from './log-lines.ts'
 import { KEEPER, POSTGRES_ENV, type Runtime } from './runtime.ts'
 
-/** How a process ended. */
+/** The exit of a process. */
 export interface Exit {
   code: number | null
   signal: NodeJS.Signals | null
@@ -14,15 +14,15 @@ export interface Exit {
 /** A Postgres that accepts connections. */
 export interface Postmaster {
   pid: number
-  /** Settles when the process has ended for any reason. */
+  /** Resolves when the process has ended for any reason. */
   exited: Promise<Exit>
-  /** Disconnects everybody and shuts down: SIGINT, after 10 s SIGQUIT, after 5 s more SIGKILL. */
+  /** Disconnects all clients and shuts down: SIGINT, after 10 s SIGQUIT, after 5 s more SIGKILL. */
   stop(): Promise<void>
 }
 
-/** A Postgres that exited instead of becoming ready. */
+/** Postgres exited before it was ready. */
 export class LaunchFailure extends Error {
-  /** Whether it may well succeed in a moment: processes of a killed predecessor are still dying. */
+  /** Whether a retry may soon succeed, because processes of a killed predecessor are still ending. */
   readonly passing: boolean
 
   constructor(exit: Exit, output: string[]) {
@@ -37,7 +37,7 @@ export class LaunchFailure extends Error {
 
 /**
  * Starts Postgres on a cluster and waits until it accepts connections, however long it replays its log.
- * @throws LaunchFailure when it exits before; the signal's reason once it is gone
+ * @throws LaunchFailure if it exits before that; the signal's reason once it has exited
  */
 export async function launch(
   folder: string,
@@ -56,14 +56,14 @@ export async function launch(
     cwd: folder,
     env: POSTGRES_ENV,
     stdio: ['pipe', 'ignore', 'pipe'],
-    // A session of its own: Ctrl-C in the terminal is for us, and we stop Postgres last.
+    // A separate session: Ctrl-C in the terminal reaches this process only, which stops Postgres last.
     detached: true,
   })
   const exited = new Promise<Exit>((resolve) => {
     keeper.once('exit', (code, signal) => resolve({ code, signal }))
     keeper.once('error', () => resolve({ code: null, signal: null }))
   })
-  // Writing to it is never tried; it may still break.
+  // Nothing is written to the pipe, but it may still break.
   keeper.stdin.on('error', () => {})
 
   const output: string[] = []
@@ -75,7 +75,7 @@ export async function launch(
       }
     })
   })
-  // The end of its input shuts it down, also while it starts.
+  // The end of its input shuts Postgres down, also during its start.
   const giveUp = () => keeper.stdin.end()
   signal?.addEventListener('abort', giveUp, { once: true })
   if (signal?.aborted) giveUp()
@@ -83,13 +83,13 @@ export async function launch(
   signal?.removeEventListener('abort', giveUp)
   if (first !== 'ready') signal?.throwIfAborted()
   if (first !== 'ready') {
-    // What it said last may still be in the pipe, which its children can hold open.
+    // Its last lines may still be in the pipe, which its children can hold open.
     await Promise.race([new Promise((resolve) => keeper.once('close', resolve)), sleep(500)])
     throw new LaunchFailure(first, output)
   }
   const pid = readPostmaster(folder)?.pid ?? 0
 
-  // Nothing here keeps our process alive: whoever needs the database has work of its own.
+  // These handles do not keep this process alive; users of the database have work of their own.
   const handles = [keeper, keeper.stdin, keeper.stderr] as unknown as {
     ref(): void
     unref(): void

@@ -1,18 +1,20 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'
 
-/** What the operating system says about a process that exists, be it only as a zombie. */
+/** The operating system's data of a process, which may be a zombie. */
 export interface ProcessFacts {
-  /** False for a zombie: dead, its pid kept until a parent asks. Some containers' pid 1 never does. */
+  /**
+   * False for a zombie: it is dead, and its pid stays until its parent waits for it. Some containers' pid 1 never does.
+   */
   running: boolean
-  /** Differs between two processes that were given the same pid one after the other. */
+  /** Differs between two processes with the same pid. */
   startedAt: string
-  /** Null where it cannot be read: another user's process, or not Linux. */
+  /** Null if unreadable: another user's process, or not Linux. */
   cwd: string | null
   commandLine: string
 }
 
-/** Reads the process table. Null when no process has that pid. */
+/** Reads the process table. Null if no process has the pid. */
 export function inspectProcess(pid: number): ProcessFacts | null {
   if (!Number.isSafeInteger(pid) || pid <= 0) return null
   return process.platform === 'linux' ? fromProc(pid) : fromPs(pid)
@@ -21,7 +23,7 @@ export function inspectProcess(pid: number): ProcessFacts | null {
 function fromProc(pid: number): ProcessFacts | null {
   const stat = tryRead(`/proc/${pid}/stat`)
   if (stat === null) return null
-  // "pid (name) S ppid …": the name may hold spaces and brackets, so count from the last bracket.
+  // "pid (name) S ppid …": the name may contain spaces and brackets, so fields are counted from the last bracket.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   let cwd: string | null = null
   try {
@@ -29,7 +31,7 @@ function fromProc(pid: number): ProcessFacts | null {
   } catch {}
   return {
     running: fields[0] !== 'Z' && fields[0] !== 'X',
-    // Clock ticks since boot (field 22 of proc(5)), so the boot belongs to it.
+    // Clock ticks since boot (field 22 of proc(5)), so the boot id is part of the value.
     startedAt: `${tryRead('/proc/sys/kernel/random/boot_id')?.trim() ?? ''}:${fields[19]}`,
     cwd,
     commandLine: (tryRead(`/proc/${pid}/cmdline`) ?? '').replaceAll('\0', ' ').trim(),

@@ -8,27 +8,27 @@ import { type Account, spawnAs } from './account.ts'
 import { type Binaries, copyBinaries, linkLibraries, packagedBinaries } from './binaries.ts'
 import { DatabaseStartError } from './start-error.ts'
 
-/** How Postgres is to be run on this machine, found out by trying. */
+/** A way to run Postgres on this machine, found by trying. */
 export interface Runtime {
   binaries: Binaries
-  /** Who runs it and owns its files; null: we do. */
+  /** The user that runs Postgres and owns its files; null: this process's user. */
   account: Account | null
-  /** What `-D` is given. The cluster's folder is the working directory in any case. */
+  /** The argument of `-D`. The working directory is the cluster's folder in any case. */
   dataArgument(folder: string): string
   /** The socket folder with mode 0700. Access to it replaces a password. */
   socketDir: string
-  /** Removes the socket's folder, and copied binaries with it. */
+  /** Removes the socket's folder and copied binaries. */
   remove(): void
 }
 
-/** What `findRuntime` would otherwise find by itself; for tests. */
+/** Overrides for tests. */
 export interface RuntimeOptions {
-  /** Where the socket's folder may lie, best first. */
+  /** Candidates for the socket's folder, best first. */
   temporary?: string[]
   packaged?: Binaries
 }
 
-/** The environment of everything Postgres: ours might hold PGPORT, PGDATA or PGOPTIONS. */
+/** The environment of all Postgres commands, because that of this process may contain PGPORT, PGDATA or PGOPTIONS. */
 export const POSTGRES_ENV = {
   PATH: '/usr/local/bin:/usr/bin:/bin',
   LC_ALL: 'C',
@@ -36,10 +36,10 @@ export const POSTGRES_ENV = {
 } as unknown as NodeJS.ProcessEnv
 
 /**
- * Between us and Postgres, a shell that holds one end of a pipe: when we die, however, the other end
- * closes, `read` returns and Postgres gets SIGINT, a clean shutdown (20 ms after a `kill -9` of Node). initdb, which runs
- * under it too, ends by the same signal.
- * The second `wait` is for signals to the shell, which end the first one early.
+ * A shell between this process and Postgres that holds one end of a pipe. When this process ends in any way, the other
+ * end closes, `read` returns and Postgres gets SIGINT: a clean shutdown, 20 ms after a `kill -9` of Node. initdb also
+ * runs under it and ends by the same signal. The second `wait` is for signals to the shell, which end the first one
+ * early.
  */
 export const KEEPER = `
 exec 3<&0
@@ -55,22 +55,22 @@ kill $watch 2>/dev/null
 exit $code
 `
 
-/** sun_path in sys/un.h: 108 bytes on Linux, 104 on macOS, one of them the final NUL. */
+/** sun_path in sys/un.h: 108 bytes on Linux and 104 on macOS, including the final NUL. */
 const SOCKET_PATH_MAX_BYTES = process.platform === 'linux' ? 107 : 103
 
 /**
- * Finds a way to run Postgres that works here. Not root: as we are. Root has to drop to an account,
- * and in a checkout under /root that account reaches nothing:
+ * Finds a way to run Postgres that works here. Without root, this process's user runs it. Root has to drop to an account,
+ * which cannot reach anything in a checkout under /root:
  *
- * | cannot reach      | way out                                                                     |
- * |-------------------|-----------------------------------------------------------------------------|
- * | the data folder   | opened to 0711: it can be passed through, not listed                        |
- * | a folder above it | `-D /proc/self/cwd`: a working directory set before the drop needs no path (Linux) |
- * | the binaries      | a copy beside the socket, in the first temporary folder that allows running it |
+ * | cannot reach      | way out                                                                              |
+ * |-------------------|--------------------------------------------------------------------------------------|
+ * | the data folder   | opened to 0711: other users may pass through but not list it                         |
+ * | a folder above it | `-D /proc/self/cwd`: a working directory set before the drop needs no path (Linux)   |
+ * | the binaries      | a copy beside the socket, in the first temporary folder that allows execution        |
  *
- * Tried and left out: CAP_DAC_READ_SEARCH by setpriv (initdb asks access(2), which ignores capabilities)
- * and a user namespace (many containers forbid it, and the files would change owners with the way).
- * @throws DatabaseStartError `start_failed`, naming what was tried
+ * Rejected: CAP_DAC_READ_SEARCH by setpriv, because initdb calls access(2), which ignores capabilities; a user namespace,
+ * because many containers forbid it and the files would change owners with it.
+ * @throws DatabaseStartError `start_failed`, with a list of the attempts
  */
 export async function findRuntime(
   dataDir: string,
@@ -133,22 +133,22 @@ interface RunDir {
   remove(): void
 }
 
-/** Makes the folder for what must lie at a short path, or says why it cannot be. */
+/** Creates the folder for files that need a short path, or returns the reason why it cannot. */
 function claimRunDir(base: string, dataDir: string, account: Account | null): RunDir | string {
   const uid = process.getuid?.() ?? 0
-  // By data folder, so that a restart finds what a killed predecessor left; by user, so that root's
-  // leftovers do not stand in the way of somebody else's.
+  // Named by data folder, so that a restart finds the files of a killed predecessor, and by user, so that root's
+  // leftovers do not block other users.
   const key = createHash('sha256').update(`${uid}:${dataDir}`).digest('hex').slice(0, 12)
   const path = join(base, `rewardops-${key}`)
   const socketDir = join(path, 'socket')
   if (Buffer.byteLength(join(socketDir, '.s.PGSQL.5432.lock')) > SOCKET_PATH_MAX_BYTES) {
-    return `${socketDir}: longer than a socket's path may be`
+    return `${socketDir}: longer than the limit of a socket's path`
   }
   try {
     mkdirSync(path, { recursive: true, mode: 0o711 })
     const entry = lstatSync(path)
     // All users can write to /tmp, so a link or another user's folder is refused.
-    if (!entry.isDirectory() || entry.uid !== uid) return `${path}: belongs to somebody else`
+    if (!entry.isDirectory() || entry.uid !== uid) return `${path}: belongs to another user`
     chmodSync(path, 0o711)
     mkdirSync(socketDir, { recursive: true, mode: 0o700 })
     chmodSync(socketDir, 0o700)
@@ -159,7 +159,7 @@ function claimRunDir(base: string, dataDir: string, account: Account | null): Ru
   return { path, socketDir, remove: () => rmSync(path, { recursive: true, force: true }) }
 }
 
-/** What comes of a command that the account runs in the root folder: null when it went well. */
+/** The error of a command that the account runs in the root folder; null if it succeeded. */
 function problemOf(account: Account | null, [file, ...args]: string[]): Promise<string | null> {
   return new Promise((resolve) => {
     const options = { ...spawnAs(account), cwd: '/', env: POSTGRES_ENV, timeout: 10_000 }

@@ -1,28 +1,29 @@
 /**
- * Postgres's settings for one service that writes in bulk and reads by key, on a machine it shares.
- * Only what differs from the defaults, and why; see docs of Postgres 18 for each.
+ * Postgres's settings for one service that writes in bulk and reads by key, on a shared machine. Only differences from
+ * the defaults, with reasons; see the docs of Postgres 18 for each.
  */
 export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
-  // Reached through the socket's folder alone.
+  // Clients connect through the socket's folder only.
   listen_addresses: '',
   unix_socket_permissions: '0700',
-  // A server takes 12, a worker 4; each idle one costs 2 to 3 MB.
+  // A server uses 12, a worker 4; an idle one costs 2 to 3 MB.
   max_connections: '200',
   shared_buffers: '256MB',
   work_mem: '16MB',
   maintenance_work_mem: '128MB',
-  // A batch of 8,192 samples of 3 KB is 25 MB of log: the default of 1 GB is a checkpoint every 40.
+  // A batch of 8,192 samples of 3 KB writes 25 MB of log: with the default of 1 GB, every 40th batch causes a
+  // checkpoint.
   max_wal_size: '2GB',
   min_wal_size: '256MB',
   checkpoint_timeout: '15min',
-  // No replicas, no base backups: the least the log can hold.
+  // Without replicas and base backups, the minimal log suffices.
   wal_level: 'minimal',
   max_wal_senders: '0',
-  // SSDs: a page out of order costs little more than the next one.
+  // On SSDs, a random page costs little more than the next one.
   random_page_cost: '1.1',
-  // Compiling costs more than it saves in queries of milliseconds.
+  // Compiling costs more than it saves in queries of a few ms.
   jit: 'off',
-  // Samples are written twice and leases every second: vacuum soon and little, not late and long.
+  // Samples are written twice and leases every second, so vacuum runs early and in small steps.
   autovacuum_naptime: '15s',
   autovacuum_vacuum_scale_factor: '0.05',
   autovacuum_analyze_scale_factor: '0.05',
@@ -34,7 +35,7 @@ export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   log_timezone: 'UTC',
 }
 
-/** For databases that a test throws away: no write waits for the disk. */
+/** For databases of tests: no write waits for the disk. */
 export const THROWAWAY_SETTINGS: Readonly<Record<string, string>> = {
   fsync: 'off',
   full_page_writes: 'off',
@@ -42,7 +43,7 @@ export const THROWAWAY_SETTINGS: Readonly<Record<string, string>> = {
   shared_buffers: '64MB',
 }
 
-/** As arguments of `postgres`. */
+/** The settings as arguments of `postgres`. */
 export function asArguments(settings: Readonly<Record<string, string>>): string[] {
   return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 }

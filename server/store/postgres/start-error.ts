@@ -1,4 +1,4 @@
-/** Why the database could not be opened; the message beside it says what to do. */
+/** Why the database could not be opened; the error's message says what to do. */
 export type DatabaseStartCode =
   | 'data_folder_in_use'
   | 'data_folder_unusable'
@@ -10,7 +10,7 @@ export type DatabaseStartCode =
   | 'read_only'
   | 'transaction_pooler'
 
-/** The service cannot start for want of a database. Meant to be printed, message and all, before exit. */
+/** The service cannot start without its database. The message is printed before exit. */
 export class DatabaseStartError extends Error {
   readonly code: DatabaseStartCode
 

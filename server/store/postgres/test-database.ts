@@ -4,15 +4,14 @@ import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { TEMPLATE } from './test-setup.ts'
 
-/** A migrated, empty database of a test's own. */
+/** A migrated, empty database of one test or test file. */
 export interface TestDatabase {
   url: string
   drop(): Promise<void>
 }
 
 /**
- * Copies the migrated template (about 30 ms) in the run's one Postgres. `template: null` gives a database
- * without tables.
+ * Copies the migrated template (about 30 ms) in the test run's Postgres. `template: null`: a database without tables.
  */
 export async function createTestDatabase(
   options: { template?: string | null } = {},
@@ -30,7 +29,7 @@ export async function createTestDatabase(
   }
 }
 
-/** One database for a test file, or for a `describe`: made before its tests, dropped after them. */
+/** One database for a test file or a `describe`, created before its tests and dropped after them. */
 export function testDatabaseForFile(): { readonly url: string } {
   let database: TestDatabase | undefined
   beforeAll(async () => {
@@ -46,8 +45,8 @@ export function testDatabaseForFile(): { readonly url: string } {
 }
 
 /**
- * Waits up to 2 s for the connections that are being closed: a backend ended by `force` while its client says
- * goodbye tells it so, and node-postgres throws that where nobody listens any more.
+ * Waits up to 2 s for closing connections to end. `force` would end their backends with an error message, which
+ * node-postgres throws if its client has no listener any more.
  */
 async function dropDatabase(adminUrl: string, name: string): Promise<void> {
   const client = new pg.Client({ connectionString: adminUrl })

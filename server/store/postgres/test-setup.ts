@@ -10,7 +10,7 @@ import { migrate } from '../migrate.ts'
 import { startEmbeddedPostgres } from './embedded.ts'
 import { THROWAWAY_SETTINGS } from './settings.ts'
 
-/** Input of `test-database.ts`: the address of Postgres, or the reason why the template could not be made. */
+/** Input of `test-database.ts`: the address of Postgres, or the reason why the template could not be created. */
 export interface TestPostgres {
   adminUrl: string
   problem: string | null
@@ -22,10 +22,10 @@ declare module 'vitest' {
   }
 }
 
-/** The database with all migrations that those of the tests are copied from. */
+/** The migrated database that test databases are copied from. */
 export const TEMPLATE = 'rewardops_template'
 
-/** Vitest's global set-up: one Postgres for the run, in a folder that is removed after it. */
+/** Vitest's global set-up: one Postgres for the test run, in a folder that is removed afterwards. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rewardops-test-'))
   const postgres = await startEmbeddedPostgres({
@@ -39,12 +39,12 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const client = new pg.Client({ connectionString: adminUrl })
     await client.connect()
     await client.query(`create database ${TEMPLATE}`)
-    // Clients of tests call functions as the service's own sessions do.
+    // Test clients find the functions as the service's sessions do.
     await client.query(`alter role current_user set search_path = public, ${FUNCTIONS_SCHEMA}`)
     await client.end()
     await migrate(postgres.url(TEMPLATE))
   } catch (error) {
-    // Only the tests that ask for a database fail of it.
+    // Only tests that use a database fail.
     problem = (error as Error).message
   }
   project.provide('testPostgres', { adminUrl, problem })

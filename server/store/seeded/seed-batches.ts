@@ -3,40 +3,40 @@ import type { Client, Database } from '../database.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../text-partitions.ts'
 import { SEEDED_RUNS, type SeededRun } from './seeded-run.ts'
 
-/** Samples a step, as a large training job has them: 1,024 prompts × 8. */
+/** Samples per step, as in a large training job: 1,024 prompts × 8. */
 const STEP_SAMPLES = 8_192
 const VALIDATED_EVERY = 20
-/** Servers of seeded scores, marked as removed so that they are never probed. */
+/** Number of servers of seeded scores, marked as removed so that they are never probed. */
 const SERVERS = 4
-/** How long before now the longest run began, at most. */
+/** Maximum age of the longest run's start. */
 const MAX_DAYS = 30
 
-/** What was made. */
+/** The seeded amounts. */
 export interface Seeded {
   runs: string[]
   batches: number
   samples: number
 }
 
-/** What is to be made. */
+/** Options of {@link seedBatches}. */
 export interface SeedOptions {
-  /** About so many, over all runs. */
+  /** Approximate total over all runs. */
   samples: number
-  /** The same one gives the same numbers. */
+  /** Equal seeds give equal data. */
   seed: number
-  /** Samples of a step; default 8,192. */
+  /** Samples per step; default 8,192. */
   stepSamples?: number
-  /** The moment after the last step, epoch milliseconds; default now. */
+  /** Time after the last step, epoch ms; default now. */
   nowMs?: number
-  /** After each batch. */
+  /** Called after each batch. */
   onBatch(done: Seeded): void
 }
 
 /**
- * Fills the database with made-up runs: about `samples` samples in the {@link SEEDED_RUNS}, all of them ended, marked as
- * seeded. The numbers are drawn inside Postgres from hashes of the seed, so that the same seed gives the same data. Some 60,000 samples a
- * second. Roll-ups are the service's own to make.
- * @throws Error when seeded runs are there already
+ * Fills the database with invented runs, marked as seeded: about `samples` samples in the {@link SEEDED_RUNS}, all
+ * ended. Postgres draws the numbers from hashes of the seed, some 60,000 samples per second, so equal seeds give equal
+ * data. The service makes the roll-ups.
+ * @throws Error if seeded runs exist
  */
 export async function seedBatches(db: Database, options: SeedOptions): Promise<Seeded> {
   const there = await db.adhoc<{ name: string }>('select name from run where seeded')
@@ -57,16 +57,16 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
     )
     done.runs.push(run.name)
     const steps = Math.ceil(share / stepSamples)
-    // Long runs are compressed in time, so that they lie within the retained days.
+    // Long runs are compressed in time to fit the retained days.
     const stepMs = Math.min(run.stepSeconds * 1_000, (MAX_DAYS * 86_400_000) / steps)
     plans.push({ run, runId: row!.id, steps, stepMs, hash: options.seed * 1_000 + at })
   }
   const steps = Math.max(...plans.map((plan) => plan.steps))
-  // Step by step over all runs: their batches lie side by side, as they would if they had run together.
+  // Step by step over all runs, so that their batches alternate as if they had run together.
   for (let step = 0; step < steps; step++) {
     for (const { run, runId, steps, stepMs, hash } of plans) {
       if (step >= steps) continue
-      // Every twentieth step is validated, of its own samples.
+      // Every twentieth step has a validation batch with its own samples.
       const validated = step % VALIDATED_EVERY === VALIDATED_EVERY - 1
       const all = Math.min(stepSamples, share - step * stepSamples)
       const parts = { train: validated ? all - (all >> 3) : all, val: validated ? all >> 3 : 0 }
@@ -111,7 +111,7 @@ interface SeededBatch {
   bucket: string
   serverIds: readonly number[]
   hash: number
-  /** Of the run, 0 to 1. */
+  /** Progress of the run, 0 to 1. */
   progress: number
 }
 
@@ -138,7 +138,7 @@ async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
     samples,
     run.groupSize,
     batch.hash,
-    // Rises and flattens.
+    // The curve rises and flattens.
     -1.1 + 2.4 * (1 - Math.exp(-3 * batch.progress)),
     plainArray(cumulative(run.dataSources.map(([, share]) => share))),
     textArray(run.dataSources.map(([name]) => name)),
@@ -186,19 +186,19 @@ function cumulative(shares: readonly number[]): number[] {
   })
 }
 
-/** A uniform number in [0, 1) that follows from a key and a purpose. */
+/** A uniform number in [0, 1), derived from a key and a purpose. */
 function uniform(key: string, purpose: number): string {
   return `((hashint8extended(${key}, $4::bigint * 64 + ${purpose}) >> 11) & 9007199254740991)::float8 / 9007199254740992.0`
 }
 
-/** A standard normal one (Box and Muller). */
+/** A standard normal number (Box–Muller). */
 function normal(key: string, purpose: number): string {
   return `sqrt(-2 * ln(greatest(1e-12, ${uniform(key, purpose)}))) * cos(2 * pi() * ${uniform(key, purpose + 1)})`
 }
 
 function samplesSql({ run }: SeededBatch): string {
   const sample = `($1::bigint << 24) + i`
-  // A prompt is as hard in one epoch as in the next.
+  // A prompt has the same difficulty in every epoch.
   const prompt = `($1::bigint * 7919 + i / $3) % 100000`
   return `
     insert into sample (batch_id, idx, group_no, status, attempts, data_source, response_length, score, raw_score, reason,

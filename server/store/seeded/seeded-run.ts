@@ -1,26 +1,26 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 
-/** A run that is made up: what its reward looks like over its steps. */
+/** An invented run and the distribution of its reward over the steps. */
 export interface SeededRun {
   name: string
   reward: ResolvedReward
   rewardName: string
-  /** With the share of each; they add up to 1. */
+  /** Names and shares; the shares add up to 1. */
   dataSources: readonly (readonly [name: string, share: number])[]
   groupSize: number
-  /** Between two steps, s. */
+  /** Time between two steps, s. */
   stepSeconds: number
   /** SQL of a score, from `skill` (rises with the steps), `ease` (of the prompt), `luck` (of the sample; both standard normal) and `u` (uniform). */
   score: string
-  /** SQL of the extra info, from `score` and the same; null: none. */
+  /** SQL of the extra info, from `score` and the inputs of `score`; null: none. */
   extra: string | null
-  /** Share of the samples that fail, and of what. */
+  /** Reasons of failures, with their shares of all samples. */
   failures: readonly (readonly [reason: string, share: number])[]
-  /** Median of the time that a score takes, ms, and the standard deviation of its logarithm. */
+  /** Median score time, ms, and the standard deviation of its logarithm. */
   scoreMs: { median: number; spread: number }
-  /** Mean length of a response, tokens, at the beginning and at the end. */
+  /** Mean response length in tokens, at the first and the last step. */
   tokens: { from: number; to: number }
-  /** Whether servers scored it. */
+  /** Whether reward-model servers score it. */
   byServers: boolean
 }
 
@@ -40,8 +40,9 @@ const MODEL = { ...COMMON, kind: 'model', model: 'seeded-rm' } satisfies Resolve
 const RIGHT = '(u < 1 / (1 + exp(-(skill * 1.6 + ease * 1.9))))::int::float8'
 
 /**
- * Five kinds of run: verdicts, a reward model, a sum of both, a judge's grades, tests that pass. Their shapes are those of
- * published curves: reward that rises and flattens, prompts that differ more than samples do, latencies with a long tail.
+ * Five kinds of run: verdicts, a reward model, a composite reward of both, a judge's grades, passed tests. Their shapes
+ * follow published curves: reward that rises and flattens, more variance between prompts than between samples,
+ * latencies with a long tail.
  */
 export const SEEDED_RUNS: readonly SeededRun[] = [
   {
