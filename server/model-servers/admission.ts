@@ -8,7 +8,7 @@ import {
   type ProbedServer,
   type ProbeFailure,
 } from '../router/server-admission.ts'
-import type { ProbedFacts, ServerWishes } from '../store/server-registry.ts'
+import type { ProbedFacts, RegistrationFields } from '../store/server-registry.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 import { maskSecrets } from './secrets.ts'
 
@@ -144,16 +144,16 @@ export function checkKind(engine: EngineName, kind: RegisterServerInput['kind'])
  */
 export function checkPool(
   name: string,
-  wishes: ServerWishes,
+  fields: RegistrationFields,
   others: readonly Pick<ServerRow, 'name' | 'model' | 'kind'>[],
 ): void {
   const other = others.find(
-    (row) => row.name !== name && row.model === wishes.model && row.kind !== wishes.kind,
+    (row) => row.name !== name && row.model === fields.model && row.kind !== fields.kind,
   )
   if (other) {
     throw new RewardOpsError(
       'invalid_input',
-      `model: "${wishes.model}" is ${other.kind} on ${other.name}; one model cannot be both.`,
+      `model: "${fields.model}" is ${other.kind} on ${other.name}; one model cannot be both.`,
       { hint: `Register it under another model name, or with "kind": "${other.kind}".` },
     )
   }
@@ -184,7 +184,7 @@ export function knownRoute(row: Pick<ServerRow, 'route' | 'plain_text'>, inUse: 
 }
 
 /** A registration completed by the probe's findings. @throws RewardOpsError `invalid_input` if neither names the model */
-export function wishesOf(input: RegisterServerInput, probe: ProbedServer): ServerWishes {
+export function fieldsOf(input: RegisterServerInput, probe: ProbedServer): RegistrationFields {
   const model = input.model ?? probe.model
   if (model === null) {
     throw new RewardOpsError(
@@ -195,18 +195,18 @@ export function wishesOf(input: RegisterServerInput, probe: ProbedServer): Serve
   }
   const label = probe.label ?? input.label ?? null
   checkScoreSettings(probe.engine, { ...input, route: probe.route ?? null, label: input.label })
-  return wishes({ ...input, label }, probe.url, probe.engine, model, probe.route ?? null)
+  return fields({ ...input, label }, probe.url, probe.engine, model, probe.route ?? null)
 }
 
 /**
  * The registration of a server that cannot be used yet. A forbidden address is never kept.
  * @throws RewardOpsError the probe's failure, unless the registration requests keeping and names engine and model
  */
-export function keptWishes(
+export function keptFields(
   input: RegisterServerInput,
   url: string,
   failure: ProbeFailure,
-): ServerWishes {
+): RegistrationFields {
   if (input.ifUnreachable !== 'keep' || failure.reason === 'forbidden_url')
     throw refusal(failure, input.apiKey ?? null)
   if (input.engine === 'auto' || input.model == null) {
@@ -216,16 +216,16 @@ export function keptWishes(
       { hint: 'Add "engine" (not "auto") and "model".' },
     )
   }
-  return wishes(input, url, input.engine, input.model, null)
+  return fields(input, url, input.engine, input.model, null)
 }
 
-function wishes(
+function fields(
   input: RegisterServerInput,
   url: string,
   engine: EngineName,
   model: string,
   route: ServerRow['route'],
-): ServerWishes {
+): RegistrationFields {
   return {
     url,
     engine,

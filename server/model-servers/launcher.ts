@@ -230,7 +230,7 @@ export class ServerLauncher {
     const pool = input.model == null ? null : poolOfModel(model)
     if (pool !== null) await queue.ensure(pool)
     const id = await registry.save(input.name, {
-      wishes: {
+      fields: {
         url: urlOf(input),
         engine: input.engine,
         kind: input.kind,

@@ -13,7 +13,7 @@ import {
 import type { Database } from '../store/database.ts'
 import { type JobQueue, poolOfModel } from '../store/job-queue.ts'
 import { ServerLocks } from '../store/server-locks.ts'
-import { ServerRegistry, type ServerWishes } from '../store/server-registry.ts'
+import { type RegistrationFields, ServerRegistry } from '../store/server-registry.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 import {
   checkKind,
@@ -21,11 +21,11 @@ import {
   checkScoreSettings,
   factsOf,
   failureEvidence,
-  keptWishes,
+  fieldsOf,
+  keptFields,
   probeWishes,
   readTemplate,
   refusal,
-  wishesOf,
 } from './admission.ts'
 import type { ModelsContext } from './context.ts'
 import { isDrainingToSleep } from './interrupted.ts'
@@ -56,7 +56,7 @@ export interface RewardModelManagerOptions {
 
 /** The changes of a `servers.update` call. */
 export type ServerChanges = Partial<
-  Pick<ServerWishes, 'url' | 'weight' | 'tags' | 'selfTestOverride'>
+  Pick<RegistrationFields, 'url' | 'weight' | 'tags' | 'selfTestOverride'>
 > & {
   maxInFlight?: number | null | undefined
   rpm?: number | null | undefined
@@ -159,26 +159,26 @@ export class RewardModelManager {
       timeoutMs: timings.registerTimeoutMs,
       ...probeWishes(input),
     })
-    const wishes = probe.ok ? wishesOf(input, probe) : keptWishes(input, url, probe)
+    const fields = probe.ok ? fieldsOf(input, probe) : keptFields(input, url, probe)
     if (probe.ok) checkKind(probe.engine, input.kind)
-    checkPool(input.name, wishes, await registry.active())
-    const pool = poolOfModel(wishes.model)
+    checkPool(input.name, fields, await registry.active())
+    const pool = poolOfModel(fields.model)
     await queue.ensure(pool)
-    if (!probe.ok) return this.#keep(input, wishes, probe, pool)
+    if (!probe.ok) return this.#keep(input, fields, probe, pool)
     const facts = factsOf(probe, apiKey)
     // A server that does not report its state is still taken for asleep, because a call could crash it.
-    const remembered = known?.state === 'sleeping' && known.url === wishes.url && !probe.sleeping
+    const remembered = known?.state === 'sleeping' && known.url === fields.url && !probe.sleeping
     const asleep = probe.sleeping || (remembered && probe.engine === 'sglang')
     const seen = { probeMs: probe.durationMs, engine: probe.engine, version: probe.version }
     const examination = asleep
       ? null
-      : await this.#trust.examine(subject(input.name, wishes, facts, known), true)
+      : await this.#trust.examine(subject(input.name, fields, facts, known), true)
     if (examination?.routeMissing) {
       const failure = noScoreRoute(probe.engine, input.kind, examination.selfTest.detail)
-      return this.#keep(input, keptWishes(input, url, failure), failure, pool)
+      return this.#keep(input, keptFields(input, url, failure), failure, pool)
     }
     const id = await registry.save(input.name, {
-      wishes,
+      fields,
       facts,
       selfTest: examination?.selfTest ?? null,
       state: examination?.to ?? 'sleeping',
@@ -194,16 +194,16 @@ export class RewardModelManager {
   /** Registers a server that cannot be used yet, as its registration requests. */
   async #keep(
     { name }: RegisterServerInput,
-    wishes: ServerWishes,
+    fields: RegistrationFields,
     failure: ProbeFailure,
     pool: string,
   ): Promise<ServerRow> {
     const id = await this.#o.registry.save(name, {
-      wishes,
+      fields,
       facts: null,
       state: 'unreachable',
-      cause: maskSecrets(failure.message, [wishes.apiKey]),
-      evidence: failureEvidence(failure, wishes.apiKey),
+      cause: maskSecrets(failure.message, [fields.apiKey]),
+      evidence: failureEvidence(failure, fields.apiKey),
       pool,
     })
     this.#watch.forget(id)
@@ -259,7 +259,7 @@ export class RewardModelManager {
     }
     const fields = Object.fromEntries(
       Object.entries(changes).filter(([, value]) => value !== undefined),
-    ) as Partial<ServerWishes>
+    ) as Partial<RegistrationFields>
     if (changes.selfTestOverride !== undefined) await this.#override(row, changes.selfTestOverride)
     await this.#o.registry.update(row.id, fields)
     return this.#row(ref)
@@ -412,25 +412,25 @@ function busy(row: ServerRow, what: string): RewardOpsError {
 /** The subject of a self-test for a server that has no row yet or changes its row. */
 function subject(
   name: string,
-  wishes: ServerWishes,
+  fields: RegistrationFields,
   facts: ReturnType<typeof factsOf>,
   known: ServerRow | undefined,
 ): Subject {
   return {
     id: known?.id ?? Number.MAX_SAFE_INTEGER,
     name,
-    url: wishes.url,
-    engine: wishes.engine,
-    kind: wishes.kind as ServerRow['kind'],
-    model: wishes.model,
-    api_key: wishes.apiKey,
+    url: fields.url,
+    engine: fields.engine,
+    kind: fields.kind as ServerRow['kind'],
+    model: fields.model,
+    api_key: fields.apiKey,
     version: facts.version,
     route: (facts.route ?? null) as ServerRow['route'],
-    label: facts.label ?? wishes.label,
+    label: facts.label ?? fields.label,
     plain_text: facts.plainText ?? false,
     max_model_len: facts.maxModelLen,
-    chat_template: wishes.chatTemplate,
-    self_test_override: wishes.selfTestOverride,
+    chat_template: fields.chatTemplate,
+    self_test_override: fields.selfTestOverride,
     self_test: null,
     state: 'probing',
   }

@@ -13,7 +13,7 @@ import {
 } from './sql/servers.ts'
 
 /** The fields of a server's registration. */
-export interface ServerWishes {
+export interface RegistrationFields {
   url: string
   engine: string
   kind: string
@@ -27,19 +27,19 @@ export interface ServerWishes {
   chatTemplate: string | null
   /** Null: all routes are probed. */
   namedRoute: string | null
-  /** Null: the last. */
+  /** Null: the last label. */
   label: string | null
   selfTestOverride: boolean
 }
 
-/** What a server says of itself when it is probed. */
+/** Findings of a probe. */
 export interface ProbedFacts {
   version: string | null
   maxModelLen: number | null
   /** Absent: not probed, because the server sleeps; the stored value stays. */
   route?: string | null
   plainText?: boolean
-  /** Absent: the server does not tell its labels. */
+  /** Absent: the server does not report its labels. */
   label?: string
   maxConcurrent: number | null
   canSleep: boolean
@@ -49,12 +49,12 @@ export interface ProbedFacts {
 
 /** Everything stored with a registration. */
 export interface Registration {
-  wishes: ServerWishes
-  /** Null: it did not answer; what is known of it stays. */
+  fields: RegistrationFields
+  /** Null: the server did not answer; stored facts stay. */
   facts: ProbedFacts | null
-  /** Null: not made; undefined: what is stored stays. */
+  /** Null: no self-test was made; undefined: the stored one stays. */
   selfTest?: StoredSelfTest | null
-  /** Undefined: as it is. */
+  /** Undefined: the stored value stays. */
   launch?: StoredLaunch | null
   state: ServerState
   cause: string
@@ -63,12 +63,12 @@ export interface Registration {
   pool: string | null
 }
 
-/** As Prisma takes JSON, whose null and SQL's are two. */
+/** JSON for Prisma, which distinguishes SQL's NULL from JSON's null. */
 function asJson(value: object | null): Prisma.InputJsonValue | typeof Prisma.DbNull {
   return value === null ? Prisma.DbNull : (value as Prisma.InputJsonValue)
 }
 
-/** The table of registered servers, and every change of their state. */
+/** The table of registered servers and the log of their state changes. */
 export class ServerRegistry {
   readonly #db: Database
   readonly #prisma: PrismaClient
@@ -97,13 +97,13 @@ export class ServerRegistry {
     return (await this.active()).find((row) => row.id === id)
   }
 
-  /** Registers a server, or updates the one of that name (also one that was removed); its pool comes with it. */
+  /** Registers a server or updates the one of that name, even a removed one. Creates its pool if needed. */
   async save(name: string, registration: Registration): Promise<number> {
-    const { wishes, facts, selfTest, launch, state, cause, evidence, pool } = registration
+    const { fields, facts, selfTest, launch, state, cause, evidence, pool } = registration
     const before = await this.#prisma.server.findUnique({ where: { name } })
     const known = before !== null && before.removedAt === null
-    const fields = {
-      ...wishes,
+    const values = {
+      ...fields,
       ...(facts ?? {}),
       ...(selfTest === undefined ? {} : { selfTest: asJson(selfTest) }),
       ...(launch === undefined
@@ -118,14 +118,14 @@ export class ServerRegistry {
     }
     const row = await this.#prisma.server.upsert({
       where: { name },
-      create: { name, ...fields },
+      create: { name, ...values },
       update: {
-        ...fields,
+        ...values,
         removedAt: null,
         ...(known && before.state === state ? {} : { stateSince: new Date() }),
       },
     })
-    if (pool !== null) await this.#ensurePool(pool, wishes.model)
+    if (pool !== null) await this.#ensurePool(pool, fields.model)
     if (!known || before.state !== state) {
       await this.note(row.id, {
         kind: 'state',
@@ -140,19 +140,19 @@ export class ServerRegistry {
   }
 
   /** Changes a server's registration. */
-  async update(id: number, fields: Partial<ServerWishes>): Promise<void> {
+  async update(id: number, fields: Partial<RegistrationFields>): Promise<void> {
     await this.#prisma.server.update({ where: { id }, data: fields })
     await this.changed()
   }
 
-  /** The model a launched server turned out to serve, and its pool. */
+  /** Stores the model that a launched server turned out to serve, and its pool. */
   async learnModel(id: number, model: string, pool: string): Promise<void> {
     await this.#prisma.server.update({ where: { id }, data: { model } })
     await this.#ensurePool(pool, model)
     await this.changed()
   }
 
-  /** Two registrations of one model may come at the same moment. */
+  /** Two registrations of one model may arrive at the same moment. */
   async #ensurePool(name: string, model: string): Promise<void> {
     await this.#db.rows(
       'ensure-pool',
@@ -166,7 +166,7 @@ export class ServerRegistry {
     return changeState(this.#db, id, change)
   }
 
-  /** Why a server is still in its state. */
+  /** Updates the cause of a server's state. */
   async explain(id: number, state: ServerState, cause: string): Promise<void> {
     const changed = await this.#db.rows(
       'server-explain',
@@ -176,7 +176,7 @@ export class ServerRegistry {
     if (changed.length > 0) await this.changed()
   }
 
-  /** Notes what happened to a server beside changes of its state. */
+  /** Logs an event of a server other than a state change. */
   async note(
     id: number,
     event: {
@@ -201,7 +201,7 @@ export class ServerRegistry {
     )
   }
 
-  /** Stores a probe's findings with their time; null: no answer. */
+  /** Stores a probe's findings and time; null: no answer. */
   async probed(id: number, facts: ProbedFacts | null): Promise<void> {
     await this.#prisma.server.update({
       where: { id },
@@ -218,7 +218,7 @@ export class ServerRegistry {
     return prolongAwake(this.#db, ids, forMs)
   }
 
-  /** Takes a server out; samples keep naming it. */
+  /** Marks a server as removed; its row stays, because samples refer to it. */
   async remove(id: number, cause: string): Promise<void> {
     const row = await this.#prisma.server.update({
       where: { id },
@@ -228,7 +228,7 @@ export class ServerRegistry {
     await this.changed()
   }
 
-  /** Notifies workers and pages to read it again. */
+  /** Notifies workers and pages to read the registry again. */
   async changed(): Promise<void> {
     await this.#db.adhoc("select pg_notify('rewardops', 's')")
   }
