@@ -13,12 +13,12 @@ import { type Client, type Database, isOutage } from '../store/database.ts'
 import { PeriodicTask } from '../store/periodic-task.ts'
 import { insertAudit } from '../store/sql/audit.ts'
 import {
-  anythingToRemove,
   beginJob,
   cancelJob,
   deletePiece,
   dropDay,
   endJob,
+  hasPendingRemoval,
   jobById,
   keepRun,
   keptRuns,
@@ -200,7 +200,7 @@ export class Retention {
 
   /** Runs the removal to its end. */
   async settle(): Promise<void> {
-    while (!this.#task.stopping && (await anythingToRemove(this.#db))) await this.#task.run()
+    while (!this.#task.stopping && (await hasPendingRemoval(this.#db))) await this.#task.run()
   }
 
   async #begin(job: Parameters<typeof beginJob>[1]): Promise<RetentionJobDto> {
@@ -214,7 +214,7 @@ export class Retention {
 
   async #work(): Promise<void> {
     await this.#applyWhenDue()
-    if (!(await anythingToRemove(this.#db))) return
+    if (!(await hasPendingRemoval(this.#db))) return
     await this.#pieces()
   }
 

@@ -8,13 +8,13 @@ import {
   batchesPastDeadline,
   batchesToEnd,
   endAtDeadline,
-  endWhatIsOpen,
+  endUnfinished,
   halfClosedBatches,
   settleClosed,
   silentBatches,
 } from '../store/sql/end-batch.ts'
 import { postProcessedBatches, queuePostProcessing } from '../store/sql/post-process.ts'
-import { takeBackCopies } from '../store/sql/rescore.ts'
+import { deleteAbandonedCopies } from '../store/sql/rescore.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 import { Orphans } from './orphans.ts'
 import { sweepDeadWorkers } from './worker-supervisor.ts'
@@ -93,7 +93,7 @@ export class Sweeps {
     if (tick % ORPHANS_EVERY === 0) await this.#orphans.sweep()
     if (tick % UNSETTLED_EVERY === 0) {
       await this.settleHalfDone()
-      await this.#takeBackCopies()
+      await this.#deleteAbandonedCopies()
     }
     if (tick % PARTITIONS_EVERY === 0) {
       await dropUnusedFunctions(this.#db.pool)
@@ -110,9 +110,9 @@ export class Sweeps {
    * Deletes the rows of rescores that died, in pieces: deadlines do not wait until a million rows are
    * deleted.
    */
-  async #takeBackCopies(): Promise<void> {
+  async #deleteAbandonedCopies(): Promise<void> {
     const until = performance.now() + TICK_MS
-    while ((await takeBackCopies(this.#db)) && performance.now() < until);
+    while ((await deleteAbandonedCopies(this.#db)) && performance.now() < until);
   }
 
   async #closeSilent(): Promise<void> {
@@ -124,7 +124,7 @@ export class Sweeps {
    * groups are not settled.
    */
   async settleHalfDone(): Promise<void> {
-    for (const id of await batchesToEnd(this.#db)) await endWhatIsOpen(this.#db, id)
+    for (const id of await batchesToEnd(this.#db)) await endUnfinished(this.#db, id)
     for (const id of await halfClosedBatches(this.#db)) await settleClosed(this.#db, id)
   }
 }

@@ -14,8 +14,8 @@ import {
   copyTexts,
   dataSourcesOf,
   insertRescored,
-  letGoOfCopy,
   type RolloutCopy,
+  releaseCopy,
   samplesToCopy,
 } from '../store/sql/rescore.ts'
 import {
@@ -170,10 +170,10 @@ export class Rescores {
         const e = error as { code?: string; constraint?: string }
         // Copied rows are left to the sweep, both here and when the connection is lost together with its lock.
         if (!hash || e.code !== '23505' || e.constraint !== 'batch_idempotency_key_key') throw error
-        await letGoOfCopy(client, copy.toId)
+        await releaseCopy(client, copy.toId)
         return { repeated: error }
       }
-      await letGoOfCopy(client, copy.toId)
+      await releaseCopy(client, copy.toId)
       return { ...made, duplicate: false }
     })
     if (!('repeated' in copied)) return copied

@@ -17,7 +17,7 @@ import {
   type ClosedBatch,
   cancelBatch,
   closeBatch,
-  endWhatIsOpen,
+  endUnfinished,
   settleClosed,
 } from '../store/sql/end-batch.ts'
 import { isPostProcessed, queuePostProcessing } from '../store/sql/post-process.ts'
@@ -134,7 +134,7 @@ export class RewardLoopManager {
 
   /** Ends the open samples of a failed batch (`fail_batch`). If this fails, the sweep does it. */
   async endFailed(id: number): Promise<void> {
-    await throughOutage(() => endWhatIsOpen(this.#db, id), { forMs: 5_000 })
+    await throughOutage(() => endUnfinished(this.#db, id), { forMs: 5_000 })
   }
 
   /** Cancels a batch: unscored samples end as `cancelled`. Cancelling an ended batch changes nothing. */
@@ -144,7 +144,7 @@ export class RewardLoopManager {
       await lockBatch(client, row.id)
       await cancelBatch(client, row.id)
     })
-    await throughOutage(() => endWhatIsOpen(this.#db, row.id), { forMs: 5_000 })
+    await throughOutage(() => endUnfinished(this.#db, row.id), { forMs: 5_000 })
     return this.reader.summary(batchId)
   }
 }

@@ -1,5 +1,5 @@
 import { PeriodicTask } from '../store/periodic-task.ts'
-import { newestBatch, type ServerRow, sleepWishes } from '../store/sql/servers.ts'
+import { newestBatch, type ServerRow, sleepRequests } from '../store/sql/servers.ts'
 import type { ModelsContext } from './context.ts'
 import type { SleepCycle } from './sleep-cycle.ts'
 
@@ -58,11 +58,11 @@ export class SleepSweep {
   async #look(): Promise<void> {
     const { db, registry, timings } = this.#o
     const newest = await newestBatch(db)
-    const wishes = await sleepWishes(db, this.#newest ?? newest - LOOK_BACK)
+    const requests = await sleepRequests(db, this.#newest ?? newest - LOOK_BACK)
     this.#newest = newest
-    const needed = new Set(wishes.filter((w) => w.open).map((w) => w.model))
-    const wake = new Set(wishes.filter((w) => w.open && w.sleep_after).map((w) => w.model))
-    const sleepAfter = new Set(wishes.filter((w) => w.sleep_after).map((w) => w.model))
+    const needed = new Set(requests.filter((w) => w.open).map((w) => w.model))
+    const wake = new Set(requests.filter((w) => w.open && w.sleep_after).map((w) => w.model))
+    const sleepAfter = new Set(requests.filter((w) => w.sleep_after).map((w) => w.model))
     const keep: number[] = []
     const over: number[] = []
     for (const row of await registry.active()) {

@@ -5,7 +5,7 @@ import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import type { FigureRow, StoredValue } from '../store/sql/monitor-batches.ts'
-import { forgetGoneRuns } from '../store/sql/monitor-state.ts'
+import { deleteRemovedRuns } from '../store/sql/monitor-state.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 import { lookAtBatch } from './look-at-batch.ts'
 import { MonitorLoop } from './monitor-loop.ts'
@@ -379,9 +379,9 @@ describe('the monitors', () => {
     await db.adhoc('delete from run where id = $1', [id])
     expect(await open()).toHaveLength(before - 1)
     expect((await open()).every(({ run }) => run !== null)).toBe(true)
-    expect(await forgetGoneRuns(db)).toBe(1)
+    expect(await deleteRemovedRuns(db)).toBe(1)
     for (const table of ['monitor_evaluation', 'monitor_standing', 'monitor_incident', 'run_mark'])
       expect(await db.adhoc(`select 1 from ${table} where run_id = $1`, [id])).toEqual([])
-    expect(await forgetGoneRuns(db)).toBe(0)
+    expect(await deleteRemovedRuns(db)).toBe(0)
   })
 })

@@ -2,7 +2,7 @@ import type { Logger } from '../log.ts'
 import { type Client, type Database, isOutage } from '../store/database.ts'
 import { PeriodicTask } from '../store/periodic-task.ts'
 import { batchesToMonitor } from '../store/sql/monitor-batches.ts'
-import { forgetGoneRuns, lockMonitors } from '../store/sql/monitor-state.ts'
+import { deleteRemovedRuns, lockMonitors } from '../store/sql/monitor-state.ts'
 import { notify } from '../store/sql/notify.ts'
 import { lookAtFleet } from './fleet-conditions.ts'
 import { lookAtBatch } from './look-at-batch.ts'
@@ -60,7 +60,7 @@ export class MonitorLoop {
   async #tick(): Promise<void> {
     await this.#batches()
     const tick = this.#ticks++
-    if (tick % FORGET_EVERY === 0) await forgetGoneRuns(this.#db)
+    if (tick % FORGET_EVERY === 0) await deleteRemovedRuns(this.#db)
     if (tick % FLEET_EVERY !== 0) return
     const changed = await this.#alone(lookAtFleet, (changed) => changed)
     if (changed === true) this.#onAlert()

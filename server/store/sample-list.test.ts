@@ -11,7 +11,7 @@ import { type SampleCursor, type SampleSort, sampleList } from './sql/sample-lis
 import { encodeTexts } from './stored-texts.ts'
 import { ensureTextPartition, textBucket } from './text-partitions.ts'
 
-/** Pages of samples: together they are exactly what a walk over all samples gives, in that order, each sample once. */
+/** Tests that the pages of samples together equal all matching samples, in order, each once. */
 
 const BATCHES = 12
 const SAMPLES = 100
@@ -35,7 +35,7 @@ beforeAll(async () => {
     `insert into sample_group (batch_id, no, uid, received)
      select b, g, 'q' || (g + b) % 40, 4 from generate_series(1, ${BATCHES}) b, generate_series(0, 24) g`,
   )
-  // Scores of which many are equal; every tenth sample failed; batch 12 has no failure but runs still.
+  // Many scores are equal; every tenth sample failed; batch 12 has no roll-up yet.
   await db.adhoc(
     `insert into sample (batch_id, idx, group_no, response_length, attempts, substituted, reward_extra, data_source, status, score, reason, score_ms, server_id)
      select b, i, i / 4, nullif(i % 11, 0) * 10, 1 + (i % 9 = 0)::int, i % 20 = 13, case
@@ -95,8 +95,8 @@ async function byPages(
   filter: SampleFilter,
   sort: SampleSort,
   limit: number,
-  mostLookedAt?: number,
-  mostRead?: { samples: number; bytes: number; ms: number },
+  maxSamples?: number,
+  maxRead?: { samples: number; bytes: number; ms: number },
 ): Promise<{ ids: string[]; looked: number[]; all: boolean }> {
   const ids: string[] = []
   const looked: number[] = []
@@ -104,8 +104,8 @@ async function byPages(
   for (;;) {
     const page = await sampleList(db, filter, {
       ...{ sort, cursor, limit },
-      ...(mostLookedAt === undefined ? {} : { mostLookedAt }),
-      ...(mostRead === undefined ? {} : { mostRead }),
+      ...(maxSamples === undefined ? {} : { maxSamples }),
+      ...(maxRead === undefined ? {} : { maxRead }),
     })
     ids.push(...page.rows.map((row) => `${row.batch_id}-${row.idx}`))
     looked.push(page.searched.samples)
@@ -114,7 +114,7 @@ async function byPages(
   }
 }
 
-/** Texts of the n-th sample; every kind that is stored in its own way. */
+/** Texts of the n-th sample, in all stored encodings. */
 function textsOf(n: number) {
   const kind = n % 6
   return {
@@ -135,7 +135,7 @@ function textsOf(n: number) {
   }
 }
 
-/** What is shown of the texts, where the search looks. */
+/** The displayed texts, which the search covers. */
 function shownOf(n: number): string[] {
   const { prompt, response, groundTruth } = textsOf(n)
   return [
@@ -146,24 +146,24 @@ function shownOf(n: number): string[] {
 }
 
 const SEARCHED: [name: string, text: string][] = [
-  ['a word, whatever its case', 'pROMPT 3'],
+  ['a word, ignoring case', 'pROMPT 3'],
   ['letters beyond ASCII', 'ärger 2'],
-  ['what is a pattern elsewhere', '100%_D'],
-  ['a line break, which is an escape in JSON', 'one\nSAYS'],
-  ['a letter behind a line break is not the escape of one', 'nsays'],
+  ['characters with a meaning in LIKE', '100%_D'],
+  ['a line break, escaped in JSON', 'one\nSAYS'],
+  ['a letter after a line break is not part of its escape', 'nsays'],
   ['a backslash', '\\n 4'],
   ['quotes', 'says "5"'],
-  ['names of the JSON are not in the text', 'role'],
-  ['nor are its brackets', '"content"'],
-  ['in a ground truth', 'the\nanswer 2'],
-  ['in a ground truth that is an object', 'deep'],
+  ['JSON keys are not part of the text', 'role'],
+  ['JSON syntax is not part of the text', '"content"'],
+  ['a ground truth', 'the\nanswer 2'],
+  ['a ground truth that is an object', 'deep'],
   ['NUL', '\u0000 nul 4'],
   ['half of a surrogate pair', '\ud800 CONTENT 3'],
   ['the other half', 'LONE \udc00'],
   ['nothing has it', 'xyzzy'],
 ]
 
-describe('a text is found as it is written', () => {
+describe('search finds the displayed text', () => {
   it.each(SEARCHED)('%s', async (_, text) => {
     const expected = Array.from({ length: BATCHES * SAMPLES }, (_, n) => n)
       .filter((n) => shownOf(n).some((one) => one.toLowerCase().includes(text.toLowerCase())))
@@ -175,23 +175,26 @@ describe('a text is found as it is written', () => {
     expect(await sampleCount(db, { text })).toMatchObject({ samples: expected.length, exact: true })
   })
 
-  it.each(Object.keys(ORDERS) as SampleSort[])('among others, in the order %s', async (sort) => {
-    const filter = { text: 'Prompt 3', status: 'scored', run: 'one' } as const
-    const known = new Set((await byPages({ text: 'Prompt 3' }, 'newest', 100)).ids)
-    const expected = (await everything('s.status = 2 and run_id = 1', sort)).filter((id) =>
-      known.has(id),
-    )
-    expect(expected.length).toBeGreaterThan(20)
-    expect((await byPages(filter, sort, 7)).ids).toEqual(expected)
-  })
+  it.each(Object.keys(ORDERS) as SampleSort[])(
+    'with other filters, in the order %s',
+    async (sort) => {
+      const filter = { text: 'Prompt 3', status: 'scored', run: 'one' } as const
+      const known = new Set((await byPages({ text: 'Prompt 3' }, 'newest', 100)).ids)
+      const expected = (await everything('s.status = 2 and run_id = 1', sort)).filter((id) =>
+        known.has(id),
+      )
+      expect(expected.length).toBeGreaterThan(20)
+      expect((await byPages(filter, sort, 7)).ids).toEqual(expected)
+    },
+  )
 
-  it('a page reads at most so much, says so, and goes on where it stopped', async () => {
+  it('a page reads at most maxRead, reports it, and the next one continues there', async () => {
     const first = await sampleList(
       db,
       { text: 'xyzzy' },
       {
         ...{ sort: 'newest', cursor: null, limit: 10 },
-        mostRead: { samples: 300, bytes: 1 << 30, ms: 60_000 },
+        maxRead: { samples: 300, bytes: 1 << 30, ms: 60_000 },
       },
     )
     expect(first.rows).toEqual([])
@@ -205,7 +208,7 @@ describe('a text is found as it is written', () => {
     }
   })
 
-  it('texts that are no longer kept are counted apart', async () => {
+  it('dropped texts are counted separately', async () => {
     await db.adhoc('delete from sample_text where batch_id = 2 and idx < 40')
     const { searched } = await sampleList(
       db,
@@ -219,7 +222,7 @@ describe('a text is found as it is written', () => {
 const FILTERS: [name: string, filter: SampleFilter, where: string][] = [
   ['all', {}, 'true'],
   ['a run', { run: 'two' }, 'run_id = 2'],
-  ['a run that is not there', { run: 'three' }, 'false'],
+  ['an unknown run', { run: 'three' }, 'false'],
   ['a batch', { batchId: 7 }, 's.batch_id = 7'],
   ['a step', { step: 5 }, 'step = 5'],
   ['a group', { uid: 'q20' }, "uid = 'q20'"],
@@ -229,7 +232,7 @@ const FILTERS: [name: string, filter: SampleFilter, where: string][] = [
   ['a reason', { reason: 'timeout' }, "reason = 'timeout'"],
   ['a server', { server: 's1' }, 'server_id = 1'],
   ['a range of scores', { scoreMin: 4.7, scoreMax: 4.8 }, 's.score between 4.7 and 4.8'],
-  ['a score that none has', { scoreMin: 99 }, 'false'],
+  ['a score of no sample', { scoreMin: 99 }, 'false'],
   ['steps', { step: 3, stepTo: 6 }, 'step between 3 and 6'],
   ['a split', { split: 'val' }, 'false'],
   ['lengths', { lengthMin: 30, lengthMax: 70 }, 'response_length between 30 and 70'],
@@ -240,7 +243,7 @@ const FILTERS: [name: string, filter: SampleFilter, where: string][] = [
   ['any label', { annotated: true }, 's.batch_id < 10 and idx % 7 = 0'],
   ['no label', { annotated: false, batchId: 3 }, 's.batch_id = 3 and idx % 7 <> 0'],
   [
-    'an extra that is true',
+    'an extra with the value true',
     { extra: [{ key: 'acc', is: 'boolean', value: true }] },
     'idx % 10 = 0',
   ],
@@ -250,12 +253,12 @@ const FILTERS: [name: string, filter: SampleFilter, where: string][] = [
     '(idx % 5 = 0 and idx <= 20) or (idx % 5 = 1 and idx <= 6)',
   ],
   [
-    'an extra that no double holds',
+    'an extra beyond the range of a double',
     { extra: [{ key: 'len', is: 'number', min: 1e300 }] },
     'idx % 5 = 2',
   ],
   [
-    'an extra that is a text',
+    'an extra with a text',
     { extra: [{ key: 'pred', is: 'text', value: 'p1' }] },
     'idx % 5 = 0 and idx % 3 = 1',
   ],
@@ -264,8 +267,8 @@ const FILTERS: [name: string, filter: SampleFilter, where: string][] = [
     { extra: [{ key: 'pred', is: 'text', value: 'odd \u0000 😀 \ud800' }] },
     'idx % 5 = 2',
   ],
-  ['an extra that is there', { extra: [{ key: 'a:b', is: 'present' }] }, 'idx % 5 = 2'],
-  ['null is not there', { extra: [{ key: 'note', is: 'present' }] }, 'false'],
+  ['an extra that is present', { extra: [{ key: 'a:b', is: 'present' }] }, 'idx % 5 = 2'],
+  ['null is not present', { extra: [{ key: 'note', is: 'present' }] }, 'false'],
   [
     'several extras',
     {
@@ -297,7 +300,7 @@ it.each(FILTERS)('the count of %s', async (_, filter, where) => {
   expect(await sampleCount(db, filter)).toMatchObject({ samples: expected, exact: true })
 })
 
-it('keys of the extra info, with their types and ranges, of rolled-up batches and of others', async () => {
+it('keys of the extra info have types and ranges, with and without roll-ups', async () => {
   const { keys, ...rest } = await extraKeys(db, { batchId: 5 })
   expect(rest).toEqual({ batches: 1, pending: 0, capped: false })
   const of = new Map(keys.map((key) => [key.key, key]))
@@ -336,14 +339,14 @@ describe('facets', () => {
     ['all', {}, 'true'],
     ['a run', { run: 'two' }, 'run_id = 2'],
     ['a batch', { batchId: 4 }, 'batch.id = 4'],
-  ])('are what the samples of %s are', async (_, filter, where) => {
+  ])('count the samples of %s', async (_, filter, where) => {
     const facets = await sampleFacets(db, filter)
     const { scored, failed, a } = (await counted(where))!
     expect([facets.scored, facets.failed, facets.waiting]).toEqual([scored, failed, 0])
     expect(facets.sources?.find(({ name }) => name === 'a')?.samples).toBe(a)
   })
 
-  it('tell of batches that are not in all of them yet', async () => {
+  it('count the batches without roll-ups', async () => {
     expect(await sampleFacets(db, {})).toMatchObject({
       batches: BATCHES,
       pending: 1,
@@ -358,7 +361,7 @@ describe('facets', () => {
 })
 
 describe('a page is bounded', () => {
-  it('in the order of arrival it goes on where it stopped, also with nothing found', async () => {
+  it('in the order of arrival the next page continues where it stopped, also after an empty one', async () => {
     const filter = { scoreMin: 4.9, dataSource: 'a' }
     const { ids, looked } = await byPages(filter, 'newest', 50, 250)
     expect(ids).toEqual(await everything("s.score >= 4.9 and data_source = 'a'", 'newest'))
@@ -366,11 +369,11 @@ describe('a page is bounded', () => {
     expect(looked.length).toBeGreaterThan(0)
   })
 
-  it('in the order of a score it says which part was put in order, and stays with it', async () => {
+  it('in the order of a score it reports the part that was sorted, and later pages keep to it', async () => {
     const first = await sampleList(
       db,
       {},
-      { sort: 'worst', cursor: null, limit: 10, mostLookedAt: 250 },
+      { sort: 'worst', cursor: null, limit: 10, maxSamples: 250 },
     )
     expect(first.searched).toEqual({
       batches: 2,
@@ -383,13 +386,13 @@ describe('a page is bounded', () => {
     expect(ids).toEqual(await everything('s.batch_id >= 11', 'worst'))
   })
 
-  it('batches that cannot fit are passed over', async () => {
+  it('batches without possible matches are skipped', async () => {
     const { searched } = await sampleList(
       db,
       { reason: 'timeout' },
       { sort: 'worst', cursor: null, limit: 10 },
     )
-    // Every fourth, and the one that has no roll-up yet.
+    // Every fourth batch, and the one without a roll-up.
     expect(searched.batches).toBe(3)
   })
 })

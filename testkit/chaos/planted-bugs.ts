@@ -260,8 +260,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: 'sql:end_pending',
-        find: 'PERFORM settle_groups(batches, groups, ended, ended, zeros, NULL);\n    END IF;\n    -- Whoever still works',
-        replace: 'NULL;\n    END IF;\n    -- Whoever still works',
+        find: 'PERFORM settle_groups(batches, groups, ended, ended, zeros, NULL);\n    END IF;\n    -- Workers that still',
+        replace: 'NULL;\n    END IF;\n    -- Workers that still',
       },
     ],
     laws: ['once', 'ended'],

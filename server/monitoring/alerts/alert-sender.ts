@@ -4,7 +4,7 @@ import { type Database, isOutage } from '../../store/database.ts'
 import { PeriodicTask } from '../../store/periodic-task.ts'
 import {
   type DueDelivery,
-  forgetOldEvents,
+  deleteOldEvents,
   noteAttempt,
   takeDueDeliveries,
 } from '../../store/sql/alert-outbox.ts'
@@ -116,6 +116,6 @@ export class AlertSender {
   }
 
   async #forget(): Promise<void> {
-    while (!this.#forgetting.stopping && (await forgetOldEvents(this.#db)));
+    while (!this.#forgetting.stopping && (await deleteOldEvents(this.#db)));
   }
 }

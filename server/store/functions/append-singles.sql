@@ -1,7 +1,8 @@
 -- Appends samples that arrive one at a time (samples.score) to the end of an open batch, in one round trip. Returns the
--- first index. Raises RW002 with the next index when p_start is not it, RW003 when the batch is closed, RW001 when a group
--- would be too large. The commit does not wait for the disk where all samples are still to be scored: they are acknowledged
--- with their results, whose commit carries this one along. A sample that brings its score is acknowledged by this one.
+-- first index. Raises RW001 if a group would be too large, RW002 with the next index if p_start differs from it, and
+-- RW003 if the batch is closed. The commit does not wait for the disk if all samples are still to be scored: they are
+-- acknowledged with their results, whose commit makes this one durable. A sample with a given score is acknowledged by
+-- this commit, so it waits.
 CREATE FUNCTION append_singles(
     p_batch int, p_start int, p_notify text, p_uid text[], p_score float8[], {sample parameters}, {text parameters}
 ) RETURNS int LANGUAGE plpgsql

@@ -1,6 +1,6 @@
--- What completed groups with failed members come to, by the batch's policy. Their samples have all ended, so nobody else
--- locks them. group_mean: a failed member gets the mean of those that were scored; where none was, it stays without.
--- drop_group: no member keeps a score.
+-- Applies the batch's failure policy to completed groups with failed members. Their samples have all ended, so no other
+-- transaction locks them. group_mean: failed members get the mean of the scored ones; if there are none, they stay
+-- without a score. drop_group: no member keeps a score.
 CREATE FUNCTION apply_failure_policy(p_batch int, p_policy text, p_groups int[]) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Ends every sample of a batch that has not ended, with a reason: a passed deadline, a cancelled batch. A constant
--- to put in a failure's place is put here as by the workers.
+-- Ends every pending sample of a batch with a reason: a passed deadline or a cancelled batch. The policy's constant is
+-- set here as the workers do.
 CREATE FUNCTION end_pending(p_batch int, p_reason text) RETURNS int LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -20,7 +20,7 @@ BEGIN
     IF counted > 0 THEN
         PERFORM settle_groups(batches, groups, ended, ended, zeros, NULL);
     END IF;
-    -- Whoever still works on it may stop.
+    -- Workers that still hold these samples may stop.
     PERFORM pg_notify('rewardops', 'x' || p_batch);
     RETURN counted;
 END $$;

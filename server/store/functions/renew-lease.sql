@@ -1,9 +1,9 @@
--- Renews a process's share of a limit, or takes one. Shares are max-min fair over the demands of the unexpired holders,
--- in order of (demand, process), the remainder to the first. A holder keeps what it has in flight, and nobody is given
--- what another still holds or may still have in flight after its share expired, so the shares that count never exceed the
--- limit. A server that is not ready gives nothing but what is in flight: once its leases are gone, nobody may send it
--- anything, which is what putting it to sleep waits for. A process that was declared dead gets nothing more until it has
--- reported again: its jobs belong to others by then, and it has to give them up first.
+-- Renews a process's share of a limit, or creates one. Shares are max-min fair over the demands of the unexpired
+-- holders, in order of (demand, process), the remainder to the first. A holder keeps the slots of its calls in flight.
+-- No process gets slots that another one holds, or may still use after its share expired, so the shares never exceed
+-- the limit. A server that is not ready grants only the slots of calls in flight: once its leases are gone, no process
+-- may call it. Putting a server to sleep waits for that. A process that was declared dead gets no new slots until it has
+-- reported again, because its jobs then belong to others and it has to give them up first.
 CREATE FUNCTION renew_lease(
     p_resource text, p_process int, p_demand int, p_in_flight int, p_limit int, p_ttl_ms int, p_grace_ms int DEFAULT 0
 ) RETURNS int LANGUAGE plpgsql AS $$

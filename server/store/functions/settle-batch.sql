@@ -1,5 +1,5 @@
--- Completes what a closed batch, or samples that came with a score, have already finished. Called after the
--- change that may have finished it is visible to every flush: a group is completed here or there, never missed.
+-- Completes the finished groups of a closed batch or of samples with given scores. The caller first makes its change
+-- visible to every flush, so a group is completed either here or by a flush, never missed.
 CREATE FUNCTION settle_batch(p_batch int) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

@@ -1,10 +1,10 @@
--- Counts ended samples into their groups and batches: gives completed groups their number, applies the batch's failure
--- policy to them, and ends a batch whose groups have all completed. The arrays are parallel, one element per group touched,
--- sorted by (batch, group) and free of repetitions.
+-- Counts ended samples into their groups and batches: numbers completed groups, applies the batch's failure policy to
+-- them, and ends batches whose groups have all completed. The arrays are parallel, with one element per group, sorted
+-- by (batch, group) and without repetitions.
 --
--- Locks groups in order of (batch, number), then batches in order of id: with the order left to chance two workers had 19
--- deadlocks in a run, sorted none. The lookup of completed groups is planned at each call: a plan kept from an empty table
--- may take the index of (batch, uid), and then every call walks all groups of the batch.
+-- Locks groups in order of (batch, number), then batches in order of id: two workers had 19 deadlocks in a run without
+-- an order, none with it. The lookup of completed groups is planned at each call, because a plan made for an empty
+-- table may use the index of (batch, uid) and then walk all groups of the batch at every call.
 CREATE FUNCTION settle_groups(
     p_batch int[], p_group int[], p_ended int[], p_failed int[], p_retries int[], p_started timestamptz
 ) RETURNS void LANGUAGE plpgsql
@@ -32,8 +32,8 @@ BEGIN
     LOOP
         SELECT reward -> 'onFailure' ->> 'policy', closed, group_size, groups_completed
         INTO policy, is_closed, size, before FROM batch WHERE id = b.batch_id FOR UPDATE;
-        -- Group by group, and below by an array of batches: joined to the one batch, a planner without statistics compares
-        -- all of its groups with all that ended, 40,000 times a flush.
+        -- Group by group, and below by an array of batches: joined to the one batch, a planner without statistics
+        -- compares all of its groups with all ended ones, 40,000 times per flush.
         EXECUTE 'SELECT array_agg(t.no ORDER BY t.no) FROM unnest($1) AS t(no)
             WHERE (SELECT g.seq IS NULL AND g.ended = g.received AND ($3 OR g.received = $4)
                    FROM sample_group g WHERE g.batch_id = $2 AND g.no = t.no)'

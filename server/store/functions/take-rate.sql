@@ -1,6 +1,6 @@
--- Takes from a limit a minute, shared by all processes: a bucket that fills at p_per_minute / 60 a second up to p_burst.
--- p_charge is what was used beyond what had been granted (an estimate that was too low; below zero: given back), and may
--- leave a debt; then up to p_want is granted of what is there. Over any time T the grants are at most p_burst + rate x T.
+-- Takes from a limit per minute that all processes share: a bucket that fills at p_per_minute / 60 per second up to
+-- p_burst. p_charge corrects earlier grants: the use beyond them, or below zero the unused part; it may leave a debt.
+-- Then up to p_want is granted from the bucket. Over any time T, grants are at most p_burst + rate x T.
 CREATE FUNCTION take_rate(
     p_resource text, p_charge float8, p_want float8, p_per_minute float8, p_burst float8
 ) RETURNS float8 LANGUAGE plpgsql AS $$

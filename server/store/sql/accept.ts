@@ -1,7 +1,7 @@
 import type { SubmitEnvelope } from '../../contract/trainer.ts'
 import type { Client, Database } from '../database.ts'
 
-/** The id of a run, which is created where it does not exist. */
+/** The id of a run, which is created if it does not exist. */
 export async function runNamed(db: Database, name: string): Promise<number> {
   await db.rows('run-insert', 'insert into run (name) values ($1) on conflict (name) do nothing', [
     name,
@@ -13,8 +13,7 @@ export async function runNamed(db: Database, name: string): Promise<number> {
 }
 
 /**
- * Keeps a run from being deleted until the transaction ends. A run that was deleted meanwhile is created again, with the
- * id that is returned.
+ * Prevents a run's deletion until the transaction ends. A run deleted meanwhile is created again with the returned id.
  */
 export async function holdRun(client: Client, id: number, name: string): Promise<number> {
   const held = await client.query({
@@ -30,21 +29,21 @@ export async function holdRun(client: Client, id: number, name: string): Promise
   return rows[0]!.id
 }
 
-/** The id of a batch that is still to be inserted. */
+/** The id of a batch to be inserted later. */
 export async function nextBatchId(client: Client): Promise<number> {
   const { rows } = await client.query<{ id: number }>("select nextval('batch_id_seq')::int as id")
   return rows[0]!.id
 }
 
-/** The columns of a new batch that its envelope does not hold. */
+/** The columns of a new batch that are not part of its envelope. */
 export interface NewBatch {
-  /** Null takes the next id. */
+  /** Null: the next id is taken. */
   id: number | null
   runId: number
   reward: object
   rewardName: string
   samples: number
-  /** Samples that came with a score. */
+  /** Samples with a given score. */
   scored: number
   groups: number
   implicitKey: string | null
@@ -53,7 +52,7 @@ export interface NewBatch {
   bucket: string
 }
 
-/** Inserts a batch; gives its id and the database's time. */
+/** Inserts a batch; returns its id and the database's time. */
 export async function insertBatch(
   client: Client,
   envelope: SubmitEnvelope,
@@ -93,13 +92,13 @@ export async function insertBatch(
 /** Groups as parallel lists. */
 export interface GroupLists {
   uids: readonly string[]
-  /** Samples of each. */
+  /** Number of samples in each group. */
   received: readonly number[]
-  /** Those of them that came with a score. */
+  /** Number of these samples with a given score. */
   ended: readonly number[]
 }
 
-/** Inserts the groups of a new batch, numbered in the order given. */
+/** Inserts the groups of a new batch, numbered in order. */
 export async function insertGroups(
   client: Client,
   batchId: number,

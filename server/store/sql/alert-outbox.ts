@@ -7,17 +7,17 @@ export interface NewEvent {
   incidentId: number | null
   kind: 'opened' | 'escalated' | 'resolved' | 'test'
   payload: Record<string, unknown>
-  /** What a webhook chooses by. */
+  /** Webhooks filter by these fields. */
   monitor: string
   severity: string
   run: string | null
-  /** Time of the event. Webhooks created later do not get it. */
+  /** Time of the event. Webhooks created later do not receive it. */
   happenedAt: Date
 }
 
 /**
- * Stores an event with a delivery for each webhook that wants it, in the transaction of what it tells of; without any
- * such webhook nothing is stored. Gives how many want it.
+ * Stores an event with a delivery for each webhook that subscribes to it, in the caller's transaction. Stores nothing
+ * without such a webhook. Returns the number of deliveries.
  */
 export async function queueEvent(client: Client, event: NewEvent): Promise<number> {
   const { rows } = await client.query<{ id: number }>({
@@ -44,7 +44,9 @@ export async function queueEvent(client: Client, event: NewEvent): Promise<numbe
   return rows.length
 }
 
-/** Stores a test event for one webhook, with its delivery in the hands of the caller for `heldMs`; gives the delivery's id. */
+/**
+ * Stores a test event for one webhook, with a delivery that the caller holds for `heldMs`; returns the delivery's id.
+ */
 export async function queueTest(
   db: Database,
   webhookId: number,
@@ -60,11 +62,11 @@ export async function queueTest(
   return row!.id
 }
 
-/** A delivery to be tried now. */
+/** A delivery to attempt now. */
 export interface DueDelivery {
   id: number
   event_id: string
-  /** Counted with this one. */
+  /** This attempt included. */
   attempts: number
   payload: unknown
   webhook: string
@@ -73,8 +75,8 @@ export interface DueDelivery {
 }
 
 /**
- * Takes deliveries that are due for `heldMs`: whoever dies with them loses them to the next after that. Those of webhooks
- * that are gone or switched off are given up.
+ * Claims due deliveries for `heldMs`; if this process dies, another claims them afterwards. Deliveries of removed or
+ * disabled webhooks are given up.
  */
 export async function takeDueDeliveries(
   db: Database,
@@ -100,17 +102,17 @@ export async function takeDueDeliveries(
   )
 }
 
-/** What became of an attempt. */
+/** The outcome of an attempt. */
 export interface Attempted {
   delivered: boolean
   status: number | null
   latencyMs: number
   error: string | null
-  /** Until the next attempt; null: none. */
+  /** Time until the next attempt, ms; null: none. */
   againMs: number | null
 }
 
-/** Writes down what became of an attempt; a delivery that has arrived stays that. */
+/** Stores the outcome of an attempt; a delivered delivery stays delivered. */
 export async function noteAttempt(db: Database, id: number, attempt: Attempted): Promise<void> {
   await db.rows(
     'note-attempt',
@@ -123,11 +125,11 @@ export async function noteAttempt(db: Database, id: number, attempt: Attempted):
   )
 }
 
-/** Events of the log that are older than this are of no use to anybody. */
+/** Events are deleted after this many days. */
 const KEPT_DAYS = 30
 
-/** Forgets a piece of the old log; true where there may be more. */
-export async function forgetOldEvents(db: Database): Promise<boolean> {
+/** Deletes some old events; true if there may be more. */
+export async function deleteOldEvents(db: Database): Promise<boolean> {
   const rows = await db.adhoc(
     `with old as materialized (
        select id from alert_event where at < now() - interval '${KEPT_DAYS} days' order by at limit 1000

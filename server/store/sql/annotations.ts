@@ -1,12 +1,12 @@
 import type { Client, Database } from '../database.ts'
 import type { SampleKey } from './sample-texts.ts'
 
-/** Labels that are suggested, the most used. */
+/** Labels suggested at most, the most used first. */
 const MAX_LABELS = 100
 /** Largest number of annotations returned for a sample. */
 const MAX_PER_SAMPLE = 200
 
-/** An annotation as it is stored. */
+/** A stored annotation. */
 export interface AnnotationRow {
   id: string
   batch_id: number
@@ -33,7 +33,7 @@ export async function annotationsOf(
   )
 }
 
-/** The annotations of some samples of one batch, for the export: by index, oldest first. */
+/** The annotations of a range of samples of one batch, by index, oldest first. */
 export async function annotationsOfBatch(
   db: Database,
   batchId: number,
@@ -47,7 +47,6 @@ export async function annotationsOfBatch(
   )
 }
 
-/** An annotation by its number. */
 export async function annotationById(db: Database, id: string): Promise<AnnotationRow | undefined> {
   const [row] = await db.rows<AnnotationRow>(
     'annotation-by-id',
@@ -58,8 +57,8 @@ export async function annotationById(db: Database, id: string): Promise<Annotati
 }
 
 /**
- * Puts the same annotation on samples that exist and have none of this label by this author; a repeated call adds nothing.
- * @returns the new ones' numbers, and how many of the samples exist
+ * Adds an annotation to existing samples that do not yet have this label by this author; a repeated call adds nothing.
+ * @returns the ids of the new annotations and the number of samples that exist
  */
 export async function addAnnotations(
   db: Database,
@@ -95,7 +94,7 @@ export async function addAnnotations(
   })
 }
 
-/** Changes an annotation; a label or note of undefined stays. */
+/** Changes an annotation; undefined fields stay. */
 export async function updateAnnotation(
   db: Database,
   id: string,
@@ -110,7 +109,6 @@ export async function updateAnnotation(
   return row
 }
 
-/** Deletes an annotation. */
 export async function removeAnnotation(db: Database, id: string): Promise<void> {
   await db.rows('remove-annotation', 'delete from sample_annotation where id = $1', [id])
 }

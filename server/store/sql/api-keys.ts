@@ -20,7 +20,7 @@ export interface ApiKeyRow {
 const COLUMNS = `id, name, role, hash, session_hash, prefix, created_at, created_by, expires_at, last_used_at,
   revoked_at, revoked_by`
 
-/** Keys that are not revoked, by number; `limit` at most. */
+/** Keys that are not revoked, by id. */
 export function livingKeys(db: Database, limit: number): Promise<ApiKeyRow[]> {
   return db.rows(
     'keys-living',
@@ -29,7 +29,7 @@ export function livingKeys(db: Database, limit: number): Promise<ApiKeyRow[]> {
   )
 }
 
-/** Keys for the list: those not revoked first, then the newest. */
+/** Keys for the list: active ones first, then the newest. */
 export function listedKeys(db: Database, limit: number): Promise<ApiKeyRow[]> {
   return db.rows(
     'keys-listed',
@@ -38,7 +38,7 @@ export function listedKeys(db: Database, limit: number): Promise<ApiKeyRow[]> {
   )
 }
 
-/** Stores a key; its name may be taken (SQLSTATE 23505 on `api_key_name_living`). */
+/** Stores a key. Throws SQLSTATE 23505 on `api_key_name_living` if its name is taken. */
 export async function insertKey(
   db: Database,
   key: {
@@ -59,7 +59,6 @@ export async function insertKey(
   return row!
 }
 
-/** One key; undefined: there is none of this number. */
 export async function keyById(db: Database, id: number): Promise<ApiKeyRow | undefined> {
   const [row] = await db.adhoc<ApiKeyRow>(`select ${COLUMNS} from api_key where id = $1`, [id])
   return row
@@ -79,8 +78,8 @@ export async function renameKey(
 }
 
 /**
- * Takes a key away. Where keys are needed and none is configured (`keepAdmin`), the last admin's key that does not end by
- * itself stays: false then. Two at once cannot take each other's last.
+ * Revokes a key. With `keepAdmin` (keys are required and none is configured), the last admin key without an expiry is
+ * kept; returns false then. Concurrent calls cannot revoke the last two.
  */
 export async function revokeKey(
   db: Database,
@@ -109,7 +108,7 @@ export async function revokeKey(
 /** The advisory lock under which keys are revoked. */
 const KEYS_LOCK = 72_707_380
 
-/** Notes that a key was used. */
+/** Records that a key was used. */
 export async function touchKey(db: Database, id: number): Promise<void> {
   await db.rows('key-used', 'update api_key set last_used_at = now() where id = $1', [id])
 }

@@ -9,12 +9,12 @@ import type { GroupLists } from './accept.ts'
 /** The advisory lock that orders append, close and cancel of one batch; flushes never take it. */
 const BATCH_LOCK = 72_707_371
 
-/** Keeps others from appending to a batch, and from closing and cancelling it, until the transaction ends. */
+/** Prevents other transactions from appending to, closing or cancelling a batch until this one ends. */
 export async function lockBatch(client: Client, batchId: number): Promise<void> {
   await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, batchId])
 }
 
-/** What an append needs to know of a batch. */
+/** The fields of a batch that an append needs. */
 export interface AppendedBatch {
   id: number
   run_id: number
@@ -31,7 +31,7 @@ export interface AppendedBatch {
   now: Date
 }
 
-/** The batch that is appended to; undefined: there is none. */
+/** The batch to append to; undefined: it does not exist. */
 export async function batchToAppendTo(
   client: Client,
   id: number,
@@ -46,7 +46,7 @@ export async function batchToAppendTo(
   return rows[0]
 }
 
-/** The groups of a batch that have one of these uids, locked in order of their number. */
+/** The groups of a batch with these uids, locked in order of their number. */
 export async function groupsToGrow(
   client: Client,
   batchId: number,
@@ -74,7 +74,7 @@ export async function growGroups(
   )
 }
 
-/** Inserts groups of given numbers. */
+/** Inserts groups with given numbers. */
 export async function addGroups(
   client: Client,
   batchId: number,
@@ -88,7 +88,7 @@ export async function addGroups(
   )
 }
 
-/** Counts appended samples into their batch. `groups`: how many it has now. */
+/** Counts appended samples into their batch. `groups`: the batch's new number of groups. */
 export async function countAppended(
   client: Client,
   batchId: number,
@@ -101,7 +101,7 @@ export async function countAppended(
   )
 }
 
-/** A stored sample, to be compared with one that is sent again. */
+/** A stored sample, to be compared with a repeated one. */
 export interface StoredSample {
   uid: string | undefined
   /** Undefined: the text is missing. */
@@ -109,9 +109,9 @@ export interface StoredSample {
 }
 
 /**
- * Samples `from` to before `to` of a batch, in order. Three walks along a key, put together here: joined without
- * statistics, each of 5,000 samples looked through all groups of its batch, and an import of a million samples that went
- * on after a crash took six minutes instead of one.
+ * Samples `from` (included) to `before` (excluded) of a batch, in order. Three lookups by key are combined here. As a
+ * join without statistics, each of 5,000 samples searched all groups of its batch: resuming an import of a million
+ * samples after a crash took six minutes instead of one.
  */
 export async function storedSamples(
   client: Client,
@@ -147,7 +147,7 @@ function greatest(values: readonly number[]): number {
   return values.reduce((a, b) => Math.max(a, b), 0)
 }
 
-/** Pending samples of groups that are full now, with their groups, in order of index. */
+/** Pending samples of full groups, with their groups, in order of index. */
 export async function samplesOfFilledGroups(
   client: Client,
   batchId: number,
@@ -161,7 +161,10 @@ export async function samplesOfFilledGroups(
   ])
 }
 
-/** Pending samples of groups that are not full, with their groups, in order of index. Without a size no group is full. */
+/**
+ * Pending samples of groups that are not full, with their groups, in order of index. Without a group size, no group is
+ * full.
+ */
 export async function samplesOfUnfilledGroups(
   client: Client,
   batchId: number,
@@ -183,7 +186,7 @@ async function pendingOfGroups(
   return rows
 }
 
-/** The index that the next sample of a batch gets. */
+/** The index of the batch's next sample. */
 export async function nextIndex(db: Database, batchId: number): Promise<number> {
   const [row] = await db.rows<{ samples: number }>(
     'next-index',
@@ -194,8 +197,8 @@ export async function nextIndex(db: Database, batchId: number): Promise<number> 
 }
 
 /**
- * The statement that appends samples to the end of an open batch (server/store/functions/append-singles.sql). `texts` are
- * those of `samples`; `notice` is sent to the other processes.
+ * The statement that appends samples to the end of an open batch (server/store/functions/append-singles.sql). `texts`
+ * belong to `samples`; `notice` is sent to the other processes.
  */
 export function appendStatement(
   batchId: number,
@@ -240,7 +243,7 @@ export function scoreKeyStatement(
   }
 }
 
-/** The sample that was stored under an idempotency key; undefined: none was. */
+/** The sample stored under an idempotency key; undefined: none. */
 export async function sampleOfKey(
   db: Database,
   key: string,

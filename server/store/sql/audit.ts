@@ -2,7 +2,7 @@ import type { AuditChange } from '../../contract/audit.ts'
 import type { Role } from '../../contract/roles.ts'
 import type { Client, Database } from '../database.ts'
 
-/** A change that was made. */
+/** An entry of the audit log. */
 export interface AuditRow {
   id: string
   at: Date
@@ -13,7 +13,7 @@ export interface AuditRow {
   changes: AuditChange[]
 }
 
-/** Notes a change; with a client, in its transaction. */
+/** Logs a change; with a client, in its transaction. */
 export async function insertAudit(
   db: Database | Client,
   entry: Omit<AuditRow, 'id' | 'at'>,
@@ -26,7 +26,7 @@ export async function insertAudit(
   })
 }
 
-/** A page of changes, newest first, before a number. `action` that ends in a dot is the beginning of one. */
+/** A page of changes before an id, newest first. An `action` that ends in a dot is a prefix. */
 export function auditPage(
   db: Database,
   filter: { actor: string | null; action: string | null; beforeId: string | null; limit: number },
@@ -50,7 +50,7 @@ export function auditPage(
   )
 }
 
-/** Actors and actions of the newest changes: what a filter offers. */
+/** Actors and actions of the newest changes, as options of a filter. */
 export async function auditChoices(
   db: Database,
   newest: number,

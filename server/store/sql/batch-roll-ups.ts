@@ -4,18 +4,18 @@ import { storeExtraKeys } from './extra-keys.ts'
 import { deviationOf, meanOf, quantilesOf } from './moments.ts'
 import { storeMonitorFigures } from './monitor-figures.ts'
 
-/** Data sources of a batch that have a roll-up of their own, the largest. */
+/** Data sources of a batch with a roll-up of their own, the largest ones. */
 const MAX_DATA_SOURCES = 64
-/** Up to so many different scores are kept each with its count; more are counted in {@link BINS} bins. */
+/** Up to this many distinct scores are counted each; more are counted in {@link BINS} bins. */
 const MAX_VALUES = 64
-/** Equal bins from the least score to the greatest. */
+/** Number of equal bins from the lowest score to the highest. */
 export const BINS = 128
 
 /**
- * Stores the roll-ups of an ended batch, of each data source and of all (`''`), and says on the batch that they are there.
- * Only scores that count are in the statistics: of scored samples, not those that a failure policy put there. One walk
- * over the batch's samples, 45 ms for 8,192. Repeating it changes nothing.
- * @param components keys of the extra info that are followed over the steps, `''` the score itself
+ * Stores the roll-ups of an ended batch, of each data source and of all together (`''`), and marks the batch as rolled
+ * up. Statistics cover scored samples without substituted scores. One pass over the batch's samples, 45 ms for 8,192.
+ * Repeatable.
+ * @param components keys of the extra info with statistics per step; `''` is the score itself
  */
 export async function storeBatchRollUps(
   db: Database,
@@ -24,7 +24,7 @@ export async function storeBatchRollUps(
 ): Promise<void> {
   const sums = components.length === 0 ? null : await componentStats(db, batchId, components)
   await db.transaction(async (client) => {
-    // One after the other: two services, or one and `npm run seed`, may come to the same batch at once.
+    // Serialised, because two services, or one and `npm run seed`, may process the same batch at once.
     await client.query('select from batch where id = $1 for no key update', [batchId])
     await client.query('delete from batch_roll_up where batch_id = $1', [batchId])
     await client.query({
@@ -87,7 +87,7 @@ export async function storeBatchRollUps(
     await storeMonitorFigures(client, batchId)
     await storeExtraKeys(client, batchId)
     await client.query('update batch set rolled_up = true where id = $1', [batchId])
-    // Pages that show the run are to look again.
+    // Pages that show the run reload it.
     await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
   })
 }

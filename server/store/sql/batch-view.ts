@@ -11,7 +11,7 @@ export const RESULT_COLUMNS = `s.idx, g.uid, s.status, s.reason, s.score, s.raw_
 const RESULT_JOINS = `join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
   left join server v on v.id = s.server_id`
 
-/** What the batch page shows beside the summary; each one bounded aggregation over one batch. */
+/** The breakdown on the batch page; each part is one bounded aggregation over one batch. */
 export interface BatchBreakdown {
   data_sources:
     | { dataSource: string; samples: number; scored: number; failed: number; mean: number | null }[]
@@ -54,10 +54,10 @@ export async function batchBreakdown(db: Database, id: number): Promise<BatchBre
   return row!
 }
 
-/** A sample that is scored and has lost its score with its group (`drop_group`) is in no statistic. */
+/** A scored sample whose score was dropped with its group (`drop_group`) is in no statistic. */
 const COUNTS = 'status = 2 and score is not null'
 
-/** Distinct scores with their counts, up to one more than `limit` of them. */
+/** Distinct scores with their counts, `limit` + 1 at most. */
 export async function distinctScores(
   db: Database,
   id: number,
@@ -71,7 +71,7 @@ export async function distinctScores(
   )
 }
 
-/** Counts of scores in `bins` equal bins between least and greatest; the last bin is closed. */
+/** Counts of scores in `bins` equal bins between the lowest and highest; the last bin is closed. */
 export async function scoreHistogram(
   db: Database,
   id: number,
@@ -86,7 +86,7 @@ export async function scoreHistogram(
   )
 }
 
-/** When the groups completed, thinned to `points` by completion number, the last always among them. */
+/** Completion times of the groups, thinned to `points` by completion number; the last one is always included. */
 export async function completionCurve(
   db: Database,
   id: number,
@@ -101,7 +101,7 @@ export async function completionCurve(
   )
 }
 
-/** A completed group for the page's list. */
+/** A completed group in the page's list. */
 export interface GroupRow {
   no: number
   uid: string
@@ -133,7 +133,7 @@ export async function groupsPage(
       )
 }
 
-/** The few columns of each member that a group's row shows. */
+/** The columns of each member that a group's row shows. */
 export async function groupMembers(
   db: Database,
   id: number,
@@ -158,7 +158,7 @@ export async function groupMembers(
   )
 }
 
-/** A sample as the table shows it. */
+/** A sample as shown in the table. */
 export interface SampleRow extends ResultRow {
   batch_id: number
   run: string
@@ -176,7 +176,7 @@ export interface SampleDetailRow extends SampleRow {
   reward: ResolvedReward
   reward_name: string
   submitted_at: Date
-  /** Retention took the texts of its batch. */
+  /** Set if retention removed the texts of its batch. */
   texts_removed_at: Date | null
   dispatched_at: Date | null
   prompt: string | null

@@ -5,7 +5,7 @@ import type { Database } from '../database.ts'
 import { deviationOf, meanOf } from './moments.ts'
 import { isRescored } from './sample-filter.ts'
 
-/** A batch's row with what its summary needs; statistics come from the roll-up once it has ended. */
+/** A batch's row with the columns of its summary; statistics come from the roll-up once the batch has ended. */
 export interface BatchRow {
   id: number
   run_id: number
@@ -35,7 +35,7 @@ export interface BatchRow {
   group_signals: GroupSignalCounts | null
   rescored_from: number | null
   text_bucket: string
-  /** Retention took its texts; its samples and groups too. */
+  /** Set if retention removed its texts; the next column, if it removed samples and groups too. */
   texts_removed_at: Date | null
   samples_removed_at: Date | null
 }
@@ -45,7 +45,6 @@ const COLUMNS = `batch.id, run_id, run.name as run, step, split, status, closed,
   deadline_at, mean, std, min, max, group_signals, rescored_from, text_bucket::text as text_bucket,
   texts_removed_at, samples_removed_at`
 
-/** One batch, or undefined. */
 export async function batchById(db: Database, id: number): Promise<BatchRow | undefined> {
   const [row] = await db.rows<BatchRow>(
     'batch-by-id',
@@ -97,7 +96,7 @@ export async function liveBatches(db: Database, limit: number): Promise<BatchRow
   )
 }
 
-/** Mean, standard deviation (n − 1), least and greatest of the scores that count. */
+/** Mean, standard deviation (n − 1), lowest and highest of the counted scores. */
 export async function scoreStatistics(
   db: Database,
   id: number,
@@ -116,13 +115,13 @@ export async function scoreStatistics(
   return row!
 }
 
-/** Makes the roll-up of batches that ended and have none; gives their ids. */
+/** Stores the roll-ups of ended batches without one; returns their ids. */
 export async function rollUpEnded(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-roll-up',
     `update batch b set mean = s.mean, std = s.std, min = s.min, max = s.max
      from (select id from batch where completed_at is not null and min is null and scored > 0
-             -- All its groups may have been dropped: then there is nothing to be summed up, however often it is tried.
+             -- If all groups of a batch were dropped, it has no statistics, so it is retried only for a while.
              and (reward -> 'onFailure' ->> 'policy' <> 'drop_group' or completed_at > now() - interval '10 seconds')
            limit 20) e,
        lateral (select ${meanOf('score')} as mean, ${deviationOf('score')} as std, min(score) as min, max(score) as max
@@ -132,7 +131,7 @@ export async function rollUpEnded(db: Database): Promise<number[]> {
   return rows.map((row) => row.id)
 }
 
-/** The row as the contract shows it. */
+/** The batch's summary in the contract. */
 export function toSummary(row: BatchRow): BatchSummary {
   return {
     batchId: `b${row.id}`,
@@ -160,7 +159,7 @@ export function toSummary(row: BatchRow): BatchSummary {
   }
 }
 
-/** Whether a status is an end. */
+/** Whether a status is final. */
 export function hasEnded(status: BatchStatus): boolean {
   return status === 'completed' || status === 'cancelled' || status === 'failed'
 }

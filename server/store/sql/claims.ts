@@ -11,7 +11,7 @@ export interface Claim {
   samples: number
 }
 
-/** Notes that a worker holds a job, so that the job can be returned when the worker dies. */
+/** Records that a worker holds a job, so that the job can be requeued when the worker dies. */
 export async function claimJob(db: Database, claim: Claim): Promise<void> {
   await db.rows(
     'claim',
@@ -47,7 +47,7 @@ export async function unclaimJob(client: Client, jobId: string): Promise<void> {
   await client.query('delete from claim where job_id = $1', [jobId])
 }
 
-/** Deletes the claims of workers; gives the jobs that they held. */
+/** Deletes the claims of workers; returns the claimed jobs. */
 export async function takeClaims(
   db: Database,
   workerIds: readonly number[],
@@ -58,7 +58,7 @@ export async function takeClaims(
   )
 }
 
-/** Jobs that have been active for so long and that no worker claims. */
+/** Jobs that have been active for at least this long without a worker's claim. */
 export async function unclaimedJobs(
   db: Database,
   forMs: number,

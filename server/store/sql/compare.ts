@@ -1,19 +1,22 @@
 import type { GroupSignalCounts } from '../../contract/group-signal.ts'
 import type { Database } from '../database.ts'
 
-/** The newest batches among which rescored ones are looked for. */
-const LOOKED_AT = 5_000
+/** The newest batches that are searched for rescores. */
+const MAX_SEARCHED = 5_000
 
-/** A page of a batch's samples as columns, in order of their index. */
+/** A page of a batch's samples as columns, in order of index. */
 export interface ComparedColumns {
-  /** 0 not ended, 1 scored, 2 failed, 3 a failure policy's */
+  /** 0: pending, 1: scored, 2: failed, 3: substituted by a failure policy. */
   state: number[]
   score: (number | null)[]
   group_no: number[]
   data_source: string[]
 }
 
-/** Samples `from` to `to` (excluded). One JSON text: a row each would take five times the reader's loop. */
+/**
+ * Samples `from` to `to` (excluded). One JSON text, because rows would take five times as long on the reader's event
+ * loop.
+ */
 export async function comparedColumns(
   db: Database,
   batchId: number,
@@ -32,7 +35,7 @@ export async function comparedColumns(
   return row!.c
 }
 
-/** The uids of groups `from` to `to` (excluded), in order of their number. */
+/** The uids of groups `from` to `to` (excluded), in order of number. */
 export async function comparedUids(
   db: Database,
   batchId: number,
@@ -49,8 +52,8 @@ export async function comparedUids(
 }
 
 /**
- * 53 bits of the hash of each response, in order of the index: equal texts have equal ones. Null where the text is no longer
- * kept. The texts stay within Postgres, which reads them all: some 20 ms for 1,024 of 4 kB.
+ * 53 bits of the hash of each response, in order of index; null if the text was removed. Postgres reads the texts, some
+ * 20 ms for 1,024 of 4 kB, and sends only hashes.
  */
 export async function responseHashes(
   db: Database,
@@ -70,7 +73,7 @@ export async function responseHashes(
   return row!.hashes
 }
 
-/** The batches of the same rollouts as this one: its origin, that one's, and what was rescored from any of them; without itself. */
+/** The other batches with the same rollouts: this batch's origins, and the rescores of any of them. */
 export async function batchesOfSameRollouts(
   db: Database,
   batchId: number,
@@ -90,7 +93,7 @@ export async function batchesOfSameRollouts(
   return rows.map(({ id }) => id)
 }
 
-/** A batch, what it was rescored from, what that was rescored from, and so on, with their numbers of samples. */
+/** A batch and its chain of origins, with their numbers of samples. */
 export async function rescoreChain(
   db: Database,
   batchId: number,
@@ -106,7 +109,7 @@ export async function rescoreChain(
   )
 }
 
-/** Other batches of the same run, step and split, the newest first. */
+/** Other batches of the same run, step and split, newest first. */
 export async function batchesOfSameStep(
   db: Database,
   batchId: number,
@@ -122,7 +125,7 @@ export async function batchesOfSameStep(
   return rows.map(({ id }) => id)
 }
 
-/** The newest batches that were rescored from another, with their origin. */
+/** The newest rescores, with their origin. */
 export async function newestRescores(
   db: Database,
   run: string | null,
@@ -132,13 +135,13 @@ export async function newestRescores(
     'newest-rescores',
     `select id, rescored_from as origin from (
        select id, rescored_from from batch
-       where $1::text is null or run_id = (select id from run where name = $1) order by id desc limit ${LOOKED_AT}) b
+       where $1::text is null or run_id = (select id from run where name = $1) order by id desc limit ${MAX_SEARCHED}) b
      where rescored_from is not null order by id desc limit $2`,
     [run, limit],
   )
 }
 
-/** A run's newest steps as columns, of each the batch that came last; rescores are no steps. */
+/** A run's newest steps as columns, with each step's last batch; rescores are excluded. */
 export interface RunColumns {
   id: number
   name: string
@@ -157,7 +160,7 @@ export interface RunColumns {
   wait_ms: (number | null)[]
 }
 
-/** Undefined: there is no such run. */
+/** Undefined: the run does not exist. */
 export async function runColumns(
   db: Database,
   run: string,
@@ -192,7 +195,7 @@ export async function runColumns(
     : { ...row.c, id: row.id, name: row.name, seeded: row.seeded }
 }
 
-/** A data source at a step. */
+/** The roll-up of a data source at a step. */
 export interface SourceStepRow {
   batch_id: number
   data_source: string
@@ -202,7 +205,7 @@ export interface SourceStepRow {
   std: number | null
 }
 
-/** The roll-ups by data source of batches, of the largest sources over all of them. */
+/** Roll-ups of batches by data source, for the largest data sources over all these batches. */
 export async function sourceSteps(
   db: Database,
   batchIds: readonly number[],

@@ -2,31 +2,31 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Database } from '../database.ts'
 import { correlationOf, deviationOf, meanOf } from './moments.ts'
 
-/** Batches of a run, or of all, that are looked through for rewards of several components. */
-const LOOKED_AT = 2_000
+/** The newest batches of a run, or of all runs, that are searched for composite rewards. */
+const MAX_SEARCHED = 2_000
 
 /** A batch whose reward has components. */
 export interface ComponentBatch {
   id: number
   step: number
   ended: boolean
-  /** As its roll-up has them; null: there is none yet, or one of before components were in it. */
+  /** From its roll-up; null: no roll-up yet, or one from before components were stored. */
   sums: ComponentStatsRow[] | null
   reward: Pick<ResolvedReward, 'components' | 'gdpo'>
 }
 
-/** Runs of the newest batches that have components, the newest run first. */
+/** Runs of the newest batches with components, newest run first. */
 export async function runsWithComponents(db: Database): Promise<string[]> {
   const rows = await db.rows<{ name: string }>(
     'runs-with-components',
-    `select r.name from (select id, run_id, reward, rescored_from from batch order by id desc limit ${LOOKED_AT}) b
+    `select r.name from (select id, run_id, reward, rescored_from from batch order by id desc limit ${MAX_SEARCHED}) b
      join run r on r.id = b.run_id where b.rescored_from is null and (b.reward -> 'components' is not null or b.reward -> 'gdpo' is not null)
      group by r.name order by max(b.id) desc limit 50`,
   )
   return rows.map(({ name }) => name)
 }
 
-/** The newest training batches of a run that have components, the newest first; those that score older rollouts again are no steps. */
+/** A run's newest training batches with components, newest first; without rescores. */
 export async function componentBatches(
   db: Database,
   run: string,
@@ -37,7 +37,7 @@ export async function componentBatches(
     `select id, step, completed_at is not null as ended,
        json_build_object('components', reward -> 'components', 'gdpo', reward -> 'gdpo') as reward,
        (select r.components from batch_roll_up r where b.rolled_up and r.batch_id = b.id and r.data_source = '') as sums
-     from (select * from batch where run_id = (select id from run where name = $1) order by id desc limit ${LOOKED_AT}) b
+     from (select * from batch where run_id = (select id from run where name = $1) order by id desc limit ${MAX_SEARCHED}) b
      where split = 'train' and rescored_from is null and status in ('open', 'running', 'completed')
        and (reward -> 'components' is not null or reward -> 'gdpo' is not null)
      order by id desc limit $2`,
@@ -45,7 +45,7 @@ export async function componentBatches(
   )
 }
 
-/** One component over a batch's scored samples; n counts those that have it. */
+/** Statistics of one component over a batch's scored samples; n counts the samples that have it. */
 export interface ComponentStatsRow {
   name: string
   n: number
@@ -53,13 +53,13 @@ export interface ComponentStatsRow {
   std: number | null
   min: number | null
   max: number | null
-  /** With the score; null where one of them does not vary; absent in roll-ups of before. */
+  /** Correlation with the score; null if one of them does not vary; absent in older roll-ups. */
   corr?: number | null
 }
 
 /**
- * Statistics of keys of the extra info over a batch’s scored samples, numbers and booleans as 0 and 1; `` is the score. An extra info
- * that holds an escape which Postgres cannot decode (a NUL, half a surrogate pair) is left out, as n tells.
+ * Statistics of keys of the extra info over a batch's scored samples: numbers, and booleans as 0 and 1; `` is the
+ * score. An extra info with an escape that Postgres cannot decode (NUL, a lone surrogate) is left out of n.
  */
 export async function componentStats(
   db: Database,
@@ -68,7 +68,7 @@ export async function componentStats(
 ): Promise<ComponentStatsRow[]> {
   return db.rows(
     'component-stats',
-    // `case` keeps the order: an operator on what cannot be decoded raises.
+    // `case` keeps the order: an operator raises on text that cannot be decoded.
     `select p.name, count(x.v)::int as n, ${meanOf('x.v')} as mean, ${deviationOf('x.v')} as std, min(x.v) as min, max(x.v) as max,
        ${correlationOf('x.v', 'x.score')} as corr
      from unnest($2::text[]) as p(name) left join lateral (

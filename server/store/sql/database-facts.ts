@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** Which Postgres it is, and how large the database is, indexes included. */
+/** The version of Postgres and the size of the database, indexes included. */
 export async function databaseFacts(db: Database): Promise<{ version: string; bytes: number }> {
   const [row] = await db.rows<{ version: string; bytes: number }>(
     'database-facts',
@@ -9,7 +9,7 @@ export async function databaseFacts(db: Database): Promise<{ version: string; by
   return row!
 }
 
-/** The largest tables with their indexes; the days of texts as one. */
+/** The largest tables with their indexes; all partitions of texts count as one table. */
 export function tableSizes(
   db: Database,
   limit: number,

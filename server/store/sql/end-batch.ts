@@ -3,10 +3,10 @@ import type { Client, Database } from '../database.ts'
 import { notify } from './notify.ts'
 
 /**
- * Ends what a cancelled or failed batch still has open, and the batch with it: its pending samples as `cancelled`, its
- * groups, its time. Does nothing for other batches; safe to repeat, and to be done by several at once.
+ * Ends a cancelled or failed batch: its pending samples as `cancelled`, its groups and the batch itself. Does nothing
+ * for other batches. Repeatable, also concurrently.
  */
-export async function endWhatIsOpen(db: Database, batchId: number): Promise<void> {
+export async function endUnfinished(db: Database, batchId: number): Promise<void> {
   await db.rows(
     'end-open',
     `select end_pending(id, 'cancelled') from batch where id = $1 and status in ('cancelled', 'failed')`,
@@ -21,7 +21,7 @@ export async function endWhatIsOpen(db: Database, batchId: number): Promise<void
   await notify(db.pool, `b${batchId}`)
 }
 
-/** Batches that were cancelled, or failed, and have something open still: a crash came between, or they failed just now. */
+/** Cancelled or failed batches with unfinished parts, after a crash or a very recent failure. */
 export async function batchesToEnd(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-to-end',
@@ -30,17 +30,17 @@ export async function batchesToEnd(db: Database): Promise<number[]> {
   return rows.map(({ id }) => id)
 }
 
-/** Completes what samples that came with a score have already finished, in the transaction that stores these. */
+/** Completes groups that samples with given scores have finished, in the transaction that stores these samples. */
 export async function settleBatch(client: Client, batchId: number): Promise<void> {
   await client.query('select settle_batch($1)', [batchId])
 }
 
-/** Completes what a closed batch has already finished. */
+/** Completes the finished groups of a closed batch. */
 export async function settleClosed(db: Database, batchId: number): Promise<void> {
   await db.rows('settle-batch', 'select settle_batch($1)', [batchId])
 }
 
-/** What queueing the rest of a closed batch takes. */
+/** The fields of a closed batch that are needed to queue its remaining samples. */
 export interface ClosedBatch {
   run: string
   priority: number
@@ -49,7 +49,7 @@ export interface ClosedBatch {
   now: Date
 }
 
-/** Marks a batch as closed to new samples; undefined where it was already. */
+/** Closes a batch to new samples; undefined if it was already closed. */
 export async function closeBatch(client: Client, id: number): Promise<ClosedBatch | undefined> {
   const { rows } = await client.query<ClosedBatch>(
     `update batch set closed = true, status = case when status = 'open' then 'running' else status end
@@ -69,7 +69,7 @@ export async function cancelBatch(client: Client, id: number): Promise<void> {
   )
 }
 
-/** Batches whose deadline has passed, with pending samples. */
+/** Batches with pending samples whose deadline has passed. */
 export async function batchesPastDeadline(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-past-deadline',
@@ -84,7 +84,7 @@ export async function endAtDeadline(db: Database, batchId: number): Promise<void
   await db.rows('end-pending', 'select end_pending($1, $2)', [batchId, 'deadline'])
 }
 
-/** Open implicit batches whose samples have all ended, and that got none for a while. */
+/** Open implicit batches whose samples have all ended and that received none for a while. */
 export async function silentBatches(db: Database, forMs: number): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-silent',
@@ -95,7 +95,7 @@ export async function silentBatches(db: Database, forMs: number): Promise<number
   return rows.map(({ id }) => id)
 }
 
-/** Closed batches with something left to settle: a crash came between closing and settling. */
+/** Closed batches that still need settling, after a crash between closing and settling. */
 export async function halfClosedBatches(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-half-closed',

@@ -1,7 +1,7 @@
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { Database } from '../database.ts'
 import { candidateBatches, SampleConditions, type SampleFilter } from './sample-filter.ts'
-import { lookAtTexts } from './sample-texts.ts'
+import { searchTexts } from './sample-texts.ts'
 
 /** A batch to be exported. */
 export interface ExportedBatch {
@@ -11,25 +11,25 @@ export interface ExportedBatch {
   split: 'train' | 'val'
   samples: number
   text_bucket: string
-  /** Moments of exports are texts, to the microsecond and in UTC. */
+  /** Times in exports are texts in UTC, to the microsecond. */
   submitted_at: string
   completed_at: string | null
 }
 
-/** SQL of a moment as an export writes it: to the microsecond, as it is stored. */
+/** SQL of an exported time, with the stored precision of a microsecond. */
 const momentOf = (column: string) =>
   `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
 /** Postgres's largest integer. */
 const MAX_ID = 2_147_483_647
 
-/** Samples whose conditions are checked by one statement, and those of them that are a page. */
-const LOOKED_AT = 65_536
+/** Samples whose conditions one statement checks, and samples per page. */
+const CHECKED = 65_536
 const KEYS_AT_ONCE = 2_048
 
 /**
- * How many samples the batches of a filter have from a sample on, the last of them (what comes later is not part of the export),
- * and of how many retention took the texts.
+ * The number of samples in a filter's batches from a given sample on, the last of them, and how many of them have
+ * removed texts. Later samples are not part of the export.
  */
 export async function exportSize(
   db: Database,
@@ -64,7 +64,7 @@ export async function exportSize(
   return { batches, lastId: last_id ?? 0, samples, removed }
 }
 
-/** Batches that may have a sample that fits, in order of their number, from one on and up to another. */
+/** Batches between two ids that may have a matching sample, in order of id. */
 export async function exportedBatches(
   db: Database,
   filter: SampleFilter,
@@ -86,8 +86,8 @@ export async function exportedBatches(
 }
 
 /**
- * The indexes of a batch's samples that fit, from one on, a portion at a time; texts are read where one is looked for. A portion may
- * be empty: whoever asks sees that the reader is still there.
+ * The indexes of a batch's matching samples from a given one on, in portions; texts are read for a text search. A
+ * portion may be empty, so that the caller can check whether its reader is still connected.
  */
 export async function* fittingIndexes(
   db: Database,
@@ -97,7 +97,7 @@ export async function* fittingIndexes(
 ): AsyncGenerator<number[], void, undefined> {
   for (let from = fromIdx; ; ) {
     const where = new SampleConditions(filter)
-    const until = from + LOOKED_AT
+    const until = from + CHECKED
     const rows = await db.adhoc<{ idx: number }>(
       `select s.idx from sample s ${where.joins}
        where s.batch_id = ${where.value(batch.id)} and s.idx >= ${where.value(from)} and s.idx < ${where.value(Math.min(MAX_ID, until))}
@@ -120,7 +120,7 @@ export async function* fittingIndexes(
   }
 }
 
-/** Those of them that have the text, so many at a time that a statement reads some 4 MiB. */
+/** The indexes of samples with the text. Each statement reads some 4 MiB. */
 async function* withText(
   db: Database,
   batch: Pick<ExportedBatch, 'id' | 'text_bucket'>,
@@ -130,7 +130,7 @@ async function* withText(
   let portion = 256
   for (let from = 0; from < indexes.length; ) {
     const part = indexes.slice(from, from + portion)
-    const { hits, bytes } = await lookAtTexts(
+    const { hits, bytes } = await searchTexts(
       db,
       text,
       part.map((idx) => ({ batch_id: batch.id, idx, bucket: batch.text_bucket })),
@@ -144,7 +144,7 @@ async function* withText(
   }
 }
 
-/** A sample with all exported fields; its texts in stored form. */
+/** A sample with all exported fields and its stored texts. */
 export interface ExportedRow {
   idx: number
   uid: string
@@ -163,10 +163,10 @@ export interface ExportedRow {
   server_name: string | null
   dispatched_at: string | null
   ended_at: string | null
-  /** Completion number of its group, and when that completed; null before. */
+  /** Completion number and time of its group; null before completion. */
   group_seq: number | null
   group_completed_at: string | null
-  /** Null: its texts were dropped with their day. */
+  /** Null: its texts were removed with their day's partition. */
   prompt: string | null
   response: string | null
   ground_truth: string | null
@@ -187,11 +187,11 @@ const NO_TEXTS: Texts = {
 }
 
 /**
- * Samples of a batch in its order, from an index on: at most `limit`, and no more after `bytes` of texts, so that a page of
- * long rollouts is as light as one of short ones; `only` these indexes where they are given. Rows of samples that have ended never
- * change: pages read one after the other are what one snapshot would show, and no transaction stays open while a slow reader takes them.
+ * Samples of a batch in order, from an index on: at most `limit`, and none after `bytes` of texts, so that pages of
+ * long rollouts are as light as those of short ones. `only`: just these indexes. Rows of ended samples never change, so
+ * consecutive pages equal one snapshot, and no transaction stays open for a slow reader.
  *
- * Put together here: joined by Postgres before it has statistics, every sample is compared with every text of the page.
+ * Rows are joined here, because Postgres without statistics would compare every sample with every text of the page.
  * @param limits `bytes` null: without texts
  */
 export async function exportedRows(
@@ -222,7 +222,7 @@ export async function exportedRows(
       ? []
       : db.rows<Texts & { idx: number }>(
           'exported-texts',
-          // Lengths are read from the texts' headers: those beyond the page are never fetched.
+          // Lengths come from the texts' headers; texts beyond the page are never fetched.
           `select idx, prompt, response, ground_truth, extra_info, encoding
            from (select *, sum(octet_length(prompt) + octet_length(response) + coalesce(octet_length(ground_truth), 0)
                      + coalesce(octet_length(extra_info), 0))
@@ -235,7 +235,8 @@ export async function exportedRows(
   ])
   const textOf = new Map(texts.map((text) => [text.idx, text]))
   const lastText = texts.at(-1)
-  // Without a text all were dropped with their day, or none was asked for; else the page ends with the last that fits.
+  // Without a text, all were removed with their partition or none was requested. Otherwise the page ends with the last
+  // text that fits.
   const page = lastText === undefined ? samples : samples.filter(({ idx }) => idx <= lastText.idx)
   const groups = await groupsOf(db, batch.id, [...new Set(page.map(({ group_no }) => group_no))])
   return page.map((sample) => ({
@@ -247,7 +248,7 @@ export async function exportedRows(
 
 async function groupsOf(db: Database, batchId: number, nos: number[]): Promise<Map<number, Group>> {
   if (nos.length === 0) return new Map()
-  // Planned each time: a plan made while there were few groups walks through all of the batch.
+  // Planned each time: a plan made for few groups walks through the whole batch.
   const rows = await db.adhoc<Group & { no: number }>(
     `select no, uid, seq as group_seq, ${momentOf('completed_at')} as group_completed_at
      from sample_group where batch_id = $1 and no = any($2::int[])`,

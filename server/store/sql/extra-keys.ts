@@ -2,24 +2,24 @@ import type { ExtraKeyDto } from '../../contract/sample-extras.ts'
 import type { Client, Database } from '../database.ts'
 import { isRescored } from './sample-filter.ts'
 
-/** Keys of a batch that are kept, the most frequent. */
+/** Keys stored per batch, the most frequent. */
 const MAX_KEYS = 200
-/** Up to so many different texts of a key are kept, each with its count. */
+/** Up to this many distinct texts of a key are stored, each with its count. */
 const MAX_VALUES = 12
 /** Batches whose keys are added up, the newest. */
 const MAX_BATCHES = 5_000
 /** Largest number of keys returned. */
 const MAX_LISTED = 200
-/** Of batches without a roll-up: the newest so many, and the first samples of each. */
-const LOOKED_AT = { batches: 4, samples: 256 }
+/** For batches without a roll-up: the number of batches, newest first, and of samples read from each. */
+const SAMPLED = { batches: 4, samples: 256 }
 
-/** A key of the extra info with what its values are. */
+/** A key of the extra info with a summary of its values. */
 export interface ExtraKeyRow extends Omit<ExtraKeyDto, 'values'> {
-  /** Null: there are too many different ones, or none. */
+  /** Null: too many distinct texts, or none. */
   values: ExtraKeyDto['values'] | null
 }
 
-/** Keys, types and ranges of the rows `e(key, type, value)`; numbers that no double holds are at its ends. */
+/** Keys, types and ranges of the rows `e(key, type, value)`; numbers beyond a double are clamped. */
 const SUMMED = `select key, count(*)::int as samples,
     (count(*) filter (where type = 'number'))::int as numbers, (count(*) filter (where type = 'boolean'))::int as booleans,
     (count(*) filter (where type = 'string'))::int as texts, min(n) as min, max(n) as max
@@ -33,8 +33,8 @@ const ENTRY = `x.key, json_typeof(x.value) as type, x.value #>> '{}' as value`
 const FIT = `x.key <> '' and length(x.key) <= 256 and json_typeof(x.value) <> 'null'`
 
 /**
- * Stores which keys an ended batch's extra infos have, in the transaction of its other roll-ups: 40 ms for 8,192 samples of
- * three keys. The row of key `''` says that no others are there, unless there are more than {@link MAX_KEYS}.
+ * Stores the keys of an ended batch's extra infos, in the transaction of its other roll-ups: 40 ms for 8,192 samples of
+ * three keys. The row of key `''` marks the list as complete; it is missing with more than {@link MAX_KEYS} keys.
  */
 export async function storeExtraKeys(client: Client, batchId: number): Promise<void> {
   await client.query('delete from batch_extra_key where batch_id = $1', [batchId])
@@ -59,7 +59,10 @@ export async function storeExtraKeys(client: Client, batchId: number): Promise<v
   })
 }
 
-/** Keys of the newest batches of a run, of steps or of one batch: from their roll-ups, and of those without one from some samples. */
+/**
+ * Keys of the newest batches of a run, of steps or of one batch: from their roll-ups, or from some samples of batches
+ * without one.
+ */
 export async function extraKeys(
   db: Database,
   of: {
@@ -108,7 +111,7 @@ export async function extraKeys(
        from k where key <> '' group by key order by 2 desc, 1 limit ${MAX_LISTED + 1})
      select (select count(*) from b)::int as batches, (select count(*) from p)::int as pending,
        (select count(*) > ${MAX_BATCHES} from found) as capped,
-       (select array_agg(id) from (select id from p limit ${LOOKED_AT.batches}) t) as newest,
+       (select array_agg(id) from (select id from p limit ${SAMPLED.batches}) t) as newest,
        (select json_agg(json_build_object('key', key, 'samples', samples, 'numbers', numbers, 'booleans', booleans,
           'texts', texts, 'min', min, 'max', max, 'values', v.values) order by samples desc, key)
         from s left join v using (key)) as keys`,
@@ -120,7 +123,7 @@ export async function extraKeys(
     const seen = await db.adhoc<ExtraKeyRow>(
       `with e as materialized (
          select ${ENTRY} from unnest($1::int[]) as b(id) cross join lateral (
-           select reward_extra from sample where batch_id = b.id and idx < ${LOOKED_AT.samples} and reward_extra is not null) s ${EACH}
+           select reward_extra from sample where batch_id = b.id and idx < ${SAMPLED.samples} and reward_extra is not null) s ${EACH}
          where ${FIT})
        select t.*, null as values from (${SUMMED}) t`,
       [newest],

@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** A worker's row; `stats` is what it last reported. */
+/** A worker's row; `stats` is its last report. */
 export interface WorkerRow {
   id: number
   host: string
@@ -14,7 +14,7 @@ export interface WorkerRow {
   stats: Record<string, unknown>
 }
 
-/** Workers that live, and those that died within the last ten minutes. */
+/** Live workers, and those that died within the last ten minutes. */
 export async function workerRows(db: Database): Promise<WorkerRow[]> {
   return db.rows(
     'workers',
@@ -26,7 +26,7 @@ export async function workerRows(db: Database): Promise<WorkerRow[]> {
   )
 }
 
-/** How many workers have reported within the last 5 s. */
+/** The number of workers that reported within the last 5 s. */
 export async function workersAlive(db: Database): Promise<number> {
   const [row] = await db.rows<{ n: number }>(
     'workers-alive',
@@ -36,13 +36,13 @@ export async function workersAlive(db: Database): Promise<number> {
   return row!.n
 }
 
-/** A server process that lives, and how it sees the reward-model servers. */
+/** A live server process and its view of the reward-model servers. */
 export interface ServerProcessRow {
   id: number
   stats: Record<string, unknown>
 }
 
-/** Server processes that live, but the one that asks. */
+/** The other live server processes. */
 export async function otherServerProcesses(db: Database, id: number): Promise<ServerProcessRow[]> {
   return db.rows(
     'server-processes',
@@ -57,11 +57,11 @@ export interface RecentCalls {
   server_id: number
   requests: number
   errors: number
-  /** Refused with a 4xx. */
+  /** Refused with another 4xx. */
   client: number
   /** Refused with 429 or 503. */
   busy: number
-  /** Answers that held no score. */
+  /** Invalid responses. */
   corrupt: number
   latency_ms: number[]
 }
@@ -80,7 +80,10 @@ export async function serverMinutes(db: Database): Promise<RecentCalls[]> {
   )
 }
 
-/** Calls made again, by minute and cause, over the last hour. A copy that lost its race is none, nor a connection that was closed as it was taken. */
+/**
+ * Retries by minute and cause over the last hour. A hedge that lost its race is not a retry, nor is a connection closed
+ * on reuse.
+ */
 export async function retriesPerMinute(
   db: Database,
 ): Promise<{ minute: Date; reason: string; count: number }[]> {
@@ -93,7 +96,7 @@ export async function retriesPerMinute(
   )
 }
 
-/** Figures of the overview: what waits, and what ended of the batches that were submitted in the last hour. */
+/** Figures of the overview: pending samples, and samples that ended in batches submitted in the last hour. */
 export async function overviewFigures(db: Database): Promise<{
   queued: number
   active: number
@@ -124,7 +127,7 @@ export async function overviewFigures(db: Database): Promise<{
   return row!
 }
 
-/** A run with its batches by what they are. */
+/** A run with the numbers of its batches by status. */
 export interface RunListRow {
   name: string
   batches: number
@@ -135,7 +138,7 @@ export interface RunListRow {
   seeded: boolean
 }
 
-/** Runs with their batches, the newest first. */
+/** Runs with the numbers of their batches, newest first. */
 export async function runRows(db: Database): Promise<RunListRow[]> {
   return db.rows(
     'runs',

@@ -2,7 +2,7 @@ import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Statement } from '../database.ts'
 
-/** One call for a sample, as it is kept. */
+/** A stored attempt. */
 export interface FlushedAttempt {
   attempt: number
   serverId: number
@@ -16,7 +16,7 @@ export interface FlushedAttempt {
   detail: string | null
 }
 
-/** One sample's end, as it is to be written. */
+/** The result of a sample, to be written. */
 export interface FlushedSample {
   batchId: number
   index: number
@@ -30,20 +30,20 @@ export interface FlushedSample {
   scoreMs: number
   serverId: number | null
   serverName: string | null
-  /** Epoch milliseconds. */
+  /** Epoch ms. */
   dispatchedAtMs: number
-  /** Kept only where there is more to tell than the sample's own row does. */
+  /** Null if the sample's own row holds everything. */
   attemptLog: FlushedAttempt[] | null
 }
 
-/** Rounds to six digits: enough for a duration, and kept exactly by a `real`. */
+/** Rounds to six digits: enough for a duration, and exact in a `real`. */
 export function durationAsStored(ms: number): number {
   return Number(ms.toPrecision(6))
 }
 
 /**
- * The statement that writes a worker's results; they count where the sample is still pending, and its `n` is how many
- * did. Sorts the samples: they are locked in the order given, and everybody's is the same.
+ * The statement that writes a worker's results. Results count if the sample is still pending; `n` is their number.
+ * Sorts the samples, so that all flushes lock them in the same order.
  */
 export function flushStatement(workerId: number, samples: FlushedSample[]): Statement {
   samples.sort((a, b) => a.batchId - b.batchId || a.index - b.index)
@@ -70,8 +70,8 @@ export function flushStatement(workerId: number, samples: FlushedSample[]): Stat
 }
 
 /**
- * As {@link flushStatement}, for scored samples whose group is to be post-processed: they stay pending with their score
- * beside them.
+ * As {@link flushStatement}, for scored samples whose group is to be post-processed: they stay pending, with their
+ * score stored.
  */
 export function stageStatement(workerId: number, samples: FlushedSample[]): Statement {
   return {
@@ -82,9 +82,9 @@ export function stageStatement(workerId: number, samples: FlushedSample[]): Stat
 }
 
 /**
- * The statement that writes the samples' attempts, null where there are none to write; to be run before the flush of the
- * same transaction. Only for samples still pending (`staged`: that wait for their group's post-processing): repeating it after a
- * lost connection writes no attempt twice.
+ * The statement that writes the samples' attempts; null if there are none. It runs before the flush of the same
+ * transaction and covers only samples that are still pending (`staged`: staged for post-processing), so repeating it
+ * after a lost connection writes no attempt twice.
  */
 export function attemptsStatement(
   workerId: number,

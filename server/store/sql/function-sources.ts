@@ -1,13 +1,13 @@
 import type { Client, Database } from '../database.ts'
 
-/** A version of a reward function as it is stored; once, however many batches it scored. */
+/** A stored version of a reward function, one row for any number of batches. */
 export interface StoredFunction {
   hash: string
   path: string
   files: Record<string, string | { base64: string }>
 }
 
-/** Keeps versions, in the transaction that accepts a batch scored by them. Those that are there stay as they are. */
+/** Stores versions, in the transaction that accepts a batch with them. Existing ones stay unchanged. */
 export async function storeFunctions(
   client: Client,
   functions: readonly StoredFunction[],
@@ -21,7 +21,6 @@ export async function storeFunctions(
   }
 }
 
-/** A version by its hash. */
 export async function functionSource(db: Database, hash: string): Promise<StoredFunction | null> {
   const [row] = await db.rows<StoredFunction>(
     'function-source',

@@ -6,12 +6,12 @@ import type { Database } from '../database.ts'
 /** An ended batch whose groups have no roll-up. */
 export interface RollUpCandidate {
   id: number
-  /** It ended so long ago that its roll-up waits for no quiet moment any more. */
+  /** True if it ended so long ago that its roll-up no longer waits for a quiet moment. */
   due: boolean
   reward: ResolvedReward
 }
 
-/** Batches from `fromId` on that have ended and are not rolled up, oldest first. */
+/** Ended batches without group roll-ups, from `fromId` on, oldest first. */
 export async function batchesWithoutGroupRollUp(
   db: Database,
   fromId: number,
@@ -26,7 +26,7 @@ export async function batchesWithoutGroupRollUp(
   )
 }
 
-/** Of the batches that have not ended: the first, and whether any has samples to score. */
+/** The first unfinished batch, and whether any unfinished batch has samples to score. */
 export async function batchesUnderWay(
   db: Database,
 ): Promise<{ first: number | null; busy: boolean }> {
@@ -38,7 +38,7 @@ export async function batchesUnderWay(
   return row!
 }
 
-/** Where the ids of batches stand: the next one has a greater. */
+/** The highest batch id; later batches have higher ones. */
 export async function lastBatchId(db: Database): Promise<number> {
   const [row] = await db.rows<{ id: number }>(
     'last-batch-id',
@@ -47,7 +47,9 @@ export async function lastBatchId(db: Database): Promise<number> {
   return row!.id
 }
 
-/** The last of the groups after `afterNo` that have `samples` samples together; null: there are none after it. */
+/**
+ * The last group of a page: the groups after `afterNo` with `samples` samples together. Null: there are no more groups.
+ */
 export async function lastGroupOfPage(
   db: Database,
   batchId: number,
@@ -64,7 +66,7 @@ export async function lastGroupOfPage(
   return row!.no
 }
 
-/** What the statistics of groups are made of, a list a column, in order of the samples' index. */
+/** The data of group statistics as columns, in order of the samples' index. */
 export interface MemberColumns {
   group_no: number[]
   status: number[]
@@ -72,7 +74,7 @@ export interface MemberColumns {
   substituted: boolean[]
 }
 
-/** The members of groups `from` to `to` (both included) that have completed. One JSON text: see `sampleColumns`. */
+/** The members of completed groups `from` to `to` (both included). One JSON text: see `sampleColumns`. */
 export async function membersOfGroups(
   db: Database,
   batchId: number,
@@ -90,7 +92,7 @@ export async function membersOfGroups(
   return row!.c
 }
 
-/** A group's roll-up, as it is stored. */
+/** A group's stored roll-up. */
 export interface GroupRollUp {
   no: number
   scored: number
@@ -103,7 +105,7 @@ export interface GroupRollUp {
   advantages: (number | null)[]
 }
 
-/** Stores roll-ups of completed groups. Repeating it changes nothing. */
+/** Stores roll-ups of completed groups. Repeatable. */
 export async function storeGroupRollUps(
   db: Database,
   batchId: number,
@@ -131,7 +133,7 @@ export async function storeGroupRollUps(
   )
 }
 
-/** The roll-up of a batch's groups is there. */
+/** Stores the numbers of groups by class, which marks the groups' roll-up as complete. */
 export async function storeSignalCounts(
   db: Database,
   batchId: number,
@@ -143,20 +145,20 @@ export async function storeSignalCounts(
   ])
 }
 
-/** Completed groups that are alike in what their class depends on. */
+/** Completed groups with equal inputs of the classification. */
 export interface AlikeGroups {
   groups: number
-  /** Members that count: 0, 1, or 2 for more. */
+  /** Counted members: 0, 1, or 2 for more. */
   scored: number
-  /** Their score where it is one and the same; null: it differs, or there is none. */
+  /** The score of all members if it is the same; null: scores differ, or there is none. */
   score: number | null
 }
 
-/** The completed groups of a batch, those counted together that are alike. One walk over its samples. */
+/** A batch's completed groups, with equal ones counted together. One pass over its samples. */
 export async function alikeGroups(db: Database, batchId: number): Promise<AlikeGroups[]> {
   return db.rows(
     'alike-groups',
-    // A look at its group for each group, not a join: without statistics that walks all samples for each of them.
+    // A lookup per group, not a join: without statistics a join walks all samples for each group.
     `select count(*)::int as groups, scored, case when min = max then min end as score
      from (select s.group_no, least(count(*) filter (where s.status = 2 and not s.substituted), 2)::int as scored,
                   min(s.score) filter (where s.status = 2 and not s.substituted) as min,

@@ -1,15 +1,15 @@
 import type { Database } from '../database.ts'
 
-/** What another holder has of a limit, and what it could use. */
+/** Another holder's share of a limit, and its demand. */
 export interface OtherHolder {
   slots: number
   demand: number
 }
 
-/** What a holder asks for of a limit. */
+/** A holder's request for slots of a limit. */
 export interface LeaseRequest {
   resource: string
-  /** The process that asks. */
+  /** The requesting process. */
   holderId: number
   demand: number
   inFlight: number
@@ -18,7 +18,7 @@ export interface LeaseRequest {
   graceMs: number
 }
 
-/** Renews a process's share of a limit, or takes one. Gives its slots, and what the other holders have. */
+/** Renews a process's share of a limit, or creates one. Returns its slots and the shares of the other holders. */
 export async function renewLease(
   db: Database,
   { resource, holderId, demand, inFlight, limit, ttlMs, graceMs }: LeaseRequest,
@@ -35,7 +35,7 @@ export async function renewLease(
   return row!
 }
 
-/** Gives up all shares of processes that hold nothing any more. */
+/** Deletes all shares of processes that hold nothing any more. */
 export async function dropLeases(db: Database, holderIds: readonly number[]): Promise<void> {
   await db.adhoc('delete from lease where worker_id = any($1::int[])', [holderIds])
 }

@@ -15,7 +15,7 @@ export async function batchesToMonitor(db: Database, limit: number): Promise<num
   return rows.map(({ id }) => id)
 }
 
-/** A batch that the monitors are to look at. */
+/** A batch for the monitors to evaluate. */
 export interface MonitoredBatch {
   id: number
   run_id: number
@@ -23,13 +23,13 @@ export interface MonitoredBatch {
   split: 'train' | 'val'
   step: number
   completed_at: Date
-  /** A whole step of a run: completed, with samples, not older rollouts scored again. */
+  /** True for a whole step of a run: completed, with samples, not a rescore. */
   counts: boolean
   reward: Pick<ResolvedReward, 'kind' | 'components' | 'wraps' | 'gdpo'>
   group_signals: GroupSignalCounts | null
 }
 
-/** Claims a batch for the monitors until the transaction ends; undefined: it was evaluated already. */
+/** Claims a batch for the monitors until the transaction ends; undefined: it was already evaluated. */
 export async function takeToMonitor(
   client: Client,
   batchId: number,
@@ -47,7 +47,7 @@ export async function takeToMonitor(
   return rows[0]
 }
 
-/** What of a batch's roll-up monitors are made of. */
+/** The figures of a batch's roll-up that monitors use. */
 export interface FigureRow {
   batch_id: number
   samples: number
@@ -70,7 +70,7 @@ export interface FigureRow {
 const FIGURES = `r.batch_id, r.samples, r.failed, r.std, r.min, r.max, r.bin_values, r.bin_counts, r.components, r.length_n,
   r.length_unit, r.length_correlation, r.duplicates, r.duplicates_of, r.group_std, r.group_std_of`
 
-/** A batch's figures; undefined where it has no roll-up. */
+/** A batch's figures; undefined without a roll-up. */
 export async function figuresOf(client: Client, batchId: number): Promise<FigureRow | undefined> {
   const { rows } = await client.query<FigureRow>({
     name: 'monitor-figures-of',
@@ -80,10 +80,10 @@ export async function figuresOf(client: Client, batchId: number): Promise<Figure
   return rows[0]
 }
 
-/** What of a batch before is looked back on. */
+/** The figures of earlier batches that monitors use. */
 export type WindowRow = Pick<FigureRow, 'min' | 'max' | 'group_std' | 'group_std_of'>
 
-/** The last batches of a run and split that the monitors saw, of steps before this one. */
+/** The last evaluated batches of a run and split, of steps before this one. */
 export async function windowBefore(
   client: Client,
   batch: Pick<MonitoredBatch, 'id' | 'run_id' | 'split' | 'step'>,
@@ -100,7 +100,7 @@ export async function windowBefore(
   return rows
 }
 
-/** What is stored of one monitor at one batch. */
+/** The stored value of one monitor at one batch. */
 export interface StoredValue {
   value: number | null
   n: number
@@ -108,7 +108,7 @@ export interface StoredValue {
   detail: string | null
 }
 
-/** Stores what the monitors saw at a batch. */
+/** Stores the monitors' values at a batch. */
 export async function storeEvaluation(
   client: Client,
   batch: Pick<MonitoredBatch, 'id' | 'run_id' | 'split' | 'step' | 'completed_at'>,

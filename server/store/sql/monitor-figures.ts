@@ -2,27 +2,28 @@ import type { Client } from '../database.ts'
 import { correlationOf, scaled } from './moments.ts'
 
 /**
- * Texts of a batch that are read in full to tell duplicates, in bytes: those that agree in length and beginning with another
- * of their group. A batch in which more agree has no figure; 256 MiB is all that one submit can hold.
+ * Limit of the texts that are read in full to find duplicates within a batch, in bytes: those whose length and
+ * beginning equal another's in their group. Beyond it the batch has no figure. 256 MiB is the maximum of one submit.
  */
 const MAX_COMPARED_BYTES = 268_435_456
-/** Characters that are compared first; they lie in the row, or in the first piece of a text that does not. */
+/** Characters compared first. They are in the row, or in the first piece of a text stored out of line. */
 const COMPARED_FIRST = 200
 
 /**
- * Adds to a batch's roll-up what its monitors are made of: how length and score go together, how many responses are
- * copies, how far scores differ within groups. Needs the roll-ups of its groups.
+ * Adds the monitors' figures to a batch's roll-up: the correlation of length and score, the number of duplicate
+ * responses, and the deviation of scores within groups. Needs the roll-ups of its groups.
  *
- * Duplicates are found here and not at acceptance: a hash of every response would be 8 bytes a sample for ever and a
- * touch of each of five ways in, to be read once. Two responses are compared in full only where group, length and
- * first {@link COMPARED_FIRST} characters agree; length and beginning are had without reading a long text.
+ * Duplicates are found here and not at acceptance, where a hash per response would cost 8 bytes per sample and a change
+ * in each of five ways in, to be read once. Responses are compared in full only if group, length and the first {@link
+ * COMPARED_FIRST} characters are equal; length and beginning are available without reading a long text.
  */
 export async function storeMonitorFigures(client: Client, batchId: number): Promise<void> {
   await client.query({
     name: 'store-monitor-figures',
     text: `
       with b as materialized (select id, text_bucket from batch where id = $1 and rescored_from is null),
-      -- Put side by side by grouping, not by a join: two walks of 8,192 rows instead of as many look-ups, 171 ms where those took 294 (on a machine at seven times its load).
+      -- Combined by grouping, not by a join: two passes over 8,192 rows instead of as many lookups, 171 ms instead of
+      -- 294 (on a machine at seven times its load).
       s as materialized (
         select idx, max(group_no) as group_no, max(response_length) as response_length, max(score) as score, max(bytes) as bytes,
                max(head) as head
@@ -36,7 +37,7 @@ export async function storeMonitorFigures(client: Client, batchId: number): Prom
           from sample_text where bucket = (select text_bucket from b) and batch_id = $1
         ) both_of group by idx having max(group_no) is not null
       ), counted as materialized (
-        -- Tokens where they were told of every sample that counts, else the length of the text.
+        -- Tokens if every counted sample has them, else the length of the text.
         select score, case when bool_and(response_length is not null) over () then response_length else bytes end as length,
                bool_and(response_length is not null) over () as in_tokens
         from s where score is not null
@@ -58,7 +59,7 @@ export async function storeMonitorFigures(client: Client, batchId: number): Prom
           select count(*) as n from to_compare c
           join sample_text t on t.bucket = (select text_bucket from b) and t.batch_id = $1 and t.idx = c.idx
           group by c.group_no, md5(t.response), t.encoding & 2 having count(*) > 1) d
-      ), told as (
+      ), comparable as (
         select count(*)::int as n, coalesce(sum(bytes) filter (where same > 1), 0) <= ${MAX_COMPARED_BYTES} as compared from alike
       ), groups as (
         select ${scaled('avg', 'std', 'true')} as std, count(std)::int as n from sample_group
@@ -66,10 +67,10 @@ export async function storeMonitorFigures(client: Client, batchId: number): Prom
       )
       update batch_roll_up r set
         length_n = lengths.n, length_unit = lengths.unit, length_correlation = lengths.correlation,
-        duplicates = case when told.compared and told.n > 0 then copies.n end,
-        duplicates_of = case when told.compared and told.n > 0 then told.n end,
+        duplicates = case when comparable.compared and comparable.n > 0 then copies.n end,
+        duplicates_of = case when comparable.compared and comparable.n > 0 then comparable.n end,
         group_std = groups.std, group_std_of = groups.n
-      from b, lengths, copies, told, groups where r.batch_id = b.id and r.data_source = ''`,
+      from b, lengths, copies, comparable, groups where r.batch_id = b.id and r.data_source = ''`,
     values: [batchId],
   })
 }

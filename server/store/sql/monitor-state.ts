@@ -1,11 +1,11 @@
 import type { Client, Database } from '../database.ts'
 
-/** The advisory lock under which monitors look and incidents change: one process at a time. */
+/** The advisory lock for evaluations and changes of incidents, so that one process at a time makes them. */
 const MONITOR_LOCK = 72_707_371
 
-/** Takes the lock until the transaction ends; false where another process has it. */
+/** Takes the lock until the transaction ends; false if another process holds it. */
 export async function lockMonitors(client: Client): Promise<boolean> {
-  // A server that is stopped in the transaction lets go of the lock.
+  // A server that is stopped within the transaction releases the lock.
   await client.query('set local idle_in_transaction_session_timeout = 10000')
   const { rows } = await client.query<{ taken: boolean }>(
     'select pg_try_advisory_xact_lock($1) as taken',
@@ -14,7 +14,7 @@ export async function lockMonitors(client: Client): Promise<boolean> {
   return rows[0]!.taken
 }
 
-/** A user's settings of a monitor; null fields fall back to the next setting. */
+/** A user's settings of a monitor. Null fields fall back to the next setting. */
 export interface SettingRow {
   run_id: number
   monitor: string
@@ -26,7 +26,7 @@ export interface SettingRow {
   changed_at: Date
 }
 
-/** Settings of these runs; run 0 is all of them. */
+/** Settings of these runs; run 0 stands for all runs. */
 export async function monitorSettings(
   db: { query: Client['query'] },
   runIds: readonly number[],
@@ -39,7 +39,7 @@ export async function monitorSettings(
   return rows
 }
 
-/** Where a run's monitors stood, by monitor; empty before the first batch. */
+/** The monitors' standings of a run, by monitor; empty before the first batch. */
 export async function standingsOf<T>(
   client: Client,
   runId: number,
@@ -53,7 +53,7 @@ export async function standingsOf<T>(
   return rows[0]?.monitors ?? {}
 }
 
-/** Stores where a run's monitors stand after a batch. */
+/** Stores the monitors' standings of a run after a batch. */
 export async function storeStandings(
   client: Client,
   at: { runId: number; split: string; step: number; batchId: number; at: Date },
@@ -68,7 +68,6 @@ export async function storeStandings(
   })
 }
 
-/** An incident as it begins. */
 export interface NewIncident {
   monitor: string
   runId: number | null
@@ -83,7 +82,7 @@ export interface NewIncident {
   at: Date
 }
 
-/** Opens an incident; gives its id. */
+/** Opens an incident; returns its id. */
 export async function openIncident(client: Client, incident: NewIncident): Promise<number> {
   const { rows } = await client.query<{ id: number }>({
     name: 'open-incident',
@@ -107,7 +106,7 @@ export async function openIncident(client: Client, incident: NewIncident): Promi
   return rows[0]!.id
 }
 
-/** The worst that an open incident has come to. */
+/** Raises the worst state of an open incident. */
 export async function worsenIncident(
   client: Client,
   id: number,
@@ -121,7 +120,7 @@ export async function worsenIncident(
   })
 }
 
-/** Ends an incident; gives the worst it was, undefined where it had ended. */
+/** Ends an incident; returns its worst state, or undefined if it had already ended. */
 export async function closeIncident(
   client: Client,
   id: number,
@@ -151,17 +150,17 @@ export async function openFleetIncidents(client: Client): Promise<OpenFleetIncid
   return rows
 }
 
-/** A registered server, as far as the fleet's monitors look at it. */
+/** A registered server with the columns that the fleet's monitors use. */
 export interface FleetServerRow {
   name: string
   model: string
   state: string
   state_cause: string | null
-  /** For how long it has been in that state, ms. */
+  /** Time in its present state, ms. */
   for_ms: number
 }
 
-/** The servers that are registered now. */
+/** The registered servers. */
 export async function fleetServers(client: Client): Promise<FleetServerRow[]> {
   const { rows } = await client.query<FleetServerRow>(
     `select name, model, state, state_cause,
@@ -171,11 +170,11 @@ export async function fleetServers(client: Client): Promise<FleetServerRow[]> {
   return rows
 }
 
-/** Tables whose rows belong to a run. The one that lists the runs comes last. */
+/** Tables whose rows belong to a run. The last one lists the runs. */
 const OF_RUNS = ['monitor_evaluation', 'monitor_incident', 'monitor_setting', 'run_mark'] as const
 
-/** Forgets what monitors and people said of runs that were removed. Gives how many runs. */
-export async function forgetGoneRuns(db: Database): Promise<number> {
+/** Deletes the monitors' data and users' marks of removed runs. Returns the number of runs. */
+export async function deleteRemovedRuns(db: Database): Promise<number> {
   const gone = await db.rows<{ run_id: number }>(
     'gone-runs',
     `select distinct run_id from (

@@ -26,7 +26,7 @@ export interface IncidentRow {
 const INCIDENT = `i.id, i.monitor, run.name as run, i.split, i.subject, i.severity, i.opened_at, i.opened_step, i.opened_batch,
   i.value, i.threshold, i.worst, i.worst_step, i.detail, i.closed_at, i.closed_step, i.closed_batch, i.closed_value`
 
-/** What is open, the newest first. */
+/** Open incidents, newest first. */
 export async function openIncidents(db: Database, limit: number): Promise<IncidentRow[]> {
   return db.rows(
     'open-incidents',
@@ -36,7 +36,7 @@ export async function openIncidents(db: Database, limit: number): Promise<Incide
   )
 }
 
-/** Of runs that had a batch within the last day: what is open, the newest first. */
+/** Open incidents of runs with a batch within the last day, newest first. */
 export async function incidentsOfLate(db: Database, limit: number): Promise<IncidentRow[]> {
   return db.rows(
     'incidents-of-late',
@@ -47,7 +47,7 @@ export async function incidentsOfLate(db: Database, limit: number): Promise<Inci
   )
 }
 
-/** A keyset page of incidents, the newest first. */
+/** A keyset page of incidents, newest first. */
 export async function listIncidents(
   db: Database,
   filter: {
@@ -77,7 +77,7 @@ export async function listIncidents(
   )
 }
 
-/** Where a run's monitors stand. */
+/** The monitors' standings of a run. */
 export interface StandingRow {
   run: string
   run_id: number
@@ -88,7 +88,7 @@ export interface StandingRow {
   monitors: Record<string, { state: string; value: number | null; step: number }>
 }
 
-/** The runs and splits that the monitors saw last, the newest first. */
+/** The runs and splits evaluated last, newest first. */
 export async function latestStandings(db: Database, limit: number): Promise<StandingRow[]> {
   return db.rows(
     'latest-standings',
@@ -99,7 +99,7 @@ export async function latestStandings(db: Database, limit: number): Promise<Stan
   )
 }
 
-/** Where a run's monitors stand in a split; undefined before its first batch. */
+/** The monitors' standings of a run in a split; undefined before its first batch. */
 export async function standingOf(
   db: Database,
   runId: number,
@@ -113,7 +113,7 @@ export async function standingOf(
   return row?.monitors
 }
 
-/** Splits of a run that the monitors have seen. */
+/** Splits of a run with evaluations. */
 export async function standingSplits(db: Database, runId: number): Promise<('train' | 'val')[]> {
   const rows = await db.rows<{ split: 'train' | 'val' }>(
     'standing-splits',
@@ -123,7 +123,7 @@ export async function standingSplits(db: Database, runId: number): Promise<('tra
   return rows.map(({ split }) => split)
 }
 
-/** Ended batches that the monitors have not seen, counted up to `most`. */
+/** The number of ended batches without an evaluation, counted up to `most`. */
 export async function waitingForMonitors(db: Database, most: number): Promise<number> {
   const [row] = await db.rows<{ n: number }>(
     'waiting-for-monitors',
@@ -134,14 +134,14 @@ export async function waitingForMonitors(db: Database, most: number): Promise<nu
   return row!.n
 }
 
-/** What the monitors saw at a batch. */
+/** The monitors' values at a batch. */
 export interface EvaluationRow {
   batch_id: number
   step: number
   values: Record<string, StoredValue>
 }
 
-/** The newest evaluations of a run and split, in order of their batches, and how many there are before. */
+/** The newest evaluations of a run and split, in order of their batches, and the number of earlier ones. */
 export async function evaluationsOf(
   db: Database,
   runId: number,
@@ -164,7 +164,7 @@ export async function evaluationsOf(
   return { rows, earlier: before!.n }
 }
 
-/** A run's id; undefined where there is none. */
+/** A run's id; undefined if it does not exist. */
 export async function runIdOf(db: Database, name: string): Promise<number | undefined> {
   const [row] = await db.rows<{ id: number }>('run-id-of', 'select id from run where name = $1', [
     name,
@@ -172,7 +172,7 @@ export async function runIdOf(db: Database, name: string): Promise<number | unde
   return row?.id
 }
 
-/** Sets what is judged by; a row of which everything is null is taken away. */
+/** Sets a monitor's thresholds; a setting with only null fields is deleted. */
 export async function setMonitorSetting(
   db: Database,
   setting: {

@@ -1,13 +1,13 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Client, Database } from '../database.ts'
 
-/** Locks the batch whose orphans are returned: two servers never return the same ones. */
+/** Locks the batch whose orphans are returned, so that two servers never return the same ones. */
 const ORPHAN_LOCK = 72_707_380
 
 /** Live jobs of a batch, as pg-boss names their states. */
 const LIVE_JOBS = `pgboss.job j where j.state in ('created', 'retry', 'active') and (j.data ->> 'b')::int = $1`
 
-/** A batch that has samples to score, and how many of them have ended. */
+/** A batch with samples to score, and the number of ended samples. */
 export interface UnfinishedBatch {
   id: number
   ended: number
@@ -18,7 +18,7 @@ export interface UnfinishedBatch {
   now: Date
 }
 
-/** Batches under way with samples that have not ended. */
+/** Running batches with unfinished samples. */
 export function unfinishedBatches(db: Database): Promise<UnfinishedBatch[]> {
   return db.rows(
     'unfinished-batches',
@@ -29,8 +29,8 @@ export function unfinishedBatches(db: Database): Promise<UnfinishedBatch[]> {
 }
 
 /**
- * Takes the right to return a batch's orphans until the transaction ends, in which no statement takes longer than 10 s;
- * false while another server does so.
+ * Locks the return of a batch's orphans until the transaction ends, whose statements take at most 10 s each. False:
+ * another server holds the lock.
  */
 export async function lockOrphans(client: Client, batchId: number): Promise<boolean> {
   await client.query('set local lock_timeout = 10000; set local statement_timeout = 10000')
@@ -42,8 +42,9 @@ export async function lockOrphans(client: Client, batchId: number): Promise<bool
 }
 
 /**
- * Pending samples that no job holds, in order of index. One statement and so one snapshot: a job is completed after its
- * samples have ended, and replaced by others in one transaction, so in any snapshot each pending sample has a job.
+ * Pending samples that no job holds, in order of index. One statement and therefore one snapshot: a job is completed
+ * after its samples have ended, and is replaced by others in one transaction, so in any snapshot each pending sample
+ * has a job.
  */
 export async function orphanedSamples(
   client: Client,
@@ -61,7 +62,10 @@ export async function orphanedSamples(
   return rows
 }
 
-/** Groups marked as queued for post-processing that no job holds; unmarks them, so that they are queued again. */
+/**
+ * Unmarks groups that are marked as queued for post-processing but have no job, so that they are queued again. Returns
+ * their numbers.
+ */
 export async function unmarkOrphanedGroups(client: Client, batchId: number): Promise<number[]> {
   const { rows } = await client.query<{ no: number; staged: number }>(
     `with held as (

@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** A batch that a plan may be made from. */
+/** A batch that a plan can be based on. */
 export interface PlannableBatch {
   id: number
   step: number
@@ -21,7 +21,7 @@ export async function plannableBatch(
   return row
 }
 
-/** The newest completed training batches of a run, the newest first; null: there is no such run. */
+/** A run's newest completed training batches, newest first; null: the run does not exist. */
 export async function plannableBatches(
   db: Database,
   run: string,
@@ -42,16 +42,16 @@ export async function plannableBatches(
   )
 }
 
-/** How long each ended sample of a batch took, in the order given. */
+/** The durations of a batch's ended samples, in order. */
 export interface RecordedLatencies {
-  /** From the first dispatch to the end, retries and their pauses included, ms; 0 where no call was made. */
+  /** Time from the first dispatch to the end, retries and their pauses included, ms; 0 without a call. */
   scoreMs: Float64Array
   groupNo: Int32Array
   pending: number
 }
 
 /**
- * Latencies of a batch. Two texts rather than rows: 65,536 samples take 60 ms instead of 250 of the caller's loop.
+ * Latencies of a batch. Two texts instead of rows: 65,536 samples take 60 ms of the caller's event loop instead of 250.
  */
 export async function recordedLatencies(
   db: Database,

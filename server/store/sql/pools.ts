@@ -1,7 +1,7 @@
 import type { BalancingPolicyName } from '../../contract/pools.ts'
 import type { Database } from '../database.ts'
 
-/** A model's pool: its policy, its servers, and what waits for it. */
+/** A model's pool: its policy, its servers and its queued samples. */
 export interface PoolRow {
   model: string
   policy: BalancingPolicyName | null
@@ -10,7 +10,7 @@ export interface PoolRow {
   jobs_waiting: number
 }
 
-/** The pools of models that have a server, by model. */
+/** The pools of models that have a server, in order of model. */
 export async function poolRows(db: Database): Promise<PoolRow[]> {
   return db.rows(
     'pools-listed',
@@ -36,14 +36,14 @@ export async function setPoolPolicy(
   return rows.length > 0
 }
 
-/** The name of every pool, with its model and policy where it has them. */
+/** All pools, with model and policy if they have them. */
 export async function allPools(
   db: Database,
 ): Promise<{ name: string; model: string | null; policy: BalancingPolicyName | null }[]> {
   return db.rows('pools', 'select name, model, policy from pool')
 }
 
-/** Adds a pool, unless there is one of that name. */
+/** Adds a pool if it is missing. */
 export async function addPool(db: Database, name: string): Promise<void> {
   await db.rows('pool-insert', 'insert into pool (name) values ($1) on conflict do nothing', [name])
 }

@@ -3,14 +3,15 @@ import { type Database, throughOutage } from '../database.ts'
 import { type ChunkJob, FUNCTIONS_POOL, type JobQueue } from '../job-queue.ts'
 import { attemptsStatement } from './flush.ts'
 
-/** Groups in one job. */
+/** Groups per job. */
 const GROUPS_PER_JOB = 16
-/** How long an end outlives the database. */
+/** How long a post-processing result is retried while the database is unreachable. */
 const OUTAGE_MS = 15 * 60_000
 
 /**
  * Queues the post-processing of a batch's groups whose samples have all been scored or failed, each once: the group is
- * marked in the transaction that makes its job. Gives how many. One walk over the batch's samples, 2 ms for 8,192.
+ * marked in the transaction that inserts its job. Returns the number of groups. One pass over the batch's samples, 2 ms
+ * for 8,192.
  */
 export async function queuePostProcessing(
   db: Database,
@@ -19,7 +20,7 @@ export async function queuePostProcessing(
 ): Promise<number> {
   await queue.ensure(FUNCTIONS_POOL)
   return db.transaction(async (client) => {
-    // In order of their number, as flushes lock them.
+    // In order of number, the order in which flushes lock them.
     const { rows: groups } = await client.query<{ no: number }>({
       name: 'groups-to-post-process',
       text: `select g.no from sample_group g, batch b
@@ -52,7 +53,7 @@ export async function queuePostProcessing(
   })
 }
 
-/** Batches under way whose groups are post-processed. */
+/** Running batches with post-processing. */
 export async function postProcessedBatches(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'post-processed-batches',
@@ -61,7 +62,7 @@ export async function postProcessedBatches(db: Database): Promise<number[]> {
   return rows.map(({ id }) => id)
 }
 
-/** Whether a batch's groups are post-processed. */
+/** Whether a batch has post-processing. */
 export async function isPostProcessed(db: Database, batchId: number): Promise<boolean> {
   const rows = await db.rows(
     'is-post-processed',
@@ -81,7 +82,7 @@ export interface StagedSample {
   reward_extra: Record<string, unknown> | null
 }
 
-/** The staged samples of groups, in order of their index; a group that was finished has none. */
+/** The staged samples of groups, in order of index; a finished group has none. */
 export async function stagedSamples(
   db: Database,
   batchId: number,
@@ -97,8 +98,8 @@ export async function stagedSamples(
 }
 
 /**
- * Ends a group's staged samples and completes the group, in one transaction: with their final scores, or failed. Counts
- * only what is staged still, so that repeating it changes nothing.
+ * Ends a group's staged samples, with their final scores or failed, and completes the group in one transaction. Counts
+ * only samples that are still staged, so repeating it changes nothing.
  */
 export async function finishStaged(
   db: Database,

@@ -1,10 +1,10 @@
 import type { Client, Database } from '../database.ts'
 
-/** A process as it registers. */
+/** The registration of a process. */
 export interface NewProcess {
   host: string
   pid: number
-  /** Of a worker: a server of this host started it. */
+  /** True for a worker started by a server of this host. */
   local: boolean
   role: 'server' | 'worker'
   /** Schema version of its program. */
@@ -13,7 +13,7 @@ export interface NewProcess {
   functions: string
 }
 
-/** Registers a process; gives its id. */
+/** Registers a process; returns its id. */
 export async function insertProcess(db: Database, process: NewProcess): Promise<number> {
   const { host, pid, local, role, version, functions } = process
   const [row] = await db.adhoc<{ id: number }>(
@@ -25,8 +25,8 @@ export async function insertProcess(db: Database, process: NewProcess): Promise<
 }
 
 /**
- * Stores a process's report and notifies the servers; returns the database's time. A process that others declared dead
- * stays dead with `mayRevive` false, and learns how long ago that was (`deadForMs`, else null).
+ * Stores a process's report and notifies the servers; returns the database's time. With `mayRevive` false, a process
+ * that was declared dead stays dead, and `deadForMs` is the time since then, else null.
  */
 export async function reportProcess(
   db: Database,
@@ -49,12 +49,12 @@ export async function reportProcess(
   return row!
 }
 
-/** Notes that a process takes no new work. */
+/** Records that a process takes no new work. */
 export async function noteStopping(db: Database, id: number): Promise<void> {
   await db.adhoc("update process set state = 'stopping' where id = $1", [id])
 }
 
-/** Notes that a process has ended. */
+/** Records that a process has ended. */
 export async function noteEnded(db: Database, id: number): Promise<void> {
   await db.adhoc(
     "update process set state = 'dead', ended_at = clock_timestamp(), last_seen_at = clock_timestamp() where id = $1",
@@ -62,7 +62,7 @@ export async function noteEnded(db: Database, id: number): Promise<void> {
   )
 }
 
-/** Inserts a row that is no process, to see whether the disk has room for it. To be rolled back. */
+/** Inserts a filler row to check whether the disk has room for it. The caller rolls it back. */
 export async function insertProbe(client: Client, filler: string): Promise<void> {
   await client.query(
     `insert into process (host, pid, local, state, role, stats) values ('', 0, false, 'dead', 'probe', $1)`,
@@ -70,7 +70,7 @@ export async function insertProbe(client: Client, filler: string): Promise<void>
   )
 }
 
-/** A process that is not known to be dead, or whose jobs have not all been returned. */
+/** A process that is not known to be dead, or whose jobs have not all been requeued. */
 export interface ProcessToCheck {
   id: number
   host: string
@@ -80,7 +80,7 @@ export interface ProcessToCheck {
 const TO_CHECK = `select id, host, pid from process
   where (state <> 'dead' or exists (select 1 from claim where worker_id = process.id))`
 
-/** Processes of a host to check; with a pid only that one. */
+/** Processes of a host to check; with a pid, only that one. */
 export async function processesToCheck(
   db: Database,
   host: string,
@@ -90,7 +90,7 @@ export async function processesToCheck(
   return db.adhoc(`${TO_CHECK} and host = $1 and pid = $2`, [host, pid])
 }
 
-/** Processes to check that have not reported for so long. */
+/** Processes to check that have not reported for this long. */
 export async function silentProcesses(db: Database, forMs: number): Promise<ProcessToCheck[]> {
   return db.rows(
     'silent-processes',
@@ -99,7 +99,7 @@ export async function silentProcesses(db: Database, forMs: number): Promise<Proc
   )
 }
 
-/** Marks processes as dead; gives the ids of those that were not, or that still hold jobs. */
+/** Marks processes as dead; returns the ids of those that were not dead or still hold jobs. */
 export async function markDead(db: Database, ids: readonly number[]): Promise<number[]> {
   const dead = await db.adhoc<{ id: number }>(
     `update process set state = 'dead', ended_at = coalesce(ended_at, now())
@@ -110,12 +110,12 @@ export async function markDead(db: Database, ids: readonly number[]): Promise<nu
   return dead.map(({ id }) => id)
 }
 
-/** Adds to the samples of a worker that went back to the queue. */
+/** Adds to the number of a worker's requeued samples. */
 export async function countRequeued(db: Database, id: number, samples: number): Promise<void> {
   await db.adhoc('update process set requeued = requeued + $2 where id = $1', [id, samples])
 }
 
-/** Takes or renews a server's turn at a kind of background work; false while another has it. */
+/** Takes or renews a server's turn at a kind of background work; false: another server has it. */
 export async function takeTurn(
   db: Database,
   kind: string,
@@ -134,7 +134,7 @@ export async function takeTurn(
   return rows.length > 0
 }
 
-/** Leaves a server's turns to the others. */
+/** Releases all turns of a server. */
 export async function dropTurns(db: Database, processId: number): Promise<void> {
   await db.adhoc('delete from background_turn where process_id = $1', [processId])
 }

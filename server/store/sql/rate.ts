@@ -2,24 +2,24 @@ import type { Database } from '../database.ts'
 
 /** A request to a bucket. */
 export interface RatePart {
-  /** Used beyond what was granted before; below 0: granted and not used. */
+  /** Use beyond earlier grants; below 0: the unused part of a grant. */
   charge: number
   want: number
-  /** Less than this is of no use. */
+  /** The smallest useful grant. */
   least: number
-  /** Charged beyond what the bucket gives, where it gives: leaves a debt. */
+  /** Charged on a grant in addition to it; may leave a debt. */
   beyond: number
   perMinute: number
   bucket: number
 }
 
-/** What was granted, of both or of none. */
+/** The grant: both limits or neither. */
 export interface RateAnswer {
   granted: boolean
-  /** Whole ones; 0 where they are not limited. */
+  /** A whole number; 0 if requests are not limited. */
   requests: number
   tokens: number
-  /** Some bucket had less than was wanted. */
+  /** Some bucket had less than the request. */
   short: boolean
   /** The amount missing from the smallest request; 0: none. */
   requestsMissing: number
@@ -27,8 +27,8 @@ export interface RateAnswer {
 }
 
 /**
- * Takes of a server's limits a minute, requests and tokens at once: enough of both for a sample, or nothing. What was
- * taken of a bucket beyond whole requests, or without the other, goes back within the statement.
+ * Takes from a server's limits per minute, requests and tokens together: enough of both for a sample, or nothing. The
+ * statement returns a fraction of a request, and anything granted by one bucket but not the other.
  */
 export async function takeRate(
   db: Database,
@@ -43,7 +43,7 @@ export async function takeRate(
     kept: number
   }>(
     'take-rate',
-    // Each step reads the one before it: that is the order they are run in.
+    // Each step reads the one before it, which determines their order.
     `with r as materialized (
        select case when $4::float8 is not null then take_rate($1, $2, $3, $4, $5) end as requests),
      t as materialized (
@@ -90,9 +90,9 @@ export async function takeRate(
 }
 
 /**
- * Takes of a limit a minute at once, more than there is too, and gives the ms until it is covered; 0: now. Everybody
- * waits for what they were told, so together they keep the limit. Below 0: gives back.
- * @param capacity most that a pause saves up
+ * Takes from a limit per minute at once, even beyond its content, and returns the ms until the amount is covered; 0:
+ * now. All callers wait that long, so together they keep the limit. A negative amount is returned to the bucket.
+ * @param capacity maximum that an idle bucket saves up
  */
 export async function reserveRate(
   db: Database,
@@ -112,13 +112,13 @@ export async function reserveRate(
      returning greatest(0, -level) * 60000 / $3 as wait_ms`,
     [resource, amount, perMinute, capacity],
   )
-  // Less than a microsecond is rounding.
+  // Less than a microsecond is a rounding error.
   return row!.wait_ms < 1e-3 ? 0 : row!.wait_ms
 }
 
 /**
- * The limits in force of a limiter: those of whoever came first, until nobody has used it for `idleMs`. To be asked
- * again well within that time while it is used.
+ * The limits in force of a limiter: those of its first caller, until it has been unused for `idleMs`. Callers repeat
+ * the call well within that time.
  */
 export async function agreeOnLimits<Limits extends object>(
   db: Database,

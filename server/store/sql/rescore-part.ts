@@ -2,13 +2,13 @@ import type { Client, Database } from '../database.ts'
 import { columnNames, ROLLOUT_COLUMNS, TEXT_COLUMNS } from '../sample-columns.ts'
 import type { CopiedSample, RolloutCopy } from './rescore.ts'
 
-/** Some samples of a batch, on their way into another. */
+/** Some samples of a batch, to be copied into another. */
 export interface PartToCopy {
-  /** Index in the original, ascending; in the copy they are numbered 0, 1, 2 … in this order. */
+  /** Indexes in the original, ascending; the copy numbers them 0, 1, 2 … in this order. */
   idx: number[]
-  /** Group in the copy of each. */
+  /** Group in the copy of each sample. */
   groupNo: number[]
-  /** Of each group in the copy: its number in the original, and its members that are copied. */
+  /** For each group in the copy: its number in the original, and its copied members. */
   groups: { no: number; members: number }[]
 }
 
@@ -30,7 +30,7 @@ export async function samplesOfBatch(
       )
 }
 
-/** Numbers of groups by their uid. */
+/** The numbers of groups with these uids. */
 export async function groupsByUid(
   db: Database,
   batchId: number,
@@ -43,7 +43,7 @@ export async function groupsByUid(
   return rows.map(({ no }) => no)
 }
 
-/** What samples of a part weigh, in order; `group_no` as in the copy. */
+/** The sizes of a part's samples, in order; `group_no` as in the copy. */
 export async function partToCopy(
   client: Client,
   copy: RolloutCopy,
@@ -70,7 +70,7 @@ function partValues(copy: RolloutCopy, part: PartToCopy, from: number, to: numbe
   return [copy.fromId, part.idx.slice(from, to + 1), part.groupNo.slice(from, to + 1), from]
 }
 
-/** Copies the texts of samples `from` to `to` (included) of the part, as they are stored. */
+/** Copies the texts of the part's samples `from` to `to` (included) as stored. */
 export async function copyPartTexts(
   client: Client,
   copy: RolloutCopy,
@@ -87,7 +87,7 @@ export async function copyPartTexts(
   )
 }
 
-/** Copies samples `from` to `to` (included) of the part without what became of them. */
+/** Copies the part's samples `from` to `to` (included) without their results. */
 export async function copyPartSamples(
   client: Client,
   copy: RolloutCopy,
@@ -102,7 +102,7 @@ export async function copyPartSamples(
   )
 }
 
-/** Copies the part's groups, with none of their members ended. */
+/** Copies the part's groups; none of their members has ended. */
 export async function copyPartGroups(
   client: Client,
   copy: RolloutCopy,
@@ -122,7 +122,7 @@ export async function copyPartGroups(
   )
 }
 
-/** Keeps where each sample of the copy comes from; in the transaction that makes the batch. */
+/** Stores the origin of each copied sample, in the transaction that inserts the batch. */
 export async function insertRescorePart(
   client: Client,
   copy: RolloutCopy,

@@ -2,13 +2,13 @@ import { type Client, type Database, inTransaction } from '../database.ts'
 import { columnNames, ROLLOUT_COLUMNS, TEXT_COLUMNS } from '../sample-columns.ts'
 import { MARK_LOCK } from './retention.ts'
 
-/** The advisory lock that a copier holds on the id of its batch while it copies. */
+/** The advisory lock on the id of its batch that a copier holds while it copies. */
 const COPY_LOCK = 72_707_372
 
-/** Rows that one statement deletes when a copy is taken back. */
+/** Rows that one statement deletes of an abandoned copy. */
 const DELETE_ROWS = 2_048
 
-/** Where a copy of rollouts comes from, and where it goes. */
+/** The source and target of a copy of rollouts. */
 export interface RolloutCopy {
   fromId: number
   fromBucket: string
@@ -16,11 +16,11 @@ export interface RolloutCopy {
   toBucket: string
 }
 
-/** What a sample's texts weigh, and which group it is of. */
+/** The size of a sample's texts, and its group. */
 export interface CopiedSample {
   idx: number
   group_no: number
-  /** Bytes of prompt and response; null: its texts are not there. */
+  /** Bytes of prompt and response; null: its texts were removed. */
   work: number | null
   /** Bytes of all texts. */
   bytes: number | null
@@ -37,9 +37,9 @@ export async function dataSourcesOf(db: Database, batchId: number): Promise<stri
 }
 
 /**
- * Takes a batch's number and says that the rollouts of another are being copied for it. The connection holds the copy until
- * {@link letGoOfCopy}, or its end: a copy that nobody holds is taken back. Null: the original's texts are being removed, or
- * were; from here on they are not while it is copied.
+ * Takes a batch id and registers a copy of another batch's rollouts for it. The connection holds the copy until {@link
+ * releaseCopy} or its own end; a copy without a holder is deleted. Null: the original's texts have been removed or are
+ * being removed. Otherwise they are kept while the copy runs.
  */
 export async function beginCopy(
   client: Client,
@@ -48,10 +48,11 @@ export async function beginCopy(
 ): Promise<number | null> {
   const { rows } = await client.query<{ id: number }>("select nextval('batch_id_seq')::int as id")
   const { id } = rows[0]!
-  // Held before it can be seen: it is never without a holder while it is copied.
+  // Locked before it becomes visible, so that a copy always has a holder.
   await client.query('select pg_advisory_lock($1, $2)', [COPY_LOCK, id])
   const begun = await inTransaction(client, async () => {
-    // Marking holds the lock alone: it sees this copy, or this, in a statement of its own, sees its mark.
+    // Retention marks batches under the exclusive lock. So either it sees this copy, or this transaction, in a later
+    // statement, sees its mark.
     await client.query('select pg_advisory_xact_lock_shared($1)', [MARK_LOCK])
     const { rowCount } = await client.query(
       `insert into rescore_copy (batch_id, from_id, text_bucket)
@@ -61,16 +62,18 @@ export async function beginCopy(
     return rowCount === 1
   })
   if (begun) return id
-  await letGoOfCopy(client, id)
+  await releaseCopy(client, id)
   return null
 }
 
-/** Ends holding a copy. */
-export async function letGoOfCopy(client: Client, toId: number): Promise<void> {
+/** Releases a copy. */
+export async function releaseCopy(client: Client, toId: number): Promise<void> {
   await client.query('select pg_advisory_unlock($1, $2)', [COPY_LOCK, toId])
 }
 
-/** Samples `from` to `to` (included) of the original, in order. Sizes are read from the rows' heads, not from the texts. */
+/**
+ * Samples `from` to `to` (included) of the original, in order. Sizes come from the rows' headers, not from the texts.
+ */
 export async function samplesToCopy(
   client: Client,
   copy: RolloutCopy,
@@ -90,7 +93,7 @@ export async function samplesToCopy(
   return rows
 }
 
-/** Copies the texts of samples `from` to `to` (included) as they are stored. */
+/** Copies the texts of samples `from` to `to` (included) as stored. */
 export async function copyTexts(
   client: Client,
   copy: RolloutCopy,
@@ -106,7 +109,7 @@ export async function copyTexts(
   })
 }
 
-/** Copies samples `from` to `to` (included) without what became of them. */
+/** Copies samples `from` to `to` (included) without their results. */
 export async function copySamples(
   client: Client,
   copy: RolloutCopy,
@@ -122,7 +125,7 @@ export async function copySamples(
   })
 }
 
-/** Copies groups `from` to `to` (included), with none of their members ended. */
+/** Copies groups `from` to `to` (included); none of their members has ended. */
 export async function copyGroups(
   client: Client,
   copy: RolloutCopy,
@@ -139,8 +142,8 @@ export async function copyGroups(
 }
 
 /**
- * Makes a batch of a copy: run, step, split and group size are the original's. To be called in a transaction, with the
- * batch's jobs.
+ * Inserts the batch of a copy; run, step, split and group size are the original's. Called in a transaction together
+ * with the batch's jobs.
  */
 export async function insertRescored(
   client: Client,
@@ -150,14 +153,14 @@ export async function insertRescored(
     rewardName: string
     idempotencyKey: string | null
     contentHash: Buffer | null
-    /** Of a part of the original; null: all of it. */
+    /** For a part of the original; null: all of it. */
     part: { samples: number; groups: number; wholeGroups: boolean } | null
   },
 ): Promise<{ submitted_at: Date }> {
   const { rowCount } = await client.query('delete from rescore_copy where batch_id = $1', [
     copy.toId,
   ])
-  if (rowCount !== 1) throw new Error(`the copy of b${copy.fromId} was taken back`)
+  if (rowCount !== 1) throw new Error(`the copy of b${copy.fromId} was deleted`)
   const { rows } = await client.query<{ submitted_at: Date }>({
     name: 'insert-rescored',
     text: `insert into batch (id, run_id, step, split, status, closed, group_size, reward, reward_name, samples, groups,
@@ -181,7 +184,7 @@ export async function insertRescored(
   return rows[0]!
 }
 
-/** Batches that are rescores of this one, oldest first. */
+/** Rescores of this batch, oldest first. */
 export async function rescoresOf(db: Database, batchId: number, limit: number): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'rescores-of',
@@ -192,10 +195,10 @@ export async function rescoresOf(db: Database, batchId: number, limit: number): 
 }
 
 /**
- * Takes back a piece of what copies left whose copier is gone: nobody saw any of it. Safe to repeat, and to be done by
- * two servers at once. False when there is nothing (more) to take back.
+ * Deletes a piece of the copies whose copier has died; no other process has seen them. Repeatable, also by two servers
+ * at once. False: nothing is left to delete.
  */
-export async function takeBackCopies(db: Database): Promise<boolean> {
+export async function deleteAbandonedCopies(db: Database): Promise<boolean> {
   const copies = await db.rows<{ batch_id: number; bucket: string }>(
     'rescore-copies',
     'select batch_id, text_bucket::text as bucket from rescore_copy order by batch_id limit 20',
@@ -213,7 +216,7 @@ async function takeBackPiece(client: Client, id: number, bucket: string): Promis
     [COPY_LOCK, id],
   )
   if (!rows[0]!.mine) return false
-  // It may have become a batch between our look and the lock.
+  // It may have become a batch between the query and the lock.
   const still = await client.query('select 1 from rescore_copy where batch_id = $1', [id])
   if (still.rowCount === 0) return false
   const pieces: [text: string, values: unknown[]][] = [

@@ -2,7 +2,7 @@ import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { Result, SampleStatus } from '../../contract/trainer.ts'
 import type { Database } from '../database.ts'
 
-/** What a Result is made of. */
+/** The columns of a Result. */
 export interface ResultRow {
   idx: number
   uid: string
@@ -18,11 +18,11 @@ export interface ResultRow {
   attempts: number
   server_name: string | null
   worker_id: number | null
-  /** A worker holds it and it has not ended. */
+  /** A worker holds it, and it has not ended. */
   held: boolean
 }
 
-/** A sample's own columns; uid, server name and `held` are looked up apart, once each. */
+/** A sample's own columns; uid, server name and `held` are looked up separately, once each. */
 const SAMPLE_COLUMNS = `idx, group_no, status, reason, score, raw_score, substituted, reward_extra, response_length,
   queue_ms, score_ms, attempts, server_id, worker_id`
 
@@ -31,7 +31,7 @@ type SampleColumns = Omit<ResultRow, 'uid' | 'server_name' | 'held'> & {
   server_id: number | null
 }
 
-/** Where the reward goes in the token row: the response's last token; null when there is none to put it on. */
+/** The position of the reward in the token row: the response's last token; null without one. */
 export function positionOf(responseLength: number | null): number | null {
   return responseLength === null || responseLength === 0 ? null : responseLength - 1
 }
@@ -42,7 +42,7 @@ export function statusOf(row: { status: number; held: boolean }): SampleStatus {
   return row.held || row.status === 1 ? 'running' : 'queued'
 }
 
-/** A row as the contract shows it. */
+/** The contract's Result of a row. */
 export function toResult(row: ResultRow): Result {
   return {
     index: row.idx,
@@ -62,7 +62,7 @@ export function toResult(row: ResultRow): Result {
   }
 }
 
-/** A completed group's number, and how many samples it has. */
+/** A completed group's number, and its number of samples. */
 export interface CompletedGroup {
   no: number
   uid: string
@@ -71,7 +71,10 @@ export interface CompletedGroup {
   received: number
 }
 
-/** Completed groups after `after` in order of completion, until at least `samples` samples are in hand. */
+/**
+ * Completed groups after the cursor `after`, in order of completion, with at least `samples` samples if there are that
+ * many.
+ */
 export async function completedGroups(
   db: Database,
   batchId: number,
@@ -89,7 +92,7 @@ export async function completedGroups(
   )
 }
 
-/** Samples of the batch in groups that a cursor at `after` has been given. */
+/** The number of samples that a cursor at `after` has been given. */
 export async function samplesDelivered(
   db: Database,
   batchId: number,
@@ -111,8 +114,8 @@ export async function samplesOfGroups(
   groups: { no: number; uid: string }[],
 ): Promise<(ResultRow & { group_no: number })[]> {
   const nos = groups.map((g) => g.no)
-  // One walk over the batch's rows, 2 ms for 8,192 of them: an index by group would cost every insert, and a walk a
-  // group (its members may lie anywhere, after appends) more than this as soon as several are delivered together.
+  // One pass over the batch's rows, 2 ms for 8,192. An index by group would cost every insert. A pass per group, whose
+  // members may lie anywhere after appends, costs more as soon as several groups are delivered together.
   const rows = await db.rows<SampleColumns>(
     'samples-of-groups',
     `select ${SAMPLE_COLUMNS} from sample where batch_id = $1 and group_no = any($2::int[]) order by batch_id, idx`,
@@ -122,21 +125,21 @@ export async function samplesOfGroups(
   return complete(db, batchId, rows, uids)
 }
 
-/** What a group's roll-up left of it, or how far the group is. */
+/** A group's roll-up or progress. */
 export interface GroupOfPage {
   no: number
   uid: string
-  /** Null: it has not completed. */
+  /** Null: the group has not completed. */
   seq: number | null
   /** In order of its members; null: no roll-up yet. */
   advantages: (number | null)[] | null
 }
 
-/** Samples of a batch in input order, a list a column. */
+/** Samples of a batch in input order, as columns. */
 export interface SampleColumnLists {
   idx: number[]
   group_no: number[]
-  /** 2: scored. */
+  /** 2 means scored. */
   stored_status: number[]
   uid: string[]
   status: SampleStatus[]
@@ -146,7 +149,7 @@ export interface SampleColumnLists {
   substituted: boolean[]
   reward_extra: (Record<string, unknown> | null)[]
   response_length: (number | null)[]
-  /** Of the groups that these samples are of, by number. */
+  /** The groups of these samples, by number. */
   groups: Map<number, GroupOfPage>
 }
 
@@ -154,8 +157,8 @@ export interface SampleColumnLists {
 const MAX_INDEX = 2_147_483_647
 
 /**
- * The samples of a batch in input order, as columns put together by Postgres: one JSON text is parsed in 10 ms where
- * 8,192 rows of nine columns cost the server's loop 70.
+ * The samples of a batch in input order, as columns that Postgres assembles: parsing one JSON text takes 10 ms, while
+ * 8,192 rows of nine columns cost the server's event loop 70 ms.
  */
 export async function sampleColumns(
   db: Database,
@@ -174,7 +177,7 @@ export async function sampleColumns(
        'response_length', coalesce(json_agg(response_length), '[]')) as c
      from (select idx, group_no, status, reason, score, raw_score, substituted, reward_extra, response_length
            from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx) s`,
-    // Beyond any index there is, and still an integer to Postgres.
+    // Clamped to Postgres's integer, which exceeds any index.
     [batchId, Math.min(offset, MAX_INDEX), Math.min(offset + limit, MAX_INDEX)],
   )
   const { group_no, status, ...columns } = row!.c
@@ -209,7 +212,7 @@ export async function samplesByIndex(
   )
 }
 
-/** How many members each group has before a sample of the batch. */
+/** The number of members of each group before a sample of the batch. */
 export async function membersBefore(
   db: Database,
   batchId: number,
@@ -245,7 +248,7 @@ async function groupsOf(
     }
   }>(
     'groups-of-page',
-    // As one JSON text: node-postgres reads an array element by element.
+    // As one JSON text, because node-postgres reads an array element by element.
     `select json_build_object('no', coalesce(json_agg(no), '[]'), 'uid', coalesce(json_agg(uid), '[]'),
        'seq', coalesce(json_agg(seq), '[]'), 'advantages', coalesce(json_agg(advantages), '[]')) as c
      from sample_group where batch_id = $1 and no between $2 and $3`,
@@ -304,7 +307,7 @@ async function claimsOf(
   ])
 }
 
-/** What the last attempt of a sample said, in words; null: none was written down. */
+/** The detail of a sample's last attempt; null: none was stored. */
 export async function lastDetail(
   db: Database,
   batchId: number,

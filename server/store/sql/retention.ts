@@ -3,19 +3,18 @@ import type { Client, Database } from '../database.ts'
 import { textPartition } from '../text-partitions.ts'
 
 /**
- * Held shared by whoever begins to copy a batch, alone by retention while it marks batches: a batch is either copied or
- * removed, never both.
+ * Shared by processes that begin to copy a batch, exclusive for retention while it marks batches: a batch is either
+ * copied or removed, never both.
  */
 export const MARK_LOCK = 72_707_382
-/** Held for the piece that is being removed. */
+/** Held while a piece is removed. */
 const REMOVER_LOCK = 72_707_383
 
-/** Batches marked in one transaction: no rescore waits longer than that takes. */
+/** Batches marked per transaction. A rescore waits no longer than one such transaction. */
 const MARK_BATCHES = 500
 /** Rows that one statement deletes: about 20 ms of samples, 40 ms of texts of 3 kB. */
 const DELETE_ROWS = 2_048
 
-/** A removal's row. */
 export interface RetentionJobRow {
   id: number
   kind: 'policy' | 'run'
@@ -30,7 +29,7 @@ export interface RetentionJobRow {
   ended_at: Date | null
 }
 
-/** What a removal has taken so far, and was expected to take. */
+/** The progress of a removal, and its expected total. */
 export type JobProgress = Partial<RemovedDto> & {
   expected?: { batches: number; samples: number }
 }
@@ -41,11 +40,11 @@ const JOB = `id, kind, run, last_batch_id, state, requested_by, policy, progress
 const ENDED = `(b.status in ('completed', 'cancelled', 'failed') and b.completed_at is not null and b.rolled_up)`
 const KEPT = `exists (select 1 from run_kept k join run r on r.name = k.run where r.id = b.run_id)`
 const COPIED = `exists (select 1 from rescore_copy c where c.from_id = b.id)`
-/** Old enough to go as a whole ($1: days), or its texts ($2). */
+/** Conditions of the age policy: days for the whole batch ($1), days for its texts ($2). */
 const OLD = `coalesce(b.submitted_at < now() - $1::int * interval '1 day', false)`
 const OLD_TEXTS = `coalesce(b.submitted_at < now() - $2::int * interval '1 day', false)`
 
-/** Begins a removal; undefined: one is under way. */
+/** Starts a removal; undefined: one is running. */
 export async function beginJob(
   db: Database,
   job: Pick<
@@ -75,7 +74,6 @@ export function newestJobs(db: Database, limit: number): Promise<RetentionJobRow
   ])
 }
 
-/** A removal, or undefined. */
 export async function jobById(db: Database, id: number): Promise<RetentionJobRow | undefined> {
   const [row] = await db.adhoc<RetentionJobRow>(`select ${JOB} from retention_job where id = $1`, [
     id,
@@ -83,8 +81,8 @@ export async function jobById(db: Database, id: number): Promise<RetentionJobRow
   return row
 }
 
-/** Whether there is something to be done: a removal that runs, or what a cancelled one had begun. */
-export async function anythingToRemove(db: Database): Promise<boolean> {
+/** Whether a removal is running, or a cancelled one left a deletion to finish. */
+export async function hasPendingRemoval(db: Database): Promise<boolean> {
   const [row] = await db.rows<{ any: boolean }>(
     'removal-any',
     `select exists (select 1 from retention_job where state = 'running') or exists (select 1 from removal) as any`,
@@ -92,7 +90,7 @@ export async function anythingToRemove(db: Database): Promise<boolean> {
   return row!.any
 }
 
-/** The removal that runs. */
+/** The running removal. */
 export async function runningJob(client: Client): Promise<RetentionJobRow | undefined> {
   const { rows } = await client.query<RetentionJobRow>(
     `select ${JOB} from retention_job where state = 'running'`,
@@ -100,12 +98,12 @@ export async function runningJob(client: Client): Promise<RetentionJobRow | unde
   return rows[0]
 }
 
-/** Notes why the last piece failed; null: it did not. */
+/** Stores the error of the last piece; null: none. */
 export async function noteProblem(db: Database, id: number, problem: string | null): Promise<void> {
   await db.adhoc('update retention_job set problem = $2 where id = $1', [id, problem])
 }
 
-/** Keeps other processes from removing until the transaction ends; false: one of them is doing it. */
+/** Prevents other processes from removing until the transaction ends; false: one of them holds the lock. */
 export async function lockRemover(client: Client): Promise<boolean> {
   const { rows } = await client.query<{ mine: boolean }>(
     'select pg_try_advisory_xact_lock($1) as mine',
@@ -114,7 +112,7 @@ export async function lockRemover(client: Client): Promise<boolean> {
   return rows[0]!.mine
 }
 
-/** Marks what goes, some batches at a time; false: nothing is left to be marked. */
+/** Marks some batches for removal; false: no batch is left to mark. */
 export async function markPiece(client: Client, job: RetentionJobRow): Promise<boolean> {
   await client.query('select pg_advisory_xact_lock($1)', [MARK_LOCK])
   const stays = `not ${COPIED} and not exists (select 1 from removal m where m.batch_id = b.id)`
@@ -163,7 +161,7 @@ export async function unmark(client: Client, jobId: number): Promise<void> {
   await client.query(
     `with taken as (delete from removal where job_id = $1 and not begun returning batch_id, whole)
      update batch b set samples_removed_at = case when taken.whole then null else samples_removed_at end,
-       -- Of a batch whose texts an earlier removal took, they stay gone.
+       -- Texts that an earlier removal took stay removed.
        texts_removed_at = case when to_regclass('sample_text_' || to_char(b.text_bucket, 'YYYYMMDD')) is not null
          and exists (select 1 from sample_text t where t.bucket = b.text_bucket and t.batch_id = b.id)
          then null else b.texts_removed_at end
@@ -173,8 +171,8 @@ export async function unmark(client: Client, jobId: number): Promise<void> {
 }
 
 /**
- * Drops a day of texts of which no batch keeps any; false: there is none. The lock on the table of all days is waited for
- * 300 ms at most, because readers wait behind it; SQLSTATE 55P03 then.
+ * Drops a day's partition of texts that no batch keeps; false: there is none. Waits at most 300 ms for the lock on the
+ * partitioned table, because readers queue behind it; then fails with SQLSTATE 55P03.
  */
 export async function dropDay(client: Client): Promise<boolean> {
   const { rows } = await client.query<{ day: string; bytes: string }>(
@@ -216,7 +214,7 @@ interface Removal {
   keep_roll_ups: boolean
 }
 
-/** Deletes some rows of the first batch that is marked; false: none is. */
+/** Deletes some rows of the first marked batch; false: none is marked. */
 export async function deletePiece(client: Client): Promise<boolean> {
   const { rows } = await client.query<Removal>(
     `select batch_id, job_id, text_bucket::text as bucket, whole, keep_roll_ups from removal order by batch_id limit 1
@@ -244,7 +242,7 @@ export async function deletePiece(client: Client): Promise<boolean> {
   return true
 }
 
-/** What a row of a sample or a group takes with its entry in the key, about; texts are measured. */
+/** Approximate size of a sample's or group's row with its index entry; texts are measured. */
 const SAMPLE_BYTES = 180
 const GROUP_BYTES = 140
 
@@ -291,7 +289,7 @@ async function finish(client: Client, removal: Removal): Promise<void> {
     ]) {
       await client.query(`delete from ${table} where batch_id = $1`, [id])
     }
-    // Rescores of it keep its number: without it they would count as steps of their run.
+    // The row of a batch is kept for its rescores, which would otherwise count as steps of their run.
     await client.query('delete from batch where id = $1', [id])
   }
   await client.query('delete from removal where batch_id = $1', [id])
@@ -304,7 +302,7 @@ export async function pruneEvents(client: Client, job: RetentionJobRow): Promise
   if (job.kind !== 'policy') return false
   const { eventsDays = null, auditDays = null } = job.policy ?? {}
   const pieces: [text: string, days: number | null][] = [
-    // In order of number, which is that of time: the first pages tell whether there is more.
+    // In order of id, which is the order of time: the first pages show whether there is more.
     [prunedById('server_event', 'at'), eventsDays],
     [prunedById('attempt', 'started_at'), eventsDays],
     [
@@ -332,10 +330,10 @@ function prunedById(table: string, at: string): string {
     where at < now() - $1::int * interval '1 day')`
 }
 
-/** Ends a removal; of a run that has no batches left nothing stays. True when nothing of the job is left to do. */
+/** Ends a removal and deletes runs without batches. True when the removal has nothing left to do. */
 export async function endJob(client: Client, job: RetentionJobRow): Promise<void> {
   if (job.kind === 'run') {
-    // Whoever submits to it now holds its row; after that its batch is seen.
+    // A submit holds the run's row; after this lock, its batch is visible.
     const { rows } = await client.query<{ id: number }>(
       'select id from run where name = $1 for update',
       [job.run],
@@ -346,7 +344,7 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
         'delete from run where id = $1 and not exists (select 1 from batch where run_id = $1)',
         [run.id],
       )
-      // A few rows each, of what people and monitors said of it.
+      // Each of these tables holds a few rows per run.
       if (gone.rowCount === 1) {
         for (const table of [
           'run_mark',
@@ -365,7 +363,7 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
   )
 }
 
-/** Marks a removal as cancelled; false: it is over already. */
+/** Cancels a removal; false: it has already ended. */
 export async function cancelJob(client: Client, id: number): Promise<boolean> {
   const { rowCount } = await client.query(
     `update retention_job set state = 'cancelled', ended_at = now() where id = $1 and state = 'running'`,
@@ -389,18 +387,18 @@ async function addProgress(
   )
 }
 
-/** A day of texts, and what would go of it. */
+/** A day of texts, and the part of it to be removed. */
 export interface DayRow {
   day: string
   batches: number
   samples: number
-  /** Samples whose texts are there. */
+  /** Samples with texts. */
   there: number
   whole: boolean
   bytes: number
 }
 
-/** What a policy, or a run's deletion, would take now. */
+/** The amount that a policy or a run's deletion would remove now. */
 export interface PreviewRow {
   batches: number
   samples: number
@@ -429,10 +427,10 @@ function goes(of: RemovalOf): { whole: string; texts: string; values: unknown[] 
   }
 }
 
-/** By a policy, or of a run. */
+/** By a policy, or of one run. */
 export type RemovalOf = { policy: RetentionPolicy } | { run: string }
 
-/** Counts what would go. */
+/** Counts the data to be removed. */
 export async function previewBatches(db: Database, of: RemovalOf): Promise<PreviewRow> {
   const { whole, texts, values } = goes(of)
   const old = 'run' in of ? 'false' : `(${OLD} or ${OLD_TEXTS}) and b.texts_removed_at is null`
@@ -450,7 +448,7 @@ export async function previewBatches(db: Database, of: RemovalOf): Promise<Previ
   return row!
 }
 
-/** The days of texts of which something would go, oldest first. */
+/** The days with texts to be removed, oldest first. */
 export async function previewDays(db: Database, of: RemovalOf, limit: number): Promise<DayRow[]> {
   const { texts, values } = goes(of)
   return db.adhoc<DayRow>(
@@ -466,7 +464,7 @@ export async function previewDays(db: Database, of: RemovalOf, limit: number): P
   )
 }
 
-/** Old events there are, counted up to `most`. */
+/** Old events, counted up to `most`. */
 export async function previewEvents(
   db: Database,
   policy: RetentionPolicy,
@@ -483,7 +481,7 @@ export async function previewEvents(
   return row!.n
 }
 
-/** Batches of a run that have not ended or are being copied, and its last; undefined: there is no such run. */
+/** A run's batches that are unfinished or being copied, and its last batch; undefined: the run does not exist. */
 export async function runForDeletion(
   db: Database,
   run: string,
@@ -503,7 +501,7 @@ export async function runForDeletion(
   return row
 }
 
-/** Runs that the policy leaves alone, by name. */
+/** Runs exempt from the policy, by name. */
 export function keptRuns(
   db: Database,
   limit: number,
@@ -513,7 +511,7 @@ export function keptRuns(
   ])
 }
 
-/** The policy leaves a run alone, or no longer does. */
+/** Exempts a run from the policy, or ends the exemption. */
 export async function keepRun(db: Database, run: string, keep: boolean, by: string): Promise<void> {
   await (keep
     ? db.adhoc('insert into run_kept (run, kept_by) values ($1, $2) on conflict do nothing', [
@@ -523,7 +521,7 @@ export async function keepRun(db: Database, run: string, keep: boolean, by: stri
     : db.adhoc('delete from run_kept where run = $1', [run]))
 }
 
-/** When the policy's last removal began. */
+/** Start time of the policy's last removal. */
 export async function lastPolicyJob(db: Database): Promise<Date | null> {
   const [row] = await db.rows<{ at: Date | null }>(
     'removal-last',

@@ -1,7 +1,7 @@
 import type { RunLimitValues } from '../../contract/limits.ts'
 import type { Client, Database } from '../database.ts'
 
-/** Limits of a run; of `''`, of every run that has none of its own. */
+/** Limits of a run; `''`: the default for runs without their own. */
 export interface RunLimitRow {
   run: string
   max_queued_samples: number | null
@@ -11,7 +11,7 @@ export interface RunLimitRow {
   changed_by: string
 }
 
-/** All limits there are, the default first; `limit` at most. */
+/** All limits, the default first. */
 export function allLimits(db: Database, limit: number): Promise<RunLimitRow[]> {
   return db.rows(
     'run-limits',
@@ -21,7 +21,7 @@ export function allLimits(db: Database, limit: number): Promise<RunLimitRow[]> {
   )
 }
 
-/** Sets the limits of a run, or the default's (`''`). */
+/** Sets the limits of a run, or the default (`''`). */
 export async function setLimits(
   db: Database,
   run: string,
@@ -38,24 +38,24 @@ export async function setLimits(
   )
 }
 
-/** The run has the default again. */
+/** Deletes a run's own limits; the default applies again. */
 export async function clearLimits(db: Database, run: string): Promise<void> {
   await db.adhoc('delete from run_limit where run = $1', [run])
 }
 
-/** What a run has under way. */
+/** A run's unfinished work. */
 export interface RunUsage {
   queued: number
   batches: number
 }
 
-/** The advisory lock under which a run that has limits takes samples: two submits at once cannot both be the last. */
+/** The advisory lock for submits to a run with limits, so that concurrent submits cannot exceed them together. */
 const LIMIT_LOCK = 72_707_381
 
 const USAGE = `select coalesce(sum(samples - scored - failed), 0)::int8::float8 as queued, count(*)::int as batches
   from batch where run_id = $1 and status in ('open', 'running')`
 
-/** Counts a run's open work and locks it against additions until the transaction ends. */
+/** Counts a run's unfinished work and locks it against additions until the transaction ends. */
 export async function usageHeld(client: Client, runId: number): Promise<RunUsage> {
   await client.query('select pg_advisory_xact_lock($1, $2)', [LIMIT_LOCK, runId])
   const { rows } = await client.query<RunUsage>({
@@ -66,7 +66,7 @@ export async function usageHeld(client: Client, runId: number): Promise<RunUsage
   return rows[0]!
 }
 
-/** What a run, by name, has under way at this moment. */
+/** A run's unfinished work, by the run's name. */
 export async function usageOf(db: Database, run: string): Promise<RunUsage> {
   const [row] = await db.rows<RunUsage>(
     'run-usage',

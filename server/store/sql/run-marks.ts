@@ -1,6 +1,5 @@
 import type { Database } from '../database.ts'
 
-/** A user's mark. */
 export interface RunMarkRow {
   id: number
   step: number
@@ -19,7 +18,7 @@ export async function runMarks(db: Database, runId: number, limit: number): Prom
   )
 }
 
-/** Stores a mark; undefined where the run has `most` already. */
+/** Stores a mark; undefined if the run already has `most` marks. */
 export async function addMark(
   db: Database,
   runId: number,
@@ -33,11 +32,11 @@ export async function addMark(
      returning id, step, label, note, author, at`,
     [runId, mark.step, mark.label, mark.note, mark.author, most],
   )
-  if (row) await tell(db)
+  if (row) await notifyMarksChanged(db)
   return row
 }
 
-/** Changes what is given of a mark; undefined where there is none. */
+/** Changes the given fields of a mark; undefined if it does not exist. */
 export async function changeMark(
   db: Database,
   id: number,
@@ -49,19 +48,19 @@ export async function changeMark(
      where id = $1 returning id, step, label, note, author, at`,
     [id, change.step ?? null, change.label ?? null, change.note ?? null],
   )
-  if (row) await tell(db)
+  if (row) await notifyMarksChanged(db)
   return row
 }
 
-/** Removes a mark; false where there is none. */
+/** Removes a mark; false if it does not exist. */
 export async function dropMark(db: Database, id: number): Promise<boolean> {
   const rows = await db.rows('drop-run-mark', 'delete from run_mark where id = $1 returning id', [
     id,
   ])
-  if (rows.length > 0) await tell(db)
+  if (rows.length > 0) await notifyMarksChanged(db)
   return rows.length > 0
 }
 
-async function tell(db: Database): Promise<void> {
+async function notifyMarksChanged(db: Database): Promise<void> {
   await db.adhoc("select pg_notify('rewardops', 'k')")
 }

@@ -2,10 +2,10 @@ import type { GroupSignalCounts } from '../../contract/group-signal.ts'
 import type { BatchStatus } from '../../contract/trainer.ts'
 import type { Database } from '../database.ts'
 
-/** Data sources of a run that are followed, the largest. */
+/** Data sources shown per run, the largest ones. */
 const MAX_SOURCES = 12
 
-/** A run, and what it has of a split. */
+/** A run with its totals in a split. */
 export interface RunRow {
   id: number
   name: string
@@ -21,7 +21,7 @@ export interface RunRow {
   rescored_samples: number
 }
 
-/** A run with its totals; batches that scored older rollouts again are counted apart. */
+/** A run with its totals; rescores are counted separately. */
 export async function runByName(
   db: Database,
   name: string,
@@ -64,7 +64,7 @@ export interface RunStepRow {
   completed_at: Date | null
   rolled_up: boolean
   reward_name: string
-  /** Changes with anything of the reward. */
+  /** Changes with any part of the reward. */
   reward_hash: string
   substituted: number | null
   n: number | null
@@ -76,10 +76,7 @@ export interface RunStepRow {
   reasons: Record<string, number> | null
 }
 
-/**
- * The newest steps of a run, in order: of each the batch that came last. Batches that score older rollouts again are no
- * steps.
- */
+/** The newest steps of a run, in order, with each step's last batch. Rescores are excluded. */
 export async function runSteps(
   db: Database,
   runId: number,
@@ -102,7 +99,7 @@ export async function runSteps(
   )
 }
 
-/** A data source at one step. */
+/** The roll-up of a data source at one step. */
 export interface SourceRow {
   batch_id: number
   data_source: string
@@ -114,7 +111,7 @@ export interface SourceRow {
   q75: number
 }
 
-/** The largest data sources of these batches, each batch's roll-up. */
+/** The roll-ups of these batches' largest data sources. */
 export async function sourcesOfBatches(
   db: Database,
   batchIds: readonly number[],

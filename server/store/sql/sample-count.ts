@@ -7,9 +7,9 @@ import {
 } from './sample-filter.ts'
 import { type SampleCursor, sampleKeys } from './sample-list.ts'
 
-/** Limits of a count: samples checked, and time. Beyond them the count is a lower bound. */
+/** Limits of a count: samples checked, and ms. Beyond them the count is a lower bound. */
 const MAX_COUNTED = { samples: 524_288, ms: 500 }
-/** In one statement, some 50 ms. */
+/** Samples per statement, some 50 ms. */
 const PORTION = 65_536
 const KEYS_AT_ONCE = 5_000
 
@@ -22,7 +22,7 @@ export interface SampleCount {
   batches: number
 }
 
-/** Counts the samples that fit a filter: from the batches' counters where they tell, else by looking, bounded. */
+/** Counts the samples that match a filter: from the batches' counters if they suffice, else by a bounded search. */
 export async function sampleCount(db: Database, filter: SampleFilter): Promise<SampleCount> {
   const { run, batchId, step, stepTo, split, rescored, status, ...finer } = filter
   const byCounters =
@@ -33,7 +33,7 @@ export async function sampleCount(db: Database, filter: SampleFilter): Promise<S
   return filter.text === undefined ? looked(db, filter) : searched(db, filter)
 }
 
-/** How many samples batches have. */
+/** The numbers of samples of batches. */
 export async function batchSizes(
   db: Database,
   ids: readonly number[],

@@ -1,15 +1,15 @@
 import type { Database } from '../database.ts'
 import { isRescored } from './sample-filter.ts'
 
-/** Batches that are added up, the newest. */
+/** The newest batches are added up, at most this many. */
 const MAX_BATCHES = 5_000
 
-/** What there is to choose from among the samples of these batches, with counts. */
+/** The values to filter by among the samples of these batches, with counts. */
 export interface FacetRows {
   batches: number
-  /** Batches of them that have no roll-up yet: they are in the counts of states alone. */
+  /** Batches without a roll-up; they are only in the counts of states. */
   pending: number
-  /** There are more than the newest {@link MAX_BATCHES}. */
+  /** True if there are more than {@link MAX_BATCHES} batches. */
   capped: boolean
   scored: number
   failed: number

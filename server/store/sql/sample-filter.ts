@@ -1,25 +1,25 @@
 import type { ExtraFilter, SampleFilter as WrittenFilter } from '../../contract/sample-filter.ts'
 import type { Database } from '../database.ts'
 
-/** The filter with the batch as a number; the text is looked for apart, in `sample-texts.ts`. */
+/** The filter with the batch as a number; `sample-texts.ts` searches for the text. */
 export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
   batchId?: number | undefined
 }
 
-/** Batches considered at once. */
+/** Maximum number of batches considered at once. */
 const MAX_BATCHES = 2_000
 
-/** A batch that may have fitting samples. */
+/** A batch that may have matching samples. */
 export interface CandidateBatch {
   id: number
   samples: number
-  /** The day whose partition has its texts, `YYYY-MM-DD`. */
+  /** The day of its texts' partition, `YYYY-MM-DD`. */
   bucket: string
 }
 
 /**
- * Batches that may have a fitting sample, found by their counters, roll-ups and keys alone: the newest from `fromId` down,
- * or the oldest from `fromId` up. `more`: the first that was not reached.
+ * Batches that may have a matching sample, by their counters, roll-ups and keys alone: the newest from `fromId` down,
+ * or the oldest from `fromId` up. `more`: the first batch beyond the limit.
  */
 export async function candidateBatches(
   db: Database,
@@ -46,7 +46,7 @@ export async function candidateBatches(
   if (filter.status === 'scored') where.push('b.scored > 0')
   if (filter.status === 'queued' || filter.status === 'running')
     where.push('b.scored + b.failed < b.samples')
-  // A batch that was not rolled up yet may have anything.
+  // A batch without a roll-up may have any sample.
   if (filter.scoreMin !== undefined)
     where.push(`(not b.rolled_up or b.max is null or b.max >= ${arg(filter.scoreMin)})`)
   if (filter.scoreMax !== undefined)
@@ -62,7 +62,7 @@ export async function candidateBatches(
     )
   }
   if (filter.dataSource !== undefined) {
-    // Of more than 64 data sources the smaller ones have no roll-up.
+    // With more than 64 data sources, the smaller ones have no roll-up.
     where.push(
       `(not b.rolled_up or exists (select 1 from batch_roll_up r where r.batch_id = b.id and r.data_source = ${arg(filter.dataSource)})
         or (select count(*) from batch_roll_up r where r.batch_id = b.id) > 64)`,
@@ -94,12 +94,12 @@ export async function candidateBatches(
   return { batches: rows.slice(0, MAX_BATCHES), nextBatchId: rows[MAX_BATCHES]?.id ?? null }
 }
 
-/** Whether a batch scored older rollouts again, as SQL of its columns. */
+/** SQL condition on a batch: a rescore or not. */
 export function isRescored(rescored: boolean): string {
   return `rescored_from is ${rescored ? 'not null' : 'null'}`
 }
 
-/** Whether a key's roll-up says that a sample of the batch may fit. */
+/** SQL condition on a key's roll-up: a sample of the batch may match. */
 function rangeOf(extra: ExtraFilter, arg: (value: unknown) => string): string {
   if (extra.is === 'present') return 'true'
   if (extra.is === 'boolean') return 'k.booleans > 0'
@@ -110,12 +110,12 @@ function rangeOf(extra: ExtraFilter, arg: (value: unknown) => string): string {
   return parts.join(' and ')
 }
 
-/** What a sample `s` of the batches chosen must be, as SQL: all of the filter but its text. */
+/** The filter's conditions on a sample `s` of the chosen batches, as SQL: everything except the text. */
 export class SampleConditions {
   readonly values: unknown[] = []
   #sql = ''
   joins = ''
-  /** Nothing but the batch narrows: every sample of it fits. */
+  /** True if every sample of the batches matches. */
   all = true
 
   constructor(filter: SampleFilter) {
@@ -131,7 +131,7 @@ export class SampleConditions {
     if (filter.status === 'queued' || filter.status === 'running') {
       const held =
         'exists (select 1 from claim c where c.batch_id = s.batch_id and s.idx between c.first_idx and c.last_idx)'
-      // Status 1 waits for its group's post-processing.
+      // Status 1: waiting for the group's post-processing.
       this.and(
         filter.status === 'running'
           ? `s.status < 2 and (s.status = 1 or ${held})`
@@ -163,7 +163,7 @@ export class SampleConditions {
     for (const extra of filter.extra ?? []) this.and(this.#extra(extra))
   }
 
-  /** Behind `where …`: begins with `and`, or is empty. */
+  /** To append to `where …`: begins with `and`, or is empty. */
   get sql(): string {
     return this.#sql
   }
@@ -179,7 +179,7 @@ export class SampleConditions {
   }
 
   #extra(extra: ExtraFilter): string {
-    // `case` keeps the order: a number is read only of what is one.
+    // `case` keeps the order: only numbers are converted.
     const name = this.value(readable(extra.key))
     const doc = 'readable_json(s.reward_extra)'
     const type = `json_typeof(${doc} -> ${name}::text)`
@@ -188,7 +188,7 @@ export class SampleConditions {
     if (extra.is === 'boolean') return `${type} = 'boolean' and ${text} = '${extra.value}'`
     if (extra.is === 'text')
       return `${type} = 'string' and ${text} = ${this.value(readable(extra.value))}`
-    // `numeric`: JSON may have a number that no double holds.
+    // `numeric`, because JSON may have a number beyond the range of a double.
     const parts = [
       ...(extra.min === undefined ? [] : [`>= ${this.value(String(extra.min))}::numeric`]),
       ...(extra.max === undefined ? [] : [`<= ${this.value(String(extra.max))}::numeric`]),
@@ -198,7 +198,7 @@ export class SampleConditions {
   }
 }
 
-/** As `readable_json` leaves it: Postgres takes no NUL and no half of a surrogate pair. */
+/** As `readable_json` does: Postgres accepts neither NUL nor lone surrogates. */
 function readable(text: string): string {
   return text.toWellFormed().replaceAll('\u0000', '\ufffd')
 }

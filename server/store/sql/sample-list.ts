@@ -6,32 +6,30 @@ import {
   SampleConditions,
   type SampleFilter,
 } from './sample-filter.ts'
-import { lookAtTexts, type SampleKey } from './sample-texts.ts'
+import { type SampleKey, searchTexts } from './sample-texts.ts'
 
 /**
- * Samples of many batches, by filters and in an order. Batches that cannot have a fitting sample are passed over by their
- * counters and roll-ups; of the others at most so many samples are looked at for one page, so that a page costs the
- * same wherever it is: 40 to 120 ms for {@link MAX_SEARCHED_SAMPLES} with 10,000,000 samples stored.
+ * Samples of many batches, filtered and sorted. Batches that cannot have a matching sample are skipped by their
+ * counters and roll-ups. Of the others, a page checks a bounded number of samples, so pages cost the same everywhere:
+ * 40 to 120 ms for {@link MAX_SEARCHED_SAMPLES} with 10,000,000 samples stored.
  */
 export const MAX_SEARCHED_SAMPLES = 131_072
-/**
- * Texts read for one page of a search, whatever ends first. 32 MiB of short texts take 400 ms; a page's data has 300.
- */
+/** Limits of the texts read for one page of a search. 32 MiB of short texts take 400 ms; a page's data has 300 ms. */
 const MAX_READ = { samples: 65_536, bytes: 32 << 20, ms: 200 }
-/** Samples picked at once to read their texts: in the order of arrival, and in one that has to be made first. */
+/** Samples selected at once to read their texts: in order of arrival, and in other orders. */
 const PICKED_TO_READ = 2_048
 const PUT_IN_ORDER_TO_READ = 16_384
-/** Texts of one statement, at first and at most. */
+/** Texts per statement: the first statement and the maximum. */
 const FIRST_READ = 256
 const MAX_PORTION = 2_048
 const READ_BYTES = 4 << 20
 /** Samples checked by the first statement in order of arrival; each further one checks twice as many. */
-const FIRST_LOOK = 8_192
+const FIRST_CHECKED = 8_192
 
-/** How samples can be ordered. */
+/** The order of samples. */
 export type SampleSort = 'newest' | 'worst' | 'best' | 'slowest'
 
-/** By what, and which way, each order goes; `newest` needs no key. */
+/** Column and direction of each order; `newest` needs no key. */
 const KEYS: Record<Exclude<SampleSort, 'newest'>, { key: string; direction: 'asc' | 'desc' }> = {
   worst: { key: 's.score', direction: 'asc' },
   best: { key: 's.score', direction: 'desc' },
@@ -47,9 +45,9 @@ export type SampleCursor =
 export interface SamplesSearched {
   batches: number
   samples: number
-  /** The oldest batch of them; null: none. */
+  /** The oldest checked batch; null: none. */
   oldest: number | null
-  /** There is no older batch that may have a fitting sample. */
+  /** True if no older batch may have a matching sample. */
   all: boolean
   /** For a text search: samples whose texts were checked, and those whose texts were removed. */
   texts: { samples: number; bytes: number; dropped: number } | null
@@ -76,12 +74,12 @@ interface PageOptions {
   cursor: SampleCursor | null
   limit: number
   /** Default {@link MAX_SEARCHED_SAMPLES}. */
-  mostLookedAt?: number
-  /** Of a search for a text; default {@link MAX_READ}. */
-  mostRead?: { samples: number; bytes: number; ms: number }
+  maxSamples?: number
+  /** For a text search; default {@link MAX_READ}. */
+  maxRead?: { samples: number; bytes: number; ms: number }
 }
 
-/** A page of samples with the extent of its search. */
+/** A page of samples and the extent of its search. */
 export async function sampleList(
   db: Database,
   filter: SampleFilter,
@@ -91,7 +89,7 @@ export async function sampleList(
   return { rows: await rowsOf(db, keys), ...page }
 }
 
-/** The keys of a page of samples, in their order. */
+/** The keys of a page of samples, in order. */
 export async function sampleKeys(
   db: Database,
   filter: SampleFilter,
@@ -105,28 +103,24 @@ export async function sampleKeys(
 async function inOrderOfArrival(
   db: Database,
   filter: SampleFilter,
-  { cursor, limit, mostLookedAt = MAX_SEARCHED_SAMPLES, mostRead = MAX_READ }: PageOptions,
+  { cursor, limit, maxSamples = MAX_SEARCHED_SAMPLES, maxRead = MAX_READ }: PageOptions,
 ): Promise<SampleKeyPage> {
   const { batches, nextBatchId: more } = await candidateBatches(
     db,
     filter,
     cursor?.fromBatch ?? null,
   )
-  const reading = filter.text === undefined ? null : new TextSearch(db, filter.text, mostRead)
+  const reading = filter.text === undefined ? null : new TextSearch(db, filter.text, maxRead)
   const found: PickedSample[] = []
   let looked = 0
   let at = 0
-  let portion = FIRST_LOOK
+  let portion = FIRST_CHECKED
   let after = cursor !== null && 'after' in cursor ? cursor.after : null
-  while (
-    at < batches.length &&
-    found.length <= limit &&
-    looked < mostLookedAt &&
-    !reading?.isSpent
-  ) {
+  while (at < batches.length && found.length <= limit && looked < maxSamples && !reading?.isSpent) {
     const from = at
     let samples = 0
-    // Texts are read batch by batch: within one the samples come in order from the index, and each pick goes on where it was.
+    // Texts are read batch by batch. Within a batch the index returns the samples in order, and each selection
+    // continues after the previous one.
     while (
       at < batches.length &&
       (samples === 0 || (samples < portion && filter.text === undefined))
@@ -171,7 +165,7 @@ async function inOrderOfArrival(
   const page = found.slice(0, limit)
   const last = page.at(-1)
   const unseen = batches[at]?.id ?? null
-  // A search may have stopped within a batch; behind its last sample there is at most nothing.
+  // A search may have stopped within a batch; after its last sample there may be none left.
   const stopped = reading?.isSpent && after !== null && found.length <= limit ? after : null
   const next: SampleCursor | null =
     found.length > limit && last !== undefined
@@ -191,7 +185,7 @@ async function inOrderOfArrival(
       samples: reading?.samples ?? looked,
       oldest: stopped?.batchId ?? batches[at - 1]?.id ?? null,
       all: stopped === null && unseen === null && more === null,
-      ...told(reading),
+      ...textsSearched(reading),
     },
   }
 }
@@ -203,12 +197,12 @@ async function inOrderOfKey(
     sort,
     cursor,
     limit,
-    mostLookedAt = MAX_SEARCHED_SAMPLES,
-    // Putting them in order takes as long again.
-    mostRead = { ...MAX_READ, ms: MAX_READ.ms / 2 },
+    maxSamples = MAX_SEARCHED_SAMPLES,
+    // Sorting takes as long again.
+    maxRead = { ...MAX_READ, ms: MAX_READ.ms / 2 },
   }: PageOptions & { sort: keyof typeof KEYS },
 ): Promise<SampleKeyPage> {
-  // The first page says which batches are put in order; those that came since are not mixed in.
+  // The first page determines which batches are sorted; later batches are not mixed in.
   const { batches, nextBatchId: more } = await candidateBatches(
     db,
     filter,
@@ -217,7 +211,7 @@ async function inOrderOfKey(
   let samples = 0
   let count = 0
   for (const batch of batches) {
-    if (count > 0 && samples + batch.samples > mostLookedAt) break
+    if (count > 0 && samples + batch.samples > maxSamples) break
     samples += batch.samples
     count++
   }
@@ -243,7 +237,7 @@ async function inOrderOfKey(
     )
   }
   const newest = cursor?.fromBatch ?? chosen[0]?.id ?? 0
-  const reading = filter.text === undefined ? null : new TextSearch(db, filter.text, mostRead)
+  const reading = filter.text === undefined ? null : new TextSearch(db, filter.text, maxRead)
   let found: PickedSample[] = []
   let stopped = false
   if (chosen.length > 0 && reading === null) found = await pick(limit + 1)
@@ -271,13 +265,13 @@ async function inOrderOfKey(
       samples,
       oldest: chosen.at(-1)?.id ?? null,
       all: !stopped && count === batches.length && more === null,
-      ...told(reading),
+      ...textsSearched(reading),
     },
   }
 }
 
 interface PickedSample extends SampleKey {
-  /** What it was put in order by; null: its arrival. */
+  /** The sort key; null: order of arrival. */
   key: number | null
 }
 
@@ -285,12 +279,12 @@ function placeOf({ batch_id, idx, key }: PickedSample) {
   return { batchId: batch_id, idx, key }
 }
 
-/** Reads the texts of samples in their order, until enough of them have what is looked for or as much was read as a page may. */
+/** Reads the texts of samples in order, until enough of them match or the page's limit is reached. */
 class TextSearch {
   readonly #db: Database
   readonly #text: string
   readonly #most: { samples: number; bytes: number; ms: number }
-  /** From the first text on, ms. */
+  /** End of the time limit, which starts with the first text, ms. */
   #until = Number.POSITIVE_INFINITY
   samples = 0
   bytes = 0
@@ -302,14 +296,14 @@ class TextSearch {
     this.#most = most
   }
 
-  /** A page's worth was read. */
+  /** Whether the page's limit is reached. */
   get isSpent(): boolean {
     const { samples, bytes } = this.#most
     const late = this.samples > 0 && performance.now() >= this.#until
     return this.samples >= samples || this.bytes >= bytes || late
   }
 
-  /** The samples with the text, at most `enough`, and the last one checked. */
+  /** The samples with the text, at most `enough`, and the last sample checked. */
   async among(
     picked: readonly PickedSample[],
     batches: readonly CandidateBatch[],
@@ -322,7 +316,7 @@ class TextSearch {
     let portion = FIRST_READ
     for (let from = 0; from < picked.length && hits.length < enough && !this.isSpent; ) {
       const part = picked.slice(from, from + portion)
-      const seen = await lookAtTexts(
+      const seen = await searchTexts(
         this.#db,
         this.#text,
         part.map((one) => ({ ...one, bucket: buckets.get(one.batch_id)! })),
@@ -336,7 +330,7 @@ class TextSearch {
         last = one
       }
       from += part.length
-      // As many as were light so far: long texts are read few at a time.
+      // Sized by the texts so far: fewer long texts are read at a time.
       const each = Math.max(1, this.bytes / Math.max(1, this.samples))
       portion = Math.max(16, Math.min(portion * 2, MAX_PORTION, Math.floor(READ_BYTES / each)))
     }
@@ -344,15 +338,15 @@ class TextSearch {
   }
 }
 
-function told(reading: TextSearch | null): Pick<SamplesSearched, 'texts'> {
+function textsSearched(reading: TextSearch | null): Pick<SamplesSearched, 'texts'> {
   if (reading === null) return { texts: null }
   const { samples, bytes, dropped } = reading
   return { texts: { samples, bytes, dropped } }
 }
 
 /**
- * The samples picked, with all that the table shows of them, in their order. Each is looked up by its key, in the order
- * written (`offset 0`): left to a planner without statistics, as in a database of a minute's age, 101 rows of a batch of 512 took 2 s.
+ * The selected samples with all columns of the table, in order. Each is looked up by its key, in the given order
+ * (`offset 0`). A planner without statistics, as in a database one minute old, took 2 s for 101 rows of a batch of 512.
  */
 async function rowsOf(db: Database, picked: readonly PickedSample[]): Promise<SampleListRow[]> {
   if (picked.length === 0) return []

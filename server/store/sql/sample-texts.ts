@@ -8,27 +8,27 @@ export interface SampleKey {
   idx: number
 }
 
-/** What was seen of some samples' texts. */
-export interface TextsLookedAt {
-  /** Which of them have the text, in their order. */
+/** The result of a search in some samples' texts. */
+export interface TextSearchResult {
+  /** Whether each sample has the text, in order. */
   hits: boolean[]
-  /** Bytes of the texts that were read. */
+  /** Bytes of the texts read. */
   bytes: number
-  /** Of them, those whose texts were dropped with their day. */
+  /** Samples whose texts were removed with their partition. */
   dropped: number
 }
 
 /**
- * In which of these samples a text stands, as it is written, whatever the case: in prompt, response or ground truth. What is stored
- * as JSON (chat messages, ground truths, texts with NUL) is searched by the JSON of the text first and then decoded, so that
- * neither names nor escapes of the JSON are found.
+ * Searches samples for a text in prompt, response or ground truth, ignoring case. Values stored as JSON (chat messages,
+ * ground truths, texts with NUL) are first searched as JSON and then decoded, so that keys and escapes of the JSON do
+ * not match.
  */
-export async function lookAtTexts(
+export async function searchTexts(
   db: Database,
   text: string,
   samples: readonly (SampleKey & { bucket: string })[],
-): Promise<TextsLookedAt> {
-  // What Postgres cannot hold stands in JSON alone.
+): Promise<TextSearchResult> {
+  // Text that Postgres cannot hold occurs in JSON only.
   const plain = text.isWellFormed() && !text.includes('\u0000')
   const patterns = [
     likePattern(plain ? text : text.toWellFormed().replaceAll('\u0000', '\ufffd')),
@@ -39,7 +39,7 @@ export async function lookAtTexts(
   const unsure: number[] = []
   let bytes = 0
   let found = 0
-  // A statement a batch, of one partition: looked up one by one among all partitions, the same texts take four times as long.
+  // One statement per batch, on one partition: lookups of single samples over all partitions take four times as long.
   for (const places of Map.groupBy(samples.keys(), (at) => samples[at]!.batch_id).values()) {
     const { bucket, batch_id } = samples[places[0]!]!
     const placeOf = new Map(places.map((place) => [samples[place]!.idx, place]))
@@ -57,11 +57,14 @@ export async function lookAtTexts(
       else if (row.hit === 1) unsure.push(place)
     }
   }
-  if (unsure.length > 0) await lookAgain(db, text, samples, unsure, hits)
+  if (unsure.length > 0) await searchDecoded(db, text, samples, unsure, hits)
   return { hits, bytes, dropped: samples.length - found }
 }
 
-/** 2: there, 0: not there, 1: to be decoded here, because Postgres cannot. A ground truth that is no string is shown, and searched, as its JSON. */
+/**
+ * 2: match, 0: no match, 1: to be decoded here, because Postgres cannot. A ground truth that is no string is displayed,
+ * and searched, as its JSON.
+ */
 const HIT = `case
   when encoding & 5 = 0 and $6 and prompt ilike $4 then 2
   when encoding & 2 = 0 and $6 and response ilike $4 then 2
@@ -77,8 +80,8 @@ const HIT = `case
   when (ground_truth::json #>> '{}') ilike $4 then 2
   else 0 end`
 
-/** Texts that hold an escape which Postgres cannot decode: few, and decoded here. */
-async function lookAgain(
+/** Decodes the few texts with an escape that Postgres cannot decode, and searches them. */
+async function searchDecoded(
   db: Database,
   text: string,
   samples: readonly (SampleKey & { bucket: string })[],
@@ -128,7 +131,7 @@ function holds(
   return shown.some((one) => one.search(pattern) >= 0)
 }
 
-/** A text as a pattern of `like` that stands for itself. */
+/** The pattern of `like` that matches a text literally. */
 function likePattern(text: string): string {
   return `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
 }

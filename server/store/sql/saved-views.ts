@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** A saved view as it is stored. */
+/** A stored view. */
 export interface SavedViewRow {
   id: number
   page: string
@@ -14,7 +14,7 @@ export interface SavedViewRow {
 
 const COLUMNS = 'id, page, name, state, version, author, created_at, updated_at'
 
-/** A page's views by their names. */
+/** A page's views, in order of name. */
 export async function savedViews(
   db: Database,
   page: string,
@@ -27,7 +27,6 @@ export async function savedViews(
   )
 }
 
-/** A view by its number. */
 export async function savedView(db: Database, id: number): Promise<SavedViewRow | undefined> {
   const [row] = await db.rows<SavedViewRow>(
     'saved-view',
@@ -37,7 +36,7 @@ export async function savedView(db: Database, id: number): Promise<SavedViewRow 
   return row
 }
 
-/** A new view; undefined where the page has one of this name. */
+/** Stores a view; undefined if the page already has one of this name. */
 export async function insertView(
   db: Database,
   view: Pick<SavedViewRow, 'page' | 'name' | 'state' | 'version' | 'author'>,
@@ -51,7 +50,7 @@ export async function insertView(
   return row
 }
 
-/** Changes a view; throws Postgres's 23505 where the page has another of the name. */
+/** Changes a view; throws SQLSTATE 23505 if the page has another one of this name. */
 export async function updateView(
   db: Database,
   id: number,
@@ -67,7 +66,6 @@ export async function updateView(
   return row
 }
 
-/** Deletes a view. */
 export async function deleteView(db: Database, id: number): Promise<void> {
   await db.rows('delete-view', 'delete from saved_view where id = $1', [id])
 }

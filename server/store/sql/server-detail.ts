@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** An event of a server as it is stored. */
+/** A stored event of a server. */
 export interface ServerEventRow {
   id: number
   kind: 'state' | 'health' | 'process'
@@ -11,7 +11,7 @@ export interface ServerEventRow {
   at: Date
 }
 
-/** The last events of a server, the newest first. */
+/** The last events of a server, newest first. */
 export function serverEvents(db: Database, id: number, limit: number): Promise<ServerEventRow[]> {
   return db.rows(
     'server-events',
@@ -21,7 +21,7 @@ export function serverEvents(db: Database, id: number, limit: number): Promise<S
   )
 }
 
-/** The level at which a server was last put to sleep; null: not by this service. */
+/** The level of a server's last sleep; null: this service did not put it to sleep. */
 export async function lastSleepLevel(db: Database, id: number): Promise<number | null> {
   const [row] = await db.rows<{ level: number | null }>(
     'server-sleep-level',
@@ -32,7 +32,7 @@ export async function lastSleepLevel(db: Database, id: number): Promise<number |
   return row?.level ?? null
 }
 
-/** A server's chat template as it is kept; null without one. */
+/** A server's stored chat template; null without one. */
 export async function chatTemplateOfServer(db: Database, id: number): Promise<string | null> {
   const [row] = await db.rows<{ chat_template: string | null }>(
     'server-chat-template',
@@ -55,7 +55,7 @@ export interface ServerMinuteRow {
   latency_ms: number[]
 }
 
-/** The last minutes with a call, the oldest first. */
+/** The last minutes with a call, oldest first. */
 export function lastMinutes(db: Database, id: number, limit: number): Promise<ServerMinuteRow[]> {
   return db.rows(
     'server-last-minutes',
@@ -66,7 +66,9 @@ export function lastMinutes(db: Database, id: number, limit: number): Promise<Se
   )
 }
 
-/** Samples that failed on a server in the last 10 minutes and were sent again, and how many of them to the same one. */
+/**
+ * Samples that failed on a server in the last 10 minutes and were retried, and the number retried on the same server.
+ */
 export function retriesByServer(
   db: Database,
 ): Promise<{ server_id: number; retries: number; same: number }[]> {

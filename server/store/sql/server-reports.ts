@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** What was called of one server since the last report. */
+/** Calls to one server since the last report. */
 export interface ServerCalls {
   serverId: number
   requests: number
@@ -15,7 +15,7 @@ export interface ServerCalls {
   latency: number[]
 }
 
-/** Adds calls to the present minute of a server, and to its totals. */
+/** Adds calls to the present minute of a server and to its totals. */
 export async function addServerCalls(db: Database, calls: ServerCalls): Promise<void> {
   await db.rows(
     'server-minute',
@@ -53,11 +53,11 @@ export interface HealthEvent {
   to: string
   cause: string
   evidence: Record<string, unknown>
-  /** How long ago, by the clock of who saw it. */
+  /** Age by the clock of the reporting process. */
   agoMs: number
 }
 
-/** Stores health events, in the order given. */
+/** Stores health events in order. */
 export async function addHealthEvents(db: Database, events: readonly HealthEvent[]): Promise<void> {
   if (events.length === 0) return
   await db.rows(

@@ -1,17 +1,17 @@
 import type { SelfTestDto, ServerState } from '../../contract/servers.ts'
 import type { Database } from '../database.ts'
 
-/** A self-test as it is stored with its server. */
+/** A server's stored self-test. */
 export interface StoredSelfTest extends Omit<SelfTestDto, 'overridden'> {
-  /** The calibration score of its registration: a later one that differs is drift. Null where none could be had. */
+  /** The calibration score of its registration; a different one later is drift. Null if the server returned none. */
   baseline?: number | null
   /** The same of each calibration text; absent in tests of older versions. */
   baselines?: { score: number; promptTokens: number | null }[]
-  /** When that was taken: of two servers that differ, the one that came later is the odd one out. ISO 8601. */
+  /** Time of the baseline, ISO 8601: if two servers differ, the later one is the outlier. */
   baselineAt?: string
 }
 
-/** How a server was launched; environment values and keys are not kept. */
+/** The launch command of a server; environment values and keys are not stored. */
 export interface StoredLaunch {
   /** Secrets in it are masked. */
   argv: string[]
@@ -20,7 +20,7 @@ export interface StoredLaunch {
   source: 'file' | 'call'
   /** The requested model; null: taken from the server once it answers. */
   model: string | null
-  /** What is stored is all it takes to start it again: no environment was given, nothing was masked. */
+  /** True if the stored command suffices to start it again: no environment was given, and nothing was masked. */
   complete: boolean
 }
 
@@ -49,7 +49,7 @@ export interface ServerRow {
   named_route: 'classify' | 'token' | 'pair' | null
   /** The label whose score is taken, by index or name; null: the last. */
   label: string | null
-  /** The model has no chat template: it is sent plain text. */
+  /** The model has no chat template and receives plain text. */
   plain_text: boolean
   chat_template: string | null
   max_concurrent: number | null
@@ -58,7 +58,7 @@ export interface ServerRow {
   self_test: StoredSelfTest | null
   self_test_override: boolean
   awake_until: Date | null
-  /** By the database's clock, in ms: how long it is in its state, and until `awake_until` (below 0: past). */
+  /** By the database's clock, in ms: the time in its state, and the time until `awake_until` (below 0: past). */
   state_age_ms: number
   awake_left_ms: number | null
   launch: StoredLaunch | null
@@ -80,20 +80,20 @@ export async function activeServers(db: Database): Promise<ServerRow[]> {
   )
 }
 
-/** A change of state, with why and what was seen. */
+/** A change of state, with its cause and evidence. */
 export interface Transition {
   to: ServerState
   cause: string
   evidence?: Record<string, unknown> | undefined
-  /** Only from one of these; default: from any. */
+  /** Only from one of these states; default: from any. */
   from?: readonly ServerState[]
   /** Shortest time awake to set, ms; null: never woken. Default: unchanged. */
   awakeForMs?: number | null
 }
 
 /**
- * Changes a server's state, notes the event and tells everybody, in one statement. Gives the state before; null when it
- * was in that state already, in none of `from`, or removed: then nothing happened.
+ * Changes a server's state, logs the event and notifies all processes, in one statement. Returns the previous state;
+ * null if nothing changed, because the server already had the state, had none of the states in `from`, or was removed.
  */
 export async function changeState(
   db: Database,
@@ -127,7 +127,7 @@ export async function changeState(
   return row?.from ?? null
 }
 
-/** Servers that were woken stay awake for that long from now; what they have beyond that stays. */
+/** Keeps woken servers awake for at least that long from now; a longer time stays. */
 export async function prolongAwake(
   db: Database,
   ids: readonly number[],
@@ -142,12 +142,12 @@ export async function prolongAwake(
   )
 }
 
-/** The class of the advisory locks under which leases are given. */
+/** The class of the advisory locks for granting leases. */
 const LEASE_LOCK = 72_707_372
 
 /**
- * Calls that leases still allow to a server. To be asked when the server's state is no longer `ready` and that is
- * committed: the lock is the one under which leases are given, so after a 0 nobody is given any.
+ * Number of calls that leases still allow to a server. The caller first commits a state other than `ready`. Leases are
+ * granted under the same lock, so after a 0 no process gets one.
  */
 export async function leasedSlots(db: Database, id: number): Promise<number> {
   return db.transaction(async (client) => {
@@ -155,7 +155,7 @@ export async function leasedSlots(db: Database, id: number): Promise<number> {
       LEASE_LOCK,
       `server:${id}`,
     ])
-    // A statement of its own: its snapshot is taken after the lock.
+    // A separate statement, so that its snapshot is taken after the lock.
     const { rows } = await client.query<{ slots: number }>(
       `select coalesce(sum(slots), 0)::int as slots from lease
        where resource = $1 and expires_at + grace_ms * interval '1 millisecond' > clock_timestamp()`,
@@ -165,22 +165,22 @@ export async function leasedSlots(db: Database, id: number): Promise<number> {
   })
 }
 
-/** A batch that matters to whether a model's servers are awake. */
-export interface SleepWish {
+/** A batch that determines whether a model's servers are awake. */
+export interface SleepRequest {
   id: number
   model: string
-  /** It wants its servers woken before and put to sleep after. */
+  /** It requests that its servers are woken before it and put to sleep after it. */
   sleep_after: boolean
-  /** Not ended. */
+  /** The batch has not ended. */
   open: boolean
 }
 
 /**
- * Batches scored by a model that are not ended, and those after `afterId` that have ended already: one that came and
- * went between two looks wanted its servers put to sleep too.
+ * A model's unfinished batches, and its ended ones after `afterId`: a batch that came and ended between two checks also
+ * requests sleep.
  */
-export async function sleepWishes(db: Database, afterId: number): Promise<SleepWish[]> {
-  return db.rows<SleepWish>(
+export async function sleepRequests(db: Database, afterId: number): Promise<SleepRequest[]> {
+  return db.rows<SleepRequest>(
     'sleep-wishes',
     `select id, m.model, coalesce((reward->>'sleepAfter')::boolean, false) as sleep_after,
             status in ('open', 'running') as open
@@ -197,7 +197,7 @@ export async function sleepWishes(db: Database, afterId: number): Promise<SleepW
   )
 }
 
-/** The newest batch's number; 0 without one. */
+/** The newest batch's id; 0 without one. */
 export async function newestBatch(db: Database): Promise<number> {
   const [row] = await db.rows<{ id: number }>(
     'newest-batch',
@@ -206,7 +206,9 @@ export async function newestBatch(db: Database): Promise<number> {
   return row!.id
 }
 
-/** The models that have a registered server, and whether one of these can sleep, or does not answer and so may. */
+/**
+ * The models with a registered server, and whether one of their servers can sleep, or may because it does not answer.
+ */
 export async function servedModels(
   db: Database,
 ): Promise<{ model: string; kind: string; may_sleep: boolean }[]> {
@@ -217,7 +219,7 @@ export async function servedModels(
   )
 }
 
-/** Sets the cause of a server that is draining; false where its state was changed meanwhile. */
+/** Sets the cause of a draining server; false if its state changed meanwhile. */
 export async function noteDrainingCause(db: Database, id: number, cause: string): Promise<boolean> {
   const rows = await db.rows(
     'server-going-to-sleep',

@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** A setting that has one value for the whole service. */
+/** A setting with one value for the whole service. */
 export interface SettingRow<T> {
   value: T
   changed_at: Date
@@ -20,7 +20,6 @@ export async function readSetting<T>(
   return row
 }
 
-/** Sets it. */
 export async function writeSetting(
   db: Database,
   name: string,

@@ -1,10 +1,10 @@
 import type { TimelineDto } from '../../contract/timeline.ts'
 import type { Database } from '../database.ts'
 
-/** The data of a part of a batch's groups from one statement; columns as in TimelineDto, null without rows. */
+/** One part of a batch's groups from one statement; columns as in TimelineDto, null without rows. */
 export interface TimelineRow {
   at_ms: number
-  /** Epoch milliseconds of the statement: everything committed before it is in the answer. */
+  /** Time of the statement, epoch ms: the answer includes everything committed before it. */
   now_ms: number
   ended: boolean
   groups: number
@@ -24,17 +24,17 @@ export interface TimelineRow {
 }
 type Nullable<T> = { [K in keyof T]: T[K] | null }
 
-/** Milliseconds between a moment and the batch's acceptance, one digit after the point. */
+/** Milliseconds from the batch's acceptance to a time, to 0.1 ms. */
 const since = (moment: string) =>
   `round((extract(epoch from ${moment} - b.submitted_at) * 1000)::numeric, 1)::float8`
 
 /**
- * Groups `from` + 1 to `from` + `limit` in completion order with their samples that ended, at most `maxSamples` of them.
- * Waiting groups come after the completed ones, by number. With `changedAfter` (epoch milliseconds) only what ended or
+ * Groups `from` + 1 to `from` + `limit` in completion order with their ended samples, at most `maxSamples`. Incomplete
+ * groups follow the completed ones, by number. With `changedAfter` (epoch ms), only samples and groups that ended or
  * completed after it.
  *
- * One walk over the batch's samples. A group's number is found in an array (numbers are dense from 0) and not by a join:
- * a plan made while the tables were small took the index of the uids for it, and 31,000 samples 9.7 s instead of 0.2 s.
+ * One pass over the batch's samples. A group's number is found in an array (numbers are dense from 0), not by a join: a
+ * plan made for small tables used the index of the uids, and 31,000 samples took 9.7 s instead of 0.2 s.
  */
 export async function timelinePart(
   db: Database,

@@ -20,10 +20,10 @@ export interface WebhookRow {
 
 const COLUMNS = `w.id, w.name, w.url, w.secret is not null as signed, w.severities, w.monitors, w.runs, w.fleet, w.enabled,
   w.created_at, w.created_by`
-/** Deliveries of a webhook that are counted, the newest. */
+/** The newest deliveries of a webhook are counted, at most this many. */
 const COUNTED = 1_000
 
-/** Webhooks in order of their names, with what became of their deliveries of the last day. */
+/** Webhooks in order of name, with the outcomes of their deliveries of the last day. */
 export async function webhookRows(db: Database): Promise<WebhookRow[]> {
   return db.rows(
     'webhooks',
@@ -37,7 +37,7 @@ export async function webhookRows(db: Database): Promise<WebhookRow[]> {
   )
 }
 
-/** What may be set of a webhook. */
+/** The editable fields of a webhook. */
 export interface WebhookValues {
   name: string
   url: string
@@ -49,7 +49,7 @@ export interface WebhookValues {
   enabled: boolean
 }
 
-/** Stores a new one; undefined where the name is taken. */
+/** Stores a webhook; undefined if the name is taken. */
 export async function addWebhook(
   db: Database,
   values: WebhookValues,
@@ -73,7 +73,7 @@ export async function addWebhook(
   return row?.id
 }
 
-/** Columns by field: what may be changed. */
+/** Columns of the editable fields. */
 const FIELDS = {
   name: 'name',
   url: 'url',
@@ -85,7 +85,7 @@ const FIELDS = {
   enabled: 'enabled',
 } as const satisfies Record<keyof WebhookValues, string>
 
-/** Changes what is given. `taken`: another has that name. */
+/** Changes the given fields. `taken`: another webhook has that name. */
 export async function changeWebhook(
   db: Database,
   id: number,
@@ -109,12 +109,12 @@ export async function changeWebhook(
   return rows.length === 0 ? 'missing' : 'changed'
 }
 
-/** Removes one; what waits for it is given up by the sender. */
+/** Deletes a webhook; the sender gives up its waiting deliveries. */
 export async function dropWebhook(db: Database, id: number): Promise<boolean> {
   return (await db.adhoc('delete from webhook where id = $1 returning id', [id])).length > 0
 }
 
-/** Where a webhook's calls go. */
+/** The name, URL and secret of a webhook. */
 export async function webhookTarget(
   db: Database,
   id: number,
@@ -126,7 +126,7 @@ export async function webhookTarget(
   return row
 }
 
-/** A delivery with what it is of. */
+/** A delivery with its event. */
 export interface DeliveryRow {
   id: number
   webhook_id: number
@@ -147,7 +147,7 @@ export interface DeliveryRow {
 const DELIVERY = `d.id, d.webhook_id, w.name as webhook, d.event_id, e.kind, e.payload ->> 'text' as text, d.state, d.attempts,
   d.status, d.latency_ms, d.error, d.created_at, d.last_attempt_at, d.next_attempt_at`
 
-/** A keyset page of deliveries, the newest first. */
+/** A keyset page of deliveries, newest first. */
 export async function listDeliveries(
   db: Database,
   filter: { webhookId: number | null; beforeId: number | null; limit: number },

@@ -2,7 +2,7 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Database } from '../database.ts'
 import type { InlineSample } from '../job-queue.ts'
 
-/** What a worker needs to know of a batch. */
+/** The fields of a batch that a worker needs. */
 export interface BatchSpec {
   id: number
   run: string
@@ -23,9 +23,9 @@ export async function batchSpec(db: Database, id: number): Promise<BatchSpec | u
   return row
 }
 
-/** A sample to score; `prompt` is null where nothing reads it. */
+/** A sample to score; `prompt` is null if the reward does not read it. */
 export type PendingSample = InlineSample & {
-  /** Its group within the batch; absent for samples that came one at a time. */
+  /** Its group within the batch; absent for samples that arrived one at a time. */
   group_no?: number
 }
 
@@ -39,8 +39,8 @@ interface TextRow {
 }
 
 /**
- * The pending samples of index ranges, with their texts. Two range scans, put together here: as a join the planner
- * would choose between plans whose costs differ a hundredfold by statistics that a fresh batch does not have yet.
+ * The pending samples of index ranges, with their texts. Two range scans are combined here. As a join, the planner
+ * would choose between plans whose costs differ a hundredfold, by statistics that a new batch does not have yet.
  */
 export async function pendingSamples(
   db: Database,
@@ -79,26 +79,26 @@ export async function pendingSamples(
   return out
 }
 
-/** A group whole, for what scores its members together. */
+/** A whole group, for rewards that score its members together. */
 export interface WholeGroup {
   no: number
-  /** In order of their index, also those that have ended. */
+  /** In order of index, ended members included. */
   members: PendingSample[]
-  /** Indexes of those that have not. */
+  /** Indexes of the members that have not ended. */
   pending: Set<number>
 }
 
 /**
- * The groups that have pending samples in these ranges, each with all its members: who comes after a lost worker calls
- * with the whole group again, whatever of it was written.
+ * The groups with pending samples in these ranges, each with all its members: after a lost worker, its successor calls
+ * with the whole group again, even if some results were written.
  */
 export async function wholeGroups(
   db: Database,
   batch: BatchSpec,
   ranges: readonly number[],
 ): Promise<WholeGroup[]> {
-  const asked = await pendingSamples(db, batch, ranges)
-  const nos = [...new Set(asked.map((sample) => sample.group_no as number))]
+  const requested = await pendingSamples(db, batch, ranges)
+  const nos = [...new Set(requested.map((sample) => sample.group_no as number))]
   if (nos.length === 0) return []
   const members = await db.rows<{
     idx: number
@@ -111,7 +111,7 @@ export async function wholeGroups(
      order by batch_id, idx`,
     [batch.id, nos],
   )
-  const texts = new Map<number, TextRow>(asked.map((sample) => [sample.idx, sample]))
+  const texts = new Map<number, TextRow>(requested.map((sample) => [sample.idx, sample]))
   const others = members.flatMap(({ idx }) => (texts.has(idx) ? [] : [idx]))
   if (others.length > 0) {
     const rows = await db.rows<TextRow>(
@@ -122,7 +122,7 @@ export async function wholeGroups(
     )
     for (const row of rows) texts.set(row.idx, row)
   }
-  const pending = new Set(asked.map((sample) => sample.idx))
+  const pending = new Set(requested.map((sample) => sample.idx))
   const groups = new Map<number, WholeGroup>(
     nos.map((no) => [no, { no, members: [], pending: new Set() }]),
   )
