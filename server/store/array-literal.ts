@@ -1,11 +1,11 @@
 /**
- * Postgres array literals, built here: node-postgres converts arrays element by element at about 1 µs each, and a
- * flush of 200 samples has 2,800 of them (16 % of a worker's time); joining numbers natively takes a twentieth.
+ * Builds Postgres array literals. node-postgres converts arrays element by element at about 1 µs each, which took 16 %
+ * of a worker's time: a flush of 200 samples has 2,800 elements. A native join takes a twentieth of that.
  */
 
-/** Numbers and booleans; null stays null. */
+/** Numbers and booleans; null becomes NULL. */
 export function plainArray(values: readonly (number | boolean | null)[]): string {
-  // A null joins as nothing, which is no element at all: only then is the slower way needed.
+  // `join` drops nulls, so arrays with a null take the slower way.
   return values.includes(null)
     ? `{${values.map((v) => (v === null ? 'NULL' : v)).join(',')}}`
     : `{${values.join(',')}}`
@@ -14,7 +14,7 @@ export function plainArray(values: readonly (number | boolean | null)[]): string
 const SPECIAL = /["\\]/
 const ALL_SPECIAL = /["\\]/g
 
-/** Texts, quoted. They must not hold NUL. */
+/** Quoted texts. They must not contain NUL. */
 export function textArray(values: readonly (string | null)[]): string {
   let out = '{'
   for (let i = 0; i < values.length; i++) {

@@ -5,13 +5,13 @@ import { testDatabaseForFile } from './postgres/test-database.ts'
 import { BINS, storeBatchRollUps } from './sql/batch-roll-ups.ts'
 import { rollUpEnded } from './sql/batches.ts'
 
-/** What pages over steps are made of equals what the samples themselves say. */
+/** Tests that roll-ups of batches equal figures computed from the samples. */
 
 const database = testDatabaseForFile()
 let db: Database
 
 beforeAll(() => {
-  // As the service has it: every statement a lookup by key.
+  // `keyed` as in the service: every statement is a lookup by key.
   db = new Database(database.url, createLogger('error', 'test'), {
     max: 2,
     name: 'test',
@@ -22,7 +22,7 @@ afterAll(() => db.close())
 
 interface Made {
   source: string
-  /** null: it failed. */
+  /** null: the sample failed. */
   score: number | null
   substituted?: boolean
   queueMs?: number
@@ -60,7 +60,7 @@ async function rollUpsOf(id: number) {
   return new Map(rows.map(({ batch_id: _, data_source, ...rest }) => [data_source, rest]))
 }
 
-/** As numpy's default: linear between neighbours. */
+/** As numpy's default: linear interpolation between neighbours. */
 function quantile(sorted: readonly number[], q: number): number {
   const at = q * (sorted.length - 1)
   const low = sorted[Math.floor(at)] as number
@@ -68,7 +68,7 @@ function quantile(sorted: readonly number[], q: number): number {
 }
 
 describe('the roll-up of a batch', () => {
-  it('counts each score where they are few, of each data source and of all', async () => {
+  it('counts each distinct score, by data source and in total, if there are few', async () => {
     const id = await batchOf([
       { source: 'a', score: 1, queueMs: 10 },
       { source: 'a', score: 0, queueMs: 30 },
@@ -98,7 +98,7 @@ describe('the roll-up of a batch', () => {
     expect(await rollUpsOf(id)).toEqual(rollUps)
   })
 
-  it('has quantiles, deviation and bins of many scores as they are', async () => {
+  it('has the quantiles, deviation and bins of many scores', async () => {
     const scores = Array.from(
       { length: 3_000 },
       (_, i) => Math.sin(i) * 3 + ((i * 7919) % 101) / 50,
@@ -123,7 +123,7 @@ describe('the roll-up of a batch', () => {
     expect(rollUp.bin_counts).toEqual(counts)
   })
 
-  it('is there for a batch of which nothing counts, and for scores at the ends of what a number holds', async () => {
+  it('exists for a batch without counted samples and for extreme scores', async () => {
     const failed = await rollUpsOf(await batchOf([{ source: 'a', score: null }]))
     expect(failed.get('')).toMatchObject({
       ...{
@@ -145,7 +145,7 @@ describe('the roll-up of a batch', () => {
     expect(huge.get('')).toMatchObject({
       ...{ samples: 200, scored: 200, mean: null, std: null, quantiles: [], max: 1.7e308 },
     })
-    // As does the roll-up that every batch has at once, and with it all others.
+    // The batch's own roll-up of mean and max must match as well.
     await db.adhoc('update batch set scored = samples where samples = 200')
     await rollUpEnded(db)
     const [batch] = await db.adhoc('select mean, max from batch where samples = 200')

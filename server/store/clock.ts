@@ -1,21 +1,21 @@
 import { monotonicEpochMs } from '../monotonic-clock.ts'
 import type { Database } from './database.ts'
 
-/** Questions of the first synchronisation; the quickest answer counts. */
+/** Queries of the first synchronisation; the quickest answer counts. */
 const FIRST_QUESTIONS = 5
-/** How far this process's clock may drift from the database's between two reports, in ms; beyond it one was set. */
+/** Maximum drift of the two clocks between two reports, in ms. A larger difference means that one of them was set. */
 const DRIFT_MS = 20
 
 /**
- * The database's clock as this process knows it. It runs on this process's monotonic clock and is corrected with every
- * report, so that a step of either machine's clock moves no deadline and puts no stored time out of order.
+ * The database's clock as this process knows it. It runs on the process's monotonic clock and is corrected with every
+ * report, so a clock change on either machine moves no deadline and puts no stored time out of order.
  */
 export class DatabaseClock {
   #offsetMs = 0
-  /** How far the offset may be wrong: half of the round trip it was measured over. */
+  /** Uncertainty of the offset: half of the round trip in which it was measured. */
   #uncertaintyMs = Number.POSITIVE_INFINITY
 
-  /** A clock that was compared with the database's. */
+  /** A clock that has been compared with the database's. */
   static async of(db: Database): Promise<DatabaseClock> {
     const clock = new DatabaseClock()
     for (let i = 0; i < FIRST_QUESTIONS; i++) {
@@ -36,7 +36,10 @@ export class DatabaseClock {
     return monotonicEpochMs() + this.#offsetMs
   }
 
-  /** Takes in what the database's clock read between `sentAtMs` (by `monotonicEpochMs`) and now. */
+  /**
+   * Corrects the offset with a reading of the database's clock, taken between `sentAtMs` (by `monotonicEpochMs`) and
+   * now.
+   */
   observe(databaseMs: number, sentAtMs: number): void {
     const uncertaintyMs = (monotonicEpochMs() - sentAtMs) / 2
     const offsetMs = databaseMs - sentAtMs - uncertaintyMs
@@ -44,7 +47,7 @@ export class DatabaseClock {
       Math.abs(offsetMs - this.#offsetMs) > uncertaintyMs + this.#uncertaintyMs + DRIFT_MS
     if (!isSet && uncertaintyMs > this.#uncertaintyMs) return
     this.#uncertaintyMs = uncertaintyMs
-    // Within the round trip the two clocks may be one.
+    // A difference within the round trip may be no difference at all.
     this.#offsetMs = Math.abs(offsetMs) <= 2 * uncertaintyMs + 1 ? 0 : offsetMs
   }
 }

@@ -2,23 +2,23 @@ import type { Logger } from '../log.ts'
 import { Database, type DatabaseOptions } from './database.ts'
 import { START_SLOT_WAIT_MS } from './session.ts'
 
-/** Connections of a server process at most, with its ingest thread. */
+/** Maximum connections of a server process, its ingest thread included. */
 export const MAX_SERVER_CONNECTIONS = 12
-/** Connections of a worker process at most. */
+/** Maximum connections of a worker process. */
 export const MAX_WORKER_CONNECTIONS = 4
-/** Each process has one connection beside its pools, on which it listens for notifications. */
+/** Each process has one connection outside its pools, which listens for notifications. */
 export const LISTENERS = 1
 
 /**
- * The pools of a server. Statements that may take long are kept apart from those that trainers and the health check
- * wait for. No transaction may ask its own pool for a second connection.
+ * The pools of a server. Statements that may take long have pools of their own, so that trainers and the health check
+ * do not wait for them. No transaction may take a second connection from its own pool.
  */
 export const SERVER_POOLS = {
-  /** Submits, results, sweeps, the shares of the server's own calls. Rescores hold at most two of them. */
+  /** Submits, results, sweeps and leases of the server's own calls. Rescores use at most two of its connections. */
   api: { max: 4, name: 'rewardops server', keyed: true },
-  /** A time limit, so that slow charts end. Metrics too, which wait 2 s at most. */
+  /** The time limit ends slow charts. Metrics use this pool too and wait 2 s at most. */
   pages: { max: 3, name: 'rewardops pages', statementTimeoutMs: 10_000, keyed: true },
-  /** Health check, and the session locks under which reward-model servers are tested, put to sleep or woken. */
+  /** Health check, and the session locks for self-tests, sleep and wake of reward-model servers. */
   control: {
     max: 1,
     name: 'rewardops control',
@@ -26,7 +26,7 @@ export const SERVER_POOLS = {
     queryTimeoutMs: 2_500,
     staysOpen: true,
   },
-  /** Exports and retention, a page or a piece at a time. */
+  /** Exports and retention, one page or piece at a time. */
   background: {
     max: 1,
     name: 'rewardops background',
@@ -34,17 +34,20 @@ export const SERVER_POOLS = {
     keyed: true,
     lazyCommits: true,
   },
-  /** Large bodies, in a thread of their own: one holds a connection while it arrives, the other connection serves the rest. */
+  /**
+   * Large bodies, on the ingest thread. A body holds one connection while it arrives; the other connection serves the
+   * rest.
+   */
   ingest: { max: 2, name: 'rewardops ingest', keyed: true },
 } as const satisfies Record<string, DatabaseOptions>
 
-/** The pool of a worker. One connection writes results, so that two remain for reading, claims and leases. */
+/** The pool of a worker. One connection writes results, so two remain for reading, claims and leases. */
 export const WORKER_POOL = {
   max: 3,
   name: 'rewardops worker',
   keyed: true,
   lazyCommits: true,
-  // All its statements may be sent again, and none takes seconds.
+  // All statements of a worker are repeatable, and none takes seconds.
   queryTimeoutMs: 30_000,
   slotWaitMs: Number.POSITIVE_INFINITY,
 } as const satisfies DatabaseOptions
@@ -55,12 +58,12 @@ export interface ServerDatabases {
   pages: Database
   control: Database
   background: Database
-  /** Requests wait 5 s for a connection slot from now on; before, a minute. */
+  /** After this call, requests wait at most 5 s for a connection slot; before it, a minute. */
   started(): void
   close(): Promise<void>
 }
 
-/** Opens the pools of a server. Connections are made when they are first needed. */
+/** Opens the pools of a server. Connections are made on first use. */
 export function openServerDatabases(url: string, log: Logger): ServerDatabases {
   const open = (pool: DatabaseOptions) => new Database(url, log, pool)
   const { api, pages, control, background } = SERVER_POOLS

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { ConnectionOptions, SecureVersion } from 'node:tls'
 import { DatabaseStartError } from './postgres/start-error.ts'
 
-/** The values of `sslmode`, weakest first; their meanings are those of libpq. */
+/** The values of `sslmode`, weakest first, with libpq's meanings. */
 export const SSL_MODES = [
   'disable',
   'allow',
@@ -16,20 +16,20 @@ export type SslMode = (typeof SSL_MODES)[number]
 /** Whether a connection is encrypted. */
 export type Encryption = 'tls' | 'plain'
 
-/** A connection string, split into what node-postgres reads itself and what is read here. */
+/** A connection string, split into the part for node-postgres and the SSL parameters. */
 export interface ConnectionUrl {
   /** The connection string without its SSL parameters. */
   url: string
   sslMode: SslMode
-  /** Ways to connect, the preferred one first; the second is tried where the server refuses the first. */
+  /** Encryptions to try, in order of preference. The second is tried if the server refuses the first. */
   attempts: readonly [Encryption, ...Encryption[]]
   /** Used for encrypted connections. */
   tls: ConnectionOptions
-  /** `direct`: TLS begins without asking the server first (Postgres 17). */
+  /** `direct`: TLS begins without a request to the server first (Postgres 17). */
   negotiation: 'postgres' | 'direct'
 }
 
-/** Read here: node-postgres gives some of them another meaning than libpq does, and reads files for others. */
+/** Parameters read here: node-postgres interprets some of them differently from libpq and reads files for others. */
 const READ_HERE = [
   'sslmode',
   'ssl',
@@ -43,7 +43,7 @@ const READ_HERE = [
   'sslnegotiation',
   'uselibpqcompat',
 ]
-/** Parameters of libpq that would weaken the connection if they were ignored. */
+/** libpq parameters that would weaken the connection if they were ignored. */
 const REFUSED = ['sslcrldir', 'sslcertmode', 'requiressl']
 const PROTOCOLS: readonly SecureVersion[] = ['TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3']
 const ATTEMPTS: Record<SslMode, ConnectionUrl['attempts']> = {
@@ -56,7 +56,7 @@ const ATTEMPTS: Record<SslMode, ConnectionUrl['attempts']> = {
 }
 
 /**
- * Reads a connection string and the certificate files that it names.
+ * Reads a connection string and the certificate files it names.
  * @throws DatabaseStartError `bad_url` for a malformed URL, an unknown value or an unreadable file
  */
 export function readConnectionUrl(text: string): ConnectionUrl {
@@ -108,7 +108,7 @@ function modeOf(params: URLSearchParams, rootCert: string | null): SslMode {
       mode === 'no-verify' ? ' sslmode=require encrypts without verifying.' : '',
     )
   }
-  // libpq takes `ssl=true` for the sake of JDBC's connection strings; node-postgres takes the others.
+  // libpq accepts `ssl=true` for JDBC's connection strings; node-postgres accepts the other values.
   const ssl = params.get('ssl')
   if (ssl === 'true' || ssl === '1') return 'require'
   if (ssl === 'false' || ssl === '0') return 'disable'

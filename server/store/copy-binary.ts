@@ -1,9 +1,8 @@
 import type { ColumnType, ColumnValue } from './sample-columns.ts'
 
 /**
- * Rows in Postgres's binary COPY format, built straight from JavaScript values.
- * Against `unnest` with text arrays this saves the quoting on our side and the parsing on Postgres's:
- * 8,192 rows of 3 kB went from 320 ms to 190 ms on two cores.
+ * Rows in Postgres's binary COPY format, built directly from JavaScript values. Compared with `unnest` of text arrays,
+ * this saves quoting here and parsing in Postgres: 8,192 rows of 3 kB took 190 ms instead of 320 ms on two cores.
  * Format: https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.4
  */
 const HEADER = Buffer.from('PGCOPY\n\u00ff\r\n\0\0\0\0\0\0\0\0\0', 'latin1')
@@ -14,14 +13,14 @@ const POSTGRES_EPOCH_MS = Date.UTC(2000, 0, 1)
 
 const BLOCK_BYTES = 1 << 20
 
-/** Where a finished row lies, so that its fixed-width first columns can be filled in later. */
+/** The position of a finished row, whose fixed-width first columns can be filled in later. */
 export interface RowPosition {
   block: Buffer
   start: number
   end: number
 }
 
-/** Collects rows in blocks of 1 MiB; a row never straddles two. */
+/** Collects rows in blocks of 1 MiB; a row never straddles two blocks. */
 export class CopyBinary {
   readonly #columns: number
   #done: Buffer[] = []
@@ -40,7 +39,7 @@ export class CopyBinary {
     return this.#bytes + this.#at
   }
 
-  /** Whether rows are still written into this block. */
+  /** Whether this block still receives rows. */
   isOpen(block: Buffer): boolean {
     return block === this.#block
   }
@@ -108,8 +107,8 @@ export class CopyBinary {
   }
 
   /**
-   * The blocks that are full, to be sent before the rest is known; the first time with the header. Rows in them must
-   * be final. What is taken is forgotten.
+   * Removes and returns the full blocks, to send them before the rest is known; the first call includes the header.
+   * Rows in full blocks cannot change any more.
    */
   takeFull(): Buffer[] {
     const taken = this.#headerTaken ? this.#done : [HEADER, ...this.#done]
@@ -118,14 +117,14 @@ export class CopyBinary {
     return taken
   }
 
-  /** What {@link takeFull} left, and the trailer; the whole stream if nothing was taken. */
+  /** The blocks left by {@link takeFull} and the trailer; the whole stream if nothing was taken. */
   blocks(): Buffer[] {
     const rest = [...this.#done, this.#block.subarray(0, this.#at), TRAILER]
     return this.#headerTaken ? rest : [HEADER, ...rest]
   }
 }
 
-/** A calendar day as Postgres counts it. */
+/** A calendar day as Postgres stores it. */
 export function postgresDay(day: string): number {
   return Math.round((Date.parse(`${day}T00:00:00Z`) - POSTGRES_EPOCH_MS) / 86_400_000)
 }

@@ -1,12 +1,12 @@
 import { type CopyStreamQuery, from as copyFrom } from 'pg-copy-streams'
 import type { Client } from './database.ts'
 
-/** A COPY under way: blocks of the binary format are written as they are made, honouring back-pressure. */
+/** A running COPY. Blocks of the binary format are written as they are made, with back-pressure. */
 export class CopyIn {
   readonly #stream: CopyStreamQuery
   #error: Error | null = null
 
-  /** Begins `copy <target> from stdin`, e.g. `sample (batch_id, idx)`. The client does nothing else until it ends. */
+  /** Begins `copy <target> from stdin`, e.g. `sample (batch_id, idx)`. The client is busy until the COPY ends. */
   constructor(client: Client, target: string) {
     this.#stream = client.query(copyFrom(`copy ${target} from stdin (format binary)`))
     this.#stream.on('error', (error) => {
@@ -14,7 +14,7 @@ export class CopyIn {
     })
   }
 
-  /** Resolves when the connection can take more. Throws what Postgres refused. */
+  /** Resolves when the connection can take more. Throws the error of Postgres if it refused the data. */
   async write(block: Buffer): Promise<void> {
     if (this.#error) throw this.#error
     if (this.#stream.write(block)) return
@@ -30,7 +30,7 @@ export class CopyIn {
     })
   }
 
-  /** Resolves when Postgres has taken everything. */
+  /** Resolves when Postgres has stored everything. */
   async end(): Promise<void> {
     if (this.#error) throw this.#error
     await new Promise<void>((resolve, reject) => {
@@ -40,7 +40,7 @@ export class CopyIn {
     })
   }
 
-  /** Gives it up; the transaction must be rolled back. */
+  /** Cancels the COPY; the caller rolls the transaction back. */
   async abort(): Promise<void> {
     await new Promise<void>((resolve) => {
       this.#stream.once('close', resolve)

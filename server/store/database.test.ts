@@ -3,7 +3,7 @@ import { createLogger } from '../log.ts'
 import { type Client, Database, inTransaction, isConnectionLoss } from './database.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
 
-/** What becomes of what was done on a connection when something fails, and of the connection. */
+/** Tests what happens to a connection and its work after an error. */
 
 const database = testDatabaseForFile()
 let db: Database
@@ -24,19 +24,19 @@ const written = async () =>
 const write = (client: Client, n: number) =>
   client.query('insert into written values ($1)', [n]).then(() => n)
 const wrong = () => Promise.reject(new Error('wrong'))
-/** Ends the connection from outside, and waits until its backend is gone. */
+/** Ends the connection from outside and waits until its backend is gone. */
 async function cut(client: Client): Promise<void> {
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
   await outside.adhoc('select pg_terminate_backend($1, 5000)', [rows[0]?.pid])
 }
 
 describe('a transaction', () => {
-  it('is committed, and gives what the work gave', async () => {
+  it('is committed and returns the result of its work', async () => {
     expect(await db.transaction((client) => write(client, 1))).toBe(1)
     expect(await written()).toEqual([1])
   })
 
-  it('is rolled back by an error, of ours or of the database, and the connection stays', async () => {
+  it('is rolled back by an error of the program or the database, and the connection is kept', async () => {
     const before = await pid()
     const ours = db.transaction((client) => write(client, 2).then(wrong))
     await expect(ours).rejects.toThrow('wrong')
@@ -46,7 +46,7 @@ describe('a transaction', () => {
     expect(await pid()).toBe(before)
   })
 
-  it('tells what was wrong first, and a connection that was lost meanwhile is not used again', async () => {
+  it('throws its first error, and a lost connection is not reused', async () => {
     const before = await pid()
     const lost = db.transaction(async (client) => {
       await write(client, 4)
@@ -58,7 +58,7 @@ describe('a transaction', () => {
     expect(await written()).toEqual([1])
   })
 
-  it('on a connection in hand leaves it to go on with', async () => {
+  it('on a borrowed connection leaves it usable', async () => {
     await db.holding(async (client) => {
       await expect(inTransaction(client, () => write(client, 5).then(wrong))).rejects.toThrow()
       await inTransaction(client, () => write(client, 6))
@@ -70,22 +70,22 @@ describe('a transaction', () => {
   })
 })
 
-describe('a connection of its own', () => {
+describe('a held connection', () => {
   const take = (client: Client) => client.query('select pg_advisory_lock(1)')
   const isFree = async () =>
     (await outside.adhoc<{ free: boolean }>('select pg_try_advisory_xact_lock(1) as free'))[0]?.free
 
-  it('is used again after work that went well', async () => {
+  it('is reused after successful work', async () => {
     const before = await pid()
     expect(await db.holding(async () => 'done')).toBe('done')
     expect(await pid()).toBe(before)
   })
 
-  it('is closed after an error, whichever, and what it held is let go', async () => {
+  it('is closed after any error, and its locks are released', async () => {
     const before = await pid()
     await expect(db.holding((client) => take(client).then(wrong))).rejects.toThrow('wrong')
     expect(await pid()).not.toBe(before)
-    // The new connection is there before the old one's backend has gone.
+    // The new connection may be made before the old backend is gone.
     await expect.poll(isFree).toBe(true)
   })
 })

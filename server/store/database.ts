@@ -7,14 +7,14 @@ export { isTooManyConnections }
 
 export type Client = pg.PoolClient
 
-/** A statement to be sent; a name has it planned once a connection. */
+/** A statement. With a name, Postgres plans it once per connection. */
 export interface Statement {
   name: string | undefined
   text: string
   values: unknown[]
 }
 
-/** SQLSTATE classes and socket errors after which the same statement may be sent again on a new connection. */
+/** SQLSTATE classes and socket errors after which the statement may be repeated on a new connection. */
 const LOST = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -38,20 +38,20 @@ const LOST = new Set([
 ])
 
 /**
- * PgBouncer answers 08P01 with its reason: the server's own "the database system is starting up", then for 15 s "server
- * login has been failing". Postgres sends the same code to a client that it will never accept.
+ * PgBouncer sends code 08P01 with its reason: first Postgres's "the database system is starting up", then for 15 s
+ * "server login has been failing". Postgres sends the same code to a client that it will never accept.
  */
-const NEVER_LET_IN =
+const NEVER_ACCEPTED =
   /unsupported (startup|frontend)|startup packet|no such (user|database)|user name|password|authentication|SASL|SSL|TLS|not allowed/i
 
-/** Whether an error means that the database went away (or is coming up), not that the statement was wrong. */
+/** Whether an error means that the database is unreachable or starting, as opposed to a wrong statement. */
 export function isConnectionLoss(error: unknown): boolean {
   const e = error as { code?: string; severity?: string; message?: string } | null
   if (!e) return false
   if (e.code && LOST.has(e.code)) return true
-  // A fatal error ends its connection. Only the refusals of a client that will never be let in are not passing.
+  // A fatal error ends its connection. It is permanent only if the client will never be accepted.
   if (e.severity !== undefined && isFatal(e)) {
-    if (e.code === '08P01') return !NEVER_LET_IN.test(e.message ?? '')
+    if (e.code === '08P01') return !NEVER_ACCEPTED.test(e.message ?? '')
     return !/^(0A|28|3D|42)/.test(e.code ?? '')
   }
   return /Connection terminated|connection timeout|Client has encountered a connection error|not queryable|timeout exceeded when trying to connect/i.test(
@@ -59,12 +59,12 @@ export function isConnectionLoss(error: unknown): boolean {
   )
 }
 
-/** SQLSTATEs of a database that answers and cannot write: read-only, disk full, out of memory, an error of its disk. */
+/** SQLSTATEs of a database that answers but cannot write: read-only, disk full, out of memory, I/O error. */
 const CANNOT_WRITE = new Set(['25006', '53100', '53200', '58030'])
 
 /**
- * Whether an error means that nothing can be written at present, whatever the statement: the database is away, full,
- * read-only or without connection slots. The same statement may be sent again later.
+ * Whether an error means that no statement can write at present: the database is unreachable, full, read-only or has no
+ * connection slots. The statement may be repeated later.
  */
 export function isOutage(error: unknown): boolean {
   const code = (error as { code?: string } | null)?.code
@@ -72,13 +72,13 @@ export function isOutage(error: unknown): boolean {
   return isConnectionLoss(error) || isTooManyConnections(error)
 }
 
-/** Deadlock and serialisation failures: the transaction did nothing and may be repeated. */
+/** Deadlock and serialisation failures: the transaction changed nothing and may be repeated. */
 export function isRetryableConflict(error: unknown): boolean {
   const code = (error as { code?: string } | null)?.code
   return code === '40P01' || code === '40001'
 }
 
-/** Runs `work` in a transaction on a connection that is in hand; rolled back when it throws. */
+/** Runs `work` in a transaction on the caller's connection; rolls back if it throws. */
 export async function inTransaction<T>(client: pg.ClientBase, work: () => Promise<T>): Promise<T> {
   await client.query('begin')
   try {
@@ -86,17 +86,17 @@ export async function inTransaction<T>(client: pg.ClientBase, work: () => Promis
     await client.query('commit')
     return result
   } catch (error) {
-    // The first error says what was wrong; one of the rollback only that the connection is gone as well.
+    // The first error is the cause. An error of the rollback would only show that the connection is lost too.
     if (!isConnectionLoss(error)) await client.query('rollback').catch(() => {})
     throw error
   }
 }
 
-/** A request of the server waits this long for a connection slot of the database. */
+/** How long a request of the server waits for a connection slot of the database. */
 const SLOT_WAIT_MS = 5_000
 const IDLE_TIMEOUT_MS = 60_000
 
-/** Planner settings of pools with only lookups by key, so that old statistics cause no scans. */
+/** Planner settings of pools with lookups by key only, so that outdated statistics cause no scans. */
 const KEYED: SessionSettings = {
   enable_seqscan: 'off',
   enable_hashjoin: 'off',
@@ -104,29 +104,29 @@ const KEYED: SessionSettings = {
   plan_cache_mode: 'force_generic_plan',
 }
 
-/** What a pool's connections are for. */
+/** Options of a pool of connections. */
 export interface DatabaseOptions {
-  /** Connections at most. */
+  /** Maximum connections. */
   max: number
   /** Shown in `pg_stat_activity`. */
   name: string
   statementTimeoutMs?: number
-  /** Every statement's time limit on this side, in ms: a connection that was cut off silently is given up after it. */
+  /** Client-side time limit of every statement, in ms. It ends connections that were cut off silently. */
   queryTimeoutMs?: number
   /** Every statement is a lookup by key. */
   keyed?: boolean
   /**
-   * Commits do not wait for the disk, except where a statement asks for it itself, as writing results does: what a
-   * worker notes for itself (jobs taken, heartbeats) may be lost in a crash, it would be done again anyway.
+   * Commits do not wait for the disk, unless the statement requires it, as the writing of results does. A crash may
+   * lose a worker's notes (claimed jobs, heartbeats), but that work would be repeated anyway.
    */
   lazyCommits?: boolean
-  /** Unused connections are kept. */
+  /** Idle connections are kept. */
   staysOpen?: boolean
-  /** How long a caller waits while the database has no connection slot; Infinity: until it has one. Default: 5 s. */
+  /** How long a caller waits while the database has no connection slot; Infinity: without limit. Default: 5 s. */
   slotWaitMs?: number
 }
 
-/** One pool of connections; hot statements are named, so Postgres plans them once a connection. */
+/** A pool of connections. Hot statements have names, so Postgres plans them once per connection. */
 export class Database {
   readonly pool: pg.Pool & Pick<SessionPool, 'lend'>
   readonly url: string
@@ -152,23 +152,23 @@ export class Database {
       slotWaitMs: () => this.slotWaitMs,
       log,
     })
-    // Without a listener a killed Postgres would take the process down with it.
+    // Without a listener, a killed Postgres would end this process.
     this.pool.on('error', (error) =>
       log.warn({ err: error.message }, 'idle database connection lost'),
     )
   }
 
-  /** Runs a named statement and gives its rows. */
+  /** Runs a named statement and returns its rows. */
   async rows<T>(name: string, text: string, values: unknown[] = []): Promise<T[]> {
     return (await this.pool.query({ name, text, values })).rows as T[]
   }
 
-  /** Runs an unnamed statement: for those whose text depends on the question. */
+  /** Runs an unnamed statement, for statements whose text varies. */
   async adhoc<T>(text: string, values: unknown[] = []): Promise<T[]> {
     return (await this.pool.query(text, values)).rows as T[]
   }
 
-  /** Runs `work` in one transaction; rolled back when it throws. */
+  /** Runs `work` in one transaction; rolls back if it throws. */
   async transaction<T>(work: (client: Client) => Promise<T>): Promise<T> {
     return this.pool.lend(
       (client) => inTransaction(client, () => work(client)),
@@ -177,19 +177,20 @@ export class Database {
     )
   }
 
-  /** Runs `work` on a connection of its own. One on which something failed is closed, and what it holds is let go. */
+  /** Runs `work` on a connection of its own. After an error the connection is closed, which releases its locks. */
   async holding<T>(work: (client: Client) => Promise<T>): Promise<T> {
     return this.pool.lend(work, () => true)
   }
 
   /**
-   * Runs statements in one transaction, all sent before the first answer: one round trip instead of one each. None may
-   * need another's answer. Throws the first failure; then nothing happened.
+   * Runs independent statements in one transaction, all sent before the first answer: one round trip in total. Throws
+   * the first failure; then nothing was changed.
    */
   async atOnce(statements: Statement[]): Promise<void> {
     await this.pool.lend(
       async (client) => {
-        // node-postgres looks at it with every statement; the connection is this call's alone until all are answered.
+        // node-postgres reads this flag with every statement. The connection belongs to this call until all answers
+        // arrived.
         const pipelined = client as Client & { pipeline: boolean }
         pipelined.pipeline = true
         const settled = await Promise.allSettled([
@@ -211,15 +212,15 @@ export class Database {
 }
 
 /**
- * Repeats `work` while the database is away, for at most `forMs`; other errors are thrown at once.
- * Only for work that may be done twice.
+ * Repeats `work` while the database is unreachable, for at most `forMs`; throws other errors at once. `work` must be
+ * repeatable.
  */
 export async function throughOutage<T>(
   work: () => Promise<T>,
   options: {
     forMs: number
     signal?: AbortSignal
-    /** Called after each failed attempt that is followed by another. */
+    /** Called after each failed attempt before the next one. */
     onOutage?: (error: unknown) => void
   },
 ): Promise<T> {

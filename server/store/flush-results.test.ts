@@ -13,7 +13,7 @@ beforeAll(() => {
 })
 afterAll(() => db.end())
 
-/** A batch whose sample `i` is in group `i % groups`: every chunk touches every group. */
+/** Creates a batch whose sample `i` is in group `i % groups`, so that every chunk touches every group. */
 async function makeBatch(options: {
   samples: number
   groups: number
@@ -96,7 +96,7 @@ async function seqs(id: number): Promise<(number | null)[]> {
 }
 
 describe('flush_results', () => {
-  it('counts each sample once, however often and by whomever it is flushed', async () => {
+  it('counts each sample once, regardless of how often and by which worker it is flushed', async () => {
     const id = await makeBatch({ samples: 12, groups: 3 })
     expect(await flush(id, [0, 1, 2, 3])).toBe(4)
     expect(await flush(id, [0, 1, 2, 3], 'failed', 2)).toBe(0)
@@ -130,7 +130,7 @@ describe('flush_results', () => {
     expect(row.completed_at).not.toBeNull()
   })
 
-  it('completes a full group of an open batch, and the others only when it is closed', async () => {
+  it('completes a full group of an open batch, and other groups once the batch is closed', async () => {
     const id = await makeBatch({ samples: 6, groups: 3, groupSize: 2, closed: false })
     await flush(id, [0, 3, 1])
     expect(await seqs(id)).toEqual([1, null, null])
@@ -145,7 +145,7 @@ describe('flush_results', () => {
     expect((await batchRow(open)).groups_completed).toBe(3)
   })
 
-  it('does not end a batch before the groups that were complete while it was open have their numbers', async () => {
+  it('does not end a batch before all groups completed while it was open are numbered', async () => {
     for (const [status, end] of [
       ['running', 'completed'],
       ['cancelled', 'cancelled'],
@@ -153,7 +153,7 @@ describe('flush_results', () => {
       const id = await makeBatch({ samples: 6, groups: 3, closed: false })
       await flush(id, [0, 3, 1, 4])
       await db.query('update batch set closed = true, status = $2 where id = $1', [id, status])
-      // The last flush comes between the two steps of closing, or of cancelling.
+      // The last flush runs between the two steps of closing or cancelling.
       await flush(id, [2, 5])
       expect(await seqs(id)).toEqual([1, null, null])
       expect((await batchRow(id)).completed_at).toBeNull()
@@ -182,7 +182,7 @@ describe('flush_results', () => {
     expect(await deadlocks()).toBe(before)
   })
 
-  it('ends what is pending with a reason, beside flushes of the same samples', async () => {
+  it('ends pending samples with a reason during concurrent flushes of the same samples', async () => {
     const id = await makeBatch({ samples: 256, groups: 32 })
     const chunks = Array.from({ length: 8 }, (_, c) =>
       Array.from({ length: 32 }, (_, i) => c * 32 + i),
@@ -202,7 +202,7 @@ describe('flush_results', () => {
     expect(rows[0].n).toBe(0)
   })
 
-  it('refuses a failure that reads as a score', async () => {
+  it('refuses a failed sample with a score', async () => {
     const id = await makeBatch({ samples: 2, groups: 1 })
     await expect(
       db.query('update sample set status = 3, score = 0 where batch_id = $1 and idx = 0', [id]),

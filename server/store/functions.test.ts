@@ -21,7 +21,7 @@ const schemas = async () =>
     )
   ).map(({ name }) => name)
 
-/** A process of another version, that reported so long ago. */
+/** Inserts a process of another version that last reported `ago`. */
 const processOf = (functions: string, ago: string) =>
   db.adhoc(
     `insert into process (role, host, pid, local, state, functions, last_seen_at)
@@ -29,7 +29,7 @@ const processOf = (functions: string, ago: string) =>
     [functions, ago],
   )
 
-it('two versions of a function stand side by side, and each session calls its own', async () => {
+it('two versions of a function exist side by side, and each session calls its own', async () => {
   await db.adhoc(
     `create schema ${OTHER}; create function ${OTHER}.settle_batch(p_batch int) returns text language sql as $$ select 'other' $$`,
   )
@@ -39,8 +39,8 @@ it('two versions of a function stand side by side, and each session calls its ow
   expect(own?.of).toBe('void public')
 })
 
-it('installing again changes nothing, whoever does it at the same time', async () => {
-  // Ten times: who waits for whom is chance.
+it('repeated and concurrent installs change nothing', async () => {
+  // Ten times, because the order of the installers is random.
   for (let times = 0; times < 10; times++) {
     await db.adhoc(`drop schema ${FUNCTIONS_SCHEMA} cascade`)
     await Promise.all([1, 2, 3, 4].map(() => installFunctions(db.pool)))

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import type pg from 'pg'
 import { columnNames, SAMPLE_COLUMNS, TEXT_COLUMNS } from './sample-columns.ts'
 
-/** One file a function. */
+/** One file per function. */
 const FOLDER = join(import.meta.dirname, 'functions')
-/** Held while a schema of functions is installed or dropped. */
+/** Advisory lock for installing and dropping a schema of functions. */
 const FUNCTIONS_LOCK = 72_707_381
 /** A schema is dropped when no process has used it for this long. */
 const UNUSED_FOR = '10 minutes'
@@ -31,32 +31,32 @@ function withColumns(sql: string): string {
 }
 
 /**
- * The schema of this program's SQL functions, named by their content: programs of two versions work side by side on one
- * database, each with its own, by the `search_path` of their sessions.
+ * The schema of this program's SQL functions, named by their content. Programs of two versions share a database, and
+ * each finds its own functions by the `search_path` of its sessions.
  */
 export const FUNCTIONS_SCHEMA = `${PREFIX}${createHash('sha256').update(sources.join('')).digest('hex').slice(0, 12)}`
 
 /**
- * Lets a session find this program's functions. Last in the path: tables that the session creates belong to the schema of
- * the others, not to one that is dropped with its version.
+ * Makes this program's functions visible to a session. Their schema is last in the path, so that tables created by the
+ * session do not go into a schema that is dropped with its version.
  */
 export const USE_FUNCTIONS = `select set_config('search_path', current_setting('search_path') || ', ${FUNCTIONS_SCHEMA}', false)`
 
 type Queries = Pick<pg.ClientBase, 'query'>
 
-/** Installs this program's functions, unless they are there. */
+/** Installs this program's functions if they are missing. */
 export async function installFunctions(client: Queries): Promise<void> {
   const { rows } = await client.query<{ there: boolean }>(
     'select to_regnamespace($1) is not null as there',
     [FUNCTIONS_SCHEMA],
   )
   if (rows[0]!.there) return
-  // One statement list is one transaction: whoever finds the schema finds it whole.
+  // A list of statements is one transaction, so the schema is never visible in part.
   await client.query(
     [
       `select pg_advisory_xact_lock(${FUNCTIONS_LOCK})`,
-      // An advisory lock does not refresh what the session knows of schemas; the first lock on a table does. Without it,
-      // whoever waited creates the schema a second time and fails.
+      // An advisory lock does not refresh the session's catalogue of schemas; the first lock on a table does. Without
+      // it, a second installer would create the schema again and fail.
       'select from pg_namespace limit 1',
       `create schema if not exists ${FUNCTIONS_SCHEMA}`,
       ...sources.map((sql) =>
@@ -66,7 +66,7 @@ export async function installFunctions(client: Queries): Promise<void> {
   )
 }
 
-/** Drops the functions of versions that no process uses any more; gives the names of their schemas. */
+/** Drops the functions of versions that no process uses any more. Returns the names of the dropped schemas. */
 export async function dropUnusedFunctions(client: Queries): Promise<string[]> {
   const { rows } = await client.query<{ name: string }>(
     `select nspname as name from pg_namespace

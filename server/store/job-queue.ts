@@ -4,23 +4,23 @@ import { type Job, PgBoss } from 'pg-boss'
 import type { Logger } from '../log.ts'
 import type { Client, Database, Statement } from './database.ts'
 
-/** A chunk of samples to score: whole groups where they are known. Or scored groups, to be post-processed. */
+/** A job: samples to score, as whole groups if they are known, or scored groups to post-process. */
 export interface ChunkJob {
-  /** Batch. */
+  /** Id of the batch. */
   b: number
   /** Indexes, as flattened ranges: [from, to, from, to …], `to` included. */
   i: number[]
-  /** When these samples were accepted, epoch milliseconds. */
+  /** Time when these samples were accepted, epoch ms. */
   t: number
-  /** Workers lost while holding them, before this job was made. */
+  /** Workers lost with these samples before this job was created. */
   l?: number
-  /** Groups to post-process, by number; then `i` is empty. */
+  /** Numbers of groups to post-process; `i` is empty then. */
   g?: number[]
   /** The samples of an interactive job in stored form, in the order of `i`. */
   s?: InlineSample[]
 }
 
-/** A sample to score, with its texts as sample_text keeps them. */
+/** A sample to score, with its texts as stored in sample_text. */
 export interface InlineSample {
   idx: number
   data_source: string
@@ -33,28 +33,27 @@ export interface InlineSample {
   response_length?: number | null
 }
 
-/** A job as a worker holds it: `retryCount` fences its completion to this very delivery. */
+/** A claimed job. `retryCount` ties its completion to this delivery. */
 export type FetchedJob = Job<ChunkJob> & { retryCount: number }
 
 /** Pools that exist without a reward model. */
 export const RULES_POOL = 'rules'
 export const INTERACTIVE_POOL = 'interactive'
-/** User functions, and sums with one and without a model. */
+/** Custom functions, and composite rewards with a function and without a model. */
 export const FUNCTIONS_POOL = 'functions'
-/** Rules that ask a service, and sums of rules. */
+/** Rules that call a service, and composite rewards of rules. */
 export const SERVICES_POOL = 'services'
 
-/** The pool of a reward model: its name shortened to what a queue may be called, and a hash to keep it unique. */
+/** The pool of a reward model: its name, shortened to a valid queue name, and a hash that makes it unique. */
 export function poolOfModel(model: string): string {
   return poolNamed('rm', model)
 }
 
-/** The pool of a limiter of manager `rate_limited`. */
+/** The pool of a limiter of the manager `rate_limited`. */
 export function poolOfLimiter(limiter: string): string {
   return poolNamed(LIMITERS, limiter)
 }
 
-/** Whether a pool is a limiter's. */
 export function isPoolOfLimiter(pool: string): boolean {
   return pool.startsWith(`${LIMITERS}-`)
 }
@@ -66,7 +65,7 @@ function poolNamed(kind: string, name: string): string {
   return `${kind}-${slug}-${createHash('sha256').update(name).digest('hex').slice(0, 8)}`
 }
 
-/** Expands a job's ranges. */
+/** The indexes in a job's ranges. */
 export function indexesOf(job: ChunkJob): number[] {
   const out: number[] = []
   for (let k = 0; k < job.i.length; k += 2) {
@@ -86,16 +85,16 @@ export function toRanges(indexes: readonly number[]): number[] {
 }
 
 /**
- * pg-boss as this service uses it: a queue per pool, jobs that end by missed heartbeats and never by age.
- * - expiry at its maximum of 24 h, retry limit high: a job is given up only by us (`worker_lost`)
- * - heartbeat 10 s, its least; looked at every second by the server (`supervise`)
- * - wake-ups are our own notification `q<pool>`, since pg-boss's exist only in `work()`
+ * pg-boss as this service uses it: one queue per pool. Jobs end by missed heartbeats, never by age.
+ * - Expiry is at its maximum of 24 h and the retry limit is high: only this service gives up a job (`worker_lost`).
+ * - Heartbeats are every 10 s, the minimum; the server checks them every second (`supervise`).
+ * - Wake-ups are notifications `q<pool>`, because pg-boss has its own only in `work()`.
  */
 export class JobQueue {
   readonly #boss: PgBoss
   /**
-   * The connection of the transaction under way. pg-boss looks up queues that it does not know yet; a second connection
-   * for that would wait for ever where every connection of the pool is in such a transaction.
+   * The connection of the running transaction. pg-boss looks up queues that it does not know yet. A second connection
+   * for that lookup would wait forever if such transactions held the whole pool.
    */
   readonly #caller = new AsyncLocalStorage<Client>()
   readonly #known = new Set<string>()
@@ -104,7 +103,7 @@ export class JobQueue {
   constructor(database: Database, log: Logger, options: { supervise: boolean }) {
     this.#boss = new PgBoss({
       db: {
-        // Without values Postgres takes several statements at once, which pg-boss's migrations are.
+        // Without values, Postgres accepts several statements at once, which pg-boss's migrations need.
         executeSql: async (text, values) => {
           const session = this.#caller.getStore() ?? database.pool
           return values && values.length > 0
@@ -113,7 +112,7 @@ export class JobQueue {
         },
       },
       schema: 'pgboss',
-      // The sweep does it, when no worker that was cut off would lose its jobs by it.
+      // The sweep supervises, but only when no worker that was cut off would lose its jobs.
       supervise: false,
       schedule: false,
       migrate: options.supervise,
@@ -127,7 +126,7 @@ export class JobQueue {
     this.#boss.on('warning', (w) => log.debug({ warning: w.message }, 'queue warning'))
   }
 
-  /** A name for a statement that will come again: fetching is planned once a connection, not once a fetch (1 ms). */
+  /** A name for a repeated statement, so that Postgres plans a fetch once per connection, not once per fetch (1 ms). */
   #nameOf(text: string): string | undefined {
     let name = this.#names.get(text)
     if (name === undefined && this.#names.size < 300) {
@@ -137,7 +136,7 @@ export class JobQueue {
     return name
   }
 
-  /** Returns jobs whose heartbeat lapsed to their queues, and removes old ones. */
+  /** Returns jobs with missed heartbeats to their queues and removes old jobs. */
   async supervise(): Promise<void> {
     await this.#boss.supervise()
   }
@@ -150,7 +149,7 @@ export class JobQueue {
     await this.#boss.stop({ graceful: false, close: false } as never)
   }
 
-  /** Creates a pool's queue when it is new; safe to call again. */
+  /** Creates a pool's queue if it is missing; repeatable. */
   async ensure(pool: string): Promise<void> {
     if (this.#known.has(pool)) return
     if (!(await this.#boss.getQueue(pool))) {
@@ -166,7 +165,7 @@ export class JobQueue {
     this.#known.add(pool)
   }
 
-  /** Inserts chunks within the caller's transaction and wakes the workers when it commits. */
+  /** Inserts jobs within the caller's transaction and wakes the workers at its commit. */
   async insert(
     pool: string,
     jobs: ChunkJob[],
@@ -186,7 +185,9 @@ export class JobQueue {
     await options.client.query("select pg_notify('rewardops', $1)", [`q${pool}`])
   }
 
-  /** The statements that {@link insert} would send, for a caller that sends them with others and wakes the workers itself. */
+  /**
+   * The statements of {@link insert}, for a caller that sends them together with others and wakes the workers itself.
+   */
   async insertStatements(
     pool: string,
     jobs: ChunkJob[],
@@ -207,7 +208,7 @@ export class JobQueue {
     return statements
   }
 
-  /** Takes up to `count` jobs, none of the runs in `ignoreRuns`. */
+  /** Claims up to `count` jobs, except those of the runs in `ignoreRuns`. */
   async fetch(pool: string, count: number, ignoreRuns: string[]): Promise<FetchedJob[]> {
     const jobs = await this.#boss.fetch<ChunkJob>(pool, {
       batchSize: count,
@@ -221,7 +222,7 @@ export class JobQueue {
     if (jobs.length > 0) await this.#boss.touch(pool, jobs)
   }
 
-  /** Ends jobs, within the caller's transaction if one is given. Returns how many were still held under this delivery. */
+  /** Completes jobs, within the caller's transaction if one is given. Returns the number still held under this delivery. */
   async complete(
     pool: string,
     jobs: { id: string; retryCount: number }[],
@@ -230,11 +231,11 @@ export class JobQueue {
     if (jobs.length === 0) return 0
     const complete = () => this.#boss.complete(pool, jobs, null)
     const response = await (client ? this.#caller.run(client, complete) : complete())
-    // pg-boss's types leave out what the response holds.
+    // pg-boss's types omit the fields of the response.
     return (response as unknown as { affected: number }).affected
   }
 
-  /** Gives jobs back at once: their next delivery counts one lost worker more. */
+  /** Requeues jobs at once; their next delivery counts one more lost worker. */
   async requeue(pool: string, ids: string[]): Promise<void> {
     if (ids.length > 0) await this.#boss.fail(pool, ids)
   }

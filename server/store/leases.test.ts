@@ -33,15 +33,15 @@ async function held(): Promise<number> {
 }
 
 describe('renew_lease', () => {
-  it('gives a lone worker what it asks for, up to the limit', async () => {
+  it('gives a single worker its demand, up to the limit', async () => {
     expect(await renew(1, 10, 64)).toBe(10)
     expect(await renew(1, 500, 64)).toBe(64)
     expect(await renew(1, 3, 64)).toBe(3)
   })
 
-  it('shares by demand: who needs little gets it, the rest is split', async () => {
+  it('shares by demand: small demands are met, the rest is split evenly', async () => {
     await renew(1, 100, 64)
-    // The first holds all; the newcomer waits for it to let go, then both have their fair share.
+    // The first holds all slots. The second waits for their release, then both have their fair share.
     expect(await renew(2, 100, 64)).toBe(0)
     expect(await renew(1, 100, 64)).toBe(32)
     expect(await renew(2, 100, 64)).toBe(32)
@@ -49,7 +49,7 @@ describe('renew_lease', () => {
     expect(await renew(1, 100, 64)).toBe(56)
   })
 
-  it('lets a holder keep what it has in flight, and nobody take it', async () => {
+  it('leaves a holder the slots of its calls in flight', async () => {
     expect(await renew(1, 64, 64)).toBe(64)
     expect(await renew(2, 64, 64)).toBe(0)
     expect(await renew(1, 64, 64, 50)).toBe(50)
@@ -57,22 +57,22 @@ describe('renew_lease', () => {
     expect(await held()).toBe(64)
   })
 
-  it('gives a limit smaller than the workers few owners, and not more', async () => {
+  it('gives a limit below the number of workers to few owners', async () => {
     const slots = []
     for (const worker of [1, 2, 3, 4]) slots.push(await renew(worker, 10, 1))
     expect(slots).toEqual([1, 0, 0, 0])
-    // The owner lets go: the next one that asks has it.
+    // The owner releases its slot, and the next request gets it.
     expect(await renew(1, 0, 1)).toBe(0)
     expect(await renew(3, 10, 1)).toBe(0)
     expect(await renew(2, 10, 1)).toBe(1)
   })
 
-  it('forgets a share that was not renewed', async () => {
+  it('frees a share that was not renewed', async () => {
     expect(await renew(1, 64, 64, 0, 1)).toBe(64)
     await expect.poll(() => renew(2, 64, 64)).toBe(64)
   })
 
-  it('never gives more than the limit, whoever asks at the same time', async () => {
+  it('never exceeds the limit under concurrent requests', async () => {
     for (let round = 0; round < 40; round++) {
       const limit = 1 + (round % 7)
       await Promise.all(

@@ -23,8 +23,8 @@ afterAll(async () => {
 })
 beforeEach(() => db.adhoc('truncate server, server_minute, batch'))
 
-describe('what is over', () => {
-  it('of a server’s calls is counted once, and on when the minute goes on', async () => {
+describe('finished data', () => {
+  it('of a server’s calls is counted once; the current minute is updated', async () => {
     const id = await insertServer(db)
     const minute = (minutesAgo: number, tokens: number) =>
       db.adhoc(
@@ -46,14 +46,14 @@ describe('what is over', () => {
       expect(calls.errors).toBe(3)
       await minute(0, 1)
     }
-    // Nothing of what was settled is read again: changed now, it would be told as it was.
+    // Settled minutes are not read again: deleting them changes no figure.
     await db.adhoc("delete from server_minute where minute < now() - interval '2 minutes'")
     expect((await reader.read()).calls.get(id)?.tokens).toBe(114)
-    // By default counters begin with the reader.
+    // By default, counters begin with the reader.
     expect((await new MetricsReader(db).read()).calls.get(id)?.tokens).toBe(4)
   })
 
-  it('of batches is counted once, what still changes as it is', async () => {
+  it('of batches is counted once; unfinished batches are read each time', async () => {
     const batch = (id: number, status: string, scored: number, endedAgo: string | null) =>
       db.adhoc(
         `insert into batch (id, run_id, step, split, status, closed, reward, reward_name, samples, scored, text_bucket,
@@ -77,7 +77,7 @@ describe('what is over', () => {
   })
 })
 
-it('is read once for all who ask at one time', async () => {
+it('is read once for concurrent callers', async () => {
   const reader = new MetricsReader(db)
   const [a, b] = [reader.read(), reader.read()]
   expect(await a).toBe(await b)

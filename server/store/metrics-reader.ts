@@ -1,13 +1,13 @@
 import type { Database } from './database.ts'
 
-/** A registered server as the metrics tell of it. */
+/** A registered server's labels and gauges in the metrics. */
 export interface ServerFigures {
   id: number
   name: string
   model: string
   engine: string
   state: string
-  /** Of the last self-test; null before the first. */
+  /** Verdict of the last self-test; null before the first. */
   verdict: string | null
   max_in_flight: number | null
   max_concurrent: number | null
@@ -17,7 +17,7 @@ export interface ServerFigures {
   lease_slots: number
 }
 
-/** Calls to a server since the reader began. */
+/** Calls to a server since the reader was created. */
 export interface CallFigures {
   errors: number
   hedges: number
@@ -29,7 +29,7 @@ export interface CallFigures {
   latency: number[]
 }
 
-/** What batches there are, and what became of their samples. */
+/** Numbers of batches, and of their samples by outcome. */
 export interface BatchFigures {
   /** By status. */
   batches: Map<string, number>
@@ -39,7 +39,7 @@ export interface BatchFigures {
   groups: number
 }
 
-/** A worker that lives, and what it last reported. */
+/** A live worker and its last report. */
 export interface WorkerFigures {
   id: number
   stats: Record<string, unknown>
@@ -52,7 +52,7 @@ export interface QueueFigures {
   jobs: number
 }
 
-/** Everything the metrics need of the database. */
+/** All figures that the metrics read from the database. */
 export interface Figures {
   servers: ServerFigures[]
   calls: Map<number, CallFigures>
@@ -80,8 +80,8 @@ interface MinuteRow extends CallFigures {
 const COUNTS = ['errors', 'hedges', 'busy', 'corrupt', 'client', 'tokens'] as const
 
 /**
- * Reads what the metrics tell. What cannot change any more is counted once: a scrape costs what happens now, not the
- * whole history.
+ * Reads the figures of the metrics. Finished batches and minutes are counted once, so a scrape costs as much as the
+ * current activity, not the whole history.
  */
 export class MetricsReader {
   readonly #db: Database
@@ -90,16 +90,16 @@ export class MetricsReader {
   /** Batches below this id are in `#settledBatches`. */
   #fromBatch = 0
   readonly #settledCalls = new Map<number, CallFigures>()
-  /** Minutes before this one are in `#settledCalls`, or from before the reader was made. */
+  /** Minutes before this one are in `#settledCalls` or precede the reader. */
   #fromMinute: Date | null
 
-  /** Counters of calls begin with the minute `from`; null: with that of the first reading. */
+  /** Counters of calls begin with the minute `from`; null: with the minute of the first reading. */
   constructor(db: Database, from: Date | null = null) {
     this.#db = db
     this.#fromMinute = from
   }
 
-  /** The figures of now; who comes while they are read gets the same. @throws when the database does not answer */
+  /** Reads the current figures; concurrent callers share one reading. @throws when the database does not answer */
   read(): Promise<Figures> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = null
@@ -143,7 +143,7 @@ export class MetricsReader {
     this.#fromMinute ??= (
       await this.#db.adhoc<{ at: Date }>("select date_trunc('minute', now()) as at")
     )[0]!.at
-    // A minute is still added to for a moment after its end.
+    // A minute still receives calls for a moment after its end.
     const [clock] = await this.#db.adhoc<{ at: Date }>(
       "select date_trunc('minute', now() - interval '1 minute') as at",
     )
@@ -167,7 +167,7 @@ export class MetricsReader {
   async #batches(): Promise<BatchFigures> {
     const rows = await this.#db.rows<BatchRow>(
       'metrics-batches',
-      // Ten minutes: a batch may be committed after others with higher ids have ended.
+      // Ten minutes, because a batch may be committed after batches with higher ids have ended.
       `with edge as (
          select coalesce(
            (select min(id) from batch where id >= $1

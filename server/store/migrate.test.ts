@@ -41,7 +41,7 @@ const tables = async () =>
     )
   ).map((row) => row.name)
 
-test('applies what is missing, in order, and nothing twice', async () => {
+test('applies missing migrations in order, each once', async () => {
   write('20260101_a', 'create table a (n int)')
   write('20260102_b', 'alter table a add m int; create table b (n int)')
   expect(await migrate(database.url, { dir })).toEqual(['20260101_a', '20260102_b'])
@@ -51,7 +51,7 @@ test('applies what is missing, in order, and nothing twice', async () => {
   expect(await tables()).toEqual(['_prisma_migrations', 'a', 'b', 'c'])
 })
 
-test('leaves the ledger that Prisma would', async () => {
+test('writes the same ledger as Prisma', async () => {
   write('20260101_a', 'create table a (n int)')
   await migrate(database.url, { dir })
   const [row] = await query<Record<string, unknown>>(
@@ -68,7 +68,7 @@ test('leaves the ledger that Prisma would', async () => {
   })
 })
 
-test('several starters at once: each migration is applied once, by one of them', async () => {
+test('concurrent starts apply each migration once', async () => {
   write(
     '20260101_a',
     'create table a (n int); insert into a select (pg_sleep(0.05) ::text is null)::int',
@@ -79,7 +79,7 @@ test('several starters at once: each migration is applied once, by one of them',
   expect(applied.filter((names) => names.length > 0)).toHaveLength(1)
 })
 
-test('a failing migration leaves nothing of itself, and those before it stay', async () => {
+test('a failing migration is rolled back; earlier ones stay', async () => {
   write('20260101_a', 'create table a (n int)')
   write(
     '20260102_b',
@@ -93,12 +93,12 @@ test('a failing migration leaves nothing of itself, and those before it stay', a
   expect(await migrate(database.url, { dir })).toEqual(['20260102_b'])
 })
 
-test('an error of syntax is told with its line', async () => {
+test('a syntax error is reported with its line', async () => {
   write('20260101_a', 'create table a (n int);\n\ncreat table b (n int);')
   await expect(migrate(database.url, { dir })).rejects.toThrow('20260101_a failed at line 3')
 })
 
-test('a migration that was changed after it was applied is refused', async () => {
+test('a migration changed after it was applied is refused', async () => {
   write('20260101_a', 'create table a (n int)')
   await migrate(database.url, { dir })
   write('20260101_a', 'create table a (n bigint)')
@@ -107,13 +107,13 @@ test('a migration that was changed after it was applied is refused', async () =>
   )
 })
 
-test('a database of before the first release is refused, and nothing in it changes', async () => {
+test('a database from before the first release is refused and not changed', async () => {
   write('20260101_spine', 'create table a (n int)')
   await migrate(database.url, { dir })
   const failure = migrate(database.url, { startEmpty: 'Remove the folder.' })
   await expect(failure).rejects.toBeInstanceOf(MigrationError)
   await expect(failure).rejects.toThrow(
-    'the database was made before the first release (it has migration 20260101_spine), ' +
+    'the database was created before the first release (it has migration 20260101_spine), ' +
       'and its tables cannot be upgraded. Remove the folder.',
   )
   expect(await tables()).toEqual(['_prisma_migrations', 'a'])
@@ -130,7 +130,7 @@ test('a database of a newer version is refused', async () => {
   )
 })
 
-test('a migration that failed in Prisma is named, with the command that resolves it', async () => {
+test('a migration that failed in Prisma is reported with the command that resolves it', async () => {
   write('20260101_a', 'create table a (n int)')
   await migrate(database.url, { dir })
   write('20260102_b', 'create table b (n int)')

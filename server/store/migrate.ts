@@ -16,13 +16,15 @@ import {
 } from './schema-version.ts'
 import { connectSession, START_SLOT_WAIT_MS } from './session.ts'
 
-/** The advisory lock that Prisma's schema engine takes, so that the two exclude each other. */
+/** Prisma's own advisory lock for migrations, so that the two exclude each other. */
 const PRISMA_LOCK = 72_707_369
 
-/** Said once when another starter holds the lock for longer than any migration of an empty database. */
+/**
+ * After this wait for another process's lock, longer than any migration of an empty database, a message is logged once.
+ */
 const PATIENCE_MS = 5_000
 
-/** Workers of a service that was stopped, or killed, end within 10 s. */
+/** Workers of a service that was stopped or killed end within 10 s. */
 const OTHERS_MS = 15_000
 
 const MIGRATIONS_DIR = join(import.meta.dirname, '../../prisma/migrations')
@@ -31,11 +33,11 @@ const MIGRATIONS_DIR = join(import.meta.dirname, '../../prisma/migrations')
 export interface Migration {
   name: string
   sql: string
-  /** sha256 of the file, hexadecimal: what Prisma's ledger holds. */
+  /** sha256 of the file in hexadecimal, as in Prisma's ledger. */
   checksum: string
 }
 
-/** The migrations could not be brought to the end; the database is as it was before the failed one. */
+/** A migration failed; the database is as it was before that migration. */
 export class MigrationError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })
@@ -43,7 +45,7 @@ export class MigrationError extends Error {
   }
 }
 
-/** Reads the migrations, in the order of their names, which is the order they are applied in. */
+/** Reads the migrations in the order of their names, which is the order of application. */
 export function readMigrations(dir: string = MIGRATIONS_DIR): Migration[] {
   return readdirSync(dir, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
@@ -55,24 +57,24 @@ export function readMigrations(dir: string = MIGRATIONS_DIR): Migration[] {
     })
 }
 
-/** How to migrate. */
+/** Options of {@link migrate}. */
 export interface MigrateOptions {
-  /** Where the migrations are; for tests. Without it the schema version and the functions are installed too. */
+  /** Folder of the migrations, for tests. By default, the schema version and the functions are installed too. */
   dir?: string
   log?: Logger
   /** How long to wait for processes of an earlier version to end. */
   waitMs?: number
-  /** How to start with an empty database, as a sentence, for a database that cannot be upgraded. */
+  /** A sentence on how to start with an empty database, for a database that cannot be upgraded. */
   startEmpty?: string
 }
 
 /**
- * Applies what is missing, each migration in a transaction of its own. Same table, checksum and lock as
- * `prisma migrate deploy`, which stays usable, but without the engine binary it downloads. Several
- * starters at once are safe: one applies, the others wait and find nothing left to do.
- * @returns the names applied now
- * @throws MigrationError where one fails, was changed since it was applied, failed in Prisma's hands,
- *   or where the database is of a newer version than this program, or of before the first release
+ * Applies missing migrations, each in its own transaction. Uses the table, checksums and lock of `prisma migrate
+ * deploy`, which stays usable, without the engine binary that Prisma downloads. Concurrent starts are safe: one applies
+ * the migrations while the others wait.
+ * @returns the names of the migrations applied by this call
+ * @throws MigrationError if a migration fails, was changed after it was applied or failed in Prisma, or if the database
+ * belongs to a newer version or precedes the first release
  */
 export async function migrate(url: string, options: MigrateOptions = {}): Promise<string[]> {
   const migrations = readMigrations(options.dir)
@@ -90,7 +92,7 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
     const stored = await storedVersion(client)
     const problem = versionProblem(stored, true)
     if (problem !== null) throw new MigrationError(problem)
-    // A newer version has been here, and this one works beside it.
+    // A newer version has used this database, and this version works beside it.
     if (stored !== null && stored.version > SCHEMA_VERSION) {
       await installFunctions(client)
       return []
@@ -118,8 +120,9 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
 }
 
 /**
- * Waits for processes that do not work on the new schema; those of a service that has just been stopped end by themselves.
- * @throws MigrationError where they stay
+ * Waits for running processes that do not work on the new schema; those of a recently stopped service end by
+ * themselves.
+ * @throws MigrationError if they do not end
  */
 async function waitForOutdated(client: pg.Client, waitMs: number): Promise<void> {
   const until = performance.now() + waitMs
@@ -162,7 +165,7 @@ async function lock(client: pg.Client, log: Logger | undefined): Promise<void> {
     log?.warn('another process is migrating the database; waiting for it')
   }, PATIENCE_MS)
   try {
-    // Held until the connection ends.
+    // The lock is held until the connection ends.
     await client.query('select pg_advisory_lock($1)', [PRISMA_LOCK])
   } finally {
     clearTimeout(impatience)
@@ -184,13 +187,13 @@ function pendingOf(migrations: Migration[], ledger: LedgerRow[]): Migration[] {
     if (!migration) {
       throw new MigrationError(
         `the database has migration ${name}, which this version of rewardops does not know: ` +
-          'it was used by a newer one. Start that version, or another database.',
+          'a newer version has used it. Start that version, or use another database.',
       )
     }
     if (migration.checksum !== row.checksum) {
       throw new MigrationError(
         `migration ${name} was changed after it was applied to this database. ` +
-          'Restore its file, and put the change into a migration of its own.',
+          'Restore its file and put the change into a new migration.',
       )
     }
     applied.add(name)

@@ -17,7 +17,7 @@ function task(work: () => Promise<void>, options: Partial<PeriodicWork> = {}): P
   return new PeriodicTask({ everyMs: 100, failed: 'it failed', log: { warn }, work, ...options })
 }
 
-/** Work whose turns end when the test says so. */
+/** Work whose turns end under the test's control. */
 function turns() {
   const open: PromiseWithResolvers<void>[] = []
   const work = vi.fn(() => {
@@ -37,7 +37,7 @@ function turns() {
 }
 
 describe('a periodic task', () => {
-  it('begins a turn every so often, and the first at the start where that is wanted', async () => {
+  it('begins turns at its interval, and the first at the start if configured', async () => {
     const [later, atOnce] = [vi.fn(async () => {}), vi.fn(async () => {})]
     const tasks = [task(later), task(atOnce, { atStart: true })]
     for (const each of tasks) each.start()
@@ -47,7 +47,7 @@ describe('a periodic task', () => {
     await Promise.all(tasks.map((each) => each.stop()))
   })
 
-  it('leaves out the turns that come while one runs', async () => {
+  it('skips turns that come due while one runs', async () => {
     const { work, end } = turns()
     const periodic = task(work)
     periodic.start()
@@ -60,7 +60,7 @@ describe('a periodic task', () => {
     await periodic.stop()
   })
 
-  it('runs when asked, and who asks meanwhile waits for the same turn', async () => {
+  it('runs on demand; concurrent callers wait for the same turn', async () => {
     const { work, end } = turns()
     const periodic = task(work)
     const over = vi.fn()
@@ -73,7 +73,7 @@ describe('a periodic task', () => {
     expect(over).toHaveBeenCalledTimes(2)
   })
 
-  it('logs a failure and goes on, also where the work throws before it waits for anything', async () => {
+  it('logs a failure and continues, also after a synchronous error', async () => {
     const { work, fail } = turns()
     const periodic = task(work)
     periodic.start()
@@ -96,7 +96,7 @@ describe('a periodic task', () => {
     logged()
   })
 
-  it('waits at its end for the turn that runs, and begins none after it', async () => {
+  it('stop waits for the running turn, and no other turn begins', async () => {
     const { work, end } = turns()
     const periodic = task(work)
     periodic.start()

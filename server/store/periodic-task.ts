@@ -1,25 +1,25 @@
 import type { Logger } from '../log.ts'
 import { isOutage } from './database.ts'
 
-/** What is done by the clock. */
+/** Options of a periodic task. */
 export interface PeriodicWork {
   everyMs: number
-  /** The first time at the start, not `everyMs` after it. */
+  /** Runs the first turn at the start, not `everyMs` after it. */
   atStart?: boolean
-  /** What the log says when the work has failed: `'sweep failed'`. */
+  /** The log message for a failed turn: `'sweep failed'`. */
   failed: string
   log: Pick<Logger, 'warn'>
-  /** Resolves to true when this one of several processes does the work now; called before each turn. */
+  /** Called before each turn; resolves to true if this one of several processes does the work. */
   isTurn?: (() => Promise<boolean>) | undefined
   work(): Promise<void>
 }
 
 /**
- * Work that is done every so often, and when somebody asks for it, never twice at a time: a turn that comes while the last
- * one is not over is left out. A failure is logged and the next turn comes all the same; while the database is away nothing
- * is said, since who connects to it says so. It keeps no process alive.
+ * Work that runs at an interval and on demand, never concurrently: a turn that comes due while one runs is skipped. A
+ * failure is logged, and the next turn runs as usual. While the database is unreachable nothing is logged here, because
+ * the connection logs it. The task keeps no process alive.
  *
- *   start ──▶ waiting ⇄ running            stop: no turn begins any more, the one that runs is waited for
+ * start ──▶ waiting ⇄ running            stop: no turn begins any more; the running one is awaited
  */
 export class PeriodicTask {
   readonly #options: PeriodicWork
@@ -31,7 +31,7 @@ export class PeriodicTask {
     this.#options = options
   }
 
-  /** Whether `stop` was called: work of many steps ends before its next one. */
+  /** Whether `stop` was called; work of many steps checks it between steps. */
   get stopping(): boolean {
     return this.#stopping
   }
@@ -42,7 +42,7 @@ export class PeriodicTask {
     if (this.#options.atStart) void this.run()
   }
 
-  /** Begins a turn now, unless one runs; resolves when it is over. Never rejects. After `stop` it does nothing. */
+  /** Begins a turn now, unless one runs; resolves at its end. Never rejects. Does nothing after `stop`. */
   run(): Promise<void> {
     if (this.#stopping) return Promise.resolve()
     this.#running ??= this.#turn().finally(() => {
@@ -51,7 +51,7 @@ export class PeriodicTask {
     return this.#running
   }
 
-  /** Resolves when nothing runs any more. */
+  /** Resolves when the running turn has ended. */
   async stop(): Promise<void> {
     this.#stopping = true
     clearInterval(this.#timer)

@@ -6,7 +6,9 @@ import { testDatabaseForFile } from './postgres/test-database.ts'
 import { type FlushedSample, flushStatement, stageStatement } from './sql/flush.ts'
 import { finishStaged, queuePostProcessing, stagedSamples } from './sql/post-process.ts'
 
-/** Scores of groups that are post-processed: pending until their whole group was, then all at once. */
+/**
+ * Tests the post-processing of groups: their scores are pending until the whole group is processed, then set together.
+ */
 
 const database = testDatabaseForFile()
 let db: Database
@@ -23,7 +25,7 @@ afterAll(async () => {
   await db.close()
 })
 
-/** A batch whose sample `i` is in group `i % groups`. */
+/** Creates a batch whose sample `i` is in group `i % groups`. */
 async function makeBatch(options: {
   samples: number
   groups: number
@@ -117,7 +119,7 @@ const finish = async (id: number, group: number, change: (score: number) => numb
 }
 
 describe('a staged sample', () => {
-  it('is pending to everybody, and staged once', async () => {
+  it('counts as pending and is staged once', async () => {
     const id = await makeBatch({ samples: 2, groups: 1 })
     expect(await stage(id, [0, 1])).toBe(2)
     expect(await stage(id, [0, 1])).toBe(0)
@@ -128,7 +130,7 @@ describe('a staged sample', () => {
     expect(await batchRow(id)).toMatchObject({ status: 'running', scored: 0, groups_completed: 0 })
   })
 
-  it('keeps its score when a failure of the same sample comes late', async () => {
+  it('keeps its score when a late failure of the same sample arrives', async () => {
     const id = await makeBatch({ samples: 2, groups: 1 })
     expect(await stage(id, [0])).toBe(1)
     expect(await fail(id, [0, 1])).toBe(1)
@@ -138,14 +140,14 @@ describe('a staged sample', () => {
     ])
   })
 
-  it('ends with the batch that is cancelled', async () => {
+  it('ends when its batch is cancelled', async () => {
     const id = await makeBatch({ samples: 4, groups: 2 })
     await stage(id, [0, 1, 2])
     await queuePostProcessing(db, queue, id)
     await db.adhoc("update batch set status = 'cancelled' where id = $1", [id])
     await db.adhoc("select end_pending($1, 'cancelled')", [id])
     expect(await batchRow(id)).toMatchObject({ scored: 0, failed: 4, groups_completed: 2 })
-    // Its job comes too late, and changes nothing.
+    // The batch's job comes too late and changes nothing.
     expect((await stagedSamples(db, id, [0])).length).toBe(0)
     await finishStaged(db, 1, id, [0, 2], { ok: true, scores: [5, 5] }, Date.now())
     expect((await samplesOf(id)).map((s) => s.score)).toEqual([null, null, null, null])
@@ -154,7 +156,7 @@ describe('a staged sample', () => {
 })
 
 describe('a group to post-process', () => {
-  it('is queued once, when its last sample is scored or failed, and by one of many who look', async () => {
+  it('is queued once, after its last sample ended, also by concurrent callers', async () => {
     const id = await makeBatch({ samples: 60, groups: 20 })
     await stage(id, [0, 20, 1, 21])
     expect(await queuePostProcessing(db, queue, id)).toBe(0)
@@ -173,7 +175,7 @@ describe('a group to post-process', () => {
     expect((await jobs(id)).map((g) => g.length).sort()).toEqual([16, 2, 2])
   })
 
-  it('of an open batch is ready when it is full, and another when the batch is closed', async () => {
+  it('of an open batch is ready when it is full; an incomplete one when the batch is closed', async () => {
     const id = await makeBatch({ samples: 5, groups: 2, groupSize: 3, closed: false })
     await stage(id, [0, 2, 4, 1, 3])
     expect(await queuePostProcessing(db, queue, id)).toBe(1)
@@ -182,7 +184,7 @@ describe('a group to post-process', () => {
     expect(await queuePostProcessing(db, queue, id)).toBe(1)
   })
 
-  it('completes with its scores in one go; numbers are dense, repetition changes nothing', async () => {
+  it('completes together with its scores; numbers are dense, and repetition changes nothing', async () => {
     const id = await makeBatch({ samples: 6, groups: 2 })
     await stage(id, [0, 1, 2, 3, 4, 5])
     await finish(id, 1, (score) => score * 10)
@@ -200,7 +202,7 @@ describe('a group to post-process', () => {
     })
   })
 
-  it('that could not be post-processed fails with its reason, told in its attempts; the policy applies', async () => {
+  it('that could not be post-processed fails with a reason in its attempts; the failure policy applies', async () => {
     const id = await makeBatch({
       samples: 2,
       groups: 1,

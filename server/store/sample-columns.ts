@@ -15,8 +15,8 @@ export interface Column<Source> {
 }
 
 /**
- * The columns of `sample` that hold what a trainer sent. Every writer (COPY, append_singles, rescore) is built from this
- * list. A given score is not in it: each writer sets status, score, raw_score and ended_at from it.
+ * The columns of `sample` that hold the trainer's data. Every writer (COPY, append_singles, rescore) is built from this
+ * list. A given score is not in it: each writer derives status, score, raw_score and ended_at from that score.
  */
 export const SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
   { name: 'data_source', type: 'text', of: (sample) => sample.dataSource },
@@ -27,7 +27,9 @@ export const SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
 /** The columns of {@link SAMPLE_COLUMNS} that a rescore copies. */
 export const ROLLOUT_COLUMNS = SAMPLE_COLUMNS.filter((column) => !column.isResult)
 
-/** The columns of `sample_text` beside its key. Every writer (COPY, append_singles, rescore) is built from this list. */
+/**
+ * The columns of `sample_text` besides its key. Every writer (COPY, append_singles, rescore) is built from this list.
+ */
 export const TEXT_COLUMNS: readonly Column<EncodedTexts>[] = [
   { name: 'prompt', type: 'text', of: (texts) => texts.prompt },
   { name: 'response', type: 'text', of: (texts) => texts.response },

@@ -36,7 +36,7 @@ it('a migrated database has the version of its program', async () => {
   expect(versionProblem(await storedVersion(client), false)).toBeNull()
 })
 
-it('a program works on the schema of the next version, and refuses the one after by sentence', async () => {
+it('a program works on the schema of the next version and refuses later ones with a message', async () => {
   const next = { version: SCHEMA_VERSION + 1, compatible_from: SCHEMA_VERSION }
   await client.query('insert into schema_version (version, compatible_from) values ($1, $2)', [
     next.version,
@@ -52,14 +52,14 @@ it('a program works on the schema of the next version, and refuses the one after
   expect(versionProblem(await storedVersion(client), false)).toContain('Start the newer version.')
 })
 
-it('a worker refuses a database that no server of its version has upgraded', () => {
+it('a worker refuses a database not yet upgraded by a server of its version', () => {
   expect(versionProblem(null, false)).toContain('Start a server of the same version first')
   expect(versionProblem({ version: SCHEMA_VERSION - 1, compatible_from: 0 }, false)).toContain(
     'Start a server of the same version first',
   )
 })
 
-it('a worker refuses a database of before the first release', async () => {
+it('a worker refuses a database from before the first release', async () => {
   expect(await workerProblem(client)).toBeNull()
   await client.query("update _prisma_migrations set migration_name = '20261120000000_spine'")
   try {
@@ -71,7 +71,7 @@ it('a worker refuses a database of before the first release', async () => {
   }
 })
 
-it('the first migration is the one that the database must have', () => {
+it('FIRST_MIGRATION names the first migration', () => {
   expect(readMigrations()[0]?.name).toBe(FIRST_MIGRATION)
 })
 

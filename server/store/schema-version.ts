@@ -1,9 +1,9 @@
 import type pg from 'pg'
 
 /**
- * The version of the schema that this program brings. It grows by one with every change that an earlier program would
- * not understand; programs of versions N and N − 1 work side by side, so a change is made in two steps: expand, then
- * contract one version later.
+ * The schema version of this program. It grows by one with every change that an earlier program would not understand.
+ * Programs of versions N and N − 1 work side by side, so a change takes two steps: expand, then contract one version
+ * later.
  */
 export const SCHEMA_VERSION = 1
 
@@ -11,15 +11,15 @@ export const SCHEMA_VERSION = 1
 const COMPATIBLE_FROM = Math.max(1, SCHEMA_VERSION - 1)
 
 /**
- * The first migration. It replaced the migrations of before the first release, so a database that has those and not this
- * one is refused.
+ * The first migration. It replaced the migrations from before the first release; a database that has those instead is
+ * refused.
  */
 export const FIRST_MIGRATION = '20261122120000_init'
 
-/** A process that has not reported for this long is gone. */
+/** A process that has not reported for this long counts as gone. */
 const GONE_AFTER_MS = 5_000
 
-/** A version of the schema, as the database has it. */
+/** A version of the schema as stored in the database. */
 export interface StoredVersion {
   version: number
   compatible_from: number
@@ -27,7 +27,7 @@ export interface StoredVersion {
 
 type Queries = Pick<pg.ClientBase, 'query'>
 
-/** The schema's version; null where the database is empty. */
+/** The schema's version; null if the database is empty. */
 export async function storedVersion(client: Queries): Promise<StoredVersion | null> {
   const table = await client.query<{ there: boolean }>(
     `select to_regclass('schema_version') is not null as there`,
@@ -39,7 +39,7 @@ export async function storedVersion(client: Queries): Promise<StoredVersion | nu
   return rows[0] ?? null
 }
 
-/** Notes that the database has this program's schema. */
+/** Records that the database has this program's schema. */
 export async function storeVersion(client: Queries): Promise<void> {
   await client.query(
     'insert into schema_version (version, compatible_from) values ($1, $2) on conflict do nothing',
@@ -48,8 +48,8 @@ export async function storeVersion(client: Queries): Promise<void> {
 }
 
 /**
- * Why this program cannot work on a schema of that version, as a sentence; null when it can.
- * `brings`: it is a server, which upgrades an older schema itself.
+ * The reason why this program cannot work on a schema of that version; null if it can. `brings`: the program is a
+ * server, which upgrades an older schema itself.
  */
 export function versionProblem(stored: StoredVersion | null, brings: boolean): string | null {
   if (stored !== null && stored.compatible_from > SCHEMA_VERSION) {
@@ -83,15 +83,15 @@ export async function unreleasedMigration(
   return rows[0]?.name ?? null
 }
 
-/** Why no program can work on such a database, as a sentence, followed by what to do. */
+/** The reason why no program can work on such a database, followed by the remedy. */
 export function unreleasedProblem(migration: string, remedy: string): string {
   return (
-    `the database was made before the first release (it has migration ${migration}), ` +
+    `the database was created before the first release (it has migration ${migration}), ` +
     `and its tables cannot be upgraded. ${remedy}`
   )
 }
 
-/** Why a worker cannot use the database, as a sentence; null when it can. */
+/** The reason why a worker cannot use the database; null if it can. */
 export async function workerProblem(client: Queries): Promise<string | null> {
   const migration = await unreleasedMigration(client)
   if (migration !== null) {
@@ -103,7 +103,9 @@ export async function workerProblem(client: Queries): Promise<string | null> {
   return versionProblem(await storedVersion(client), false)
 }
 
-/** How many running processes do not work on this program's schema. For a database that has a schema version. */
+/**
+ * The number of running processes that do not work on this program's schema. The database must have a schema version.
+ */
 export async function outdatedProcesses(client: Queries): Promise<number> {
   const { rows } = await client.query<{ n: number }>(
     `select count(*)::int as n from process where state <> 'dead' and version < $1

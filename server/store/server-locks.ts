@@ -1,31 +1,32 @@
 import type { Database } from './database.ts'
 
-/** The class of the advisory locks under which a server is tested, put to sleep or woken. */
+/** The class of the advisory locks for self-tests, sleep and wake of a server. */
 const SERVER_LOCK = 72_707_373
-/** Who waits for a lock looks again this often. */
+/** Interval between attempts to take a lock, in ms. */
 const LOOK_EVERY_MS = 100
 
 /**
- * One thing at a time is done with a server (its scores tested, put to sleep, woken), over all processes. The locks are
- * those of one database session: a process that dies lets go of them at once, so that another sees what it left half
- * done. Where the connection is lost the locks are too; what is under way ends by its own checks of the server's state.
+ * Locks under which a server is tested, put to sleep or woken, one operation at a time over all processes. They belong
+ * to one database session. When a process dies, its locks are released at once, so that another process sees the
+ * unfinished operation. A lost connection releases them too; running operations then end by their own checks of the
+ * server's state.
  */
 export class ServerLocks {
   readonly #db: Database
   readonly #held = new Set<number>()
 
-  /** @param db has a single connection that stays open: the session of the locks */
+  /** @param db pool with a single connection that stays open: the session of the locks */
   constructor(db: Database) {
     if (db.max !== 1) throw new Error('server locks need a pool of one connection')
     this.#db = db
   }
 
-  /** Whether this process is doing something with a server. */
+  /** Whether this process holds a server's lock. */
   holds(id: number): boolean {
     return this.#held.has(id)
   }
 
-  /** Takes a server's lock; false: this or another process has it. */
+  /** Takes a server's lock; false: this or another process holds it. */
   async take(id: number): Promise<boolean> {
     if (this.#held.has(id)) return false
     this.#held.add(id)
@@ -57,7 +58,7 @@ export class ServerLocks {
     this.#held.delete(id)
   }
 
-  /** Runs work under a server's lock; undefined: the lock is taken. */
+  /** Runs work under a server's lock; undefined: the lock is held elsewhere. */
   async under<T>(id: number, work: () => Promise<T>): Promise<T | undefined> {
     if (!(await this.take(id))) return undefined
     try {

@@ -17,7 +17,7 @@ import {
 import { openPrisma } from './prisma.ts'
 import { connectSession, isTooManyConnections } from './session.ts'
 
-/** Connections as poolers and full databases allow them. */
+/** Tests connections behind poolers and with full databases. */
 
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
@@ -45,12 +45,12 @@ describe('behind a pooler that refuses startup parameters', () => {
   })
   afterAll(() => pooler?.close())
 
-  it('refuses what PgBouncer refuses', async () => {
+  it('refuses the same parameters as PgBouncer', async () => {
     const refused = connectSession(`${url}&options=-c%20enable_seqscan%3Doff`)
     await expect(refused).rejects.toThrow('unsupported startup parameter: options')
   })
 
-  it('a pool makes its settings, the pipelined statements included', async () => {
+  it('a pool applies its settings, also to pipelined statements', async () => {
     const db = open(url, { keyed: true, lazyCommits: true, statementTimeoutMs: 7_000, max: 1 })
     const [row] = await db.adhoc(
       `select current_setting('enable_seqscan') as seqscan, current_setting('plan_cache_mode') as plans,
@@ -70,7 +70,7 @@ describe('behind a pooler that refuses startup parameters', () => {
     expect(await db.adhoc('select * from at_once')).toEqual([{ seqscan: 'off' }])
   })
 
-  it('a list of statements that fails within its transaction leaves no aborted one behind', async () => {
+  it('a list of statements that fails within its transaction leaves no aborted transaction', async () => {
     const db = open(url, { max: 1 })
     await expect(db.adhoc('begin; select 1 / 0; commit')).rejects.toThrow(/division by zero/)
     expect(await db.adhoc('select 1 as one')).toEqual([{ one: 1 }])
@@ -93,8 +93,8 @@ describe('behind a pooler that refuses startup parameters', () => {
   })
 })
 
-describe('statements that are sent at once', () => {
-  it('leave the connection as it was, whether they fail or not', async () => {
+describe('pipelined statements', () => {
+  it('leave the connection usable, whether they fail or not', async () => {
     const db = open(database.url, { max: 1 })
     await db.adhoc('create table numbers (n int primary key deferrable initially deferred)')
     const insert = (n: number) => ({
@@ -110,7 +110,7 @@ describe('statements that are sent at once', () => {
     ).rejects.toMatchObject({
       code: '42601',
     })
-    // Found at the commit.
+    // The constraint is deferred to the commit.
     await expect(db.atOnce([insert(2)])).rejects.toMatchObject({ code: '23505' })
     await db.transaction((client) => client.query(insert(5)))
     expect(await db.adhoc('select n from numbers order by n')).toEqual([
@@ -130,7 +130,7 @@ describe('statements that are sent at once', () => {
   })
 })
 
-it('a server that takes the connection and says nothing is given up', async () => {
+it('a server that accepts the connection but never answers is given up', async () => {
   const silent = createServer().listen(0, '127.0.0.1')
   closing.push(() => silent.close())
   await new Promise((resolve) => silent.once('listening', resolve))
@@ -202,7 +202,7 @@ describe('a connection that is cut off silently', () => {
   })
 })
 
-describe('a database without a free connection slot', () => {
+describe('a connection slot', () => {
   let limited: TestDatabase
   let url: string
 
@@ -222,9 +222,9 @@ describe('a database without a free connection slot', () => {
     await admin.end()
   })
 
-  /** Takes all slots there are. */
+  /** Takes all connection slots. */
   async function occupy(): Promise<pg.Client[]> {
-    // Those of the test before may still be closing.
+    // Connections of the previous test may still be closing.
     const clients = [
       await connectSession(url, { slotWaitMs: 10_000 }),
       await connectSession(url, { slotWaitMs: 10_000 }),
@@ -233,7 +233,7 @@ describe('a database without a free connection slot', () => {
     return clients
   }
 
-  it('is recognised in the words of Postgres and of poolers', async () => {
+  it('shortage is recognised by the messages of Postgres and poolers', async () => {
     await occupy()
     const refusal = await connectSession(url).catch((error: unknown) => error)
     expect(isTooManyConnections(refusal)).toBe(true)
@@ -249,7 +249,7 @@ describe('a database without a free connection slot', () => {
     expect(isTooManyConnections(new Error('password authentication failed'))).toBe(false)
   })
 
-  it('callers share the connections that the pool has', async () => {
+  it('shortage makes callers share the pool’s connections', async () => {
     const db = open(url, { max: 8, slotWaitMs: 30_000 })
     const rows = await Promise.all(
       Array.from({ length: 40 }, (_, n) => db.adhoc<{ n: number }>('select $1::int as n', [n])),
@@ -258,7 +258,7 @@ describe('a database without a free connection slot', () => {
     expect(db.pool.totalCount).toBeLessThanOrEqual(2)
   })
 
-  it('is waited for, and used once there is a slot', async () => {
+  it('is awaited, and used once it is free', async () => {
     const [first] = await occupy()
     const db = open(url, WORKER_POOL)
     const answers = Promise.all(
@@ -278,7 +278,7 @@ describe('a database without a free connection slot', () => {
     expect(await answers).toHaveLength(20)
   })
 
-  it('a request waits no longer than its limit, and fails because the database is away', async () => {
+  it('is awaited no longer than the limit; the request fails with an outage', async () => {
     await occupy()
     const db = open(url, { slotWaitMs: 300 })
     const failure = await db.adhoc('select 1').catch((error: unknown) => error)
@@ -286,7 +286,7 @@ describe('a database without a free connection slot', () => {
     expect(isConnectionLoss(failure)).toBe(true)
   })
 
-  it('is waited for at the start', async () => {
+  it('is awaited at the start', async () => {
     const [first, second] = await occupy()
     const options = { databaseUrl: url, dataDir: '/proc/nowhere', log }
     const refused = openDatabase({ ...options, slotWaitMs: 0 })
@@ -308,7 +308,7 @@ const ALLOWED = new Set([
   'standard_conforming_strings',
 ])
 
-/** In front of Postgres, refuses connections that ask for what PgBouncer does not know; in session mode otherwise. */
+/** A proxy in front of Postgres that refuses parameters unknown to PgBouncer and otherwise works in session mode. */
 function startPooler(postgres: string): Promise<Server> {
   const server = createServer((client) => {
     let startup = Buffer.alloc(0)

@@ -6,17 +6,17 @@ import { type ConnectionUrl, type Encryption, readConnectionUrl } from './connec
 /** Settings of a session by name, such as `{ enable_seqscan: 'off' }`. */
 export type SessionSettings = Readonly<Record<string, string | number>>
 
-/** Connecting, authentication and the session's settings together may take this long. */
+/** Time limit of connecting, authentication and the session's settings together. */
 const CONNECT_TIMEOUT_MS = 10_000
-/** Callers of a pool wait this long for one of its connections; then the database counts as away. */
+/** How long callers of a pool wait for one of its connections before the database counts as unreachable. */
 const QUEUE_TIMEOUT_MS = 30_000
 /** How long a start waits while the database has no connection slot. */
 export const START_SLOT_WAIT_MS = 60_000
-/** Attempts while the database has no free connection slot are this far apart, the first ones closer. */
+/** Pause between attempts while the database has no free connection slot; the first pauses are shorter. */
 const FIRST_RETRY_MS = 50
 const MAX_RETRY_MS = 1_000
 
-/** The database has no free connection slot, and none became free in time. Its code makes it a passing outage. */
+/** The database has no free connection slot, and none became free in time. Its code marks it as a temporary outage. */
 export class TooManyConnectionsError extends Error {
   readonly code = '53300'
 
@@ -37,22 +37,22 @@ export function isTooManyConnections(error: unknown): boolean {
   )
 }
 
-/** The server refused to connect this way, and the `sslmode` allows another, which is tried next. */
+/** The server refused this kind of connection, and the `sslmode` allows the other kind, which is tried next. */
 class EncryptionRefused extends Error {
   constructor(cause: unknown) {
     super((cause as Error).message, { cause })
   }
 }
 
-/** What the server said of the attempt that it could have taken. */
+/** The error of the attempt that the server could have accepted. */
 function bothRefused(first: EncryptionRefused, second: EncryptionRefused): unknown {
   return NO_TLS.test(second.message) ? first.cause : second.cause
 }
 
-/** Of node-postgres, where the server answers the request for TLS with no. */
+/** node-postgres's messages if the server refuses TLS. */
 const NO_TLS = /does not support SSL|error establishing an SSL connection/
 
-/** A database to connect to, and which way worked last. Shared by all connections of one URL. */
+/** A database to connect to and the encryption that worked last. Shared by all connections of one URL. */
 class Target {
   readonly #read: ConnectionUrl
   encryption: Encryption
@@ -62,7 +62,7 @@ class Target {
     this.encryption = this.#read.attempts[0]
   }
 
-  /** For node-postgres; of an encrypted connection or not, as `encryption` says now. */
+  /** The options for node-postgres, with or without TLS as `encryption` says now. */
   get config(): pg.ClientConfig {
     const { url, tls, negotiation } = this.#read
     const ssl = this.encryption === 'tls' ? { ...tls } : false
@@ -74,7 +74,7 @@ class Target {
     } as pg.ClientConfig
   }
 
-  /** The error as it is, or marked where another way may be tried. */
+  /** The error as it is, or marked if the other kind of connection may be tried. */
   refusal(tried: Encryption, error: Error): Error {
     const other = this.#read.attempts.find((encryption) => encryption !== tried)
     if (other === undefined || !isRefusal(tried, error)) return error
@@ -83,7 +83,7 @@ class Target {
   }
 }
 
-/** As libpq falls back: not where the server is away, full or starting, nor where the password is wrong. */
+/** Falls back as libpq does: not if the server is unreachable, full or starting, nor if the password is wrong. */
 function isRefusal(
   tried: Encryption,
   error: Error & { code?: string; severity?: string },
@@ -116,24 +116,24 @@ function targetOf(url: string): Target {
 
 interface SessionConfig extends pg.PoolConfig {
   target: Target
-  /** A statement that makes the session's settings; empty: none. */
+  /** A statement that applies the session's settings; empty: none. */
   setUp: string
   connectTimeoutMs: number
   queryTimeoutMs: number | undefined
-  /** Hears of a connection that was not made, before the pool does. */
+  /** Called before the pool learns of a failed connection. */
   onFailure?: (error: Error) => void
 }
 
 /**
- * A client that is connected when its settings are made. They are made by statement: PgBouncer refuses connections that
- * ask for `options` or for a `statement_timeout` at startup.
+ * A client that counts as connected once its settings are applied. Settings are sent as a statement, because PgBouncer
+ * refuses connections with `options` or `statement_timeout` at startup.
  */
 class SessionClient extends pg.Client {
   readonly #config: SessionConfig
   readonly #tried: Encryption
-  /** Every statement's time limit; before the settings are made, theirs. */
+  /** Time limit of every statement, in ms; during the set-up, the limit of the set-up. */
   #limitMs: number | undefined
-  /** When the last statement was sent, while one is unanswered. */
+  /** Time when the last statement was sent, if one is unanswered. */
   #sentAtMs: number | undefined
   #timeout: NodeJS.Timeout | undefined
 
@@ -149,7 +149,7 @@ class SessionClient extends pg.Client {
     this.on('drain', () => {
       this.#sentAtMs = undefined
     })
-    // Unheard, the error event of a connection that breaks ends the process.
+    // Without a listener, the error event of a broken connection ends the process.
     this.on('error', () => {})
   }
 
@@ -170,8 +170,9 @@ class SessionClient extends pg.Client {
   }
 
   /**
-   * Closes the connection when a statement is unanswered for too long. One timer a connection: the `query_timeout` of
-   * node-postgres makes one a statement, and its closures keep the rows in memory until a full garbage collection.
+   * Closes the connection if a statement is unanswered for too long. There is one timer per connection: node-postgres's
+   * `query_timeout` creates one per statement, and its closures keep the rows in memory until a full garbage
+   * collection.
    */
   #watch(afterMs: number): void {
     this.#timeout = setTimeout(() => {
@@ -192,7 +193,7 @@ class SessionClient extends pg.Client {
       throw target.refusal(this.#tried, timedOut(error as Error))
     }
     try {
-      // A pooler that is full takes the connection and lets its first statement wait.
+      // A full pooler accepts the connection but does not answer its first statement.
       if (setUp !== '') await this.query(setUp)
     } catch (error) {
       onFailure?.(error as Error)
@@ -206,14 +207,14 @@ class SessionClient extends pg.Client {
   }
 }
 
-/** An expired timer of node-postgres in the words that its pool has for it. */
+/** Gives an expired timer of node-postgres the message that its pool uses. */
 function timedOut(error: Error): Error {
   return error.message === 'timeout expired'
     ? new Error('Connection terminated due to connection timeout', { cause: error })
     : error
 }
 
-/** One round trip for all settings. */
+/** One statement for all settings. */
 function setUpOf(settings: SessionSettings, ...statements: string[]): string {
   return [
     ...Object.entries(settings).map(([name, value]) => `set ${name} = '${value}'`),
@@ -221,22 +222,22 @@ function setUpOf(settings: SessionSettings, ...statements: string[]): string {
   ].join('; ')
 }
 
-/** How one connection is made. */
+/** Options of a connection. */
 export interface SessionOptions {
   /** Shown in `pg_stat_activity`. */
   name?: string
   settings?: SessionSettings
   keepAlive?: boolean
   connectTimeoutMs?: number
-  /** Every statement's time limit on this side, in ms. */
+  /** Client-side time limit of every statement, in ms. */
   queryTimeoutMs?: number
-  /** A free connection slot is waited for this long, in ms. Default: 0. */
+  /** How long to wait for a free connection slot, in ms. Default: 0. */
   slotWaitMs?: number
   /** Ends the wait for a slot. */
   signal?: AbortSignal
 }
 
-/** Makes a connection outside a pool. The caller ends it, and hears its errors. */
+/** Opens a connection outside a pool. The caller ends it and listens for its errors. */
 export async function connectSession(
   url: string,
   options: SessionOptions = {},
@@ -272,32 +273,32 @@ export async function connectSession(
   }
 }
 
-/** How the connections of a pool are made. */
+/** Options of a pool. */
 export interface SessionPoolOptions {
   max: number
   name: string
   settings: SessionSettings
-  /** Sent after the settings are made. */
+  /** Sent after the settings are applied. */
   statements: readonly string[]
-  /** Every statement's time limit on this side, in ms: a connection that was cut off silently is given up. */
+  /** Client-side time limit of every statement, in ms. It ends connections that were cut off silently. */
   queryTimeoutMs?: number | undefined
-  /** An unused connection is closed after this long, in ms; 0: never. */
+  /** Time after which an idle connection is closed, in ms; 0: never. */
   idleTimeoutMs: number
-  /** How long a caller waits for a connection slot of the database, in ms; Infinity: until there is one. */
+  /** How long a caller waits for a connection slot of the database, in ms; Infinity: without limit. */
   slotWaitMs(): number
   log: Pick<Logger, 'warn' | 'info'>
 }
 
 /**
- * A pool of sessions. Where the database has no slot for another connection, callers share those that the pool has; where
- * it has none, they wait, and one attempt at a time is made for all of them.
+ * A pool of sessions. If the database has no slot for another connection, callers share the pool's connections. If the
+ * pool has none, callers wait, and the pool makes one attempt at a time for all of them.
  */
 export class SessionPool extends pg.Pool {
   readonly #max: number
   readonly #slotWaitMs: () => number
   readonly #log: SessionPoolOptions['log']
   #connected = 0
-  /** Set while the pool has no connection and gets none. */
+  /** Set while the pool has no connection and cannot get one. */
   #starved: Promise<void> | null = null
   #growing: NodeJS.Timeout | undefined
   #hasWarned = false
@@ -371,7 +372,7 @@ export class SessionPool extends pg.Pool {
     }
   }
 
-  /** Before the pool passes the turn on: without this each waiting caller would cause an attempt that fails too. */
+  /** Runs before the pool serves the next caller. Otherwise each waiting caller would cause another failed attempt. */
   #onFailure(error: Error): void {
     if (!isTooManyConnections(error)) return
     this.options.max = Math.max(1, this.#connected)
@@ -388,14 +389,14 @@ export class SessionPool extends pg.Pool {
     }, MAX_RETRY_MS).unref()
   }
 
-  /** Resolves when a connection was made, or cannot be made for another reason. */
+  /** Resolves when a connection succeeded or failed for another reason. */
   async #untilSlot(): Promise<void> {
     for (
       let delayMs = FIRST_RETRY_MS;
       !this.ending;
       delayMs = Math.min(MAX_RETRY_MS, 2 * delayMs)
     ) {
-      // Processes that were refused together try again apart.
+      // Random pauses, so that processes refused together do not retry together.
       await new Promise((resolve) => setTimeout(resolve, delayMs * (0.5 + Math.random())))
       try {
         const client = await super.connect()
@@ -409,13 +410,13 @@ export class SessionPool extends pg.Pool {
     }
   }
 
-  /** Unlike the pool of node-postgres, keeps the connection after a statement that failed. Takes no callback. */
+  /** Unlike node-postgres's pool, keeps the connection after a failed statement. Takes no callback. */
   // biome-ignore lint/suspicious/noExplicitAny: the overloads are those of node-postgres
   override async query(text: any, values?: any): Promise<any> {
     return this.lend(
       async (client) => {
         try {
-          // Not the form that gives a promise: node-postgres then keeps the rows in memory longer.
+          // Not the promise form, with which node-postgres keeps the rows in memory longer.
           return await new Promise((resolve, reject) => {
             client.query(text, values, (error: Error | null, result: pg.QueryResult) =>
               error ? reject(error) : resolve(result),
@@ -424,19 +425,17 @@ export class SessionPool extends pg.Pool {
         } catch (error) {
           // The stack leads to the caller, not to the socket.
           Error.captureStackTrace(error as Error)
-          // The error comes before the connection tells whether a transaction is open; an empty query waits for that.
+          // The error arrives before the transaction status; an empty query waits for the status.
           if (!isFatal(error)) await client.query('').catch(() => {})
           throw error
         }
       },
-      // A list of statements that began a transaction and failed leaves it open and aborted, for the next caller.
+      // A failed list of statements may leave an aborted transaction open for the next caller.
       (error, client) => isFatal(error) || client.getTransactionStatus() !== 'I',
     )
   }
 
-  /**
-   * Runs `work` on a connection of its own. `isBroken`: whether after this error the connection is closed, not used again.
-   */
+  /** Runs `work` on a connection of its own. `isBroken` decides after an error whether the connection is closed. */
   async lend<T>(
     work: (client: pg.PoolClient) => Promise<T>,
     isBroken: (error: unknown, client: pg.PoolClient) => boolean,
@@ -449,7 +448,7 @@ export class SessionPool extends pg.Pool {
       isClosed = isBroken(error, client)
       throw error
     } finally {
-      // A connection that was lost meanwhile is not queryable, and is closed either way.
+      // A lost connection is not queryable and is closed either way.
       client.release(isClosed)
     }
   }
@@ -460,7 +459,7 @@ export class SessionPool extends pg.Pool {
   }
 }
 
-/** Whether a connection is of no use after an error: it did not come from Postgres, or ends the session. */
+/** Whether an error makes its connection unusable: it did not come from Postgres, or it ends the session. */
 export function isFatal(error: unknown): boolean {
   const severity = (error as { severity?: string } | null)?.severity
   return severity === undefined || severity === 'FATAL' || severity === 'PANIC'

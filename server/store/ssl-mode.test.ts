@@ -14,7 +14,7 @@ import { openDatabase } from './postgres/connect.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './postgres/embedded.ts'
 import { connectSession } from './session.ts'
 
-/** The values of sslmode against a Postgres whose certificate no CA has signed. */
+/** Tests the values of sslmode against a Postgres whose certificate no CA has signed. */
 
 const log = createLogger('silent', 'test')
 const dir = mkdtempSync(join(tmpdir(), 'ssl-mode-'))
@@ -23,7 +23,7 @@ let postgres: EmbeddedPostgres
 let admin: Database
 let port: number
 
-/** The key's and the folder's owner is who Postgres runs as: it refuses keys that others can read. */
+/** Files are owned by the account of Postgres, because it refuses keys that others can read. */
 function write(name: string, text: string): void {
   writeFileSync(file(name), text)
   chmodSync(file(name), 0o600)
@@ -70,7 +70,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true })
 })
 
-/** What Postgres takes over TCP from now on; resolves when new connections meet it. */
+/** Configures the TCP access of Postgres; resolves when new connections meet it. */
 async function serve({ ssl = 'on', hba = 'host all all all trust' }): Promise<void> {
   write('hba.conf', `local all all trust\n${hba}\n`)
   await admin.adhoc(`alter system set ssl = ${ssl}`)
@@ -99,7 +99,7 @@ function urlOf(params: Record<string, string>, host = '127.0.0.1'): string {
   return `postgresql://rewardops@${host}:${port}/rewardops?${new URLSearchParams(params)}`
 }
 
-/** `tls` or `plain`, through a pool and without one; throws what the connection fails of. */
+/** `tls` or `plain`, through a pool and without one; throws the connection's error. */
 async function encryptionOf(url: string): Promise<string> {
   const sql = 'select ssl from pg_stat_ssl where pid = pg_backend_pid()'
   const client = await connectSession(url)
@@ -118,7 +118,7 @@ async function encryptionOf(url: string): Promise<string> {
 const root = () => ({ sslrootcert: file('server.crt') })
 const otherRoot = () => ({ sslrootcert: file('client.crt') })
 
-describe('a server that takes both', () => {
+describe('a server with TLS and plain text', () => {
   it.each([
     ['disable', 'plain'],
     ['allow', 'plain'],
@@ -128,18 +128,18 @@ describe('a server that takes both', () => {
     expect(await encryptionOf(urlOf({ sslmode }))).toBe(encryption)
   })
 
-  it('is asked for TLS where nothing is said', async () => {
+  it('uses TLS by default', async () => {
     expect(await encryptionOf(urlOf({}))).toBe('tls')
     expect(await encryptionOf(urlOf({ ssl: 'true' }))).toBe('tls')
   })
 
-  it('require verifies the chain, and not the name, once a root certificate is given', async () => {
+  it('require with a root certificate verifies the chain but not the name', async () => {
     expect(await encryptionOf(urlOf({ sslmode: 'require', ...root() }))).toBe('tls')
     const wrong = encryptionOf(urlOf({ sslmode: 'require', ...otherRoot() }))
     await expect(wrong).rejects.toMatchObject({ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
   })
 
-  it('verify-ca verifies the chain and not the name', async () => {
+  it('verify-ca verifies the chain but not the name', async () => {
     expect(await encryptionOf(urlOf({ sslmode: 'verify-ca', ...root() }))).toBe('tls')
     const wrong = encryptionOf(urlOf({ sslmode: 'verify-ca', ...otherRoot() }))
     await expect(wrong).rejects.toMatchObject({ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
@@ -155,7 +155,7 @@ describe('a server that takes both', () => {
     await expect(unsigned).rejects.toMatchObject({ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
   })
 
-  it('a start with an untrusted certificate says what to set', async () => {
+  it('a start with an untrusted certificate names the setting to change', async () => {
     const start = openDatabase({
       databaseUrl: urlOf({ sslmode: 'verify-full' }, 'localhost'),
       dataDir: dir,
@@ -168,7 +168,7 @@ describe('a server that takes both', () => {
   })
 })
 
-describe('a server that takes TLS alone', () => {
+describe('a server with TLS only', () => {
   beforeAll(() => serve({ hba: 'hostssl all all all trust' }))
 
   it('allow falls back to TLS, disable does not', async () => {
@@ -180,7 +180,7 @@ describe('a server that takes TLS alone', () => {
   })
 })
 
-describe('a server that takes no TLS', () => {
+describe('a server without TLS', () => {
   beforeAll(() => serve({ ssl: 'off' }))
 
   it('prefer falls back to plain text, require does not', async () => {
@@ -203,10 +203,10 @@ describe('a server whose rules refuse TLS', () => {
   })
 })
 
-describe('a server that asks for a certificate', () => {
+describe('a server that requires a client certificate', () => {
   beforeAll(() => serve({ hba: 'hostssl all all all trust clientcert=verify-ca' }))
 
-  it('takes the one of sslcert and sslkey', async () => {
+  it('accepts the one of sslcert and sslkey', async () => {
     const own = { sslcert: file('client.crt'), sslkey: file('client.key') }
     expect(await encryptionOf(urlOf({ sslmode: 'require', ...own }))).toBe('tls')
     await expect(encryptionOf(urlOf({ sslmode: 'require' }))).rejects.toMatchObject({
@@ -215,7 +215,7 @@ describe('a server that asks for a certificate', () => {
   })
 })
 
-describe('parameters that are wrong are refused by name', () => {
+describe('wrong parameters are refused by name', () => {
   it.each<[Record<string, string>, RegExp]>([
     [
       { sslmode: 'full' },

@@ -1,18 +1,18 @@
 import type { ChatTurn } from '../contract/turn-text.ts'
 
-/** How a sample's texts are kept in `sample_text`, and read back: the one place that knows the bits of `encoding`. */
+/** Encodes a sample's texts for `sample_text` and decodes them. No other file knows the bits of `encoding`. */
 
 const PROMPT_ESCAPED = 1
 const RESPONSE_ESCAPED = 2
 const PROMPT_IS_MESSAGES = 4
 
-/** One turn of a prompt as the trainer gave it; a tool call may have no content. */
+/** One turn of a prompt as the trainer sent it; a tool call may have no content. */
 interface Turn {
   role: string
   content?: string | null | undefined
 }
 
-/** A sample's texts as a trainer gives them. */
+/** A sample's texts as a trainer sends them. */
 export interface GivenTexts {
   prompt: string | Turn[]
   response: string
@@ -20,7 +20,7 @@ export interface GivenTexts {
   extraInfo?: Record<string, unknown> | null | undefined
 }
 
-/** A sample's texts as `sample_text` keeps them. */
+/** A sample's texts as stored in `sample_text`. */
 export interface EncodedTexts {
   prompt: string
   response: string
@@ -31,7 +31,7 @@ export interface EncodedTexts {
   encoding: number
 }
 
-/** A sample's texts as they were given; a turn without content has an empty one. */
+/** A sample's decoded texts; a turn without content has an empty one. */
 export interface DecodedTexts {
   prompt: string | ChatTurn[]
   response: string
@@ -39,12 +39,11 @@ export interface DecodedTexts {
   extraInfo: Record<string, unknown>
 }
 
-/** What Postgres text cannot hold is kept as a JSON string literal, so every text comes back byte for byte. */
+/** Text that Postgres cannot hold is stored as a JSON string literal, so every text comes back byte for byte. */
 function isPlain(text: string): boolean {
   return text.isWellFormed() && !text.includes('\u0000')
 }
 
-/** For storing. */
 export function encodeTexts(sample: GivenTexts): EncodedTexts {
   let encoding = 0
   let prompt: string
@@ -72,7 +71,7 @@ export function encodeTexts(sample: GivenTexts): EncodedTexts {
   }
 }
 
-/** From a row of `sample_text`; a prompt that was not read is empty. */
+/** Decodes a row of `sample_text`; a prompt that was not read is empty. */
 export function decodeTexts(row: {
   prompt: string | null
   response: string | null
@@ -99,7 +98,7 @@ function decodePrompt(stored: string, encoding: number): DecodedTexts['prompt'] 
   return encoding & PROMPT_ESCAPED ? (JSON.parse(stored) as string) : stored
 }
 
-/** A sample's texts as JSON, each exactly as it was given; null for what was not. A text that was dropped is JSON's `null`. */
+/** A sample's texts as JSON, exactly as sent; null for absent ones. A dropped text is JSON's `null`. */
 export interface TextsAsJson {
   prompt: string
   response: string
@@ -107,7 +106,7 @@ export interface TextsAsJson {
   extraInfo: string | null
 }
 
-/** From a row of `sample_text`, or from none, without parsing what is JSON already. */
+/** The same from a row of `sample_text`, or from none, without parsing stored JSON. */
 export function textsAsJson(row: {
   prompt: string | null
   response: string | null

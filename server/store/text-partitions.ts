@@ -1,6 +1,6 @@
 import type { Database } from './database.ts'
 
-/** The day, in UTC, whose partition takes the texts of what arrives now. */
+/** The day, in UTC, whose partition receives new texts. */
 export function textBucket(now = Date.now()): string {
   return new Date(now).toISOString().slice(0, 10)
 }
@@ -13,8 +13,8 @@ export function textPartition(bucket: string): string {
 const LOCK = 72_707_370
 
 /**
- * Creates the partition of a day. Partitions make retention a drop; tuples up to 8 kB stay inline
- * (the default of 2 kB puts every rollout of 3 kB into TOAST, with an index entry a piece).
+ * Creates the partition of a day. With partitions, retention is a drop. Tuples up to 8 kB stay inline, because the
+ * default of 2 kB would put every rollout of 3 kB into TOAST, with an index entry per piece.
  */
 export async function ensureTextPartition(db: Database, bucket: string): Promise<void> {
   const name = textPartition(bucket)
