@@ -109,3 +109,72 @@ it('results that the database refuses are not lost: they are scored again', asyn
   const results = await expectExactlyOnce(service, followed, 32, 4)
   expect(results.map((r) => r.score)).toEqual(samples.map((s) => s.response.length))
 }, 120_000)
+
+it('a worker that was paused until its jobs were given away sends none of their texts again', async () => {
+  const SLOTS = 32
+  const answered: string[] = []
+  const two = await Service.start({ env: { REWARDOPS_WORKERS: '2' } })
+  try {
+    const server = { name: 'rm', url: rm.url, engine: 'vllm', maxInFlight: SLOTS }
+    await two.mutate<ServerDto>('servers.register', server)
+    onText = (text) => void answered.push(text)
+    const samples = rollouts(960, 8)
+    const { batchId } = await two.mutate<SubmitResult>('batches.submit', {
+      run: 'worker-paused',
+      step: 1,
+      samples,
+      reward: { model: MODEL },
+    })
+    const followed = followBatch(two, batchId)
+    const [paused] = (await two.pids()).workers as [number]
+    await waitFor('texts in flight of both workers', async () => {
+      const [row] = await two.sql<{ n: number }>(
+        'select count(distinct worker_id)::int as n from claim',
+      )
+      return answered.length > 2 * SLOTS && row?.n === 2
+    })
+    process.kill(paused, 'SIGSTOP')
+    const answeredBefore = answered.length
+    const held = await two.sql<{ batch: number; first: number; last: number }>(
+      `select batch_id as batch, first_idx as first, last_idx as last from claim
+       where worker_id = (select id from process where pid = ${paused} and role = 'worker')`,
+    )
+    const heldSamples = held.reduce((n, { first, last }) => n + last - first + 1, 0)
+    // Jobs that come back are fetched last: the other worker has reached them, and has not finished them.
+    await waitFor(
+      'the other worker to score samples that the paused one held',
+      async () => {
+        const ended = await Promise.all(
+          held.map(({ batch, first, last }) =>
+            two.sql(
+              'select 1 from sample where batch_id = $1 and idx between $2 and $3 and status = 2',
+              [batch, first, last],
+            ),
+          ),
+        )
+        return ended.flat().length > heldSamples / 2
+      },
+      60_000,
+    )
+    process.kill(paused, 'SIGCONT')
+    await followed.done
+    await expectExactlyOnce(two, followed, 960, 120)
+    // What was in flight at the pause, or was answered just before, the paused worker could not read.
+    const unread = new Set(answered.slice(answeredBefore - SLOTS, answeredBefore + SLOTS))
+    const answeredTwice = answered.filter(
+      (text, i) => answered.indexOf(text) < i && !unread.has(text),
+    )
+    const workers = await two.sql<{ pid: number; state: string; requeued: number }>(
+      "select pid, state, requeued from process where role = 'worker'",
+    )
+    expect(workers.map(({ state }) => state)).toEqual(['alive', 'alive'])
+    // On a machine so busy that the other worker misses five reports, its texts are sent again as well.
+    const isOtherLost = workers.some(({ pid, requeued }) => pid !== paused && requeued > 0)
+    if (isOtherLost)
+      console.warn('the other worker was declared dead too: its texts are not compared')
+    else expect(answeredTwice).toEqual([])
+  } finally {
+    onText = () => {}
+    await two.stop().finally(() => two.destroy())
+  }
+}, 120_000)

@@ -1,6 +1,11 @@
+import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createLogger } from '../log.ts'
+import { Database } from './database.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
+import { claimJob } from './sql/claims.ts'
+import { reportProcess } from './sql/processes.ts'
 
 const database = testDatabaseForFile()
 let db: pg.Pool
@@ -65,6 +70,29 @@ describe('renew_lease', () => {
     expect(await renew(1, 0, 1)).toBe(0)
     expect(await renew(3, 10, 1)).toBe(0)
     expect(await renew(2, 10, 1)).toBe(1)
+  })
+
+  it('gives nothing to a process that was declared dead, until it has reported twice', async () => {
+    const worker = new Database(database.url, createLogger('error', 'test'), {
+      max: 2,
+      name: 'test',
+    })
+    await db.query(
+      `insert into process (id, host, pid, local, state, role, ended_at)
+       values (900, 'host', 1, false, 'dead', 'worker', now() - interval '1 second')`,
+    )
+    const job = { jobId: randomUUID(), queue: 'rules', workerId: 900, batchId: 1 }
+    const claim = () => claimJob(worker, { ...job, firstIndex: 0, lastIndex: 0, samples: 1 })
+    const report = (mayRevive: boolean) => reportProcess(worker, 900, 'alive', {}, mayRevive)
+    expect(await renew(900, 8, 64)).toBe(0)
+    expect(await claim()).toBe(false)
+    expect((await report(false)).deadForMs).toBeGreaterThanOrEqual(1_000)
+    expect(await renew(900, 8, 64)).toBe(0)
+    await report(true)
+    expect((await report(false)).deadForMs).toBeNull()
+    expect(await renew(900, 8, 64)).toBe(8)
+    expect(await claim()).toBe(true)
+    await worker.close()
   })
 
   it('frees a share that was not renewed', async () => {

@@ -11,13 +11,18 @@ export interface Claim {
   samples: number
 }
 
-/** Records that a worker holds a job, so that the job can be requeued when the worker dies. */
-export async function claimJob(db: Database, claim: Claim): Promise<void> {
-  await db.rows(
+/**
+ * Records that a worker holds a job, so that the job can be requeued when the worker dies. Returns false for a worker that
+ * was declared dead: the job may have been requeued already, and the claim would take it from the worker that has it now.
+ */
+export async function claimJob(db: Database, claim: Claim): Promise<boolean> {
+  const claimed = await db.rows(
     'claim',
     `insert into claim (job_id, queue, worker_id, batch_id, first_idx, last_idx, samples)
-     values ($1, $2, $3, $4, $5, $6, $7)
-     on conflict (job_id) do update set worker_id = excluded.worker_id, claimed_at = now()`,
+     select $1, $2, $3, $4, $5, $6, $7
+     where not exists (select from process where id = $3 and state = 'dead')
+     on conflict (job_id) do update set worker_id = excluded.worker_id, claimed_at = now()
+     returning job_id`,
     [
       claim.jobId,
       claim.queue,
@@ -28,6 +33,7 @@ export async function claimJob(db: Database, claim: Claim): Promise<void> {
       claim.samples,
     ],
   )
+  return claimed.length > 0
 }
 
 /** Deletes a worker's claims of jobs that it has completed. */
