@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createLogger } from '../log.ts'
+import { WORKER_POOL } from './connection-budget.ts'
 import { Database } from './database.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
 import { claimJob } from './sql/claims.ts'
@@ -92,6 +93,27 @@ describe('renew_lease', () => {
     expect((await report(false)).deadForMs).toBeNull()
     expect(await renew(900, 8, 64)).toBe(8)
     expect(await claim()).toBe(true)
+    await worker.close()
+  })
+
+  it('waits for the disk when it gives more, and only then', async () => {
+    const worker = new Database(database.url, createLogger('error', 'test'), WORKER_POOL)
+    const commitOf = (statement: string) =>
+      worker.transaction(async (client) => {
+        await client.query(statement)
+        const { rows } = await client.query('show synchronous_commit')
+        return rows[0].synchronous_commit
+      })
+    const renewed = (demand: number) =>
+      commitOf(`select renew_lease('server:1', 1, ${demand}, 0, 64, 60000)`)
+    expect(await renewed(8)).toBe('on')
+    expect(await renewed(8)).toBe('off')
+    expect(await renewed(4)).toBe('off')
+    expect(await renewed(5)).toBe('on')
+    const permits = (wanted: number) =>
+      commitOf(`select take_rate('server:1', 0, ${wanted}, 600, 20)`)
+    expect(await permits(1)).toBe('on')
+    expect(await permits(0)).toBe('off')
     await worker.close()
   })
 

@@ -294,14 +294,13 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: 'server/store/sql/claims.ts',
-        find: 'on conflict (job_id) do update set worker_id = excluded.worker_id, claimed_at = now()`',
-        replace: 'on conflict (job_id) do update set worker_id = claim.worker_id`',
+        find: 'do update set worker_id = excluded.worker_id, claimed_at = now()\n',
+        replace: 'do update set worker_id = claim.worker_id\n',
       },
       {
         file: 'server/store/sql/claims.ts',
-        find: 'values ($1, $2, $3, $4, $5, $6, $7)',
-        replace:
-          'select $1::uuid, $2::text, $3::int, $4::int, $5::int, $6::int, $7::int where false',
+        find: "where not exists (select from process where id = $3 and state = 'dead')",
+        replace: 'where false',
       },
       // The jobs of the living are given back and taken again long before they end.
       {

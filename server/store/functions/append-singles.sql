@@ -1,8 +1,7 @@
 -- Appends samples that arrive one at a time (samples.score) to the end of an open batch, in one round trip. Returns the
 -- first index. Raises RW001 if a group would be too large, RW002 with the next index if p_start differs from it, and
--- RW003 if the batch is closed. The commit does not wait for the disk if all samples are still to be scored: they are
--- acknowledged with their results, whose commit makes this one durable. A sample with a given score is acknowledged by
--- this commit, so it waits.
+-- RW003 if the batch is closed. The commit waits for the disk: a crash would give the same indexes to other samples, and
+-- their callers would receive each other's scores.
 CREATE FUNCTION append_singles(
     p_batch int, p_start int, p_notify text, p_uid text[], p_score float8[], {sample parameters}, {text parameters}
 ) RETURNS int LANGUAGE plpgsql
@@ -11,7 +10,6 @@ DECLARE
     v batch%ROWTYPE; start int; n int := array_length(p_uid, 1); scored_already int; u record; no_of int; size_of int;
     numbers int[] := '{}'; i int;
 BEGIN
-    IF num_nonnulls(VARIADIC p_score) = 0 THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
     PERFORM pg_advisory_xact_lock(72707371, p_batch);
     SELECT * INTO v FROM batch WHERE id = p_batch;
     IF v.closed THEN RAISE EXCEPTION 'closed' USING ERRCODE = 'RW003'; END IF;
