@@ -40,7 +40,7 @@ const LABELS: Record<string, string> = {
   engine: 'Engine',
   version: 'Version',
   level: 'Sleep level',
-  told: 'Reported as sleeping',
+  reportedAsleep: 'Reported as sleeping',
   refused: 'Refused',
   probeMs: 'Probe time',
   drainMs: 'Drain time',

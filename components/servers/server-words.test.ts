@@ -61,7 +61,7 @@ describe('evidence', () => {
       prepareEvidence({
         probeMs: 1_240,
         verdict: 'not_applicable',
-        told: true,
+        reportedAsleep: true,
         activated: null,
         reason: 'server_unreachable',
         pool: [{ name: 'rm-2', calibration: 2.5 }],

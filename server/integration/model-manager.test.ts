@@ -235,7 +235,7 @@ describe('sleep', () => {
     expect(await m.sleep({ name: 'rm' }, 1)).toMatchObject({ state: 'sleeping', awake_until: null })
     expect(rm.stats()).toMatchObject({ state: 'asleep', lifecycle: [{ inFlight: 0 }] })
     const last = (await history('rm')).at(-1)
-    expect(last).toMatchObject({ to: 'sleeping', evidence: { level: 1, told: true } })
+    expect(last).toMatchObject({ to: 'sleeping', evidence: { level: 1, reportedAsleep: true } })
   })
 
   it('waits for work that is not ours too', async () => {

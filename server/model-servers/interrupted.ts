@@ -76,7 +76,7 @@ async function mendDraining(context: ModelsContext, row: ServerRow): Promise<voi
     to: sleeps ? 'sleeping' : 'probing',
     from: ['draining'],
     cause: sleeps ? 'was put to sleep' : 'stays awake: draining was interrupted; probing again',
-    evidence: { told: asleep },
+    evidence: { reportedAsleep: asleep },
     ...(sleeps ? { awakeForMs: null } : {}),
   })
 }

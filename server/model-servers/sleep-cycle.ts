@@ -220,7 +220,7 @@ export class SleepCycle {
           to: 'sleeping',
           from: ['draining'],
           cause: `put to sleep (level ${level})`,
-          evidence: { level, drainMs, sleepMs, told: asleep !== null },
+          evidence: { level, drainMs, sleepMs, reportedAsleep: asleep === true },
           awakeForMs: null,
         })
         return this.#row(row.id)
