@@ -80,7 +80,7 @@ export function rewardVersionOf(reward: ResolvedReward): string | null {
 }
 
 function functionsOf(reward: ResolvedReward): FunctionRef[] {
-  const inner = [...(reward.components ?? []).map((part) => part.reward), reward.wraps]
+  const inner = [...(reward.components ?? []).map((component) => component.reward), reward.wraps]
   return [
     ...(reward.function === undefined ? [] : [reward.function]),
     ...inner.flatMap((one) => (one === undefined ? [] : functionsOf(one))),
@@ -99,19 +99,19 @@ export function componentNames({
 /** Whether only reward models decide the score. Their equal scores prove no answer right or wrong. */
 export function isByModelsAlone(reward: ScoredBy): boolean {
   if (reward.wraps !== undefined) return isByModelsAlone(reward.wraps)
-  const parts = reward.components ?? []
+  const components = reward.components ?? []
   if (reward.kind === 'combine') {
-    return parts.length > 0 && parts.every((part) => isByModelsAlone(part.reward))
+    return components.length > 0 && components.every((one) => isByModelsAlone(one.reward))
   }
   return reward.kind === 'model'
 }
 
-/** The parts of a reward that {@link isByModelsAlone} reads. */
+/** The fields of a reward that {@link isByModelsAlone} reads. */
 export type ScoredBy = Pick<ResolvedReward, 'kind' | 'components' | 'wraps'>
 
-/** Returns the reward models of a reward and its parts, without repeats. */
+/** Returns the reward models of a reward and its components, without repeats. */
 export function modelsOf(reward: Pick<ResolvedReward, 'model' | 'components' | 'wraps'>): string[] {
-  const inner = [...(reward.components ?? []).map((part) => part.reward), reward.wraps]
-  const parts = inner.flatMap((one) => (one === undefined ? [] : modelsOf(one)))
-  return [...new Set(reward.model === null ? parts : [reward.model, ...parts])]
+  const inner = [...(reward.components ?? []).map((component) => component.reward), reward.wraps]
+  const innerModels = inner.flatMap((one) => (one === undefined ? [] : modelsOf(one)))
+  return [...new Set(reward.model === null ? innerModels : [reward.model, ...innerModels])]
 }

@@ -72,7 +72,7 @@ const Judge = z.union([name(128), z.record(z.string(), z.json())])
 const timeoutMs = z.int().min(1).max(86_400_000)
 const maxAttempts = z.int().min(1).max(100)
 
-/** The reward of a part of a composite reward. */
+/** The reward of a component of a composite reward. */
 export const RewardComponent = z.strictObject({
   function: RewardFunction.nullable().default(null),
   model: name(256).nullable().default(null),
@@ -112,7 +112,7 @@ export const RewardSpec = z.strictObject({
   model: name(256).nullable().default(null),
   /** For a generative model: the name of a judge template, or a template. */
   judge: Judge.nullable().default(null),
-  /** The parts of a composite reward, instead of one scorer. */
+  /** The components of a composite reward, instead of one scorer. */
   combine: z.array(CompositeComponent).min(1).max(32).nullable().default(null),
   /** Options of the rule or manager. */
   kwargs: z.record(z.string(), z.json()).default({}),

@@ -107,7 +107,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     expect(score.flatMap((value, i) => (value === null ? [i] : []))).toEqual([517])
     expect(reason[517]).toBe('function_error')
     const detail = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-517` })
-    expect(detail.attemptLog[0]?.detail).toMatch(/^part "correct": groundTruth is missing/)
+    expect(detail.attemptLog[0]?.detail).toMatch(/^component "correct": groundTruth is missing/)
     const { groups } = await service.query<NextResult>('batches.next', {
       batchId,
       samples: 1_000_000,
@@ -195,7 +195,10 @@ describe('a part that fails', () => {
       id: `${batchId}-0`,
     })
     const why = attemptLog.find(({ reason }) => reason === 'context_exceeded')
-    expect(why).toMatchObject({ serverName: 'rm-0', detail: expect.stringMatching(/^part "rm": /) })
+    expect(why).toMatchObject({
+      serverName: 'rm-0',
+      detail: expect.stringMatching(/^component "rm": /),
+    })
   })
 
   it('follows the failure policy of its group', async () => {

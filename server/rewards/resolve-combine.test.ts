@@ -25,14 +25,14 @@ describe('a composite reward', () => {
     expect(rewardName).toBe('correct + rm + judged + source')
     expect(reward).toMatchObject({ kind: 'combine', model: null, timeoutMs: 9_000, kwargs: {} })
     expect(modelsOf(reward)).toEqual(['rm', 'judge'])
-    const parts = reward.components ?? []
-    expect(parts.map(({ name, weight }) => [name, weight])).toEqual([
+    const components = reward.components ?? []
+    expect(components.map(({ name, weight }) => [name, weight])).toEqual([
       ['correct', 1],
       ['rm', 0.5],
       ['judged', -1],
       ['source', 1],
     ])
-    expect(parts.map((part) => part.reward)).toMatchObject([
+    expect(components.map((component) => component.reward)).toMatchObject([
       { kind: 'rule', rule: 'gsm8k', timeoutMs: 9_000, maxAttempts: 4 },
       { kind: 'model', model: 'rm' },
       { kind: 'model', judge: { name: 'rating-1-10' }, timeoutMs: 1_000, maxAttempts: 1 },

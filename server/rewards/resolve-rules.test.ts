@@ -101,8 +101,8 @@ describe('code needs a sandbox', () => {
     const refused = expect.objectContaining({ reason: 'forbidden_url' })
     expect(() => resolved({ kwargs: { sandbox_fusion_url: address } }, ['taco'])).toThrow(refused)
     expect(() => resolved({ kwargs: { sandbox_fusion_url: address } })).toThrow(refused)
-    const part = { name: 'code', reward: { kwargs: { sandbox_fusion_url: address } } }
-    expect(() => resolved({ combine: [part] })).toThrow(refused)
+    const component = { name: 'code', reward: { kwargs: { sandbox_fusion_url: address } } }
+    expect(() => resolved({ combine: [component] })).toThrow(refused)
   })
 
   test('with its own kwargs', () => {

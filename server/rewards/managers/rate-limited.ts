@@ -78,10 +78,10 @@ async function attemptsSoFar(
 
 /** Number of requests that a sample makes: a judge's votes, the models of a composite reward, else one. */
 function requestsOf(reward: ResolvedReward): number {
-  const parts = reward.components ?? []
-  if (parts.length === 0)
+  const components = reward.components ?? []
+  if (components.length === 0)
     return reward.judge === undefined ? 1 : callsPerSample(reward.judge as JudgeTemplate)
-  const modelParts = parts.filter(({ reward: { kind } }) => kind === 'model')
-  const calls = modelParts.reduce((sum, part) => sum + requestsOf(part.reward), 0)
+  const byModel = components.filter(({ reward: { kind } }) => kind === 'model')
+  const calls = byModel.reduce((sum, one) => sum + requestsOf(one.reward), 0)
   return Math.max(1, calls)
 }

@@ -1,7 +1,7 @@
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
+import { scoreByComponents } from './by-components.ts'
 import { scoreByFunction } from './by-function.ts'
 import { scoreByModel } from './by-model.ts'
-import { scoreByParts } from './by-parts.ts'
 import { scoreByRule } from './by-rule.ts'
 import { scoreByService } from './by-service.ts'
 
@@ -28,7 +28,7 @@ async function scoreByKind(sample: RewardSample, context: RewardContext): Promis
     case 'service':
       return scoreByService(sample, context)
     case 'combine':
-      return scoreByParts(sample, context, scoreSample)
+      return scoreByComponents(sample, context, scoreSample)
     case 'function':
       return scoreByFunction(sample, context)
   }

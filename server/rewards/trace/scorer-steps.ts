@@ -108,20 +108,21 @@ async function sumStep(
   tried: Tried,
 ): Promise<TriedStep> {
   const { calls, outcome } = tried
-  const parts: TriedComponent[] = []
-  for (const part of reward.components ?? []) {
+  const components: TriedComponent[] = []
+  for (const component of reward.components ?? []) {
     const own: RecordedCalls = {
-      scores: takeOf(calls.scores, (one) => one.request.model === part.reward.model),
-      chats: takeOf(calls.chats, (one) => one.request.model === part.reward.model),
+      scores: takeOf(calls.scores, (one) => one.request.model === component.reward.model),
+      chats: takeOf(calls.chats, (one) => one.request.model === component.reward.model),
       functions: takeOf(
         calls.functions,
         (one) =>
-          one.ref.hash === part.reward.function?.hash && one.ref.name === part.reward.function.name,
+          one.ref.hash === component.reward.function?.hash &&
+          one.ref.name === component.reward.function.name,
       ),
     }
-    const steps = await stepsOf(sample, part.reward, {
+    const steps = await stepsOf(sample, component.reward, {
       ...tried,
-      outcome: partOutcome(outcome, part.name),
+      outcome: componentOutcome(outcome, component.name),
       calls: own,
     })
     calls.scores.push(...own.scores)
@@ -132,15 +133,15 @@ async function sumStep(
       reason: outcome.ok ? 'cancelled' : outcome.reason,
       detail: 'not run: another component failed',
     }
-    parts.push({ name: part.name, weight: part.weight, steps, end })
+    components.push({ name: component.name, weight: component.weight, steps, end })
   }
-  return { kind: 'sum', components: parts, end: scorerEnd(outcome) }
+  return { kind: 'sum', components, end: scorerEnd(outcome) }
 }
 
 /**
  * A component's outcome, from the composite's extra info: its score is under its name, its own keys follow that name.
  */
-function partOutcome(sum: RewardOutcome, name: string): RewardOutcome {
+function componentOutcome(sum: RewardOutcome, name: string): RewardOutcome {
   if (!sum.ok) return sum
   const extra = sum.extra ?? {}
   const own = Object.entries(extra)

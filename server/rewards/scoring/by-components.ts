@@ -3,25 +3,25 @@ import type { AttemptRecord } from '../../router/router-types.ts'
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
 import { scoreByRule } from './by-rule.ts'
 
-type Part = NonNullable<ResolvedReward['components']>[number]
-type ScorePart = (sample: RewardSample, context: RewardContext) => Promise<RewardOutcome>
+type Component = NonNullable<ResolvedReward['components']>[number]
+type ScoreComponent = (sample: RewardSample, context: RewardContext) => Promise<RewardOutcome>
 
 /**
  * Scores a composite reward: its components are scored concurrently, each with its own timeout, and `score = Σ weight
  * × score`. The extra info has each component's score under its name and its own keys as `name/key`. A failed
  * component fails the sample with its reason and its name; the others are cancelled, and their calls are kept.
- * @param scorePart scores one component by its kind
+ * @param scoreComponent scores one component by its kind
  */
-export async function scoreByParts(
+export async function scoreByComponents(
   sample: RewardSample,
   context: RewardContext,
-  scorePart: ScorePart,
+  scoreComponent: ScoreComponent,
 ): Promise<RewardOutcome> {
   const { signal } = context
-  const parts = context.reward.components ?? []
-  const outcomes = new Array<RewardOutcome>(parts.length)
+  const components = context.reward.components ?? []
+  const outcomes = new Array<RewardOutcome>(components.length)
   // Rules first: if one of them fails, no server needs to be called.
-  for (const [at, { reward }] of parts.entries()) {
+  for (const [at, { reward }] of components.entries()) {
     if (reward.kind === 'rule') outcomes[at] = scoreByRule(sample, reward)
   }
   const failed = outcomes.some((outcome) => outcome && !outcome.ok)
@@ -31,9 +31,9 @@ export async function scoreByParts(
     signal?.addEventListener('abort', cancel, { once: true })
     if (signal?.aborted) cancel()
     await Promise.all(
-      parts.map(async ({ reward }, at) => {
+      components.map(async ({ reward }, at) => {
         if (outcomes[at] !== undefined) return
-        const outcome = await scorePart(sample, { ...context, reward, signal: stop.signal })
+        const outcome = await scoreComponent(sample, { ...context, reward, signal: stop.signal })
         outcomes[at] =
           !outcome.ok && outcome.reason === 'cancelled' && stop.signal.aborted && !signal?.aborted
             ? { ...outcome, detail: CALLED_OFF }
@@ -43,14 +43,17 @@ export async function scoreByParts(
     )
     signal?.removeEventListener('abort', cancel)
   }
-  return sumOf(parts, outcomes)
+  return sumOf(components, outcomes)
 }
 
 const CALLED_OFF = 'another component failed'
 
-function sumOf(parts: readonly Part[], outcomes: readonly RewardOutcome[]): RewardOutcome {
+function sumOf(
+  components: readonly Component[],
+  outcomes: readonly RewardOutcome[],
+): RewardOutcome {
   const done = outcomes.filter((outcome) => outcome !== undefined)
-  const attempts = attemptsOf(parts, outcomes)
+  const attempts = attemptsOf(components, outcomes)
   const waits = done.flatMap(({ waitedMs }) => (waitedMs === undefined ? [] : [waitedMs]))
   const counted = done.flatMap(({ tokens }) => (tokens === undefined ? [] : [tokens]))
   const spent = {
@@ -59,19 +62,19 @@ function sumOf(parts: readonly Part[], outcomes: readonly RewardOutcome[]): Rewa
     ...(waits.length === 0 || waits.length < done.length ? {} : { waitedMs: Math.min(...waits) }),
     ...(counted.length === 0 ? {} : { tokens: counted.reduce((sum, n) => sum + n, 0) }),
   }
-  const failures = parts.flatMap(({ name }, at) => {
+  const failures = components.flatMap(({ name }, at) => {
     const outcome = outcomes[at]
     const is = outcome !== undefined && !outcome.ok && outcome.detail !== CALLED_OFF
     return is ? [{ name, reason: outcome.reason, detail: outcome.detail }] : []
   })
   const [first] = failures
   if (first !== undefined) {
-    const detail = failures.map((one) => `part "${one.name}": ${one.detail}`).join('; ')
+    const detail = failures.map((one) => `component "${one.name}": ${one.detail}`).join('; ')
     return { ok: false, reason: first.reason, detail, ...spent }
   }
   let score = 0
   const extra: Record<string, unknown> = {}
-  for (const [at, { name, weight }] of parts.entries()) {
+  for (const [at, { name, weight }] of components.entries()) {
     const outcome = outcomes[at]
     if (!outcome?.ok) continue
     score += weight * outcome.score
@@ -85,21 +88,21 @@ function sumOf(parts: readonly Part[], outcomes: readonly RewardOutcome[]): Rewa
 }
 
 /** Adds the component's name to a failed call. */
-function named(attempt: AttemptRecord, part: string): AttemptRecord {
+function named(attempt: AttemptRecord, component: string): AttemptRecord {
   return attempt.outcome === 'ok'
     ? attempt
     : {
         ...attempt,
-        detail: `part "${part}"${attempt.detail === null ? '' : `: ${attempt.detail}`}`,
+        detail: `component "${component}"${attempt.detail === null ? '' : `: ${attempt.detail}`}`,
       }
 }
 
 /** All calls for the sample in the order they were sent; null if no component records its calls. */
 function attemptsOf(
-  parts: readonly Part[],
+  components: readonly Component[],
   outcomes: readonly RewardOutcome[],
 ): AttemptRecord[] | null {
-  const recorded = parts.flatMap(({ name }, at) => {
+  const recorded = components.flatMap(({ name }, at) => {
     const attempts = outcomes[at]?.attempts
     return attempts ? [attempts.map((attempt) => named(attempt, name))] : []
   })

@@ -35,7 +35,7 @@ const byRule = rewardOf({ kind: 'rule', rule: 'gsm8k' })
 const byModel = (model: string, fields: Partial<ResolvedReward> = {}) =>
   rewardOf({ kind: 'model', model, ...fields })
 
-interface Asked {
+interface ModelCall {
   model: string
   timeoutMs: number
   maxAttempts: number
@@ -43,13 +43,13 @@ interface Asked {
 }
 
 function run(
-  parts: NonNullable<ResolvedReward['components']>,
-  answers: Record<string, (asked: Asked) => Promise<object> | object>,
+  components: NonNullable<ResolvedReward['components']>,
+  answers: Record<string, (call: ModelCall) => Promise<object> | object>,
   of: Partial<typeof sample> = {},
   signal?: AbortSignal,
 ): Promise<RewardOutcome> {
-  const router = { score: async (asked: Asked) => answers[asked.model]?.(asked) }
-  const reward = rewardOf({ kind: 'combine', components: parts })
+  const router = { score: async (call: ModelCall) => answers[call.model]?.(call) }
+  const reward = rewardOf({ kind: 'combine', components })
   const context = { reward, router, signal, key: '1' } as unknown as RewardContext
   return scoreSample({ ...sample, ...of }, context)
 }
@@ -70,7 +70,7 @@ const failing = (reason: string, detail: string, attempts = [failed(9, 2, detail
 
 describe('a composite reward', () => {
   test('is Σ weight · score, with each component’s score and keys under its name', async () => {
-    const parts = [
+    const components = [
       { name: 'correct', weight: 1, reward: byRule },
       { name: 'rm', weight: 0.5, reward: byModel('a') },
       { name: 'style', weight: -2, reward: byModel('b') },
@@ -79,7 +79,7 @@ describe('a composite reward', () => {
       a: () => ok(-3, { label: 'x' }, [attempt(1, 20)]),
       b: () => ok(0.25, undefined, [attempt(2, 10)]),
     }
-    expect(await run(parts, answers)).toEqual({
+    expect(await run(components, answers)).toEqual({
       ok: true,
       score: 1 - 1.5 - 0.5,
       extra: { correct: 1, 'correct/acc': 1, rm: -3, 'rm/label': 'x', style: 0.25 },
@@ -90,22 +90,22 @@ describe('a composite reward', () => {
   })
 
   test('scores components concurrently, each with its own timeout and attempts', async () => {
-    const asked: Asked[] = []
+    const calls: ModelCall[] = []
     let open = 0
     let mostOpen = 0
-    const answer = async (one: Asked) => {
-      asked.push(one)
+    const answer = async (one: ModelCall) => {
+      calls.push(one)
       mostOpen = Math.max(mostOpen, ++open)
       await new Promise((resolve) => setImmediate(resolve))
       open--
       return ok(1)
     }
-    const parts = [
+    const components = [
       { name: 'x', weight: 1, reward: byModel('a', { timeoutMs: 50, maxAttempts: 2 }) },
       { name: 'y', weight: 1, reward: byModel('b', { timeoutMs: 70 }) },
     ]
-    expect(await run(parts, { a: answer, b: answer })).toMatchObject({ ok: true, score: 2 })
-    expect(asked).toMatchObject([
+    expect(await run(components, { a: answer, b: answer })).toMatchObject({ ok: true, score: 2 })
+    expect(calls).toMatchObject([
       { timeoutMs: 50, maxAttempts: 2 },
       { timeoutMs: 70, maxAttempts: 1 },
     ])
@@ -113,89 +113,92 @@ describe('a composite reward', () => {
   })
 
   test('fails with the reason and name of its failed component; the others are cancelled, their calls kept', async () => {
-    let told = false
-    const parts = [
+    let cancelled = false
+    const components = [
       { name: 'correct', weight: 1, reward: byRule },
       { name: 'slow', weight: 1, reward: byModel('slow') },
       { name: 'rm', weight: 1, reward: byModel('bad') },
     ]
     const answers = {
-      slow: ({ signal }: Asked) =>
+      slow: ({ signal }: ModelCall) =>
         new Promise<object>((resolve) => {
           signal.addEventListener('abort', () => {
-            told = true
+            cancelled = true
             resolve(failing('cancelled', 'the call was ended', [failed(7, 1, 'gone')]))
           })
         }),
       bad: () => failing('rejected', 'server rm-0: 400 no'),
     }
-    expect(await run(parts, answers)).toEqual({
+    expect(await run(components, answers)).toEqual({
       ok: false,
       reason: 'rejected',
-      detail: 'part "rm": server rm-0: 400 no',
-      attempts: [failed(7, 1, 'part "slow": gone'), failed(9, 2, 'part "rm": server rm-0: 400 no')],
+      detail: 'component "rm": server rm-0: 400 no',
+      attempts: [
+        failed(7, 1, 'component "slow": gone'),
+        failed(9, 2, 'component "rm": server rm-0: 400 no'),
+      ],
     })
-    expect(told).toBe(true)
+    expect(cancelled).toBe(true)
   })
 
   test('calls no server if a rule fails first', async () => {
-    const parts = [
+    const components = [
       { name: 'rm', weight: 1, reward: byModel('a') },
       { name: 'correct', weight: 1, reward: byRule },
     ]
     const answers = { a: () => expect.unreachable() }
-    expect(await run(parts, answers, { groundTruth: null })).toMatchObject({
+    expect(await run(components, answers, { groundTruth: null })).toMatchObject({
       ok: false,
       reason: 'function_error',
-      detail: expect.stringMatching(/^part "correct": groundTruth is missing/),
+      detail: expect.stringMatching(/^component "correct": groundTruth is missing/),
       attempts: null,
     })
   })
 
   test('names all components that failed by themselves', async () => {
-    const parts = [
+    const components = [
       { name: 'x', weight: 1, reward: byModel('a') },
       { name: 'y', weight: 1, reward: byModel('b') },
     ]
     const answers = { a: () => failing('timeout', 'late'), b: () => failing('transport', 'gone') }
-    expect(await run(parts, answers)).toMatchObject({
+    expect(await run(components, answers)).toMatchObject({
       reason: 'timeout',
-      detail: 'part "x": late; part "y": gone',
+      detail: 'component "x": late; component "y": gone',
     })
   })
 
   test('is cancelled as a whole', async () => {
     const abort = new AbortController()
-    const parts = [{ name: 'x', weight: 1, reward: byModel('a') }]
+    const components = [{ name: 'x', weight: 1, reward: byModel('a') }]
     const answers = {
-      a: ({ signal }: Asked) =>
+      a: ({ signal }: ModelCall) =>
         new Promise<object>((resolve) => {
           signal.addEventListener('abort', () => resolve(failing('cancelled', 'ended', [])))
           setImmediate(() => abort.abort())
         }),
     }
-    expect(await run(parts, answers, {}, abort.signal)).toMatchObject({
+    expect(await run(components, answers, {}, abort.signal)).toMatchObject({
       ok: false,
       reason: 'cancelled',
-      detail: 'part "x": ended',
+      detail: 'component "x": ended',
     })
   })
 
   test('with a non-finite result is non_finite', async () => {
-    const parts = [
+    const components = [
       { name: 'x', weight: 1e200, reward: byModel('a') },
       { name: 'y', weight: -1e200, reward: byModel('a') },
     ]
-    const outcome = await run(parts, { a: () => ok(1e200) })
+    const outcome = await run(components, { a: () => ok(1e200) })
     expect(outcome).toMatchObject({ ok: false, reason: 'non_finite' })
   })
 
   test('keeps the keys of a component apart from component names', async () => {
-    const parts = [
+    const components = [
       { name: 'x', weight: 1, reward: byModel('a') },
       { name: 'y', weight: 1, reward: byModel('b') },
     ]
-    const outcome = await run(parts, { a: () => ok(1, { y: 7, score: 2 }), b: () => ok(3) })
+    const outcome = await run(components, { a: () => ok(1, { y: 7, score: 2 }), b: () => ok(3) })
     expect(outcome.ok && outcome.extra).toEqual({ x: 1, 'x/y': 7, 'x/score': 2, y: 3 })
   })
 })
