@@ -4,7 +4,7 @@ import { drawFrom } from '../examples/generator/random.ts'
 import type { ResponseHeaders } from '../server/engines/engine.ts'
 import { vllm } from '../server/engines/vllm.ts'
 import type { Dispatcher, StepServer } from './router-step-dispatcher.ts'
-import type { StepRow } from './router-step-rows.ts'
+import type { StepSample } from './router-step-samples.ts'
 
 /** A server with the state that a plain dispatcher keeps. */
 interface Target {
@@ -49,13 +49,13 @@ function leastConnections(targets: readonly Target[]): Target {
 }
 
 /**
- * A plain dispatcher: sends every row at once to the server that its policy chooses, without limits. It has no timeout,
+ * A plain dispatcher: sends every sample at once to the server that its policy chooses, without limits. It has no timeout,
  * health check or circuit breaker, as the originals have none by default that acts within a step.
  */
 function plain(name: string, policy: () => Pick, rule: RetryRule): Dispatcher {
   return {
     name,
-    async run({ servers, rows, ended, signal }) {
+    async run({ servers, samples, ended, signal }) {
       const targets = servers.map(
         (server): Target => ({
           server,
@@ -70,26 +70,30 @@ function plain(name: string, policy: () => Pick, rule: RetryRule): Dispatcher {
         }),
       )
       const pick = policy()
-      const scoreRow = async (row: StepRow): Promise<number | null> => {
+      const scoreSample = async (sample: StepSample): Promise<number | null> => {
         let target = pick(targets)
         for (let retry = 0; ; retry++) {
-          const score = await attempt(target, row, signal)
+          const score = await attempt(target, sample, signal)
           if (score !== null || retry === rule.retries || signal.aborted) return score
           await sleep(rule.delayMs(retry), undefined, { signal }).catch(() => {})
           if (signal.aborted) return null
           if (!rule.sameServer) target = pick(targets)
         }
       }
-      await Promise.all(rows.map(async (row) => ended(row, await scoreRow(row))))
+      await Promise.all(samples.map(async (sample) => ended(sample, await scoreSample(sample))))
       await Promise.all(targets.map(({ pool }) => pool.destroy()))
     },
   }
 }
 
 /** One call with the request format and parser of the service's engine. Null: no score. */
-async function attempt(target: Target, row: StepRow, signal: AbortSignal): Promise<number | null> {
+async function attempt(
+  target: Target,
+  sample: StepSample,
+  signal: AbortSignal,
+): Promise<number | null> {
   const { path, body } = vllm.buildScoreRequest(
-    { prompt: row.prompt, response: row.response },
+    { prompt: sample.prompt, response: sample.response },
     { model: target.server.model, version: null },
   )
   target.inFlight += 1

@@ -10,7 +10,7 @@ const TIMEOUT_MS = 600_000
 /** The project's router, configured as in a worker. */
 export const ours: Dispatcher = {
   name: 'ours',
-  async run({ servers, rows, ended, signal }) {
+  async run({ servers, samples, ended, signal }) {
     const router = createRewardRouter()
     router.setServers(
       servers.map(
@@ -30,17 +30,17 @@ export const ours: Dispatcher = {
     )
     for (const { id } of servers) router.setSlots(id, SLOTS)
     await Promise.all(
-      rows.map(async (row) => {
+      samples.map(async (sample) => {
         const result = await router.score({
           model: servers[0]?.model as string,
-          input: { prompt: row.prompt, response: row.response },
+          input: { prompt: sample.prompt, response: sample.response },
           timeoutMs: TIMEOUT_MS,
           maxAttempts: 4,
           signal,
           run: 'bench',
-          group: `g${row.group}`,
+          group: `g${sample.group}`,
         })
-        ended(row, result.ok ? result.score : null)
+        ended(sample, result.ok ? result.score : null)
       }),
     )
     await router.close()

@@ -2,11 +2,11 @@
 export interface Cell {
   scenario: string
   dispatcher: string
-  /** Lower bound of the time: work over capacity, and the longest row. */
+  /** Lower bound of the time: work over capacity, and the longest sample. */
   boundMs: number
-  /** Whether rows were left at the time limit. */
+  /** Whether samples were left at the time limit. */
   capped: boolean
-  /** Time until the last row ended, or the time limit. */
+  /** Time until the last sample ended, or the time limit. */
   makespanMs: number
   /** Time until half of the groups were scored completely; null: never. */
   halfGroupsMs: number | null
@@ -14,7 +14,7 @@ export interface Cell {
   failed: number
   /** Scores that do not belong to their text; must be 0. */
   wrong: number
-  /** Requests that reached a server, minus the rows. */
+  /** Requests that reached a server, minus the samples. */
   extraRequests: number
 }
 
@@ -67,7 +67,7 @@ export function notBetter(cells: readonly Cell[]): string[] {
       const tell = (what: string, ours: number, theirs: number, unit: string) =>
         found.push(`${where}: ${what} ${ours}${unit}, theirs ${theirs}${unit}`)
       const seconds = (ms: number) => Math.round(ms / 10) / 100
-      // A step that lost rows is not better for ending early.
+      // A step that lost samples is not better for ending early.
       if (other.failed <= own.failed && own.makespanMs > other.makespanMs * (1 - SAME)) {
         tell('makespan', seconds(own.makespanMs), seconds(other.makespanMs), ' s')
       }

@@ -6,7 +6,7 @@ import type { Emit } from './harness.ts'
 import { BASELINES } from './router-step-baselines.ts'
 import type { Dispatcher } from './router-step-dispatcher.ts'
 import { ours } from './router-step-ours.ts'
-import { CHARS_PER_TOKEN, makeStep, type Step } from './router-step-rows.ts'
+import { CHARS_PER_TOKEN, makeStep, type Step } from './router-step-samples.ts'
 import { type Cell, notBetter, tableOf } from './router-step-table.ts'
 import { rounded } from './statistics.ts'
 
@@ -16,7 +16,7 @@ export interface RouterStepOptions {
   servers: number
   /** Lower bound with healthy servers, which determines the servers' speed. */
   seconds: number
-  /** Number of rows that fully uses a server. */
+  /** Number of samples that fully uses a server. */
   saturation: number
   seed: number
   /** Scenarios by name; empty: all. */
@@ -24,7 +24,7 @@ export interface RouterStepOptions {
   dispatchers: readonly string[]
 }
 
-/** 1,024 rows on eight servers, six seconds at best. */
+/** 1,024 samples on eight servers, six seconds at best. */
 export const ROUTER_STEP_DEFAULTS: RouterStepOptions = {
   groups: 128,
   servers: 8,
@@ -35,15 +35,15 @@ export const ROUTER_STEP_DEFAULTS: RouterStepOptions = {
   dispatchers: [],
 }
 
-const ROWS_PER_GROUP = 8
+const SAMPLES_PER_GROUP = 8
 const MODEL_TOKENS = 4096
-/** Maximum of rows in progress per server; others wait inside it. */
+/** Maximum of samples in progress per server; others wait inside it. */
 const RUNNING = 64
 const PREFIX_GROUPS = 64
 const WEIGHTS = 1
-/** Time limit as a multiple of the lower bound; unfinished rows then count as failed. */
+/** Time limit as a multiple of the lower bound; unfinished samples then count as failed. */
 const CAP_BOUNDS = 6
-const HANG_FROM_ROW = 20
+const HANG_FROM_SAMPLE = 20
 const DIE_AT_SHARE = 0.4
 const SLOW_SPEED = 0.35
 
@@ -67,11 +67,11 @@ const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: 'hang',
-    change: () => ({ hangAfterRows: HANG_FROM_ROW }),
-    // At best, the hanging server has processed the largest rows before.
-    boundMs({ rows, workTokens }, servers, rate) {
-      const largest = rows.map((row) => row.tokens).sort((a, b) => b - a)
-      const done = largest.slice(0, HANG_FROM_ROW - 1).reduce((sum, tokens) => sum + tokens, 0)
+    change: () => ({ hangAfterTexts: HANG_FROM_SAMPLE }),
+    // At best, the hanging server has processed the largest samples before.
+    boundMs({ samples, workTokens }, servers, rate) {
+      const largest = samples.map((sample) => sample.tokens).sort((a, b) => b - a)
+      const done = largest.slice(0, HANG_FROM_SAMPLE - 1).reduce((sum, tokens) => sum + tokens, 0)
       return Math.max(workTokens / (servers * rate), (workTokens - done) / ((servers - 1) * rate))
     },
   },
@@ -98,7 +98,7 @@ export async function measureRouterStep(
 ): Promise<void> {
   const step = makeStep({
     groups: options.groups,
-    rowsPerGroup: ROWS_PER_GROUP,
+    samplesPerGroup: SAMPLES_PER_GROUP,
     modelTokens: MODEL_TOKENS,
     seed: options.seed,
   })
@@ -107,7 +107,7 @@ export async function measureRouterStep(
   const longestMs = (step.longestTokens / (tokensPerSecond / options.saturation)) * 1000
   emit({
     name: 'router.step',
-    rows: step.rows.length,
+    samples: step.samples.length,
     groups: step.groups,
     servers: options.servers,
     seed: options.seed,
@@ -117,7 +117,7 @@ export async function measureRouterStep(
     saturation: options.saturation,
     running: RUNNING,
     boundWorkMs: rounded(healthyMs),
-    boundLongestRowMs: rounded(longestMs),
+    boundLongestSampleMs: rounded(longestMs),
   })
   const scenarios = chosen(SCENARIOS, options.scenarios)
   const dispatchers = chosen([ours, ...BASELINES], options.dispatchers)
@@ -134,7 +134,7 @@ export async function measureRouterStep(
       } finally {
         await servers.stop()
       }
-      emit({ name: 'router.step.cell', ...toldCell(cells, cells.at(-1) as Cell) })
+      emit({ name: 'router.step.cell', ...printedCell(cells, cells.at(-1) as Cell) })
     }
   }
   console.error(tableOf(cells))
@@ -163,9 +163,9 @@ async function runCell(
   change: ControlChangeInput | null,
   capMs: number,
 ): Promise<Omit<Cell, 'scenario' | 'dispatcher' | 'boundMs'>> {
-  const leftInGroup = Array.from({ length: step.groups }, () => ROWS_PER_GROUP)
+  const leftInGroup = Array.from({ length: step.groups }, () => SAMPLES_PER_GROUP)
   const groupMs: number[] = []
-  const open = new Set(step.rows.map((row) => row.index))
+  const open = new Set(step.samples.map((sample) => sample.index))
   let failed = 0
   let wrong = 0
   let lastMs = 0
@@ -175,18 +175,18 @@ async function runCell(
   const startedAt = performance.now()
   const run = dispatcher.run({
     servers: servers.urls.map((url, i) => ({ id: i + 1, url, model: servers.model })),
-    rows: step.rows,
+    samples: step.samples,
     signal: cap.signal,
-    ended(row, score) {
-      if (cap.signal.aborted || !open.delete(row.index)) return
+    ended(sample, score) {
+      if (cap.signal.aborted || !open.delete(sample.index)) return
       lastMs = performance.now() - startedAt
       if (score === null) {
         failed += 1
         return
       }
-      if (score !== logitOf(textId(row.prompt, row.response), WEIGHTS)) wrong += 1
-      const left = (leftInGroup[row.group] ?? 0) - 1
-      leftInGroup[row.group] = left
+      if (score !== logitOf(textId(sample.prompt, sample.response), WEIGHTS)) wrong += 1
+      const left = (leftInGroup[sample.group] ?? 0) - 1
+      leftInGroup[sample.group] = left
       if (left === 0) groupMs.push(lastMs)
     },
   })
@@ -195,7 +195,7 @@ async function runCell(
   clearTimeout(timer)
   const capped = open.size > 0
   const stats = await servers.stats()
-  const sent = stats.reduce((sum, server) => sum + server.rowsTotal, 0)
+  const sent = stats.reduce((sum, server) => sum + server.textsTotal, 0)
   await Promise.race([run, sleep(5000, undefined, { ref: false })])
   return {
     capped,
@@ -203,12 +203,12 @@ async function runCell(
     halfGroupsMs: groupMs[Math.ceil(step.groups / 2) - 1] ?? null,
     failed: failed + open.size,
     wrong,
-    extraRequests: sent - step.rows.length,
+    extraRequests: sent - step.samples.length,
   }
 }
 
 /** A cell as printed: in ms, and as ratios to the bound and, if measured, to our own time with healthy servers. */
-function toldCell(cells: readonly Cell[], cell: Cell): Record<string, unknown> {
+function printedCell(cells: readonly Cell[], cell: Cell): Record<string, unknown> {
   const healthy = cells.find((c) => c.scenario === 'healthy' && c.dispatcher === ours.name)
   return {
     ...cell,

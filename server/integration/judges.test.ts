@@ -69,7 +69,7 @@ describe('a judge', () => {
     }
     const { batchId } = await submit({ model: 'judge', judge: template }, 8)
     expect(await wait(batchId)).toMatchObject({ scored: 8 })
-    expect(judge.stats().rowsTotal).toBe(24)
+    expect(judge.stats().textsTotal).toBe(24)
   })
 
   it('whose reply cannot be read gives a failure, never a score', async () => {

@@ -156,7 +156,7 @@ describe('a server that disappears', () => {
       cause: expect.stringMatching(/responds again|0\.14\.0 instead of 0\.13\.0/),
       evidence: { version: '0.14.0' },
     })
-    expect(other.stats().rowsTotal).toBeGreaterThan(2)
+    expect(other.stats().textsTotal).toBeGreaterThan(2)
   })
 })
 
@@ -247,7 +247,7 @@ describe('sleep', () => {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ model: rm.model, input: 'theirs' }),
     })
-    await waitFor('their call', () => rm.stats().rowsInFlight > 0)
+    await waitFor('their call', () => rm.stats().textsInFlight > 0)
     await m.sleep({ name: 'rm' }, 1)
     expect((await strangers).status).toBe(200)
     expect(rm.stats().lifecycle).toMatchObject([{ inFlight: 0 }])
@@ -277,7 +277,7 @@ describe('sleep', () => {
     rm.control({ resetStats: true })
     await waitFor('some probes', () => (rm.stats().calls['GET /server_info']?.['200'] ?? 0) >= 3)
     expect(await row('rm')).toMatchObject({ state: 'sleeping' })
-    expect(rm.stats()).toMatchObject({ rowsTotal: 0, state: 'asleep' })
+    expect(rm.stats()).toMatchObject({ textsTotal: 0, state: 'asleep' })
     // Not told again whether it sleeps, it is still remembered by who registers it anew.
     expect(await register(m, 'rm', rm)).toMatchObject({ state: 'sleeping' })
     expect(await m.wake({ name: 'rm' }, 60_000)).toMatchObject({ state: 'ready' })

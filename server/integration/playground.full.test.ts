@@ -286,11 +286,11 @@ describe('rewards.try', () => {
   })
 
   it('asks a pair in both orders, once each', async () => {
-    const before = judge.stats().rows.length
+    const before = judge.stats().texts.length
     const { steps } = await tried(gsm8k, { model: 'judge', judge: 'pair-against-reference' })
     const [step] = steps as [TriedJudge]
     expect(step.votes.map(({ swapped }) => swapped)).toEqual([false, true])
-    expect(judge.stats().rows.length - before).toBe(2)
+    expect(judge.stats().texts.length - before).toBe(2)
   })
 
   it('reports a failure’s reason with the server’s message', async () => {

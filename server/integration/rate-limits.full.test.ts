@@ -72,8 +72,8 @@ const statsOf = async () => (await servers.stats())[0]!
 /** When each call for one of these samples came, epoch ms: not what the service asks for itself. */
 async function arrivals(samples: readonly Sample[]): Promise<number[]> {
   const ids = new Set(samples.map((s) => textId(s.prompt as string, s.response)))
-  const { rows } = await statsOf()
-  return rows.filter((row) => ids.has(row.id)).map((row) => row.atMs)
+  const { texts } = await statsOf()
+  return texts.filter(({ id }) => ids.has(id)).map(({ atMs }) => atMs)
 }
 
 /** Most within any stretch of that length. */
@@ -147,8 +147,8 @@ it('a limit of one call in flight holds over four workers, and survives its hold
   })
   process.kill(owner.pid, 'SIGKILL')
   await waitFor('the end', async () => (await scored()) === 400, 120_000)
-  const { rows, maxInFlight } = await statsOf()
-  const calls = rows.toSorted((x, y) => x.atMs - y.atMs)
+  const { texts, maxInFlight } = await statsOf()
+  const calls = texts.toSorted((x, y) => x.atMs - y.atMs)
   // Which two they were, where there were two.
   const together = calls.flatMap((call, i) => {
     const before = calls[i - 1]

@@ -48,10 +48,10 @@ const statsOf = async () => (await servers.stats())[0]!
 /** When each call for one of these samples came, epoch ms, in order. */
 async function arrivals(samples: readonly Sample[]): Promise<number[]> {
   const ids = new Set(samples.map((s) => textId(s.prompt as string, s.response)))
-  const { rows } = await statsOf()
-  return rows
-    .filter((row) => ids.has(row.id))
-    .map((row) => row.atMs)
+  const { texts } = await statsOf()
+  return texts
+    .filter(({ id }) => ids.has(id))
+    .map(({ atMs }) => atMs)
     .sort((a, b) => a - b)
 }
 

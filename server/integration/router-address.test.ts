@@ -140,7 +140,7 @@ describe('a pool', () => {
     await waitFor('the word of it to have come round', async () => (await ask()).status !== 200)
     steady.control({ resetStats: true })
     expect([503, 504]).toContain((await ask()).status)
-    expect(steady.stats().rowsTotal).toBe(0)
+    expect(steady.stats().textsTotal).toBe(0)
   })
 
   it('never exceeds the servers’ limits, and returns leases', async () => {
@@ -217,7 +217,7 @@ describe('keys', () => {
     // The server's own key opens nothing here.
     const its = { authorization: `Bearer ${SERVER_KEY}` }
     expect((await send(keyed, '/v1/chat/completions', chat(), its)).status).toBe(401)
-    expect(rm.stats().rowsTotal).toBe(0)
+    expect(rm.stats().textsTotal).toBe(0)
 
     const answer = await send(keyed, '/v1/chat/completions', chat())
     expect(answer.status).toBe(200)

@@ -202,7 +202,7 @@ describe('a judge', () => {
   it.each(['0.11.0', '0.14.0', '0.32.0'])('is ready once it has answered: %s', async (version) => {
     const judge = await simulated({ serves: 'generate', version })
     expect(await register('judge', judge, { kind: 'generative' })).toMatchObject({ state: 'ready' })
-    expect(judge.stats().rowsTotal).toBe(1)
+    expect(judge.stats().textsTotal).toBe(1)
   })
 
   it('cannot be a process reward model, which has the chat route on 0.14.0', async () => {

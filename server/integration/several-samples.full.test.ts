@@ -53,7 +53,7 @@ it('every sample has the score of its own text', async () => {
     const { status, score } = await scored(step, samples)
     expect(new Set(status)).toEqual(new Set(['scored']))
     expect(score).toEqual(samples.map(hashScore))
-    const { rowsTotal: texts, requests } = await rm.counters()
+    const { textsTotal: texts, requests } = await rm.counters()
     // A call that a slow moment of the machine held up was split, and its texts asked for again.
     expect(texts).toBeGreaterThanOrEqual(SAMPLES)
     expect(texts).toBeLessThan(1.05 * SAMPLES)

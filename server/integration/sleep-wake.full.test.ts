@@ -61,16 +61,16 @@ describe('sleep is never sent while work is in flight', () => {
       const sleepy = await simulated('sleepy', { dialect, latency: 'uniform:20,120' })
       const other = await simulated('other', { dialect, latency: 'uniform:20,120' })
       const { batchId } = await submit(600, {})
-      await waitFor('full load', () => sleepy.stats().rowsInFlight >= 8)
+      await waitFor('full load', () => sleepy.stats().textsInFlight >= 8)
       const asleep = await service.mutate<ServerDto>('servers.sleep', { name: 'sleepy' })
       expect(asleep).toMatchObject({ state: 'sleeping', awakeUntil: null })
       const route = dialect === 'vllm' ? 'POST /sleep' : 'POST /release_memory_occupation'
       expect(lifecycle(sleepy)).toEqual([[route, 0]])
-      const before = sleepy.stats().rowsTotal
+      const before = sleepy.stats().textsTotal
       // The step goes on without it, and loses nothing.
       expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 600, failed: 0 })
-      expect(sleepy.stats()).toMatchObject({ rowsTotal: before, aborted: 0, state: 'asleep' })
-      expect(other.stats().rowsTotal).toBeGreaterThan(200)
+      expect(sleepy.stats()).toMatchObject({ textsTotal: before, aborted: 0, state: 'asleep' })
+      expect(other.stats().textsTotal).toBeGreaterThan(200)
       const [last, first] = (await get('sleepy')).events.filter(({ kind }) => kind === 'state')
       expect([first, last]).toMatchObject([
         { from: 'ready', to: 'draining' },

@@ -4,15 +4,15 @@ import { VirtualClock } from './clock.ts'
 
 const SETTINGS: CapacitySettings = { tokensPerSecond: 8000, saturation: 8, running: 64, speed: 1 }
 
-/** Sends rows at once and returns their end times, in virtual ms. */
+/** Sends jobs at once and returns their end times, in virtual ms. */
 function schedule(
   change: Partial<CapacitySettings>,
-  rows: { tokens?: number; fixedMs?: number }[],
+  jobs: { tokens?: number; fixedMs?: number }[],
 ): number[] {
   const clock = new VirtualClock()
   const capacity = new Capacity(clock, { ...SETTINGS, ...change })
   const ends: number[] = []
-  rows.forEach(({ tokens = 0, fixedMs = 0 }, i) => {
+  jobs.forEach(({ tokens = 0, fixedMs = 0 }, i) => {
     capacity.submit({
       begin: () => tokens,
       fixedMs,
@@ -27,7 +27,7 @@ function schedule(
 const same = (count: number, tokens: number) => Array.from({ length: count }, () => ({ tokens }))
 
 describe('capacity', () => {
-  test('below saturation each row has a fixed share: one row alone is as slow as eight', () => {
+  test('below saturation each job has a fixed share: one job alone is as slow as eight', () => {
     expect(schedule({}, same(1, 1000))[0]).toBeCloseTo(1000)
     expect(Math.max(...schedule({}, same(8, 1000)))).toBeCloseTo(1000)
   })
@@ -39,20 +39,20 @@ describe('capacity', () => {
   })
 
   test('the makespan of a mixed step is within a tenth of its lower bound', () => {
-    const rows = Array.from({ length: 200 }, (_, i) => ({ tokens: 100 + ((i * 37) % 900) }))
-    const boundMs = (rows.reduce((sum, row) => sum + row.tokens, 0) / 8000) * 1000
-    const makespanMs = Math.max(...schedule({}, rows))
+    const jobs = Array.from({ length: 200 }, (_, i) => ({ tokens: 100 + ((i * 37) % 900) }))
+    const boundMs = (jobs.reduce((sum, job) => sum + job.tokens, 0) / 8000) * 1000
+    const makespanMs = Math.max(...schedule({}, jobs))
     expect(makespanMs / boundMs).toBeGreaterThanOrEqual(1 - 1e-9)
     expect(makespanMs / boundMs).toBeLessThan(1.1)
   })
 
   test('a slow server scales all times by the inverse of its speed, including latencies', () => {
-    const rows = [{ tokens: 1000, fixedMs: 200 }]
-    expect(schedule({}, rows)[0]).toBeCloseTo(1200)
-    expect(schedule({ speed: 0.35 }, rows)[0]).toBeCloseTo(1200 / 0.35)
+    const jobs = [{ tokens: 1000, fixedMs: 200 }]
+    expect(schedule({}, jobs)[0]).toBeCloseTo(1200)
+    expect(schedule({ speed: 0.35 }, jobs)[0]).toBeCloseTo(1200 / 0.35)
   })
 
-  test('rows beyond the capacity wait in order of arrival', () => {
+  test('jobs beyond the capacity wait in order of arrival', () => {
     const ends = schedule({ running: 8 }, same(20, 1000))
     expect(ends.map((ms) => Math.round(ms / 1000))).toEqual([
       ...Array(8).fill(1),
@@ -61,7 +61,7 @@ describe('capacity', () => {
     ])
   })
 
-  test('a waiting row starts at the exact time another ends, even if the timer is late', () => {
+  test('a waiting job starts at the exact time another ends, even if the timer is late', () => {
     const clock = new VirtualClock()
     const late = {
       now: () => clock.now(),
@@ -76,7 +76,7 @@ describe('capacity', () => {
     expect(ends.map((ms) => Math.round(ms))).toEqual([10, 20, 30, 40, 50])
   })
 
-  test('the share of a disconnected client goes to the other rows at once', () => {
+  test('the share of a disconnected client goes to the other jobs at once', () => {
     const clock = new VirtualClock()
     const capacity = new Capacity(clock, { ...SETTINGS, saturation: 1 })
     let end = 0
@@ -92,20 +92,20 @@ describe('capacity', () => {
     expect(end).toBeCloseTo(100 + 600 / 8)
   })
 
-  test('only waiting rows are removed if the device cannot be stopped', () => {
+  test('only waiting jobs are removed if the device cannot be stopped', () => {
     const clock = new VirtualClock()
     const capacity = new Capacity(clock, { ...SETTINGS, running: 1 })
     const ended: string[] = []
-    const row = (name: string) => ({ begin: () => 8, fixedMs: 0, done: () => ended.push(name) })
-    const first = capacity.submit(row('first'))
-    const second = capacity.submit(row('second'))
+    const job = (name: string) => ({ begin: () => 8, fixedMs: 0, done: () => ended.push(name) })
+    const first = capacity.submit(job('first'))
+    const second = capacity.submit(job('second'))
     capacity.remove(first, true)
     capacity.remove(second, true)
     clock.run()
     expect(ended).toEqual(['first'])
   })
 
-  test('while frozen it accepts rows without progress, and then continues', () => {
+  test('while frozen it accepts jobs without progress, and then continues', () => {
     const clock = new VirtualClock()
     const capacity = new Capacity(clock, SETTINGS)
     let end = 0
@@ -132,9 +132,9 @@ describe('capacity', () => {
   })
 
   test('thousands of concurrent texts each end at their own time', () => {
-    const rows = Array.from({ length: 20_000 }, (_, i) => ({ fixedMs: 1 + ((i * 7919) % 5000) }))
-    const ends = schedule({ running: 100_000 }, rows)
-    for (const [i, { fixedMs }] of rows.entries()) expect(ends[i]).toBeCloseTo(fixedMs, 4)
+    const jobs = Array.from({ length: 20_000 }, (_, i) => ({ fixedMs: 1 + ((i * 7919) % 5000) }))
+    const ends = schedule({ running: 100_000 }, jobs)
+    for (const [i, { fixedMs }] of jobs.entries()) expect(ends[i]).toBeCloseTo(fixedMs, 4)
   })
 
   test('without a rate tokens cost no time', () => {

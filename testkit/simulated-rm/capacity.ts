@@ -2,19 +2,19 @@ import type { Clock } from './clock.ts'
 
 /** Speed of a server. */
 export interface CapacitySettings {
-  /** Total tokens per second at `saturation` rows and above; Infinity: tokens cost no time. */
+  /** Total tokens per second at `saturation` jobs and above; Infinity: tokens cost no time. */
   tokensPerSecond: number
-  /** Number of rows that fully uses the server. Below it, each row has a fixed share of 1/saturation. */
+  /** Number of jobs that fully uses the server. Below it, each job has a fixed share of 1/saturation. */
   saturation: number
-  /** Maximum of rows in progress; others wait in order of arrival. */
+  /** Maximum of jobs in progress; others wait in order of arrival. */
   running: number
   /** Factor of all speeds: 0.35 is a slow server. */
   speed: number
 }
 
-/** One row of work. */
+/** One job of work. */
 export interface Work {
-  /** Called when the row starts. Returns the remaining tokens (the prompt may be cached). */
+  /** Called when the job starts. Returns the remaining tokens (the prompt may be cached). */
   begin(): number
   /** Time in addition to the tokens, in ms at speed 1: a drawn latency, or a reply written token by token. */
   fixedMs: number
@@ -22,13 +22,13 @@ export interface Work {
   done(atMs: number): void
 }
 
-/** A row in the model; opaque to callers. */
+/** A job in the model; opaque to callers. */
 export interface Ticket {
-  /** Completed share of `fixedMs`, 0 to 1; 0 while the row waits or processes tokens. */
+  /** Completed share of `fixedMs`, 0 to 1; 0 while the job waits or processes tokens. */
   progress(): number
 }
 
-class Row implements Ticket {
+class Job implements Ticket {
   readonly work: Work
   readonly number: number
   readonly capacity: Capacity
@@ -53,45 +53,45 @@ class Row implements Ticket {
 const NOTHING = 1e-6
 
 /**
- * Rows in one phase, which all advance at the same rate. One clock holds their common progress and a heap the next end, so
+ * Jobs in one phase, which all advance at the same rate. One clock holds their common progress and a heap the next end, so
  * an event costs the logarithm of their number.
  */
 class Phase {
-  /** Progress of every row since the phase was last empty. */
+  /** Progress of every job since the phase was last empty. */
   passed = 0
-  readonly #heap: Row[] = []
+  readonly #heap: Job[] = []
 
   get size(): number {
     return this.#heap.length
   }
 
-  /** Remaining work of the row that ends next; Infinity without one. */
+  /** Remaining work of the job that ends next; Infinity without one. */
   get left(): number {
     const [next] = this.#heap
     return next === undefined ? Number.POSITIVE_INFINITY : Math.max(0, next.due - this.passed)
   }
 
-  add(row: Row, amount: number): void {
+  add(job: Job, amount: number): void {
     if (this.#heap.length === 0) this.passed = 0
-    row.due = this.passed + amount
-    row.at = this.#heap.push(row) - 1
-    this.#up(row)
+    job.due = this.passed + amount
+    job.at = this.#heap.push(job) - 1
+    this.#up(job)
   }
 
-  /** Removes the next row that has ended. */
-  takeDone(): Row | undefined {
+  /** Removes the next job that has ended. */
+  takeDone(): Job | undefined {
     const [next] = this.#heap
     if (next === undefined || next.due - this.passed >= NOTHING) return undefined
     this.remove(next)
     return next
   }
 
-  remove(row: Row): void {
-    const { at } = row
-    if (this.#heap[at] !== row) return
-    const last = this.#heap.pop() as Row
-    row.at = -1
-    if (last === row) return
+  remove(job: Job): void {
+    const { at } = job
+    if (this.#heap[at] !== job) return
+    const last = this.#heap.pop() as Job
+    job.at = -1
+    if (last === job) return
     this.#put(last, at)
     this.#up(last)
     this.#down(last)
@@ -101,53 +101,53 @@ class Phase {
     this.#heap.length = 0
   }
 
-  #put(row: Row, at: number): void {
-    this.#heap[at] = row
-    row.at = at
+  #put(job: Job, at: number): void {
+    this.#heap[at] = job
+    job.at = at
   }
 
-  #up(row: Row): void {
-    while (row.at > 0) {
-      const above = this.#heap[(row.at - 1) >> 1] as Row
-      if (!isBefore(row, above)) return
-      const { at } = row
-      this.#put(row, above.at)
+  #up(job: Job): void {
+    while (job.at > 0) {
+      const above = this.#heap[(job.at - 1) >> 1] as Job
+      if (!isBefore(job, above)) return
+      const { at } = job
+      this.#put(job, above.at)
       this.#put(above, at)
     }
   }
 
-  #down(row: Row): void {
+  #down(job: Job): void {
     for (;;) {
-      const left = this.#heap[2 * row.at + 1]
-      const right = this.#heap[2 * row.at + 2]
+      const left = this.#heap[2 * job.at + 1]
+      const right = this.#heap[2 * job.at + 2]
       if (left === undefined) return
       const below = right !== undefined && isBefore(right, left) ? right : left
-      if (!isBefore(below, row)) return
-      const { at } = row
-      this.#put(row, below.at)
+      if (!isBefore(below, job)) return
+      const { at } = job
+      this.#put(job, below.at)
       this.#put(below, at)
     }
   }
 }
 
-/** Of rows that end together, the earliest to arrive comes first. */
-function isBefore(a: Row, b: Row): boolean {
+/** Of jobs that end together, the earliest to arrive comes first. */
+function isBefore(a: Job, b: Job): boolean {
   return a.due < b.due || (a.due === b.due && a.number < b.number)
 }
 
 /**
- * A server's capacity by processor sharing: all rows in progress advance together and share `tokensPerSecond`. The model is
- * exact between clock events: a waiting row starts at the exact time another ends, however late the timer is.
+ * A server's capacity by processor sharing: all jobs in progress advance together and share `tokensPerSecond`. The model is
+ * exact between clock events: a waiting job starts at the exact time another ends, however late the timer is.
  */
 export class Capacity {
   readonly #clock: Clock
   #settings: CapacitySettings
-  /** Rows in progress; at most `running`. */
-  readonly #rows = new Set<Row>()
-  readonly #queue = new Set<Row>()
-  /** Rows that share the token rate; the clock counts tokens. */
+  /** Jobs in progress; at most `running`. */
+  readonly #jobs = new Set<Job>()
+  readonly #queue = new Set<Job>()
+  /** Jobs that share the token rate; the clock counts tokens. */
   readonly #tokens = new Phase()
-  /** Rows whose tokens are done; the clock counts ms at speed 1. */
+  /** Jobs whose tokens are done; the clock counts ms at speed 1. */
   readonly #fixed = new Phase()
   #count = 0
   #atMs: number
@@ -161,52 +161,52 @@ export class Capacity {
     this.#atMs = clock.now()
   }
 
-  /** Number of rows in progress. */
+  /** Number of jobs in progress. */
   get running(): number {
-    return this.#rows.size
+    return this.#jobs.size
   }
 
-  /** Number of waiting rows. */
+  /** Number of waiting jobs. */
   get waiting(): number {
     return this.#queue.size
   }
 
-  /** Adds a row; it waits if the capacity is used up. */
+  /** Adds a job; it waits if the capacity is used up. */
   submit(work: Work): Ticket {
-    const row = new Row(work, this.#count++, this)
+    const job = new Job(work, this.#count++, this)
     if (this.#takesNoTime(work)) {
-      this.#rows.add(row)
-      this.#begin(row)
-      if (this.#frozen) return row
-      this.#rows.delete(row)
-      this.#fixed.remove(row)
-      row.phase = 'over'
+      this.#jobs.add(job)
+      this.#begin(job)
+      if (this.#frozen) return job
+      this.#jobs.delete(job)
+      this.#fixed.remove(job)
+      job.phase = 'over'
       work.done(this.#clock.now())
-      return row
+      return job
     }
-    this.#change(() => this.#queue.add(row))
-    return row
+    this.#change(() => this.#queue.add(job))
+    return job
   }
 
   /**
-   * Removes a row whose client disconnected and frees its slot at once. `onlyWaiting`: a row in progress stays, as on a
-   * device whose batch cannot be stopped. No effect on a finished row.
+   * Removes a job whose client disconnected and frees its slot at once. `onlyWaiting`: a job in progress stays, as on a
+   * device whose batch cannot be stopped. No effect on a finished job.
    */
   remove(ticket: Ticket, onlyWaiting = false): void {
-    const row = ticket as Row
-    if (this.#queue.delete(row) || onlyWaiting || !this.#rows.has(row)) return
+    const job = ticket as Job
+    if (this.#queue.delete(job) || onlyWaiting || !this.#jobs.has(job)) return
     this.#change(() => {
-      this.#rows.delete(row)
-      this.#tokens.remove(row)
-      this.#fixed.remove(row)
+      this.#jobs.delete(job)
+      this.#tokens.remove(job)
+      this.#fixed.remove(job)
     })
   }
 
-  /** Removes all rows, as when the process dies. */
+  /** Removes all jobs, as when the process dies. */
   clear(): void {
     this.#change(() => {
       this.#queue.clear()
-      this.#rows.clear()
+      this.#jobs.clear()
       this.#tokens.clear()
       this.#fixed.clear()
     })
@@ -220,7 +220,7 @@ export class Capacity {
   }
 
   /**
-   * Freezes or resumes: while frozen, rows are accepted and none advances. May be called from `begin`; that row is then the
+   * Freezes or resumes: while frozen, jobs are accepted and none advances. May be called from `begin`; that job is then the
    * first not to advance.
    */
   freeze(frozen: boolean): void {
@@ -231,20 +231,20 @@ export class Capacity {
     else this.#change(set)
   }
 
-  /** Advances the rows to the clock's time. */
+  /** Advances the jobs to the clock's time. */
   catchUp(): void {
     this.#change(() => {})
   }
 
   /** As {@link Ticket.progress}. */
-  progressOf(row: Row): number {
+  progressOf(job: Job): number {
     this.catchUp()
-    if (row.phase === 'over') return 1
-    if (row.phase !== 'fixed') return 0
-    const { fixedMs } = row.work
+    if (job.phase === 'over') return 1
+    if (job.phase !== 'fixed') return 0
+    const { fixedMs } = job.work
     if (fixedMs === 0) return 1
-    // A frozen row is in no heap.
-    return row.at === -1 ? 0 : 1 - (row.due - this.#fixed.passed) / fixedMs
+    // A frozen job is in no heap.
+    return job.at === -1 ? 0 : 1 - (job.due - this.#fixed.passed) / fixedMs
   }
 
   #change(change: () => void): void {
@@ -253,15 +253,15 @@ export class Capacity {
     this.#admit()
     done.push(...this.#advance())
     this.#arm()
-    for (const [row, atMs] of done) row.work.done(atMs)
+    for (const [job, atMs] of done) job.work.done(atMs)
   }
 
-  #advance(): [Row, number][] {
-    const done: [Row, number][] = []
-    const end = (row: Row) => {
-      row.phase = 'over'
-      this.#rows.delete(row)
-      done.push([row, this.#atMs])
+  #advance(): [Job, number][] {
+    const done: [Job, number][] = []
+    const end = (job: Job) => {
+      job.phase = 'over'
+      this.#jobs.delete(job)
+      done.push([job, this.#atMs])
     }
     const toMs = this.#clock.now()
     for (;;) {
@@ -271,56 +271,56 @@ export class Capacity {
       }
       const stepMs = this.#toNextEventMs()
       const untilMs = Math.min(this.#atMs + stepMs, toMs)
-      // Advances by the step itself: a difference of two times would round and leave the row unfinished.
+      // Advances by the step itself: a difference of two times would round and leave the job unfinished.
       const passedMs = untilMs < toMs ? stepMs : Math.min(stepMs, toMs - this.#atMs)
       this.#atMs = untilMs
       this.#tokens.passed += this.#rate() * passedMs
       this.#fixed.passed += this.#settings.speed * passedMs
       const before = done.length
-      for (let row = this.#tokens.takeDone(); row; row = this.#tokens.takeDone()) {
-        if (row.work.fixedMs > 0) this.#beginFixed(row)
-        else end(row)
+      for (let job = this.#tokens.takeDone(); job; job = this.#tokens.takeDone()) {
+        if (job.work.fixedMs > 0) this.#beginFixed(job)
+        else end(job)
       }
-      for (let row = this.#fixed.takeDone(); row; row = this.#fixed.takeDone()) end(row)
+      for (let job = this.#fixed.takeDone(); job; job = this.#fixed.takeDone()) end(job)
       if (done.length > before) this.#admit()
       else if (this.#atMs >= toMs) return done
     }
   }
 
-  /** Starts the longest-waiting rows while slots are free. */
+  /** Starts the longest-waiting jobs while slots are free. */
   #admit(): void {
-    for (const row of this.#queue) {
-      if (this.#frozen || this.#rows.size >= this.#settings.running) return
-      this.#queue.delete(row)
-      this.#rows.add(row)
-      this.#begin(row)
+    for (const job of this.#queue) {
+      if (this.#frozen || this.#jobs.size >= this.#settings.running) return
+      this.#queue.delete(job)
+      this.#jobs.add(job)
+      this.#begin(job)
     }
   }
 
-  /** Rows that end as soon as they begin need no queue and no timer; benchmarks send only such rows. */
+  /** Jobs that end as soon as they begin need no queue and no timer; benchmarks send only such jobs. */
   #takesNoTime(work: Work): boolean {
     const { tokensPerSecond, running } = this.#settings
     const isFree = work.fixedMs === 0 && tokensPerSecond === Number.POSITIVE_INFINITY
-    return isFree && !this.#frozen && this.#queue.size === 0 && this.#rows.size < running
+    return isFree && !this.#frozen && this.#queue.size === 0 && this.#jobs.size < running
   }
 
-  #begin(row: Row): void {
+  #begin(job: Job): void {
     this.#admitting = true
-    const tokens = row.work.begin()
+    const tokens = job.work.begin()
     this.#admitting = false
     if (tokens > 0 && Number.isFinite(this.#settings.tokensPerSecond)) {
-      row.phase = 'tokens'
-      this.#tokens.add(row, tokens)
-    } else this.#beginFixed(row)
+      job.phase = 'tokens'
+      this.#tokens.add(job, tokens)
+    } else this.#beginFixed(job)
   }
 
-  #beginFixed(row: Row): void {
-    row.phase = 'fixed'
-    // A frozen row never ends.
-    if (Number.isFinite(row.work.fixedMs)) this.#fixed.add(row, row.work.fixedMs)
+  #beginFixed(job: Job): void {
+    job.phase = 'fixed'
+    // A frozen job never ends.
+    if (Number.isFinite(job.work.fixedMs)) this.#fixed.add(job, job.work.fixedMs)
   }
 
-  /** Tokens that a row processes per ms; 0 if tokens cost no time. */
+  /** Tokens that a job processes per ms; 0 if tokens cost no time. */
   #rate(): number {
     if (this.#tokens.size === 0) return 0
     const { tokensPerSecond, saturation, speed } = this.#settings

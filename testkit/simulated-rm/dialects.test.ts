@@ -34,7 +34,7 @@ const SCORING: [DialectName, EngineName, ScoreRoute, ServerOptionsInput][] = [
   ['llamacpp', 'llamacpp', 'pair', {}],
 ]
 
-describe.each(SCORING)('%s, asked by the engine %s by %s', (dialect, name, route, options) => {
+describe.each(SCORING)('%s, called by the engine %s by %s', (dialect, name, route, options) => {
   test('returns the raw score of the text on every route', async () => {
     const server = await start({ dialect, ...options })
     const answer = await scoreBy(name, server, sample, { route })
@@ -107,8 +107,8 @@ describe.each(SCORING)('%s, asked by the engine %s by %s', (dialect, name, route
     const gone = new AbortController()
     const engine = engineOf(name)
     const call = engine.buildScoreRequest(sample, { model: null, version: null, route })
-    const asked = ask(server, call.path, JSON.parse(String(call.body)), { signal: gone.signal })
-    await waitUntil(() => server.stats().rowsInFlight === 1)
+    const request = ask(server, call.path, JSON.parse(String(call.body)), { signal: gone.signal })
+    await waitUntil(() => server.stats().textsInFlight === 1)
     const { fetch, close } = openFetch(server.url, null, { timeoutMs: 5000 })
     const load = await engine.readLoad(fetch, '')
     expect(load).toEqual({ running: name === 'tei' ? 0 : 1, waiting: 0 })
@@ -118,7 +118,7 @@ describe.each(SCORING)('%s, asked by the engine %s by %s', (dialect, name, route
     expect(await engine.readLoad(fetch, '')).toBeNull()
     close()
     gone.abort()
-    await asked.catch(() => {})
+    await request.catch(() => {})
   })
 })
 
@@ -130,9 +130,12 @@ describe('vllm', () => {
 
   test('answers a list in order, with token counts and its Server header', async () => {
     const server = await start()
-    const told = await ask(server, '/classify', { input: [wholeText, 'x'], use_activation: false })
-    expect(told.headers['x-simulated']).toBe('rewardops')
-    const answer = JSON.parse(told.text)
+    const response = await ask(server, '/classify', {
+      input: [wholeText, 'x'],
+      use_activation: false,
+    })
+    expect(response.headers['x-simulated']).toBe('rewardops')
+    const answer = JSON.parse(response.text)
     expect(answer).toMatchObject({ object: 'list', model: 'simulated-rm' })
     expect(answer.data.map((entry: { index: number }) => entry.index)).toEqual([0, 1])
     expect(answer.data[0]).toMatchObject({ label: 'LABEL_0', num_classes: 1 })
@@ -177,8 +180,8 @@ describe('vllm', () => {
 
   test('older servers lack messages and return flat errors', async () => {
     const server = await start({ version: '0.10.0' })
-    const told = await askJson(server, '/classify', { messages }, 400)
-    expect(told).toMatchObject({ object: 'error', code: 400 })
+    const answer = await askJson(server, '/classify', { messages }, 400)
+    expect(answer).toMatchObject({ object: 'error', code: 400 })
   })
 
   test.each([
@@ -264,8 +267,8 @@ describe('sglang', () => {
       text: [wholeText, 'x'],
     })
     expect(two).toHaveLength(2)
-    const told = await ask(server, '/v1/classify', { input: ['a', 'b', wholeText] })
-    expect(told.text.match(/"probs":\[1\.0\]/g)).toHaveLength(3)
+    const answer = await ask(server, '/v1/classify', { input: ['a', 'b', wholeText] })
+    expect(answer.text.match(/"probs":\[1\.0\]/g)).toHaveLength(3)
     const scores = await askJson<{ scores: number[][] }>(server, '/v1/score', {
       query: sample.prompt,
       items: [sample.response],
@@ -284,7 +287,7 @@ describe('sglang', () => {
 })
 
 describe('tei', () => {
-  test('two flat strings are a pair, lists of lists a batch; raw only where asked', async () => {
+  test('two flat strings are a pair, lists of lists a batch; raw only where requested', async () => {
     const server = await start({ dialect: 'tei' })
     const predict = (inputs: unknown, raw_scores = true) =>
       askJson(server, '/predict', { inputs, raw_scores })
@@ -300,13 +303,13 @@ describe('tei', () => {
 
   test('a batch over the permits is refused, but inputs with a permit are still processed', async () => {
     const server = await start({ dialect: 'tei', permits: 2, tokensPerSecond: 1e6 })
-    const told = await ask(server, '/predict', { inputs: [['aaaa'], ['bbbb'], ['cccc']] })
-    expect(told.status).toBe(429)
-    expect(JSON.parse(told.text)).toEqual({
+    const answer = await ask(server, '/predict', { inputs: [['aaaa'], ['bbbb'], ['cccc']] })
+    expect(answer.status).toBe(429)
+    expect(JSON.parse(answer.text)).toEqual({
       error: 'Model is overloaded',
       error_type: 'overloaded',
     })
-    expect(server.stats()).toMatchObject({ rowsTotal: 2, rowsInFlight: 0 })
+    expect(server.stats()).toMatchObject({ textsTotal: 2, textsInFlight: 0 })
     expect((await ask(server, '/predict', { inputs: [['aaaa'], ['bbbb']] })).status).toBe(200)
   })
 
@@ -340,8 +343,13 @@ describe('llamacpp', () => {
 
   test('the error of a text too long counts its tokens; embeddings are normalised', async () => {
     const server = await start({ dialect: 'llamacpp', maxModelLen: 10 })
-    const told = await askJson(server, '/rerank', { query: 'q', documents: ['w '.repeat(99)] }, 400)
-    expect(told).toMatchObject({
+    const answer = await askJson(
+      server,
+      '/rerank',
+      { query: 'q', documents: ['w '.repeat(99)] },
+      400,
+    )
+    expect(answer).toMatchObject({
       error: { type: 'exceed_context_size_error', n_ctx: 10, n_prompt_tokens: 56 },
     })
     const whole = await start({ dialect: 'llamacpp' })

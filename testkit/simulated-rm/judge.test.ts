@@ -21,7 +21,7 @@ const JUDGES: [DialectName, EngineName][] = [
   ['chat', 'openai'],
 ]
 
-describe.each(JUDGES)('a judge by %s, asked by the engine %s', (dialect, name) => {
+describe.each(JUDGES)('a judge by %s, called by the engine %s', (dialect, name) => {
   const chat = { messages: [{ role: 'user', content: 'Rate this: 1 + 1 = 2' }] }
   const judge = async (server: SimulatedServer, more: object = {}) => {
     const { path, body } = buildChatRequest(
@@ -29,8 +29,8 @@ describe.each(JUDGES)('a judge by %s, asked by the engine %s', (dialect, name) =
       { ...chat, ...more },
       { model: 'simulated-rm', version: null, basePath: '' },
     )
-    const told = await ask(server, path, JSON.parse(String(body)))
-    return parseChatResponse(told.status, told.headers, told.text)
+    const answer = await ask(server, path, JSON.parse(String(body)))
+    return parseChatResponse(answer.status, answer.headers, answer.text)
   }
 
   test('rates by the text alone, with log-probabilities on request', async () => {
@@ -92,13 +92,13 @@ describe.each(JUDGES)('a judge by %s, asked by the engine %s', (dialect, name) =
       '/v1/chat/completions',
       body,
     )
-    const told = await ask(server, '/v1/chat/completions', {
+    const answer = await ask(server, '/v1/chat/completions', {
       ...body,
       stream: true,
       stream_options: { include_usage: true },
     })
-    expect(told.headers['content-type']).toMatch('text/event-stream')
-    const lines = told.text
+    expect(answer.headers['content-type']).toMatch('text/event-stream')
+    const lines = answer.text
       .trim()
       .split('\n\n')
       .map((line) => line.replace('data: ', ''))

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { Draws } from './draw.ts'
 import type { ServerSettings } from './options.ts'
 
-/** Distribution of a row's time in ms, independent of its length. */
+/** Distribution of a text's time in ms, independent of its length. */
 export type Latency =
   | { kind: 'constant'; ms: number }
   | { kind: 'uniform'; fromMs: number; toMs: number }

@@ -1,10 +1,10 @@
 import type { FaultName } from './faults.ts'
 
-/** Maximum number of individually recorded rows; further rows are only counted. */
-export const ROWS_RECORDED = 10_000
+/** Maximum number of individually recorded texts; further texts are only counted. */
+export const TEXTS_RECORDED = 10_000
 
 /** One text sent to be scored or judged. */
-export interface RowRecord {
+export interface TextRecord {
   /** {@link textId} of it. */
   id: string
   route: string
@@ -21,7 +21,7 @@ export interface RowRecord {
 export interface LifecycleCall {
   route: string
   atMs: number
-  /** Rows in flight at that moment. */
+  /** Texts in flight at that moment. */
   inFlight: number
 }
 
@@ -35,11 +35,11 @@ export interface ServerCounters {
   /** Requests in flight: current and maximum. */
   inFlight: number
   maxInFlight: number
-  /** Rows in flight: current, maximum, and total sent. */
-  rowsInFlight: number
-  maxRowsInFlight: number
-  rowsTotal: number
-  /** Totals over answered rows. */
+  /** Texts in flight: current, maximum, and total sent. */
+  textsInFlight: number
+  maxTextsInFlight: number
+  textsTotal: number
+  /** Totals over answered texts. */
   tokensDone: number
   /** Requests whose client disconnected. */
   aborted: number
@@ -51,7 +51,7 @@ export interface ServerCounters {
 /** {@link ServerCounters} and the records. */
 export interface ServerStats extends ServerCounters {
   lifecycle: LifecycleCall[]
-  rows: RowRecord[]
+  texts: TextRecord[]
 }
 
 /** Counts and records a server's calls and their outcomes. */
@@ -61,17 +61,17 @@ export class Ledger {
   #answered = 0
   #inFlight = 0
   #maxInFlight = 0
-  #rowsInFlight = 0
-  #maxRowsInFlight = 0
-  #rowsTotal = 0
+  #textsInFlight = 0
+  #maxTextsInFlight = 0
+  #textsTotal = 0
   #tokensDone = 0
   #aborted = 0
   #faults: Partial<Record<FaultName, number>> = {}
   #lifecycle: LifecycleCall[] = []
-  #rows: RowRecord[] = []
+  #texts: TextRecord[] = []
 
-  get rowsInFlight(): number {
-    return this.#rowsInFlight
+  get textsInFlight(): number {
+    return this.#textsInFlight
   }
 
   /** Resets the counters and records; what is in flight stays counted. */
@@ -80,13 +80,13 @@ export class Ledger {
     this.#requests = 0
     this.#answered = 0
     this.#maxInFlight = this.#inFlight
-    this.#maxRowsInFlight = this.#rowsInFlight
-    this.#rowsTotal = 0
+    this.#maxTextsInFlight = this.#textsInFlight
+    this.#textsTotal = 0
     this.#tokensDone = 0
     this.#aborted = 0
     this.#faults = {}
     this.#lifecycle = []
-    this.#rows = []
+    this.#texts = []
   }
 
   /** Counts an ended call by its status, or by how it ended without one. */
@@ -100,27 +100,27 @@ export class Ledger {
   began(
     route: string,
     ids: readonly string[],
-  ): (outcome: RowRecord['outcome'], status: number | null, tokensDone: number) => void {
+  ): (outcome: TextRecord['outcome'], status: number | null, tokensDone: number) => void {
     const atMs = Date.now()
-    const records: RowRecord[] = []
+    const records: TextRecord[] = []
     for (const id of ids) {
-      this.#rowsTotal += 1
-      if (this.#rows.length >= ROWS_RECORDED) continue
-      const record: RowRecord = { id, route, atMs, endedAtMs: null, outcome: 'open', status: null }
-      this.#rows.push(record)
+      this.#textsTotal += 1
+      if (this.#texts.length >= TEXTS_RECORDED) continue
+      const record: TextRecord = { id, route, atMs, endedAtMs: null, outcome: 'open', status: null }
+      this.#texts.push(record)
       records.push(record)
     }
     this.#requests += 1
     this.#inFlight += 1
-    this.#rowsInFlight += ids.length
+    this.#textsInFlight += ids.length
     this.#maxInFlight = Math.max(this.#maxInFlight, this.#inFlight)
-    this.#maxRowsInFlight = Math.max(this.#maxRowsInFlight, this.#rowsInFlight)
+    this.#maxTextsInFlight = Math.max(this.#maxTextsInFlight, this.#textsInFlight)
     let ended = false
     return (outcome, status, tokensDone) => {
       if (ended) return
       ended = true
       this.#inFlight -= 1
-      this.#rowsInFlight -= ids.length
+      this.#textsInFlight -= ids.length
       this.#tokensDone += tokensDone
       if (outcome === 'answered') this.#answered += 1
       if (outcome === 'aborted') this.#aborted += 1
@@ -135,7 +135,7 @@ export class Ledger {
 
   /** Records a call of a sleep or wake route. */
   lifecycle(route: string): void {
-    this.#lifecycle.push({ route, atMs: Date.now(), inFlight: this.#rowsInFlight })
+    this.#lifecycle.push({ route, atMs: Date.now(), inFlight: this.#textsInFlight })
   }
 
   counters(now: Pick<ServerCounters, 'connections' | 'state'>): ServerCounters {
@@ -145,9 +145,9 @@ export class Ledger {
       answered: this.#answered,
       inFlight: this.#inFlight,
       maxInFlight: this.#maxInFlight,
-      rowsInFlight: this.#rowsInFlight,
-      maxRowsInFlight: this.#maxRowsInFlight,
-      rowsTotal: this.#rowsTotal,
+      textsInFlight: this.#textsInFlight,
+      maxTextsInFlight: this.#maxTextsInFlight,
+      textsTotal: this.#textsTotal,
       tokensDone: this.#tokensDone,
       aborted: this.#aborted,
       faults: { ...this.#faults },
@@ -160,7 +160,7 @@ export class Ledger {
     return {
       ...this.counters(now),
       lifecycle: [...this.#lifecycle],
-      rows: this.#rows.map((row) => ({ ...row })),
+      texts: this.#texts.map((record) => ({ ...record })),
     }
   }
 }

@@ -24,8 +24,8 @@ Simulated reward-model servers. Each is a ${WHAT_IT_IS}.
   --max-model-len 32768     in tokens of --chars-per-token 3.6 characters
   --weights 1               seed of the weights: other weights, other scores
   --tokens-per-second N     shared by what is in flight; without it tokens cost no time
-  --saturation 8            rows from which on a server is fully used
-  --running 256             most rows worked on at once, the others wait
+  --saturation 8            texts from which on a server is fully used
+  --running 256             most texts worked on at once, the others wait
   --speed 1                 0.35 is a slow server
   --prefix-groups 0         prompts in the prefix cache
   --latency 20              beside the tokens: constant:20, uniform:10,50, lognormal:median,sigma, exponential:mean (ms)
@@ -33,7 +33,7 @@ Simulated reward-model servers. Each is a ${WHAT_IT_IS}.
   --slow-ms 0
   --draw-by arrival         arrival | text: latencies and faults of a text are the same each time
   --token-delay-ms 0        between the tokens of a judge's reply of at least --reply-tokens 24
-  --max-queued N            503 beyond so many rows
+  --max-queued N            503 beyond so many texts
   --permits 512             TEI: inputs at once
   --loading-ms 0            llama.cpp: "Loading model" for so long
   --seed 1                  of the draws

@@ -21,14 +21,14 @@ const seed = z.coerce.number().int().min(0).max(0xffff_ffff)
 const changeable = {
   /** Tokens per second at saturation; null: tokens cost no time. */
   tokensPerSecond: z.coerce.number().positive().nullable(),
-  /** Number of rows that fully uses the server. */
+  /** Number of texts that fully uses the server. */
   saturation: count.min(1),
-  /** Maximum of rows in progress. */
+  /** Maximum of texts in progress. */
   running: count.min(1),
   /** Factor of the speed: 0.35 is a slow server. */
   speed: z.coerce.number().positive(),
   /**
-   * Time of a row in addition to its tokens: `constant:20`, `uniform:10,50`, `lognormal:median,sigma`, `exponential:mean`.
+   * Time of a text in addition to its tokens: `constant:20`, `uniform:10,50`, `lognormal:median,sigma`, `exponential:mean`.
    */
   latency: LatencyText,
   /** This share of the texts takes `slowMs` instead of the latency. */
@@ -46,7 +46,7 @@ const changeable = {
   tokenDelayMs: ms,
   /** Seed of the weights; other weights give other scores. */
   weights: seed,
-  /** Number of rows beyond which the server answers "queue is full"; null: unlimited. */
+  /** Number of texts beyond which the server answers "queue is full"; null: unlimited. */
   maxQueued: count.nullable(),
   /** Idle time after which a connection is closed; null: never. */
   idleCloseMs: ms.nullable(),
@@ -135,8 +135,8 @@ export const ControlChange = z
     ...changeable,
     /** Faults by name: a share from 0 to 1 or an object with it; null: removes all. */
     faults: FaultChange.nullable(),
-    /** Stops answering from the start of the n-th scoring row from now on; 0: at once; null: resumes. */
-    hangAfterRows: count.nullable(),
+    /** Stops answering from the start of the n-th scoring text from now on; 0: at once; null: resumes. */
+    hangAfterTexts: count.nullable(),
     /**
      * Closes the listener and its connections after `afterMs`, and reopens the same port `forMs` later (null: on `revive`).
      */

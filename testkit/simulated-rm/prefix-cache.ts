@@ -1,4 +1,4 @@
-/** An engine's prefix cache of recent prompts: a row whose prompt is cached does not pay for it. */
+/** An engine's prefix cache of recent prompts: a text whose prompt is cached does not pay for it. */
 export class PrefixCache {
   /** Maximum of cached prompts; 0: no cache. */
   groups: number

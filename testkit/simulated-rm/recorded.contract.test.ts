@@ -26,20 +26,23 @@ const PHYSICAL_BATCH = 1024
 describe.each(recordings())('%s', (_, { engine, version, models, answers }) => {
   const simulated = Object.entries(models).filter(([, { serves }]) => SIMULATED[serves])
   describe.each(simulated)('%s', (name, model) => {
-    const asked = answers.filter((answer) => answer.model === name)
+    const recorded = answers.filter((answer) => answer.model === name)
     let server: SimulatedServer
     beforeAll(async () => {
       server = await SimulatedServer.start(optionsOf(engine, version, name, model))
     })
     afterAll(() => server.close())
 
-    test.each(asked.map((answer) => [answer.situation, answer] as const))('%s', async (_, real) => {
-      server.control({ faults: { engineDead: real.situation.startsWith('engine dead') ? 1 : 0 } })
-      const isPart = PART.test(real.situation)
-      const simulated = comparable(await answerOf(server, real), isPart)
-      const expected = comparable(real, isPart)
-      expect(simulated).toEqual(isPart ? restricted(expected, simulated) : expected)
-    })
+    test.each(recorded.map((answer) => [answer.situation, answer] as const))(
+      '%s',
+      async (_, real) => {
+        server.control({ faults: { engineDead: real.situation.startsWith('engine dead') ? 1 : 0 } })
+        const isPart = PART.test(real.situation)
+        const simulated = comparable(await answerOf(server, real), isPart)
+        const expected = comparable(real, isPart)
+        expect(simulated).toEqual(isPart ? restricted(expected, simulated) : expected)
+      },
+    )
   })
 })
 
@@ -121,7 +124,7 @@ const RULE =
   /\{'type': '(\w+)', 'loc': (\((?:[^()]|\(\))*\)|'[^']*'), 'msg': (?:'([^']*)'|"([^"]*)")/g
 
 /** Fields whose text identifies the kind of an answer. */
-const TOLD = new Set(['object', 'label', 'owned_by', 'role', 'type', 'status', 'version'])
+const KEPT_TEXTS = new Set(['object', 'label', 'owned_by', 'role', 'type', 'status', 'version'])
 
 /** A value without its numbers and texts. Lists keep their length, except lists of numbers and partly simulated ones. */
 function shapeOf(value: unknown, key = '', isPart = false): unknown {
@@ -137,7 +140,7 @@ function shapeOf(value: unknown, key = '', isPart = false): unknown {
     return Object.fromEntries(fields.map(([name, at]) => [name, shapeOf(at, name, isPart)]))
   }
   if (typeof value !== 'string') return typeof value
-  if (TOLD.has(key)) return value
+  if (KEPT_TEXTS.has(key)) return value
   return key === 'id' ? value.replace(/-.*/, '-…') : 'string'
 }
 

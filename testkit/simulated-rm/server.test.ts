@@ -24,34 +24,39 @@ afterEach(() => Promise.all(started.splice(0).map((server) => server.close())))
 function send(server: SimulatedServer, text: string) {
   const gone = new AbortController()
   const outcome = ask(server, '/classify', { input: text }, { signal: gone.signal }).then(
-    (told) => told.status,
+    (answer) => answer.status,
     (error: NodeJS.ErrnoException) => error.code ?? error.name,
   )
   return { outcome, abort: () => gone.abort() }
 }
-const inFlight = (server: SimulatedServer, rows: number) =>
-  vi.waitUntil(() => server.stats().rowsInFlight === rows, { interval: 2, timeout: 20_000 })
+const inFlight = (server: SimulatedServer, texts: number) =>
+  vi.waitUntil(() => server.stats().textsInFlight === texts, { interval: 2, timeout: 20_000 })
 const FOREVER = { latency: 'constant:3600000' }
 
 describe('records', () => {
-  test('every row with its text id, times and outcome, and calls by route and status', async () => {
+  test('every text with its text id, times and outcome, and calls by route and status', async () => {
     const server = await start()
     await scoreBy('vllm', server, { prompt: 'Q', response: 'A' })
     await ask(server, '/classify', { input: ['Q\nA', 'Q\nB'] })
     server.control({ faults: { error500: 1 } })
     await ask(server, '/classify', { input: 'Q\nC' })
-    const { rows, calls, rowsTotal, tokensDone, faults } = server.stats()
-    expect(rows.map((row) => row.id)).toEqual(
+    const { texts, calls, textsTotal, tokensDone, faults } = server.stats()
+    expect(texts.map((text) => text.id)).toEqual(
       ['A', 'A', 'B', 'C'].map((response) => textId('Q', response)),
     )
-    expect(rows.map((row) => row.outcome)).toEqual(['answered', 'answered', 'answered', 'refused'])
-    for (const row of rows) expect(row.endedAtMs).toBeGreaterThanOrEqual(row.atMs)
+    expect(texts.map((text) => text.outcome)).toEqual([
+      'answered',
+      'answered',
+      'answered',
+      'refused',
+    ])
+    for (const text of texts) expect(text.endedAtMs).toBeGreaterThanOrEqual(text.atMs)
     expect(calls['POST /classify']).toEqual({ 200: 2, 500: 1 })
-    expect(rowsTotal).toBe(4)
+    expect(textsTotal).toBe(4)
     expect(tokensDone).toBe(3)
     expect(faults).toEqual({ error500: 1 })
     server.control({ resetStats: true })
-    expect(server.stats()).toMatchObject({ rows: [], calls: {}, rowsTotal: 0 })
+    expect(server.stats()).toMatchObject({ texts: [], calls: {}, textsTotal: 0 })
   })
 
   test('a disconnected client frees its slot and is counted', async () => {
@@ -67,7 +72,7 @@ describe('records', () => {
     first.abort()
     second.abort()
     await inFlight(server, 0)
-    expect(server.stats()).toMatchObject({ aborted: 2, inFlight: 0, maxRowsInFlight: 2 })
+    expect(server.stats()).toMatchObject({ aborted: 2, inFlight: 0, maxTextsInFlight: 2 })
     expect(await load()).toEqual(['0', '0'])
   })
 
@@ -81,12 +86,12 @@ describe('records', () => {
     expect(text).toMatch(/prefix_cache_hits_total\{[^}]*\} 1\n/)
   })
 
-  test('a server refuses rows beyond its queue', async () => {
+  test('a server refuses texts beyond its queue', async () => {
     const server = await start({ ...FOREVER, maxQueued: 2 })
     const sent = ['a', 'b'].map((text) => send(server, text))
     await inFlight(server, 2)
-    const told = await askJson(server, '/classify', { input: 'c' }, 503)
-    expect(told).toMatchObject({ error: { type: 'QueueOverflowError', code: 503 } })
+    const answer = await askJson(server, '/classify', { input: 'c' }, 503)
+    expect(answer).toMatchObject({ error: { type: 'QueueOverflowError', code: 503 } })
     for (const { abort } of sent) abort()
   })
 })
@@ -125,7 +130,7 @@ describe('faults', () => {
   test('an answer cut half-way is a connection error', async () => {
     const server = await start({ faults: { dieMidBody: 1 } })
     expect(await send(server, 'x').outcome).not.toBe(200)
-    expect(server.stats().rows[0]?.outcome).toBe('cut')
+    expect(server.stats().texts[0]?.outcome).toBe('cut')
   })
 
   test('a connection is cut without an answer, or redirected', async () => {
@@ -137,21 +142,21 @@ describe('faults', () => {
     expect([status, headers.location]).toEqual([307, '/somewhere-else'])
   })
 
-  test('a hanging request is never answered, and a later hang starts at its row', async () => {
+  test('a hanging request is never answered, and a later hang starts at its text', async () => {
     const server = await start({ faults: { hang: 1 } })
     const sent = send(server, 'x')
     await inFlight(server, 1)
     server.control({ faults: null })
     expect((await ask(server, '/classify', { input: 'y' })).status).toBe(200)
     sent.abort()
-    server.control({ hangAfterRows: 3 })
+    server.control({ hangAfterTexts: 3 })
     for (const text of ['1', '2']) expect(await send(server, text).outcome).toBe(200)
     const third = send(server, '3')
     await vi.waitUntil(() => server.stats().state === 'hanging', { interval: 2 })
     const fourth = send(server, '4')
     expect((await ask(server, '/health')).status).toBe(200)
     await inFlight(server, 2)
-    server.control({ hangAfterRows: null })
+    server.control({ hangAfterTexts: null })
     expect(await third.outcome).toBe(200)
     expect(await fourth.outcome).toBe(200)
   })
@@ -164,7 +169,7 @@ describe('faults', () => {
     server.control({ die: {} })
     expect(await sent.outcome).toBe('UND_ERR_SOCKET')
     expect(await send(server, 'y').outcome).toBe('ECONNREFUSED')
-    expect(server.stats()).toMatchObject({ state: 'down', rowsInFlight: 0 })
+    expect(server.stats()).toMatchObject({ state: 'down', textsInFlight: 0 })
     server.control({ revive: true, latency: '0' })
     await vi.waitUntil(() => server.stats().state === 'up', { interval: 2 })
     expect(server.url).toBe(url)
@@ -192,13 +197,13 @@ describe('faults', () => {
   test('configured false load metrics appear on every route', async () => {
     const server = await start()
     const values = async () => (await ask(server, '/load')).text
-    for (const [metrics, told] of [
+    for (const [metrics, load] of [
       ['negative', -2],
       ['zero', 0],
       ['absurd', 2e9],
     ] as const) {
       server.control({ metrics })
-      expect(JSON.parse(await values())).toEqual({ server_load: told })
+      expect(JSON.parse(await values())).toEqual({ server_load: load })
     }
     server.control({ metrics: 'missing' })
     expect((await ask(server, '/metrics')).status).toBe(404)
@@ -340,10 +345,10 @@ describe('sleep', () => {
     server.control({ latency: 'constant:3600000' })
     const gone = new AbortController()
     const { signal } = gone
-    const asked = ask(server, '/v1/embeddings', { input: 'x' }, { signal }).catch(() => 'cut')
+    const request = ask(server, '/v1/embeddings', { input: 'x' }, { signal }).catch(() => 'cut')
     await inFlight(server, 1)
     await expect(lifecycleOf('sglang').sleep(fetch, '', 1)).rejects.toThrow()
-    expect(await asked).toBe('cut')
+    expect(await request).toBe('cut')
     expect(server.stats()).toMatchObject({ state: 'down' })
     expect(server.stats().lifecycle.map((call) => call.inFlight)).toEqual([0, 0, 1])
     close()

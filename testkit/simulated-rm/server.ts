@@ -100,7 +100,7 @@ export class SimulatedServer {
     })
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
-      // A large backlog: a step's rows may arrive as thousands of connections at once.
+      // A large backlog: a step's texts may arrive as thousands of connections at once.
       server.listen({ port: this.#port, host: this.#host, backlog: 16_384 }, () => {
         server.off('error', reject)
         this.#port = (server.address() as AddressInfo).port
@@ -118,13 +118,13 @@ export class SimulatedServer {
 
   /** Changes the behaviour at once. @throws ZodError for unknown settings. */
   control(change: ControlChangeInput): void {
-    const { faults, hangAfterRows, die, revive, asleep, resetStats, ...settings } =
+    const { faults, hangAfterTexts, die, revive, asleep, resetStats, ...settings } =
       ControlChange.parse(change)
     const simulation = this.#simulation
     simulation.change(settings)
     if (faults === null) simulation.faults = {}
     else if (faults !== undefined) simulation.faults = { ...simulation.faults, ...faults }
-    if (hangAfterRows !== undefined) simulation.hangAfter(hangAfterRows)
+    if (hangAfterTexts !== undefined) simulation.hangAfter(hangAfterTexts)
     if (asleep === true) simulation.sleep('keep', 1)
     if (asleep === false) simulation.wake(null)
     if (resetStats) simulation.ledger.reset()

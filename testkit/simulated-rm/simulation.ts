@@ -39,7 +39,7 @@ export interface Outcome {
 
 /** A request in progress. */
 export interface Running {
-  /** Elapsed share of the time in addition to the tokens; the minimum over its rows. */
+  /** Elapsed share of the time in addition to the tokens; the minimum over its texts. */
   progress(): number
 }
 
@@ -72,14 +72,14 @@ export class Simulation {
   readonly #clock: Clock
   readonly #draws: Draws
   readonly #active = new Set<Active>()
-  /** Rows accepted while asleep or falling asleep. */
+  /** Texts accepted while asleep or falling asleep. */
   readonly #parked = new Set<Active>()
   /** Sleeping parts; empty: awake. */
   readonly #asleep = new Set<string>()
   #parking = false
   #garbage = false
   #hanging = false
-  #rowsToHang: number | null = null
+  #textsToHang: number | null = null
   #loadingUntilMs: number
   #drained: (() => void)[] = []
 
@@ -100,10 +100,10 @@ export class Simulation {
     this.#capacity.set(this.#capacitySettings())
   }
 
-  /** Stops answering from the start of the n-th row from now on; 0: from now on; null: resumes. */
-  hangAfter(rows: number | null): void {
-    this.#rowsToHang = rows === 0 ? null : rows
-    this.#setHanging(rows === 0)
+  /** Stops answering from the start of the n-th text from now on; 0: from now on; null: resumes. */
+  hangAfter(texts: number | null): void {
+    this.#textsToHang = texts === 0 ? null : texts
+    this.#setHanging(texts === 0)
   }
 
   get hanging(): boolean {
@@ -128,22 +128,22 @@ export class Simulation {
     return this.#garbage ? this.settings.weights ^ GARBAGE_WEIGHTS : this.settings.weights
   }
 
-  /** Rows in progress or waiting. */
+  /** Texts in progress or waiting. */
   get rowsTaken(): number {
-    let rows = 0
-    for (const active of this.#active) rows += active.jobs.length
-    return rows
+    let texts = 0
+    for (const active of this.#active) texts += active.jobs.length
+    return texts
   }
 
-  /** Rows as the engine counts them, regardless of its reported metrics. */
+  /** Texts as the engine counts them, regardless of its reported metrics. */
   trueLoad(): { running: number; waiting: number } {
     let parked = 0
     for (const active of this.#parked) parked += active.jobs.length
     return { running: this.#capacity.running, waiting: this.#capacity.waiting + parked }
   }
 
-  /** Rows as reported by its metrics; null: the route is missing. */
-  toldLoad(): { running: number; waiting: number } | null {
+  /** Texts as reported by its metrics; null: the route is missing. */
+  reportedLoad(): { running: number; waiting: number } | null {
     switch (this.settings.metrics) {
       case 'negative':
         return { running: -1, waiting: -1 }
@@ -214,7 +214,7 @@ export class Simulation {
       }
       record(how, call.status, 0)
       this.#parked.delete(active)
-      // A row on a device that cannot be stopped keeps its slot until it is done.
+      // A text on a device that cannot be stopped keeps its slot until it is done.
       const keep = !dialect.abortsRunning && how === 'aborted'
       if (!keep) this.#active.delete(active)
       for (const ticket of active.tickets) this.#capacity.remove(ticket, keep)
@@ -232,13 +232,13 @@ export class Simulation {
   /** Raw scores of texts and their JSON form, with faults applied. */
   scored(jobs: readonly Job[], { struck }: Outcome): Scored[] {
     const weights = struck.driftedWeights ?? this.weights
-    const rows = jobs.map((job, index): Scored => {
+    const scored = jobs.map((job, index): Scored => {
       const logit = this.#logitOf(job, weights)
       return { index, job, logit, weights, write: (value) => written(value, struck) }
     })
-    const last = rows.at(-1)
-    if (struck.fault === 'wrongLength' && last) rows.push({ ...last, index: rows.length })
-    return rows
+    const last = scored.at(-1)
+    if (struck.fault === 'wrongLength' && last) scored.push({ ...last, index: scored.length })
+    return scored
   }
 
   /**
@@ -259,7 +259,7 @@ export class Simulation {
     if (level === 2) this.#garbage = true
   }
 
-  /** Wakes the given parts, or all; parked rows continue when all are awake. */
+  /** Wakes the given parts, or all; parked texts continue when all are awake. */
   async wake(parts: readonly string[] | null): Promise<void> {
     if (!this.#parking) return
     await this.#pass(this.settings.wakeMs)
@@ -286,7 +286,7 @@ export class Simulation {
     this.#asleep.clear()
     this.#parking = false
     this.#garbage = false
-    this.#rowsToHang = null
+    this.#textsToHang = null
     this.#setHanging(false)
     this.#loadingUntilMs = this.#clock.now() + this.settings.loadingMs
     this.#sayDrained()
@@ -386,10 +386,10 @@ export class Simulation {
   }
 
   #countDown(): void {
-    if (this.#rowsToHang === null) return
-    this.#rowsToHang -= 1
-    if (this.#rowsToHang > 0) return
-    this.#rowsToHang = null
+    if (this.#textsToHang === null) return
+    this.#textsToHang -= 1
+    if (this.#textsToHang > 0) return
+    this.#textsToHang = null
     this.#setHanging(true)
   }
 

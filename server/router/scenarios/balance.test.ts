@@ -126,8 +126,8 @@ test('23 · TEI with 16 permits and 32 samples: never more inputs than permits, 
   })
   expect(failuresOf(await pool.scoreAll(32))).toEqual([])
   const stats = pool.servers[0]?.stats()
-  expect(stats?.maxRowsInFlight).toBeLessThanOrEqual(16)
-  expect(stats?.rowsTotal).toBe(32)
+  expect(stats?.maxTextsInFlight).toBeLessThanOrEqual(16)
+  expect(stats?.textsTotal).toBe(32)
 })
 
 test('24 · in a full step a group of 8 is sent to one or two servers', async () => {

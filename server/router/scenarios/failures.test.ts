@@ -40,13 +40,13 @@ test('3 · a server hangs at sample 20: the step ends without its samples waitin
   pool = await SimulatedPool.start([{ latency }, { latency }, { latency }, { latency }])
   // Usual times are measured first: the guarantee covers a step, not the first seconds of a pool.
   expect(failuresOf(await pool.scoreAll(200))).toEqual([])
-  pool.servers[0]?.control({ hangAfterRows: 20 })
+  pool.servers[0]?.control({ hangAfterTexts: 20 })
   const before = pool.requests
   const hedgesBefore = pool.hedges
   const results = await pool.scoreAll(2_400, () => ({ timeoutMs: 60_000 }))
   expect(failuresOf(results)).toEqual([])
   // Its samples in flight were hedged, and otherwise only the last few of the step.
-  const heldSamples = pool.servers[0]?.stats().maxRowsInFlight ?? 0
+  const heldSamples = pool.servers[0]?.stats().maxTextsInFlight ?? 0
   expect(pool.hedges - hedgesBefore).toBeGreaterThan(0)
   expect(pool.hedges - hedgesBefore).toBeLessThanOrEqual(heldSamples + 30)
   expect(pool.requests - before).toBeLessThanOrEqual(2_400 + heldSamples + 30)
@@ -146,7 +146,7 @@ test.each(['seconds', 'date', 'ms', 'x-ms'] as const)(
     const refused = pool.stats(1).requests
     server?.control({ faults: null })
     expect(failuresOf(await results)).toEqual([])
-    const samples = server?.stats().rows ?? []
+    const samples = server?.stats().texts ?? []
     const first = Math.max(
       ...samples.filter(({ status }) => status === 429).map(({ atMs }) => atMs),
     )

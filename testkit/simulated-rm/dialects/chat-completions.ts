@@ -58,17 +58,17 @@ export function chatCompletions(simulation: Simulation, call: Call, refuse: Refu
   }
   const text = pair.response === '' ? pair.prompt : `${pair.prompt}\n${pair.response}`
   const promptTokens = countTokens(text, settings.charsPerToken)
-  const asked = Number(body.max_completion_tokens ?? body.max_tokens ?? 0)
-  if (promptTokens + (isCapped ? 0 : asked) > settings.maxModelLen) {
+  const requested = Number(body.max_completion_tokens ?? body.max_tokens ?? 0)
+  if (promptTokens + (isCapped ? 0 : requested) > settings.maxModelLen) {
     const { maxModelLen: limit } = settings
-    const message = `This model's maximum context length is ${limit} tokens. However, you requested ${promptTokens + asked} tokens (${promptTokens} in the messages, ${asked} in the completion). Please reduce the length of the messages or completion.`
+    const message = `This model's maximum context length is ${limit} tokens. However, you requested ${promptTokens + requested} tokens (${promptTokens} in the messages, ${requested} in the completion). Please reduce the length of the messages or completion.`
     call.send(refuse('context', message, { prompt: promptTokens, limit }))
     return
   }
   const id = textId(pair.prompt, pair.response)
   const whole = replyTo(simulation, id, body)
   const room = settings.maxModelLen - promptTokens
-  const limit = asked > 0 ? Math.min(asked, room) : room
+  const limit = requested > 0 ? Math.min(requested, room) : room
   const reply = { ...whole, tokens: whole.tokens.slice(0, limit) }
   const job: Job = {
     id,
@@ -120,7 +120,7 @@ function streamReply(
       return null
     }
     call.event(completion.chunk({}, reason))
-    if (completion.usageAsked) call.event(completion.usageChunk(sent))
+    if (completion.wantsUsage) call.event(completion.usageChunk(sent))
     call.event('[DONE]')
     call.endStream()
     return null
@@ -192,7 +192,7 @@ function stopped(reply: Reply, stop: unknown): Reply {
 
 /** The bodies of one completion. */
 class Completion {
-  readonly usageAsked: boolean
+  readonly wantsUsage: boolean
   readonly #simulation: Simulation
   readonly #id: string
   readonly #promptTokens: number
@@ -204,7 +204,7 @@ class Completion {
     this.#id = `chatcmpl-${id}`
     this.#promptTokens = promptTokens
     this.#topLogprobs = body.logprobs === true ? Number(body.top_logprobs ?? 0) : null
-    this.usageAsked = body.stream_options?.include_usage === true
+    this.wantsUsage = body.stream_options?.include_usage === true
   }
 
   whole(reply: Reply | null, finishReason: string, outcome: Outcome): unknown {

@@ -21,7 +21,7 @@ export type Handler = (call: Call) => void
 export interface Dialect {
   readonly name: DialectName
   readonly defaults: DialectDefaults
-  /** Whether a disconnected client's rows are removed while in progress; false: only waiting rows. */
+  /** Whether a disconnected client's texts are removed while in progress; false: only waiting texts. */
   readonly abortsRunning: boolean
   /** By method and path: `POST /classify`. */
   routes(simulation: Simulation): Record<string, Handler>

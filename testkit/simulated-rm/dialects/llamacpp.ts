@@ -171,7 +171,7 @@ function embedding(simulation: Simulation, native: boolean): Handler {
 
 function slots(simulation: Simulation): Handler {
   return (call) => {
-    const load = simulation.toldLoad()
+    const load = simulation.reportedLoad()
     if (load === null) {
       const hint = 'This server does not support slots endpoint. Start it with `--slots`'
       call.send(errorAnswer('not_supported_error', hint))
@@ -258,7 +258,7 @@ export const llamacpp: Dialect = {
         ),
       'GET /slots': slots(simulation),
       'GET /metrics': (call) => {
-        const load = simulation.toldLoad()
+        const load = simulation.reportedLoad()
         if (load === null) {
           const hint = 'This server does not support metrics endpoint. Start it with `--metrics`'
           call.send(errorAnswer('not_supported_error', hint))

@@ -201,7 +201,7 @@ function health(simulation: Simulation): Handler {
 
 function loads(simulation: Simulation): Handler {
   return (call) => {
-    const load = simulation.toldLoad()
+    const load = simulation.reportedLoad()
     if (load === null) {
       call.send(json(404, { detail: 'Not Found' }))
       return
@@ -358,7 +358,7 @@ export const sglang: Dialect = {
         ),
       'GET /v1/loads': loads(simulation),
       'GET /metrics': (call) => {
-        const load = simulation.toldLoad()
+        const load = simulation.reportedLoad()
         if (load === null) call.send(json(404, { detail: 'Not Found' }))
         else {
           call.send(

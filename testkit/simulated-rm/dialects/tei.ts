@@ -198,10 +198,10 @@ function numberOf(
   { settings }: Simulation,
   body: Record<string, unknown>,
 ): (logit: number) => number {
-  const asked = body.raw_scores === true
+  const wantsRaw = body.raw_scores === true
   const raw = {
-    ...{ version: asked, honoured: asked, softmax: asked },
-    ...{ ignored: false, inverted: !asked, identity: true },
+    ...{ version: wantsRaw, honoured: wantsRaw, softmax: wantsRaw },
+    ...{ ignored: false, inverted: !wantsRaw, identity: true },
   }
   return raw[settings.activation] ? (logit) => logit : sigmoid
 }
@@ -268,7 +268,7 @@ export const tei: Dialect = {
         )
       },
       'GET /metrics': (call) => {
-        const load = simulation.toldLoad()
+        const load = simulation.reportedLoad()
         if (load === null) call.send({ status: 404, body: '', type: 'text/plain' })
         else {
           call.send(

@@ -42,7 +42,7 @@ export function lifecycle(simulation: Simulation): Record<string, Handler> {
 /** Load, sleep state and prefix cache. */
 export function metrics(simulation: Simulation): Handler {
   return (call) => {
-    const load = simulation.toldLoad()
+    const load = simulation.reportedLoad()
     if (load === null) {
       call.send(json(404, { detail: 'Not Found' }))
       return

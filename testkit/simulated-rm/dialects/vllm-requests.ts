@@ -239,18 +239,21 @@ function wrongWords(version: string, body: VllmBody) {
 
 function jobsOf(simulation: Simulation, body: VllmBody, pairs: Read[], sentAs: SentAs): ReadTexts {
   const { maxModelLen, charsPerToken, version } = simulation.settings
-  const asked = body.truncate_prompt_tokens ?? undefined
-  if (asked !== undefined && !(Number.isSafeInteger(asked) && (asked as number) >= -1)) {
+  const requested = body.truncate_prompt_tokens ?? undefined
+  if (
+    requested !== undefined &&
+    !(Number.isSafeInteger(requested) && (requested as number) >= -1)
+  ) {
     const message = 'truncate_prompt_tokens must be -1 or more'
     return { refused: badRequest(version, message, 'truncate_prompt_tokens') }
   }
-  const limit = asked === undefined || asked === -1 ? maxModelLen : (asked as number)
+  const limit = requested === undefined || requested === -1 ? maxModelLen : (requested as number)
   const jobs: Job[] = []
   let total = 0
   for (const { pair, tokens: known } of pairs) {
     let { prompt, response } = pair
     let tokens = known ?? countTokens(`${prompt} ${response}`, charsPerToken)
-    if (tokens > limit && asked !== undefined) {
+    if (tokens > limit && requested !== undefined) {
       const text = prompt === '' ? response : `${prompt}\n${response}`
       const chars = Math.floor(limit * charsPerToken)
       const cut = body.truncation_side === 'right' ? text.slice(0, chars) : text.slice(-chars)

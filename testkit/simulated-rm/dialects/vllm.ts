@@ -316,7 +316,7 @@ export const vllm: Dialect = {
       'POST /ping': empty,
       'GET /version': (call) => call.send(json(200, { version })),
       'GET /load': (call) => {
-        const load = simulation.toldLoad()
+        const load = simulation.reportedLoad()
         if (load === null) call.send(json(404, { detail: 'Not Found' }))
         else call.send(json(200, { server_load: load.running + load.waiting }))
       },

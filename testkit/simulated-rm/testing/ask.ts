@@ -11,7 +11,7 @@ import { engineOf } from '../../../server/engines/registry.ts'
 import type { SimulatedServer } from '../server.ts'
 
 /** An HTTP answer. */
-export interface Told {
+export interface HttpAnswer {
   status: number
   headers: ResponseHeaders
   text: string
@@ -23,7 +23,7 @@ export async function ask(
   path: string,
   body?: unknown,
   init: { signal?: AbortSignal; method?: 'GET' | 'POST' | 'PUT'; key?: string } = {},
-): Promise<Told> {
+): Promise<HttpAnswer> {
   const headers: Record<string, string> = { 'content-type': 'application/json' }
   if (init.key !== undefined) headers.authorization = `Bearer ${init.key}`
   const response = await request(server.url + path, {
@@ -46,9 +46,9 @@ export async function askJson<T = Record<string, unknown>>(
   body?: unknown,
   status = 200,
 ): Promise<T> {
-  const told = await ask(server, path, body)
-  if (told.status !== status) throw new Error(`${path} answered ${told.status}: ${told.text}`)
-  return JSON.parse(told.text) as T
+  const answer = await ask(server, path, body)
+  if (answer.status !== status) throw new Error(`${path} answered ${answer.status}: ${answer.text}`)
+  return JSON.parse(answer.text) as T
 }
 
 /** Scores a sample as the service's engines do. */
@@ -61,6 +61,6 @@ export async function scoreBy(
   const engine = engineOf(name)
   const whole: EngineTarget = { model: 'simulated-rm', version: null, basePath: '', ...target }
   const call = engine.buildScoreRequest(input, whole)
-  const told = await ask(server, call.path, JSON.parse(String(call.body)))
-  return engine.parseScoreResponse(told.status, told.headers, told.text, whole)
+  const answer = await ask(server, call.path, JSON.parse(String(call.body)))
+  return engine.parseScoreResponse(answer.status, answer.headers, answer.text, whole)
 }
