@@ -44,14 +44,14 @@ async function main(): Promise<void> {
   const keys = await openKeys(config, access, stores, log)
 
   const scoring = createScoring(config, toLaunch, front, stores, log)
-  const { signals, manager, ingest, supervisor, models, member, playedFunctions } = scoring
+  const { signals, manager, ingest, supervisor, models, servers, playedFunctions } = scoring
   const modules = createModules(config, version, keys, scoring, stores, log)
   const { live, readiness } = modules
   const background = createBackground(modules, stores, log)
   const notifications = createNotifications(database.url, scoring, modules, log)
 
   openApi(version, front, scoring, modules, stores, log)
-  await member.start()
+  await servers.start()
   const proxy = openRouterAddress(front, scoring, log)
   openMetrics(version, front, scoring, modules, background.sweeps, stores, log)
   await notifications.start()
@@ -119,7 +119,7 @@ async function main(): Promise<void> {
       ingest.close(),
       notifications.close(),
       queue.stop(),
-      member.close(),
+      servers.close(),
       models.close(Math.max(0, leftMs)),
     ])
     server.closeIdleConnections()

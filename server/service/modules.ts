@@ -54,13 +54,13 @@ export function createModules(
   config: Config,
   version: string,
   keys: KeyRing,
-  { manager, models, member, playground }: Scoring,
+  { manager, models, servers, playground }: Scoring,
   { database, databases, row, turns }: Stores,
   log: Logger,
 ) {
   const { api: db, pages: pagesDb } = databases
   const batches = new BatchViews(pagesDb, manager.readerOn(pagesDb), new RateMeter())
-  const fleet = new FleetView(pagesDb, row.id, () => member.servers())
+  const fleet = new FleetView(pagesDb, row.id, () => servers.stats())
   return {
     manager,
     reader: manager.reader,
@@ -97,7 +97,7 @@ export function createModules(
     live: new LiveHub(),
     readiness: new Readiness({
       db: databases.control,
-      write: () => row.report({ servers: member.servers() }),
+      write: () => row.report({ servers: servers.stats() }),
       log,
     }),
   } satisfies Modules

@@ -6,7 +6,7 @@ import type { Scoring } from './scoring.ts'
 /** Creates the connection on which this server receives changes made by other processes; see `store/channels.ts`. */
 export function createNotifications(
   url: string,
-  { signals, manager, member }: Scoring,
+  { signals, manager, servers }: Scoring,
   { live, keys }: ServerModules,
   log: Logger,
 ): Listener {
@@ -28,14 +28,14 @@ export function createNotifications(
       workersChanged: () => live.touch('workers', 'overview'),
       keysChanged: () => keys.changed(),
       serversChanged() {
-        void member.reload()
+        void servers.reload()
         live.touch('servers', 'overview')
       },
       monitorsChanged: () => live.touch('monitors', 'overview'),
       marksChanged: () => live.touch('marks'),
     },
     () => {
-      void member.reload()
+      void servers.reload()
       keys.changed()
       signals.notifyAll()
     },

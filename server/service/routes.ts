@@ -36,15 +36,15 @@ export function openApi(
 /** Opens the router address after the router has its servers. */
 export function openRouterAddress(
   { access, routes }: Front,
-  { member, models }: Scoring,
+  { servers, models }: Scoring,
   log: Logger,
 ): ReturnType<typeof createRouterProxy> {
   const proxy = createRouterProxy({
-    router: member.router,
-    servers: () => member.models.servers,
+    router: servers.router,
+    servers: () => servers.models.servers,
     access,
     log,
-    refresh: () => member.reload(),
+    refresh: () => servers.reload(),
     onAsleep: (model) => models.wakeModel(model),
   })
   routes.proxy = proxy.handle
@@ -55,7 +55,7 @@ export function openRouterAddress(
 export function openMetrics(
   version: string,
   { access, routes }: Front,
-  { member }: Scoring,
+  { servers }: Scoring,
   { live }: ServerModules,
   sweeps: Sweeps,
   { databases }: Stores,
@@ -65,7 +65,7 @@ export function openMetrics(
     db: databases.pages,
     access,
     version,
-    own: () => member.servers(),
+    own: () => servers.stats(),
     liveStreams: () => live.subscribers,
     orphanedSamples: () => sweeps.orphanedSamples,
     log,

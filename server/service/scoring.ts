@@ -3,7 +3,7 @@ import { IngestClient } from '../batches/accept/ingest-client.ts'
 import { Playground } from '../batches/playground.ts'
 import { RewardLoopManager } from '../batches/reward-loop-manager.ts'
 import { BatchSignals } from '../batches/signals.ts'
-import { FleetMember } from '../cluster/fleet-member.ts'
+import { SharedServers } from '../cluster/shared-servers.ts'
 import type { Config } from '../config.ts'
 import type { Logger } from '../log.ts'
 import type { readServersFile } from '../model-servers/launch-file.ts'
@@ -26,7 +26,7 @@ export interface Scoring {
   supervisor: WorkerSupervisor
   models: RewardModelManager
   /** This process's router and its leases, for the router address and the playground. */
-  member: FleetMember
+  servers: SharedServers
   playground: Playground
   /** The function processes of the playground. */
   playedFunctions: FunctionPool
@@ -69,7 +69,7 @@ export function createScoring(
     },
     isTurn: (kind) => turns.has(kind),
   })
-  const member = new FleetMember({
+  const servers = new SharedServers({
     holderId: row.id,
     process: row.name,
     db,
@@ -80,17 +80,17 @@ export function createScoring(
     ...config.functions,
     // A function in the playground need not be stored.
     sources: async (hash) => functions.source(hash) ?? functionSource(db, hash),
-    router: member.router,
+    router: servers.router,
     rewardRouterAddress: routerAddress,
     log,
   })
   const playground = new Playground({
-    servers: () => member.models.servers,
+    servers: () => servers.models.servers,
     functions,
     tools: {
-      router: member.router,
+      router: servers.router,
       functions: playedFunctions,
-      limits: new SharedLimits(db, member.leases, log),
+      limits: new SharedLimits(db, servers.leases, log),
     },
     onAsleep: (model) => models.wakeModel(model),
   })
@@ -98,5 +98,5 @@ export function createScoring(
     { databaseUrl: database.url, functions: config.functions, logLevel: config.logLevel },
     log,
   )
-  return { signals, manager, ingest, supervisor, models, member, playground, playedFunctions }
+  return { signals, manager, ingest, supervisor, models, servers, playground, playedFunctions }
 }

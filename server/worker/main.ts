@@ -1,7 +1,7 @@
 import { flushCompileCache } from 'node:module'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { FleetMember } from '../cluster/fleet-member.ts'
 import { ProcessRow } from '../cluster/process-row.ts'
+import { SharedServers } from '../cluster/shared-servers.ts'
 import { loadConfig, loadWorkerHandover } from '../config.ts'
 import type { DirectScoreMessage, ForgetScoreMessage } from '../contract/direct-score.ts'
 import type { EndedMessage } from '../contract/ended-message.ts'
@@ -32,7 +32,7 @@ const RETURN_MS = 2_500
 /** Time after which a stopping worker exits in any case, ms. No worker outlives its service by more than 10 s. */
 const EXIT_MS = 9_500
 
-/** Delay of a worker whose turn it is not, in case the other is busy, ms. */
+/** Delay before a worker takes a job on the turn of another worker, which may be busy, ms. */
 const NOT_ITS_TURN_MS = 25
 
 /** Runs a worker process: connects, registers and serves the queues until it is stopped. */
@@ -51,14 +51,14 @@ async function main(): Promise<void> {
   const { id, clock } = row
   const queue = new JobQueue(db, log, { supervise: false })
   await queue.start()
-  const fleet = new FleetMember({
+  const servers = new SharedServers({
     holderId: id,
     process: row.name,
     db,
     log,
     router: { microBatching: { samplesPerRequest: config.samplesPerCall } },
   })
-  const { router, leases, models } = fleet
+  const { router, leases, models } = servers
   const functions = new FunctionPool({
     ...config.functions,
     sources: (hash) => functionSource(db, hash),
@@ -88,7 +88,7 @@ async function main(): Promise<void> {
     worker.intake.add(name, model)
     worker.intake.pump(name)
   }
-  await fleet.start()
+  await servers.start()
   const listener = new Listener(
     config.databaseUrl,
     log,
@@ -123,7 +123,7 @@ async function main(): Promise<void> {
   row.onDeclaredDead = (atMs) => worker.giveUpJobs(atMs)
   const loopDelay = monitorEventLoopDelay({ resolution: 10 })
   loopDelay.enable()
-  const report = new WorkerReport({ row, queue, worker, fleet, loopDelay, log })
+  const report = new WorkerReport({ row, queue, worker, servers, loopDelay, log })
   report.start()
   log.info({ worker: `w${id}`, local }, 'worker ready')
   flushCompileCache()
@@ -139,7 +139,7 @@ async function main(): Promise<void> {
       limits.close()
       await report.ended()
       await listener.close()
-      await fleet.close()
+      await servers.close()
       await withTimeout(db.close(), 500)
     })()
       .catch((error: Error) => log.warn({ err: error.message }, 'worker stopped uncleanly'))

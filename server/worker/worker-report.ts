@@ -1,6 +1,6 @@
 import type { monitorEventLoopDelay } from 'node:perf_hooks'
-import type { FleetMember } from '../cluster/fleet-member.ts'
 import type { ProcessRow } from '../cluster/process-row.ts'
+import type { SharedServers } from '../cluster/shared-servers.ts'
 import type { WorkerStats } from '../contract/worker-stats.ts'
 import type { Logger } from '../log.ts'
 import type { JobQueue } from '../store/job-queue.ts'
@@ -17,7 +17,7 @@ export interface ReportSources {
   row: ProcessRow
   queue: JobQueue
   worker: RewardLoopWorker
-  fleet: FleetMember
+  servers: SharedServers
   loopDelay: ReturnType<typeof monitorEventLoopDelay>
   log: Logger
 }
@@ -67,7 +67,7 @@ export class WorkerReport {
   }
 
   #stats(): WorkerStats {
-    const { worker, fleet, loopDelay } = this.#o
+    const { worker, servers, loopDelay } = this.#o
     const now = performance.now()
     const seconds = (now - this.#lastAt) / 1_000
     const { scored, failed } = worker.counters
@@ -88,7 +88,7 @@ export class WorkerReport {
       scoredTotal: scored,
       failedTotal: failed,
       history: [...this.#history],
-      servers: fleet.servers(),
+      servers: servers.stats(),
     }
     loopDelay.reset()
     return stats

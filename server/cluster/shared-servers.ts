@@ -10,7 +10,7 @@ import { RatePermits } from './rate-permits.ts'
 import { RouterReport } from './router-report.ts'
 
 /** The identity and connections of one process among those that share the servers. */
-export interface FleetMemberOptions {
+export interface SharedServersOptions {
   /** The owner of its leases: the id of its row in `process`. */
   holderId: number
   /** Its name in events: `w3`, `server-4`. */
@@ -21,10 +21,10 @@ export interface FleetMemberOptions {
 }
 
 /**
- * One process's access to the shared servers: a router, kept up to date with the registered servers and this process's
+ * One process's access to the shared reward-model servers: a router, kept up to date with the registered servers and this process's
  * share of their limits. Calls and health changes are written to the database.
  */
-export class FleetMember {
+export class SharedServers {
   readonly router: RewardRouter
   readonly leases: LeaseHolder
   readonly permits: RatePermits
@@ -32,7 +32,7 @@ export class FleetMember {
   readonly #loads: LoadWatch
   readonly #report: RouterReport
 
-  constructor(options: FleetMemberOptions) {
+  constructor(options: SharedServersOptions) {
     const { db, log, holderId, process } = options
     const router = createRewardRouter(options.router)
     this.router = router
@@ -60,7 +60,7 @@ export class FleetMember {
   }
 
   /** The servers as this process sees them, by id. */
-  servers(): Record<string, WorkerServerStats> {
+  stats(): Record<string, WorkerServerStats> {
     return this.#report.servers()
   }
 
