@@ -85,8 +85,8 @@ export class CpuWatch {
   }
 
   #look(isFirst: boolean): void {
-    this.#lookAtNode('server', this.#pids.server, isFirst)
-    for (const pid of this.#pids.workers) this.#lookAtNode('workers', pid, isFirst)
+    this.#readNode('server', this.#pids.server, isFirst)
+    for (const pid of this.#pids.workers) this.#readNode('workers', pid, isFirst)
     const { postgres } = this.#pids
     const children = readFileSync(`/proc/${postgres}/task/${postgres}/children`, 'utf8')
     for (const pid of [postgres, ...children.trim().split(' ').filter(Boolean).map(Number)]) {
@@ -98,7 +98,7 @@ export class CpuWatch {
     }
   }
 
-  #lookAtNode(process: 'server' | 'workers', pid: number, isFirst: boolean): void {
+  #readNode(process: 'server' | 'workers', pid: number, isFirst: boolean): void {
     for (const tid of readdirSync(`/proc/${pid}/task`).map(Number)) {
       this.#note(pid, tid, isFirst, () => {
         const name = tryRead(`/proc/${pid}/task/${tid}/comm`).trim()

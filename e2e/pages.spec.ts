@@ -3,7 +3,7 @@ import { expect, type Page, test } from '@playwright/test'
 import type { SampleInput } from '../server/contract/trainer.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
-import { lookAtEach, type View } from './fixtures/looks.ts'
+import { checkEach, type View } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
@@ -88,7 +88,7 @@ const PAGES: View[] = [
   { name: 'no such batch', path: () => '/batches/b999999', make: shows('Batch not found') },
 ]
 
-lookAtEach(PAGES, { url: () => service.url })
+checkEach(PAGES, { url: () => service.url })
 
 test('sample texts name invisible characters, escape markup, and unfold', async ({ page }) => {
   await page.goto(`${service.url}/samples?batch=${batch}&sample=${batch}-1`)

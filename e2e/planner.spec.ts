@@ -1,6 +1,6 @@
 import { expect, type Page, test } from '@playwright/test'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
-import { lookAtEach, type View } from './fixtures/looks.ts'
+import { checkEach, type View } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
@@ -70,7 +70,7 @@ const VIEWS: View[] = [
   },
 ]
 
-lookAtEach(VIEWS, { url: () => service.url, widePx: 1280 })
+checkEach(VIEWS, { url: () => service.url, widePx: 1280 })
 
 test('leads from a batch to its plan and back', async ({ page }) => {
   await page.goto(`${service.url}/batches/${batchId}`)

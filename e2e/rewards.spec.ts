@@ -5,7 +5,7 @@ import { expect, type Page, test } from '@playwright/test'
 import { current, legacy } from '../server/rewards/config/testing/upstream-yaml.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
-import { lookAtEach, type View } from './fixtures/looks.ts'
+import { checkEach, type View } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
@@ -130,7 +130,7 @@ const VIEWS: View[] = [
   },
 ]
 
-lookAtEach(VIEWS, { url: () => service.url })
+checkEach(VIEWS, { url: () => service.url })
 
 test('registry entries expand to their options and open in the playground', async ({ page }) => {
   await page.goto(`${service.url}/rewards`)

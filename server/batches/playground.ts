@@ -66,7 +66,7 @@ export class Playground {
     ]
     // One sample puts no server to sleep, so `sleepAfter` is no reason to refuse it.
     const spec = { ...input.reward, sleepAfter: false }
-    const { versions } = await this.#functions.lookAt(spec)
+    const { versions } = await this.#functions.resolve(spec)
     const resolved = resolveReward(spec, [sample.dataSource], {
       functions: versions,
       models: registered('discriminative'),
@@ -95,7 +95,7 @@ function refuseLongRules(reward: ResolvedReward): void {
       },
     )
   }
-  for (const part of reward.components ?? []) refuseLongRules(part.reward)
+  for (const component of reward.components ?? []) refuseLongRules(component.reward)
   if (reward.wraps !== undefined) refuseLongRules(reward.wraps)
 }
 

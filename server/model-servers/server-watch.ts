@@ -171,7 +171,7 @@ export class ServerWatch {
       if (probe.model === null) return
       await this.#learnModel(row, probe.model)
     }
-    if (row.state === 'sleeping') return this.#lookAtSleeper(row)
+    if (row.state === 'sleeping') return this.#checkSleeper(row)
     if (probe.sleeping) {
       await this.#o.locks.under(row.id, () =>
         registry.transition(row.id, {
@@ -199,7 +199,7 @@ export class ServerWatch {
   }
 
   /** Handles the probe of a sleeping server. If it is awake, it was woken outside the service. No report counts as asleep. */
-  async #lookAtSleeper(row: ServerRow): Promise<void> {
+  async #checkSleeper(row: ServerRow): Promise<void> {
     const asleep = await isAsleep(scoringServer(row), this.#o.timings.probeTimeoutMs)
     if (asleep === null) return
     this.#tells.add(row.id)

@@ -3,7 +3,7 @@ import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import type { FleetServerRow } from '../store/sql/monitor-state.ts'
-import { fleetConditions, lookAtFleet } from './fleet-conditions.ts'
+import { checkFleet, fleetConditions } from './fleet-conditions.ts'
 
 const server = (name: string, model: string, state: string, for_ms = 60_000): FleetServerRow => ({
   ...{ name, model, state, for_ms, state_cause: state === 'ready' ? null : 'refused' },
@@ -52,7 +52,7 @@ describe('incidents of the fleet', () => {
       `insert into server (name, url, engine, kind, model, tags, state, state_since) values
          ('s1', 'u', 'vllm', 'discriminative', 'm', '{}', 'dead', now() - interval '1 minute')`,
     )
-    const look = () => db.transaction(lookAtFleet)
+    const look = () => db.transaction(checkFleet)
     expect(await look()).toBe(true)
     expect(await look()).toBe(false)
     const sent = () =>

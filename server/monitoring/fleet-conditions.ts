@@ -44,7 +44,7 @@ export function fleetConditions(servers: readonly FleetServerRow[]): FleetCondit
 }
 
 /** Opens and closes the fleet's incidents in the caller's transaction; true when any changed. */
-export async function lookAtFleet(client: Client): Promise<boolean> {
+export async function checkFleet(client: Client): Promise<boolean> {
   const now = fleetConditions(await fleetServers(client))
   const open = await openFleetIncidents(client)
   const keyOf = ({ monitor, subject }: { monitor: string; subject: string }) =>

@@ -7,7 +7,7 @@ import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import type { FigureRow, StoredValue } from '../store/sql/monitor-batches.ts'
 import { deleteRemovedRuns } from '../store/sql/monitor-state.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
-import { lookAtBatch } from './look-at-batch.ts'
+import { checkBatch } from './check-batch.ts'
 import { MonitorLoop } from './monitor-loop.ts'
 import { MonitorsView } from './monitors-view.ts'
 
@@ -208,12 +208,12 @@ describe('the monitors', () => {
       { monitor: 'failures', severity: 'alerting', openedStep: 1, closedAt: null, value: 60 / 64 },
     ])
     // A direct call does not evaluate the batch again.
-    expect(await db.transaction((client) => lookAtBatch(client, ids[0] as number))).toBe(false)
+    expect(await db.transaction((client) => checkBatch(client, ids[0] as number))).toBe(false)
     // After a crash before the commit, the batch is evaluated again completely.
     const again = await batchOf('once', 6, usual())
     await expect(
       db.transaction(async (client) => {
-        await lookAtBatch(client, again)
+        await checkBatch(client, again)
         throw new Error('crashed')
       }),
     ).rejects.toThrow('crashed')

@@ -4,8 +4,8 @@ import { PeriodicTask } from '../store/periodic-task.ts'
 import { batchesToMonitor } from '../store/sql/monitor-batches.ts'
 import { deleteRemovedRuns, lockMonitors } from '../store/sql/monitor-state.ts'
 import { notify } from '../store/sql/notify.ts'
-import { lookAtFleet } from './fleet-conditions.ts'
-import { lookAtBatch } from './look-at-batch.ts'
+import { checkBatch } from './check-batch.ts'
+import { checkFleet } from './fleet-conditions.ts'
 
 /** Interval of the check for ended batches, ms; the same as of their roll-ups. */
 const TICK_MS = 500
@@ -62,7 +62,7 @@ export class MonitorLoop {
     const tick = this.#ticks++
     if (tick % FORGET_EVERY === 0) await deleteRemovedRuns(this.#db)
     if (tick % FLEET_EVERY !== 0) return
-    const changed = await this.#alone(lookAtFleet, (changed) => changed)
+    const changed = await this.#alone(checkFleet, (changed) => changed)
     if (changed === true) this.#onAlert()
   }
 
@@ -74,7 +74,7 @@ export class MonitorLoop {
       if ((this.#notBefore.get(id) ?? 0) > performance.now()) continue
       try {
         const hasAlert = await this.#alone(
-          (client) => lookAtBatch(client, id),
+          (client) => checkBatch(client, id),
           () => true,
         )
         // Another process has the lock.

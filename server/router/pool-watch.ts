@@ -75,7 +75,7 @@ export class PoolWatch {
         continue
       }
       this.#lookForSilence(server, nowMs, mayHedge)
-      this.#lookAtFlights(server, nowMs, mayHedge)
+      this.#checkFlights(server, nowMs, mayHedge)
     }
     if (nowMs - this.#outliersAtMs >= OUTLIER_EVERY_MS) {
       this.#outliersAtMs = nowMs
@@ -154,7 +154,7 @@ export class PoolWatch {
     }
   }
 
-  #lookAtFlights(server: PoolServer, nowMs: number, mayHedge: boolean): void {
+  #checkFlights(server: PoolServer, nowMs: number, mayHedge: boolean): void {
     const pool = this.#pool
     const { rating } = server
     const sure = rating.samples >= SEEN_TO_GIVE_UP

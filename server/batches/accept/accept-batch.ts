@@ -70,14 +70,14 @@ async function runId(db: Database, name: string): Promise<number> {
 
 /**
  * Resolves a reward against the current function files and registered servers. `sources` are the functions'
- * files, to be stored with the batch. Throws as `resolveReward` and `AcceptedFunctions.lookAt`.
+ * files, to be stored with the batch. Throws as `resolveReward` and `AcceptedFunctions.resolve`.
  */
 export async function resolveRegistered(
   { db, functions }: AcceptContext,
   spec: RewardSpec,
   dataSources: readonly string[],
 ): Promise<{ reward: ResolvedReward; rewardName: string; sources: FunctionSource[] }> {
-  const { versions, sources } = await functions.lookAt(spec)
+  const { versions, sources } = await functions.resolve(spec)
   const usesModels = [spec, ...(spec.combine ?? []).map((component) => component.reward)].some(
     ({ model }) => model !== null,
   )

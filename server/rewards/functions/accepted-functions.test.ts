@@ -24,10 +24,10 @@ function write(path: string, text: string): void {
   writeFileSync(join(folder, 'mine', path), text)
 }
 
-const lookAt = (reward: object) => functions.lookAt(RewardSpec.parse(reward))
+const resolve = (reward: object) => functions.resolve(RewardSpec.parse(reward))
 
 test('a reward without custom functions needs nothing', async () => {
-  expect(await lookAt({ function: { name: 'gsm8k' } })).toEqual({
+  expect(await resolve({ function: { name: 'gsm8k' } })).toEqual({
     versions: new Map(),
     sources: [],
   })
@@ -39,7 +39,7 @@ test('every function that a reward names: scorer, components, manager', async ()
     'export const first = () => 1\nexport class Second { computeScore() {} post_process_scores() {} }',
   )
   write('m.ts', 'export default class { async run_single() {} }')
-  const sum = await lookAt({
+  const sum = await resolve({
     manager: { path: 'm.ts' },
     combine: [
       { name: 'x', reward: { function: { path: 'a.ts', name: 'first' } } },
@@ -73,7 +73,7 @@ test.each<readonly [what: string, text: string, name: string | undefined, messag
   ['a package that is not installed', `import 'no-such-package'`, undefined, /no-such-package/],
 ])('refuses %s', async (_, text, name, message) => {
   write('a.ts', text)
-  await expect(lookAt({ function: { path: 'a.ts', name } })).rejects.toMatchObject({
+  await expect(resolve({ function: { path: 'a.ts', name } })).rejects.toMatchObject({
     reason: 'invalid_function',
     message: expect.stringMatching(message),
   })
@@ -83,5 +83,5 @@ test('a package of the functions folder is found', async () => {
   write('node_modules/ours/package.json', '{"main": "index.js"}')
   write('node_modules/ours/index.js', 'exports.seven = 7')
   write('a.ts', `import { seven } from 'ours'\nexport default () => seven`)
-  expect((await lookAt({ function: { path: 'a.ts' } })).versions.size).toBe(1)
+  expect((await resolve({ function: { path: 'a.ts' } })).versions.size).toBe(1)
 })

@@ -22,7 +22,7 @@ export interface FunctionVersion {
 }
 
 /** The inspected functions of a reward, by `versionKey`. */
-export interface LookedAt {
+export interface ResolvedFunctions {
   versions: ReadonlyMap<string, FunctionVersion>
   /** Sources to be stored with the batch. */
   sources: FunctionSource[]
@@ -59,7 +59,7 @@ export class AcceptedFunctions {
   }
 
   /** Throws `function_outside_folder`, `invalid_function`. Does nothing for a reward without functions. */
-  async lookAt(spec: RewardSpec): Promise<LookedAt> {
+  async resolve(spec: RewardSpec): Promise<ResolvedFunctions> {
     const versions = new Map<string, FunctionVersion>()
     const sources = new Map<string, FunctionSource>()
     for (const { at, role, path, name } of functionsIn(spec)) {
@@ -126,11 +126,11 @@ function* functionsIn(
     const { path, name } = spec.manager
     yield { at: 'reward.manager', role: 'manager', path, name }
   }
-  const parts = (spec.combine ?? []).map((part, i) => ({
+  const components = (spec.combine ?? []).map((component, i) => ({
     at: `reward.combine[${i}].reward.function`,
-    given: part.reward.function,
+    given: component.reward.function,
   }))
-  for (const { at, given } of [{ at: 'reward.function', given: spec.function }, ...parts]) {
+  for (const { at, given } of [{ at: 'reward.function', given: spec.function }, ...components]) {
     if (given?.path !== undefined)
       yield { at, role: 'function', path: given.path, name: given.name }
   }

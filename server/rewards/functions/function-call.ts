@@ -25,7 +25,7 @@ export interface FunctionCall {
   settled: boolean
   settle: (end: CallEnd['end']) => void
   /** Aborts its requests to the router once it is settled. */
-  asked: AbortController | null
+  routerCalls: AbortController | null
   /** Ends it when its signal is aborted; removed once it is settled. */
   onAbort: (() => void) | null
 }

@@ -24,8 +24,8 @@ export interface HostListener {
   pending(): void
   failedToLoad(message: string): void
   ended(dispatched: DispatchedCall, end: CallEnd): void
-  /** A call asked the router a question. `bytes` is its size, to be passed to `answer`. */
-  asked(
+  /** A call sent the router a question. `bytes` is its size, to be passed to `answer`. */
+  question(
     message: Extract<FromHost, { type: 'ask' }>,
     dispatched: DispatchedCall,
     bytes: number,
@@ -334,7 +334,7 @@ export class FunctionHost {
         this.#onEnd(message)
         break
       case 'ask':
-        this.#onAsked(message, bytes)
+        this.#onQuestion(message, bytes)
         break
       case 'log': {
         // The process drops lines beyond the limit itself, by seconds of its own clock.
@@ -358,12 +358,12 @@ export class FunctionHost {
         this.#said('warn', message.why)
         break
       case 'inspected':
-        this.#violated('answered a question that was not asked')
+        this.#violated('answered a question that was not sent')
         break
     }
   }
 
-  #onAsked(message: Extract<FromHost, { type: 'ask' }>, bytes: number): void {
+  #onQuestion(message: Extract<FromHost, { type: 'ask' }>, bytes: number): void {
     const dispatched = this.calls.get(message.call)
     // The message is from a call that has ended, or from code outside any call.
     if (dispatched === undefined) return
@@ -372,8 +372,8 @@ export class FunctionHost {
       return
     }
     this.#openQuestions.add(message.request)
-    this.#channel?.asked(bytes)
-    this.#listener.asked(message, dispatched, bytes)
+    this.#channel?.question(bytes)
+    this.#listener.question(message, dispatched, bytes)
   }
 
   #onEnd(message: CallEnd): void {

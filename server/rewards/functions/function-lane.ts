@@ -235,7 +235,7 @@ export class FunctionLane {
       },
       pending: () => this.#learnt(),
       ended: (dispatched, end) => this.#onEnded(host, dispatched, end),
-      asked: ({ question, request }, dispatched, bytes) => {
+      question: ({ question, request }, dispatched, bytes) => {
         void this.#around
           .answer(question, dispatched.call)
           .catch((error: Error): RouterAnswer => {

@@ -173,7 +173,7 @@ describe('a function that ends its process', () => {
     ['loop', 'timeout', /not done within 1500 ms/],
     ['async loop', 'timeout', /not done within 1500 ms/],
     ['regex', 'timeout', /not done within 1500 ms/],
-    // A process inside a system call cannot be asked for the call that blocks it.
+    // A process inside a system call cannot report the call that blocks it.
     ...(FULL ? [['native', 'timeout', /held up for 1500 ms/] as const] : []),
     ['memory', 'function_error', /\d+ MB, over its limit/],
     ['slow memory', 'function_error', /\d+ MB, over its limit/],
@@ -283,7 +283,7 @@ describe('a manager class', () => {
       'export default (i, { sampleId }) => ({ score: i.bonus, pid: process.pid, sampleId })'
     const wrapped = {
       function: one.ref(text, { kwargs: { bonus: 3 } }),
-      score: () => Promise.reject(new Error('not asked')),
+      score: () => Promise.reject(new Error('not called')),
     }
     const outcome = await one.pool.runSingle(manager, sampleOf('x'), wrapped, options(4))
     expect(outcome).toMatchObject({ score: 6, extra: { sampleId: 'b1-4', pid: one.pool.pids[0] } })
@@ -293,12 +293,12 @@ describe('a manager class', () => {
     ['a number', '3', { score: 6, extra: { raw: 3, acc: 3 } }],
     ['a list', "[3, 'asked', 'why']", { score: 6, extra: { explanation: 'why' } }],
     ['NaN', 'Number.NaN', { ok: false, reason: 'non_finite', detail: /mine\.ts: .*gave NaN/ }],
-  ])('is told a score whatever its function returned: %s', async (_, returned, expected) => {
+  ])('gets a score for any value its function returned: %s', async (_, returned, expected) => {
     const one = pool()
     const manager = one.ref(MANAGER, { path: 'manager.ts', kwargs: { factor: 2 } })
     const wrapped = {
       function: one.ref(`export default () => (${returned})`, { path: 'mine.ts' }),
-      score: () => Promise.reject(new Error('not asked')),
+      score: () => Promise.reject(new Error('not called')),
     }
     const outcome = await one.pool.runSingle(manager, sampleOf('x'), wrapped, options(4))
     const { detail, ...others } = expected as { detail?: RegExp }
@@ -471,7 +471,7 @@ describe('concurrent calls', () => {
     const ref = one.ref(`export default async (_, { signal, log }) => {
       log.info('inside')
       await new Promise((done) => signal.addEventListener('abort', done))
-      log.info('told', { why: signal.reason.message })
+      log.info('aborted', { why: signal.reason.message })
       return 1
     }`)
     const abort = new AbortController()
@@ -479,8 +479,10 @@ describe('concurrent calls', () => {
     await waitFor('the call', () => one.lines.some((line) => line.message === 'inside'))
     abort.abort()
     expect(await outcome).toMatchObject({ ok: false, reason: 'cancelled' })
-    await waitFor('the function to be told', () => one.lines.some((l) => l.message === 'told'))
-    expect(one.lines.find((l) => l.message === 'told')?.fields).toMatchObject({ sampleId: 'b1-5' })
+    await waitFor('the abort', () => one.lines.some((l) => l.message === 'aborted'))
+    expect(one.lines.find((l) => l.message === 'aborted')?.fields).toMatchObject({
+      sampleId: 'b1-5',
+    })
   })
 
   test('a process knows nothing of the service’s environment', async () => {

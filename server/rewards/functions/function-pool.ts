@@ -181,11 +181,11 @@ export class FunctionPool implements FunctionCaller {
         settle: (end) => {
           if (call.settled) return
           call.settled = true
-          call.asked?.abort()
+          call.routerCalls?.abort()
           if (call.onAbort) signal?.removeEventListener('abort', call.onAbort)
           resolve({ end, waitedMs: (call.startedAtMs ?? performance.now()) - arrivedAtMs })
         },
-        asked: null,
+        routerCalls: null,
         onAbort: null,
       }
       if (signal) {
@@ -257,9 +257,9 @@ export class FunctionPool implements FunctionCaller {
   }
 
   /** Answers a function's question to the router, within the time of its sample. */
-  async #answer(asked: RouterQuestion, call: FunctionCall): Promise<RouterAnswer> {
+  async #answer(raw: RouterQuestion, call: FunctionCall): Promise<RouterAnswer> {
     const { options } = call
-    const read = readQuestion(asked)
+    const read = readQuestion(raw)
     if (!read.ok) return { ok: false, reason: 'function_error', detail: read.problem }
     const { question } = read
     if (question.op === 'wrapped') {
@@ -273,8 +273,8 @@ export class FunctionPool implements FunctionCaller {
     }
     if (question.op === 'template') return this.#templateOf(question.model)
     const { route } = options
-    call.asked ??= new AbortController()
-    if (call.settled) call.asked.abort()
+    call.routerCalls ??= new AbortController()
+    if (call.settled) call.routerCalls.abort()
     const request: RouteRequest = {
       model: question.model,
       timeoutMs: question.options.timeoutMs ?? options.timeoutMs,
@@ -287,7 +287,7 @@ export class FunctionPool implements FunctionCaller {
       ...(route?.deadlineMs === undefined
         ? {}
         : { deadlineMs: Math.max(1, route.deadlineMs - (performance.now() - call.arrivedAtMs)) }),
-      signal: call.asked.signal,
+      signal: call.routerCalls.signal,
     }
     const { router } = this.#options
     try {

@@ -77,7 +77,7 @@ export class HostChannel {
   }
 
   /** Counts a question of this size as open until {@link answered}. */
-  asked(bytes: number): void {
+  question(bytes: number): void {
     this.#questionBytes += bytes + QUESTION_BYTES
   }
 

@@ -169,12 +169,12 @@ describe('a channel', () => {
 
   test('reading pauses for a process that reads none of its answers', () => {
     const stream = new Duplex({ read() {}, write() {} })
-    const asked: number[] = []
+    const sizes: number[] = []
     const channel = new HostChannel(
       stream,
       (_message, bytes) => {
-        asked.push(bytes)
-        channel.asked(bytes)
+        sizes.push(bytes)
+        channel.question(bytes)
       },
       (problem) => expect.unreachable(problem),
     )
@@ -186,7 +186,7 @@ describe('a channel', () => {
     })
     for (let i = 0; i < 4; i++) stream.emit('data', question)
     expect(stream.isPaused()).toBe(true)
-    for (const bytes of asked) channel.answered(bytes)
+    for (const bytes of sizes) channel.answered(bytes)
     expect(stream.isPaused()).toBe(false)
   })
 })
@@ -230,7 +230,7 @@ const ATTACKS: [what: string, code: string][] = [
     'an end of no call',
     'json({ type: "end", id: 123456, sync: true, busyMs: 0, end: { ok: true, score: 1, extra: null } })',
   ],
-  ['a load that nobody asked for', 'json({ type: "loaded", key: "x", error: null })'],
+  ['a load that was not requested', 'json({ type: "loaded", key: "x", error: null })'],
   [
     'an inspection',
     'json({ type: "inspected", result: { ok: true, form: "function", methods: [] } })',
@@ -349,12 +349,12 @@ describe('a function that attacks its worker', () => {
          return router.score(input, { model })
        }`,
     )
-    for (const asked of [
+    for (const question of [
       [null, 'x'],
       [{}, { prompt: 1, response: [] }],
       ['m', { prompt: [null], response: 'r' }],
     ]) {
-      const outcome = await one.pool.score(ref, sampleOf(JSON.stringify(asked)), {}, options(0))
+      const outcome = await one.pool.score(ref, sampleOf(JSON.stringify(question)), {}, options(0))
       expect(outcome).toMatchObject({ ok: false, reason: 'function_error' })
       expect((outcome as { detail: string }).detail).toMatch(/model|input/)
     }

@@ -33,7 +33,7 @@ import { settingsOf } from './monitor-settings.ts'
  * Evaluates the monitors of an ended batch and stores readings, states, incidents and alerts. Everything is in the
  * caller's transaction together with a mark, so a retry changes nothing. True when there is an alert to deliver.
  */
-export async function lookAtBatch(client: Client, batchId: number): Promise<boolean> {
+export async function checkBatch(client: Client, batchId: number): Promise<boolean> {
   const batch = await takeToMonitor(client, batchId)
   if (!batch?.counts) return false
   const figures = await figuresOf(client, batch.id)
