@@ -49,8 +49,8 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
     const all: number[] = []
     const medians: number[] = []
     const p95s: number[] = []
-    const asked = await queries(ask)
-    for (const [name, procedure, input] of asked) {
+    const cases = await queries(ask)
+    for (const [name, procedure, input] of cases) {
       const times: number[] = []
       let bytes = 0
       for (let i = 0; i < options.repetitions; i++) {
@@ -83,7 +83,7 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
       slowestP95Ms: rounded(Math.max(...p95s)),
       mostP50Ms: MAX_P50_MS,
       mostP95Ms: MAX_P95_MS,
-      notMeasured: notMeasured(asked),
+      notMeasured: notMeasured(cases),
     })
   } finally {
     await pool?.destroy()

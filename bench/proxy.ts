@@ -56,7 +56,7 @@ async function measureCalls(bench: Bench, through: PassThrough, emit: Emit): Pro
     emit({
       name: 'proxy.rate',
       serviceMs,
-      ...told(full),
+      ...medians(full),
       ratio: rounded(median(ratios(full, 'direct')), 3),
       ratioQuartiles: [0.25, 0.75].map((q) => rounded(quantile(ratios(full, 'direct'), q), 3)),
       ratioToPassThrough: rounded(median(ratios(full, 'passThrough')), 3),
@@ -73,7 +73,7 @@ async function measureCalls(bench: Bench, through: PassThrough, emit: Emit): Pro
   emit({
     name: 'proxy.overhead',
     serviceMs: SERVICE,
-    ...told(timed),
+    ...medians(timed),
     p50OverDirectMs: over('p50Ms', 'proxied'),
     p99OverDirectMs: over('p99Ms', 'proxied'),
     passThroughP50OverDirectMs: over('p50Ms', 'passThrough'),
@@ -165,7 +165,7 @@ function ratios(pairs: readonly Pair[], to: 'direct' | 'passThrough'): number[] 
   return pairs.map((pair) => pair.proxied.perSecond / pair[to].perSecond)
 }
 
-function told(pairs: readonly Pair[]): Record<string, unknown> {
+function medians(pairs: readonly Pair[]): Record<string, unknown> {
   const of = (way: keyof Pair) => {
     const middle = (what: keyof Round) => median(pairs.map((pair) => pair[way][what]))
     return {

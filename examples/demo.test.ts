@@ -80,11 +80,11 @@ itInFullRun(
     const sample = { uid: 'q', dataSource: 'house/poems', prompt: 'A poem?', response: 'Roses.' }
     await writeFile(path, `${JSON.stringify(sample)}\n`)
     let health: number | null = null
-    let asked = false
+    let requested = false
     const { code, said } = await demo(['--port', '0', '--data', path], async (soFar, kill) => {
       const url = /Serving (http:\/\/[\w.:]+) until/.exec(soFar)?.[1]
-      if (url === undefined || asked) return
-      asked = true
+      if (url === undefined || requested) return
+      requested = true
       const answer = await request(`${url}/healthz`)
       health = answer.statusCode
       await answer.body.dump()

@@ -153,8 +153,8 @@ function readOptions(): {
 }
 
 /** Returns the requested port, or a free one if it is taken, and reports the choice. */
-async function choosePort(asked: number | null): Promise<number> {
-  const port = asked ?? 3000
+async function choosePort(wanted: number | null): Promise<number> {
+  const port = wanted ?? 3000
   const host = process.env.HOST || '127.0.0.1'
   if (port !== 0 && !(await portTaken(port, host))) return port
   const free = await freePort(host)

@@ -45,7 +45,7 @@ const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
 /** Received signals with their latest times. */
 const lastAt = new Map()
 /** Signals forwarded to the entry. */
-const asked = new Set()
+const forwarded = new Set()
 /** Receiver of signals: the set-up, then the entry. */
 let onSignal = stopSetUp
 
@@ -54,7 +54,7 @@ for (const signal of FORWARDED) {
     const now = performance.now()
     if (now - (lastAt.get(signal) ?? -Infinity) < SAME_SIGNAL_MS) return
     lastAt.set(signal, now)
-    asked.add(signal)
+    forwarded.add(signal)
     onSignal(signal)
   })
 }
@@ -70,7 +70,7 @@ async function main([name = '', ...given]) {
   const node = await setUp(root, command.needs ?? {})
   // Lets a signal that arrived during the set-up be handled before the entry starts.
   await new Promise((resolve) => setImmediate(resolve))
-  if (asked.size > 0) return 0
+  if (forwarded.size > 0) return 0
   return run(node, command, given)
 }
 
@@ -100,7 +100,7 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
     const poll = setInterval(() => {
       if (process.ppid === parent) return
       clearInterval(poll)
-      asked.add('SIGTERM')
+      forwarded.add('SIGTERM')
       child.kill('SIGTERM')
     }, PARENT_POLL_MS).unref()
   }
@@ -108,7 +108,7 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
     child.once('error', reject)
     child.once('exit', (code, signal) => {
       // It was stopped before Node ran its first line, so there was nothing to clean up.
-      if (signal !== null && signal !== 'SIGHUP' && asked.has(signal)) resolve(0)
+      if (signal !== null && signal !== 'SIGHUP' && forwarded.has(signal)) resolve(0)
       else resolve(code ?? 128 + constants.signals[signal])
     })
   })
@@ -118,6 +118,6 @@ try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
   if (!(error instanceof SetupError)) throw error
-  if (asked.size === 0) process.stderr.write(`${error.message}\n`)
-  process.exitCode = asked.size === 0 ? 1 : 0
+  if (forwarded.size === 0) process.stderr.write(`${error.message}\n`)
+  process.exitCode = forwarded.size === 0 ? 1 : 0
 }

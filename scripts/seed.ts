@@ -28,7 +28,7 @@ const seed = whole('seed', 0, 1e6)
 const config = loadConfig({ ...process.env, LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn' })
 const log = createLogger(config.logLevel, 'seed')
 const startedAt = performance.now()
-let toldAt = 0
+let reportedAt = 0
 const done = await seedData({
   ...{ dataDir: config.dataDir, databaseUrl: config.databaseUrl, log, samples, seed },
   onProgress({ batches, samples: made }, rollingUp) {
@@ -36,9 +36,9 @@ const done = await seedData({
       console.log('rolling up …')
       return
     }
-    if (performance.now() - toldAt < 1_000 && made < samples) return
-    toldAt = performance.now()
-    const seconds = ((toldAt - startedAt) / 1_000).toFixed(1)
+    if (performance.now() - reportedAt < 1_000 && made < samples) return
+    reportedAt = performance.now()
+    const seconds = ((reportedAt - startedAt) / 1_000).toFixed(1)
     console.log(
       `${made.toLocaleString('en')} samples in ${batches.toLocaleString('en')} batches, ${seconds} s`,
     )

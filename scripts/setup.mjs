@@ -144,8 +144,8 @@ function pagesKey(root) {
 }
 
 /**
- * Whether what npm installed last, by whomever, is what package-lock.json asks for. Optional packages may be
- * missing: most of them are for other platforms.
+ * Whether the installed packages match package-lock.json. Optional packages may be missing: most of them are for
+ * other platforms.
  */
 function isInstalled(root) {
   const [ours, npms] = [PACKAGES_STAMP, 'node_modules/.package-lock.json'].map((file) =>

@@ -12,13 +12,13 @@ type Line = { name: string } & Record<string, unknown>
 export function filled(doc: string, lines: readonly Line[]): string {
   let text = doc
   for (const [part, write] of Object.entries(PARTS)) {
-    const told = write(lines)
-    if (told === null) continue
+    const content = write(lines)
+    if (content === null) continue
     const [from, to] = [`<!-- ${part} -->\n`, `<!-- /${part} -->`]
     const start = text.indexOf(from)
     const end = text.indexOf(to)
     if (start === -1 || end < start) throw new Error(`there is no part ${part} in the page`)
-    text = `${text.slice(0, start + from.length)}${told}\n${text.slice(end)}`
+    text = `${text.slice(0, start + from.length)}${content}\n${text.slice(end)}`
   }
   return text
 }

@@ -66,8 +66,8 @@ async function main(): Promise<void> {
     }
   }
   if (installed.length > 0) await run(installed, outcomes)
-  const told = [...outcomes].map(([name, outcome]) => `${name} ${outcome}`).join(', ')
-  console.log(told)
+  const summary = [...outcomes].map(([name, outcome]) => `${name} ${outcome}`).join(', ')
+  console.log(summary)
   const all = [...outcomes.values()]
   if (all.includes('failed') || !all.includes('passed')) process.exitCode = 1
 }

@@ -90,11 +90,11 @@ test('recorded rewards can be planned with, over HTTP and by the CLI', async () 
   expect(plan.rewards.batches).toHaveLength(3)
   // The server waits 10 to 80 ms; transport adds to it.
   expect(plan.rewards.p50Ms).toBeGreaterThan(30)
-  const told = await run('--batch', newest?.batchId ?? '', ...args)
-  expect(told.code).toBe(0)
-  expect(told.stdout).toContain('64 rewards a step')
+  const report = await run('--batch', newest?.batchId ?? '', ...args)
+  expect(report.code).toBe(0)
+  expect(report.stdout).toContain('64 rewards a step')
   for (const strategy of STRATEGIES)
-    expect(told.stdout).toMatch(new RegExp(`^${strategy} +\\d`, 'm'))
+    expect(report.stdout).toMatch(new RegExp(`^${strategy} +\\d`, 'm'))
   expect(await run('--batch', 'b999', ...args)).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('There is no batch b999.'),

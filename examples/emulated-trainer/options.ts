@@ -38,8 +38,8 @@ export interface EmulationOptions {
   json: boolean
 }
 
-const HELP = `Emulates a training job over a real reward service: rollouts, log-probs and updates are waited for, rewards are
-asked for and delivered. Reports what each arrangement of the two costs a step.
+const HELP = `Emulates a training job with a real reward service: rollouts, log-probs and updates are waits, rewards are
+requested and received. Reports the step time of each strategy.
 
   --prompts 1024 --responses 5 --mini-batches 4 --steps 7
   --rollout-s 40 --log-prob-s 43 --update-s 120     the trainer's own work a step

@@ -7,10 +7,10 @@ import { tableOf } from './report.ts'
 /** Saves a run as `<name>.json` and rewrites `table.md` with all runs of the folder. */
 export async function keepResult(folder: string, result: Compared): Promise<void> {
   await mkdir(folder, { recursive: true })
-  const { spans: _, ...told } = result.emulated
+  const { spans: _, ...summary } = result.emulated
   await writeFile(
-    join(folder, `${told.run.name}.json`),
-    `${JSON.stringify({ ...result, emulated: told }, null, 2)}\n`,
+    join(folder, `${summary.run.name}.json`),
+    `${JSON.stringify({ ...result, emulated: summary }, null, 2)}\n`,
   )
   await writeFile(join(folder, 'table.md'), `${tableOf(await readResults(folder))}\n`)
 }

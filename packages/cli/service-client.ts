@@ -218,14 +218,14 @@ export class ServiceClient {
   }
 
   #refusal(status: number, text: string): Refusal {
-    let told: { message?: unknown; data?: Partial<ErrorData> } | undefined
+    let refusal: { message?: unknown; data?: Partial<ErrorData> } | undefined
     try {
-      told = (JSON.parse(text) as { error?: typeof told } | null)?.error
+      refusal = (JSON.parse(text) as { error?: typeof refusal } | null)?.error
     } catch {
       // The body did not come from rewardops.
     }
-    const { reason, hint, retryAfterMs, requestId } = told?.data ?? {}
-    if (typeof told?.message !== 'string' || typeof reason !== 'string') {
+    const { reason, hint, retryAfterMs, requestId } = refusal?.data ?? {}
+    if (typeof refusal?.message !== 'string' || typeof reason !== 'string') {
       const error = this.#stranger(`it said HTTP ${status} ${JSON.stringify(text.slice(0, 60))}`)
       // A proxy answers like this while the service behind it restarts.
       return { error, retryAfterMs: status >= 502 && status <= 504 ? FIRST_PAUSE_MS : null }
@@ -235,7 +235,7 @@ export class ServiceClient {
     return {
       error: new CliError(
         busy ? EXIT.unreachable : EXIT.refused,
-        `The service refused: ${told.message}${hint ? ` ${hint}` : ''}${log}`,
+        `The service refused: ${refusal.message}${hint ? ` ${hint}` : ''}${log}`,
         reason,
       ),
       retryAfterMs: busy ? (retryAfterMs ?? FIRST_PAUSE_MS) : null,

@@ -19,10 +19,10 @@ export const command = defineCommand({
   usage: 'FILE... [options]',
   details: `FILE is a file, optionally gzipped, or a folder of them, such as upstream's rollout_data_dir with one file per step.
 Every row is checked before the first is sent. Each step of each run becomes a batch. A score in the file
-is kept; what has none is scored by --reward.
+is kept; rows without a score are scored by --reward.
 
-After whatever stopped it (Ctrl-C, kill -9, a service that went away) the same command goes on where it was, and stores
-nothing twice. The same files with the same options are the same import, also the second time.`,
+After an interruption (Ctrl-C, kill -9, an outage of the service) the same command continues where it stopped and stores
+nothing twice. The same files with the same options are the same import.`,
   positionals: { min: 1, max: Number.POSITIVE_INFINITY },
   options: {
     run: { type: 'string', value: 'NAME', help: 'run of all rows (default: as in the file)' },

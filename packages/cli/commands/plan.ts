@@ -64,9 +64,9 @@ export const command = defineCommand({
           `--${name} cannot be combined with --batch or --run, whose rewards are recorded`,
         )
     }
-    const isOwnWorkTold =
+    const hasTrainerTimes =
       given.rollout !== undefined || given['log-prob'] !== undefined || given.update !== undefined
-    if (isRecorded && !isOwnWorkTold) {
+    if (isRecorded && !hasTrainerTimes) {
       throw usageError(
         'plan needs --rollout, --log-prob and --update: trainer time is not recorded',
       )

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { SampleInput, SubmitResult } from '../../../server/contract/trainer.ts'
 import { defineCommand } from '../command.ts'
 import { CliError, EXIT, usageError } from '../exit-codes.ts'
-import { told } from '../import/survey.ts'
+import { userError } from '../import/survey.ts'
 import { REWARD_OPTION, readReward, splitOption, wholeNumber } from '../option-values.ts'
 import { openRollouts } from '../rollouts/read-rollouts.ts'
 import { AWAY_MS, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.ts'
@@ -113,7 +113,7 @@ async function bodyOfFile(
       samples.push(rollout.sample)
     }
   } catch (error) {
-    throw told(error)
+    throw userError(error)
   }
   if (run === null) throw new CliError(EXIT.badInput, `${path} names no run: give --run NAME.`)
   if (step === null) throw new CliError(EXIT.badInput, `${path} names no step: give --step N.`)

@@ -14,15 +14,15 @@ afterEach(() => {
 /** A service whose answers to exports are scripted request by request. */
 async function serving(
   ...answers: ((req: IncomingMessage, res: ServerResponse) => void)[]
-): Promise<{ client: ServiceClient; asked: string[] }> {
-  const asked: string[] = []
+): Promise<{ client: ServiceClient; requests: string[] }> {
+  const requests: string[] = []
   const server = createServer((req, res) => {
     if (req.url?.startsWith('/api/trpc/session.get')) {
       res.end(JSON.stringify({ result: { data: { version: '0.1.0', signedIn: true } } }))
       return
     }
-    asked.push(new URL(req.url ?? '', 'http://x').search)
-    answers[Math.min(asked.length, answers.length) - 1]?.(req, res)
+    requests.push(new URL(req.url ?? '', 'http://x').search)
+    answers[Math.min(requests.length, answers.length) - 1]?.(req, res)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -36,7 +36,7 @@ async function serving(
     server.closeAllConnections()
     server.close()
   })
-  return { client, asked }
+  return { client, requests }
 }
 
 class Memory implements ExportTarget {
@@ -63,7 +63,7 @@ const breaksAfter = (from: number, to: number) => (_: IncomingMessage, res: Serv
 }
 
 it('an export continues after the last whole row when the connection breaks inside a row', async () => {
-  const { client, asked } = await serving(
+  const { client, requests } = await serving(
     breaksAfter(0, 3),
     breaksAfter(3, 3),
     (_, res) =>
@@ -88,7 +88,7 @@ it('an export continues after the last whole row when the connection breaks insi
   )
   expect(done).toEqual({ rows: 6, before: 0 })
   expect(target.text).toBe([0, 1, 2, 3, 4, 5].map(row).join(''))
-  expect(asked).toEqual([
+  expect(requests).toEqual([
     '?format=jsonl&run=r',
     '?format=jsonl&run=r&after=b1-2',
     '?format=jsonl&run=r&after=b1-2',
@@ -112,7 +112,7 @@ it('an export fails when the service stays unreachable', async () => {
 })
 
 it('a refused export is not retried', async () => {
-  const { client, asked } = await serving(
+  const { client, requests } = await serving(
     (_, res) =>
       void res.writeHead(404).end(
         JSON.stringify({
@@ -136,5 +136,5 @@ it('a refused export is not retried', async () => {
     exitCode: EXIT.refused,
     message: expect.stringContaining('There is no batch b1.'),
   })
-  expect(asked).toHaveLength(1)
+  expect(requests).toHaveLength(1)
 })

@@ -65,10 +65,10 @@ export async function download(
       return { rows: rows + counted(), before }
     } catch (error) {
       rows += counted()
-      const told = client.brokenOff(error, signal)
-      const mayHelp = told.exitCode === EXIT.unreachable
-      if (!mayHelp || performance.now() - lastRowAt > options.retryForMs) throw told
-      options.onRetry(told.message)
+      const failure = client.brokenOff(error, signal)
+      const mayHelp = failure.exitCode === EXIT.unreachable
+      if (!mayHelp || performance.now() - lastRowAt > options.retryForMs) throw failure
+      options.onRetry(failure.message)
       await pause(PAUSE_MS, signal)
       if (signal.aborted) throw interrupted()
     }

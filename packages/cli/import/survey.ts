@@ -31,7 +31,7 @@ export interface Survey {
 }
 
 /** Bad rows that are listed; the others are only counted. */
-const TOLD_BAD_ROWS = 10
+const MAX_LISTED_BAD_ROWS = 10
 
 /**
  * Reads every file to its end and checks each row as the service would, so that nothing is sent unless all of it can be.
@@ -67,14 +67,14 @@ export async function survey(
         if (signal.aborted) throw new CliError(EXIT.interrupted, 'Stopped; nothing was sent.')
         if (error !== null) {
           result.badRows++
-          if (result.firstBad.length < TOLD_BAD_ROWS) result.firstBad.push(error.message)
+          if (result.firstBad.length < MAX_LISTED_BAD_ROWS) result.firstBad.push(error.message)
           continue
         }
         for (const rollout of rollouts) count(result, file, rollout, options)
         onProgress(readBytes, totalBytes, result.rows)
       }
     } catch (error) {
-      throw told(error)
+      throw userError(error)
     }
     identity.update(content.digest())
   }
@@ -145,7 +145,7 @@ async function openAll(paths: readonly string[], options: ImportOptions): Promis
       const { size, mtimeMs } = await stat(path)
       files.push({ file, bytes: size, modifiedMs: mtimeMs })
     } catch (error) {
-      throw told(error)
+      throw userError(error)
     }
   }
   return files
@@ -158,6 +158,6 @@ export async function isUnchanged({ file, bytes, modifiedMs }: SurveyedFile): Pr
 }
 
 /** Turns a problem with a file into a CliError for the user. */
-export function told(error: unknown): unknown {
+export function userError(error: unknown): unknown {
   return error instanceof RolloutFileError ? new CliError(EXIT.badInput, error.message) : error
 }

@@ -2,7 +2,7 @@ import { CliError, EXIT } from '../exit-codes.ts'
 import type { CallOptions, ServiceClient } from '../service-client.ts'
 import { type ImportOptions, stepKey } from './import-options.ts'
 import { StepUpload } from './step-upload.ts'
-import { isUnchanged, type Survey, stepOf, told } from './survey.ts'
+import { isUnchanged, type Survey, stepOf, userError } from './survey.ts'
 
 /** Maximum rows of a chunk; stored in about 0.3 s. */
 const CHUNK_ROWS = 5_000
@@ -91,7 +91,7 @@ export async function upload(
     return state()
   } catch (error) {
     await sending.catch(() => {})
-    throw withWhatWasDone(told(error), surveyed, state())
+    throw withProgress(userError(error), surveyed, state())
   }
 }
 
@@ -100,7 +100,7 @@ function changed(path: string): CliError {
 }
 
 /** Adds to an error how much was stored; repeating the command continues from there. */
-function withWhatWasDone(error: unknown, surveyed: Survey, state: UploadState): unknown {
+function withProgress(error: unknown, surveyed: Survey, state: UploadState): unknown {
   if (!(error instanceof CliError)) return error
   const begun = state.uploads.filter(({ batchId }) => batchId !== null)
   if (begun.length === 0)

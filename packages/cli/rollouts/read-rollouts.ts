@@ -142,8 +142,8 @@ function file(
         if (line.problem !== null) throw new Error(line.problem)
         yield { line: line.number, rollouts: read(line), error: null }
       } catch (error) {
-        const told = new RolloutFileError(path, line.number, (error as Error).message)
-        yield { line: line.number, rollouts: null, error: told }
+        const located = new RolloutFileError(path, line.number, (error as Error).message)
+        yield { line: line.number, rollouts: null, error: located }
       }
     }
   }

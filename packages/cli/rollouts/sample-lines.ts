@@ -18,7 +18,7 @@ export function looksLikeSampleLine(first: JsonObject): boolean {
 }
 
 /** Fields of an export that the service sets and does not accept; reward extra info is read together with its score. */
-const TOLD = [
+const EXPORT_ONLY = [
   ...RESULT_COLUMNS.filter((name) => name !== 'rewardExtraInfo'),
   ...(['batchId', 'index', ANNOTATIONS_COLUMN] as const),
 ]
@@ -33,7 +33,7 @@ export function readSampleLine(line: JsonObject, scores: GivenScores): Rollout[]
   const given = { ...line }
   const isSubstitute =
     'status' in given && (given.status !== 'scored' || given.substituted === true)
-  for (const key of TOLD) delete given[key]
+  for (const key of EXPORT_ONLY) delete given[key]
   const hasScore = typeof given.score === 'number' && !isSubstitute
   if (!hasScore || scores === 'log' || isEmptyObject(given.rewardExtraInfo)) {
     delete given.rewardExtraInfo

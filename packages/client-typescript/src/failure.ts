@@ -28,7 +28,7 @@ export function failureOf(thrown: unknown, url: string): Failure {
   }
   const data =
     thrown instanceof TRPCClientError ? (thrown.data as ErrorData | undefined) : undefined
-  if (data?.reason !== undefined) return told(thrown as Error, data)
+  if (data?.reason !== undefined) return serviceError(thrown as Error, data)
   const response = (thrown as { meta?: { response?: Response } } | null)?.meta?.response
   if (response !== undefined) {
     // The answer came from a gateway, or the service ended while answering.
@@ -51,7 +51,7 @@ export function failureOf(thrown: unknown, url: string): Failure {
   return { error: unreachable(url, thrown), kind: 'away', notDone: isRefusedConnection(thrown) }
 }
 
-function told(thrown: Error, data: ErrorData): Failure {
+function serviceError(thrown: Error, data: ErrorData): Failure {
   const { reason, hint, requestId, retryAfterMs = null, httpStatus } = data
   const passing = httpStatus === 503 && !FINAL.has(reason)
   return {

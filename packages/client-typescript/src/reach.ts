@@ -25,7 +25,7 @@ export interface ReachOptions {
 export class Reach {
   readonly #options: ReachOptions
   #asking: Promise<void> | null = null
-  #askedAt = Number.NEGATIVE_INFINITY
+  #checkedAt = Number.NEGATIVE_INFINITY
   /** The last check succeeded and no call has failed since. */
   reached = false
   /** A check succeeded at least once, so an outage is waited out. */
@@ -37,7 +37,7 @@ export class Reach {
 
   /** Runs the check unless one has just succeeded. Throws RewardOpsClientError. */
   async ask(): Promise<void> {
-    if (this.reached && performance.now() - this.#askedAt < FRESH_MS) return
+    if (this.reached && performance.now() - this.#checkedAt < FRESH_MS) return
     this.#asking ??= this.#ask().finally(() => {
       this.#asking = null
     })
@@ -72,7 +72,7 @@ export class Reach {
     this.#check(response, text)
     this.reached = true
     this.everReached = true
-    this.#askedAt = performance.now()
+    this.#checkedAt = performance.now()
   }
 
   #check(response: Response, text: string): void {

@@ -29,7 +29,7 @@ type Answered = OperationResultEnvelope<unknown, RewardOpsClientError>
  * A call in progress is abandoned if the service hangs.
  */
 export function resilientLink(options: ResilienceOptions): TRPCLink<AppRouter> {
-  const outage = { told: false }
+  const outage = { reported: false }
   return () =>
     ({ op, next }) =>
       observable((observer) => {
@@ -58,7 +58,7 @@ async function call(
   attempt: (until: AbortSignal) => Promise<Answered>,
   signal: AbortSignal,
   options: ResilienceOptions,
-  outage: { told: boolean },
+  outage: { reported: boolean },
 ): Promise<Answered> {
   const { reach } = options
   const begunAt = performance.now()
@@ -69,7 +69,7 @@ async function call(
     try {
       if (!reach.reached) await reach.ask()
       const answer = await watched(attempt, options)
-      outage.told = false
+      outage.reported = false
       return answer
     } catch (error) {
       if (signal.aborted) throw error
@@ -85,8 +85,8 @@ async function call(
       Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2)
     const leftMs = since + (everReached ? options.outageMs : options.connectMs) - performance.now()
     if (kind === 'away' && waitMs > leftMs) throw error
-    if (kind === 'away' && everReached && !outage.told) {
-      outage.told = true
+    if (kind === 'away' && everReached && !outage.reported) {
+      outage.reported = true
       options.onTrouble(
         `${error.message} Retrying for ${Math.round(Math.max(0, leftMs) / 1_000)} s.`,
       )

@@ -189,7 +189,7 @@ describe('bounds', () => {
     }).toThrow(OutOfBudget)
   })
 
-  test('the last 65,536 characters are looked at', () => {
+  test('only the last 65,536 characters are read', () => {
     expect(verifyResponse(`${box('5')}${'x'.repeat(60_000)}`, '5').correct).toBe(true)
     expect(verifyResponse(`${box('5')}${'x'.repeat(70_000)}`, '5').correct).toBe(false)
   })
