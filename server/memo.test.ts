@@ -6,75 +6,75 @@ afterEach(() => void vi.useRealTimers())
 
 /** A query that counts its calls and is answered by the test. */
 function question() {
-  const asked: PromiseWithResolvers<string>[] = []
+  const queries: PromiseWithResolvers<string>[] = []
   const ask = () => {
     const next = Promise.withResolvers<string>()
-    asked.push(next)
+    queries.push(next)
     return next.promise
   }
-  return { asked, ask }
+  return { queries, ask }
 }
 
 describe('a cached answer', () => {
   it('serves concurrent callers with one query, and is queried again after its time', async () => {
     const memo = new Memo<string>(700)
-    const { asked, ask } = question()
+    const { queries, ask } = question()
     const both = [memo.get('b1', ask), memo.get('b1', ask)]
-    asked[0]?.resolve('one')
+    queries[0]?.resolve('one')
     expect(await Promise.all(both)).toEqual(['one', 'one'])
     vi.advanceTimersByTime(699)
     expect(await memo.get('b1', ask)).toBe('one')
     vi.advanceTimersByTime(1)
     const next = memo.get('b1', ask)
-    asked[1]?.resolve('two')
+    queries[1]?.resolve('two')
     expect(await next).toBe('two')
-    expect(asked).toHaveLength(2)
+    expect(queries).toHaveLength(2)
   })
 
   it('is not kept after a failure', async () => {
     const memo = new Memo<string>(700)
-    const { asked, ask } = question()
+    const { queries, ask } = question()
     const first = memo.get('b1', ask)
-    asked[0]?.reject(new Error('away'))
+    queries[0]?.reject(new Error('away'))
     await expect(first).rejects.toThrow('away')
     const next = memo.get('b1', ask)
-    asked[1]?.resolve('one')
+    queries[1]?.resolve('one')
     expect(await next).toBe('one')
   })
 
   it('is returned while stale as one new query runs', async () => {
     const memo = new Memo<string>(700, 2_000)
-    const { asked, ask } = question()
+    const { queries, ask } = question()
     const first = memo.get('b1', ask)
-    asked[0]?.resolve('one')
+    queries[0]?.resolve('one')
     await first
     vi.advanceTimersByTime(1_000)
     expect(await Promise.all([memo.get('b1', ask), memo.get('b1', ask)])).toEqual(['one', 'one'])
-    expect(asked).toHaveLength(2)
-    asked[1]?.resolve('two')
-    await asked[1]?.promise
+    expect(queries).toHaveLength(2)
+    queries[1]?.resolve('two')
+    await queries[1]?.promise
     await Promise.resolve()
     expect(await memo.get('b1', ask)).toBe('two')
-    expect(asked).toHaveLength(2)
+    expect(queries).toHaveLength(2)
   })
 
   it('is not returned beyond its stale time, nor after the new query failed', async () => {
     const memo = new Memo<string>(700, 2_000)
-    const { asked, ask } = question()
+    const { queries, ask } = question()
     const first = memo.get('b1', ask)
-    asked[0]?.resolve('one')
+    queries[0]?.resolve('one')
     await first
     vi.advanceTimersByTime(2_700)
     const second = memo.get('b1', ask)
-    asked[1]?.resolve('two')
+    queries[1]?.resolve('two')
     expect(await second).toBe('two')
     vi.advanceTimersByTime(800)
     expect(await memo.get('b1', ask)).toBe('two')
-    asked[2]?.reject(new Error('away'))
-    await asked[2]?.promise.catch(() => {})
+    queries[2]?.reject(new Error('away'))
+    await queries[2]?.promise.catch(() => {})
     await Promise.resolve()
     const third = memo.get('b1', ask)
-    asked[3]?.resolve('three')
+    queries[3]?.resolve('three')
     expect(await third).toBe('three')
   })
 })

@@ -92,8 +92,8 @@ export const plannerUrl: UrlCodec<PlannerDraft> = {
     const params = new URLSearchParams()
     for (const key of KEYS) {
       if ((OF_SOURCE[key] ?? draft.source) !== draft.source) continue
-      const isTold = key === 'source' && draft[draft.source === 'run' ? 'run' : 'batch'] !== ''
-      if (draft[key] === ASYNC_AGENT_EXPERIMENT[key] || (isTold && draft.source !== 'typed'))
+      const isImplied = key === 'source' && draft[draft.source === 'run' ? 'run' : 'batch'] !== ''
+      if (draft[key] === ASYNC_AGENT_EXPERIMENT[key] || (isImplied && draft.source !== 'typed'))
         continue
       params.set(key, draft[key])
     }

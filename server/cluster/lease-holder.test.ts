@@ -33,7 +33,7 @@ function process(holderId: number, name: string, limit: number, from: Database =
     inFlight: 0,
     slots: 0,
     untilMs: 0,
-    told: [] as number[],
+    renewals: [] as number[],
     graceMs: 0,
     recalled: 0,
     want(demand: number) {
@@ -60,7 +60,7 @@ function limited(own: ReturnType<typeof process>, limit: number): void {
     setSlots(slots, untilMs) {
       own.slots = slots
       own.untilMs = untilMs
-      own.told.push(slots)
+      own.renewals.push(slots)
     },
   })
 }
@@ -83,9 +83,9 @@ it('allows no more calls in flight than reported while a request is pending', as
   a.want(8)
   await waitFor('slots', () => a.slots === 8)
   a.inFlight = 3
-  a.told.length = 0
-  await waitFor('a renewal', () => a.told.length >= 2)
-  expect(a.told.slice(0, 2)).toEqual([3, 8])
+  a.renewals.length = 0
+  await waitFor('a renewal', () => a.renewals.length >= 2)
+  expect(a.renewals.slice(0, 2)).toEqual([3, 8])
 })
 
 it('never exceeds the limit in total, for any demand', async () => {
@@ -123,9 +123,9 @@ it('yields to later processes, although its slots are always in use', async () =
     expect(a.slots).toBe(5)
     // Both continue: no slots move back and forth.
     b.inFlight = 4
-    a.told.length = 0
-    await waitFor('some renewals', () => a.told.length >= 3)
-    expect(new Set(a.told)).toEqual(new Set([5]))
+    a.renewals.length = 0
+    await waitFor('some renewals', () => a.renewals.length >= 3)
+    expect(new Set(a.renewals)).toEqual(new Set([5]))
     // Slots that the other process does not need come back.
     b.demand = 1
     b.inFlight = 1
@@ -239,8 +239,8 @@ it('keeps a limit that is smaller than the number of holders', async () => {
   a.inFlight = 1
   const b = process(2, 'batch:1', 1)
   b.want(2)
-  a.told.length = 0
-  await waitFor('some renewals', () => a.told.length >= 3)
+  a.renewals.length = 0
+  await waitFor('some renewals', () => a.renewals.length >= 3)
   expect({ a: a.slots, b: b.slots }).toEqual({ a: 1, b: 0 })
 })
 

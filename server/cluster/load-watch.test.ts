@@ -19,20 +19,20 @@ const SERVER: RouterServer = {
 let router: RecordingRouter
 let servers: RouterServer[]
 let watch: LoadWatch
-let asked: number[]
+let reads: number[]
 let answer: EngineLoad | null | Error
 
 beforeEach(() => {
   vi.useFakeTimers()
   router = new RecordingRouter()
   servers = [SERVER]
-  asked = []
+  reads = []
   answer = { running: 3, waiting: 1 }
   watch = new LoadWatch({
     router,
     servers: () => servers,
     async read(server) {
-      asked.push(server.id)
+      reads.push(server.id)
       if (answer instanceof Error) throw answer
       return answer
     },
@@ -50,14 +50,14 @@ it('reads the load of servers with work every two seconds and passes it to the r
   router.set(3, {})
   router.set(4, { inFlight: 1, state: 'draining' })
   await vi.advanceTimersByTimeAsync(20_000)
-  const of = (id: number) => asked.filter((each) => each === id).length
+  const of = (id: number) => reads.filter((each) => each === id).length
   expect([of(3), of(4)]).toEqual([0, 0])
   for (const id of [1, 2]) {
     expect(of(id)).toBeGreaterThanOrEqual(7)
     expect(of(id)).toBeLessThanOrEqual(13)
   }
   expect(router.loads.at(-1)?.[1]).toEqual({ running: 3, waiting: 1 })
-  expect(router.loads).toHaveLength(asked.length)
+  expect(router.loads).toHaveLength(reads.length)
 })
 
 it('withdraws a load older than ten seconds, once', async () => {
@@ -82,7 +82,7 @@ it.each([
   answer = load
   router.set(1, { inFlight: 1 })
   await vi.advanceTimersByTimeAsync(30_000)
-  expect(asked.length).toBeGreaterThan(2)
+  expect(reads.length).toBeGreaterThan(2)
   expect(router.loads).toEqual([])
 })
 
@@ -90,11 +90,11 @@ it('reads a server without reports less and less often, and at the normal rate o
   answer = null
   router.set(1, { inFlight: 1 })
   await vi.advanceTimersByTimeAsync(600_000)
-  const before = asked.length
+  const before = reads.length
   expect(before).toBeLessThan(25)
   answer = { running: 1, waiting: 0 }
   await vi.advanceTimersByTimeAsync(100_000)
-  expect(asked.length - before).toBeGreaterThan(10)
+  expect(reads.length - before).toBeGreaterThan(10)
 })
 
 it('sends no second read while one is pending, and ignores the answer of a removed server', async () => {
@@ -104,7 +104,7 @@ it('sends no second read while one is pending, and ignores the answer of a remov
     router,
     servers: () => servers,
     read(server) {
-      asked.push(server.id)
+      reads.push(server.id)
       return new Promise((resolve) => {
         answerNow = resolve
       })
@@ -112,7 +112,7 @@ it('sends no second read while one is pending, and ignores the answer of a remov
   })
   router.set(1, { inFlight: 1 })
   await vi.advanceTimersByTimeAsync(30_000)
-  expect(asked).toEqual([1])
+  expect(reads).toEqual([1])
   servers = []
   await vi.advanceTimersByTimeAsync(1_000)
   answerNow({ running: 9, waiting: 9 })

@@ -15,14 +15,14 @@ import { answer, type FakeHandler, FakeServer, hangs, scoreBody } from './testin
 type ScoringEngine = Exclude<EngineName, 'openai'>
 const SCORING = ENGINE_NAMES.filter((name): name is ScoringEngine => engineOf(name).scores)
 
-/** How each dialect asks, for the cases that look at what arrives. */
+/** The requests of each dialect, for the cases that check what arrives. */
 const dialects: Record<
   ScoringEngine,
   {
     path: string
-    /** The text asked about: prompt, newline, response. */
+    /** The text to be scored: prompt, newline, response. */
     textOf(body: Record<string, unknown>): string
-    /** The part of the body that asks for the raw score, whole texts and one text. */
+    /** The part of the body that requests the raw score, whole texts and one text. */
     raw: Record<string, unknown>
     /** An answer about two texts. */
     two: string
@@ -444,7 +444,7 @@ describe.each(SCORING)('engine %s', (name) => {
     { error: 'unhealthy', error_type: 'unhealthy' },
     '<html><head><title>503 Service Unavailable</title></head></html>',
     '',
-  ])('a 503 is busy, whatever it says: %j', async (body) => {
+  ])('a 503 is busy with any body: %j', async (body) => {
     expect(await score(answer(503, body))).toMatchObject({ class: 'busy', reason: 'transport' })
   })
 
@@ -511,7 +511,7 @@ describe.each(SCORING)('engine %s', (name) => {
   })
 })
 
-/** How each dialect that takes several texts a call is asked, and answers. */
+/** Requests and responses of each dialect that takes several texts per request. */
 const microBatchDialects: Record<
   string,
   {

@@ -36,7 +36,7 @@ describe('vllm', () => {
     [['/classify', '/pooling', '/score'], 'classify'],
     [['/pooling', '/score'], 'token'],
     [['/score'], 'pair'],
-  ] as const)('of the routes %j it is asked by %s', async (paths, route) => {
+  ] as const)('of the routes %j it uses %s', async (paths, route) => {
     const posts = Object.fromEntries(paths.map((path) => [`POST ${path}`, scoring[path]]))
     const server = await serve({ ...base, ...posts, 'POST /v1/chat/completions': ok })
     expect(await probe(server)).toMatchObject({ ok: true, kind: 'discriminative', route })
@@ -168,7 +168,7 @@ describe('tei', () => {
     ['classifier', 'classify'],
     ['reranker', 'pair'],
     ['Reranker', 'pair'],
-  ])('the model type %j is asked by %s', async (model_type, route) => {
+  ])('the model type %j uses %s', async (model_type, route) => {
     expect(await probe(await serve(info({ model_type })))).toMatchObject({ engine: 'tei', route })
   })
 

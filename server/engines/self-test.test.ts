@@ -26,7 +26,7 @@ interface Body {
   raw_scores?: boolean
 }
 
-/** Answers as that engine's server: the text is found in the body, whatever the dialect. */
+/** Answers as that engine's server: the text is found in the body of any dialect. */
 function model(name: EngineName, score: (text: string, body: Body) => number): FakeHandler {
   return (call, response) => {
     const body = JSON.parse(call.body) as Body
@@ -148,7 +148,7 @@ describe('vLLM’s dialects of activation', () => {
 })
 
 test.each(['vllm', 'sglang', 'tei', 'llamacpp'] as const)(
-  '%s that scores unlike texts the same is found constant, whatever the score',
+  '%s that scores unlike texts the same is found constant for any score',
   async (name) => {
     for (const score of [1, 0, -0.73, 4.25]) {
       const result = await selfTest(
@@ -399,7 +399,7 @@ describe('a judge', () => {
   })
 
   test.each([
-    // Recorded: a process reward model on 0.14.0, where every route exists whatever the model.
+    // Recorded: a process reward model on 0.14.0, where every route exists for every model.
     [
       '200',
       200,

@@ -72,21 +72,21 @@ export async function rawScoreSelfTest(
   if (engine.name === 'http') return untested('Custom HTTP scorers are not tested.')
   const ask = (input: ScoreInput, activated: boolean) =>
     askScore(engine, fetch, { ...target, activated }, input)
-  const asked: EngineScore[] = []
+  const answers: EngineScore[] = []
   for (const text of [GOOD, MIXED, BAD, ARITHMETIC]) {
     const answer = await ask(text, false)
     if (!answer.ok) {
       const { detail, routeMissing } = answer
       return {
-        ...failed(detail, asked[0]?.score ?? null),
+        ...failed(detail, answers[0]?.score ?? null),
         ...(routeMissing ? { routeMissing } : {}),
       }
     }
-    asked.push(answer)
+    answers.push(answer)
   }
-  const [good, mixed, bad] = asked as [EngineScore, EngineScore, EngineScore]
+  const [good, mixed, bad] = answers as [EngineScore, EngineScore, EngineScore]
   const raw: Pair = { good: good.score, bad: bad.score }
-  const scores = asked.map(({ score }) => score)
+  const scores = answers.map(({ score }) => score)
   const constant = scores.every((score) => score === good.score)
   const activated = !constant && canActivate(engine, target) ? await askPair(ask) : null
   const judged = !engine.selfTested

@@ -39,7 +39,7 @@ export interface TrpcPlaneOptions {
 }
 
 /** Anonymous callers have no key, so it never ends. */
-const NOBODY = new AbortController().signal
+const NEVER_ENDS = new AbortController().signal
 
 type Annotated = IncomingMessage & { requestId: string; body?: string }
 
@@ -69,7 +69,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         requestId: (req as Annotated).requestId,
         session: sessionOf(req, holder),
         actor: holder,
-        keyEnded: holder?.ended ?? NOBODY,
+        keyEnded: holder?.ended ?? NEVER_ENDS,
         setSessionKey(key) {
           if (key !== null && access.holderOf(key) === null) return false
           res.setHeader(

@@ -21,7 +21,7 @@ import {
 /** The rewards of a plan's steps, with their description. */
 interface Rewards {
   steps: StepRewards[]
-  told: PlannedRewards
+  summary: PlannedRewards
 }
 
 /** Largest number of queued plans; each takes up to 2 s of CPU. */
@@ -61,12 +61,12 @@ export class PlannerView {
   async #make(input: PlannerInput, signal?: AbortSignal): Promise<PlannerDto> {
     signal?.throwIfAborted()
     const { source, ...plan } = input
-    const { steps, told } = await this.#rewardsOf(source, input)
+    const { steps, summary } = await this.#rewardsOf(source, input)
     return {
       phases: plan.phases,
       steps: plan.steps,
       miniBatches: plan.miniBatches,
-      rewards: told,
+      rewards: summary,
       ...(await planSteps(plan, steps, signal)),
     }
   }
@@ -156,7 +156,7 @@ function describe(steps: StepRewards[], from: PlannableBatch[], pending: number)
   const quantile = (q: number) => all[Math.max(0, Math.ceil(q * n) - 1)] ?? 0
   return {
     steps,
-    told: {
+    summary: {
       samples: Math.round(n / distinct.length),
       groups: Math.round(distinct.reduce((sum, { groups }) => sum + groups, 0) / distinct.length),
       meanMs: n > 0 ? sumMs / n : 0,

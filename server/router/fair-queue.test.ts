@@ -176,8 +176,8 @@ describe('shares', () => {
     const [share = 0] = shares(queue, ['new', 'old'], ({ run }) => run)
     expect(share).toBeCloseTo(0.5, 2)
 
-    queue.push(item({ name: 'asked', priorityClass: 'interactive' }))
-    expect(queue.take()?.name).toBe('asked')
+    queue.push(item({ name: 'interactive', priorityClass: 'interactive' }))
+    expect(queue.take()?.name).toBe('interactive')
   })
 
   test('a class that was alone for long is not penalized', () => {
@@ -303,7 +303,7 @@ describe('a filtered search', () => {
     const items = [
       ...group('a', [90, 10]),
       ...group('b', [50, 40], { run: 'b' }),
-      item({ name: 'asked', priorityClass: 'interactive' }),
+      item({ name: 'interactive', priorityClass: 'interactive' }),
     ]
     const queue = queueOf(items)
     expect(queue.peek((each) => each.group === 'b')?.name).toBe('b0')

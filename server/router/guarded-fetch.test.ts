@@ -39,8 +39,8 @@ test('refuses a name that has come to resolve to a metadata service', async () =
 
 test('ends with its signal', async () => {
   const abort = new AbortController()
-  abort.abort(new Error('told to'))
+  abort.abort(new Error('on purpose'))
   await expect(guardedFetch(`http://127.0.0.1:${port}/`, { signal: abort.signal })).rejects.toThrow(
-    'told to',
+    'on purpose',
   )
 })

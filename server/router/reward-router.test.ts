@@ -158,13 +158,13 @@ describe('demand', () => {
   test('is reported once for many samples, at once, and again after too few slots', async () => {
     const fake = await harness.fake(scores(1))
     harness.router.setServers([config(1, fake.url)])
-    const told: number[] = []
-    const stop = harness.router.onDemand((id) => told.push(harness.router.demand(id)))
+    const reported: number[] = []
+    const stop = harness.router.onDemand((id) => reported.push(harness.router.demand(id)))
     const results = Array.from({ length: 100 }, () => harness.score())
-    await until(() => told.length > 0)
-    expect(told).toEqual([100])
+    await until(() => reported.length > 0)
+    expect(reported).toEqual([100])
     harness.router.setSlots(1, 1)
-    await until(() => told.length > 1)
+    await until(() => reported.length > 1)
     stop()
     harness.router.setSlots(1, 100)
     await Promise.all(results)
@@ -172,10 +172,10 @@ describe('demand', () => {
 
   test('is not reported while there are enough slots', async () => {
     await harness.serve([scores(1)])
-    const told: number[] = []
-    harness.router.onDemand((id) => told.push(id))
+    const reported: number[] = []
+    harness.router.onDemand((id) => reported.push(id))
     for (let i = 0; i < 20; i++) await harness.score()
-    expect(told).toEqual([])
+    expect(reported).toEqual([])
   })
 })
 

@@ -903,7 +903,7 @@ describe('keys', () => {
     expect(JSON.stringify(answer.headers) + answer.text).not.toContain(apiKey)
   })
 
-  it('without a registered key the server gets none, whatever the caller sends', async () => {
+  it('without a registered key the server gets none, even if the caller sends one', async () => {
     const rm = await upstream()
     const { bed } = await bedOver([{ url: rm.url }])
     await bed.send('/classify', { body: chat(), headers: { authorization: 'Bearer sk-openai' } })

@@ -411,7 +411,7 @@ reward:
     ['{mine:1}', '{mine:1}'],
     ['{reward.num_workers}', '{reward.num_workers}'],
     ['{a.$' + '{b}}', '{b}'],
-  ])('are told when they lead nowhere: $%s', (inside, named) => {
+  ])('are reported when they lead nowhere: $%s', (inside, named) => {
     const reference = `$${inside}`
     const config = read(`reward:\n  num_workers: '${reference}'\n`)
     expect(config.workers).toBeNull()

@@ -199,7 +199,7 @@ describe('one vote', () => {
     expect(server.calls).toHaveLength(0)
   })
 
-  test('yes and no ask for probabilities, JSON for its schema', async () => {
+  test('yes_no requests probabilities, JSON sends its schema', async () => {
     const { harness, server } = await judgeThat(() => '{"score": 4}')
     const parser = {
       kind: 'json' as const,

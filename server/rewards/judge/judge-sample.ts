@@ -76,9 +76,9 @@ export async function judgeSample(
   )
   const replies = votes.flat().map(({ reply }) => reply)
   const usage = usageOf(replies, template)
-  const attempts = votes.flat().flatMap((asked) => asked.attempts)
+  const attempts = votes.flat().flatMap((call) => call.attempts)
   const common = { replies, usage, attempts }
-  const read = votes.map((asked) => valueOfVote(asked, template))
+  const read = votes.map((calls) => valueOfVote(calls, template))
   const combined = combineVotes(read, template.votes.combine)
   if (!combined.ok) return { ok: false, ...failureOf(replies, combined.problem), ...common }
   const extra = extraOf(template, read, votes, usage)
@@ -139,7 +139,7 @@ function ordersOf(
   return { ok: true, orders }
 }
 
-interface Asked {
+interface JudgeCall {
   reply: JudgeReply
   attempts: AttemptRecord[]
 }
@@ -149,7 +149,7 @@ async function ask(
   { template, sample: _, ...route }: JudgeRequest,
   { swapped, messages }: Order,
   vote: number,
-): Promise<Asked> {
+): Promise<JudgeCall> {
   const { sampling, parser } = template
   const { seed, ...rest } = sampling
   const result = await router.chat({
@@ -217,8 +217,8 @@ function fromResponse(
 }
 
 /** A vote's value; null if any of its replies could not be read. Two orders that disagree are a tie. */
-function valueOfVote(asked: readonly Asked[], { parser }: JudgeTemplate): number | null {
-  const [first, second] = asked
+function valueOfVote(calls: readonly JudgeCall[], { parser }: JudgeTemplate): number | null {
+  const [first, second] = calls
   if (!first || first.reply.value === null) return null
   if (second === undefined) return first.reply.value
   if (second.reply.value === null) return null
@@ -263,7 +263,7 @@ function usageOf(replies: readonly JudgeReply[], { price }: JudgeTemplate): Judg
 function extraOf(
   template: JudgeTemplate,
   read: readonly (number | null)[],
-  votes: readonly (readonly Asked[])[],
+  votes: readonly (readonly JudgeCall[])[],
   usage: JudgeUsage,
 ): Record<string, unknown> {
   const pairs = template.kind === 'pair' && template.pair.swap

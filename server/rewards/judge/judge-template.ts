@@ -43,7 +43,9 @@ const template = z.strictObject({
       swap: z
         .boolean()
         .default(true)
-        .describe('Asked in both orders; a verdict that changes with the order is a tie'),
+        .describe(
+          'Whether each pair is judged in both orders; a verdict that changes with the order is a tie',
+        ),
     })
     .prefault({}),
   price: z

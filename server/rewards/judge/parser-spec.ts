@@ -35,7 +35,7 @@ export const JudgeParser = z.discriminatedUnion('kind', [
       schema: z
         .record(z.string(), z.json())
         .optional()
-        .describe('JSON schema: asked of the server, and checked'),
+        .describe('JSON schema of the reply, sent to the server and checked afterwards'),
       labels,
     })
     .refine(ordered, ORDER),
@@ -50,7 +50,12 @@ export const JudgeParser = z.discriminatedUnion('kind', [
       .max(1)
       .default(0.5)
       .describe('Probability that yes and no must have together'),
-    topLogprobs: z.int().min(1).max(20).default(20).describe('Alternatives asked for'),
+    topLogprobs: z
+      .int()
+      .min(1)
+      .max(20)
+      .default(20)
+      .describe('Number of alternatives requested per token'),
   }),
   z.strictObject({
     kind: z.literal('verdict'),

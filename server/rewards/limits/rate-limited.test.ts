@@ -217,8 +217,8 @@ describe('Q18: no reserved capacity stays unused', () => {
   })
 
   test('a call that continues after its timeout keeps its slot until it stops, 5 s at most', async () => {
-    const stopsWhenTold: Scorer = () => new Promise(() => {})
-    const { clock, gate, score } = setUp({ max_concurrent: 1, timeout: 1 }, stopsWhenTold)
+    const neverEnds: Scorer = () => new Promise(() => {})
+    const { clock, gate, score } = setUp({ max_concurrent: 1, timeout: 1 }, neverEnds)
     expect(await clock.until(score())).toMatchObject({ reason: 'timeout' })
     expect(gate.stats().inFlight).toBe(1)
     await clock.pass(5_000)
@@ -281,14 +281,14 @@ describe('cancelling', () => {
     const clock = new TestClock()
     const gate = new RequestGate(readLimits({}), clock)
     const abort = new AbortController()
-    let told = false
+    let aborted = false
     const running = runLimited(
       gate,
       clock,
       (signal) =>
         new Promise((_, reject) => {
           signal.addEventListener('abort', () => {
-            told = true
+            aborted = true
             reject(signal.reason)
           })
         }),
@@ -297,7 +297,7 @@ describe('cancelling', () => {
     await clock.pass(1)
     abort.abort()
     expect(await clock.until(running)).toMatchObject({ ok: false, reason: 'cancelled' })
-    expect(told).toBe(true)
+    expect(aborted).toBe(true)
     expect(gate.stats().inFlight).toBe(0)
   })
 })

@@ -206,10 +206,10 @@ export class RequestGate {
 
   /** Reserves the call's estimate and waits until it is covered. */
   async #reserve(head: Waiter): Promise<void> {
-    const askedMs = this.#clock.nowMs()
+    const requestedAtMs = this.#clock.nowMs()
     const [rpmMs, tpmMs] = await Promise.all([
-      this.#requests?.reserve(head.requests, askedMs) ?? 0,
-      this.#tokens?.reserve(head.tokens, askedMs) ?? 0,
+      this.#requests?.reserve(head.requests, requestedAtMs) ?? 0,
+      this.#tokens?.reserve(head.tokens, requestedAtMs) ?? 0,
     ])
     const waitMs = Math.max(rpmMs, tpmMs)
     if (waitMs <= 0) return

@@ -15,17 +15,17 @@ export const dapoManager: RewardManager = {
   name: 'dapo',
 
   runRule(sample, reward): RewardOutcome {
-    const asked = penaltyFor(sample, reward)
-    return 'refused' in asked
-      ? asked.refused
-      : withPenalty(naiveManager.runRule(sample, reward), asked)
+    const computed = penaltyFor(sample, reward)
+    return 'refused' in computed
+      ? computed.refused
+      : withPenalty(naiveManager.runRule(sample, reward), computed)
   },
 
   async run(sample, context): Promise<RewardOutcome> {
-    const asked = penaltyFor(sample, context.reward)
-    return 'refused' in asked
-      ? asked.refused
-      : withPenalty(await naiveManager.run(sample, context), asked)
+    const computed = penaltyFor(sample, context.reward)
+    return 'refused' in computed
+      ? computed.refused
+      : withPenalty(await naiveManager.run(sample, context), computed)
   },
 }
 
@@ -53,15 +53,15 @@ function penaltyFor(
 
 function withPenalty(
   outcome: RewardOutcome,
-  { penalty: asked }: { penalty: Penalty | null },
+  { penalty }: { penalty: Penalty | null },
 ): RewardOutcome {
-  if (!outcome.ok || asked === null) return outcome
+  if (!outcome.ok || penalty === null) return outcome
   const { score: rawScore, attempts } = outcome
-  const score = rawScore + asked.penalty
+  const score = rawScore + penalty.penalty
   if (!Number.isFinite(score)) {
     return { ...failed('non_finite', `the overlong penalty made the score ${score}`), attempts }
   }
-  const extra = asked.extra === null ? outcome.extra : { ...outcome.extra, ...asked.extra }
+  const extra = penalty.extra === null ? outcome.extra : { ...outcome.extra, ...penalty.extra }
   return { ...outcome, score, rawScore, extra }
 }
 

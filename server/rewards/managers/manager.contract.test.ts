@@ -117,13 +117,13 @@ describe.each(managerNames())('manager %s', (name) => {
 
   test('passes the sample to the scorer unchanged', async () => {
     const extraInfo = Object.freeze({ index: 3, nested: Object.freeze({ a: 1 }) })
-    let asked: ScoreRequest | undefined
+    let sent: ScoreRequest | undefined
     await run(model, { extraInfo }, (request) => {
-      asked = request
+      sent = request
       return scored(1)
     })
-    expect(asked).toMatchObject({ model: 'rm', maxAttempts: 1, timeoutMs: 5_000, run: 'contract' })
-    expect(asked?.input).toMatchObject({ response: '#### 72', groundTruth: '72', extraInfo })
+    expect(sent).toMatchObject({ model: 'rm', maxAttempts: 1, timeoutMs: 5_000, run: 'contract' })
+    expect(sent?.input).toMatchObject({ response: '#### 72', groundTruth: '72', extraInfo })
     expect(extraInfo).toEqual({ index: 3, nested: { a: 1 } })
   })
 
@@ -146,14 +146,23 @@ describe.each(managerNames())('manager %s', (name) => {
   })
 
   test('a score that is not finite is non_finite', async () => {
-    const part = { name: 'acc', weight: 1e300, reward: rewardOf({ ...model, manager: 'naive' }) }
-    const outcome = await run({ kind: 'combine', components: [part] }, {}, () => scored(1e300))
+    const component = {
+      name: 'acc',
+      weight: 1e300,
+      reward: rewardOf({ ...model, manager: 'naive' }),
+    }
+    const outcome = await run({ kind: 'combine', components: [component] }, {}, () => scored(1e300))
     expect(outcome).toMatchObject({ ok: false, reason: 'non_finite' })
   })
 
   test('an abort ends the call and the sample, as cancelled', async () => {
     const abort = new AbortController()
-    const ended: RouterResult = { ok: false, reason: 'cancelled', detail: 'told to', attempts: [] }
+    const ended: RouterResult = {
+      ok: false,
+      reason: 'cancelled',
+      detail: 'on purpose',
+      attempts: [],
+    }
     const outcome = run(
       model,
       {},

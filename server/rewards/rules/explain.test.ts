@@ -34,13 +34,14 @@ describe('a rule’s explanation', () => {
       kwargs: kwargs as Record<string, unknown>,
     }
     const scored = rule.score(input)
-    const told = rule.explain(input)
-    expect(told.where).not.toBe('')
-    expect(told.comparison).not.toBe('')
+    const explained = rule.explain(input)
+    expect(explained.where).not.toBe('')
+    expect(explained.comparison).not.toBe('')
     // The displayed answer is the scored one, and it occurs in the response.
-    expect(told.found === null).toBe(scored.extracted === null)
-    if (told.found !== null && name !== 'math_verify') expect(solutionStr).toContain(told.found)
-    const last = told.forms.at(-1)!
+    expect(explained.found === null).toBe(scored.extracted === null)
+    if (explained.found !== null && name !== 'math_verify')
+      expect(solutionStr).toContain(explained.found)
+    const last = explained.forms.at(-1)!
     const isText = name !== 'math_verify' && name !== 'prime_math'
     if (isText && scored.extracted !== null && !last.groundTruth?.includes(' | ')) {
       expect(last.response === last.groundTruth).toBe(scored.reason.startsWith('equal'))

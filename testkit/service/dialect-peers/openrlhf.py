@@ -27,7 +27,7 @@ class CharacterTokenizer:
 
 
 class Engine:
-    """Says what it is told to, as an inference engine would."""
+    """Returns a prepared text, as an inference engine would."""
 
     def __init__(self, response):
         self.response = response
@@ -40,7 +40,7 @@ class Engine:
 
 
 def load_executor(site):
-    # The packages' own __init__ ask for torch; the client itself does not.
+    # The packages' own __init__ import torch; the client itself does not.
     sys.path.insert(0, site)
     for name in ("openrlhf", "openrlhf.utils"):
         module = types.ModuleType(name)
@@ -52,8 +52,8 @@ def load_executor(site):
 
 
 async def main():
-    asked = json.load(sys.stdin)
-    executor = load_executor(asked["site"])(asked["urls"])
+    request = json.load(sys.stdin)
+    executor = load_executor(request["site"])(request["urls"])
     params = types.SimpleNamespace(max_tokens=10_000, logprobs=None)
 
     async def execute(rollout):
@@ -67,7 +67,7 @@ async def main():
         )
         return {key: output[key] for key in ("reward", "scores", "extra_logs")}
 
-    json.dump(await asyncio.gather(*map(execute, asked["rollouts"])), sys.stdout)
+    json.dump(await asyncio.gather(*map(execute, request["rollouts"])), sys.stdout)
 
 
 asyncio.run(main())

@@ -92,13 +92,13 @@ function run(job: Job, file: string): Promise<object> {
 async function answer(request: IncomingMessage): Promise<{ status: number; body: object }> {
   if (request.url === '/__stats') {
     const { runs, mostAtOnce, memory, time } = stats
-    const told: SandboxStats = {
+    const body: SandboxStats = {
       runs,
       mostAtOnce,
       memoryLimitsMb: [...memory],
       timeoutsS: [...time],
     }
-    return { status: 200, body: told }
+    return { status: 200, body }
   }
   if (request.method !== 'POST' || request.url !== '/run_code') return { status: 404, body: {} }
   const job = JSON.parse(await bodyOf(request)) as Job

@@ -2,7 +2,7 @@
 
     python3 server/rewards/comparison/golden/make_golden.py [path of shared/data] > server/rewards/comparison/golden/golden.json
 
-Every pair is looked at, every rank counted, every sign taken of exact fractions: slow, and written apart from the service.
+Compares every pair, counts every rank and takes every sign from exact fractions: slow, and independent of the service.
 """
 
 import csv
