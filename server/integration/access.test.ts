@@ -7,7 +7,7 @@ import { environment, runToEnd, Service } from '../../testkit/service/service.ts
 import { appRouter } from '../api/root.ts'
 import type { SubmitResult } from '../contract/trainer.ts'
 
-/** Who may ask: this machine alone without keys, whoever has one with keys; and settings that are refused. */
+/** Access: only this machine without keys, every holder of a key with keys, and refused settings. */
 
 const KEYS = ['first-key-1', 'second-key-2']
 const submission = { run: 'access', step: 1, samples: [sample()] }
@@ -43,7 +43,7 @@ describe('with keys', () => {
     ['an empty key', { authorization: 'Bearer ' }],
     ['another scheme', { authorization: `Basic ${btoa(`:${KEYS[0]}`)}` }],
     ['a key for a cookie', { cookie: `rewardops_session=${KEYS[0]}` }],
-    ['a cookie of nobody', { cookie: `rewardops_session=${'0'.repeat(64)}` }],
+    ['an unknown cookie', { cookie: `rewardops_session=${'0'.repeat(64)}` }],
     ['a key with more behind it', { authorization: `Bearer ${KEYS[0]}x` }],
   ]
   it.each(wrong)('refuses %s, small bodies and large', (_, headers) =>
@@ -62,7 +62,7 @@ describe('with keys', () => {
       else if (kind === 'subscription') expect(answer.text).toContain('"unauthorized"')
       else expectRefusal(answer, requiresKey)
     }
-    // Asked for together, none slips through beside another.
+    // A batched call checks every procedure, including those beside a public one.
     const both = await keyed.raw('/api/trpc/session.get,batches.list?batch=1&input={}')
     expect(both.text).toContain('"unauthorized"')
     expect(both.text).not.toContain('"items"')
@@ -105,7 +105,7 @@ describe('with keys', () => {
       signedIn: true,
     })
     expect((await submit(keyed, { cookie })).status).toBe(200)
-    // A page elsewhere has the browser send the cookie along, but not our Origin.
+    // On a foreign page the browser sends the cookie, but not our Origin.
     expectRefusal(await submit(keyed, { cookie, origin: 'https://evil.example' }), {
       status: 403,
       reason: 'forbidden_origin',
@@ -191,9 +191,9 @@ describe('without keys', () => {
   const isRoot = process.platform === 'linux' && process.getuid?.() === 0
   it.runIf(isRoot)('refuses processes of other users, and serves its own', () =>
     nothingStored(open, async () => {
-      const asked = (uid: number) => callAs(uid, `${open.url}/api/trpc/batches.list`)
-      expect(await asked(65_534)).toMatch(/^403 .*user with id 65534.*forbidden_user/)
-      expect(await asked(0)).toMatch(/^200 /)
+      const listed = (uid: number) => callAs(uid, `${open.url}/api/trpc/batches.list`)
+      expect(await listed(65_534)).toMatch(/^403 .*user with id 65534.*forbidden_user/)
+      expect(await listed(0)).toMatch(/^200 /)
     }),
   )
 
@@ -228,7 +228,7 @@ describe('without keys', () => {
 })
 
 describe('settings that it refuses to start with', () => {
-  const refused: [what: string, settings: Record<string, string>, told: RegExp][] = [
+  const refused: [what: string, settings: Record<string, string>, message: RegExp][] = [
     ['another machine without keys', { HOST: '0.0.0.0' }, /HOST=0\.0\.0\.0.*REWARDOPS_API_KEYS/],
     ['every IPv6 address without keys', { HOST: '::' }, /HOST=::.*REWARDOPS_API_KEYS/],
     [
@@ -246,9 +246,9 @@ describe('settings that it refuses to start with', () => {
     ],
     ['a database address that is none', { DATABASE_URL: 'mysql://x' }, /DATABASE_URL/],
   ]
-  it.each(refused)('%s', async (_, settings, told) => {
+  it.each(refused)('%s', async (_, settings, message) => {
     const { code, stderr } = await runToEnd(settings)
-    expect(stderr).toMatch(told)
+    expect(stderr).toMatch(message)
     expect(stderr).not.toMatch(/\n\s+at /)
     expect(code).toBe(1)
   })
@@ -261,7 +261,7 @@ describe('settings that it refuses to start with', () => {
   })
 })
 
-/** Asks by a process of a user; gives status and body. */
+/** Calls from a process of another user; returns status and body. */
 async function callAs(uid: number, url: string): Promise<string> {
   const script = 'fetch(process.argv[1]).then(async (r) => console.log(r.status, await r.text()))'
   const child = spawn(process.execPath, ['-e', script, url], {
@@ -273,7 +273,7 @@ async function callAs(uid: number, url: string): Promise<string> {
   return text(child.stdout)
 }
 
-/** Every procedure there is, from the router itself, so that none is forgotten. */
+/** All procedures of the router, so that none is left out. */
 function procedures(): [name: string, kind: string][] {
   return Object.entries(appRouter._def.procedures).map(([name, procedure]) => [
     name,

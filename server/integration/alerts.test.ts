@@ -17,7 +17,7 @@ import type { IncidentPageDto, MonitorsDto, RunMonitorsDto } from '../contract/m
 import type { OverviewDto } from '../contract/pages.ts'
 import type { SubmitResult } from '../contract/trainer.ts'
 
-/** From a batch that a trainer submits to what a receiver of alerts gets. */
+/** Alerts from the submitted batch to the receiving webhook. */
 
 const SECRET = 'a-secret-that-nobody-sees'
 let service: Service
@@ -32,7 +32,7 @@ afterAll(async () => {
   expect(JSON.stringify(problems)).not.toContain('very-hidden')
 })
 
-/** A step of 32 samples in groups of 8, of which the last ones fail. */
+/** A step of 32 samples in groups of 8; the last `failing` samples fail. */
 async function step(run: string, number: number, failing: number): Promise<string> {
   const samples = rollouts(32).map((sample, i) =>
     i >= 32 - failing ? { ...sample, groundTruth: { not: 'text' } as unknown as string } : sample,
@@ -46,7 +46,7 @@ async function step(run: string, number: number, failing: number): Promise<strin
 const create = (input: object) => service.mutate<WebhookDto>('alerts.create', input)
 const deliveries = async (id: string) =>
   (await service.query<DeliveryPageDto>('alerts.deliveries', { id })).items
-/** The alerts of a run that have come to a path. */
+/** The alerts of a run that arrived at a path. */
 async function alertsAt(path: string, run: string): Promise<AlertPayload[]> {
   const calls = (await receiver.received()).filter((call) => call.path === path)
   return calls
@@ -93,7 +93,7 @@ describe('alerts', () => {
     expect(log[0]).toMatchObject({ kind: 'resolved', attempts: 1, status: 200, error: null })
     expect(log[0]!.latencyMs).toBeGreaterThan(0)
 
-    // The same in the pages' words.
+    // Pages show the same incidents.
     const { items } = await service.query<IncidentPageDto>('monitors.history', {
       ...{ run: 'watched', monitor: 'failures' },
     })
@@ -187,7 +187,7 @@ describe('alerts', () => {
     expect(JSON.stringify(list)).not.toContain('very-hidden')
     const { id } = list.find(({ name }) => name === 'team')!
     const changed = await service.mutate<WebhookDto>('alerts.update', { id, enabled: false })
-    // What was not given is as it was.
+    // Omitted fields keep their values.
     expect(changed).toMatchObject({ enabled: false, signed: true, runs: ['watched'] })
     const refused = async (input: object) =>
       create({ name: 'refused', url: receiver.url, ...input }).then(

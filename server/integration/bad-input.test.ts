@@ -9,7 +9,7 @@ import { Service } from '../../testkit/service/service.ts'
 import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 
-/** What is wrong with a call is told clearly, under its own reason, and leaves nothing behind. */
+/** Bad calls are refused with their own reason and a clear message, and store nothing. */
 
 let service: Service
 let rm: SimulatedServers
@@ -28,7 +28,7 @@ afterAll(async () => {
   expect(problems).toEqual([])
 })
 
-/** A call with a body as written: a string goes out as it is, anything else as JSON. */
+/** Sends a string body unchanged and any other body as JSON. */
 async function refused(path: string, body: unknown, refusal: Refusal): Promise<void> {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const data = await nothingStored(service, async () =>
@@ -502,7 +502,7 @@ describe('servers.register', () => {
       { url: rm.url, chatTemplate: '{{ messages }}', engine: 'http' },
       { status: 422, reason: 'unsupported_setting', message: 'chatTemplate' },
     )
-    // It scores and does not chat.
+    // The server returns scores but no chat replies.
     await register(
       { url: rm.url, kind: 'generative' },
       { status: 422, reason: 'server_not_recognised', message: 'chat' },
@@ -518,7 +518,7 @@ describe('servers.register', () => {
 })
 
 describe('a reward model that answers badly', () => {
-  /** What its samples end as: none of them is to blame. */
+  /** The reasons of its samples: the fault is the server's. */
   const UNAVAILABLE = ['no_server', 'timeout']
   const faults = [
     ['nan', UNAVAILABLE, /NaN/],
@@ -565,7 +565,7 @@ describe('a reward model that answers badly', () => {
         expect(attemptLog.at(-1)?.detail).toMatch(detail)
       } finally {
         await rm.control({ faults: null })
-        // Workers that put it out take it in again.
+        // Ends the ejection in the workers.
         await service.mutate('servers.drain', { name: 'rm' })
         await service.mutate('servers.resume', { name: 'rm' })
       }

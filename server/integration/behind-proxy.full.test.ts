@@ -16,16 +16,16 @@ import type { NextResult, SubmitResult } from '../contract/trainer.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
 /**
- * Two servers and four workers on one database behind nginx, while the servers are upgraded, or killed and restarted, one
- * after the other.
+ * Two servers and four workers on one database behind nginx. The servers are upgraded, or killed and restarted, one after
+ * the other.
  */
 
 const SECONDS = Number(process.env.REWARDOPS_TEST_SECONDS ?? 60)
-/** Root of an older tree, set up to run: the upgrade test starts from it. */
+/** Root of an older source tree that is ready to run; the upgrade test starts from it. */
 const UPGRADE_FROM = process.env.REWARDOPS_UPGRADE_FROM
 const KEY = 'behind-the-proxy-key'
 const RPM = 600
-/** A limit per minute lets so much go at once beyond its rate. */
+/** A limit per minute allows a burst of this many requests beyond its rate. */
 const BURST = RPM / 30
 const MODELS = { eight: { maxInFlight: 8 }, one: { maxInFlight: 1 }, minute: { rpm: RPM } }
 type Model = keyof typeof MODELS
@@ -127,7 +127,7 @@ async function call<T>(method: 'GET' | 'POST', path: string, input: unknown): Pr
 
 let failedCalls: string[] = []
 
-/** Calls as a trainer does: a failed call is repeated with the same idempotency key or cursor. */
+/** Repeats a failed call with the same idempotency key or cursor, as a trainer does. */
 async function insist<T>(work: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -140,7 +140,7 @@ async function insist<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Submits batch after batch and reads each to its end; gives how many samples it got. */
+/** Submits batch after batch and reads each to its end; returns the number of samples received. */
 async function train(model: Model, until: number): Promise<number> {
   let got = 0
   for (let step = 0; performance.now() < until; step++) {
@@ -159,7 +159,7 @@ async function train(model: Model, until: number): Promise<number> {
       const page: NextResult = await insist(() => call<NextResult>('GET', 'batches.next', input))
       for (const { samples: members } of page.groups) {
         for (const { index, score } of members) {
-          // No group is delivered twice in a cursor's chain.
+          // One sequence of cursors delivers each group once.
           expect(scores.has(index)).toBe(false)
           scores.set(index, score)
         }

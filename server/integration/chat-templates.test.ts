@@ -12,23 +12,23 @@ import type { BatchSummary, ScoreResult, SubmitResult } from '../contract/traine
 import { LLAMA3, MISTRAL } from '../engines/testing/chat-templates.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 
-/** A server registered with its model's chat template is sent texts made by it, and a sample that it does not take fails. */
+/** A server with a registered chat template receives templated texts; a sample that the template refuses fails. */
 
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-templates-'))
 let service: Service
 let rm: FakeServer
-/** What was asked to be scored, in order. */
+/** The texts sent to be scored, in order. */
 const texts: string[] = []
 
 beforeAll(async () => {
   service = await Service.start({ env: { REWARDOPS_FUNCTIONS_DIR: folder } })
-  // SGLang with a reward model: the score is the text's length, less 100 where it is raw.
+  // SGLang with a reward model: the score is the text's length, minus 100 if it is raw.
   rm = await FakeServer.start(({ path, body }, res) => {
-    const told = {
+    const info = {
       '/v1/models': { data: [{ id: 'rm', owned_by: 'sglang', max_model_len: 8192 }] },
       '/model_info': { model_path: 'rm', is_generation: false },
     }[path]
-    if (told) return void res.end(JSON.stringify(told))
+    if (info) return void res.end(JSON.stringify(info))
     if (path !== '/v1/embeddings') return void res.writeHead(404).end('{}')
     const { input } = JSON.parse(body)
     texts.push(input)
@@ -53,7 +53,7 @@ async function submit(samples: Partial<Sample>[]): Promise<string> {
   return batchId
 }
 
-/** Workers hear of a change a moment after it was made. */
+/** Workers receive a change shortly after it is made. */
 const writes = (text: string) =>
   expect
     .poll(
@@ -70,7 +70,7 @@ const detailOf = (batchId: string, index: number) =>
   service.query<SampleDetailDto>('samples.get', { id: `${batchId}-${index}` })
 
 it('writes every text as the model reads it, those of the self-test included', async () => {
-  // As it is pasted: the whole tokenizer_config.json.
+  // Users paste the whole tokenizer_config.json.
   const config = {
     ...LLAMA3,
     model_max_length: 8192,

@@ -8,7 +8,7 @@ import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import type { SampleDetailDto } from '../contract/pages.ts'
 import type { Result } from '../contract/trainer.ts'
 
-/** Programs scored by what they do, in a sandbox that runs them: a rule that asks a service, over two workers. */
+/** The code rule: a sandbox service runs the programs, called by two workers. */
 
 let service: Service
 let sandbox: Sandbox
@@ -73,7 +73,7 @@ describe('programs', () => {
       ['runtime_error', 'runtime_error'],
       ['runtime_error', 'runtime_error'],
     ])
-    // One union of keys for both rules: the number's rule has no cases.
+    // The columns are the union of both rules' keys; the number rule has no cases.
     expect(rewardExtraInfo.passed?.slice(6)).toEqual([1, null, null, 0])
     expect(rewardExtraInfo.acc?.[7]).toBe(1)
   })
@@ -95,7 +95,7 @@ describe('programs', () => {
         kwargs: { ...limits, sandbox_fusion_url: fresh.runUrl },
       })
       expect(await wait(alone.batchId)).toMatchObject({ scored: 24 })
-      // Two for each of the two workers.
+      // At most two per worker.
       expect((await fresh.stats()).mostAtOnce).toBeLessThanOrEqual(4)
       await fresh.stop()
     },

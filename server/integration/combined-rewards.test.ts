@@ -12,7 +12,7 @@ import type { SampleDetailDto } from '../contract/pages.ts'
 import type { ServerDetailDto } from '../contract/server-detail.ts'
 import type { NextResult, Result } from '../contract/trainer.ts'
 
-/** Weighted sums of a rule and reward models, as a trainer meets them: scores, components, failures, sleep. */
+/** Composite rewards of a rule and reward models over the trainer's API: scores, components, failures, sleep. */
 
 const RM = 'skywork'
 const JUDGE = 'judge'
@@ -164,7 +164,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     expect(reason[2]).toBe('function_error')
     const detail = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-2` })
     expect(JSON.stringify(detail.attemptLog)).toContain('no shape')
-    // Without a model it goes where functions are called.
+    // Without a model the batch goes to the functions pool.
     const alone = await submit(samples.slice(0, 2), { combine: [correct, own] })
     expect(await wait(alone.batchId)).toMatchObject({ scored: 2 })
     expect((await results(alone.batchId)).score).toEqual([3, 2.4])

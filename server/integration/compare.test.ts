@@ -17,7 +17,7 @@ import type {
 } from '../contract/compare.ts'
 import type { ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
-/** Two rewards on the same rollouts, and runs over their steps: what is told is what the results say. */
+/** Comparisons of two rewards on the same rollouts, and of runs over their steps, agree with the results. */
 
 const DATA = new URL('../../../shared/data/', import.meta.url)
 const hasData = existsSync(DATA)
@@ -103,7 +103,7 @@ describe('a batch and its rescore', () => {
       const pair = await pairOf(rule, by)
       expect(pair).toMatchObject({ joinedBy: 'index', isLive: false, unmatched: [] })
       expectGolden(pair, goldenOf('qwen-math-rm8'))
-      // A scale that ends at 1 and one that goes to 3: equality says nothing.
+      // One reward ends at 1, the other at 3, so equal scores mean nothing.
       expect(pair.classes).toBeNull()
     },
   )
@@ -155,7 +155,7 @@ describe('a batch and its rescore', () => {
       const wrong = seen.filter((row) => {
         const apart = Math.abs((row.secondAdvantage as number) - (row.firstAdvantage as number))
         const index = Number(row.secondId.split('-')[1])
-        // Nothing failed: the advantage is the one that was delivered.
+        // Nothing failed, so the advantage equals the delivered one.
         const delivered = results.advantage[index] as number
         const isRight =
           apart <= before &&
@@ -285,21 +285,21 @@ describe('runs', () => {
         if (run === 'base' && step === 2) await ended(await rescore(id, { combine }))
       }
     }
-    const told = await waitFor('the roll-ups', async () => {
+    const trends = await waitFor('the roll-ups', async () => {
       const runs = await service.query<CompareRunsDto>('compare.runs', {
         runs: ['base', 'tried', 'nobody'],
       })
       return runs.deltas[0]?.steps.length === 2 ? runs : false
     })
-    expect(told.missing).toEqual(['nobody'])
-    expect(told.runs.map(({ name, step }) => [name, step])).toEqual([
+    expect(trends.missing).toEqual(['nobody'])
+    expect(trends.runs.map(({ name, step }) => [name, step])).toEqual([
       ['base', [1, 2]],
       ['tried', [1, 2]],
     ])
-    for (const run of told.runs)
+    for (const run of trends.runs)
       for (const [at, step] of run.step.entries())
         expect(run.mean[at]).toBeCloseTo(means.get(`${run.name} ${step}`) as number, 12)
-    for (const { step, delta, low, high, nFirst, nOther } of told.deltas[0]?.steps ?? []) {
+    for (const { step, delta, low, high, nFirst, nOther } of trends.deltas[0]?.steps ?? []) {
       const want = (means.get(`tried ${step}`) as number) - (means.get(`base ${step}`) as number)
       expect(delta).toBeCloseTo(want, 12)
       expect([nFirst, nOther]).toEqual([16, 16])

@@ -48,7 +48,7 @@ describe('rewards.components', () => {
   it('adds up each part over the scored samples of a step, and the reward itself', async () => {
     await scored('summed', 1, { combine })
     const odd = rollouts(8)
-    // One fails, and is no 0.
+    // A failed sample does not count as 0.
     odd[0] = { ...odd[0]!, groundTruth: { not: 'text' } as unknown as string }
     const results = await scored('summed', 3, { combine }, odd)
     const found = await components('summed')

@@ -13,7 +13,7 @@ import { SERVER_POOLS, WORKER_POOL } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
-/** How many connections servers and their workers have while everything is used at once. */
+/** The connections of servers and workers while every feature is in use. */
 
 const SERVERS = FULL ? 2 : 1
 const WORKERS = FULL ? 12 : 4
@@ -21,7 +21,7 @@ const ROUNDS = 2
 
 let database: TestDatabase
 const services: Service[] = []
-/** Answers most calls; the others answer what a load balancer would send them. */
+/** Answers most calls; the other servers answer the calls that a load balancer would send them. */
 let service: Service
 let rm: SimulatedServers
 let watcher: Database
@@ -44,7 +44,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** The most connections seen at once, by name, while `work` goes on. */
+/** Maximum of concurrent connections by name during `work`. */
 async function mostWhile(work: () => Promise<unknown>): Promise<Map<string, number>> {
   const most = new Map<string, number>()
   let isOver = false
@@ -97,7 +97,7 @@ it('stay within the budget, and every wait for a connection ends', async () => {
       ...[0, 1].map(async (n) => {
         for (let round = 0; round < ROUNDS; round++) await batch(`large-${n}-${round}`, true)
       }),
-      // More at a time than the pool has connections, each of them a transaction with look-ups.
+      // More concurrent transactions with look-ups than the pool has connections.
       (async () => {
         for (let round = 0; round < ROUNDS; round++) {
           await Promise.all(
@@ -140,7 +140,7 @@ it('stay within the budget, and every wait for a connection ends', async () => {
   const budget = Object.fromEntries([
     ...Object.values(SERVER_POOLS).map((pool) => [pool.name, SERVERS * pool.max]),
     [WORKER_POOL.name, WORKERS * WORKER_POOL.max],
-    // One a server and one a worker.
+    // One per process.
     ['rewardops listener', WORKERS + SERVERS],
   ])
   const total = [...most.values()].reduce((sum, n) => sum + n, 0)

@@ -16,7 +16,7 @@ import type {
   SubmitResult,
 } from '../contract/trainer.ts'
 
-/** What a training loop relies on, with rewards by rule; what concerns reward models is in reward-models.test.ts. */
+/** The contract with the training loop, with rules as rewards; reward-models.test.ts covers reward models. */
 
 let service: Service
 
@@ -160,7 +160,7 @@ describe('batches.next', () => {
     for (let done = false; !done; ) {
       const answer: NextResult = await next(batchId, cursor, 20)
       const again = await next(batchId, cursor, 20)
-      // A lost answer is asked for again: what was delivered is the same, more may have completed since.
+      // A repeated call, as after a lost answer, delivers the same groups and possibly newer ones.
       expect(again.groups.slice(0, answer.groups.length)).toEqual(answer.groups)
       expect(answer.delivered).toBe(answer.groups.reduce((n, g) => n + g.samples.length, 0))
       expect(answer.timedOut).toBe(false)
@@ -231,7 +231,7 @@ describe('batches.next', () => {
     })
     const second = await next(batchId, first.cursor, 1, 0)
     expect(second).toEqual(first)
-    // An hour is taken as a minute; what ends the waiting here is the group.
+    // An hour is limited to a minute; the completed group ends the wait.
     const long = next(batchId, first.cursor, 1, 3_600_000)
     await append(batchId, 1, [right('a')])
     expect(await long).toMatchObject({ delivered: 2, timedOut: false, done: false })
@@ -267,11 +267,11 @@ describe('open batches', () => {
       expect(await append(batchId, 1, [first[1] as Sample])).toMatchObject({ accepted: 0 })
     })
     await scored(batchId, 3)
-    // Without groupSize a group may still grow: none is delivered before the close.
+    // Without groupSize a group may still grow, so none is delivered before the close.
     expect(await get(batchId)).toMatchObject({ status: 'open', groups: 2, groupsCompleted: 0 })
     const closed = await service.mutate<BatchSummary>('batches.close', { batchId })
     expect(closed).toMatchObject({ status: 'completed', scored: 3, groupsCompleted: 2 })
-    // Also after the close, for an answer that was lost.
+    // An append may be repeated after the close, as after a lost answer.
     expect(await append(batchId, 2, second)).toMatchObject({ accepted: 0, samples: 3 })
     expect(await service.mutate('batches.close', { batchId })).toEqual(closed)
   })
@@ -284,7 +284,7 @@ describe('open batches', () => {
     const { groups, cursor } = await next(batchId, null)
     expect(groups.map((g) => [g.uid, g.seq, g.mean])).toEqual([['b', 1, 0.5]])
     await service.mutate('batches.close', { batchId })
-    // The close completes what there is of the others.
+    // The close completes the other groups with the samples they have.
     const rest = await next(batchId, cursor, 2)
     expect(rest.groups.map((g) => [g.uid, g.seq, g.samples.length])).toEqual([['a', 2, 1]])
     expect(rest.done).toBe(true)
@@ -300,7 +300,7 @@ describe('open batches', () => {
 
   it('take appends of many callers, one after the other', async () => {
     const { batchId } = await submit([], { open: true, groupSize: 4 })
-    // Each knows where its part begins; those that come too early are told so and come again.
+    // Each caller knows its start index; one that is too early gets `append_gap` and retries.
     const parts = Array.from({ length: 12 }, (_, i) => rollouts(4, 4, `p${i}`))
     await Promise.all(
       parts.map((part, i) =>
@@ -327,7 +327,7 @@ describe('idempotency keys', () => {
       batchId,
       duplicate: true,
     })
-    // Defaults written out are the same content.
+    // Explicit defaults are the same content.
     const explicit = { idempotencyKey: 'many', split: 'train', priority: 0, reward: {} } as const
     expect(await submit(samples, explicit)).toMatchObject({ batchId, duplicate: true })
   })
@@ -464,7 +464,7 @@ describe('samples.score', () => {
   })
 })
 
-/** Null for a gap: come again. */
+/** Null for `append_gap`, so that the caller retries; rethrows other errors. */
 function gapOnly(error: { data?: { reason?: string } }): null {
   if (error.data?.reason !== 'append_gap') throw error
   return null

@@ -7,15 +7,15 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
 /**
- * Dialects driven by the peer's own client, installed from its package index. Where it cannot be installed this is skipped:
- * the payloads it sends are in dialects.test.ts.
+ * Dialects called by the peer's own client, installed from its package index. Skipped where it cannot be installed;
+ * dialects.test.ts has the payloads that it sends.
  */
 
 const DRIVER = join(import.meta.dirname, '../../testkit/service/dialect-peers/openrlhf.py')
 const dir = mkdtempSync(join(tmpdir(), 'rewardops-peers-'))
 const python = join(dir, 'bin/python')
 
-/** 0.10 sends empty lists to all but the first address; 0.11 takes them in turn. */
+/** 0.10 sends empty lists to all addresses but the first; 0.11 uses round robin. */
 const VERSIONS = ['0.10.1', '0.11.2']
 const site = (version: string) => join(dir, `openrlhf-${version}`)
 

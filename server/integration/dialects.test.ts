@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { Service } from '../../testkit/service/service.ts'
 
-/** Trainers with a remote reward server: what each sends, as its own client does, and what it must be able to read. */
+/** Trainers with a remote reward server: the requests of each one's client, and the responses it can read. */
 
 const KEY = 'dialect-key-1'
 let open: Service
@@ -33,7 +33,7 @@ const PROMPT = '<|user|>48 + 24?<|assistant|>'
 const RIGHT = 'It is\n#### 72<|end|>'
 const gsm8k = '?dataSource=openai/gsm8k'
 
-/** One sample as each dialect asks for it, and how its reward is read. */
+/** The request of each dialect for one sample, and how its reward is read. */
 const CASES = [
   {
     name: 'openrlhf',
@@ -117,7 +117,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
   })
 
   it('never answers a failure with a plausible score', async () => {
-    // A rule that needs a ground truth, and none.
+    // The rule needs a ground truth.
     const body = ask(RIGHT, null)
     const answer = await post(`${path(`${name}-failing`)}${gsm8k}`, body)
     if (name === 'nemo-gym') {
@@ -156,44 +156,44 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
   it('names the problem of the address or the body', async () => {
     const at = path(`${name}-wrong`)
     const usual = ask(RIGHT, '72')
-    const asked = (query: string, body: unknown = usual) => post(`${at}${query}`, body)
-    expectRefusal(await asked(''), {
+    const sent = (query: string, body: unknown = usual) => post(`${at}${query}`, body)
+    expectRefusal(await sent(''), {
       status: 400,
       reason: 'invalid_input',
       message: 'what scores',
       hint: /\?model=/,
     })
-    expectRefusal(await asked('?modell=x'), {
+    expectRefusal(await sent('?modell=x'), {
       status: 400,
       reason: 'invalid_input',
       message: 'Did you mean model?',
     })
-    expectRefusal(await asked('?model=a&rule=b'), {
+    expectRefusal(await sent('?model=a&rule=b'), {
       status: 400,
       reason: 'invalid_input',
       message: 'one of them',
     })
-    expectRefusal(await asked('?model=nobody'), {
+    expectRefusal(await sent('?model=nobody'), {
       status: 400,
       reason: 'unknown_model',
       message: 'nobody',
     })
-    expectRefusal(await asked('?dataSource=nothing'), {
+    expectRefusal(await sent('?dataSource=nothing'), {
       status: 400,
       reason: 'unknown_data_source',
       message: 'openai/gsm8k',
     })
-    expectRefusal(await asked(gsm8k, '{'), {
+    expectRefusal(await sent(gsm8k, '{'), {
       status: 400,
       reason: 'malformed_json',
       message: 'body',
     })
-    expectRefusal(await asked(gsm8k, {}), {
+    expectRefusal(await sent(gsm8k, {}), {
       status: 400,
       reason: 'invalid_input',
       message: 'is missing',
     })
-    expectRefusal(await asked(gsm8k, [1]), {
+    expectRefusal(await sent(gsm8k, [1]), {
       status: 400,
       reason: 'invalid_input',
       message: 'object',
@@ -214,13 +214,13 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
     const [, compat, dialect, run, ...rest] = path('keyed').split('/')
     const at = (key: string) => `/${[compat, dialect, run, 'k', key, ...rest].join('/')}`
     const usual = ask(RIGHT, '72')
-    const asked = (where: string, headers = {}) => post(`${where}?modell=x`, usual, headers, keyed)
+    const sent = (where: string, headers = {}) => post(`${where}?modell=x`, usual, headers, keyed)
     const needs = { status: 401, reason: 'unauthorized', message: 'key', hint: /\/k\// } as const
-    expectRefusal(await asked(path('keyed')), needs)
-    expectRefusal(await asked(at(`${KEY}x`)), needs)
-    // Past the key: the address is what is wrong now.
-    expectRefusal(await asked(at(KEY)), { status: 400, reason: 'invalid_input', message: 'modell' })
-    expectRefusal(await asked(path('keyed'), { authorization: `Bearer ${KEY}` }), {
+    expectRefusal(await sent(path('keyed')), needs)
+    expectRefusal(await sent(at(`${KEY}x`)), needs)
+    // With the key, the refusal is about the address.
+    expectRefusal(await sent(at(KEY)), { status: 400, reason: 'invalid_input', message: 'modell' })
+    expectRefusal(await sent(path('keyed'), { authorization: `Bearer ${KEY}` }), {
       status: 400,
       reason: 'invalid_input',
       message: 'modell',
@@ -288,7 +288,7 @@ describe('nemo-gym', () => {
       [RIGHT, '72'],
       ['#### 71', '72'],
       [RIGHT, '72'],
-      // No ground truth: a row of reward 0 that is no measurement.
+      // Without a ground truth the row has reward 0 and is not a measurement.
       [RIGHT, null],
     ] as const
     const verify_responses: object[] = []

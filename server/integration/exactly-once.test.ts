@@ -14,14 +14,14 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, NextResult, SubmitResult } from '../contract/trainer.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
-/** Whatever dies in the middle of a batch: every sample gets one end, every group is delivered once. */
+/** Any process may die during a batch: every sample ends once, and every group is delivered once. */
 
 const SAMPLES = 2_000
 const GROUPS = SAMPLES / 8
 const RM_OPTIONS = ['--latency', '50']
-/** What the service says of what we did to it; everything else is a problem. */
+/** Log lines caused by the injected faults; every other warning is a problem. */
 const EXPECTED = ['Postgres died; starting it again']
-/** Samples of a killed worker end within this long more than undisturbed. */
+/** Maximum additional time until the samples of a killed worker end. */
 const LOST_WORKER_MS = 15_000
 
 let service: Service
@@ -57,7 +57,7 @@ async function submit(samples: Sample[], fields: object = {}): Promise<string> {
   return batchId
 }
 
-/** The middle of a batch, by what has ended; throws when it came too late to see it. */
+/** Resolves in the middle of a batch, by its ended samples; throws if all have ended. */
 async function middleOf(batchId: string): Promise<void> {
   const { scored } = await waitFor('the middle of the batch', async () => {
     const batch = await get(batchId)
@@ -66,7 +66,7 @@ async function middleOf(batchId: string): Promise<void> {
   expect(scored).toBeLessThan(SAMPLES)
 }
 
-/** Every sample has the score of its own text, and all are scored: what died cost no sample its reward. */
+/** Asserts that every sample has the score of its own text, so that no death cost a sample its reward. */
 async function expectAllScored(
   followed: ReturnType<typeof followBatch>,
   samples: Sample[],
@@ -119,12 +119,12 @@ describe('a batch of 2,000', () => {
     const still = workers[0] as number
     process.kill(still, 'SIGSTOP')
     try {
-      // Its samples are scored elsewhere: it was not seen for 5 s.
+      // After 5 s without a report, other workers score its samples.
       await followed.done
     } finally {
       process.kill(still, 'SIGCONT')
     }
-    // It writes what it had in its hands, and is counted among the living again.
+    // The worker writes its claimed samples and counts as alive again.
     await waitFor('the worker that stood still', async () => {
       const [row] = await service.sql<{ state: string; in_use: number }>(
         `select state, (stats ->> 'inUse')::int as in_use from process where pid = $1
@@ -138,7 +138,7 @@ describe('a batch of 2,000', () => {
   })
 
   it.each<[Part, restart: boolean]>([
-    // All of it takes the server along.
+    // 'all' includes the server.
     ...(FULL ? [['server', true] as [Part, boolean]] : []),
     ['postgres', false],
     ['all', true],
@@ -166,12 +166,12 @@ describe('a batch of 2,000', () => {
       const followed = followBatch(service, await submit(samples))
       await waitFor('first scores', async () => (await get(followed.batchId)).scored > 0)
       await waitFor('further calls', async () => (await rm.counters()).inFlight > 0)
-      // Calls in flight end after the database is gone, the next ones of the same jobs do not end at all.
+      // Calls in flight end after the database is gone; the next calls of the same jobs hang.
       await rm.control({ latency: 600_000 })
       const { workers } = await service.kill9('server')
       const killedAtMs = performance.now()
       const left = () => workers.filter((pid) => inspectProcess(pid)?.running === true)
-      // Workers end within 10 s; the fault is injected 13 s after the kill where they live on.
+      // Workers end within 10 s; the test continues after 13 s if one does not.
       await waitFor(
         'workers that gave up',
         () => left().length === 0 || performance.now() > killedAtMs + 13_000,
@@ -192,7 +192,7 @@ describe('a batch of 2,000', () => {
     const followed = followBatch(service, await submit(samples))
     await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
     const { workers } = await service.pids()
-    // The defect itself: jobs vanish whose samples are pending, and so does who was at work on them.
+    // The defect: jobs with pending samples vanish, together with the workers that held them.
     await service.sql(`delete from claim; delete from pgboss.job where name like 'rm-%'`)
     for (const pid of workers) process.kill(pid, 'SIGKILL')
     await rm.control({ latency: 50 })
@@ -210,7 +210,7 @@ describe('a batch of 2,000', () => {
     const samples = rollouts(SAMPLES, 8, 'sigterm')
     const followed = followBatch(service, await submit(samples))
     await middleOf(followed.batchId)
-    // From now on nothing ends by itself: what is in flight has to be given back.
+    // From now on no call ends, so samples in flight must be requeued.
     await rm.control({ latency: 600_000 })
     await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
     const long = service.query<NextResult>('batches.next', {
@@ -235,7 +235,7 @@ describe('a batch of 2,000', () => {
     const { code, signal, tookMs } = await service.stop()
     expect({ code, signal }).toEqual({ code: 0, signal: null })
     expect(tookMs).toBeLessThan(STOP_MS)
-    // Who waited got an answer, not a broken connection.
+    // Waiting callers got an answer, not a broken connection.
     expect(await long).toMatchObject({ groups: [], timedOut: true })
     expect(await single).toBe('shutting_down')
     await service.restart()
@@ -246,7 +246,7 @@ describe('a batch of 2,000', () => {
     )
     expect(jobs.length).toBeGreaterThan(0)
     expect(Math.max(...jobs.map((job) => job.losses))).toBe(0)
-    // Calls begun under the long delay would hang on: the reward model is started anew, and they are made again.
+    // Calls begun with the long delay would keep hanging; a restart of the reward model ends them, and they are retried.
     rm.process.kill('SIGKILL')
     await rm.ended
     rm = await startSimulatedServers([...RM_OPTIONS, '--port', new URL(rm.url).port])

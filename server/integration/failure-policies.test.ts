@@ -4,7 +4,7 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
-/** What a failed sample does to its score, its group and its batch, as `reward.onFailure` says. */
+/** The effect of a failed sample on its score, group and batch by `reward.onFailure`. */
 
 let service: Service
 
@@ -16,7 +16,7 @@ afterAll(() => stopCleanly(service))
 
 const right = (uid: string) => sample({ uid })
 const wrong = (uid: string) => sample({ uid, response: 'About 70, I think.\n#### 70' })
-/** Its ground truth is nothing the rule can read. */
+/** A sample whose ground truth the rule cannot read. */
 const broken = (uid: string) => sample({ uid, groundTruth: { not: 'text' } })
 
 function submit(samples: Sample[], policy: string, fields: Partial<Submit> = {}) {

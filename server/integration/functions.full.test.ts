@@ -7,7 +7,7 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
-/** A step of rewards that each wait for somebody: they wait side by side, over two workers. */
+/** A step of asynchronous rewards that wait: two workers run all of them concurrently. */
 
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-waiting-'))
 const SAMPLES = 5_000

@@ -23,7 +23,7 @@ import type {
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
-/** Reward functions of one's own, over a real service: its workers, their child processes, its tables. */
+/** Custom reward functions over a real service: its workers, their child processes, its tables. */
 
 const WORKER = fileURLToPath(new URL('../worker/start.ts', import.meta.url))
 
@@ -323,8 +323,8 @@ describe('a function that brings its process down', () => {
       expect(score).toEqual(samples.map(({ response }, i) => (i === 41 ? null : response.length)))
       const culprit = await detail(id)
       expect(culprit).toMatchObject({ reason, score: null })
-      const told = culprit.attemptLog.at(-1)?.detail
-      expect(told).toContain(what === 'uncaught error' ? 'uncaught: much later' : id)
+      const problem = culprit.attemptLog.at(-1)?.detail
+      expect(problem).toContain(what === 'uncaught error' ? 'uncaught: much later' : id)
       await waitFor('the process to be gone', () => inspectProcess(pid)?.running !== true)
       if (what !== 'uncaught error') {
         expect(service.log.find('was ended', from).some(({ raw }) => raw.includes(id))).toBe(true)

@@ -10,7 +10,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { SampleDetailDto } from '../contract/pages.ts'
 import type { NextResult } from '../contract/trainer.ts'
 
-/** Functions that see a whole group: post-processing at its completion, and one call with lists. */
+/** Functions of whole groups: post-processing at completion, and one call with lists. */
 
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-groups-'))
 let service: Service
@@ -33,7 +33,7 @@ const calls = batchCalls(() => service, { run: 'groups' })
 const { ended: wait, get, results } = calls
 const submit = (reward: Submit['reward'], samples: Sample[], fields: Partial<Submit> = {}) =>
   calls.submit(samples, { reward, ...fields })
-/** The results of a batch of 400 samples in 100 groups, through whose middle `part` was killed. */
+/** Kills `part` in the middle of a batch of 400 samples in 100 groups; returns the results. */
 async function killedInItsMiddle(batchId: string, part: Part, restart: boolean) {
   const followed = followBatch(service, batchId)
   await waitFor('some groups', async () => (await get(batchId)).groupsCompleted >= 10)
@@ -45,10 +45,10 @@ async function killedInItsMiddle(batchId: string, part: Part, restart: boolean) 
 }
 const next = (batchId: string, samples: number, waitMs = 20_000) =>
   service.query<NextResult>('batches.next', { batchId, after: null, samples, waitMs })
-/** A response is its own score. */
+/** A sample whose response is its score. */
 const of = (uid: string, score: number | string): Sample => sample({ uid, response: `${score}` })
 
-/** An agent as upstream's: it scores each sample, and centres the scores of a group. */
+/** An agent like upstream's, which scores each sample and centers the scores of a group. */
 const AGENT = `export default class {
   constructor({ delayMs = 0 } = {}) { this.delayMs = delayMs }
   compute_score({ solution_str }) {
@@ -289,7 +289,7 @@ describe('the manager batch', () => {
     const { score, rewardExtraInfo } = await results(batchId)
     expect(score.slice(0, 150)).toEqual(Array.from({ length: 150 }, (_, i) => i))
     expect(new Set(rewardExtraInfo.members?.slice(0, 150))).toEqual(new Set([150]))
-    // The given one is 1 of the two, and keeps its score.
+    // The group's other sample keeps its given score.
     expect(score.slice(150)).toEqual([1, 0.5])
     expect(rewardExtraInfo.members?.[150]).toBe(2)
   })

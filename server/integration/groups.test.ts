@@ -13,7 +13,7 @@ import type {
   SubmitResult,
 } from '../contract/trainer.ts'
 
-/** What is said of groups: statistics, advantages, and what they teach; before the roll-up and after it. */
+/** Statistics, advantages and signals of groups, before and after the roll-up. */
 
 const GROUPS8 = join(
   import.meta.dirname,
@@ -43,9 +43,9 @@ const results = (batchId: string, page: object = {}) =>
 const delivered = async (batchId: string) =>
   (await service.query<NextResult>('batches.next', { batchId, after: null, samples: 100_000 }))
     .groups
-/** One whose score is given: it is stored as it is. */
+/** A sample with a given score, which is stored unchanged. */
 const given = (uid: string, score: number) => sample({ uid, score })
-/** One that fails: its ground truth is nothing the rule can read. */
+/** A sample that fails: the rule cannot read its ground truth. */
 const broken = (uid: string) => sample({ uid, groundTruth: { not: 'text' } })
 
 interface StoredGroup {
@@ -60,7 +60,7 @@ interface StoredGroup {
   advantages: (number | null)[]
 }
 
-/** The groups' rows, once the roll-up is there. */
+/** The groups' table rows after the roll-up. */
 async function stored(batchId: string): Promise<StoredGroup[]> {
   const id = Number(batchId.slice(1))
   await expect
@@ -183,7 +183,7 @@ describe('training signal of groups', () => {
     expect(view.groupSignals).toEqual(wanted)
     const table = await service.query<Page<BatchGroupDto>>('batches.groups', { batchId })
     expect(Object.fromEntries(table.items.map((g) => [g.uid, g.signal]))).toEqual(signals)
-    // A group of one has its score, the one left of two nothing to be compared with.
+    // A group of one has its score as advantage; the one scored sample of two has 0.
     const { advantage, uid } = await results(batchId)
     expect(advantage[uid.indexOf('one')]).toBeCloseTo(1, 5)
     expect(advantage[uid.indexOf('left')]).toBe(0)
@@ -246,7 +246,7 @@ describe('1,600 GSM8K responses in groups of 8', () => {
       const signal = right === 8 ? 'all_correct' : right === 0 ? 'all_incorrect' : 'varied'
       signals[signal] = (signals[signal] ?? 0) + 1
       expect(group.signal).toBe(signal)
-      // Of right and wrong, the deviation has a closed form.
+      // The deviation of zeros and ones has a closed form.
       const p = right / 8
       expectClose(
         [group.mean, group.std, group.min, group.max],
@@ -263,7 +263,7 @@ describe('1,600 GSM8K responses in groups of 8', () => {
   })
 })
 
-/** GRPO as upstream writes it (`compute_grpo_outcome_advantage`), in the order given: by sums, not by our functions. */
+/** Upstream's GRPO (`compute_grpo_outcome_advantage`) in the given order, computed by sums, without our functions. */
 function advantagesOf(rows: readonly { uid: string; score: number }[]): number[] {
   const byUid = Map.groupBy(rows, (row) => row.uid)
   return rows.map(({ uid, score }) => {

@@ -13,16 +13,16 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, Page } from '../contract/trainer.ts'
 
 /**
- * A million short rows in and out: row for row the same, the importer and the exporter killed on the way, and all three
- * processes as small at the end as at the beginning.
+ * Imports and exports a million short rows. Every row is unchanged although importer and exporter are killed, and no
+ * process grows.
  */
 
 const ROWS = 1_000_000
 const STEPS = 4
 const GROUP = 8
 /**
- * Resident memory, MiB. The CLI comes to 340 with 400,000 rows and to 315 with these, of which 40 to 90 are in use: V8 lets so
- * much gather before it collects. The server comes to 330 with 60,000 and to 540. A million rows held would be 700 more.
+ * Resident memory, MiB. The CLI reaches 340 with 400,000 rows and 315 with a million, of which 40 to 90 are in use: V8
+ * collects late. The server reaches 330 with 60,000 rows and 540 with a million. A million rows in memory would add 700.
  */
 const MAX_CLI_MB = 448
 const MAX_SERVER_MB = 768
@@ -39,7 +39,7 @@ afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, forc
 
 function row(i: number) {
   const step = Math.floor((i * STEPS) / ROWS)
-  // One in a thousand is odd, as real ones are.
+  // One row in a thousand has odd characters, as real texts do.
   const odd = i % 1_000 === 7 ? 'NUL \u0000, lone \ud800, \u2028, é😀 ' : ''
   return {
     run: 'million',
@@ -73,7 +73,7 @@ async function writeSource(): Promise<string> {
   return hash.digest('hex')
 }
 
-/** The hash of what {@link writeSource} wrote, made of an export: the same fields, and only them, in the same order. */
+/** Hashes an export like the rows of {@link writeSource}: only their fields, in the same order. */
 async function hashOf(path: string): Promise<{ rows: number; hash: string }> {
   const fields = Object.keys(row(0))
   const hash = createHash('sha256')
@@ -86,7 +86,7 @@ async function hashOf(path: string): Promise<{ rows: number; hash: string }> {
   return { rows, hash: hash.digest('hex') }
 }
 
-/** Resident memory of a process, MiB; 0 where it cannot be known. */
+/** Resident memory of a process, MiB; 0 if unknown. */
 function residentMb(pid: number): number {
   const status = `/proc/${pid}/status`
   const kb = existsSync(status) ? /^VmRSS:\s+(\d+)/m.exec(readFileSync(status, 'utf8'))?.[1] : 0
@@ -95,7 +95,7 @@ function residentMb(pid: number): number {
 
 const peaks = { cliMb: 0, serverMb: 0 }
 
-/** Runs the command line, looking at it and at the server four times a second. */
+/** Runs the CLI and samples its memory and the server's four times a second. */
 async function watched(args: string[], killWhen?: () => Promise<boolean>) {
   const cli = startCli(args, { REWARDOPS_URL: service.url })
   const { server } = await service.pids()
@@ -128,9 +128,9 @@ it('1,000,000 rows in and out, killed on both ways: the same rows, in constant m
   expect(await stored()).toBeLessThan(ROWS)
   const imported = await watched(['import', source, '--json'])
   expect(imported, imported.stderr).toMatchObject({ code: EXIT.ok })
-  const told = JSON.parse(imported.stdout) as { before: number; rows: number }
-  expect(told.rows).toBe(ROWS)
-  expect(told.before).toBeGreaterThan(ROWS * 0.3)
+  const summary = JSON.parse(imported.stdout) as { before: number; rows: number }
+  expect(summary.rows).toBe(ROWS)
+  expect(summary.before).toBeGreaterThan(ROWS * 0.3)
   expect(imported.stderr).toMatch(/[\d,]+ of 1,000,000 {2}[\d,]+ rows\/s, .* left/)
   for (const batch of await batches()) {
     const each = ROWS / STEPS

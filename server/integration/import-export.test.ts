@@ -23,11 +23,11 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, Page, ResultsColumns } from '../contract/trainer.ts'
 
 /**
- * The command line against a real service: what is imported comes back row for row, in every format, also after the
- * importer, the exporter or the service were killed half-way.
+ * The CLI against a real service: exports return the imported rows unchanged in every format, also after the importer, the
+ * exporter or the service was killed half-way.
  */
 
-// Each test starts the command a few times: 0.3 s on an idle machine, several times that beside the other suites.
+// Each test starts the CLI a few times. A start takes 0.3 s on an idle machine and several times that beside other suites.
 vi.setConfig({ testTimeout: 240_000 })
 
 const KEY = 'a-key-for-imports'
@@ -39,7 +39,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'rewardops-import-'))
   service = await Service.start({
     env: {
-      // The same after a restart.
+      // The port stays the same after a restart.
       PORT: String(await freePort('127.0.0.1')),
       REWARDOPS_WORKERS: '1',
       REWARDOPS_API_KEYS: KEY,
@@ -58,7 +58,7 @@ afterAll(async () => {
 const env = () => ({ REWARDOPS_URL: service.url, REWARDOPS_API_KEY: KEY })
 const cli = (...args: string[]): Promise<CliRun> => runCli(args, env())
 
-/** Runs it, expects it to do what it should, and gives what --json says. */
+/** Runs the CLI, expects success and returns the JSON of --json. */
 async function done<T = Record<string, unknown>>(...args: string[]): Promise<T> {
   const run = await cli(...args, '--json')
   expect(run, run.stderr).toMatchObject({ code: EXIT.ok })
@@ -79,7 +79,7 @@ function write(rows: readonly unknown[], path = at('rows.jsonl')): string {
   return path
 }
 
-/** Rows with all that may be in one: odd texts, messages, every kind of ground truth, lengths, some without a score. */
+/** Rows with odd texts, messages, every kind of ground truth and lengths; some have no score. */
 function oddRows(run: string): Row[] {
   const texts = ['', 'NUL \u0000', 'lone \ud800', '"quoted",\r\n', ' \u2028 é😀 ', 'json:1', '[1]']
   const truths: unknown[] = ['72', '', 72, null, undefined, { target: ['a', 'ä'] }, ['\u0000']]
@@ -108,7 +108,7 @@ function oddRows(run: string): Row[] {
   }))
 }
 
-/** What of a row a file and the service both have. */
+/** The fields of a row that both the file and the service have. */
 function kept(row: Row | Record<string, unknown>): unknown {
   const { run, step, split, uid, dataSource, prompt, response, responseLength } = row
   const { groundTruth, extraInfo, score, rewardExtraInfo = {} } = row
@@ -191,7 +191,7 @@ describe('row for row', () => {
     for (const rows of steps) {
       const back = linesOf(join(out, `${rows[0]?.step}.jsonl`))
       expect(back.map(({ uid, data_source, sample_id, ...columns }) => columns)).toEqual(rows)
-      // The rows of one prompt are one group again.
+      // The rows of one prompt form one group.
       expect(new Set(back.map(({ uid }) => String(uid).replace(/_\d+_\d+$/, ''))).size).toBe(3)
     }
   })
@@ -247,13 +247,13 @@ describe('scores', () => {
     const scores = async (batchId: string) =>
       (await service.query<ResultsColumns>('batches.results', { batchId })).score
     expect(await scores(batches[0]?.batchId as string)).toEqual([-3, -3, -3, -3, 1, 0, 1, 0])
-    const anew = await done<{ batches: { batchId: string }[] }>(
-      ...['import', path, '--wait', '--ignore-scores', '--run', 'anew'],
+    const rescored = await done<{ batches: { batchId: string }[] }>(
+      ...['import', path, '--wait', '--ignore-scores', '--run', 'again'],
       ...['--reward', '{"manager":"naive","onFailure":{"policy":"null"}}'],
     )
-    expect(await scores(anew.batches[0]?.batchId as string)).toEqual([1, 0, 1, 0, 1, 0, 1, 0])
+    expect(await scores(rescored.batches[0]?.batchId as string)).toEqual([1, 0, 1, 0, 1, 0, 1, 0])
     const out = at('out.jsonl')
-    await done('export', '--run', 'anew', '--out', out)
+    await done('export', '--run', 'again', '--out', out)
     expect(linesOf(out)[0]).toMatchObject({ score: 1, extraInfo: { logged_score: -3 } })
   })
 
@@ -325,7 +325,7 @@ describe('bad rows', () => {
 })
 
 describe('again, and after a kill', () => {
-  /** Short rows, many chunks of them. */
+  /** Short rows, enough for many chunks. */
   const many = (run: string, count = 24_000): Row[] =>
     Array.from({ length: count }, (_, i) => ({
       run,
@@ -398,7 +398,7 @@ describe('again, and after a kill', () => {
       const how = [...select, '--format', format, '--out']
       await done('export', ...how, whole)
       const bytes = readFileSync(whole + out)
-      // What a kill leaves: the beginning, cut in the middle of a row.
+      // A kill leaves a file that ends in the middle of a row.
       if (format === 'verl') mkdirSync(cut)
       writeFileSync(`${cut}${out}.part`, bytes)
       truncateSync(`${cut}${out}.part`, Math.floor(bytes.length * 0.4))

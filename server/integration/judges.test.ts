@@ -5,7 +5,7 @@ import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type { SampleDetailDto } from '../contract/pages.ts'
 import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
-/** A generative model as a batch's reward, over a chat server that speaks the protocol. */
+/** Judges as the reward of a batch, over a server with the chat protocol. */
 
 let service: Service
 let judge: SimulatedServer

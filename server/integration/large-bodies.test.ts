@@ -15,8 +15,8 @@ import type {
 } from '../contract/trainer.ts'
 
 /**
- * Bodies past 1 MiB go as bytes to the ingest thread, smaller ones are parsed on the server's loop: whatever is wrong
- * with one is told in the same words on both ways, whatever is right comes back as it was sent.
+ * Bodies over 1 MiB go as bytes to the ingest thread; the server's event loop parses smaller ones. Both give the same
+ * errors for bad bodies and return good ones unchanged.
  */
 
 const JSON_TYPE = { 'content-type': 'application/json' }
@@ -36,7 +36,7 @@ function submit(samples: Partial<Sample>[], fields: Partial<Submit> = {}): Submi
   return { run: 'large-bodies', step: 1, samples: samples.map(sample), ...fields }
 }
 
-/** The same on both ways: three samples, and three hundred that make 1.5 MB; the one it is about in the middle. */
+/** Three samples for the event loop, 300 samples of 1.5 MB for the ingest thread; the tested sample is in the middle. */
 const ways = [
   { way: 'the loop', count: 3, at: 1, pad: '' },
   { way: 'the ingest thread', count: 300, at: 150, pad: padding(5_000) },
@@ -302,7 +302,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
 describe('past the limit', () => {
   const tooLarge: Refusal = { status: 413, reason: 'body_too_large', message: '256 MiB' }
 
-  /** A submit of 300 MiB that is right as far as it is read: 300 samples of 1 MiB. */
+  /** A submit of 300 samples of 1 MiB, valid as far as it is read. */
   function* tooMuch(): Generator<Buffer> {
     const [before, after] = JSON.stringify(submit([{ response: 'HERE' }])).split('HERE')
     const one = JSON.stringify(sample({ response: padding(MIB) }))
@@ -353,7 +353,7 @@ describe('past the limit', () => {
     })
   })
 
-  /** Bodies whose texts are on their way into the database: of several one is, the others are read and wait for it. */
+  /** Waits for `count` bodies being copied. The pool copies one at a time; further ones are read and wait. */
   const underWay = (count: number) =>
     waitFor(`${count} bodies under way`, async () => {
       const [row] = await service.sql<{ n: number }>(
@@ -373,7 +373,7 @@ describe('past the limit', () => {
   it('asks a third large body to come back, and takes it then', async () => {
     const gate = Promise.withResolvers<void>()
     const held = [1, 2].map(() => holdHalfWay(endpoint('batches.submit'), most, rest, gate.promise))
-    // What has been read of both is more than the network holds.
+    // Both were read beyond the buffers of the network.
     await Promise.all(held.map((h) => h.sent))
     await underWay(1)
     const busy = await service.post('batches.submit', large)
@@ -397,7 +397,7 @@ describe('past the limit', () => {
       }
       await underWay(0)
     })
-    // They gave their places up.
+    // The places are free again.
     const answer = await service.mutate<SubmitResult>('batches.submit', JSON.parse(large))
     expect(answer.accepted).toBe(12)
   })

@@ -14,7 +14,7 @@ import type { ServerDto } from '../contract/servers.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
-/** Servers the service starts itself: from its configuration, and by a call where that is allowed. */
+/** Servers that the service launches: from its servers file, and by calls if allowed. */
 
 const MAIN = fileURLToPath(new URL('../../testkit/simulated-rm/main.ts', import.meta.url))
 const KEY = 'sk-of-the-launched-0815'
@@ -24,7 +24,7 @@ let folder: string
 let service: Service
 let port: number
 
-/** A simulated server that says on its output what it should keep to itself, as some do. */
+/** A simulated server that prints its secrets, as some servers do. */
 const command = (...args: string[]) => [process.execPath, join(folder, 'indiscreet.mjs'), ...args]
 
 beforeAll(async () => {
@@ -60,7 +60,7 @@ const inState = (name: string, state: ServerDto['state']) =>
     const server = await get(name)
     return server.state === state && server
   })
-/** The process that runs a launched server now. */
+/** The process id of a launched server. */
 function pidOf(name: string): number {
   const text = readFileSync(join(service.dataDir, 'servers', `${name}.pid`), 'utf8')
   return (JSON.parse(text) as { pid: number }).pid
@@ -117,13 +117,13 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     const files = readdirSync(join(service.dataDir, 'servers')).map((file) =>
       readFileSync(join(service.dataDir, 'servers', file), 'utf8'),
     )
-    const told = [
+    const texts = [
       ...stored.map((row) => row.text),
       ...files,
       ...service.log.lines.map((line) => line.raw),
       JSON.stringify([await get('launched'), lines]),
     ]
-    expect(told.filter((text) => text.includes(KEY) || text.includes(TOKEN))).toEqual([])
+    expect(texts.filter((text) => text.includes(KEY) || text.includes(TOKEN))).toEqual([])
   })
 
   it('is adopted with its log by the next start after the service was killed', async () => {
@@ -140,7 +140,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     expect(pidOf('launched')).toBe(pid)
     expect(runs(pid)).toBe(true)
     expect(service.log.find('earlier run left running')).toEqual([])
-    // Its end is seen as that of any other.
+    // The death is detected as for any server.
     process.kill(pid, 'SIGKILL')
     await waitFor('another process', () => existsSync(pidFile()) && pidOf('launched') !== pid)
     await inState('launched', 'ready')
@@ -207,11 +207,11 @@ describe('servers.launch', () => {
       const state = async (name: string) =>
         (await allowed.query<ServerDetailDto>('servers.get', { name })).state
       await waitFor('a ready server', async () => (await state('called')) === 'ready')
-      // Its model was left to it.
+      // The model was read from the server.
       expect(await allowed.query<ServerDto>('servers.get', { name: 'called' })).toMatchObject({
         model: 'called',
       })
-      // Started again with the service, from what was stored.
+      // A restarted service launches it again from the stored command.
       await allowed.stop()
       await allowed.restart()
       await waitFor('a ready server', async () => (await state('called')) === 'ready')

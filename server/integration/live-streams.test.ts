@@ -6,7 +6,7 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Streams of pages: whatever way one ends, nobody is told of changes any more. */
+/** Live streams of pages: a stream that ends in any way leaves no subscriber. */
 
 const STREAMS = 50
 
@@ -18,13 +18,12 @@ beforeAll(async () => {
 afterAll(() => stopCleanly(service))
 
 interface Stream {
-  /** Waits until something of these words was sent. */
+  /** Waits until the stream has sent these words. */
   said(words: string): Promise<void>
-  /** The reader goes away. */
+  /** Disconnects the reader. */
   leave(): void
 }
 
-/** Opens a stream as a browser does. */
 async function open(): Promise<Stream> {
   const gone = new AbortController()
   const { statusCode, body } = await request(`${service.url}/api/trpc/live.events`, {
@@ -46,7 +45,7 @@ async function open(): Promise<Stream> {
   }
 }
 
-/** Streams the service says are open. */
+/** Number of open streams by the service's metrics. */
 async function subscribers(): Promise<number> {
   const { text } = await service.raw('/metrics')
   return seriesValue(parsePrometheusText(text), 'rewardops_live_streams')
@@ -55,7 +54,7 @@ async function subscribers(): Promise<number> {
 const wait = (n: number) => waitFor(`${n} open streams`, async () => (await subscribers()) === n)
 
 describe('live streams', () => {
-  it(`${STREAMS} that were opened and closed leave no subscriber, and all were told while they were open`, async () => {
+  it(`${STREAMS} that were opened and closed leave no subscriber, and all received changes while they were open`, async () => {
     const streams = await Promise.all(Array.from({ length: STREAMS }, open))
     await wait(STREAMS)
     const { batchId } = await service.mutate<{ batchId: string }>('batches.submit', {
@@ -76,7 +75,7 @@ describe('live streams', () => {
       const aborted = Array.from({ length: STREAMS / 5 }, async (_, i) => {
         const gone = new AbortController()
         const answer = request(`${service.url}/api/trpc/live.events`, { signal: gone.signal })
-        // Some before the request is out, some while it is answered, some as soon as something came.
+        // Aborts a third before the request is sent, a third while it is answered, a third after the first bytes.
         if (i % 3 === 0) gone.abort()
         else if (i % 3 === 1) setImmediate(() => gone.abort())
         await answer

@@ -12,7 +12,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
-/** What Prometheus would scrape, beside what the service says of itself otherwise. */
+/** The metrics agree with the service's own figures. */
 
 const KEY = 'a-key-of-metrics'
 
@@ -22,7 +22,7 @@ let rm: SimulatedServers
 beforeAll(async () => {
   ;[service, rm] = await Promise.all([
     Service.start({
-      // One call a sample, however busy the machine is.
+      // Without micro-batching every sample is one call.
       env: { REWARDOPS_API_KEYS: KEY, REWARDOPS_SAMPLES_PER_CALL: '1' },
       headers: { authorization: `Bearer ${KEY}` },
     }),
@@ -44,7 +44,7 @@ describe('GET /metrics', () => {
     })
     const batch = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
     expect(batch).toMatchObject({ scored: 160, failed: 0 })
-    const m = await waitFor('the calls to be told of', async () => {
+    const m = await waitFor('the calls in the metrics', async () => {
       const families = await scrape()
       const scored = seriesValue(families, 'rewardops_server_request_duration_seconds_count')
       return scored >= 160 && families

@@ -17,7 +17,7 @@ import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { serverEvents } from '../store/sql/server-detail.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 
-/** The RewardModelManager against simulated servers and a real Postgres, its long times made short. */
+/** The RewardModelManager against simulated servers and a real Postgres, with short times. */
 
 const SHORT: Partial<ModelTimings> = {
   lookEveryMs: 20,
@@ -72,7 +72,7 @@ afterEach(async () => {
   servers = []
 })
 
-/** A manager of its own, as another process has; `watch: false`: it does only what it is told. */
+/** Another manager, like that of another process; `watch: false`: it runs no background checks. */
 function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModelManager {
   const own = new Database(database.url, log, { max: 4, name: 'manager', keyed: true })
   const control = new Database(database.url, log, SERVER_POOLS.control)
@@ -113,7 +113,7 @@ const inState = (name: string, state: ServerRow['state']) =>
 
 const lifecycle = (server: SimulatedServer) => server.stats().lifecycle.map((call) => call.route)
 
-/** The states a server went through, the oldest first, with why. */
+/** A server's states with their causes, oldest first. */
 async function history(name: string) {
   const { id } = await row(name)
   return (await serverEvents(db, id, 100)).reverse()
@@ -169,7 +169,7 @@ describe('calibration', () => {
     const drifted = await inState('rm', 'quarantined')
     expect(drifted.self_test).toMatchObject({ verdict: 'differs' })
     expect(drifted.state_cause).toMatch(/changed from -?[\d.]+ to -?[\d.]+/)
-    // It stays so: the same weights are no news.
+    // Another probe finds the same weights and changes nothing.
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'quarantined' })
     expect(await register(m, 'rm', rm)).toMatchObject({ state: 'ready' })
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'ready' })
@@ -188,7 +188,7 @@ describe('calibration', () => {
       self_test: { verdict: 'differs' },
     })
     expect(await row('b')).toMatchObject({ state: 'ready', self_test: { verdict: 'raw' } })
-    // The later one is who came later, whatever was known under its name before.
+    // The later server is the later registration, even under a name that was known before.
     await m.remove({ name: 'a' })
     await m.remove({ name: 'b' })
     expect(await register(m, 'a', a!)).toMatchObject({ state: 'quarantined' })
@@ -204,8 +204,11 @@ describe('calibration', () => {
     expect(used).toMatchObject({ state: 'ready', self_test: { verdict: 'squashed' } })
     const again = await m.update({ name: 'rm' }, { selfTestOverride: false })
     expect(again).toMatchObject({ state: 'quarantined' })
-    const asked = await register(m, 'rm', rm, { selfTestOverride: true })
-    expect(asked).toMatchObject({ state: 'ready', state_cause: expect.stringMatching(/squashed/) })
+    const overridden = await register(m, 'rm', rm, { selfTestOverride: true })
+    expect(overridden).toMatchObject({
+      state: 'ready',
+      state_cause: expect.stringMatching(/squashed/),
+    })
   })
 })
 
@@ -278,7 +281,7 @@ describe('sleep', () => {
     await waitFor('some probes', () => (rm.stats().calls['GET /server_info']?.['200'] ?? 0) >= 3)
     expect(await row('rm')).toMatchObject({ state: 'sleeping' })
     expect(rm.stats()).toMatchObject({ textsTotal: 0, state: 'asleep' })
-    // Not told again whether it sleeps, it is still remembered by who registers it anew.
+    // A repeated registration keeps the sleeping state, although the server does not report it.
     expect(await register(m, 'rm', rm)).toMatchObject({ state: 'sleeping' })
     expect(await m.wake({ name: 'rm' }, 60_000)).toMatchObject({ state: 'ready' })
     expect(lifecycle(rm)).toEqual(['POST /resume_memory_occupation'])
@@ -319,7 +322,7 @@ describe('wake', () => {
     await m.sleep({ name: 'rm' }, 2)
     const woken = await m.wake({ name: 'rm' }, 60_000)
     const stats = rm.stats()
-    // Whether the weights were reloaded is the engine's affair; only right scores make it ready.
+    // The engine decides whether to reload the weights; only correct scores make the server ready.
     const reloaded = (stats.calls['POST /collective_rpc']?.['200'] ?? 0) > 0
     expect(woken.state).toBe(reloaded ? 'ready' : 'quarantined')
   })
@@ -377,26 +380,26 @@ describe('a time awake', () => {
         `update server set state = $1, state_cause = $2, awake_until = clock_timestamp() + $3 * interval '1 millisecond'`,
         [state, cause, awakeMs],
       )
-    // Awake past its time.
+    // The time awake has passed.
     await point('ready', 'woken', -1)
     manager()
     await inState('rm', 'sleeping')
     expect(rm.stats().state).toBe('asleep')
-    // Taken to be woken, and the call was not sent.
+    // The wake was recorded, and the call was not sent.
     await point('waking', 'is being woken: wake requested', 60_000)
     await inState('rm', 'sleeping')
-    // Woken, and not told to anybody: it is tested, and its time runs.
+    // The server woke, and this was not recorded: it is tested, and its time awake runs.
     rm.control({ asleep: false })
     await point('waking', 'is being woken: wake requested', 60_000)
     expect((await inState('rm', 'ready')).awake_until).not.toBeNull()
-    // On its way to sleep, before the call.
+    // Draining before sleep, before the call.
     await point('draining', 'finishes its requests in flight before sleep', null)
     await inState('rm', 'ready')
-    // And after it.
+    // Draining before sleep, after the call.
     rm.control({ asleep: true })
     await point('draining', 'is being put to sleep', null)
     await inState('rm', 'sleeping')
-    // What a person drained stays drained.
+    // A server drained by a user stays drained.
     rm.control({ asleep: false })
     await inState('rm', 'ready')
     await before.drain({ name: 'rm' })
@@ -434,7 +437,7 @@ describe('a batch with sleepAfter', () => {
     }
     const end = await batch('simulated-rm', true)
     await Promise.all([inState('a', 'ready'), inState('b', 'ready')])
-    // Another batch of the model, which does not ask for it, needs them as well.
+    // Another batch of the model, without `sleepAfter`, needs the servers as well.
     const endOther = await batch('simulated-rm', false)
     await end()
     const until = (await row('a')).awake_until!.getTime()

@@ -11,7 +11,7 @@ import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
-/** Everything that locks groups and batches at once: flushes of two workers, appends, closes, cancels, deadlines. */
+/** Concurrent locks of groups and batches: flushes of two workers, appends, closes, cancels, deadlines. */
 
 let service: Service
 let rm: SimulatedServers
@@ -37,7 +37,7 @@ const open = async (fields: object): Promise<string> => {
   return (await service.mutate<SubmitResult>('batches.submit', batch)).batchId
 }
 
-/** Appends all of it, 30 at a time, without waiting for what was appended before to be scored. */
+/** Appends all samples, 30 at a time, without waiting for scores. */
 async function appendAll(batchId: string, samples: Sample[]): Promise<void> {
   for (let startIndex = 0; startIndex < samples.length; startIndex += 30) {
     const part = samples.slice(startIndex, startIndex + 30)
@@ -54,7 +54,7 @@ it('groups spread over many chunks by appends in random order all complete, once
   ]
   await Promise.all(
     kinds.map(async (kind, k) => {
-      // Every ninth came with a score: those are counted into their groups by the append itself.
+      // Every ninth sample has a given score, which the append itself counts in its group.
       const samples = shuffled(rollouts(720, 8, `k${k}`), k + 1).map((s, i) =>
         i % 9 === 0 ? { ...s, score: i } : s,
       )

@@ -11,7 +11,7 @@ import type { CallError } from '../../testkit/service/trpc-call.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { NextResult, SubmitResult } from '../contract/trainer.ts'
 
-/** A database that takes no writes: callers are told to come back, and nothing scored is bought again. */
+/** A database that refuses writes: callers get Retry-After, and no sample is scored twice. */
 
 const SAMPLES = 300
 
@@ -73,9 +73,9 @@ it('a read-only database is an outage like any other', async () => {
     samples: SAMPLES,
     waitMs: 60_000,
   })
-  // What was in flight ends, and nothing new is sent.
+  // Calls in flight end, and no new one is sent.
   await waitFor('an idle reward model', async () => (await rm.counters()).inFlight === 0)
-  // Heartbeats of 5 and 10 s lapse meanwhile.
+  // Heartbeats of 5 and 10 s expire meanwhile.
   if (FULL) await waitFor('20 s', () => performance.now() > sinceMs + 20_000, 30_000)
   await setReadOnly(false)
   await waitFor('ready', async () => (await readyz()) === 200)
@@ -83,7 +83,7 @@ it('a read-only database is an outage like any other', async () => {
   expect((await waiting).groups).toHaveLength(SAMPLES / 4)
   const results = await expectExactlyOnce(service, followed, SAMPLES, SAMPLES / 4)
   expect(results.map((r) => r.score)).toEqual(samples.map(hashScore))
-  // Of the calls since then none was for a sample that had been scored.
+  // No later call was for a scored sample.
   expect((await rm.counters()).requests).toBeLessThanOrEqual(SAMPLES - before + 0.02 * SAMPLES)
   const [left] = await service.sql<{ n: number }>(
     "select count(*)::int as n from batch join run on run.id = run_id where run.name = 'outages'",

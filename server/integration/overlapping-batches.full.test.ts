@@ -23,7 +23,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchProgressDto } from '../contract/pages.ts'
 import type { Page } from '../contract/trainer.ts'
 
-/** Several steps in flight at once, and a trainer that does not live to see their end: nothing is lost, nothing comes twice. */
+/** Several steps in flight at once, and a trainer that dies before they end: no group is lost or delivered twice. */
 
 const TRAINER = fileURLToPath(
   new URL('../../testkit/service/overlapping/trainer.ts', import.meta.url),
@@ -39,8 +39,8 @@ beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), 'rewardops-overlapping-'))
   ;[service, rm] = await Promise.all([Service.start(), startSimulatedServers()])
   await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 8_192 })
-  // Known and trusted already: what is registered is asked several times.
-  // A few take so long that every batch is still under way at the second kill, however slow the machine.
+  // The latency is set after the registration, which probes the server several times. A few samples are so slow that every
+  // batch still runs at the second kill, even on a slow machine.
   await rm.control({
     running: 10_000,
     latency: 'uniform:2000,8000',
@@ -85,7 +85,7 @@ it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice,
   })
   expect(inFlight.reduce((n, batch) => n + batch.samples, 0)).toBe(BATCHES * BATCH_SAMPLES)
   for (const share of [0.15, 0.5]) {
-    // A line of the journal has some 64 samples.
+    // A line of the journal has about 64 samples.
     const lines = (share * BATCHES * BATCH_SAMPLES) / 64
     await waitFor(`${share} of the samples trained on`, () => trained() >= lines, 120_000)
     child.kill('SIGKILL')
@@ -110,7 +110,7 @@ it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice,
   for (let step = 0; step < BATCHES; step++) {
     const mine = lines.filter((line) => line.step === step)
     const groups = mine.flatMap((line) => line.groups)
-    // Once each, none twice, in the order they completed: which was not the order they were sent in.
+    // Each group once, in order of completion, which differs from the order of submission.
     expect(groups.map((group) => group.seq)).toEqual(
       Array.from({ length: GROUPS }, (_, i) => i + 1),
     )
@@ -138,6 +138,6 @@ it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice,
       )
   }
   const { maxInFlight } = await rm.counters()
-  // The model had more than one step's samples in hand at once.
+  // The model had samples of several steps in flight at once.
   expect(maxInFlight).toBeGreaterThan(BATCH_SAMPLES)
 })

@@ -15,7 +15,7 @@ import { isOutage } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { connectSession } from '../store/session.ts'
 
-/** The service behind a real PgBouncer, where one is installed. */
+/** The service behind a real PgBouncer, if one is installed. */
 
 const isInstalled = spawnSync('pgbouncer', ['--version']).status === 0
 if (!isInstalled) console.warn('pgbouncer is not installed: the tests behind it are skipped')
@@ -33,7 +33,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true })
 })
 
-/** A server on a free port that refuses every login as a Postgres does while it recovers. */
+/** A server on a free port that refuses every login like a recovering Postgres. */
 async function startingPostgres(): Promise<{ port: number; close(): void }> {
   const fields = 'SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0'
   const head = Buffer.alloc(5)
@@ -48,7 +48,7 @@ async function startingPostgres(): Promise<{ port: number; close(): void }> {
   return { port: (server.address() as AddressInfo).port, close: () => void server.close() }
 }
 
-/** Starts one on a free port, and returns the address of the test's database behind it, or of the server at `port`. */
+/** Starts PgBouncer on a free port; returns the address of the test database behind it, or of the server at `port`. */
 async function startPgBouncer(
   settings: Record<string, string | number>,
   behind?: { port: number },
@@ -75,7 +75,7 @@ async function startPgBouncer(
   }).map(([name, value]) => `${name} = ${value}`)
   writeFileSync(config, `[databases]\n* = ${target}\n[pgbouncer]\n${lines.join('\n')}\n`)
   chmodSync(dir, 0o755)
-  // It refuses to run as root, and reaches the socket as the user that Postgres runs as.
+  // PgBouncer refuses to run as root, and reaches the socket as Postgres's own user.
   const account = process.getuid?.() === 0 ? { uid, gid } : {}
   if (process.getuid?.() === 0) for (const path of [users, config]) chownSync(path, uid, gid)
   const child = spawn('pgbouncer', ['-q', config], {
@@ -113,7 +113,7 @@ describe.skipIf(!isInstalled)('in session mode', () => {
     const { port, close } = await startingPostgres()
     const url = await startPgBouncer({ pool_mode: 'session' }, { port })
     const refusals: Error[] = []
-    // Every other client waits for the next login instead, and runs into its own time limit.
+    // Every other client waits for the next login instead and reaches its own time limit.
     await waitFor('a refusal by PgBouncer', async () => {
       const refusal = await connectSession(url).catch((error: Error) => error)
       if (refusal instanceof Error) refusals.push(refusal)

@@ -17,7 +17,7 @@ import type {
 import type { BatchSummary, SampleInput, SubmitResult } from '../contract/trainer.ts'
 import { current, legacy } from '../rewards/config/testing/upstream-yaml.ts'
 
-/** The Rewards page's calls: what is registered, one sample tried, a configuration imported. */
+/** The calls of the Rewards page: list what is registered, try one sample, import a configuration. */
 
 let service: Service
 let scorer: SimulatedServer
@@ -110,7 +110,7 @@ describe('rewards.list', () => {
       description: expect.stringContaining('the last number'),
     })
     expect(list.rules.find(({ name }) => name === 'code')?.callsService).toBe(true)
-    // Every option says what it is, and every manager what it does.
+    // Every option and every manager has a description.
     for (const { options } of [...list.rules, ...list.managers]) {
       for (const option of options) expect(option.description, option.name).not.toBe('')
     }
@@ -348,11 +348,11 @@ describe('rewards.try', () => {
       const submit = service.mutate('batches.submit', { run: 'r', step: 1, samples, reward })
       const { reason, message } = await refusalOf(submit)
       expect(reason).toBeDefined()
-      const told = await refusalOf(tried(gsm8k, reward))
-      expect(told.reason).toBe(reason)
-      expect(told.message?.replace('rewards.try', 'batches.submit')).toBe(message)
+      const refused = await refusalOf(tried(gsm8k, reward))
+      expect(refused.reason).toBe(reason)
+      expect(refused.message?.replace('rewards.try', 'batches.submit')).toBe(message)
     }
-    // Batches may have it; here it would hold up the server.
+    // Batches allow this deadline; the playground runs rules in the server process.
     const slow = { function: { name: 'math_verify', kwargs: { deadline_ms: 1_000 } } }
     expect(await refusalOf(tried(gsm8k, slow))).toMatchObject({ reason: 'unsupported_setting' })
     const long = { ...gsm8k, response: 'x'.repeat(500_001) }
@@ -411,7 +411,7 @@ describe('rewards.importConfig', () => {
     const importing = imported(aliases.join('\n')).finally(() => {
       isDone = true
     })
-    // It takes a second or two; read on the server's loop, this would be answered after it.
+    // The import takes a second or two; on the server's event loop it would delay this query.
     await service.query('rewards.list')
     expect(isDone).toBe(false)
     expect((await importing).keys.length).toBeLessThan(20_001)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { FULL } from '../../testkit/service/full-run.ts'
 
-/** The Python client's own suite; on the standard library alone, and on aiohttp and numpy where they are installed. */
+/** The Python client's own suite, on the standard library alone and, if installed, on aiohttp and numpy. */
 
 const CLIENT = join(import.meta.dirname, '../../packages/client-python')
 
@@ -15,7 +15,7 @@ if (missing) {
   console.warn('python3 (3.9 or newer) is not there; tests of the Python client are skipped')
 }
 
-/** What kills services and waits for them takes two minutes, and is left to the full run. */
+/** Files that restart services take two minutes and run only in the full run. */
 const SLOW = /restart|failures|adapters|client_errors/
 
 function environment(): NodeJS.ProcessEnv {
@@ -30,13 +30,13 @@ describe.skipIf(missing)('the Python client', () => {
   const withService = files.filter((file) =>
     readFileSync(join(CLIENT, 'tests', file), 'utf8').includes('@requires_service'),
   )
-  // Side by side: in one file it is mostly waited for what hangs, in the other processes are started.
+  // Concurrent, because these files mostly wait.
   it.concurrent.each(files.filter((file) => !withService.includes(file)))(
     'passes its own suite: %s',
     passes,
     180_000,
   )
-  // One after the other: each has a service of its own.
+  // Sequential, because each starts its own service.
   it.each(withService)('passes its own suite against the service: %s', passes, 180_000)
 
   async function passes(file: string): Promise<void> {

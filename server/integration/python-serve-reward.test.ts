@@ -11,7 +11,7 @@ import type { ImportedConfigDto } from '../contract/rewards.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
-/** verl reward functions in Python, unchanged: `rewardops serve-reward` registers them, and a batch is scored by them. */
+/** Unchanged verl reward functions in Python: `rewardops serve-reward` registers them, and a batch is scored by them. */
 
 const CLIENT = join(import.meta.dirname, '../../packages/client-python')
 const REWARDS = join(CLIENT, 'tests/rewards.py')
@@ -44,14 +44,14 @@ interface Served {
   events: { event: string; [key: string]: unknown }[]
 }
 
-/** Starts the command and waits until the service has it. */
+/** Starts `serve-reward` and waits until its server is registered. */
 async function serve(name: string, ...options: string[]): Promise<Served> {
   const model = `py-${name}`
   const words = ['serve-reward', `${REWARDS}:${name}`, '--register', service.url, '--model', model]
   return run(name, model, [...words, ...options])
 }
 
-/** Runs the words of a `rewardops` command and waits until the service has what it serves. */
+/** Runs a `rewardops` command and waits until its model is registered. */
 async function run(name: string, model: string, words: readonly string[]): Promise<Served> {
   const child = spawn('python3', ['-m', 'rewardops', ...words, '--json'], {
     env: environment(),
@@ -78,7 +78,7 @@ function environment(): NodeJS.ProcessEnv {
   return { PATH, HOME, NODE_ENV, PYTHONPATH: join(CLIENT, 'src') }
 }
 
-/** What the function itself says, in a Python of its own without anything of ours. */
+/** Scores of the function itself, called in a separate Python process without rewardops. */
 function calledDirectly(name: string, samples: readonly Sample[]): number[] {
   const lines = samples.map((s) => JSON.stringify({ extraInfo: {}, ...s })).join('\n')
   const done = spawnSync('python3', [join(CLIENT, 'tests/direct.py'), name], { input: lines })
@@ -120,7 +120,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Answers of every kind: right, wrong, none, with commas, long, and with what is not ASCII. */
+/** Answers of every kind: correct, incorrect, none, with commas, long, and not ASCII. */
 function answers(count: number): Sample[] {
   const endings = [
     '#### 72',
@@ -162,7 +162,7 @@ describe.skipIf(missing)('a reward function of verl’s, unchanged', () => {
       child.kill('SIGTERM')
       await waitFor('it to be gone', () => child.exitCode !== null)
       expect(child.exitCode).toBe(0)
-      // What it printed last may be read after its end was told.
+      // The last line may be read after the exit event.
       await waitFor('its last line', () => events.at(-1)?.event === 'stopped')
       expect(events.map(({ event }) => event)).toEqual([
         'ready',
@@ -222,9 +222,12 @@ custom_reward_function:
         sample({ uid: `u-${i}`, response }),
       )
       const { groups } = await results(model, samples)
-      const told = groups.flatMap((g) => g.samples).sort((a, b) => a.index - b.index)
-      expect(told.map(({ score }) => score)).toEqual([...Array(4).fill(null), ...fine.map(() => 1)])
-      expect(told.slice(0, 4).map(({ reason }) => reason)).toEqual(Object.values(bad))
+      const delivered = groups.flatMap((g) => g.samples).sort((a, b) => a.index - b.index)
+      expect(delivered.map(({ score }) => score)).toEqual([
+        ...Array(4).fill(null),
+        ...fine.map(() => 1),
+      ])
+      expect(delivered.slice(0, 4).map(({ reason }) => reason)).toEqual(Object.values(bad))
       const replaced = events.filter(({ event }) => event === 'process_replaced')
       expect(replaced.length).toBe(2)
       for (const { pid } of replaced) await waitFor('its end', () => !isAlive(pid as number))

@@ -13,14 +13,14 @@ import { textId } from '../../testkit/simulated-rm/text.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
-/** Limits of a server over several workers, as the server sees them, and a worker that is killed. Full: limits a minute take minutes. */
+/** Limits of a server over several workers, counted by the server, also when a worker is killed. Takes minutes. */
 
 const WORKER = fileURLToPath(new URL('../worker/start.ts', import.meta.url))
 const RPM = 600
-/** What may come at once after a pause: 2 s' worth. */
+/** Requests allowed at once after a pause: 2 s of the rate. */
 const BURST = RPM / 30
 const MINUTE_MS = 60_000
-/** The other's share is there within this long of a kill. */
+/** Maximum time until the other worker has the killed one's share. */
 const TAKEN_OVER_MS = 15_000
 
 let service: Service
@@ -69,14 +69,14 @@ const submit = (samples: Sample[]) =>
 
 const statsOf = async () => (await servers.stats())[0]!
 
-/** When each call for one of these samples came, epoch ms: not what the service asks for itself. */
+/** Arrival times of the calls for these samples, epoch ms; the service's own probes do not count. */
 async function arrivals(samples: readonly Sample[]): Promise<number[]> {
   const ids = new Set(samples.map((s) => textId(s.prompt as string, s.response)))
   const { texts } = await statsOf()
   return texts.filter(({ id }) => ids.has(id)).map(({ atMs }) => atMs)
 }
 
-/** Most within any stretch of that length. */
+/** Maximum number of times within any window of that length. */
 function mostWithin(sorted: readonly number[], forMs: number): number {
   let most = 0
   let from = 0
@@ -119,13 +119,13 @@ it('a limit of requests a minute holds over two workers, and passes to the other
   const all = (await arrivals(samples)).sort((a, b) => a - b)
   const most = mostWithin(all, MINUTE_MS)
   expect(most).toBeLessThanOrEqual(RPM + BURST)
-  // Nor was it left lying, the kill included.
+  // The limit was used up, in spite of the kill.
   expect(most).toBeGreaterThan(0.9 * RPM)
   for (const forMs of [1_000, 5_000, 20_000]) {
     const allowed = (RPM * forMs) / MINUTE_MS + BURST
     expect(mostWithin(all, forMs), `${forMs} ms`).toBeLessThanOrEqual(allowed)
   }
-  // What was scored before the end stays.
+  // Samples scored before the cancellation keep their scores.
   expect(cancelled.scored).toBeGreaterThan(0.9 * all.length)
 }, 180_000)
 
@@ -149,7 +149,7 @@ it('a limit of one call in flight holds over four workers, and survives its hold
   await waitFor('the end', async () => (await scored()) === 400, 120_000)
   const { texts, maxInFlight } = await statsOf()
   const calls = texts.toSorted((x, y) => x.atMs - y.atMs)
-  // Which two they were, where there were two.
+  // Overlapping calls, for the message of a failure.
   const together = calls.flatMap((call, i) => {
     const before = calls[i - 1]
     return before !== undefined && (before.endedAtMs ?? Infinity) > call.atMs

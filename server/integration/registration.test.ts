@@ -10,7 +10,7 @@ import type { ServerDetailDto } from '../contract/server-detail.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 
-/** Who is let in as a reward-model server, with what is known of it from then on; and that its key is told to nobody. */
+/** Registration of reward-model servers: accepted and refused ones, the facts read from them, and the secrecy of keys. */
 
 const SECRET = 'sk-never-to-be-seen-4711'
 
@@ -224,7 +224,7 @@ describe('a pool', () => {
     expect(warnings).toContainEqual(expect.stringMatching(/same address as rm/))
     const warningsOf = async (name: string) =>
       (await service.query<ServerDetailDto>('servers.get', { name })).warnings
-    // Said of both, and of neither as soon as one is gone.
+    // Both have the warning until one is removed.
     expect(await warningsOf('rm')).toContainEqual(expect.stringMatching(/same address as again/))
     await service.mutate('servers.remove', { name: 'rm' })
     expect(await warningsOf('again')).toEqual([])
@@ -244,7 +244,7 @@ describe('a pool', () => {
 })
 
 describe('a server that cannot be used', () => {
-  /** By what is wrong: where it is, what is said of it, and how it is refused. */
+  /** Unusable servers: the fault, the fields of the registration, and the refusal. */
   async function unusable(): Promise<[string, object, Refusal][]> {
     const [locked, rm, tei] = await Promise.all([
       simulated({ apiKey: SECRET, dialect: 'sglang' }),
@@ -317,7 +317,7 @@ describe('a server that cannot be used', () => {
 })
 
 it('never reveals its key: no answer, event or log holds it, also when the server repeats it', async () => {
-  // Says the key it was sent in every error, as some gateways do.
+  // Repeats the received key in every error, as some gateways do.
   const echo = await FakeServer.start((call, res) => {
     res.writeHead(call.path === '/v1/models' ? 503 : 500, { 'content-type': 'application/json' })
     res.end(JSON.stringify({ error: { message: `no: ${call.headers.authorization}` } }))
@@ -347,7 +347,7 @@ it('never reveals its key: no answer, event or log holds it, also when the serve
   }
   answers.push((await service.raw('/metrics')).text)
   expect(answers.filter((text) => text.includes(SECRET))).toEqual([])
-  // The servers were there to be talked about.
+  // The answers do mention the servers.
   expect(answers.join()).toContain(echo.url)
   const stored = await service.sql<{ text: string }>(
     `select row_to_json(e)::text as text from server_event e

@@ -29,7 +29,7 @@ import type { RunDto, RunRowDto } from '../contract/runs.ts'
 import type { Page, ScoreResult, SubmitResult } from '../contract/trainer.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
-/** The rollouts of a batch by another reward: the same rollouts to the byte, and nothing of what became of them before. */
+/** Rescores: another reward on exactly the same rollouts, without any earlier result. */
 
 const BY_MODEL = { model: 'simulated-rm' }
 const BY_RULE = { function: { name: 'gsm8k' } }
@@ -83,7 +83,7 @@ describe('a rescored batch', () => {
     })
     const after = await results(answer.batchId)
     for (const key of ['index', 'uid', 'position'] as const) expect(after[key]).toEqual(before[key])
-    // The first stays what it was.
+    // The first batch is unchanged.
     expect(await results(first)).toEqual(before)
     expect(await get(first)).toMatchObject({ rescoredFrom: null, rewardName: 'gsm8k' })
     const { items } = await service.query<Page<BatchProgressDto>>('batches.list', {
@@ -110,7 +110,7 @@ describe('a rescored batch', () => {
     for (const { batchId } of again) await ended(batchId)
     const twice = await rescore(again[0]!.batchId, BY_RULE)
     await ended(twice.batchId)
-    await waitFor('the rescores to be told', async () => {
+    await waitFor('the rescores to be reported', async () => {
       const counts = [(await of('train')).rescored.batches, (await of('val')).rescored.batches]
       return counts.join() === '2,1'
     })
@@ -360,11 +360,11 @@ describe('a large one', () => {
       const [{ last }] = (await service.sql<{ last: number }>(
         'select max(id) as last from batch',
       )) as [{ last: number }]
-      // Its last piece, the groups, has to wait: it is killed with all texts and samples copied.
+      // A lock holds up the groups, which are copied last, so the kill comes after all texts and samples.
       const client = new pg.Client({
         connectionString: runningEmbeddedUrl(service.dataDir) as string,
       })
-      // It is cut off with the server.
+      // The connection ends with the server.
       client.on('error', () => {})
       await client.connect()
       await client.query('begin')
@@ -446,7 +446,7 @@ describe('a part of a batch', () => {
       select: { filter: { scoreMin: 1, text: 'ROLLOUT CHOSEN 1' }, wholeGroups: false },
     }
     const made = await service.mutate<RescoreResult>('batches.rescore', input)
-    // 10, 12, 14, 16 and 18 are right and begin with a 1.
+    // Samples 10, 12, 14, 16 and 18 are correct and begin with a 1.
     expect(made).toMatchObject({ accepted: 5, groups: 2, duplicate: false })
     expect(await ended(made.batchId)).toMatchObject({ scored: 5, mean: 1 })
     expect(await service.mutate('batches.rescore', input)).toMatchObject({

@@ -11,7 +11,7 @@ import { textId } from '../../testkit/simulated-rm/text.ts'
 import type { SampleDetailDto } from '../contract/pages.ts'
 import type { BatchSummary, Result, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
-/** The managers `rate_limited` and `gdpo` over a real service with four workers; limits as the server sees them. */
+/** The managers `rate_limited` and `gdpo` over a real service with four workers; the server counts the calls. */
 
 const WORKERS = 4
 
@@ -45,7 +45,7 @@ const wait = (batchId: string) =>
 const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
 const statsOf = async () => (await servers.stats())[0]!
 
-/** When each call for one of these samples came, epoch ms, in order. */
+/** Arrival times of the calls for these samples, epoch ms, in order. */
 async function arrivals(samples: readonly Sample[]): Promise<number[]> {
   const ids = new Set(samples.map((s) => textId(s.prompt as string, s.response)))
   const { texts } = await statsOf()
@@ -55,7 +55,7 @@ async function arrivals(samples: readonly Sample[]): Promise<number[]> {
     .sort((a, b) => a - b)
 }
 
-/** Most within any stretch of that length. */
+/** Maximum number of times within any window of that length. */
 function mostWithin(sorted: readonly number[], forMs: number): number {
   let from = 0
   return sorted.reduce((most, atMs, i) => {
@@ -66,7 +66,7 @@ function mostWithin(sorted: readonly number[], forMs: number): number {
 
 describe('rate_limited', () => {
   it('Q16: holds requests a minute over four workers, also when one of them is killed', async () => {
-    // 20 a second, 20 at once.
+    // 20 per second, with a burst of 20.
     const rpm = 1_200
     const samples = rollouts(140, 4, 'rpm')
     await servers.control({ resetStats: true })
@@ -75,14 +75,14 @@ describe('rate_limited', () => {
     await service.kill9('worker')
     expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 140, failed: 0 })
     const all = await arrivals(samples)
-    // What was in flight in the killed one came twice.
+    // Samples in flight in the killed worker were sent twice.
     expect(all.length).toBeGreaterThanOrEqual(140)
     for (const forMs of [500, 1_000, 3_000]) {
-      // The burst, the rate, and what is late on its way and so comes with the next: half a second's, one of each worker.
+      // The burst, the rate, 0.5 s of the rate for calls that arrive late, and one call per worker.
       const allowed = (rpm / 60) * (1 + forMs / 1_000 + 0.5) + WORKERS
       expect(mostWithin(all, forMs), `${forMs} ms`).toBeLessThanOrEqual(allowed)
     }
-    // 120 beyond the burst in 6 s, less what the first call took to arrive; of each worker alone they would be 1 s.
+    // 120 calls beyond the burst take 6 s, minus the delay of the first call. Separate limits per worker would take 1 s.
     expect(all.at(-1)! - all[0]!).toBeGreaterThan(5_000)
     const scored = await service.sql<{ worker_id: number; n: number }>(
       'select worker_id, count(*)::int as n from sample where batch_id = $1 group by 1',
@@ -111,7 +111,7 @@ describe('rate_limited', () => {
     ])
     for (const { batchId } of batches) expect(await wait(batchId)).toMatchObject({ scored: 20 })
     const all = await arrivals([...one, ...other])
-    // Ten at once, and thirty at ten a second, less what the first call took to arrive.
+    // A burst of ten, then thirty at ten per second, minus the delay of the first call.
     expect(all.at(-1)! - all[0]!).toBeGreaterThan(2_500)
   })
 
@@ -124,7 +124,7 @@ describe('rate_limited', () => {
     expect(score).toEqual(samples.map((_, i) => (i % 2 === 0 ? 1 : 0)))
     const waits = rewardExtraInfo.rate_limit as { slotMs: number; rpmMs: number; tpmMs: number }[]
     const [longest] = waits.map((each, i) => ({ ...each, i })).sort((a, b) => b.rpmMs - a.rpmMs)
-    // Two at once and ten more at ten a second, over four workers that each have some of them.
+    // A burst of two, then ten at ten per second, spread over four workers.
     expect(longest!.rpmMs + longest!.slotMs).toBeGreaterThan(200)
     const detail = await service.query<SampleDetailDto>('samples.get', {
       id: `${batchId}-${longest!.i}`,
@@ -145,7 +145,7 @@ describe('rate_limited', () => {
     const { batchId } = await submit(samples, limited(kwargs, { combine }))
     expect(await wait(batchId)).toMatchObject({ scored: 12, rewardName: 'correct + rm' })
     const all = await arrivals(samples)
-    // Eleven at ten a second.
+    // Eleven calls at ten per second.
     expect(all.at(-1)! - all[0]!).toBeGreaterThan(700)
     expect((await results(batchId)).rewardExtraKeys).toEqual(
       expect.arrayContaining(['correct', 'rm', 'rate_limit']),

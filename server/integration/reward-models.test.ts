@@ -19,7 +19,7 @@ import type {
   SubmitResult,
 } from '../contract/trainer.ts'
 
-/** Rewards by model, over two workers: limits as the servers see them, failures, deadlines, a server that dies. */
+/** Reward models over two workers: limits counted by the servers, failures, deadlines, a server that dies. */
 
 const MODEL = 'judge/pair'
 const LIMITED = 'judge/limited'
@@ -76,7 +76,7 @@ const workersOf = ({ groups }: NextResult) =>
 const attempts = async (id: string) =>
   (await service.query<{ attemptLog: AttemptDto[] }>('samples.get', { id })).attemptLog
 
-/** No call is in flight anywhere once a batch has ended: counters are back at zero. */
+/** Waits until no call is in flight and counters are back at zero. */
 const idle = (rm: SimulatedServers) =>
   waitFor('an idle reward model', async () => (await rm.counters()).inFlight === 0)
 
@@ -94,7 +94,7 @@ describe('a score', () => {
       rewardExtraInfo: {},
     })
     expect(first.score).toBe(first.rawScore)
-    // The same text has the same score; logits, not probabilities.
+    // Equal texts have equal scores: logits, not probabilities.
     expect(second.score).toBe(first.score)
     const many = await submit(rollouts(64), {})
     const { min, max } = await wait(many.batchId)
@@ -153,7 +153,7 @@ describe('limits, as the server sees them', () => {
       service.mutate<Result>('samples.score', { run: 'models', step: 2, reward, sample: s })
     const texts = rollouts(120)
     const answers: Result[] = []
-    // Four callers, each asking for its next as soon as it has one: batches come and go in the workers all the time.
+    // Four callers, each with one call after the other, so that batches begin and end in the workers all the time.
     await Promise.all(
       [0, 1, 2, 3].map(async (caller) => {
         for (let i = caller; i < texts.length; i += 4) answers.push(await call(texts[i] as Sample))
@@ -166,7 +166,7 @@ describe('limits, as the server sees them', () => {
 
 describe('two servers of a model', () => {
   it('share its samples by turns', async () => {
-    // Which server's lease comes first is chance: both are there before it is counted who gets what.
+    // The order of the leases is random, so counting starts when both servers have them.
     await waitFor('leases of both', async () => {
       const { batchId } = await submit(rollouts(32), { model: MODEL })
       await wait(batchId)
@@ -178,7 +178,7 @@ describe('two servers of a model', () => {
       return leased?.n === 2
     })
     await Promise.all([a, b].map((rm) => rm.control({ latency: 20, resetStats: true })))
-    // Long enough that who leased more in the first moment does not decide.
+    // Long enough that the first leases do not decide.
     const { batchId } = await submit(rollouts(1_000), { model: MODEL })
     expect(await wait(batchId)).toMatchObject({ scored: 1_000, retries: 0 })
     const [inA, inB] = [(await a.counters()).answered, (await b.counters()).answered]
@@ -222,7 +222,7 @@ describe('two servers of a model', () => {
     await a.control({ resetStats: true })
     const { batchId } = await submit(rollouts(40), { model: MODEL })
     expect(await wait(batchId)).toMatchObject({ scored: 40 })
-    // What was read of the registry a moment before may still be under way.
+    // Calls bound before the change may still be in flight.
     expect((await a.counters()).requests).toBeLessThan(40)
     await a.control({ resetStats: true })
     const second = await submit(rollouts(40), { model: MODEL })
@@ -247,7 +247,7 @@ describe('two servers of a model', () => {
     for (const { index, serverName } of twice.slice(0, 5)) {
       expect(serverName).toBe('b')
       const log = await attempts(`${batchId}-${index}`)
-      // A call that raced the end of its connection is made again under the same number.
+      // A call that raced with the end of its connection is retried under the same number.
       const numbers = log.map((entry) => entry.attempt)
       expect(numbers).toEqual([...numbers].sort((x, y) => x - y))
       const lost = log.find((entry) => entry.serverName === 'a')
@@ -276,7 +276,7 @@ describe('two servers of a model', () => {
 
 describe('failed samples', () => {
   it('are distinguished, and substituted on request', async () => {
-    // A share that the router's canary text does not fall in: the server stays in use.
+    // The share does not include the router's canary text, so the server stays in use.
     await limited.control({ faults: { refused: 0.15 }, drawBy: 'text' })
     const samples = rollouts(64)
     const reward = { maxAttempts: 1, onFailure: { policy: 'constant', value: -7 } } as const
@@ -366,7 +366,7 @@ describe('batches.cancel', () => {
         status === 'scored' ? [null, false] : ['cancelled', true],
       )
     })
-    // The cursor goes on: groups of the cancelled part are delivered too, marked.
+    // The cursor continues: cancelled groups are delivered too, with their reason.
     const rest = await service.query<NextResult>('batches.next', {
       batchId,
       after: before.cursor,
@@ -376,7 +376,7 @@ describe('batches.cancel', () => {
     const seqs = [...before.groups, ...rest.groups].map((g) => g.seq)
     expect(seqs).toEqual(Array.from({ length: 50 }, (_, i) => i + 1))
     expect(rest.groups.some((g) => g.samples.some((s) => s.reason === 'cancelled'))).toBe(true)
-    // Nothing changes any more.
+    // A second cancellation changes nothing.
     const again = await service.mutate<BatchSummary>('batches.cancel', { batchId })
     expect(again).toEqual(cancelled)
   })

@@ -11,7 +11,7 @@ import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerDto } from '../contract/servers.ts'
 
-/** The router address under a hundred thousand requests, with servers and clients that break off: nothing may be left over. */
+/** The router address under 100,000 requests, with servers and clients that disconnect, leaks nothing. */
 
 const REQUESTS = 100_000
 
@@ -67,7 +67,7 @@ it('100,000 requests: everybody gets its own answer, counters return to zero, me
   const { answered, refused, failed, aborted, broken, wrong } = counts
   expect(wrong.slice(0, 10)).toEqual([])
   expect(answered + refused + failed + aborted + broken).toBe(REQUESTS)
-  // 4 in 100 calls fail before their answer begins, three in a row 6 in 100,000.
+  // 4 in 100 calls fail before their answer begins; three in a row fail 6 times in 100,000.
   expect(answered).toBeGreaterThan(0.85 * REQUESTS)
   expect(failed).toBeLessThan(0.002 * REQUESTS)
   expect(aborted).toBeGreaterThan(0.02 * REQUESTS)
@@ -85,7 +85,7 @@ it('100,000 requests: everybody gets its own answer, counters return to zero, me
     (await service.query<ServerDto[]>('servers.list')).every(({ inFlight }) => inFlight === 0),
   )
 
-  // The second half: what every request left behind would be 50,000 times there.
+  // In the second half a leak per request would count 50,000 times.
   const [heapAtHalf, heapAtEnd] = [heapMb[4], heapMb[9]] as [number, number]
   expect(heapAtEnd, `heap: ${heapMb.map(Math.round).join(', ')} MB`).toBeLessThan(1.1 * heapAtHalf)
   const [residentAtHalf, residentAtEnd] = [residentMb[4], residentMb[9]] as [number, number]
@@ -94,7 +94,7 @@ it('100,000 requests: everybody gets its own answer, counters return to zero, me
   )
 }, 600_000)
 
-/** What the service told, a number a look. */
+/** The heap sizes that the service reported, MB. */
 function heapsMb(): number[] {
   if (!existsSync(memoryFile)) return []
   const lines = readFileSync(memoryFile, 'utf8').split('\n').slice(0, -1)

@@ -8,7 +8,7 @@ import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type { ServerDto } from '../contract/servers.ts'
 
-/** The router address as a reward function finds it: the whole service, and engines that speak their protocols. */
+/** The router address, as reward functions use it: a whole service and engines with their own protocols. */
 
 const KEY = 'key-of-a-caller'
 const SERVER_KEY = 'sk-registered-with-the-server'
@@ -75,7 +75,7 @@ const chat = (fields: object = {}) => ({
 })
 
 describe('each engine answers on its own paths, like the engine itself', () => {
-  const asked: [string, ServerOptionsInput, string, object][] = [
+  const requests: [string, ServerOptionsInput, string, object][] = [
     ['vLLM', {}, '/classify', { model: 'simulated-rm', input: 'a text', use_activation: false }],
     ['vLLM tokens', { serves: 'token' }, '/pooling', { model: 'simulated-rm', input: 'a b' }],
     ['SGLang', { dialect: 'sglang' }, '/classify', { text: 'a text' }],
@@ -84,7 +84,7 @@ describe('each engine answers on its own paths, like the engine itself', () => {
     ['llama.cpp', { dialect: 'llamacpp' }, '/v1/rerank', { query: 'q', documents: ['a', 'b'] }],
     ['a judge', judge, '/v1/chat/completions', chat()],
   ]
-  it.each(asked)('%s', async (_, options, path, body) => {
+  it.each(requests)('%s', async (_, options, path, body) => {
     const generative = 'serves' in options && options.serves === 'generate'
     const rm = await simulated(open, 'rm', options, generative ? { kind: 'generative' } : {})
     const [ours, its] = await Promise.all([send(open, path, body), direct(rm, path, body)])
@@ -97,7 +97,7 @@ describe('each engine answers on its own paths, like the engine itself', () => {
       'x-attempts': '1',
       'x-hedged': '0',
     })
-    // What the engine refuses is refused in its words, and neither is retried nor called our fault.
+    // The engine's refusal is passed on unchanged: it is not retried and not counted as a fault.
     const wrong = { model: 'simulated-rm', nonsense: true }
     if (generative) Object.assign(wrong, { model: 'judge' })
     const [refused, itself] = [await send(open, path, wrong), await direct(rm, path, wrong)]
@@ -209,12 +209,12 @@ describe('keys', () => {
         apiKey: SERVER_KEY,
       },
     )
-    // It was asked for a reply when it was registered.
+    // The registration sent a request.
     rm.control({ resetStats: true })
     const without = await send(keyed, '/v1/chat/completions', chat(), { authorization: '' })
     expect(without.status).toBe(401)
     expect(reasonOf(without)).toBe('unauthorized')
-    // The server's own key opens nothing here.
+    // The server's own key does not grant access to the service.
     const its = { authorization: `Bearer ${SERVER_KEY}` }
     expect((await send(keyed, '/v1/chat/completions', chat(), its)).status).toBe(401)
     expect(rm.stats().textsTotal).toBe(0)
@@ -247,7 +247,7 @@ describe('a service that stops', () => {
   })
 })
 
-/** An answer without what differs from one call to the next: ids, times, timings. */
+/** A response without the fields that differ between calls: ids, times, timings. */
 function likeOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(likeOf)
   if (typeof value !== 'object' || value === null) return value
@@ -259,7 +259,7 @@ function likeOf(value: unknown): unknown {
   )
 }
 
-/** The text of a stream of completions. */
+/** The text of a streamed completion. */
 function contentOf(text: string): string {
   const parts = text.split('\n\n').filter((part) => part.startsWith('data: {'))
   const contents = parts.map((part) => {

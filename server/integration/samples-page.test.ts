@@ -11,7 +11,7 @@ import { type SampleFilter, writeSampleFilter } from '../contract/sample-filter.
 import type { SavedViewDto } from '../contract/saved-views.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
-/** The Samples page end to end: what a filter lists, counts, exports and annotates is the same everywhere. */
+/** The Samples page end to end: a filter selects the same samples for lists, counts, exports and annotations. */
 
 let service: Service
 const batches: string[] = []
@@ -31,7 +31,7 @@ beforeAll(async () => {
     await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
     batches.push(batchId)
   }
-  // What a function would have said, and a few failures.
+  // Extra info as from a function, and a few failures.
   await service.sql(
     `update sample set reward_extra = json_build_object('acc', idx % 2 = 0, 'len', idx * 1.5, 'pred', 'p' || idx % 4) where idx % 4 < 3`,
   )
@@ -181,7 +181,7 @@ describe('filtered samples', () => {
         new RegExp(`^${batches[1]},7,,"\\[\\{""label"":""hack"",""note"":null,.*\\]",72$`),
       ),
     ])
-    // Nobody counted these; a whole run is known beforehand.
+    // The number of filtered rows is not counted; that of a whole run is known beforehand.
     expect(csv.headers['x-rewardops-rows']).toBeUndefined()
   })
 

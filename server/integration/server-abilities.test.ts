@@ -15,7 +15,7 @@ import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 
-/** What a server can do is asked at registration; a server whose scores say nothing is not trusted. */
+/** The registration detects a server's abilities; a server with meaningless scores is quarantined. */
 
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
@@ -108,7 +108,7 @@ describe('a model of two labels', () => {
         const rm = await simulated(options(dialect))
         const bounded = dialect === 'llamacpp'
         const fields = { model: `${dialect}-${label}`, label, selfTestOverride: bounded }
-        // vLLM and SGLang check the name.
+        // vLLM and SGLang check the model's name.
         const model = dialect === 'vllm' || dialect === 'sglang' ? { model: 'simulated-rm' } : {}
         const row = await register(dialect, rm, { ...fields, ...model })
         expect(row, JSON.stringify(row.self_test)).toMatchObject({ state: 'ready' })

@@ -19,7 +19,7 @@ import type {
 } from '../contract/retention.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
-/** Keys made on the Settings page, what their roles may do, limits of runs, what is removed, and who changed what. */
+/** The Settings page: keys and their roles, limits of runs, retention, and the audit log. */
 
 let service: Service
 let adminKey = ''
@@ -50,7 +50,7 @@ async function scored(run: string, count: number, more: object = {}): Promise<st
   return batchId
 }
 
-/** As if it had been submitted so long ago, its texts on that day. */
+/** Moves batches and their texts into the past by that many days. */
 async function backdate(batchIds: string[], days: number): Promise<string> {
   const ids = batchIds.map((id) => Number(id.slice(1)))
   const [row] = await service.sql<{ day: string }>('select (current_date - $1::int)::text as day', [
@@ -125,7 +125,7 @@ describe('keys', () => {
     expect(await service.query('session.get', undefined, bearer(viewer.key))).toMatchObject({
       ...{ auth: 'open', name: 'board', role: 'viewer', hasKey: true },
     })
-    // Clients of models always send some key.
+    // Clients of model APIs always send some key.
     const other = await service.raw('/v1/models', { headers: bearer('EMPTY') })
     expect(other.status).toBe(200)
   })
@@ -232,7 +232,7 @@ describe('keys', () => {
     for (const headers of [bearer(viewer.key), { cookie }]) {
       expect((await service.raw('/api/trpc/batches.list', { headers })).status).toBe(401)
     }
-    // The stream would go on for half an hour.
+    // Without the revocation the stream would continue for half an hour.
     await read
 
     await service.sql(
@@ -261,22 +261,22 @@ describe('keys', () => {
       action: 'keys.',
       limit: 200,
     })
-    const told = items.map(({ actor, action, target, changes }) => ({
+    const entries = items.map(({ actor, action, target, changes }) => ({
       ...{ actor, action, target, changes },
     }))
-    expect(told).toContainEqual({
+    expect(entries).toContainEqual({
       ...{ actor: 'ops', action: 'keys.rename', target: 'wall' },
       changes: [{ field: 'name', from: '"board"', to: '"wall"' }],
     })
-    expect(told).toContainEqual({
+    expect(entries).toContainEqual({
       ...{ actor: 'ops', action: 'keys.revoke', target: 'wall' },
       changes: [{ field: 'state', from: '"active"', to: '"revoked"' }],
     })
-    expect(told).toContainEqual({
+    expect(entries).toContainEqual({
       ...{ actor: 'local', action: 'keys.require', target: 'keys needed' },
       changes: [{ field: 'needed', from: 'false', to: 'true' }],
     })
-    expect(told.filter(({ action }) => action === 'keys.create')).toHaveLength(4)
+    expect(entries.filter(({ action }) => action === 'keys.create')).toHaveLength(4)
     expect(actors).toEqual(['local', 'ops'])
     expect(actions).toContain('keys.rename')
     for (const run of ['a', 'b', 'c']) await service.mutate('limits.clear', { run })
@@ -287,7 +287,7 @@ describe('keys', () => {
       cursor = page.nextCursor
       if (cursor === null) break
     }
-    // Numbers of one digit and of two: as texts they would be in another order.
+    // Ids of one and two digits would be in another order as texts.
     expect(ids.length).toBeGreaterThan(9)
     expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => b - a))
     const one = await service.query<AuditPageDto>('audit.list', { actor: 'ops' })
@@ -296,13 +296,13 @@ describe('keys', () => {
 })
 
 describe('a key that ends', () => {
-  /** By what is asked with a key of its own, up to minutes long. */
+  /** A key per kind of long request. */
   let keys: Record<string, CreatedKeyDto> = {}
   let rm: SimulatedServer
   beforeAll(async () => {
     rm = await SimulatedServer.start({ model: 'slow-rm' })
     await service.mutate('servers.register', { name: 'slow', url: rm.url })
-    // No answer of it comes before the keys end; what it was asked for is scored all the same, beside the other tests.
+    // The keys end before the first answer. Its samples are still scored, while the other tests run.
     rm.control({ latency: 'constant:4000' })
     const names = [
       'waits',
@@ -333,7 +333,7 @@ describe('a key that ends', () => {
       headers: { ...bearer(keys[name]!.key), 'content-type': 'application/json' },
     })
   const revoke = (name: string) => service.mutate('keys.revoke', { id: keys[name]!.id })
-  /** A key is noted as used when a request was let in with it, before it waits. */
+  /** Waits until requests with these keys are in progress: a key counts as used before its request waits. */
   const letIn = (...names: string[]) =>
     waitFor('requests under way', async () => {
       const listed = (await service.query<KeysDto>('keys.list')).keys
@@ -415,7 +415,7 @@ describe('a key that ends', () => {
     const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
       ...{ run: 'downloaded', step: 1, samples: rollouts(400) },
     })
-    // More than lies in the buffers of a connection whose reader takes nothing; made there, which is faster than sending it.
+    // More than the buffers of an unread connection hold. Written in the database, which is faster than submitting it.
     await service.sql("update sample_text set prompt = repeat('x', 40000) where batch_id = $1", [
       Number(batchId.slice(1)),
     ])
@@ -433,7 +433,7 @@ describe('limits of a run', () => {
   const limits = { maxQueuedSamples: null, maxOpenBatches: null, maxPriority: null }
   const submit = (run: string, samples: object[], more: object = {}) =>
     service.post('batches.submit', JSON.stringify({ run, step: 1, samples, ...more }))
-  // Never scored while the test looks: an open batch whose rewards nobody computes.
+  // Its samples stay pending, because the model's only server is unreachable.
   const waiting = { reward: { model: 'never' } }
   beforeAll(async () => {
     await service.sql(
@@ -442,7 +442,7 @@ describe('limits of a run', () => {
     )
   })
 
-  // Roll-ups wait until nothing is under way.
+  // Roll-ups wait until no batch is running.
   afterAll(async () => {
     const left = await service.sql<{ id: number }>(
       "select id from batch where status in ('open', 'running')",
@@ -467,7 +467,7 @@ describe('limits of a run', () => {
     expectRefusal(await submit('held', rollouts(16), waiting), {
       ...{ status: 422, reason: 'run_limit', message: 'may queue at most 10' },
     })
-    // Scored already: nothing of it waits.
+    // A given score does not wait.
     expect((await submit('held', [sample({ score: 1 })], waiting)).status).toBe(200)
     const { runs } = await service.query<LimitsDto>('limits.get')
     expect(runs).toMatchObject([{ run: 'held', queuedSamples: 8, openBatches: 1 }])
@@ -539,7 +539,7 @@ describe('retention', () => {
     )
     expect(preview.freedBytes).toBe(Number(bytes))
     expect(preview.reusableBytes).toBeGreaterThan(0)
-    // Looking changed nothing.
+    // The preview changed nothing.
     const there = await service.query<{ prompt: string }>('samples.get', { id: `${old}-0` })
     expect(there.prompt).toContain('Natalia')
 
@@ -646,7 +646,7 @@ describe('retention', () => {
     })
     await service.kill9('server')
     await service.restart()
-    // Keys are known after a restart too.
+    // Keys work after a restart.
     expect(await service.query('session.get', undefined, bearer(adminKey))).toMatchObject({
       ...{ name: 'ops', role: 'admin' },
     })

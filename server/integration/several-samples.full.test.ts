@@ -9,8 +9,8 @@ import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /**
- * A reward model that is sent texts and answers at once, over two workers: several samples go in one call wherever a
- * worker is short of time. How many is the machine's affair; whose score is whose is not.
+ * Micro-batching over two workers with a reward model that answers at once. The number of samples per request depends on
+ * the machine; the score of each sample must not.
  */
 
 const SAMPLES = 8_192
@@ -54,7 +54,7 @@ it('every sample has the score of its own text', async () => {
     expect(new Set(status)).toEqual(new Set(['scored']))
     expect(score).toEqual(samples.map(hashScore))
     const { textsTotal: texts, requests } = await rm.counters()
-    // A call that a slow moment of the machine held up was split, and its texts asked for again.
+    // A request that timed out on a slow machine is split, and its texts are sent again.
     expect(texts).toBeGreaterThanOrEqual(SAMPLES)
     expect(texts).toBeLessThan(1.05 * SAMPLES)
     expect(requests).toBeLessThanOrEqual(texts)

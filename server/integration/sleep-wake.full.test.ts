@@ -10,7 +10,7 @@ import type { ServerDetailDto } from '../contract/server-detail.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
-/** Sleep and wake around the steps of a training, with two workers that score at full load. */
+/** Sleep and wake between training steps, with two workers under full load. */
 
 let service: Service
 let servers: SimulatedServer[] = []
@@ -50,7 +50,7 @@ const submit = (count: number, reward: Submit['reward']) =>
   })
 const wait = (batchId: string) =>
   service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
-/** Calls that put it to sleep or woke it. */
+/** The server's sleep and wake calls. */
 const lifecycle = (server: SimulatedServer) =>
   server.stats().lifecycle.map(({ route, inFlight }) => [route.replace(/\?.*/, ''), inFlight])
 
@@ -67,7 +67,7 @@ describe('sleep is never sent while work is in flight', () => {
       const route = dialect === 'vllm' ? 'POST /sleep' : 'POST /release_memory_occupation'
       expect(lifecycle(sleepy)).toEqual([[route, 0]])
       const before = sleepy.stats().textsTotal
-      // The step goes on without it, and loses nothing.
+      // The step continues without the server and loses no sample.
       expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 600, failed: 0 })
       expect(sleepy.stats()).toMatchObject({ textsTotal: before, aborted: 0, state: 'asleep' })
       expect(other.stats().textsTotal).toBeGreaterThan(200)
@@ -118,7 +118,7 @@ describe('wake', () => {
     await service.kill9('all')
     await cut
     await service.restart()
-    // Awake or not when it is looked at, it ends asleep: its time stands in the database.
+    // The end of its time awake is stored, so the server ends asleep in either state.
     await inState('rm', 'sleeping')
     await waitFor('a server asleep', () => rm.stats().state === 'asleep')
   })
@@ -138,7 +138,7 @@ describe('a batch with sleepAfter', () => {
         ['POST /sleep', 0],
       ])
     }
-    // The next step finds them so again.
+    // The next step also finds its servers asleep.
     const next = await submit(64, { sleepAfter: true })
     expect(await wait(next.batchId)).toMatchObject({ scored: 64, failed: 0 })
     await Promise.all([inState('a', 'sleeping'), inState('b', 'sleeping')])

@@ -14,18 +14,18 @@ import {
 import { environment } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Stopped or killed at any moment of its start, the service leaves no process, and a stop is no failure. */
+/** A service stopped or killed at any moment of its start leaves no process behind, and a stop exits 0. */
 
-/** The entry, which says when it hears requests to stop: before that nothing but Node itself runs. */
+/** The entry, with a line printed once it handles requests to stop; before that only Node itself runs. */
 const STOP_REQUEST = new URL('../stop-request.ts', import.meta.url).href
 const SAYS_SO = 'data:text/javascript,console.log("listening")'
 const START = fileURLToPath(new URL('../start.ts', import.meta.url))
 const RUN = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url))
-/** A stage is reached in a second or two, many times that on a busy machine. */
+/** A stage takes a second or two, and many times that on a busy machine. */
 const STAGE_MS = 120_000
-/** What no process may outlive its service by. */
+/** Maximum time that a process may outlive its service. */
 const OUTLIVE_MS = 10_000
-/** Stages of a start on a fresh folder, and how each is seen from outside. */
+/** Stages of a start on a fresh folder, with their detection from outside. */
 const STAGES: Record<string, (dir: string, said: string) => boolean> = {
   'its first line': (_, said) => said.includes('listening'),
   'it has the data folder': (dir) => existsSync(join(dir, 'postgres.owner')),
@@ -34,7 +34,7 @@ const STAGES: Record<string, (dir: string, said: string) => boolean> = {
   'its workers start': (dir) =>
     processesOf(dir).some(({ commandLine }) => commandLine.includes('server/worker/start.ts')),
 }
-/** Twenty moments: each stage, and so long after it, ms. */
+/** Twenty moments: each stage and a delay, ms. */
 const MOMENTS = Object.keys(STAGES).flatMap((stage) =>
   [0, 50, 250, 1_000].map((ms) => [stage, ms] as const),
 )
@@ -51,7 +51,7 @@ afterEach(async () => {
   }
 })
 
-/** Starts a service on a fresh folder; its processes are known by it. */
+/** Starts a service on a fresh folder, which identifies its processes. */
 function begin(command: string[] = ['--import', STOP_REQUEST, '--import', SAYS_SO, START]): {
   child: ChildProcess
   dir: string
@@ -93,7 +93,7 @@ describe.runIf(process.platform === 'linux')('a service that is starting', () =>
       expect({ end, said: said().slice(-500) }).toMatchObject({ end: [0, null] })
       expect(said()).not.toMatch(/could not start|unhandled/i)
       await waitFor('the end of its processes', () => processesOf(dir).length === 0, OUTLIVE_MS)
-      // Postgres was shut down, where it had come so far: else its lock would still be there.
+      // If Postgres had started, it was shut down; otherwise its lock would remain.
       expect(existsSync(join(dir, 'postgres/postmaster.pid'))).toBe(false)
       expect(existsSync(join(dir, 'postgres.owner'))).toBe(false)
     },
@@ -114,14 +114,14 @@ describe.runIf(process.platform === 'linux')('a service that is starting', () =>
     },
   )
 
-  test.each([0, 50, 200, 500, 1_500])('by run.mjs, told to stop after %i ms: 0', async (ms) => {
+  test.each([0, 50, 200, 500, 1_500])('by run.mjs, stopped after %i ms: 0', async (ms) => {
     const { child, dir, said } = begin([RUN, 'worker'])
     const isEntry = ({ commandLine }: SeenProcess) => commandLine.includes('server/worker/start.ts')
     await waitFor('the entry', () => processesOf(dir).some(isEntry), 60_000)
     await sleep(ms)
     child.kill('SIGTERM')
     const end = await once(child, 'exit')
-    // A worker without DATABASE_URL ends by itself, if it comes so far.
+    // A worker without DATABASE_URL exits by itself if it gets that far.
     expect([0, 1]).toContain(end[0])
     if (end[0] === 1) expect(said()).toMatch(/DATABASE_URL/)
     await waitFor('the end of its processes', () => processesOf(dir).length === 0, OUTLIVE_MS)

@@ -11,7 +11,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { GroupResult, NextResult, ScoreResult, SubmitResult } from '../contract/trainer.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
-/** Any number of servers share one database: any of them answers for any batch, and limits hold over all of them. */
+/** Two servers on one database: each answers for every batch, and limits hold over both. */
 
 const MAX_IN_FLIGHT = 8
 
@@ -48,7 +48,7 @@ const submit = async (service: Service, samples: object[], fields: object = {}) 
     })
   ).batchId
 
-/** Follows a batch by asking the servers in turn, each from the other's cursor. */
+/** Follows a batch over both servers alternately, each with the other's cursor. */
 async function followOverBoth(batchId: string): Promise<GroupResult[]> {
   const groups: GroupResult[] = []
   let cursor: string | null = null
@@ -87,7 +87,7 @@ it('a limit holds over batches and the router addresses of both', async () => {
   await followOverBoth(await batch)
   const { maxInFlight } = await rm.counters()
   expect(maxInFlight).toBeLessThanOrEqual(MAX_IN_FLIGHT)
-  // A slow machine need not fill every slot at one moment.
+  // A slow machine may not fill every slot at once.
   expect(maxInFlight).toBeGreaterThan(MAX_IN_FLIGHT / 2)
 })
 

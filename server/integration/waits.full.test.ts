@@ -5,7 +5,7 @@ import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, NextResult, Page, Result, SubmitResult } from '../contract/trainer.ts'
 
-/** What the contract says takes a minute. Full: it does. */
+/** Waits of the contract that really take a minute. */
 
 let service: Service
 
@@ -42,7 +42,7 @@ it('long polls are clamped to a minute; an implicit batch closes after a minute 
     return batch?.status === 'completed' && batch
   })
   expect(await implicit()).toMatchObject([{ samples: 1, scored: 1, groupsCompleted: 1 }])
-  // The next call opens another.
+  // The next call opens another batch.
   expect((await service.mutate<Result>('samples.score', call)).index).toBe(0)
   expect(await implicit()).toMatchObject([{ status: 'open' }, { status: 'completed' }])
 }, 120_000)

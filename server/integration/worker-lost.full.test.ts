@@ -8,23 +8,23 @@ import type { ServerDto } from '../contract/servers.ts'
 import type { SubmitResult } from '../contract/trainer.ts'
 import { type FakeCall, FakeServer } from '../engines/testing/fake-server.ts'
 
-/** Samples whose workers die: given up after the third, and only those. Full: what lapses here lapses after 10 s. */
+/** Samples whose workers die: only those fail, after the third death. Heartbeats expire after 10 s. */
 
 const MODEL = 'killer'
-/** Long enough that samples which are run one after the other wait longer than a job's heartbeat lasts (10 s). */
+/** Long enough that samples that run alone wait longer than a job's heartbeat (10 s). */
 const DELAY_MS = 400
-/** Kills at once: all its neighbours are in flight then. */
+/** Kills the worker at once, with all other samples of the job in flight. */
 const POISON = 'POISON'
 
 let service: Service
 let rm: FakeServer
-/** What the reward model does before it answers a text. */
+/** Called by the reward model before it answers a text. */
 let onText: (text: string) => Promise<void> | void = () => {}
 
 beforeAll(async () => {
   rm = await FakeServer.start(answer)
   service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
-  // Room for many jobs at once: what is fetched together with the one that kills is at risk too.
+  // A limit for many jobs at once, so that samples fetched with the poison are lost as well.
   const server = { name: 'rm', url: rm.url, engine: 'vllm', maxInFlight: 1_000 }
   await service.mutate<ServerDto>('servers.register', server)
 })
@@ -37,7 +37,7 @@ afterAll(async () => {
   expect(problems).toEqual([])
 })
 
-/** As vLLM answers; the score is the text's length. */
+/** Answers like vLLM; the score is the text's length. */
 function answer(call: FakeCall, res: ServerResponse): void {
   const send = (body: object) =>
     res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
@@ -92,7 +92,7 @@ it('a sample that kills its workers fails after the third; its neighbours are sc
 
 it('results that the database refuses are not lost: they are scored again', async () => {
   onText = () => {}
-  // As a full disk does: every result of a certain score is refused, for reasons that are none of the samples'.
+  // The database refuses results with a certain score, as on a full disk; the samples are not at fault.
   const refused = rollouts(1)[0]!.response.length
   await service.sql(
     `alter table sample add constraint refused check (score is distinct from ${refused}) not valid`,

@@ -14,11 +14,11 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
-/** Workers that no server started, as `npm run worker` does on another machine: only its silence tells that one died. */
+/** Workers without a parent server, like `npm run worker` on another machine: only missing reports show a death. */
 
 const WORKER = fileURLToPath(new URL('../worker/start.ts', import.meta.url))
 const SAMPLES = 1_000
-/** Samples of a dead worker end within this long more than undisturbed. */
+/** Maximum additional time until the samples of a dead worker end. */
 const LOST_WORKER_MS = 15_000
 
 let service: Service
