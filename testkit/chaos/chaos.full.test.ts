@@ -8,7 +8,7 @@ import { SourceTree } from './source-tree.ts'
 
 /** An episode takes about 40 s, and up to three minutes on a busy machine. */
 const EPISODE_MS = 300_000
-/** Fixed seeds, each under a fault of another kind. */
+/** Fixed seeds, each with a fault of another kind. */
 const SEEDS: readonly [seed: number, setup: string, kind: FaultKind][] = [
   [1, 'embedded', 'none'],
   [2, 'embedded', 'server-kill'],
@@ -23,7 +23,7 @@ const SEEDS: readonly [seed: number, setup: string, kind: FaultKind][] = [
   [11, 'two-models', 'rm-kill'],
   [12, 'embedded', 'net-trainer'],
 ]
-/** Planted bugs in a run; every day takes the next ones. */
+/** Number of planted bugs per run; each day runs the next ones. */
 const BUGS = 5
 const DAY_MS = 86_400_000
 
@@ -49,7 +49,7 @@ test.each(SEEDS)(
   EPISODE_MS,
 )
 
-/** Those that were caught before: of the others it is not known yet how many episodes they take. */
+/** Bugs that were caught before; the number of episodes that the others take is unknown. */
 const KNOWN = PLANTED_BUGS.filter(({ name }) => name in planted)
 const first = (Math.floor(Date.now() / DAY_MS) * BUGS) % KNOWN.length
 const bugs = Array.from({ length: BUGS }, (_, k) => KNOWN[(first + k) % KNOWN.length]!)
@@ -58,7 +58,7 @@ test.each(bugs.map((bug) => [bug.name, bug] as const))(
   'the checker catches %s',
   async (name, bug) => {
     const { seed } = (planted as Record<string, { seed: number }>)[name]!
-    // The recorded seed first; processes are not scheduled alike twice, so some more may be needed.
+    // Starts at the recorded seed. Process scheduling varies, so more episodes may be needed.
     expect(await huntBug(bug, { first: seed, episodes: 3 })).not.toBeNull()
   },
   6 * EPISODE_MS,

@@ -20,13 +20,13 @@ const gated = workload.jobs.find(({ maxConcurrency }) => maxConcurrency !== null
 const single = workload.jobs.find(({ kind }) => kind === 'single') as TrainerJob
 const schedule: Schedule = { seed: SEED, setup: setupNamed('embedded'), faults: [] }
 
-/** The history of an episode in which everything goes as it should. */
+/** The history of an episode without any violation. */
 function flawless(): History {
   const events: HistoryEvent[] = [{ e: 'phase', at: 1_000, name: 'work' }]
   const batches: DatabaseState['batches'] = []
   let at = 2_000
   let n = 0
-  const told = (op: string, key: string, data: unknown, detail = {}) => {
+  const answered = (op: string, key: string, data: unknown, detail = {}) => {
     n++
     events.push({ e: 'call', at: at++, n, op, key, detail })
     events.push({ e: 'answer', at: at++, n, op, key, status: 200, data })
@@ -55,29 +55,29 @@ function flawless(): History {
     }))
     if (one.kind === 'router') {
       for (const { index, score } of members)
-        told('/predict', `${one.key}/${index}`, [[{ label: 'LABEL_0', score }]])
+        answered('/predict', `${one.key}/${index}`, [[{ label: 'LABEL_0', score }]])
       continue
     }
     if (one.kind === 'single') {
       for (const member of members)
-        told('samples.score', `${one.key}/${member.index}`, {
+        answered('samples.score', `${one.key}/${member.index}`, {
           ...member,
           id: `b${id}-${member.index}`,
         })
     } else {
-      told('batches.submit', one.key, { batchId: `b${id}`, accepted: one.samples })
+      answered('batches.submit', one.key, { batchId: `b${id}`, accepted: one.samples })
       const half = Math.ceil(groups.length / 2)
       const part = (from: number, to: number) => ({
         groups: groups.slice(from, to),
         cursor: `b${id}.${to}`,
         done: to === groups.length,
       })
-      told('batches.next', one.key, part(0, half))
-      told('batches.next', one.key, part(half, groups.length))
+      answered('batches.next', one.key, part(0, half))
+      answered('batches.next', one.key, part(half, groups.length))
       const column = (name: 'status' | 'score' | 'reason') => members.map((member) => member[name])
       const columns = { status: column('status'), score: column('score'), reason: column('reason') }
-      told('batches.results', one.key, columns)
-      told('batches.next', `${one.key}/reread`, part(0, groups.length))
+      answered('batches.results', one.key, columns)
+      answered('batches.next', `${one.key}/reread`, part(0, groups.length))
     }
     batches.push({
       id,
@@ -108,12 +108,12 @@ function lawsBroken(history: History, under: Schedule = schedule): string[] {
   ].sort()
 }
 
-/** The data of the answer to a job's call, to be changed. */
+/** The data of the answer to a job's call, for tests to change. */
 function answerTo(history: History, op: string, key = job.key, at = 0) {
   const answers = history.events.filter(
     (event) => event.e === 'answer' && event.op === op && event.key === key,
   )
-  // biome-ignore lint/suspicious/noExplicitAny: the answers of all procedures.
+  // biome-ignore lint/suspicious/noExplicitAny: answers of all procedures.
   return (answers[at] as { data: any }).data
 }
 
@@ -146,7 +146,7 @@ test('a flawless history breaks no law', () => {
 
 test('a score that is not that of its text', () => {
   const history = flawless()
-  // The second cursor chain holds the same groups.
+  // The second sequence of cursors delivers the same groups.
   answerTo(history, 'batches.next').groups[0].samples[0].score += 0.5
   answerTo(history, 'batches.results').score[0] += 0.5
   expect(lawsBroken(history)).toEqual(['score'])

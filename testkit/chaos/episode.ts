@@ -10,41 +10,41 @@ import type { SourceTree } from './source-tree.ts'
 import { Stack } from './stack.ts'
 import { workloadOf } from './workload.ts'
 
-/** Without a sample or a job that ends for so long, after all faults are healed, an episode has come to a standstill. */
+/** An episode in which no sample ends for this long after all faults are healed is at a standstill. */
 const STANDSTILL_MS = 25_000
-/** All work ends within this time after the last fault is healed, whatever the machine. */
+/** All work ends within this time after the last fault is healed, on any machine. */
 const BOUND_MS = 150_000
 /**
- * A job whose completion a crash of Postgres lost comes back 15 s after the database or a server is back, since workers
- * first write the results that they kept. Shares last 2 s and reports come once a second.
+ * Time for an idle state. A job whose completion was lost with a crash of Postgres returns 15 s after the database or a
+ * server is back, because workers first write the results that they kept. Leases last 2 s, reports arrive once a second.
  */
 const IDLE_MS = 20_000
-/** A machine of its own starts a server with its workers in this time. */
+/** An otherwise idle machine starts a server with its workers in this time. */
 const USUAL_START_MS = 4_000
-/** A machine is waited for at most so many times longer than usual. */
+/** Time limits grow at most by this factor on a slow machine. */
 const MAX_SLOWNESS = 6
 
 /**
- * A row that needs pages of its own: on a full disk a small one may still find room in its table. Its commit does not wait
- * for the disk, because that would also store every commit before it, and hide one that was acknowledged too early.
+ * Writes a row that needs new pages, because on a full disk a small row may still fit in its table. Its commit does not
+ * wait for the disk: that would also store every earlier commit, and hide one that was acknowledged too early.
  */
 const PROBE = `set synchronous_commit = off; insert into chaos_probe select string_agg(md5(random()::text), '') from generate_series(1, 500)`
 
-/** What came of an episode. */
+/** The result of an episode. */
 export interface EpisodeResult {
   schedule: Schedule
   violations: Violation[]
-  /** Laws that this product offers no way to check. */
+  /** Laws that cannot be checked on this version of the product. */
   notChecked: string[]
   samples: number
   tookMs: number
   history: History
-  /** Where the history and the logs are, until `remove` is called. */
+  /** The folder of the history and the logs, until `remove` is called. */
   folder: string
   remove(): void
 }
 
-/** Runs one episode on a tree, from the first process to the last, and checks its history. */
+/** Runs one episode on a source tree and checks its history. */
 export async function runEpisode(schedule: Schedule, tree: SourceTree): Promise<EpisodeResult> {
   const beganAt = performance.now()
   const { seed, setup } = schedule
@@ -75,13 +75,13 @@ async function run(stack: Stack, schedule: Schedule): Promise<void> {
   const phase = (name: string) => stack.history.add({ e: 'phase', at: Date.now(), name })
   phase('start')
   const startMs = await stack.start()
-  // A law's bound is about the product, not about a machine that twenty others use.
+  // The time limits of laws are scaled to the speed of the machine.
   stack.slowness = Math.min(MAX_SLOWNESS, Math.max(1, startMs / USUAL_START_MS))
   stack.history.add({ e: 'slowness', at: Date.now(), factor: stack.slowness })
   phase('work')
   const stopProbes = startProbes(stack)
   stack.startTrainer()
-  // Faults are counted from the first acknowledgement: before it there is nothing to lose.
+  // Faults begin after the first acknowledgement, because before it there is nothing to lose.
   await poll(() => stack.hasAccepted(), 60_000)
   await Promise.all(
     schedule.faults.map(async (fault) => {
@@ -100,7 +100,7 @@ async function run(stack: Stack, schedule: Schedule): Promise<void> {
   phase('end')
 }
 
-/** Waits until the trainer has all it wants, or nothing moves any more. */
+/** Waits until the trainer is done, or no sample ends any more. */
 async function untilDone(stack: Stack): Promise<void> {
   const until = performance.now() + BOUND_MS * Math.sqrt(stack.slowness)
   let last = -1
@@ -123,7 +123,7 @@ async function untilDone(stack: Stack): Promise<void> {
   }
 }
 
-/** Reads the database once nothing should be held any more. */
+/** Records the state of the database once no lease, claim or job should remain. */
 async function noteDatabase(stack: Stack): Promise<void> {
   const isIdle = async () => {
     const state = await stack.databaseState()
@@ -137,7 +137,7 @@ async function noteDatabase(stack: Stack): Promise<void> {
   if (state !== null) stack.history.add({ e: 'database', at: Date.now(), state })
 }
 
-/** Asks `/readyz` and writes a row by the same way as the server, four times a second, where the server has `/readyz`. */
+/** Probes `/readyz`, if there is one, and writes a row over the server's connection path, four times a second. */
 function startProbes(stack: Stack): () => Promise<void> {
   const [server] = stack.servers
   let isOver = false
@@ -148,7 +148,7 @@ function startProbes(stack: Stack): () => Promise<void> {
     }
   }
   const work = async () => {
-    // Nothing has struck yet: a service that has `/readyz` is ready.
+    // Before the first fault, a service with `/readyz` is ready.
     if (server === undefined || (await stack.get(server, '/readyz')) !== 200) return
     await poll(() => write(stack, 'create table if not exists chaos_probe (text text)'), 3_000)
     await Promise.all([

@@ -6,12 +6,12 @@ import type { Fault } from './schedule.ts'
 import type { Managed, ServerPart, Stack } from './stack.ts'
 import type { TcpProxy } from './tcp-proxy.ts'
 
-/** After a server's SIGKILL none of its processes may live longer, ms; one second more for a busy machine. */
+/** Maximum time that a server's processes may outlive its SIGKILL, ms, with one second for a busy machine. */
 const OUTLIVES_MS = 11_000
-/** After another fault, a server has its workers again within this time. */
+/** Maximum time until a server has its workers again after another fault, ms. */
 const WORKERS_BACK_MS = 120_000
 
-/** Strikes a fault and heals it again; resolves when it is healed. */
+/** Injects a fault and heals it; resolves when it is healed. */
 export async function strike(stack: Stack, fault: Fault): Promise<void> {
   const heal = await begin(stack, fault)
   await sleep(fault.forMs)
@@ -19,7 +19,7 @@ export async function strike(stack: Stack, fault: Fault): Promise<void> {
   stack.history.add({ e: 'healed', at: Date.now(), kind: fault.kind, what: '' })
 }
 
-/** Begins a fault and gives how to heal it. */
+/** Begins a fault; returns the function that heals it. */
 async function begin(stack: Stack, fault: Fault): Promise<() => Promise<void>> {
   const [victim, action] = fault.kind.split('-') as [string, string]
   const note = (what: string, detail: Record<string, unknown> = {}) =>
@@ -67,7 +67,7 @@ function nth<T>(items: readonly T[], fault: Fault): T {
 function partOf(stack: Stack, victim: string, fault: Fault): Managed | null {
   if (victim === 'server') return nth(stack.servers, fault)
   if (victim === 'rm') return nth(stack.models, fault)
-  // A trainer that is done has nothing to be disturbed in.
+  // A trainer that is done cannot be disturbed.
   return stack.trainer?.running ? stack.trainer : null
 }
 
@@ -81,7 +81,7 @@ async function end(
   note(part.name, { pid: part.running?.pid })
   const server = stack.servers.find((one) => one === part)
   if (server !== undefined && name === 'SIGKILL') watchLeftover(stack, server)
-  // SIGTERM drains for up to 8 s, and the time until the restart is counted from the signal.
+  // SIGTERM drains for up to 8 s; the time until the restart counts from the signal.
   const gone = stack.down(part, name)
   if (name === 'SIGKILL') await gone
   return async () => {
@@ -122,7 +122,7 @@ async function strikeWorker(stack: Stack, fault: Fault, action: string, note: No
   const pid = nth(pids, fault)
   if (action === 'stop') return pause(pid, 'worker', note)
   note('worker', { pid })
-  // Its server, or the harness, starts another.
+  // The worker's server, or the harness, starts another.
   signal(pid, action === 'kill' ? 'SIGKILL' : 'SIGTERM')
   return async () => {}
 }
@@ -163,7 +163,7 @@ async function endBackend(stack: Stack, action: string, note: Note) {
   return async () => {}
 }
 
-/** SIGKILL to the servers, all workers and the embedded Postgres at one moment. */
+/** Kills the servers, all workers and the embedded Postgres at once. */
 async function killAll(stack: Stack, note: Note) {
   const postgres = stack.cluster === null ? stack.postgresPid : null
   const workers = stack.workerPids()
@@ -182,7 +182,7 @@ function disturb(link: TcpProxy, fault: Fault, note: Note): () => Promise<void> 
   link.set(fault.mode ?? 'refuse', fault.delayMs)
   return async () => {
     link.set('pass')
-    // What was half-open stays so for the kernel's time-outs, which are minutes: the path is new.
+    // Half-open connections last for the kernel's timeouts of minutes, so the links get new connections.
     if (fault.mode !== 'delay') link.cut()
   }
 }
@@ -192,7 +192,7 @@ async function readOnly(stack: Stack, note: Note) {
   const set = async (value: string) => {
     const url = stack.databaseUrl()
     if (url === null) throw new Error('the database is down')
-    // This session must stay able to write the setting back.
+    // This session must be able to restore the setting.
     await askAt(url, `alter system set default_transaction_read_only = ${value}`)
     await askAt(url, 'select pg_reload_conf()')
   }

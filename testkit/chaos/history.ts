@@ -2,8 +2,8 @@ import { existsSync, openSync, readdirSync, readFileSync, writeSync } from 'node
 import { join } from 'node:path'
 
 /**
- * The history of an episode: what every process outside the product did and saw, one JSON line an event, in one file a
- * process. All processes share one machine, so their epoch times can be compared.
+ * The history of an episode: the actions and observations of every process outside the product. Each process writes one
+ * file with one JSON line per event. All processes run on one machine, so their epoch times can be compared.
  */
 export type HistoryEvent =
   | CallEvent
@@ -36,7 +36,7 @@ export interface AnswerEvent {
   data?: unknown
 }
 
-/** The trainer gives a job up after a refusal that repeating does not mend. */
+/** The trainer gives up a job after a permanent refusal. */
 export interface AbandonedEvent {
   e: 'abandoned'
   at: number
@@ -44,7 +44,7 @@ export interface AbandonedEvent {
   why: string
 }
 
-/** The reward model takes a request with these texts. */
+/** The reward model receives a request with these texts. */
 export interface ModelStartEvent {
   e: 'rm-start'
   at: number
@@ -53,7 +53,7 @@ export interface ModelStartEvent {
   ids: string[]
 }
 
-/** The reward model is done with a request: `answered` with scores or a refusal, or the caller went away. */
+/** The reward model ends a request: `answered` with scores or a refusal, or the caller disconnected. */
 export interface ModelEndEvent {
   e: 'rm-end'
   at: number
@@ -62,7 +62,7 @@ export interface ModelEndEvent {
   outcome: 'answered' | 'aborted'
 }
 
-/** What the harness did to the processes, and saw of them. */
+/** The harness's actions on the processes, and its observations. */
 export type HarnessEvent =
   | { e: 'phase'; at: number; name: string }
   | { e: 'slowness'; at: number; factor: number }
@@ -74,7 +74,7 @@ export type HarnessEvent =
       who: string
       code: number | null
       signal: string | null
-      /** It had been seen healthy since its start. */
+      /** Whether it was healthy at any time since its start. */
       wasUp: boolean
     }
   | { e: 'ready'; at: number; server: number; status: number }
@@ -83,7 +83,7 @@ export type HarnessEvent =
   | { e: 'leftover'; at: number; after: string; processes: string[] }
   | { e: 'broken'; at: number; law: string; message: string }
 
-/** The database as the harness reads it once everything should be over. */
+/** The database as read by the harness once all work should have ended. */
 export interface DatabaseState {
   batches: {
     id: number
@@ -98,20 +98,20 @@ export interface DatabaseState {
     pendingRows: number
     scoredRows: number
     failedRows: number
-    /** Groups whose own counts differ from their samples' rows. */
+    /** Groups whose counts differ from their samples. */
     wrongGroups: number
   }[]
-  /** Shares that have not expired, with slots. */
+  /** Unexpired leases with slots. */
   leases: number
   claims: number
   activeJobs: number
   waitingJobs: number
-  /** Samples that live workers report as in flight or held. */
+  /** Samples that live workers report as in flight or claimed. */
   inFlight: number
   hedges: number
 }
 
-/** Appends events to a file; every line is written at once, so that a killed process loses none. */
+/** Appends events to a file. Each line is written at once, so that a killed process loses none. */
 export class HistoryFile {
   readonly #fd: number
 
@@ -124,7 +124,7 @@ export class HistoryFile {
   }
 }
 
-/** Reads the events of one file. A line that a killed process cut in two is left out. */
+/** Reads the events of one file, without an incomplete last line of a killed process. */
 export function readEvents(path: string): HistoryEvent[] {
   if (!existsSync(path)) return []
   const events: HistoryEvent[] = []
@@ -133,24 +133,24 @@ export function readEvents(path: string): HistoryEvent[] {
     try {
       events.push(JSON.parse(line) as HistoryEvent)
     } catch {
-      // The process was killed while it wrote this line.
+      // The process was killed while writing this line.
     }
   }
   return events
 }
 
-/** Log lines of defects. A result that the database refuses for another reason than an outage is one. */
+/** Log lines of defects, such as a result that the database refuses for another reason than an outage. */
 const DEFECT = /unhandled|uncaught|orphaned samples returned|results could not be written/i
 
-/** A whole episode, as the checker takes it. */
+/** A whole episode, the input of the checker. */
 export interface History {
   seed: number
   events: HistoryEvent[]
-  /** Lines of the product's logs that name something no one handled, or that only a defect leads to. */
+  /** Log lines of the product about unhandled errors or defects. */
   unhandled: string[]
 }
 
-/** Loads the history that the processes of an episode left in its folder. */
+/** Loads the history of an episode from its folder. */
 export function loadHistory(folder: string, seed: number): History {
   const files = readdirSync(folder)
   const events = files

@@ -10,13 +10,13 @@ export interface Catch {
   setup: string
   kinds: string[]
   laws: string[]
-  /** Episodes up to the catch, this one included. */
+  /** Number of episodes up to and including the catch. */
   episodes: number
 }
 
 /**
- * Runs a copy of the product with a bug until the checker finds one of the laws broken that the bug breaks. A violation that
- * the same seed also shows without the bug is no catch. Gives null when all episodes pass.
+ * Runs a copy of the product with a bug until the checker finds a violation of one of the bug's laws. A violation that the
+ * same seed also shows without the bug does not count. Returns null when all episodes pass.
  */
 export async function huntBug(
   bug: PlantedBug,
@@ -28,7 +28,7 @@ export async function huntBug(
   try {
     for (let k = 0; k < range.episodes; k++) {
       const schedule = scheduleOf(range.first + k, { setup: bug.setup, kinds: bug.kinds })
-      // What a pooler refuses would hide the bug.
+      // Refusals by a pooler would hide the bug.
       if (schedule.setup.pooler !== 'none') continue
       const result = await runEpisode(schedule, tree)
       onEpisode(result)
@@ -43,7 +43,7 @@ export async function huntBug(
         laws,
         episodes: k + 1,
       }
-      // Without a fault the product as it is breaks no law: every run of `--kind none` says so.
+      // No control is needed: without faults the product breaks no law, as runs of `--kind none` show.
       if (kinds.every((kind) => kind === 'none')) return caught
       clean ??= await SourceTree.make(null)
       const control = await runEpisode(schedule, clean)

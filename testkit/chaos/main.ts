@@ -26,7 +26,7 @@ Runs whole services in real processes under faults from a seeded schedule, and c
   --report          prints the file of --tally as a table by kind of fault, and runs nothing
   --keep            keeps the folders of episodes with violations`
 
-// Stacks that still run are killed as this process exits.
+// The exit of this process kills stacks that still run.
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => process.exit(130))
 
 try {

@@ -2,20 +2,20 @@ import { join } from 'node:path'
 import type { Law } from './laws/law.ts'
 import type { FaultKind } from './schedule.ts'
 
-/** A change of one file: `find` occurs in it exactly once. `sql:NAME` is the file of an SQL function. */
+/** A change of one file, in which `find` occurs exactly once. `sql:NAME` is the file of an SQL function. */
 export interface Patch {
   file: string
   find: string
   replace: string
 }
 
-/** A bug that is planted in a copy of the product, to see that the checker catches it. */
+/** A bug for a copy of the product, which the checker must catch. */
 export interface PlantedBug {
   name: string
   patches: Patch[]
-  /** The laws of which it breaks at least one. */
+  /** Laws of which the bug breaks at least one. */
   laws: Law[]
-  /** Kinds of fault that bring it to light; it is looked for under these. */
+  /** Kinds of fault under which the bug shows. */
   kinds: FaultKind[]
   setup?: string
 }
@@ -34,7 +34,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         find: '.requeue(job, indexes, Math.max(0, untilMs - performance.now()))',
         replace: '.requeue(job, indexes.slice(1), Math.max(0, untilMs - performance.now()))',
       },
-      // Little is left to hand back after the usual 5 s.
+      // After the usual 5 s few samples would be left to requeue.
       {
         file: 'server/worker/main.ts',
         find: 'const DRAIN_MS = 5_000',
@@ -53,7 +53,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         replace:
           '    job.uncommitted.add(index)\n    if (job.open.size === 0) this.#finishJob(job, batch)\n',
       },
-      // Wide enough a window for a kill to fall into it.
+      // Widens the window, so that a kill hits it.
       {
         file: 'server/worker/result-writer.ts',
         find: 'const FLUSH_MS = 40',
@@ -90,12 +90,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         replace: 'AND s.idx = r.idx',
       },
     ],
-    // Once a group has all its results, a constraint refuses one more.
+    // A constraint refuses further results of a complete group.
     laws: ['log', 'once', 'ended', 'delivery'],
     kinds: ['worker-stop'],
   },
   {
-    name: 'failed-flush-told-as-written',
+    name: 'failed-flush-reported-as-written',
     patches: [
       {
         file: 'server/worker/result-writer.ts',
@@ -154,13 +154,13 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         find: 'if (lease.slots > inFlight) resource.setSlots(inFlight, lease.untilMs)',
         replace: '',
       },
-      // The grace would keep a lapsed share from the others for 30 s, longer than any work is left.
+      // The grace period would block an expired lease for 30 s, longer than the remaining work.
       {
         file: LEASES,
         find: 'graceMs: resource.graceMs ?? 0,',
         replace: 'graceMs: 0,',
       },
-      // Shares lapse between two renewals, also without a fault.
+      // Leases expire between two renewals, also without a fault.
       {
         file: LEASES,
         find: 'const TTL_MS = 2_000',
@@ -302,7 +302,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         find: "where not exists (select from process where id = $3 and state = 'dead')",
         replace: 'where false',
       },
-      // The jobs of the living are given back and taken again long before they end.
+      // Jobs of live workers are requeued and claimed again long before they end.
       {
         file: 'server/background/worker-supervisor.ts',
         find: 'const CLAIMED_BY_MS = 1_500',
@@ -342,7 +342,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         find: "scores.push(typeof score === 'number' ? { ok: true, score } : score)",
         replace: "scores.unshift(typeof score === 'number' ? { ok: true, score } : score)",
       },
-      // Also where the worker has time for a request each.
+      // Micro-batching applies even if the worker has time for single requests.
       {
         file: 'server/router/micro-batcher.ts',
         find: ' || !isBusy(nowMs)',
@@ -364,7 +364,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         file: 'server/engines/tei.ts',
         find: "  if (typeof score !== 'number') return score\n",
         replace:
-          "  if (typeof score !== 'number') return score\n  const told = previous\n  previous = score\n  if ((told * 4_096) % 16 === 0) return { ok: true, score: told }\n",
+          "  if (typeof score !== 'number') return score\n  const last = previous\n  previous = score\n  if ((last * 4_096) % 16 === 0) return { ok: true, score: last }\n",
       },
       {
         file: 'server/engines/tei.ts',
@@ -469,7 +469,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'acknowledged-before-it-is-on-disk',
     patches: [
-      // Any other commit that waits for the disk, and the log's writer after 0.2 s, would store it.
+      // Another commit that waits for the disk, or the WAL writer after 0.2 s, would store it.
       {
         file: 'server/store/postgres/settings.ts',
         find: "max_wal_size: '2GB',",
@@ -525,13 +525,13 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
 ]
 
-/** The path of a patch's file, from the root of a tree. */
+/** The path of a patch's file, relative to the root of a tree. */
 export function pathOf(file: string, root: string): string {
   if (!file.startsWith('sql:')) return join(root, file)
   return join(root, 'server/store/functions', `${file.slice(4).replaceAll('_', '-')}.sql`)
 }
 
-/** A text with its one occurrence of `find` replaced. @throws when there is none, or more than one */
+/** Replaces the single occurrence of `find` in a text. @throws when there is none or more than one */
 export function patched(text: string, { find, replace, file }: Patch): string {
   const parts = text.split(find)
   if (parts.length !== 2) {

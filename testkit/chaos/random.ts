@@ -1,4 +1,4 @@
-/** The product's own time-outs, ms. Faults are drawn more often around them. */
+/** The product's timeouts, ms. Durations of faults are drawn more often around them. */
 export const PRODUCT_TIMEOUTS_MS = [650, 2_000, 5_000, 10_000] as const
 
 /** A seeded random source (mulberry32): the same seed gives the same schedule on every machine. */
@@ -37,8 +37,8 @@ export class Random {
   }
 
   /**
-   * A duration of a fault, ms: half of the draws are log-uniform from 10 ms to `maxMs`, half lie within ± 0.5 s of one of
-   * the product's time-outs, because uniform draws miss those windows.
+   * Draws the duration of a fault, ms: half of the draws are log-uniform from 10 ms to `maxMs`, half lie within ± 0.5 s of
+   * one of the product's timeouts, because uniform draws miss those windows.
    */
   faultMs(maxMs = 30_000): number {
     const around = PRODUCT_TIMEOUTS_MS.filter((timeout) => timeout <= maxMs)

@@ -2,7 +2,7 @@ import type { EpisodeResult } from './episode.ts'
 import type { HistoryEvent } from './history.ts'
 import { describeFault } from './schedule.ts'
 
-/** An episode in one line. */
+/** Summarizes an episode in one line. */
 export function summaryLine({
   schedule,
   violations,
@@ -25,7 +25,7 @@ export function summaryLine({
   ].join('  ')
 }
 
-/** How many texts the reward model got, and how many of them more than once. */
+/** Number of texts that the reward model received, and how many of them more than once. */
 function sentTwice(events: readonly HistoryEvent[]): string {
   const sent = events.flatMap((event) => (event.e === 'rm-start' ? event.ids : []))
   const texts = new Set(sent).size
@@ -42,7 +42,7 @@ function unreadySeconds(events: readonly HistoryEvent[]): number {
   return ms / 1_000
 }
 
-/** Prints an episode's violations with its schedule and the part of the history that offends. */
+/** Prints an episode's violations with its schedule and the relevant part of the history. */
 export function printViolations({ schedule, violations, history }: EpisodeResult): void {
   console.log(`  schedule: ${JSON.stringify({ ...schedule, setup: schedule.setup.name })}`)
   const faults = history.events.filter(({ e }) => ['fault', 'healed', 'phase', 'exit'].includes(e))

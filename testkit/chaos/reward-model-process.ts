@@ -3,15 +3,15 @@ import { HistoryFile } from './history.ts'
 import { latencyOf, MAX_TEXT_CHARS, MODEL, markedText, modelScore } from './workload.ts'
 
 /**
- * A simulated reward model in a process of its own. It speaks the dialect of text-embeddings-inference, its score is a pure
- * function of the text, it refuses texts that are too long, and it writes down when each request began and how it ended.
+ * A simulated reward model in a separate process, with the API of text-embeddings-inference. Its score is a pure function
+ * of the text, it refuses texts that are too long, and it records the begin and end of each request.
  *
  *   node reward-model-process.ts PORT SERVER_NUMBER HISTORY_FILE MIN_LATENCY_MS MAX_LATENCY_MS
  */
 const [port, server, file, minMs, maxMs] = process.argv.slice(2)
 const history = new HistoryFile(file as string)
 const latencyMs: [number, number] = [Number(minMs), Number(maxMs)]
-// A process that is started again goes on counting from a number that no earlier one used.
+// A restarted process counts from a number that no earlier one used.
 let calls = Date.now() * 1_000
 
 createServer((request, response) => {
@@ -42,7 +42,7 @@ function predict(body: string, response: ServerResponse): void {
   }
   const texts = inputs.map(([text = '']) => markedText(text) ?? { id: null, response: text })
   const n = calls++
-  // Self-tests and probes carry no mark and are not part of the history.
+  // Self-tests and probes have no mark and are not recorded.
   const ids = texts.flatMap(({ id }) => (id === null ? [] : [id]))
   const isRecorded = ids.length > 0
   if (isRecorded) history.add({ e: 'rm-start', at: Date.now(), server: Number(server), n, ids })
@@ -54,7 +54,7 @@ function predict(body: string, response: ServerResponse): void {
     : 1
   const timer = setTimeout(() => {
     response.off('close', onClose)
-    // Written before it is sent: a caller that reads the answer and calls again must find this call ended.
+    // Recorded before sending: this call must end before the caller's next call.
     end('answered')
     if (texts.some((text) => text.response.length > MAX_TEXT_CHARS)) {
       const error = 'Input validation error: `inputs` must have less than 256 tokens. Given: 400'

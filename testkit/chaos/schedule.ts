@@ -2,7 +2,7 @@ import { hash32, Random } from './random.ts'
 import { SETUPS, type Setup, setupNamed } from './setups.ts'
 import type { LinkMode } from './tcp-proxy.ts'
 
-/** What a fault strikes. */
+/** The kinds of faults. */
 export const KINDS = [
   'server-kill',
   'server-stop',
@@ -36,26 +36,26 @@ export type FaultKind = (typeof KINDS)[number]
 /** One fault of a schedule. */
 export interface Fault {
   kind: FaultKind
-  /** After the trainer's first acknowledgement, ms. */
+  /** Begin after the trainer's first acknowledgement, ms. */
   atMs: number
-  /** Until it is healed or its victim is started again, ms. */
+  /** Time until it is healed or its victim is restarted, ms. */
   forMs: number
-  /** Which of several victims, taken modulo their number. */
+  /** Selects one of several victims, modulo their number. */
   target: number
   mode?: LinkMode
   delayMs?: number
-  /** Of a clock, s. */
+  /** Step of a clock, s. */
   stepS?: number
 }
 
-/** All that follows from a seed. */
+/** The schedule of an episode, drawn from a seed. */
 export interface Schedule {
   seed: number
   setup: Setup
   faults: Fault[]
 }
 
-/** Faults that need something which only some setups have. */
+/** Kinds of fault that only some setups support. */
 const NEEDS: Partial<Record<FaultKind, (setup: Setup) => boolean>> = {
   'postgres-term': (setup) => setup.database === 'own',
   'net-postgres': (setup) => setup.database === 'own',
@@ -66,19 +66,19 @@ const NEEDS: Partial<Record<FaultKind, (setup: Setup) => boolean>> = {
   'worker-term': () => true,
 }
 
-/** Setups whose reason for being is one kind of fault strike with it half of the time. */
+/** Setups made for one kind of fault, which is drawn half of the time. */
 const OWN_KIND: Record<string, FaultKind> = { standby: 'failover', 'small-disk': 'disk-full' }
 
-/** Whether a kind can strike in a setup. */
+/** Whether a setup supports a kind of fault. */
 export function canStrike(kind: FaultKind, setup: Setup): boolean {
   return NEEDS[kind]?.(setup) ?? true
 }
 
-/** What is fixed from outside; everything else is drawn. */
+/** Fixed values; everything else is drawn. */
 export interface Wishes {
   setup?: string | undefined
   kinds?: readonly FaultKind[] | undefined
-  /** How long every fault lasts, ms. */
+  /** Duration of every fault, ms. */
   forMs?: number | undefined
 }
 
@@ -110,7 +110,7 @@ function faultOf(kind: FaultKind, setup: Setup, random: Random): Fault {
     target: random.int(0, 5),
   }
   if (kind === 'none') return { ...fault, forMs: 0 }
-  // A disk that stays full or a standby that waits cost time and show nothing more.
+  // A longer full disk or read-only database costs time and shows nothing more.
   if (kind === 'disk-full' || kind === 'read-only') fault.forMs = random.faultMs(12_000)
   if (kind.startsWith('net-')) {
     fault.mode = random.pick(['refuse', 'hold', 'hold-up', 'hold-down', 'delay'] as const)
@@ -123,7 +123,7 @@ function faultOf(kind: FaultKind, setup: Setup, random: Random): Fault {
   return fault
 }
 
-/** A fault in a few words, for the episode's line. */
+/** Describes a fault for the episode's line. */
 export function describeFault(fault: Fault): string {
   const more = [
     fault.mode,

@@ -1,19 +1,19 @@
-/** An arrangement of processes that an episode runs on. */
+/** The processes of an episode. */
 export interface Setup {
   name: string
-  /** `embedded`: the server's own Postgres; `own`: one beside it, behind a proxy. */
+  /** `embedded`: the server's own Postgres; `own`: a separate one behind a proxy. */
   database: 'embedded' | 'own'
   servers: number
-  /** Workers that each server starts. */
+  /** Workers per server. */
   localWorkers: number
-  /** Workers that the harness starts beside the servers. */
+  /** Workers started by the harness. */
   extraWorkers: number
-  /** Reward-model servers of the one model. */
+  /** Reward-model servers of the single model. */
   models: number
-  /** Between servers and Postgres. */
+  /** The pooler between servers and Postgres. */
   pooler: 'none' | 'pgbouncer'
   hasStandby: boolean
-  /** Postgres keeps its data on a file system of so many MiB; null: on the machine's own. */
+  /** Size of a separate file system for Postgres's data, MiB; null: none. */
   diskMb: number | null
 }
 
@@ -29,7 +29,7 @@ const PLAIN: Setup = {
   diskMb: null,
 }
 
-/** Every arrangement, by name. */
+/** Every setup. */
 export const SETUPS: readonly Setup[] = [
   PLAIN,
   { ...PLAIN, name: 'two-models', models: 2 },
@@ -41,7 +41,7 @@ export const SETUPS: readonly Setup[] = [
   { ...PLAIN, name: 'small-disk', database: 'own', diskMb: 320 },
 ]
 
-/** The setup of a name. @throws for an unknown one */
+/** Finds a setup by its name. @throws for an unknown name */
 export function setupNamed(name: string): Setup {
   const setup = SETUPS.find((one) => one.name === name)
   if (setup === undefined)

@@ -8,14 +8,14 @@ import { tail } from './postgres-cluster.ts'
 import { freePort, launch, MARK, poll, signal } from './processes.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-/** All that a server and its workers read of the tree. */
+/** The paths of the tree that a server and its workers read. */
 const PARTS = ['server', 'prisma', 'packages', 'package.json']
 const START_MS = 90_000
 
-/** A tree of the product's sources with a migrated cluster made from it; a bug may be planted in it. */
+/** A source tree of the product, possibly with a planted bug, and a migrated cluster. */
 export class SourceTree {
   readonly root: string
-  /** A cluster's data folder, migrated and shut down cleanly. */
+  /** Data folder of a migrated cluster that was shut down cleanly. */
   readonly template: string
   readonly #folder: string
 
@@ -25,7 +25,7 @@ export class SourceTree {
     this.#folder = folder
   }
 
-  /** Makes one. Without a bug the checkout itself is run; with one, a patched copy. */
+  /** Creates a tree: the checkout itself, or with a bug a patched copy. */
   static async make(bug: PlantedBug | null): Promise<SourceTree> {
     const folder = mkdtempSync(join(tmpdir(), 'chaos-tree-'))
     execFileSync('chmod', ['755', folder])
@@ -52,7 +52,7 @@ export class SourceTree {
     rmSync(this.#folder, { recursive: true, force: true })
   }
 
-  /** Starts the service once, so that its own code makes and migrates the cluster. */
+  /** Starts the service once, so that its own code creates and migrates the cluster. */
   async #migrate(): Promise<void> {
     const port = await freePort()
     const log = join(this.#folder, 'template.log')

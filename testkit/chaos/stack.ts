@@ -24,38 +24,38 @@ import { TcpProxy } from './tcp-proxy.ts'
 import { MODEL, type Workload } from './workload.ts'
 
 const HERE = fileURLToPath(new URL('.', import.meta.url))
-/** A start on a busy machine: a cluster is recovered, two workers load. */
+/** Time limit of a start on a busy machine, with recovery of the cluster and two workers. */
 const START_MS = 60_000
-/** A process that ended without a fault is started again after this long, as a service manager would. */
+/** Delay until a process that ended without a fault is restarted, as by a service manager. */
 const RESTART_MS = 1_000
-/** The program of every worker, by which worker faults find their victims. */
+/** The entry of every worker, by which worker faults find their victims. */
 const WORKER_ENTRY = 'server/worker/start.ts'
 const FAKETIME = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/faketime/libfaketime.so.1`
 
-/** Whether clock steps can be made on this machine. */
+/** Whether this machine supports clock steps. */
 export const hasFaketime = existsSync(FAKETIME)
 /** Whether PgBouncer is installed. */
 export const hasPgBouncer = existsSync('/usr/sbin/pgbouncer')
 
-/** A process that is to run unless a fault keeps it down. */
+/** A process that runs unless a fault keeps it down. */
 export interface Managed {
   name: string
   running: Running | null
-  /** While a fault keeps it down: not started again by itself. */
+  /** Whether a fault keeps it down, without automatic restarts. */
   isHeld: boolean
-  /** Seen healthy since its last start. */
+  /** Whether it was healthy since its last start. */
   isUp: boolean
-  /** Starts of it so far. */
+  /** Number of starts so far. */
   generation: number
   start(): Running
 }
 
-/** A server with the links to and from it. */
+/** A server with its links. */
 export interface ServerPart extends Managed {
   port: number
-  /** From the trainer. */
+  /** Link from the trainer. */
   link: TcpProxy
-  /** To Postgres; null where that is embedded. */
+  /** Link to Postgres; null if embedded. */
   databaseLink: TcpProxy | null
   dataDir: string
 }
@@ -68,7 +68,7 @@ process.on('exit', () => {
   }
 })
 
-/** All processes of an episode, and the links between them. */
+/** All processes of an episode and the links between them. */
 export class Stack {
   readonly setup: Setup
   readonly folder: string
@@ -78,11 +78,11 @@ export class Stack {
   readonly workers: (Managed & { databaseLink: TcpProxy; clockFile: string | null })[] = []
   readonly models: (Managed & { link: TcpProxy })[] = []
   trainer: Managed | null = null
-  /** How many times slower than usual the machine is. */
+  /** Slowness of the machine relative to an idle one. */
   slowness = 1
   cluster: PostgresCluster | null = null
   standby: PostgresCluster | null = null
-  /** Looks that are still to be made before the episode is over. */
+  /** Pending checks, which end before the episode does. */
   readonly watches: Promise<void>[] = []
   readonly #tree: SourceTree
   readonly #workload: Workload
@@ -98,7 +98,7 @@ export class Stack {
     this.#workload = o.workload
     this.#seed = o.seed
     this.folder = mkdtempSync(join(tmpdir(), `chaos-${o.seed}-`))
-    // Postgres runs as another user where the harness is root.
+    // Postgres runs as another user if the harness runs as root.
     execFileSync('chmod', ['755', this.folder])
     this.mark = `${process.pid}-${o.seed}-${Date.now()}`
     this.history = new HistoryFile(join(this.folder, 'harness.jsonl'))
@@ -106,8 +106,8 @@ export class Stack {
   }
 
   /**
-   * Starts everything but the trainer, and registers the reward model. Gives how long the first server took, ms.
-   * @throws when something does not come up
+   * Starts all processes except the trainer and registers the reward model. Returns the first server's start time, ms.
+   * @throws when a process does not start
    */
   async start(): Promise<number> {
     const { setup } = this
@@ -125,7 +125,7 @@ export class Stack {
     return tookMs as number
   }
 
-  /** The database's address for the harness itself, past every proxy; null while the embedded one is down. */
+  /** The database's address for the harness, without proxies; null while the embedded one is down. */
   databaseUrl(): string | null {
     if (this.cluster !== null) return this.cluster.url()
     const file = join(this.servers[0]!.dataDir, 'postgres/postmaster.pid')
@@ -134,7 +134,7 @@ export class Stack {
     return `postgresql://rewardops@localhost/rewardops?host=${encodeURIComponent(socket)}`
   }
 
-  /** The postmaster's process id; null while there is none. */
+  /** The postmaster's process id; null if none runs. */
   get postgresPid(): number | null {
     if (this.cluster !== null) return this.cluster.pid
     const file = join(this.servers[0]!.dataDir, 'postgres/postmaster.pid')
@@ -143,14 +143,14 @@ export class Stack {
     return inspect(pid) === null ? null : pid
   }
 
-  /** Workers that servers started, and those beside them. */
+  /** Process ids of all workers, started by servers or by the harness. */
   workerPids(): number[] {
     return findProcesses(MARK, this.mark, null)
       .filter(({ command }) => command.includes(WORKER_ENTRY))
       .map(({ pid }) => pid)
   }
 
-  /** Samples that have ended, by the database; null while it does not answer. */
+  /** Ended and open samples in the database; null while it does not answer. */
   async endedSamples(): Promise<{ ended: number; open: number } | null> {
     const url = this.databaseUrl()
     if (url === null) return null
@@ -158,7 +158,7 @@ export class Stack {
     return rows[0] ?? null
   }
 
-  /** The database as it is now; null while it does not answer. */
+  /** The current state of the database; null while it does not answer. */
   async databaseState(): Promise<DatabaseState | null> {
     const url = this.databaseUrl()
     if (url === null) return null
@@ -166,14 +166,14 @@ export class Stack {
     return row?.state ?? null
   }
 
-  /** Whether a server says that it takes batches. */
+  /** Whether a server reports that it accepts batches. */
   async isHealthy(server: ServerPart): Promise<boolean> {
     const isHealthy = (await this.get(server, '/healthz')) === 200
     if (isHealthy) server.isUp = true
     return isHealthy
   }
 
-  /** The status of a GET past the trainer's link; 0 without an answer. */
+  /** The status of a GET that bypasses the trainer's link; 0 without an answer. */
   async get(server: ServerPart, path: string): Promise<number> {
     try {
       const { statusCode, body } = await request(`http://127.0.0.1:${server.port}${path}`, {
@@ -186,7 +186,7 @@ export class Stack {
     }
   }
 
-  /** Starts the trainer; it is started again when a fault ends it. */
+  /** Starts the trainer, which is restarted when a fault ends it. */
   startTrainer(): void {
     const urls = this.servers.map(({ link }) => `http://127.0.0.1:${link.port}`)
     const trainer = this.#managed('trainer', () =>
@@ -206,16 +206,16 @@ export class Stack {
     this.spawn(trainer)
   }
 
-  /** Whether the trainer has had a batch acknowledged. */
+  /** Whether a batch of the trainer was acknowledged. */
   hasAccepted(): boolean {
     return readEvents(join(this.folder, 'trainer.jsonl')).some(
       (event) => event.e === 'answer' && event.op === 'batches.submit' && event.status === 200,
     )
   }
 
-  /** Starts a process and keeps it up: when it ends by itself it is started again. */
+  /** Starts a process and restarts it when it ends by itself. */
   spawn(part: Managed): void {
-    // Two faults on one process heal one after the other.
+    // Two faults on one process heal in sequence.
     if (part.running !== null) return
     part.generation++
     part.isHeld = false
@@ -240,7 +240,7 @@ export class Stack {
     })
   }
 
-  /** Ends a process by a signal and keeps it down until it is spawned again. */
+  /** Ends a process with a signal and keeps it down until the next `spawn`. */
   async down(part: Managed, name: NodeJS.Signals): Promise<void> {
     part.isHeld = true
     const running = part.running
@@ -249,11 +249,11 @@ export class Stack {
     await running.ended
   }
 
-  /** Fills the small disk to its last block, and empties it. */
+  /** Fills the small disk completely, or frees it. */
   async fillDisk(isFull: boolean): Promise<void> {
     const file = join(this.#disk as string, 'filler')
     if (!isFull) return rmSync(file, { force: true })
-    // dd ends with an error when nothing is left, as it should.
+    // dd fails when the disk is full, as intended.
     try {
       execFileSync('dd', ['if=/dev/zero', `of=${file}`, 'bs=64k'], { stdio: 'ignore' })
     } catch {}
@@ -278,7 +278,7 @@ export class Stack {
     return links.filter((link) => link !== null)
   }
 
-  /** SIGTERM to the service, then looks for what is left of it after at most 10 s. */
+  /** Sends SIGTERM to the service and records the processes left after at most 10 s. */
   async stop(): Promise<void> {
     this.#isEnding = true
     const parts = [...this.workers, ...this.servers]
@@ -287,12 +287,12 @@ export class Stack {
     const own = new Set([this.trainer, ...this.models].map((part) => part?.running?.pid))
     const isForeign = ({ pid, command }: { pid: number; command: string }) =>
       !own.has(pid) &&
-      // A process that is ending has no command line any more.
+      // A process that is ending has no command line.
       command !== '' &&
       !command.includes('pgbouncer') &&
       !(this.setup.database === 'own' && command.includes('postgres'))
     const left = () => findProcesses(MARK, this.mark, this.folder).filter(isForeign)
-    // Postgres ends when its last checkpoint is on the disk, and a server after its Postgres.
+    // Postgres ends after its last checkpoint is on disk, and a server ends after its Postgres.
     const flushes = () => left().some(({ command }) => command.includes('shutdown checkpoint'))
     await poll(() => !flushes(), 120_000, 500)
     await poll(() => left().length === 0, 10_000 * this.slowness, 200)
@@ -302,14 +302,14 @@ export class Stack {
     this.history.add({ e: 'leftover', at: Date.now(), after: 'the end', processes })
   }
 
-  /** SIGKILL to every process of the episode; gives how many there were. */
+  /** Kills every process of the episode; returns their number. */
   killNow(): number {
     const left = findProcesses(MARK, this.mark, this.folder)
     for (const { pid } of left) signal(pid, 'SIGKILL')
     return left.length
   }
 
-  /** Ends whatever still runs, and closes the links. The folder stays. */
+  /** Ends all remaining processes and closes the links. The folder stays. */
   async destroy(): Promise<void> {
     this.#isEnding = true
     for (let round = 0; round < 50 && this.killNow() > 0; round++) {
@@ -320,21 +320,21 @@ export class Stack {
     this.unmount()
   }
 
-  /** Gives the small disk back, where there is one. */
+  /** Unmounts the small disk, if any. */
   unmount(): void {
     if (this.#disk !== null) execFileSync('umount', ['-l', this.#disk])
     this.#disk = null
   }
 
-  /** Removes what the episode left on disk. */
+  /** Removes the episode's files. */
   remove(): void {
     rmSync(this.folder, { recursive: true, force: true })
   }
 
-  /** Notes which processes of one start of a server live at a moment; to be called 10 s after its kill. */
+  /** Records the live processes of one start of a server. Call it 10 s after the server's kill. */
   noteLeftover(server: ServerPart, generation: number): void {
     const found = findProcesses(GENERATION, this.#generationOf(server, generation), null)
-    // A stopped process cannot end before it goes on.
+    // A stopped process cannot end before it is continued.
     const processes = found
       .filter(({ state }) => state !== 'T')
       .map(({ pid, command }) => `${pid} ${command.slice(0, 120)}`)
@@ -381,7 +381,7 @@ export class Stack {
     )
     this.cluster = cluster
     if (setup.hasStandby) {
-      // A log written for crash recovery alone cannot be followed: one start makes a checkpoint with the fuller one.
+      // A standby cannot follow WAL of the level minimal; one start writes a checkpoint with the level replica.
       await cluster.start()
       await cluster.end('SIGINT')
       this.standby = await cluster.standby(join(folder, 'standby'), log('standby'))
@@ -531,7 +531,7 @@ export class Stack {
       engine: 'tei',
       model: MODEL,
       maxInFlight: this.#workload.maxInFlight,
-      // Fixed texts are scored by their hash: whether the test of two texts passes is chance.
+      // Scores are hashes, so the result of the self-test is random.
       selfTestOverride: true,
     })
     const url = `http://127.0.0.1:${this.servers[0]!.port}/api/trpc/servers.register`

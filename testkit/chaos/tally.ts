@@ -1,12 +1,12 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import type { EpisodeResult } from './episode.ts'
 
-/** One episode, as the tally keeps it. */
+/** One episode of the tally. */
 export interface TallyEntry {
   seed: number
   setup: string
   kinds: string[]
-  /** The bug that was planted; null for the product as it is. */
+  /** The planted bug; null: none. */
   bug: string | null
   samples: number
   tookMs: number
@@ -14,14 +14,14 @@ export interface TallyEntry {
   messages: string[]
 }
 
-/** The episodes of a tally file, one a line; none where there is no file yet. */
+/** Reads the episodes of a tally file, one per line; none if there is no file yet. */
 export function readTally(path: string): TallyEntry[] {
   if (!existsSync(path)) return []
   const lines = readFileSync(path, 'utf8').split('\n')
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as TallyEntry)
 }
 
-/** Adds an episode to a file. Runs add up in it, also those side by side. */
+/** Appends an episode to a file, which may be shared by concurrent runs. */
 export function addToTally(path: string, result: EpisodeResult, bug: string | null): void {
   const { schedule, violations, samples, tookMs } = result
   const entry: TallyEntry = {
@@ -37,7 +37,7 @@ export function addToTally(path: string, result: EpisodeResult, bug: string | nu
   appendFileSync(path, `${JSON.stringify(entry)}\n`)
 }
 
-/** A tally as a markdown table by kind of fault; an episode with several kinds counts for each. */
+/** A tally as a Markdown table by kind of fault; an episode with several kinds counts for each. */
 export function tallyTable(entries: readonly TallyEntry[]): string {
   const lines = ['| fault | episodes | samples | broken | laws |', '|---|---|---|---|---|']
   const own = entries.filter(({ bug }) => bug === null)
@@ -47,8 +47,8 @@ export function tallyTable(entries: readonly TallyEntry[]): string {
     const samples = some.reduce((sum, entry) => sum + entry.samples, 0)
     const laws = new Map<string, number>()
     for (const law of broken.flatMap((entry) => entry.laws)) laws.set(law, (laws.get(law) ?? 0) + 1)
-    const told = [...laws].map(([law, n]) => `${law} ${n}`).join(', ')
-    lines.push(`| ${name} | ${some.length} | ${samples} | ${broken.length} | ${told} |`)
+    const counts = [...laws].map(([law, n]) => `${law} ${n}`).join(', ')
+    lines.push(`| ${name} | ${some.length} | ${samples} | ${broken.length} | ${counts} |`)
   }
   for (const kind of kinds)
     row(

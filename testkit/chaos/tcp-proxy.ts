@@ -1,11 +1,11 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
 /**
- * What a link does with its connections:
+ * The mode of a link:
  * - `pass`: forwards
- * - `refuse`: open connections are reset, new ones too
- * - `hold`: nothing is forwarded in either direction, connections stay open; `hold-up` and `hold-down` hold one direction
- * - `delay`: forwards each piece `delayMs` later, in order
+ * - `refuse`: resets open and new connections
+ * - `hold`: keeps connections open and forwards nothing; `hold-up` and `hold-down` hold one direction
+ * - `delay`: forwards each chunk after `delayMs`, in order
  */
 export type LinkMode = 'pass' | 'refuse' | 'hold' | 'hold-up' | 'hold-down' | 'delay'
 
@@ -14,13 +14,13 @@ interface Pair {
   upstream: Socket
 }
 
-/** One link between two processes: a TCP proxy that can cut, hold or delay what passes through it. */
+/** A link between two processes: a TCP proxy that can reset connections and hold or delay their bytes. */
 export class TcpProxy {
   readonly #server: Server
   readonly #pairs = new Set<Pair>()
   #mode: LinkMode = 'pass'
   #delayMs = 0
-  /** Where connections go; may be changed, for a standby that takes over. */
+  /** Target of connections; may change, for example to a promoted standby. */
   targetPort: number
 
   private constructor(targetPort: number) {
@@ -28,7 +28,7 @@ export class TcpProxy {
     this.#server = createServer({ allowHalfOpen: true }, (client) => this.#accept(client))
   }
 
-  /** Listens on 127.0.0.1, on a free port where none is given. */
+  /** Listens on 127.0.0.1; `port` 0 selects a free port. */
   static async start(targetPort: number, port = 0): Promise<TcpProxy> {
     const proxy = new TcpProxy(targetPort)
     await new Promise<void>((resolve, reject) => {
@@ -42,7 +42,7 @@ export class TcpProxy {
     return (this.#server.address() as { port: number }).port
   }
 
-  /** Changes what happens to the bytes of open and new connections. */
+  /** Sets the mode of open and new connections. */
   set(mode: LinkMode, delayMs = 0): void {
     this.#mode = mode
     this.#delayMs = delayMs
@@ -78,7 +78,7 @@ export class TcpProxy {
     this.#forward(client, upstream)
     this.#forward(upstream, client)
     const end = () => {
-      // A process that dies closes its sockets at once; one behind a held link is heard of later.
+      // A dying process closes its sockets at once; behind a held link this shows later.
       if (this.#mode === 'hold') return
       this.#pairs.delete(pair)
       client.destroy()

@@ -4,12 +4,12 @@ import { type AnswerEvent, HistoryFile, readEvents } from './history.ts'
 import { batchKey, MODEL, runOf, sampleOf, type TrainerJob, workloadOf } from './workload.ts'
 
 /**
- * A trainer in a process of its own: does the jobs of its workload and follows every batch to its end, through every
- * refusal that may pass. Killed and started again, it goes on from its own history: the same keys, the last cursors.
+ * A trainer in a separate process: runs the jobs of its workload and follows every batch to its end, through every
+ * temporary refusal. After a kill it continues from its own history, with the same keys and the last cursors.
  *
  *   node trainer-process.ts SEED HISTORY_FILE URL [URL …]
  *
- * It exits with 0 when all jobs are done.
+ * Exits with 0 when all jobs are done.
  */
 const [seedText, file, ...urls] = process.argv.slice(2)
 const workload = workloadOf(Number(seedText))
@@ -17,9 +17,9 @@ const past = readEvents(file as string)
 const history = new HistoryFile(file as string)
 const agent = new Agent({ connections: 64, keepAliveTimeout: 4_000 })
 
-/** A call without an answer for so long is given up and repeated. */
+/** Time limit of a call, which is then repeated. */
 const CALL_MS = 10_000
-/** `batches.next` waits this long. */
+/** Wait of `batches.next`. */
 const WAIT_MS = 3_000
 const AGAIN_MS = 150
 const SINGLES_AT_ONCE = 4
@@ -38,10 +38,10 @@ interface SingleAnswer {
   batchId: string
 }
 
-/** A refusal that repeating does not mend. */
+/** A permanent refusal. */
 class Refused extends Error {}
 
-/** Sends a call until it is answered with data. @throws Refused */
+/** Repeats a call until it is answered with data. @throws Refused */
 async function until<T>(op: string, key: string, input: () => unknown, detail = {}): Promise<T> {
   for (;;) {
     const answer = await send(op, key, input(), detail)
@@ -84,7 +84,7 @@ async function send(op: string, key: string, input: unknown, detail = {}): Promi
   return answer
 }
 
-/** Answers with data that an earlier life of this trainer got. */
+/** Answers with data from before this trainer's restart. */
 function pastAnswers(op: string, key: string): AnswerEvent[] {
   return past.filter(
     (event): event is AnswerEvent =>
@@ -141,7 +141,7 @@ async function streamJob(job: TrainerJob): Promise<void> {
     const samples = Array.from({ length: end - start }, (_, i) => sampleOf(job, start + i))
     const input = { batchId, startIndex: start, samples }
     const append = () => until('batches.append', job.key, () => input, { start, end })
-    // The first one twice at the same moment, as after a lost answer.
+    // The first append is sent twice at once, as after a lost answer.
     await Promise.all(start === first ? [append(), append()] : [append()])
     await sleep(100)
   }
@@ -149,7 +149,7 @@ async function streamJob(job: TrainerJob): Promise<void> {
   await followed
 }
 
-/** Reads a batch group by group to its end, then once more as a whole. */
+/** Reads a batch group by group to its end, then once more in whole. */
 async function follow(job: TrainerJob, batchId: string): Promise<void> {
   const last = pastAnswers('batches.next', job.key).at(-1)?.data as NextAnswer | undefined
   let after = last?.cursor ?? null
@@ -165,7 +165,7 @@ async function follow(job: TrainerJob, batchId: string): Promise<void> {
     isDone = next.done
   }
   await until('batches.results', job.key, () => ({ batchId }))
-  // A fresh cursor chain must deliver the same groups in the same order.
+  // A new sequence of cursors must deliver the same groups in the same order.
   const detail = { after: null, isReread: true }
   await until('batches.next', `${job.key}/reread`, () => ({ batchId, samples: 1_000_000 }), detail)
 }
@@ -186,7 +186,7 @@ async function singleJob(job: TrainerJob): Promise<void> {
       })
       const known = pastAnswers('samples.score', key).at(-1)?.data as SingleAnswer | undefined
       batchId = (known ?? (await until<SingleAnswer>('samples.score', key, input))).batchId
-      // The same key again must give the same result.
+      // A repeated key must give the same result.
       if (index % 4 === 0) await until('samples.score', key, input)
     }
   }
@@ -194,7 +194,7 @@ async function singleJob(job: TrainerJob): Promise<void> {
   await until('batches.close', job.key, () => ({ batchId }))
 }
 
-/** Calls the reward model by the router address, from twice as many callers as its limit. */
+/** Calls the reward model over the router address with twice as many callers as its limit. */
 async function routerJob(job: TrainerJob): Promise<void> {
   let next = 0
   const one = async () => {

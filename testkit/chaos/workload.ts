@@ -1,15 +1,15 @@
 import { hash32, Random } from './random.ts'
 
-/** The name under which the episode's reward model is registered. */
+/** The registered name of the episode's reward model. */
 export const MODEL = 'chaos-rm'
 
-/** One thing that the trainer does, from its first call to its last answer. */
+/** One job of the trainer, from its first call to its last answer. */
 export interface TrainerJob {
   /** Unique in an episode; part of every uid, text and idempotency key. */
   key: string
   /**
-   * `submit`: one batch at once. `stream`: an open batch with appends. `single`: `samples.score` one by one. `router`: calls
-   * of the reward model by the router address.
+   * `submit`: a whole batch. `stream`: an open batch with appends. `single`: single samples by `samples.score`. `router`:
+   * calls of the reward model over the router address.
    */
   kind: 'submit' | 'stream' | 'single' | 'router'
   scorer: 'model' | 'rule'
@@ -18,35 +18,35 @@ export interface TrainerJob {
   startsAfterMs: number
   /** The reward's `maxConcurrency`. */
   maxConcurrency: number | null
-  /** Cancelled this long after it was accepted. */
+  /** Time from acceptance to cancellation, ms; null: not cancelled. */
   cancelAfterMs: number | null
-  /** Submitted twice at the same moment under one idempotency key. */
+  /** Whether it is submitted twice at once with one idempotency key. */
   isDoubled: boolean
-  /** The reward's `timeoutMs`; null: its default, which no fault of an episode outlasts. */
+  /** The reward's `timeoutMs`; null: the default, which is longer than any fault. */
   timeoutMs: number | null
-  /** `batches.next` asks for this many samples. */
+  /** The `samples` of `batches.next`. */
   readSamples: number
 }
 
-/** What the trainer of an episode does, and how the reward model behaves. */
+/** The trainer's jobs and the reward model's behavior in an episode. */
 export interface Workload {
   jobs: TrainerJob[]
-  /** Calls that the reward-model server may have in flight, as registered. */
+  /** The registered limit of the reward-model server. */
   maxInFlight: number
-  /** Latency of a text is between these, ms, by its hash. */
+  /** Bounds of the latency of a text, ms, chosen by its hash. */
   latencyMs: [number, number]
 }
 
-/** The workload of a seed. The trainer runs it and the checker knows from it what must come out. */
+/** The workload of a seed: the trainer's input and the checker's expectation. */
 export function workloadOf(seed: number): Workload {
   const random = new Random(hash32(`workload/${seed}`))
   const isFast = random.chance(0.25)
   const latencyMs: [number, number] = isFast ? [1, 4] : [40, random.pick([200, 400, 800, 1_500])]
   const limit = random.pick([2, 4, 8, 8, 16])
-  // A fast model with slots to spare gets several samples in one request.
+  // A fast model with free slots gets micro-batches.
   const maxInFlight = isFast && limit >= 8 ? 4 * limit : limit
   const meanMs = isFast ? 2 : (latencyMs[1] - latencyMs[0]) / Math.log(latencyMs[1] / latencyMs[0])
-  // About eight seconds of work for the model, between 48 and 240 samples where it is slow.
+  // About eight seconds of work for the model: between 48 and 240 samples if it is slow.
   const budget = isFast ? 600 : clamp(Math.round((8_000 / meanMs) * maxInFlight), 48, 240)
   const jobs: TrainerJob[] = []
   const add = (job: Partial<TrainerJob> & Pick<TrainerJob, 'kind' | 'scorer' | 'samples'>) =>
@@ -93,7 +93,7 @@ export function workloadOf(seed: number): Workload {
     startsAfterMs: random.int(0, 3_000),
     timeoutMs: 2_500,
   })
-  // Work keeps arriving while faults strike: a rule batch about every 1.5 s.
+  // Work keeps arriving during faults: a rule batch about every 1.5 s.
   for (let k = 0; k < 5; k++) {
     add({
       kind: k % 2 === 0 ? 'submit' : 'stream',
@@ -103,7 +103,7 @@ export function workloadOf(seed: number): Workload {
       isDoubled: random.chance(0.3),
     })
   }
-  // Callers enough to fill the limit twice: each server process must take its part of it.
+  // Enough callers to fill the limit twice, so that each server process must share it.
   add({ kind: 'router', scorer: 'model', samples: 4 * maxInFlight, startsAfterMs: 700 })
   return { jobs, maxInFlight, latencyMs }
 }
@@ -117,12 +117,12 @@ export function batchKey(job: TrainerJob): string {
   return `chaos-${job.key}`
 }
 
-/** The run of a job: single scores get one of their own, so that their implicit batch is theirs alone. */
+/** The run of a job: single scores have a separate run with an implicit batch of their own. */
 export function runOf(job: TrainerJob): string {
   return job.kind === 'single' ? `chaos-${job.key}` : 'chaos'
 }
 
-/** One sample as it is sent. */
+/** A sample as sent. */
 export interface SentSample {
   uid: string
   dataSource: string
@@ -155,12 +155,12 @@ export function sampleOf(job: TrainerJob, index: number): SentSample {
   }
 }
 
-/** Whether the model refuses a sample: it fails as `context_exceeded`. */
+/** Whether the model refuses a sample, which then fails as `context_exceeded`. */
 export function isTooLong({ kind, scorer }: TrainerJob, index: number): boolean {
   return kind === 'submit' && scorer === 'model' && index % 10 === 7
 }
 
-/** The score that a sample must get: a pure function of what was sent. Null: it must not get one. */
+/** The expected score of a sample, a pure function of its text; null: it must fail. */
 export function expectedScore(job: TrainerJob, index: number): number | null {
   if (isTooLong(job, index)) return null
   const { response, groundTruth } = sampleOf(job, index)
@@ -168,21 +168,21 @@ export function expectedScore(job: TrainerJob, index: number): number | null {
   return response.endsWith(`#### ${groundTruth}`) ? 1 : 0
 }
 
-/** Characters of the longest text that the episode's reward model takes. */
+/** Maximum text length of the episode's reward model, characters. */
 export const MAX_TEXT_CHARS = 1_000
 
-/** What the episode's reward model gives for a response, from −8 to 8 in steps of 1/4096: exact as JSON and as a double. */
+/** The score of a response, from −8 to 8 in steps of 1/4096, which JSON and doubles represent exactly. */
 export function modelScore(response: string): number {
   return (hash32(response) % 65_536) / 4_096 - 8
 }
 
-/** The episode's mark in a text, and the response that begins with it; null for any other text. */
+/** The sample id in a text, and the response that begins with it; null for other texts. */
 export function markedText(text: string): { id: string; response: string } | null {
   const at = /<<([^<>]+)>>/.exec(text)
   return at === null ? null : { id: at[1] as string, response: text.slice(at.index) }
 }
 
-/** How long the reward model takes for a text, ms: log-uniform between its bounds, by the text's hash. */
+/** The latency of a text, ms: log-uniform between its bounds, by the text's hash. */
 export function latencyOf(response: string, [min, max]: readonly [number, number]): number {
   return min * (max / min) ** (hash32(`latency/${response}`) / 4_294_967_296)
 }

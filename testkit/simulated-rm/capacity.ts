@@ -12,7 +12,7 @@ export interface CapacitySettings {
   speed: number
 }
 
-/** One job of work. */
+/** One unit of work. */
 export interface Work {
   /** Called when the job starts. Returns the remaining tokens (the prompt may be cached). */
   begin(): number

@@ -129,7 +129,7 @@ export class Simulation {
   }
 
   /** Texts in progress or waiting. */
-  get rowsTaken(): number {
+  get textsTaken(): number {
     let texts = 0
     for (const active of this.#active) texts += active.jobs.length
     return texts
@@ -360,7 +360,7 @@ export class Simulation {
         return 'answered'
       }
     }
-    if (settings.maxQueued === null || this.rowsTaken < settings.maxQueued) return null
+    if (settings.maxQueued === null || this.textsTaken < settings.maxQueued) return null
     refuse('full', {})
     return 'answered'
   }

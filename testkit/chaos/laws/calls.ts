@@ -7,23 +7,23 @@ export interface ModelCall {
   n: number
   ids: string[]
   from: number
-  /** When it was answered, when the model heard that its caller was gone, or when the model died. */
+  /** Time of the answer, of the detected disconnect of its caller, or of the model's death. */
   until: number
   outcome: 'answered' | 'aborted' | 'lost'
 }
 
-/** The model hears of a caller that went away up to so much later than the caller takes the slot as free. */
+/** Maximum delay between the caller freeing a slot and the model detecting the disconnect. */
 const ABORT_SLACK_MS = 400
-/** A stopped or cut-off holder's calls are counted apart for so long. */
+/** Calls of a stopped or disconnected lease holder count separately for this long. */
 const HOLDER_MS = 30_000
-/** A finished sample is written after at most 40 ms; a busy machine takes longer. */
+/** Maximum time until a finished sample is written: 40 ms, and more on a busy machine. */
 const UNFLUSHED_MS = 1_500
-/** An answer takes so long from the model to the router. */
+/** Time of an answer from the model to the router. */
 const HEDGE_SLACK_MS = 25
-/** No worker outlives its server by more. */
+/** Maximum time that a worker outlives its server. */
 const OUTLIVE_MS = 10_000
 
-/** What the reward models saw: limits kept at every moment, and no call made twice without a cause. */
+/** Checks the calls at the reward models: limits hold at every moment, and no call is repeated without a cause. */
 export function checkCalls(evidence: Evidence): Violation[] {
   const { events, workload, schedule } = evidence
   const slackMs = ABORT_SLACK_MS * evidence.slowness
@@ -32,26 +32,26 @@ export function checkCalls(evidence: Evidence): Violation[] {
   const violations: Violation[] = []
   for (let server = 0; server < schedule.setup.models; server++) {
     const own = calls.filter((call) => call.server === server)
-    const rows = own.map((call) => ({ call, weight: call.ids.length }))
+    const weighted = own.map((call) => ({ call, weight: call.ids.length }))
     const message = `calls in flight to reward model ${server}`
-    violations.push(...checkLimit(rows, workload.maxInFlight, spans, message, slackMs))
+    violations.push(...checkLimit(weighted, workload.maxInFlight, spans, message, slackMs))
   }
   for (const job of workload.jobs) {
     if (job.maxConcurrency === null) continue
-    const rows = calls.flatMap((call) => {
+    const weighted = calls.flatMap((call) => {
       const own = call.ids.filter((id) => id.startsWith(`${job.key}:`))
-      // A hedged sample is one sample in flight: its second call does not count.
+      // A hedged sample counts once, so its hedge is left out.
       const weight = own.filter((id) => !calls.some((other) => isHedgeOf(call, other, id))).length
       return weight === 0 ? [] : [{ call, weight }]
     })
     const message = `samples in flight of ${job.key}, whose maxConcurrency it is`
-    violations.push(...checkLimit(rows, job.maxConcurrency, spans, message, slackMs))
+    violations.push(...checkLimit(weighted, job.maxConcurrency, spans, message, slackMs))
   }
   violations.push(...checkRepeats(calls, spans, evidence))
   return violations
 }
 
-/** The requests of all reward models; one without an end lasted until its model died. */
+/** The requests of all reward models. A request without an end lasts until its model dies. */
 export function modelCalls(events: readonly HistoryEvent[]): ModelCall[] {
   const open = new Map<string, ModelCall>()
   const calls: ModelCall[] = []
@@ -80,32 +80,32 @@ export function modelCalls(events: readonly HistoryEvent[]): ModelCall[] {
   return calls
 }
 
-interface Rows {
+interface WeightedCall {
   call: ModelCall
   weight: number
 }
 
 function checkLimit(
-  rows: Rows[],
+  calls: WeightedCall[],
   limit: number,
   spans: FaultSpan[],
   what: string,
   slackMs: number,
 ): Violation[] {
-  const ends = ({ call }: Rows) =>
+  const ends = ({ call }: WeightedCall) =>
     call.outcome === 'aborted' ? Math.max(call.from, call.until - slackMs) : call.until
-  const changes = rows
-    .flatMap((row) => [
-      { at: row.call.from, by: row.weight },
-      { at: ends(row), by: -row.weight },
+  const changes = calls
+    .flatMap((one) => [
+      { at: one.call.from, by: one.weight },
+      { at: ends(one), by: -one.weight },
     ])
     .sort((a, b) => a.at - b.at || a.by - b.by)
   const inFlightAt = (at: number) =>
-    rows.reduce((sum, row) => sum + (row.call.from <= at && ends(row) > at ? row.weight : 0), 0)
+    calls.reduce((sum, one) => sum + (one.call.from <= at && ends(one) > at ? one.weight : 0), 0)
   const allowances = spans.filter(isHolderFault).map((span) => ({
     from: span.from - slackMs,
     until: Math.min(span.until, span.from + HOLDER_MS) + HOLDER_MS,
-    rows: Math.max(inFlightAt(span.from), inFlightAt(span.from - 50)),
+    inFlight: Math.max(inFlightAt(span.from), inFlightAt(span.from - 50)),
   }))
   let inFlight = 0
   let worst = { over: 0, at: 0, inFlight: 0, allowed: limit }
@@ -114,12 +114,12 @@ function checkLimit(
     if (inFlight <= limit) continue
     const extra = allowances
       .filter((one) => at >= one.from && at <= one.until)
-      .reduce((sum, one) => sum + one.rows, 0)
+      .reduce((sum, one) => sum + one.inFlight, 0)
     const over = inFlight - limit - extra
     if (over > worst.over) worst = { over, at, inFlight, allowed: limit + extra }
   }
   if (worst.over === 0) return []
-  const then = rows.filter((row) => row.call.from <= worst.at && ends(row) > worst.at)
+  const then = calls.filter((one) => one.call.from <= worst.at && ends(one) > worst.at)
   return [
     {
       law: 'limit',
@@ -129,12 +129,12 @@ function checkLimit(
   ]
 }
 
-/** Faults after which calls of a process that is stopped, gone or cut off from the model go on. */
+/** Whether calls of a process continue at the model after this fault stopped, ended or disconnected the process. */
 function isHolderFault({ kind }: FaultSpan): boolean {
   return /^(server|worker|all)-(kill|stop|term)$|^net-rm$|^rm-stop$/.test(kind)
 }
 
-/** A text is sent again only where its call failed, was hedged, or its result was lost with its holder. */
+/** Checks that a text is sent again only if its call failed, was hedged, or its result was lost with its holder. */
 function checkRepeats(calls: ModelCall[], spans: FaultSpan[], evidence: Evidence): Violation[] {
   const byText = new Map<string, ModelCall[]>()
   for (const call of calls) {
@@ -182,12 +182,12 @@ function isExplained(
   if (first.outcome !== 'answered') return true
   if (isHedge(first, second)) return true
   return spans.some((span) => {
-    // The answer was lost on its way.
+    // The answer was lost in transit.
     if (/^net-rm$|^rm-/.test(span.kind))
       return first.from < span.until + unflushedMs && first.until > span.from - unflushedMs
     const losesResults =
       /^(server|worker|all)-(kill|stop|term)$/.test(span.kind) ||
-      // One process of several is cut off from the database: the others cannot wait for it.
+      // One of several processes is disconnected from the database; the others do not wait for it.
       (span.kind === 'net-postgres' && schedule.setup.servers + schedule.setup.extraWorkers > 1)
     if (!losesResults) return false
     const isLost = first.from < lostUntil(span, slowness)
@@ -195,16 +195,16 @@ function isExplained(
   })
 }
 
-/** Until when a call may begin whose result a fault loses. */
+/** Latest begin of a call whose result the fault loses. */
 function lostUntil({ kind, from }: FaultSpan, slowness: number): number {
-  // A killed worker begins none; the model reads its last ones a little later.
+  // A killed worker begins no calls; the model reads the last ones shortly after.
   if (kind === 'worker-kill') return from + ABORT_SLACK_MS * slowness
-  // Workers end within 10 s of their server; what they score meanwhile is lost where they cannot write it.
+  // Workers end within 10 s of their server. Results of this time are lost if they cannot be written.
   const outlivesMs = /^(server|all)-/.test(kind) ? OUTLIVE_MS : 0
   return from + (outlivesMs + UNFLUSHED_MS) * slowness
 }
 
-/** Both calls were out at one moment, at two servers. A hedge may leave as the answer arrives. */
+/** Whether both calls overlap at two servers. A hedge may be sent while the answer arrives. */
 function isHedge(first: ModelCall, second: ModelCall): boolean {
   return second.server !== first.server && second.from <= first.until + HEDGE_SLACK_MS
 }
@@ -213,7 +213,7 @@ function isHedgeOf(call: ModelCall, other: ModelCall, id: string): boolean {
   return other.ids.includes(id) && other.from < call.from && isHedge(other, call)
 }
 
-/** When the result of a call is certainly stored: soon after its end, or after the outage that it fell into. */
+/** Time at which the result of a call is certainly stored: soon after its end, or after an outage at that time. */
 function flushedBy(call: ModelCall, spans: FaultSpan[], unflushedMs: number): number {
   let by = call.until + unflushedMs
   for (const { kind, from, until } of spans) {
@@ -224,7 +224,7 @@ function flushedBy(call: ModelCall, spans: FaultSpan[], unflushedMs: number): nu
   return by
 }
 
-/** How often the trainer asked for one text by itself until it had its score: every try may be scored. */
+/** Number of the trainer's single calls per text until one was answered; each of them may be scored. */
 function triesOfSingles(events: readonly HistoryEvent[]): Map<string, number> {
   const tries = new Map<string, number>()
   const isAnswered = new Set<string>()

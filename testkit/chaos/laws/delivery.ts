@@ -29,7 +29,7 @@ interface Single extends Member {
   id: string
 }
 
-/** What the trainer was told: acknowledgements, groups, results, refusals. */
+/** Checks the answers to the trainer: acknowledgements, groups, results, refusals. */
 export function checkDelivery(evidence: Evidence): Violation[] {
   const { events, workload } = evidence
   const answers = events.filter((event): event is AnswerEvent => event.e === 'answer')
@@ -55,7 +55,7 @@ export function checkDelivery(evidence: Evidence): Violation[] {
 
 function checkRefusals({ events }: Evidence, answers: AnswerEvent[]): Violation[] {
   const violations: Violation[] = []
-  // The router address passes on what a reward model answers, and says by 502 and 504 that it did not.
+  // The router address passes on the answers of reward models; 502 and 504 mean that there was none.
   const untyped = answers.filter(
     ({ status, op }) =>
       status >= 500 &&
@@ -175,7 +175,7 @@ function checkComplete(job: TrainerJob, groups: Group[], chain: AnswerEvent[]): 
   }))
 }
 
-/** Scores are a function of the text; failures need a cause that the faults explain. */
+/** Checks that scores are a function of the text, and that the faults explain each failure. */
 function checkScores(
   job: TrainerJob,
   members: Member[],
@@ -217,13 +217,13 @@ function checkScores(
   return violations
 }
 
-/** Ways in which a sample of a job may fail under a schedule. */
+/** The reasons for which a sample of a job may fail under a schedule. */
 function allowedReasons(job: TrainerJob, { faults }: Evidence['schedule']): Set<string> {
   const allowed = new Set<string>()
   if (job.cancelAfterMs !== null) allowed.add('cancelled')
   const kinds = faults.map(({ kind }) => kind)
   const isModelStruck = kinds.some((kind) => kind.startsWith('rm-') || kind === 'net-rm')
-  // A short time-out may pass on a busy machine, too.
+  // A short timeout may also expire on a busy machine.
   if (job.scorer === 'model' && (isModelStruck || job.timeoutMs !== null)) {
     for (const reason of ['transport', 'timeout', 'no_server']) allowed.add(reason)
   }
@@ -249,19 +249,19 @@ function checkSingles(
       }
       continue
     }
-    // The index in the implicit batch is the order of arrival; the score is that of the text.
+    // The index in the implicit batch is the order of arrival and does not determine the score.
     const members = results.map((result) => ({ ...result, index }))
     violations.push(...checkScores(job, members, answers, evidence))
-    const told = new Set(results.map(({ id, score, status }) => `${id} ${status} ${score}`))
-    if (told.size > 1) {
-      const message = `${job.key}: one idempotency key gave ${[...told].join(' and ')}`
+    const distinct = new Set(results.map(({ id, score, status }) => `${id} ${status} ${score}`))
+    if (distinct.size > 1) {
+      const message = `${job.key}: one idempotency key gave ${[...distinct].join(' and ')}`
       violations.push({ law: 'duplicates', message, evidence: answers })
     }
   }
   return violations
 }
 
-/** What the router address passed on: the score of the very text, as the model gives it. */
+/** Checks that the router address returns the model's score of the same text. */
 function checkRouted(job: TrainerJob, byKey: Map<string, AnswerEvent[]>): Violation[] {
   for (let index = 0; index < job.samples; index++) {
     for (const answer of byKey.get(`${job.key}/${index}`) ?? []) {
@@ -274,7 +274,7 @@ function checkRouted(job: TrainerJob, byKey: Map<string, AnswerEvent[]>): Violat
   return []
 }
 
-/** The answers that told of these samples, cut down to them. */
+/** The answers with these samples, without other samples. */
 function withMembers(answers: AnswerEvent[], members: Member[]): AnswerEvent[] {
   const wanted = new Set(members.map(({ index }) => index))
   return answers.flatMap((answer) => {

@@ -2,7 +2,7 @@ import type { History, HistoryEvent } from '../history.ts'
 import type { Schedule } from '../schedule.ts'
 import type { Workload } from '../workload.ts'
 
-/** A law that a history breaks, with the events that show it. */
+/** A broken law, with the events that show it. */
 export interface Violation {
   law: Law
   message: string
@@ -14,17 +14,17 @@ export interface Violation {
  * - `once`: a sample counts once, in its batch, its group and the database
  * - `score`: a score is a function of the text
  * - `failures`: a sample fails only for a reason that a fault explains
- * - `delivery`: a cursor chain delivers every group once, numbers dense, and again the same
- * - `duplicates`: an idempotency key names one batch, or one result
- * - `refusals`: a call is refused only in a typed way that passes
+ * - `delivery`: a sequence of cursors delivers every group once with dense numbers, and the same when read again
+ * - `duplicates`: an idempotency key leads to one batch or one result
+ * - `refusals`: refusals have a reason and are temporary
  * - `limit`: calls in flight stay within the limit at every moment
- * - `calls`: no call is made twice without a cause
- * - `readiness`: `/readyz` follows whether the service can write
- * - `idle`: no lease, claim, job or call remains once all has ended
- * - `log`: no error is unhandled, the sweep for orphaned samples finds none, and the database refuses no result
+ * - `calls`: no call is repeated without a cause
+ * - `readiness`: `/readyz` shows whether the service can write
+ * - `idle`: no lease, claim, job or call remains after all work has ended
+ * - `log`: no error is unhandled, no sample is orphaned, and the database refuses no result
  * - `leftover`: no process outlives its service
- * - `exit`: a server or worker ends only when it is told to, and with 0
- * - `start`: the service comes up
+ * - `exit`: a server or worker ends only on request, with exit code 0
+ * - `start`: the service starts
  */
 export type Law =
   | 'ended'
@@ -43,17 +43,17 @@ export type Law =
   | 'exit'
   | 'start'
 
-/** What every law is checked against. */
+/** The input of every law's check. */
 export interface Evidence {
   history: History
   events: HistoryEvent[]
   schedule: Schedule
   workload: Workload
-  /** How many times slower than usual the machine was. */
+  /** Slowness of the machine relative to an idle one. */
   slowness: number
 }
 
-/** When a fault strikes and when it is healed, epoch ms. */
+/** Begin and end of a fault, epoch ms. */
 export interface FaultSpan {
   kind: string
   from: number
@@ -61,7 +61,7 @@ export interface FaultSpan {
   what: string
 }
 
-/** The faults as they happened: those of a kind are healed in the order in which they struck. */
+/** The faults of a history. Faults of one kind end in the order of their begin. */
 export function faultSpans(events: readonly HistoryEvent[]): FaultSpan[] {
   const spans: FaultSpan[] = []
   for (const event of events) {

@@ -1,9 +1,9 @@
 import { type Evidence, faultSpans, type Violation } from './law.ts'
 
-/** A fault of the database, or of the way to it, explains that a server cannot start for so long after it. */
+/** A server may fail to start for this long after a fault of the database or of its link. */
 const AFTER_FAULT_MS = 15_000
 
-/** The processes: none left behind, none ended by itself, no error that no one handled. */
+/** Checks the processes: none is left over, none ended by itself, and no error was unhandled. */
 export function checkProcesses({ events, history }: Evidence): Violation[] {
   const violations: Violation[] = []
   const spans = faultSpans(events)
@@ -21,7 +21,7 @@ export function checkProcesses({ events, history }: Evidence): Violation[] {
       ({ from, until }) => event.at >= from - 500 && event.at < until + AFTER_FAULT_MS,
     )
     const isBySignal = event.signal === 'SIGTERM'
-    // A start may fail while the database is away; a server that was up stays up.
+    // A start may fail during an outage of the database; a server that was up stays up.
     const hasDied = event.wasUp && event.signal === null
     if ((isFault && !isBySignal && !hasDied) || (event.at > stopAt && event.signal === 'SIGKILL'))
       continue

@@ -3,17 +3,17 @@ import { type Evidence, faultSpans, type Violation } from './law.ts'
 
 /** `/readyz` follows the first failed or successful write within this time. */
 const FOLLOWS_MS = 2_000
-/** Probes are 250 ms apart, and a machine is busy. */
+/** Tolerance for probes, which are 250 ms apart, on a busy machine. */
 const SLACK_MS = 1_000
-/** Writes follow one another within 0.6 s unless one hangs. */
+/** Maximum time between writes, of which none hangs. */
 const HANGS_MS = 700
 
 type Ready = Extract<HistoryEvent, { e: 'ready' }>
 
-/** Calls that write at least a row. */
+/** Calls that write to the database. */
 const WRITING = new Set(['batches.submit', 'batches.append', 'samples.score'])
 
-/** Faults that take the database away from the server. */
+/** Faults of the database or of its link. */
 const OUTAGES = /^(postgres|backend)-|^(net-postgres|failover|read-only|disk-full)$/
 
 interface Write {
@@ -21,12 +21,12 @@ interface Write {
   ok: boolean
 }
 
-/** `/readyz` says within 2 s whether the service can write. Not checked where the service has no `/readyz`. */
+/** Checks that `/readyz` shows within 2 s whether the service can write. Skipped if the service has no `/readyz`. */
 export function checkReadiness({ events, slowness, schedule }: Evidence): Violation[] {
   const writes = events.filter((event) => event.e === 'write')
   const found = [wrongProbe(events, slowness, writes)]
   if (schedule.setup.servers === 1) {
-    // A disk that is full takes the probe's row into a page that it has, and refuses the trainer's.
+    // On a full disk the probe's write may fit in an existing page while the trainer's writes are refused.
     const calls = events.flatMap((event) => {
       if (event.e !== 'answer' || !WRITING.has(event.op)) return []
       const { at, status, reason } = event
@@ -38,7 +38,7 @@ export function checkReadiness({ events, slowness, schedule }: Evidence): Violat
   return found.filter((violation) => violation !== null).slice(0, 1)
 }
 
-/** The first probe that says otherwise than all writes before it and the next one. */
+/** The first probe that contradicts all writes before it and the next one. */
 function wrongProbe(
   events: readonly HistoryEvent[],
   slowness: number,
@@ -48,10 +48,10 @@ function wrongProbe(
   const slackMs = SLACK_MS * slowness
   const followsMs = FOLLOWS_MS * slowness
   const probes = events.filter((event): event is Ready => event.e === 'ready')
-  // While the server itself is struck it need not be ready, and the end of its start is its own affair.
+  // A server need not be ready during its own faults and starts.
   const excused = faultSpans(events).filter(({ kind }) => /^(server|all|worker)-/.test(kind))
-  // An outage may fall between two writes of the harness, or hang one: while the database is struck and until the server
-  // must have followed, it need not be ready.
+  // An outage may fall between two writes of the harness or hang one, so a server need not be ready during an outage of the
+  // database and until it must have followed.
   const outages = faultSpans(events).filter(({ kind }) => OUTAGES.test(kind))
   for (const probe of probes) {
     const recent = writes.filter(({ at }) => at <= probe.at && at > probe.at - followsMs - slackMs)
@@ -62,9 +62,9 @@ function wrongProbe(
       ({ from, until }) => probe.at >= from && probe.at < until + followsMs,
     )
     if (isAway && !isReady) continue
-    // A write that hangs is written down when it ends: of the moment before it nothing is known.
+    // A hanging write is recorded when it ends, so the state before it is unknown.
     if (!isReady && (recent.at(-1)?.at ?? 0) < probe.at - HANGS_MS * slowness) continue
-    // Either of the two may see first that the database is back: the next write decides with the last ones.
+    // Probe or write may be the first to detect the end of an outage, so the next write counts too.
     const next = writes.find(({ at }) => at > probe.at)
     const wrong = [...recent, ...(next ? [next] : [])].every(({ ok }) => ok !== isReady)
     if (!wrong) continue

@@ -247,7 +247,7 @@ function lifecycle(simulation: Simulation): Record<string, Handler> {
   const release: Handler = (call) => {
     simulation.ledger.lifecycle(call.route)
     if (!objectBody(call)) return
-    if (simulation.rowsTaken > 0) {
+    if (simulation.textsTaken > 0) {
       simulation.crash()
       return
     }

@@ -76,7 +76,7 @@ function runWithPermits(
   finish: (outcome: Outcome) => Answer,
 ): void {
   const startedAtMs = performance.now()
-  const permits = Math.max(0, simulation.settings.permits - simulation.rowsTaken)
+  const permits = Math.max(0, simulation.settings.permits - simulation.textsTaken)
   const taken = jobs.slice(0, permits)
   if (taken.length === 0) {
     const record = simulation.ledger.began(
