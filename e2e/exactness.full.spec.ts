@@ -95,8 +95,8 @@ test.beforeAll(async () => {
       rollouts.slice(800),
     ],
     [
-      'parts',
-      'exact-parts',
+      'components',
+      'exact-components',
       {
         combine: [
           { name: 'strict', reward: strict },
@@ -120,7 +120,7 @@ test.beforeAll(async () => {
     facts[batchId] = {
       ...(name === 'group_mean' || name === 'model again' ? { onFailure: 'group_mean' } : {}),
       ...(name === 'few' ? { normByStd: false } : {}),
-      ...(name === 'parts' ? { parts: ['strict', 'lenient', 'rm'] } : {}),
+      ...(name === 'components' ? { components: ['strict', 'lenient', 'rm'] } : {}),
     }
     await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
   }
@@ -166,7 +166,7 @@ test('the rollouts cover failures, substituted scores, retries and groups withou
 })
 
 /** Fields that are not computed from samples: request parameters and timestamps. */
-const ASKED_FOR = [
+const NOT_COMPUTED = [
   ...['batchId', 'run', 'step', 'split', 'status', 'submittedAt', 'startedAt', 'completedAt'],
   ...['rewardName', 'rewardVersion', 'rescoredFrom', 'rescores', 'reward', 'groupSize', 'priority'],
   ...['deadlineAt', 'open', 'samplesPerSecond', 'etaMs'],
@@ -178,7 +178,7 @@ test('batch responses match the samples', async () => {
   for (const [batchId, of] of Object.entries(numbers.batches)) {
     const { tookMs, timeline, groupRows, dataSources, failures, servers, ...plain } = of
     const view = await service.api.batches.view.query({ batchId })
-    const unknown = Object.keys(view).filter((key) => !(key in of) && !ASKED_FOR.includes(key))
+    const unknown = Object.keys(view).filter((key) => !(key in of) && !NOT_COMPUTED.includes(key))
     expect(unknown, 'fields that nothing is compared with').toEqual([])
     found.push(...differences(view, plain, batchId))
     found.push(
@@ -278,11 +278,11 @@ test('run responses match the samples', async () => {
     // Shares have four digits.
     found.push(...differences(run.heat, heat, `${name} spread`, 0.000_051))
     const unknown = Object.keys(run.steps[0] ?? {}).filter(
-      (key) => !(key in (of.steps[0] ?? {})) && !ASKED_FOR.includes(key),
+      (key) => !(key in (of.steps[0] ?? {})) && !NOT_COMPUTED.includes(key),
     )
     expect(unknown, 'fields that nothing is compared with').toEqual([])
-    const parts = await service.api.rewards.components.query({ run: name })
-    const actual = parts.components.filter(({ name }) => name !== '')
+    const view = await service.api.rewards.components.query({ run: name })
+    const actual = view.components.filter(({ name }) => name !== '')
     found.push(
       ...differences(
         Object.fromEntries(actual.map(({ name, points }) => [name, points])),
@@ -459,7 +459,7 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
   }
 }
 
-for (const name of ['exact', 'exact-models', 'exact-parts']) {
+for (const name of ['exact', 'exact-models', 'exact-components']) {
   test(`the page of run "${name}" matches the samples`, async ({ page }) => {
     // Opens and reads a dozen tables.
     test.slow()

@@ -140,8 +140,8 @@ test('adds, tests and removes a webhook without showing its secret', { tag: '@fu
   expect(html).not.toContain('nobody-sees-this')
   expect(html).not.toContain('hidden-key')
   // An incident triggers a delivery, which the log shows.
-  await step('told', 1, 12)
-  await expect(page.getByRole('region', { name: 'Deliveries' })).toContainText('Failures: told')
+  await step('alerted', 1, 12)
+  await expect(page.getByRole('region', { name: 'Deliveries' })).toContainText('Failures: alerted')
   const calls = await receiver.received()
   expect(calls.map(({ body }) => (JSON.parse(body) as { kind: string }).kind)).toEqual([
     'test',

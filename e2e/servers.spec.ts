@@ -49,8 +49,8 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await form.getByLabel('Address', { exact: true }).fill('file:///etc/passwd')
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form.getByText(/http:\/\/ or https:\/\//)).toBeVisible()
-  const nobody = `http://127.0.0.1:${await freePort()}`
-  await form.getByLabel('Address', { exact: true }).fill(nobody)
+  const unreachable = `http://127.0.0.1:${await freePort()}`
+  await form.getByLabel('Address', { exact: true }).fill(unreachable)
   await form.getByLabel('Engine', { exact: true }).selectOption('vllm')
   await form.getByLabel('Model', { exact: true }).fill(rm.model)
   await form.getByRole('button', { name: 'Register' }).click()

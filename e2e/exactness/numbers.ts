@@ -128,7 +128,7 @@ export interface Facts {
   onFailure?: string
   normByStd?: boolean
   /** Reward extra info keys that are components of the reward. */
-  parts?: string[]
+  components?: string[]
 }
 
 /** Whether python3 is available. */

@@ -486,7 +486,9 @@ def run_page(batches, facts):
     for at, step in enumerate(steps):
         until = millis_between(starts[at], starts[at + 1]) if at + 1 < len(starts) else None
         step["stepMs"] = until if until is not None and until > 0 else None
-    parts = sorted({name for batch_id, _ in batches for name in facts.get(batch_id, {}).get("parts", [])})
+    components = sorted(
+        {name for batch_id, _ in batches for name in facts.get(batch_id, {}).get("components", [])}
+    )
     return {
         "batches": len(batches),
         "samples": sum(len(rows) for _, rows in batches),
@@ -495,7 +497,7 @@ def run_page(batches, facts):
         "steps": steps,
         "sources": sources_of(last),
         "heat": heat(last),
-        "components": components_of(batches, parts),
+        "components": components_of(batches, components),
     }
 
 
