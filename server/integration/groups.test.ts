@@ -113,7 +113,7 @@ describe('advantages', () => {
     expectClose((await stored(batchId))[0]!.advantages, wanted)
   })
 
-  it('without the standard deviation, where the batch asks for that', async () => {
+  it('without the standard deviation, if the batch requests that', async () => {
     const { batchId } = await submit([given('a', 4), given('a', 8), given('b', 0.5)], {
       reward: { advantages: { normByStd: false } },
     })

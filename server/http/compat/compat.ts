@@ -198,7 +198,7 @@ function notThere(dialect: Dialect, rest: string): RewardOpsError {
   return new RewardOpsError(
     'not_found',
     `There is nothing at ${rest.slice(0, 60) || 'the address itself'} of ${dialect.name}.`,
-    { hint: `Available: ${there.join(', ')}.` },
+    { hint: `Available routes are ${there.join(', ')}.` },
   )
 }
 
