@@ -389,6 +389,8 @@ export class Stack {
     await cluster.start(setup.hasStandby ? { synchronous_standby_names: '*' } : {})
     await this.standby?.start({
       primary_conninfo: `host=127.0.0.1 port=${cluster.port} user=rewardops`,
+      // After a restart of the primary no write is done before the standby is back; its default is 5 s.
+      wal_retrieve_retry_interval: '200ms',
     })
     if (setup.pooler === 'pgbouncer') await this.#startPooler(cluster)
   }
