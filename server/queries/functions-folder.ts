@@ -60,7 +60,7 @@ export class FunctionsFolder {
     }
     for (const entry of entries) {
       const path = join(folder, entry.name)
-      if (entry.name.startsWith('../loop') || entry.name === 'node_modules') continue
+      if (entry.name.startsWith('.') || entry.name === 'node_modules') continue
       if (entry.isDirectory() && depth < DEEPEST) await this.#walk(path, depth + 1, paths)
       else if (entry.isFile() && SOURCE.test(entry.name) && !entry.name.endsWith('.d.ts')) {
         paths.push(path)
