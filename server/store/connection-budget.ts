@@ -41,12 +41,14 @@ export const SERVER_POOLS = {
   ingest: { max: 2, name: 'rewardops ingest', keyed: true },
 } as const satisfies Record<string, DatabaseOptions>
 
-/** The pool of a worker. One connection writes results, so two remain for reading, claims and leases. */
+/**
+ * The pool of a worker. One connection writes results, so two remain for reading, claims and leases. Commits wait for the
+ * disk: a crash that takes a fetched job back gives it to a second worker under the same attempt.
+ */
 export const WORKER_POOL = {
   max: 3,
   name: 'rewardops worker',
   keyed: true,
-  lazyCommits: true,
   // All statements of a worker are repeatable, and none takes seconds.
   queryTimeoutMs: 30_000,
   slotWaitMs: Number.POSITIVE_INFINITY,

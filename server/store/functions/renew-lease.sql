@@ -37,8 +37,8 @@ BEGIN
         n := n - 1;
     END LOOP;
     granted := greatest(0, least(greatest(share, least(p_in_flight, mine)), p_limit - others));
-    -- A crash would give these slots to others as well. What it gives back or merely renews need not wait for the disk.
-    IF granted > mine THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
+    -- A crash would give new slots to others as well. What is given back or merely renewed need not wait for the disk.
+    IF granted <= mine THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
     IF p_demand = 0 AND granted = 0 THEN
         DELETE FROM lease WHERE resource = p_resource AND worker_id = p_process;
     ELSE

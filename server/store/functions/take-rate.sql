@@ -1,7 +1,6 @@
 -- Takes from a limit per minute that all processes share: a bucket that fills at p_per_minute / 60 per second up to
 -- p_burst. p_charge corrects earlier grants: the use beyond them, or below zero the unused part; it may leave a debt.
--- Then up to p_want is granted from the bucket. Over any time T, grants are at most p_burst + rate x T. A grant waits for
--- the disk, since a crash would refill the bucket.
+-- Then up to p_want is granted from the bucket. Over any time T, grants are at most p_burst + rate x T.
 CREATE FUNCTION take_rate(
     p_resource text, p_charge float8, p_want float8, p_per_minute float8, p_burst float8
 ) RETURNS float8 LANGUAGE plpgsql AS $$
@@ -15,7 +14,6 @@ BEGIN
     v.level := least(p_burst, v.level + greatest(0, extract(epoch FROM now_at - v.filled_at)) * p_per_minute / 60);
     v.level := least(p_burst, v.level - p_charge);
     granted := greatest(0, least(p_want, v.level));
-    IF granted > 0 THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
     UPDATE rate_bucket SET level = v.level - granted, filled_at = now_at WHERE resource = p_resource;
     RETURN granted;
 END $$;

@@ -13,16 +13,12 @@ export interface NewProcess {
   functions: string
 }
 
-/**
- * Registers a process; returns its id. The commit waits for the disk: a crash would give the id to another process, and
- * both would hold the leases of one.
- */
+/** Registers a process; returns its id. */
 export async function insertProcess(db: Database, process: NewProcess): Promise<number> {
   const { host, pid, local, role, version, functions } = process
   const [row] = await db.adhoc<{ id: number }>(
-    `with waits_for_disk as materialized (select set_config('synchronous_commit', 'on', true) as mode)
-     insert into process (host, pid, local, state, role, version, functions)
-     select $1, $2, $3, 'alive', $4, $5, $6 from waits_for_disk where mode = 'on' returning id`,
+    `insert into process (host, pid, local, state, role, version, functions)
+     values ($1, $2, $3, 'alive', $4, $5, $6) returning id`,
     [host, pid, local, role, version, functions],
   )
   return row!.id
