@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { itInFullRun } from '../../testkit/service/full-run.ts'
+import { inFullRun, itInFullRun } from '../../testkit/service/full-run.ts'
 import { EXIT } from './exit-codes.ts'
 import { commandNames, loadCommand } from './registry.ts'
 import { runCli } from './testing/run-cli.ts'
@@ -27,21 +27,23 @@ it.each(commandNames())('%s describes itself and its options', async (name) => {
   }
 })
 
-it.each([
+it.each<[string[], string]>([
   [['inport'], 'There is no command "inport". The commands are: export, import'],
-  [['import'], 'Usage: rewardops import FILE...'],
-  [['wait'], 'Usage: rewardops wait BATCH'],
-  [['wait', '12'], '"12" is not a batch id such as "b12"'],
   [['wait', 'b1', '--timeout', 'soon'], '--timeout soon: expected a whole number'],
-  [['import', 'x.jsonl', '--colour'], "Unknown option '--colour'"],
-  [['import', 'x.jsonl', '--reward', '{'], '--reward is not valid JSON'],
   [['import', 'x.jsonl', '--reward', '{"manager":7}'], '--reward: manager: '],
-  [['import', 'x.jsonl', '--reward', '@/nowhere.json'], 'cannot be read (ENOENT)'],
-  [['rescore', 'b1'], 'rescore needs --reward'],
-  [['export'], 'export needs either --batch ID or --run NAME'],
-  [['export', '--run', 'r', '--format', 'parquet'], 'expected jsonl, csv or verl'],
   [['export', '--run', 'r', '--resume'], '--resume needs --out'],
   [['submit', '/nowhere.jsonl', '--run', 'r', '--step', '1'], 'no such file'],
+  ...inFullRun<[string[], string]>(
+    [['import'], 'Usage: rewardops import FILE...'],
+    [['wait'], 'Usage: rewardops wait BATCH'],
+    [['wait', '12'], '"12" is not a batch id such as "b12"'],
+    [['import', 'x.jsonl', '--colour'], "Unknown option '--colour'"],
+    [['import', 'x.jsonl', '--reward', '{'], '--reward is not valid JSON'],
+    [['import', 'x.jsonl', '--reward', '@/nowhere.json'], 'cannot be read (ENOENT)'],
+    [['rescore', 'b1'], 'rescore needs --reward'],
+    [['export'], 'export needs either --batch ID or --run NAME'],
+    [['export', '--run', 'r', '--format', 'parquet'], 'expected jsonl, csv or verl'],
+  ),
 ])('%j is an error in the command line', async (args, message) => {
   const { code, stdout, stderr } = await runCli(args, { REWARDOPS_URL: 'http://127.0.0.1:9' })
   expect(stderr).toContain(message)

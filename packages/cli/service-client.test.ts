@@ -1,6 +1,7 @@
 import { createServer as createHttp, type RequestListener } from 'node:http'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
+import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { EXIT } from './exit-codes.ts'
 import { runCli } from './testing/run-cli.ts'
 
@@ -43,7 +44,7 @@ describe('an unusable service is reported in one sentence with its exit code', (
     expect(run.stderr).toMatch(/at http:\/\/127\.0\.0\.1:9: the connection was refused.*npm start/)
   })
 
-  it('a host that does not exist', async () => {
+  itInFullRun('a host that does not exist', async () => {
     const run = await refused('http://no-such-host.invalid:3000')
     expect(run.code).toBe(EXIT.unreachable)
     expect(run.stderr).toContain('there is no host "no-such-host.invalid"')
@@ -55,7 +56,7 @@ describe('an unusable service is reported in one sentence with its exit code', (
     expect(run.stderr).toContain('no answer within 4 s')
   })
 
-  it('a server that does not speak HTTP', async () => {
+  itInFullRun('a server that does not speak HTTP', async () => {
     const url = await listening(createServer((socket) => void socket.end('220 ready\r\n')))
     const run = await refused(url)
     expect(run.code).toBe(EXIT.unreachable)
@@ -93,7 +94,7 @@ describe('an unusable service is reported in one sentence with its exit code', (
     expect(wrong.stderr).not.toContain('not-the-key')
   })
 
-  it('an invalid address', async () => {
+  itInFullRun('an invalid address', async () => {
     const run = await refused('localhost:3000')
     expect(run.code).toBe(EXIT.badInput)
     expect((await refused('where')).stderr).toContain('"where" is not an address')

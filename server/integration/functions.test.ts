@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { inFullRun, itInFullRun } from '../../testkit/service/full-run.ts'
 import { padding, rollouts, type Sample, type Submit } from '../../testkit/service/rollouts.ts'
 import { environment, Service } from '../../testkit/service/service.ts'
 import { ServiceLog } from '../../testkit/service/service-log.ts'
@@ -295,12 +296,14 @@ describe('a function that brings its process down', () => {
       return solutionStr.length
     }`
 
-  it.each([
-    ['endless loop', 'timeout'],
+  it.each<[string, string]>([
     ['endless loop after an await', 'timeout'],
-    ['4 GB of buffers', 'function_error'],
-    ['exit', 'function_error'],
-    ['uncaught error', 'function_error'],
+    ...inFullRun<[string, string]>(
+      ['endless loop', 'timeout'],
+      ['4 GB of buffers', 'function_error'],
+      ['exit', 'function_error'],
+      ['uncaught error', 'function_error'],
+    ),
   ])(
     '%s: that sample alone fails, another batch goes on, the process is gone',
     async (what, reason) => {
@@ -366,7 +369,7 @@ describe('an endless loop with all the time it wants', () => {
 })
 
 describe('a worker elsewhere', () => {
-  it('reads the source from the database only', async () => {
+  itInFullRun('reads the source from the database only', async () => {
     const away = mkdtempSync(join(tmpdir(), 'rewardops-away-'))
     const other = await Service.start({
       env: { REWARDOPS_FUNCTIONS_DIR: folder, REWARDOPS_WORKERS: '0' },

@@ -146,23 +146,26 @@ describe('row for row', () => {
     })
   })
 
-  it('CSV exported, imported and exported again is equal except for batch ids and times', async () => {
-    const rows = oddRows('csv')
-    await done('import', write(rows))
-    const [first, second] = [at('out.csv'), at('again.csv')]
-    await done('export', '--run', 'csv', '--format', 'csv', '--out', first)
-    await done('import', first, '--run', 'csv-again')
-    await done('export', '--run', 'csv-again', '--format', 'csv', '--out', second)
-    const moments = /(,(\d{4}-[\dT:.-]+Z)?){3},\d+(,\d{4}-[\dT:.-]+Z){2}\r$/gm
-    const same = (path: string) =>
-      readFileSync(path, 'utf8')
-        .replaceAll(/^csv(-again)?,(\d+),(train|val),b\d+,/gm, '$2,$3,')
-        .replaceAll(moments, '')
-    expect(same(second)).toBe(same(first))
-    const out = at('out.jsonl')
-    await done('export', '--run', 'csv-again', '--out', out)
-    expect(linesOf(out).map(kept)).toEqual(rows.map((row) => kept({ ...row, run: 'csv-again' })))
-  })
+  itInFullRun(
+    'CSV exported, imported and exported again is equal except for batch ids and times',
+    async () => {
+      const rows = oddRows('csv')
+      await done('import', write(rows))
+      const [first, second] = [at('out.csv'), at('again.csv')]
+      await done('export', '--run', 'csv', '--format', 'csv', '--out', first)
+      await done('import', first, '--run', 'csv-again')
+      await done('export', '--run', 'csv-again', '--format', 'csv', '--out', second)
+      const moments = /(,(\d{4}-[\dT:.-]+Z)?){3},\d+(,\d{4}-[\dT:.-]+Z){2}\r$/gm
+      const same = (path: string) =>
+        readFileSync(path, 'utf8')
+          .replaceAll(/^csv(-again)?,(\d+),(train|val),b\d+,/gm, '$2,$3,')
+          .replaceAll(moments, '')
+      expect(same(second)).toBe(same(first))
+      const out = at('out.jsonl')
+      await done('export', '--run', 'csv-again', '--out', out)
+      expect(linesOf(out).map(kept)).toEqual(rows.map((row) => kept({ ...row, run: 'csv-again' })))
+    },
+  )
 
   it('upstream’s dump: a folder with a file a step, in and out', async () => {
     const dump = at('dump')
@@ -196,17 +199,20 @@ describe('row for row', () => {
     }
   })
 
-  it('packed by gzip, the steps mixed: each step’s rows in the order of the file', async () => {
-    const rows = shuffled(oddRows('mixed'), 7)
-    const path = at('mixed.jsonl.gz')
-    writeFileSync(path, gzipSync(rows.map((row) => JSON.stringify(row)).join('\n')))
-    await done('import', path)
-    const out = at('out.jsonl')
-    await done('export', '--run', 'mixed', '--out', out)
-    const byStep = (list: unknown[]) =>
-      [0, 1, 2].map((step) => list.filter((row) => (row as { step: number }).step === step))
-    expect(byStep(linesOf(out).map(kept))).toEqual(byStep(rows.map(kept)))
-  })
+  itInFullRun(
+    'packed by gzip, the steps mixed: each step’s rows in the order of the file',
+    async () => {
+      const rows = shuffled(oddRows('mixed'), 7)
+      const path = at('mixed.jsonl.gz')
+      writeFileSync(path, gzipSync(rows.map((row) => JSON.stringify(row)).join('\n')))
+      await done('import', path)
+      const out = at('out.jsonl')
+      await done('export', '--run', 'mixed', '--out', out)
+      const byStep = (list: unknown[]) =>
+        [0, 1, 2].map((step) => list.filter((row) => (row as { step: number }).step === step))
+      expect(byStep(linesOf(out).map(kept))).toEqual(byStep(rows.map(kept)))
+    },
+  )
 
   itInFullRun('a selection: a step, a range of steps, a split, one batch, stdout', async () => {
     const rows = oddRows('selected')
@@ -317,7 +323,7 @@ describe('bad rows', () => {
     expect(await batchesOf('bad')).toMatchObject([{ samples: 6 }])
   })
 
-  it('rows that name no run or no step', async () => {
+  itInFullRun('rows that name no run or no step', async () => {
     const path = write(rollouts(2))
     expect((await cli('import', path)).stderr).toContain('names no run: give --run NAME')
     expect((await cli('import', path, '--run', 'r')).stderr).toContain('names no step: give --step')

@@ -7,3 +7,6 @@ export const FULL = process.env.REWARDOPS_TEST_FULL === '1'
 export const itInFullRun: typeof it = FULL
   ? it
   : (Object.assign(() => {}, it, { skipIf: () => () => {} }) as unknown as typeof it)
+
+/** Rows of `it.each` that only the full run adds: variants of the rows beside them. */
+export const inFullRun = <T>(...rows: T[]): T[] => (FULL ? rows : [])

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
-import { FULL } from '../../../testkit/service/full-run.ts'
+import { inFullRun } from '../../../testkit/service/full-run.ts'
 import { waitFor } from '../../../testkit/service/wait-for.ts'
 import type { FunctionRef } from '../../contract/resolved-reward.ts'
 import type { RewardOutcome } from '../managers/manager.ts'
@@ -171,17 +171,19 @@ describe('a function that ends its process', () => {
 
   test.each<readonly [what: string, reason: string, detail: RegExp]>([
     ['loop', 'timeout', /not done within 1500 ms/],
-    ['async loop', 'timeout', /not done within 1500 ms/],
-    ['regex', 'timeout', /not done within 1500 ms/],
-    // A process inside a system call cannot report the call that blocks it.
-    ...(FULL ? [['native', 'timeout', /held up for 1500 ms/] as const] : []),
     ['memory', 'function_error', /\d+ MB, over its limit/],
-    ['slow memory', 'function_error', /\d+ MB, over its limit/],
-    ...(FULL ? [['heap', 'function_error', /heap out of memory|over its limit/] as const] : []),
     ['exit', 'function_error', /ended its process with code 3/],
-    ['abort', 'function_error', /ended its process with code 134/],
-    ...(FULL ? [['kill', 'function_error', /ended with SIGKILL/] as const] : []),
     ['throw', 'function_error', /uncaught: much later/],
+    ...inFullRun<readonly [string, string, RegExp]>(
+      ['async loop', 'timeout', /not done within 1500 ms/],
+      ['regex', 'timeout', /not done within 1500 ms/],
+      // A process inside a system call cannot report the call that blocks it.
+      ['native', 'timeout', /held up for 1500 ms/],
+      ['slow memory', 'function_error', /\d+ MB, over its limit/],
+      ['heap', 'function_error', /heap out of memory|over its limit/],
+      ['abort', 'function_error', /ended its process with code 134/],
+      ['kill', 'function_error', /ended with SIGKILL/],
+    ),
   ])(
     '%s: it alone fails, its siblings are scored, the process is gone',
     async (what, reason, detail) => {

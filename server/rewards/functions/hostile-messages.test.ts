@@ -1,6 +1,7 @@
 import { Duplex } from 'node:stream'
 import { serialize } from 'node:v8'
 import { afterEach, describe, expect, test } from 'vitest'
+import { inFullRun } from '../../../testkit/service/full-run.ts'
 import { HostChannel } from './host-channel.ts'
 import { encodeFrame, MAX_MESSAGE_BYTES } from './host-frames.ts'
 import { inspectFunction } from './inspect-function.ts'
@@ -216,7 +217,7 @@ export const json = (value) => frame(JSON.stringify(value))
 export const mark = (line) => all(4, Buffer.from(line + '\\n'))
 `
 
-const ATTACKS: [what: string, code: string][] = [
+const INVALID_MESSAGES: [what: string, code: string][] = [
   ['null', 'json(null)'],
   ['a number', 'json(7)'],
   ['no type', 'json({})'],
@@ -225,23 +226,12 @@ const ATTACKS: [what: string, code: string][] = [
     'an unknown log level',
     'json({ type: "log", call: 0, level: "fatal!", message: "x", fields: null, leftOut: 0 })',
   ],
-  ['a spent without a reason', 'json({ type: "spent" })'],
-  [
-    'an end of no call',
-    'json({ type: "end", id: 123456, sync: true, busyMs: 0, end: { ok: true, score: 1, extra: null } })',
-  ],
+]
+
+const ATTACKS: [what: string, code: string][] = [
+  ...INVALID_MESSAGES.slice(0, 1),
   ['a load that was not requested', 'json({ type: "loaded", key: "x", error: null })'],
-  [
-    'an inspection',
-    'json({ type: "inspected", result: { ok: true, form: "function", methods: [] } })',
-  ],
   ['bytes that are no frame', 'raw([0xff, 0xff, 0xff, 0xff, 1, 2, 3])'],
-  ['a frame that is no JSON', 'frame([0, 1, 2, 3])'],
-  ['an internal message of Node', 'json({ cmd: "NODE_HANDLE_ACK" })'],
-  ['deep nesting', 'frame("[".repeat(1_000_000))'],
-  ['an unknown mark', 'mark("Z 1")'],
-  ['a mark that is no number', 'mark("S one")'],
-  ['marks of calls that are not there', 'for (let i = 0; i < 10_000; i++) mark("S " + i)'],
   ['marks without end', 'for (let i = 0; i < 100_000; i++) mark("U")'],
   [
     'log lines without end',
@@ -251,6 +241,24 @@ const ATTACKS: [what: string, code: string][] = [
     'a long unfinished frame',
     'raw(Buffer.concat([Buffer.from([0, 255, 255, 255]), Buffer.alloc(20 << 20)]))',
   ],
+  ...inFullRun<[string, string]>(
+    ...INVALID_MESSAGES.slice(1),
+    ['a spent without a reason', 'json({ type: "spent" })'],
+    [
+      'an end of no call',
+      'json({ type: "end", id: 123456, sync: true, busyMs: 0, end: { ok: true, score: 1, extra: null } })',
+    ],
+    [
+      'an inspection',
+      'json({ type: "inspected", result: { ok: true, form: "function", methods: [] } })',
+    ],
+    ['a frame that is no JSON', 'frame([0, 1, 2, 3])'],
+    ['an internal message of Node', 'json({ cmd: "NODE_HANDLE_ACK" })'],
+    ['deep nesting', 'frame("[".repeat(1_000_000))'],
+    ['an unknown mark', 'mark("Z 1")'],
+    ['a mark that is no number', 'mark("S one")'],
+    ['marks of calls that are not there', 'for (let i = 0; i < 10_000; i++) mark("S " + i)'],
+  ),
 ]
 
 const options = (index: number, timeoutMs = 20_000) => ({
@@ -390,7 +398,7 @@ test('a module that attacks while it is inspected is refused', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'rewardops-inspect-'))
   try {
     writeFileSync(join(dir, 'attacker.mjs'), ATTACKER)
-    for (const [, code] of ATTACKS.slice(0, 5)) {
+    for (const [, code] of INVALID_MESSAGES) {
       writeFileSync(
         join(dir, 'reward.mjs'),
         `import { raw, frame, json, mark } from './attacker.mjs'

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
+import { FULL } from '../../../testkit/service/full-run.ts'
 import { until } from '../testing/harness.ts'
 import { failuresOf, SimulatedPool } from '../testing/pool.ts'
 
@@ -74,7 +75,7 @@ test('17 · two runs, one ten times larger: equal shares while both have samples
   expect(await samples('later', 1)).toHaveLength(1)
 })
 
-test('19 · 10,000 samples with random aborts: every counter is back at 0', async () => {
+test('19 · thousands of samples with random aborts: every counter is back at 0', async () => {
   pool = await SimulatedPool.start(
     [{ latency: 'constant:0' }, { latency: 'uniform:0,4' }, { latency: 'constant:1' }],
     { slots: 32 },
@@ -86,7 +87,8 @@ test('19 · 10,000 samples with random aborts: every counter is back at 0', asyn
     return seed / 0x1_0000_0000
   }
   let ended = 0
-  for (let burst = 0; burst < 20; burst++) {
+  const bursts = FULL ? 20 : 6
+  for (let burst = 0; burst < bursts; burst++) {
     await Promise.all(
       Array.from({ length: 500 }, async () => {
         const abort = new AbortController()
@@ -97,7 +99,7 @@ test('19 · 10,000 samples with random aborts: every counter is back at 0', asyn
       }),
     )
   }
-  expect(ended).toBe(10_000)
+  expect(ended).toBe(bursts * 500)
   for (const stats of pool.router.snapshot()) {
     expect(stats).toMatchObject({ inFlight: 0, waiting: 0, workTokens: 0 })
   }

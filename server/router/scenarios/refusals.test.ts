@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { inFullRun } from '../../../testkit/service/full-run.ts'
 import type { ControlChangeInput } from '../../../testkit/simulated-rm/options.ts'
 import { answer, type FakeHandler, scores } from '../../engines/testing/fake-server.ts'
 import type { RouterResult } from '../router-types.ts'
@@ -25,14 +26,16 @@ const reasonsOf = (results: RouterResult[]) =>
 describe('an answer that no sample can cause', () => {
   test.each<[string, ControlChangeInput['faults']]>([
     ['404', { routeMissing: { share: 1, status: 404 } }],
-    ['405', { routeMissing: { share: 1, status: 405 } }],
-    ['501', { routeMissing: { share: 1, status: 501 } }],
     ['a page with status 200', { html: 1 }],
-    ['a page with status 400', { html: { share: 1, status: 400 } }],
     ['a refused key', { refused: { share: 1, status: 401 } }],
     ['a dead engine, as reported by vLLM 0.11', { engineDead: { share: 1, as: '400' } }],
     ['a dead engine, as reported by vLLM 0.14', { engineDead: { share: 1, as: '200' } }],
-    ['refusals in unknown words', { refused: 1 }],
+    ...inFullRun<[string, ControlChangeInput['faults']]>(
+      ['405', { routeMissing: { share: 1, status: 405 } }],
+      ['501', { routeMissing: { share: 1, status: 501 } }],
+      ['a page with status 400', { html: { share: 1, status: 400 } }],
+      ['refusals in unknown words', { refused: 1 }],
+    ),
   ])('%s from one of two servers: every sample is scored by the other', async (_what, faults) => {
     pool = await SimulatedPool.start([steady, steady])
     pool.servers[0]?.control({ faults })
@@ -50,16 +53,18 @@ describe('an answer that no sample can cause', () => {
 
 describe('the only server breaks in the middle of a batch and comes back', () => {
   test.each<[string, ControlChangeInput['faults'], object]>([
-    ['its engine dies, as reported by vLLM 0.11', { engineDead: 1 }, { version: '0.11.0' }],
     [
       'its engine dies, as reported by vLLM 0.14 on /score',
       { engineDead: 1 },
       { version: '0.14.0', serves: 'pair', route: 'pair' },
     ],
     ['it refuses everything in unknown words', { refused: 1 }, {}],
-    ['it refuses everything as too large', { refused: { share: 1, status: 413 } }, {}],
-    ['its route is missing', { routeMissing: 1 }, {}],
-    ['it answers NaN', { nan: 1 }, {}],
+    ...inFullRun<[string, ControlChangeInput['faults'], object]>(
+      ['its engine dies, as reported by vLLM 0.11', { engineDead: 1 }, { version: '0.11.0' }],
+      ['it refuses everything as too large', { refused: { share: 1, status: 413 } }, {}],
+      ['its route is missing', { routeMissing: 1 }, {}],
+      ['it answers NaN', { nan: 1 }, {}],
+    ),
   ])(
     '%s: nothing is rejected, everything is scored',
     async (_what, faults, more) => {
