@@ -17,15 +17,21 @@ export interface Child {
   stop(graceMs?: number): Promise<ChildEnd>
 }
 
+/** Stops a child as by SIGTERM when its parent ends for any reason. The child's descriptor 3 is a pipe to the parent. */
+export const EXIT_WITH_PARENT: { options: string[]; env: Record<string, string> } = {
+  options: ['--import', new URL('../../scripts/exit-with-parent.mjs', import.meta.url).href],
+  env: { EXIT_WITH_PARENT_FD: '3' },
+}
+
 const living = new Set<ChildProcess>()
-// Children end with this process, unless it is killed by SIGKILL.
+// Children end in order with this process; a pipe ends them when it is killed by SIGKILL.
 process.on('exit', () => {
   for (const child of living) child.kill('SIGTERM')
 })
 
 /**
  * Starts a script with this process's Node. The child has its own process group: Ctrl-C in a terminal reaches only the
- * parent, which ends its children once and in order.
+ * parent, which ends its children once and in order. The child stops when this process ends for any reason.
  * @throws when the process cannot be started.
  */
 export async function startNode(
@@ -36,9 +42,9 @@ export async function startNode(
     stdio: ['ignore' | 'pipe', number | 'pipe', number | 'inherit']
   },
 ): Promise<Child> {
-  const child = spawn(process.execPath, [script, ...args], {
-    stdio: options.stdio,
-    env: { ...(options.env ?? process.env) } as NodeJS.ProcessEnv,
+  const child = spawn(process.execPath, [...EXIT_WITH_PARENT.options, script, ...args], {
+    stdio: [...options.stdio, 'pipe'],
+    env: { ...(options.env ?? process.env), ...EXIT_WITH_PARENT.env } as NodeJS.ProcessEnv,
     detached: true,
   })
   living.add(child)

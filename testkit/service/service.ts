@@ -9,6 +9,7 @@ import { Agent } from 'undici'
 import { throughOutage } from '../../server/store/database.ts'
 import { runningEmbeddedUrl } from '../../server/store/postgres/embedded.ts'
 import { inspectProcess } from '../../server/store/postgres/processes.ts'
+import { EXIT_WITH_PARENT } from '../processes/child.ts'
 import { copyClusterTemplate } from './cluster-template.ts'
 import { ServiceLog } from './service-log.ts'
 import { type RawAnswer, type RawRequest, rawRequest, unwrap } from './trpc-call.ts'
@@ -90,9 +91,11 @@ export class Service {
   }
 
   async #spawn(): Promise<void> {
-    const child = spawn(process.execPath, [scriptOf(this.#options.tree ?? ROOT)], {
-      stdio: ['ignore', 'pipe', 'pipe'],
+    const script = scriptOf(this.#options.tree ?? ROOT)
+    const child = spawn(process.execPath, [...EXIT_WITH_PARENT.options, script], {
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
       env: environment({
+        ...EXIT_WITH_PARENT.env,
         PORT: '0',
         REWARDOPS_DATA_DIR: this.dataDir,
         NODE_ENV: 'production',
@@ -101,9 +104,9 @@ export class Service {
       }),
     })
     this.#child = child
-    this.log.read(child.stderr)
+    this.log.read(child.stderr!)
     let said = ''
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    child.stdout!.setEncoding('utf8').on('data', (text: string) => {
       said += text
     })
     const address = await waitFor(
