@@ -3,14 +3,14 @@ import { findChromium } from './scripts/chromium.mjs'
 
 const full = process.env.REWARDOPS_TEST_FULL === '1'
 
-// No webServer: each spec starts services of its own, on free ports and with their own data folders.
+// No webServer: specs share a service or start their own, on free ports and with their own data folders.
 export default defineConfig({
   testDir: 'e2e',
   // npm run test:full alone: files named so, and tests with that tag.
   ...(full ? {} : { testIgnore: '**/*.full.spec.ts', grepInvert: /@full/ }),
   globalSetup: './e2e/fixtures/global-setup.ts',
   outputDir: 'test-results/playwright',
-  timeout: 60_000,
+  timeout: 120_000,
   fullyParallel: false,
   // One at a time: two of them with their services and browsers share two cores, and take longer than one after the other.
   workers: 1,

@@ -1,11 +1,11 @@
-import { expect, type Page, test } from '@playwright/test'
+import { expect, type Page } from '@playwright/test'
 import { seedData } from '../scripts/seed-data.ts'
 import { insertServer } from '../server/cluster/testing/servers.ts'
 import { createLogger } from '../server/log.ts'
 import { Database } from '../server/store/database.ts'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { section } from './exactness/read-page.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { startTestService, type TestService, test } from './fixtures/service.ts'
 
 /**
  * Compares every chart over fixed synthetic data with its snapshot. `npx playwright test charts --update-snapshots`

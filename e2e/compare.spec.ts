@@ -1,4 +1,4 @@
-import { expect, type Page, test } from '@playwright/test'
+import { expect, type Page } from '@playwright/test'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import {
   expectAccessible,
@@ -8,7 +8,7 @@ import {
   watchErrors,
 } from './fixtures/look.ts'
 import { looksOf } from './fixtures/looks.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { removeServers, type TestService, test } from './fixtures/service.ts'
 
 /** The Compare page: two rewards on the same rollouts, and overlaid runs. */
 
@@ -25,8 +25,8 @@ const rollout = (i: number, right: boolean) => ({
   groundTruth: '72',
 })
 
-test.beforeAll(async () => {
-  service = await startTestService()
+test.beforeAll(async ({ sharedService }) => {
+  service = sharedService
   rm = await startSimulatedServers()
   const { api } = service
   await api.servers.register.mutate({ name: 'rm-1', url: rm.url })
@@ -39,9 +39,9 @@ test.beforeAll(async () => {
     return batchId
   }
   for (const step of [1, 2, 3, 5]) {
-    const id = await submit('learner', step, 4 + step)
+    const id = await submit('compared', step, 4 + step)
     if (step === 5) batch = id
-    await submit('other', step, 9)
+    await submit('overlaid', step, 9)
   }
   const { batchId } = await api.batches.rescore.mutate({
     batchId: batch,
@@ -51,7 +51,8 @@ test.beforeAll(async () => {
   rescored = batchId
 })
 test.afterAll(async () => {
-  await Promise.all([service?.stop(), rm?.stop()])
+  await removeServers(service)
+  await rm?.stop()
 })
 
 const disagreements = (page: Page) => page.getByRole('region', { name: 'Largest disagreements' })
@@ -124,14 +125,14 @@ test('keeps filters, sorting and the swap of a comparison in the URL', {
   await page.reload()
   await expect(page.getByRole('region', { name: 'First batch' })).toContainText('simulated-rm')
   // The run lists the rescore apart from its steps, with a link to the comparison.
-  await page.goto(`${service.url}/runs/learner`)
+  await page.goto(`${service.url}/runs/compared`)
   await expect(page.getByRole('region', { name: 'Steps' }).locator('tbody tr')).toHaveCount(4)
   await page.getByRole('link', { name: `Compare ${batch} and ${rescored}` }).click()
   await expect(page).toHaveURL(new RegExp(`a=${batch}&b=${rescored}$`))
   errors.expectNone()
 })
 
-test('shows missing batches and service errors', async ({ page }) => {
+test('shows missing batches and service errors', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/compare?a=b999999`)
   await expect(page.getByText('There is no batch b999999.')).toBeVisible()
   await page.goto(`${service.url}/compare?a=${batch}&b=b999999`)
@@ -149,19 +150,19 @@ test('shows missing batches and service errors', async ({ page }) => {
 test('selects, overlays and hides runs, and lists their differences by step', async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs`)
-  await page.getByRole('checkbox', { name: 'Compare learner' }).check()
-  await page.getByRole('checkbox', { name: 'Compare other' }).check()
+  await page.getByRole('checkbox', { name: 'Compare compared' }).check()
+  await page.getByRole('checkbox', { name: 'Compare overlaid' }).check()
   await pageHeader(page).getByRole('link', { name: 'Compare 2' }).click()
-  await expect(page).toHaveURL(/run=learner&run=other$/)
+  await expect(page).toHaveURL(/run=compared&run=overlaid$/)
   await expect(page.getByText('n = 512 in 2 runs')).toBeVisible()
   await page.getByRole('button', { name: '25 to 75 %' }).click()
-  await page.getByRole('button', { name: 'Hide other' }).click()
-  await expect(page).toHaveURL(/hide=other&band=middle$/)
+  await page.getByRole('button', { name: 'Hide overlaid' }).click()
+  await expect(page).toHaveURL(/hide=overlaid&band=middle$/)
   await page.reload()
-  await page.getByRole('button', { name: 'Show other' }).click()
-  await page.getByRole('button', { name: 'Show other − learner as a table' }).click()
-  const compared = await service.api.compare.runs.query({ runs: ['learner', 'other'] })
-  const rows = page.getByRole('region', { name: 'other − learner, table' }).locator('tbody tr')
+  await page.getByRole('button', { name: 'Show overlaid' }).click()
+  await page.getByRole('button', { name: 'Show overlaid − compared as a table' }).click()
+  const compared = await service.api.compare.runs.query({ runs: ['compared', 'overlaid'] })
+  const rows = page.getByRole('region', { name: 'overlaid − compared, table' }).locator('tbody tr')
   await expect(rows).toHaveCount(compared.deltas[0]?.steps.length ?? -1)
   await expectAccessible(page)
   await page.getByRole('region', { name: 'Shared steps' }).getByRole('link').first().click()
@@ -169,19 +170,21 @@ test('selects, overlays and hides runs, and lists their differences by step', as
   errors.expectNone()
 })
 
+const VIEWS = [
+  () => `/compare?a=${batch}&b=${rescored}`,
+  () => '/compare?run=compared&run=overlaid&band=most',
+  () => '/compare',
+  () => `/compare?a=${batch}`,
+]
 for (const colorScheme of ['light', 'dark'] as const) {
   for (const width of [1280, 390]) {
+    const looks = looksOf(VIEWS, colorScheme, width)
+    if (looks.length === 0) continue
     test(`fits and is accessible, ${colorScheme}, ${width} px`, async ({ page }) => {
       await page.emulateMedia({ colorScheme })
       await page.setViewportSize({ width, height: 800 })
-      const views = [
-        `/compare?a=${batch}&b=${rescored}`,
-        '/compare?run=learner&run=other&band=most',
-        '/compare',
-        `/compare?a=${batch}`,
-      ]
-      for (const view of looksOf(views, colorScheme, width)) {
-        await page.goto(`${service.url}${view}`)
+      for (const path of looks) {
+        await page.goto(service.url + path())
         await expect(page.locator('table, svg.recharts-surface').first()).toBeVisible()
         await expectFits(page)
         await expectAccessible(page)

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, type Page, test } from '@playwright/test'
+import { expect, type Page } from '@playwright/test'
 import { countsOf, noSignalText, SIGNAL_LABEL } from '../components/batches/group-signal-text.ts'
 import {
   durationText,
@@ -29,7 +29,7 @@ import {
 } from './exactness/numbers.ts'
 import { bare, chartRows, figuresOf, noteOf, rowsOf, section } from './exactness/read-page.ts'
 import { haveRollouts, type Rollout, readRollouts, withBroken } from './exactness/rollouts.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { startTestService, type TestService, test } from './fixtures/service.ts'
 
 /**
  * Compares every number of the batch and run pages with those that an independent script, which shares no code with

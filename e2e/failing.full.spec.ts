@@ -1,8 +1,8 @@
-import { expect, type Page, test } from '@playwright/test'
+import { expect, type Page } from '@playwright/test'
 import pg from 'pg'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { startTestService, type TestService, test } from './fixtures/service.ts'
 
 /** Every page while its backend fails: the service is killed, or database queries time out. */
 

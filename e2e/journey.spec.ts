@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { expect, test } from '@playwright/test'
+import { expect } from '@playwright/test'
 import { expectAccessible, expectLive, pageHeader, watchErrors } from './fixtures/look.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { startTestService, type TestService, test } from './fixtures/service.ts'
 
 const run = promisify(execFile)
 let service: TestService

@@ -1,15 +1,13 @@
-import { expect, type Page, test } from '@playwright/test'
+import { expect, type Page } from '@playwright/test'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectLive, pageHeader, watchErrors } from './fixtures/look.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { removeServers, startTestService, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
 let rm: SimulatedServers
-test.beforeAll(async () => {
-  ;[service, rm] = await Promise.all([
-    startTestService(),
-    startSimulatedServers(['--latency', 'uniform:100,600']),
-  ])
+test.beforeAll(async ({ sharedService }) => {
+  service = sharedService
+  rm = await startSimulatedServers(['--latency', 'uniform:100,600'])
   await service.api.servers.register.mutate({
     name: 'rm-1',
     url: rm.url,
@@ -17,10 +15,14 @@ test.beforeAll(async () => {
     maxInFlight: 16,
   })
 })
-test.afterAll(() => Promise.all([service.stop(), rm.stop()]))
+test.afterAll(async () => {
+  await removeServers(service)
+  await rm.stop()
+})
 
-/** A batch that takes a few seconds. */
-async function submit(samples: number): Promise<string> {
+/** A batch that ends after `samples / 16` times the latency; `rm.control` changes the latency meanwhile. */
+async function submit(samples: number, latency = 'uniform:100,600'): Promise<string> {
+  await rm.control({ latency })
   const { batchId } = await service.api.batches.submit.mutate({
     run: 'live',
     step: 1,
@@ -41,11 +43,12 @@ const ended = async (page: Page) =>
 
 test('a batch page follows its batch to the end without a reload', async ({ page }) => {
   const errors = watchErrors(page)
-  const batchId = await submit(400)
+  const batchId = await submit(400, 'constant:3000')
   await page.goto(`${service.url}/batches/${batchId}`)
   await expect(pageHeader(page).getByText('running')).toBeVisible()
   const first = await ended(page)
   await expect.poll(() => ended(page)).toBeGreaterThan(first)
+  await rm.control({ latency: 'constant:10' })
   await expect(pageHeader(page).getByText('completed')).toBeVisible({ timeout: 30_000 })
   await expect(page.getByLabel('Batch figures')).toContainText('400 of 400')
   await expect(page.getByLabel('Batch figures')).toContainText('100 of 100')
@@ -134,7 +137,7 @@ test('a paused page shows its pause, and catches up when resumed', {
 })
 
 test('cancels a batch after a confirmation, and marks its samples', async ({ page }) => {
-  const batchId = await submit(2_000)
+  const batchId = await submit(2_000, 'constant:1000')
   await page.goto(`${service.url}/batches/${batchId}`)
   await page.getByRole('button', { name: 'Cancel' }).click()
   await page.getByRole('button', { name: 'Cancel batch' }).click()
@@ -147,15 +150,17 @@ test('a page shows the age of its data while the service is down, and becomes li
   tag: '@full',
 }, async ({ page }) => {
   test.setTimeout(120_000)
-  await page.goto(`${service.url}/workers`)
+  const own = await startTestService()
+  await page.goto(`${own.url}/workers`)
   await expectLive(page)
   await expect(page.locator('[data-worker]')).toHaveCount(2)
-  await service.kill()
+  await own.kill()
   await expect(page.locator('[data-live="reconnecting"]')).toContainText(/data \d+\ss old/)
   // The previous data stay visible.
   await expect(page.locator('[data-worker]')).toHaveCount(2)
   await expect(page.locator('[data-live="disconnected"]')).toBeVisible({ timeout: 20_000 })
-  await service.restart()
+  await own.restart()
   await expectLive(page)
   await expect(page.getByText('Exited')).toBeVisible()
+  await own.stop()
 })

@@ -1,6 +1,6 @@
-import { expect, test } from '@playwright/test'
+import { expect } from '@playwright/test'
 import { expectAccessible, expectLive, watchErrors } from './fixtures/look.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { startTestService, type TestService, test } from './fixtures/service.ts'
 
 const KEY = 'a-key-for-the-tests-0123456789'
 let service: TestService
@@ -46,10 +46,9 @@ test('the overview document contains data only for requests with a key', async (
   expect(await document()).toContain('figures')
 })
 
-test('an expired session leads to the sign-in page and back to the same URL', async ({
-  page,
-  context,
-}) => {
+test('an expired session leads to the sign-in page and back to the same URL', {
+  tag: '@full',
+}, async ({ page, context }) => {
   await page.goto(`${service.url}/login`)
   await page.getByLabel('API key').fill(KEY)
   await page.getByRole('button', { name: 'Sign in' }).click()

@@ -1,11 +1,11 @@
-import { expect, type Page, test } from '@playwright/test'
+import { expect, type Page } from '@playwright/test'
 import {
   startWebhookReceiver,
   type WebhookReceiver,
 } from '../testkit/service/webhook-receiver/process.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { looksOf } from './fixtures/looks.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { startTestService, type TestService, test } from './fixtures/service.ts'
 
 /** Monitors, alerts and marks of runs. */
 

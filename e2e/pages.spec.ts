@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
-import { expect, type Page, test } from '@playwright/test'
+import { expect, type Page } from '@playwright/test'
 import type { SampleInput } from '../server/contract/trainer.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
 import { checkEach, type View } from './fixtures/looks.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { removeServers, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
 let rms: SimulatedServers[] = []
@@ -27,10 +27,10 @@ function rollouts(): SampleInput[] {
   return samples
 }
 
-test.beforeAll(async () => {
-  service = await startTestService()
+test.beforeAll(async ({ sharedService }) => {
+  service = sharedService
   // The same texts fail on both servers, so that a retry does not help.
-  const faults = ['--draw-by', 'text', '--faults', '{"nan":0.04}']
+  const faults = ['--model', 'pages-rm', '--draw-by', 'text', '--faults', '{"nan":0.04}']
   rms = await Promise.all([startSimulatedServers(faults), startSimulatedServers(faults)])
   for (const [i, rm] of rms.entries()) {
     await service.api.servers.register.mutate({ name: `rm-${i + 1}`, url: rm.url, engine: 'vllm' })
@@ -48,7 +48,8 @@ test.beforeAll(async () => {
   await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
 })
 test.afterAll(async () => {
-  await Promise.all([service.stop(), ...rms.map((rm) => rm.stop())])
+  await removeServers(service)
+  await Promise.all(rms.map((rm) => rm.stop()))
 })
 
 const shows = (loaded: RegExp | string) => (page: Page) =>
@@ -111,7 +112,7 @@ test('a failed sample shows its reason and its attempts', async ({ page }) => {
   await expect(panel).toContainText('attempt 1')
 })
 
-test('keeps selected columns in the URL', async ({ page }) => {
+test('keeps selected columns in the URL', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/samples?run=gsm8k-grpo&step=1&status=scored`)
   await expect(page.locator('[data-sample]').first()).toBeVisible()
   await page.getByRole('button', { name: 'Columns' }).click()
@@ -134,7 +135,7 @@ test('keeps selected columns in the URL', async ({ page }) => {
   await expect.poll(order).toBe(before)
 })
 
-test('every chart has a table view with the same numbers', async ({ page }) => {
+test('every chart has a table view with the same numbers', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/batches/${batch}`)
   for (const title of ['Rewards', 'Completed groups over time']) {
     await page.getByRole('button', { name: `Show ${title} as a table` }).click()
@@ -147,7 +148,9 @@ test('every chart has a table view with the same numbers', async ({ page }) => {
   }
 })
 
-test('the palette opens pages, ? lists the shortcuts, f focuses the filter', async ({ page }) => {
+test('the palette opens pages, ? lists the shortcuts, f focuses the filter', {
+  tag: '@full',
+}, async ({ page }) => {
   await page.goto(service.url)
   await expectLive(page)
   await page.keyboard.press('Control+k')

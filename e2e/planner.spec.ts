@@ -1,17 +1,15 @@
-import { expect, type Page, test } from '@playwright/test'
+import { expect, type Page } from '@playwright/test'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { checkEach, type View } from './fixtures/looks.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { removeServers, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
 let rm: SimulatedServers
 let batchId = ''
 
-test.beforeAll(async () => {
-  ;[service, rm] = await Promise.all([
-    startTestService(),
-    startSimulatedServers(['--latency', 'uniform:20,200']),
-  ])
+test.beforeAll(async ({ sharedService }) => {
+  service = sharedService
+  rm = await startSimulatedServers(['--latency', 'uniform:20,200'])
   const { api } = service
   await api.servers.register.mutate({ name: 'rm', url: rm.url, engine: 'vllm' })
   for (const step of [1, 2]) {
@@ -31,7 +29,10 @@ test.beforeAll(async () => {
     await api.batches.wait.query({ batchId, waitMs: 30_000 })
   }
 })
-test.afterAll(() => Promise.all([service.stop(), rm.stop()]))
+test.afterAll(async () => {
+  await removeServers(service)
+  await rm.stop()
+})
 
 const planned = (page: Page) => page.locator('[data-planned="new"]')
 const row = (page: Page, strategy: string) => page.locator(`tr[data-strategy="${strategy}"]`)

@@ -1,14 +1,14 @@
-import { expect, test } from '@playwright/test'
+import { expect } from '@playwright/test'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { removeServers, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
 let rm: SimulatedServers
 let batch = ''
 
-test.beforeAll(async () => {
-  service = await startTestService()
+test.beforeAll(async ({ sharedService }) => {
+  service = sharedService
   rm = await startSimulatedServers()
   await service.api.servers.register.mutate({ name: 'rm-1', url: rm.url })
   const question = { uid: 'q-1', dataSource: 'openai/gsm8k', prompt: '6 * 7?', groundTruth: '42' }
@@ -17,7 +17,7 @@ test.beforeAll(async () => {
     response,
   }))
   const given = {
-    run: 'rescored',
+    run: 'twice',
     step: 3,
     samples,
     reward: { onFailure: { policy: 'group_mean' } },
@@ -27,7 +27,8 @@ test.beforeAll(async () => {
   await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
 })
 test.afterAll(async () => {
-  await Promise.all([service.stop(), rm.stop()])
+  await removeServers(service)
+  await rm.stop()
 })
 
 test('rescores a batch with the same and another reward, shows errors, and links the batches', async ({
@@ -63,7 +64,9 @@ test('rescores a batch with the same and another reward, shows errors, and links
   errors.expectNone()
 })
 
-test('shows service errors in the sheet, also on a small screen', async ({ page }) => {
+test('shows service errors in the sheet, also on a small screen', { tag: '@full' }, async ({
+  page,
+}) => {
   await page.setViewportSize({ width: 390, height: 800 })
   await page.goto(`${service.url}/batches/${batch}`)
   await page.getByRole('button', { name: 'Rescore' }).click()

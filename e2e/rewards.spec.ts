@@ -1,26 +1,25 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, type Page, test } from '@playwright/test'
+import { expect, type Page } from '@playwright/test'
 import { current, legacy } from '../server/rewards/config/testing/upstream-yaml.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
 import { checkEach, type View } from './fixtures/looks.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { removeServers, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
 let sims: SimulatedServers[] = []
 let sampleId = ''
-const functions = mkdtempSync(join(tmpdir(), 'rewardops-e2e-functions-'))
 
-test.beforeAll(async () => {
-  mkdirSync(join(functions, 'style'))
+test.beforeAll(async ({ sharedService }) => {
+  service = sharedService
+  const functions = join(service.dataDir, 'functions')
+  mkdirSync(join(functions, 'style'), { recursive: true })
   writeFileSync(
     join(functions, 'style', 'length.ts'),
     'export function computeScore({ solutionStr }) {\n  return { score: solutionStr.length / 100, words: solutionStr.split(" ").length }\n}\n',
   )
-  ;[service, ...sims] = await Promise.all([
-    startTestService({ REWARDOPS_FUNCTIONS_DIR: functions }),
+  sims = await Promise.all([
     startSimulatedServers(['--model', 'scorer']),
     startSimulatedServers(['--dialect', 'chat', '--model', 'judge']),
   ])
@@ -71,8 +70,8 @@ test.beforeAll(async () => {
   await api.batches.wait.query({ batchId, waitMs: 30_000 })
 })
 test.afterAll(async () => {
-  await Promise.all([service.stop(), ...sims.map((each) => each.stop())])
-  rmSync(functions, { recursive: true, force: true })
+  await removeServers(service)
+  await Promise.all(sims.map((each) => each.stop()))
 })
 
 const tried = (page: Page, end: 'scored' | 'failed' = 'scored') =>
@@ -214,7 +213,9 @@ test('shows input errors at their fields, and refusals with the message of the s
   await expect(page.getByRole('alert').filter({ hasText: 'openai/gsm8k' })).toBeVisible()
 })
 
-test('loads a stored sample by ID and scores it with another reward', async ({ page }) => {
+test('loads a stored sample by ID and scores it with another reward', { tag: '@full' }, async ({
+  page,
+}) => {
   await page.goto(`${service.url}/rewards?view=try`)
   const id = page.getByLabel('Stored sample ID')
   await id.fill('nonsense')

@@ -1,6 +1,6 @@
-import { expect, test } from '@playwright/test'
+import { expect } from '@playwright/test'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { type TestService, test } from './fixtures/service.ts'
 
 /** The run pages, compared with the results of their batches. */
 
@@ -16,8 +16,8 @@ const rollout = (i: number, right: boolean, dataSource: string) => ({
   groundTruth: '72',
 })
 
-test.beforeAll(async () => {
-  service = await startTestService()
+test.beforeAll(async ({ sharedService }) => {
+  service = sharedService
   const { api } = service
   const submit = async (
     run: string,
@@ -47,7 +47,6 @@ test.beforeAll(async () => {
   await submit('other', 2, 12)
   await submit('other', 5, 14)
 })
-test.afterAll(() => service?.stop())
 
 test('a run page shows the rewards of each step as in the results', async ({ page }) => {
   const errors = watchErrors(page)
@@ -102,7 +101,9 @@ test('overlays another run, has a table view of the spread, and keeps its state 
   errors.expectNone()
 })
 
-test('a run whose samples all failed explains its empty charts', async ({ page }) => {
+test('a run whose samples all failed explains its empty charts', { tag: '@full' }, async ({
+  page,
+}) => {
   const { batchId } = await service.api.batches.submit.mutate({
     ...{ run: 'all-failed', step: 1, reward: { function: { name: 'gsm8k' } } },
     // The rule fails without a ground truth.

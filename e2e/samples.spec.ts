@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs'
-import { expect, type Page, test } from '@playwright/test'
+import { expect, type Page } from '@playwright/test'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { looksOf } from './fixtures/looks.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
 let batch = ''
 
-test.beforeAll(async () => {
-  service = await startTestService()
+test.beforeAll(async ({ sharedService }) => {
+  service = sharedService
   const samples = Array.from({ length: 120 }, (_, i) => ({
     uid: `q-${Math.floor(i / 8)}`,
     dataSource: i % 3 === 0 ? 'lighteval/MATH' : 'openai/gsm8k',
@@ -25,7 +25,6 @@ test.beforeAll(async () => {
     batch = batchId
   }
 })
-test.afterAll(() => service.stop())
 
 const rowsOf = (page: Page) => page.getByRole('table', { name: 'Samples' }).locator('[data-sample]')
 
@@ -183,9 +182,9 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await stranger.close()
 })
 
-test('shows the invalid parts of a link; a query that timed out can be retried', async ({
-  page,
-}) => {
+test('shows the invalid parts of a link; a query that timed out can be retried', {
+  tag: '@full',
+}, async ({ page }) => {
   await page.goto(
     `${service.url}/samples?run=samples-run&scoreMin=abc&columns=score,nonsense&view=999`,
   )

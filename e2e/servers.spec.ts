@@ -1,23 +1,26 @@
-import { expect, type Page, test } from '@playwright/test'
+import { expect, type Page } from '@playwright/test'
 import { freePort } from '../testkit/processes/port.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectFits, pageHeader, watchErrors } from './fixtures/look.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { removeServers, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
 let rm: SimulatedServers
 /** Two servers with raw scores, one with squashed scores, one that requires a key. */
 let sims: SimulatedServers[] = []
-test.beforeAll(async () => {
-  ;[service, rm, ...sims] = await Promise.all([
-    startTestService({ REWARDOPS_ALLOW_LAUNCH: '1' }),
+test.beforeAll(async ({ sharedService }) => {
+  service = sharedService
+  ;[rm, ...sims] = await Promise.all([
     startSimulatedServers(['--model', 'first-rm']),
     startSimulatedServers(['--servers', '2']),
     startSimulatedServers(['--activation', 'ignored', '--model', 'squashing-rm']),
     startSimulatedServers(['--api-key', 'secret', '--model', 'locked-rm']),
   ])
 })
-test.afterAll(() => Promise.all([service.stop(), rm.stop(), ...sims.map((each) => each.stop())]))
+test.afterAll(async () => {
+  await removeServers(service)
+  await Promise.all([rm, ...sims].map((each) => each.stop()))
+})
 
 const addressOf = (i: number, server = 0) => sims[i]?.urls[server] as string
 
@@ -224,7 +227,7 @@ test('a server page under load shows figures, charts with table views, balance a
     ).toBeVisible()
   }
   await expect(page.getByRole('region', { name: 'Router balance, table' })).toContainText('pair-1')
-  await expect(page.locator('[data-process="w1"]')).toBeVisible()
+  await expect(page.locator('[data-process]').first()).toBeVisible()
   await expect(page.getByRole('region', { name: 'Pool calibration' })).toContainText('raw')
   expect(await page.locator('#page').innerText()).not.toMatch(RAW_WORDS)
   await expectAccessible(page)
@@ -254,6 +257,7 @@ test('follows the log of a launched server', { tag: '@full' }, async ({ page }) 
       'testkit/simulated-rm/main.ts',
       ...['--port', String(port), '--model', 'launched-rm'],
     ],
+    cwd: process.cwd(),
   })
   await page.goto(`${service.url}/servers/launched`)
   await expect(pageHeader(page).getByText('ready')).toBeVisible({ timeout: 20_000 })

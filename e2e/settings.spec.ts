@@ -1,7 +1,7 @@
-import { type Browser, expect, type Page, test } from '@playwright/test'
+import { type Browser, expect, type Page } from '@playwright/test'
 import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
 import { looksOf } from './fixtures/looks.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { startTestService, type TestService, test } from './fixtures/service.ts'
 
 const ADMIN = 'an-admin-key-for-the-tests-0123'
 let service: TestService

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
-import { expect, type Locator, type Page, test } from '@playwright/test'
+import { expect, type Locator, type Page } from '@playwright/test'
 import type { TimelineDto } from '../server/contract/timeline.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
-import { startTestService, type TestService } from './fixtures/service.ts'
+import { removeServers, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
 let rms: SimulatedServers[] = []
@@ -11,10 +11,10 @@ let rms: SimulatedServers[] = []
 let batch = ''
 let timeline: TimelineDto
 
-test.beforeAll(async () => {
+test.beforeAll(async ({ sharedService }) => {
+  service = sharedService
   const slow = ['--slow-share', '0.03', '--slow-ms', '1500']
-  ;[service, ...rms] = await Promise.all([
-    startTestService(),
+  rms = await Promise.all([
     startSimulatedServers([
       ...['--model', 'uneven', '--latency', 'uniform:40,300', ...slow],
       ...['--draw-by', 'text', '--faults', '{"nan":0.03}'],
@@ -30,7 +30,10 @@ test.beforeAll(async () => {
   await service.api.batches.wait.query({ batchId: batch, waitMs: 60_000 })
   timeline = await service.api.batches.timeline.query({ batchId: batch })
 })
-test.afterAll(() => Promise.all([service.stop(), ...rms.map((rm) => rm.stop())]))
+test.afterAll(async () => {
+  await removeServers(service)
+  await Promise.all(rms.map((rm) => rm.stop()))
+})
 
 async function submit(model: string, groups: number, size: number): Promise<string> {
   const { batchId } = await service.api.batches.submit.mutate({
@@ -193,7 +196,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
 
 for (const colorScheme of ['light', 'dark'] as const) {
   for (const width of [1280, 390]) {
-    const tag = (colorScheme === 'dark') === (width === 390) ? [] : ['@full']
+    const tag = colorScheme === 'dark' && width === 390 ? [] : ['@full']
     test(`fits and is accessible, ${colorScheme}, ${width} px`, { tag }, async ({ page }) => {
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
       await page.setViewportSize({ width, height: 900 })
