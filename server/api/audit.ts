@@ -1,7 +1,7 @@
 import type { AuditChange } from '../contract/audit.ts'
 import type { Actor } from '../contract/roles.ts'
 import type { Modules } from './context.ts'
-import { type Fields, MUTATIONS } from './roles.ts'
+import { type Audited, type Fields, MUTATIONS } from './roles.ts'
 
 /** A mutation to record. */
 interface Call {
@@ -34,9 +34,30 @@ export async function audit<R extends { ok: boolean; data?: unknown }>(
     role: actor.role,
     action: path,
     target: audited.target(given, fieldsOf(result.data)).slice(0, 256),
-    changes: before === null && after === null ? changesOf(null, given) : changesOf(before, after),
+    changes: [
+      ...changesOf(before, after),
+      ...changesOf(null, unseen(audited, given, before, after)),
+    ],
   })
   return result
+}
+
+/** The fields of the input that the changed object does not show; all of them where it is not read. */
+function unseen(
+  { refs = [], secrets = [] }: Audited,
+  given: Fields,
+  before: unknown,
+  after: unknown,
+): Fields {
+  const isRead = before !== null || after !== null
+  const seen = new Set(
+    isRead ? [...refs, ...Object.keys({ ...fields(before), ...fields(after) })] : [],
+  )
+  return Object.fromEntries(
+    Object.entries(given)
+      .filter(([field]) => !seen.has(field))
+      .map(([field, value]) => [field, secrets.includes(field) && value !== null ? '•••' : value]),
+  )
 }
 
 function fieldsOf(value: unknown): Fields {
@@ -49,7 +70,8 @@ function fieldsOf(value: unknown): Fields {
 const SECRET = /key|secret|token$|password|authorization|^env$|^headers$|webhook/i
 /** Longer values are cut: a list has no room for a chat template of 4 kB. */
 const MAX_CHARS = 200
-const MAX_FIELDS = 20
+/** Elements of a list beyond this many are left out. */
+const MAX_ELEMENTS = 20
 
 /** Returns the top-level fields that differ between two values, as JSON without secrets. Null stands for no value. */
 export function changesOf(before: unknown, after: unknown): AuditChange[] {
@@ -61,7 +83,6 @@ export function changesOf(before: unknown, after: unknown): AuditChange[] {
     const is = JSON.stringify(to[field] ?? null)
     if (was === is) continue
     changes.push({ field, from: printed(field, from[field]), to: printed(field, to[field]) })
-    if (changes.length === MAX_FIELDS) break
   }
   return changes
 }
@@ -82,7 +103,7 @@ function printed(field: string, value: unknown): string | null {
 
 function withoutSecrets(value: unknown): unknown {
   if (typeof value === 'string') return withoutCredentials(value)
-  if (Array.isArray(value)) return value.slice(0, MAX_FIELDS).map(withoutSecrets)
+  if (Array.isArray(value)) return value.slice(0, MAX_ELEMENTS).map(withoutSecrets)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
     Object.entries(value).map(([name, one]) => [

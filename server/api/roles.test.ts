@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest'
+import type { AuditEntryDto } from '../contract/audit.ts'
+import { UpdateServerInput } from '../contract/servers.ts'
 import { isRewardOpsError } from '../errors.ts'
-import { changesOf } from './audit.ts'
+import { audit, changesOf } from './audit.ts'
+import type { Modules } from './context.ts'
 import { checkRole, MUTATIONS, OPEN, QUERIES, roleNeeded } from './roles.ts'
 import { appRouter } from './root.ts'
 
@@ -74,5 +77,69 @@ describe('the recorded fields of a change', () => {
     for (const secret of ['pw@', 'sig=1', 'hidden']) expect(text).not.toContain(secret)
     expect(text).toContain('https://host:8000/x')
     expect(text.length).toBeLessThan(600)
+  })
+})
+
+describe('the entry of servers.update', () => {
+  const VALUES: Record<Exclude<keyof UpdateServerInput, 'id' | 'name'>, unknown> = {
+    url: 'http://rm:9000',
+    weight: 2,
+    maxInFlight: 12,
+    rpm: 60,
+    tpm: 9_000,
+    apiKey: 'hidden-key',
+    tags: ['b'],
+    chatTemplate: '{{ messages }}',
+    route: 'token',
+    label: '1',
+    selfTestOverride: true,
+  }
+  const fields = Object.keys(UpdateServerInput.shape).filter((f) => f !== 'id' && f !== 'name')
+  const column = (field: string) =>
+    field === 'route' ? 'named_route' : field.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
+
+  it.each(fields)('has the old and the new value of %s', async (field) => {
+    const value = VALUES[field as keyof typeof VALUES]
+    const before = Object.fromEntries(fields.map((f) => [column(f), null]))
+    let row: object = { name: 'rm', state: 'ready', ...before, weight: 1 }
+    const entries: Omit<AuditEntryDto, 'id' | 'at'>[] = []
+    const modules = {
+      models: { find: async () => row },
+      servers: { get: async () => row },
+      audit: { note: async (entry: (typeof entries)[number]) => void entries.push(entry) },
+    } as unknown as Modules
+    const input = async () => ({ name: 'rm', [field]: value })
+    await audit(
+      { modules, actor: { name: 'me', role: 'admin' }, path: 'servers.update', input },
+      async () => {
+        row = { ...row, [column(field)]: value }
+        return { ok: true, data: { name: 'rm' } }
+      },
+    )
+    const is = field === 'apiKey' ? '"•••"' : JSON.stringify(field === 'url' ? `${value}/` : value)
+    const was = field === 'weight' ? '1' : null
+    expect(entries.map(({ target, changes }) => ({ target, changes }))).toEqual([
+      { target: 'rm', changes: [{ field, from: was, to: is }] },
+    ])
+  })
+})
+
+describe('the entry of a change that the object does not show', () => {
+  it('has the input, without the address and the secret of a webhook', async () => {
+    const entries: Omit<AuditEntryDto, 'id' | 'at'>[] = []
+    const webhook = { id: 'w1', name: 'ops', displayUrl: 'https://host/…abcd', signed: true }
+    const modules = {
+      webhooks: { list: async () => [webhook] },
+      audit: { note: async (entry: (typeof entries)[number]) => void entries.push(entry) },
+    } as unknown as Modules
+    const input = async () => ({ id: 'w1', url: 'https://host/T0/xyzabcd', secret: 'sesame-open' })
+    await audit(
+      { modules, actor: { name: 'me', role: 'admin' }, path: 'alerts.update', input },
+      async () => ({ ok: true, data: { name: 'ops' } }),
+    )
+    expect(entries[0]?.changes).toEqual([
+      { field: 'url', from: null, to: '"•••"' },
+      { field: 'secret', from: null, to: '"•••"' },
+    ])
   })
 })

@@ -1,6 +1,8 @@
 import type { Actor, Role } from '../contract/roles.ts'
 import { mayDo } from '../contract/roles.ts'
+import type { ServerRef, UpdateServerInput } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
+import type { ServerRow } from '../store/sql/servers.ts'
 import type { Modules } from './context.ts'
 
 /** The audit entry of a mutation, in addition to caller and time. */
@@ -8,10 +10,14 @@ export interface Audited {
   /** The name of the changed object, from input or output. */
   target(input: Fields, output: Fields): string
   /**
-   * Reads the changed object. It is called before and after, and the difference is recorded; without it, the input is
-   * recorded.
+   * Reads the changed object. It is called before and after, and the difference is recorded. Input fields that it does
+   * not return are recorded as given.
    */
   look?(modules: Modules, input: Fields): Promise<unknown>
+  /** Input fields that identify the object or the caller and change nothing. Only used with `look`. */
+  refs?: readonly string[]
+  /** Input fields that are recorded without their values, in addition to the fields with secret names. */
+  secrets?: readonly string[]
 }
 
 /** The fields of an input or output of any procedure. */
@@ -37,31 +43,57 @@ const named =
     return ''
   }
 
+/** The column of every field of `servers.update`; the compiler requires each. */
+const SERVER_COLUMNS = {
+  url: 'url',
+  weight: 'weight',
+  // Not the adaptive limit, which changes without an action of an admin.
+  maxInFlight: 'max_in_flight',
+  rpm: 'rpm',
+  tpm: 'tpm',
+  apiKey: 'api_key',
+  tags: 'tags',
+  chatTemplate: 'chat_template',
+  route: 'named_route',
+  label: 'label',
+  selfTestOverride: 'self_test_override',
+} as const satisfies Record<Exclude<keyof UpdateServerInput, keyof ServerRef>, keyof ServerRow>
+
 const server: Audited = {
   // The name, even if the call named an id.
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
-  async look({ servers }, { id, name }) {
-    const { state, url, engine, kind, model, weight, limit, hasFixedLimit, rpm, tpm, tags } =
-      await servers.get({ id, name } as { id?: string; name?: string })
-    // An adaptive limit changes without an action of an admin.
-    const maxInFlight = hasFixedLimit ? limit : null
-    return { state, url, engine, kind, model, weight, maxInFlight, rpm, tpm, tags }
+  refs: ['id', 'name'],
+  // A command may contain keys; the stored one is masked.
+  secrets: ['command'],
+  async look({ models }, { id, name }) {
+    const row = await models.find({ id, name } as ServerRef)
+    const { state, engine, kind, model, launch } = row
+    const settings = Object.entries(SERVER_COLUMNS).map(([field, column]) => [field, row[column]])
+    return {
+      ...{ state, engine, kind, model, ...Object.fromEntries(settings) },
+      ...(launch && { command: launch.argv, cwd: launch.cwd }),
+    }
   },
 }
 const onServer = recorded('admin', server)
 const webhook: Audited = {
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
+  refs: ['id'],
   // Only the displayed part of the address, because the rest is secret.
+  secrets: ['url'],
   look: async ({ webhooks }, { id, name }) => {
-    const found = (await webhooks.list()).find((one) => one.id === id || one.name === name)
+    const found = (await webhooks.list()).find((one) =>
+      id === undefined ? one.name === name : one.id === id,
+    )
     if (found === undefined) return null
-    const { displayUrl, severities, monitors, runs, fleet, enabled } = found
-    return { name: found.name, displayUrl, severities, monitors, runs, fleet, enabled }
+    const { displayUrl, signed, severities, monitors, runs, fleet, enabled } = found
+    return { name: found.name, displayUrl, signed, severities, monitors, runs, fleet, enabled }
   },
 }
 const batch: Audited = { target: named('batchId') }
 const key: Audited = {
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
+  refs: ['id'],
   look: async ({ keys }, { id }) => {
     if (typeof id !== 'string') return null
     const { name, role, expiresAt, state } = await keys.get(id)
@@ -104,6 +136,7 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'servers.remove': onServer,
   'pools.update': recorded('admin', {
     target: named('model'),
+    refs: ['model'],
     look: async ({ fleet }, { model }) => {
       const pool = (await fleet.pools()).find((one) => one.model === model)
       return pool && { policy: pool.hasChosenPolicy ? pool.policy : 'default' }
@@ -116,6 +149,7 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'monitors.configure': recorded('admin', {
     target: (input) =>
       `${named('monitor')(input, {})} of ${typeof input.run === 'string' ? input.run : 'every run'}`,
+    refs: ['run', 'monitor'],
     look: async ({ monitors }, { run, monitor }) => {
       const settings = await monitors.settings({ run: typeof run === 'string' ? run : null })
       const found = settings.find((one) => one.monitor === monitor)
@@ -129,10 +163,13 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'keys.revoke': recorded('admin', key),
   'keys.require': recorded('admin', {
     target: () => 'keys needed',
-    look: async ({ keys }) => ({ needed: keys.requiresKey }),
+    refs: ['key'],
+    look: async ({ keys }) => ({ required: keys.requiresKey }),
   }),
   'limits.set': recorded('admin', {
     target: (input) => (typeof input.run === 'string' ? input.run : 'every run'),
+    // `look` returns the fields of `limits`.
+    refs: ['run', 'limits'],
     look: async ({ limits }, { run }) => {
       const { defaults, runs } = await limits.get()
       const found = runs.find((one) => one.run === run)

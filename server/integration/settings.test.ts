@@ -274,7 +274,7 @@ describe('keys', () => {
     })
     expect(entries).toContainEqual({
       ...{ actor: 'local', action: 'keys.require', target: 'keys needed' },
-      changes: [{ field: 'needed', from: 'false', to: 'true' }],
+      changes: [{ field: 'required', from: 'false', to: 'true' }],
     })
     expect(entries.filter(({ action }) => action === 'keys.create')).toHaveLength(4)
     expect(actors).toEqual(['local', 'ops'])

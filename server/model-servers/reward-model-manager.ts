@@ -188,7 +188,7 @@ export class RewardModelManager {
     })
     this.#watch.forget(id)
     if (examination) await this.#trust.settle(id, examination)
-    return this.#row({ id: `s${id}` })
+    return this.find({ id: `s${id}` })
   }
 
   /** Registers a server that cannot be used yet, as its registration requests. */
@@ -207,22 +207,22 @@ export class RewardModelManager {
       pool,
     })
     this.#watch.forget(id)
-    return this.#row({ id: `s${id}` })
+    return this.find({ id: `s${id}` })
   }
 
   /** Starts a server as a child process and registers it. @throws RewardOpsError `launch_disabled` */
   async launch(input: LaunchServerInput): Promise<ServerRow> {
-    return this.#row({ id: `s${await this.#launcher.launch(input)}` })
+    return this.find({ id: `s${await this.#launcher.launch(input)}` })
   }
 
   /** The last lines of a launched server's output. */
   async log(ref: ServerRef, lines: number): Promise<ServerLogDto> {
-    return this.#launcher.log(await this.#row(ref), lines)
+    return this.#launcher.log(await this.find(ref), lines)
   }
 
   /** Changes a server. A new address or key is probed first; a new chat template is followed by a self-test. */
   async update(ref: ServerRef, changes: ServerChanges): Promise<ServerRow> {
-    const row = await this.#row(ref)
+    const row = await this.find(ref)
     const pick = <T>(changed: T | undefined, before: T): T =>
       changed === undefined ? before : changed
     if (
@@ -262,7 +262,7 @@ export class RewardModelManager {
     ) as Partial<RegistrationFields>
     if (changes.selfTestOverride !== undefined) await this.#override(row, changes.selfTestOverride)
     await this.#o.registry.update(row.id, fields)
-    return this.#row(ref)
+    return this.find(ref)
   }
 
   /** Sets or removes a user's override of the self-test. */
@@ -288,7 +288,7 @@ export class RewardModelManager {
 
   /** Drains a server: it gets no new requests and finishes those in flight. */
   async drain(ref: ServerRef): Promise<ServerRow> {
-    const row = await this.#row(ref)
+    const row = await this.find(ref)
     if (row.state === 'sleeping' || row.state === 'waking' || isDrainingToSleep(row)) {
       throw busy(row, 'drained')
     }
@@ -297,26 +297,26 @@ export class RewardModelManager {
       from: ['ready', 'unreachable', 'quarantined', 'probing', 'dead', 'registering'],
       cause: 'drain requested',
     })
-    return this.#row(ref)
+    return this.find(ref)
   }
 
   /** Returns a drained server to service after a probe and a self-test, or keeps one awake that drains before sleep. */
   async resume(ref: ServerRef): Promise<ServerRow> {
-    const row = await this.#row(ref)
+    const row = await this.find(ref)
     await this.#cycle.cancelSleep(row.id, 'resume requested')
-    const now = await this.#row(ref)
+    const now = await this.find(ref)
     if (now.state === 'draining' && !isDrainingToSleep(now)) {
       await this.#watch.probe(now, 'resumed')
     }
-    return this.#row(ref)
+    return this.find(ref)
   }
 
   /** Probes a server now and tests its scores. */
   async probe(ref: ServerRef): Promise<ServerRow> {
-    const row = await this.#row(ref)
+    const row = await this.find(ref)
     if (row.state === 'waking' || row.state === 'draining') return row
     await this.#watch.probe(row, 'probe requested')
-    return this.#row(ref)
+    return this.find(ref)
   }
 
   /**
@@ -324,12 +324,12 @@ export class RewardModelManager {
    * @throws RewardOpsError `server_cannot_sleep`, `server_busy`, `server_unreachable`
    */
   async sleep(ref: ServerRef, level: SleepLevel): Promise<ServerRow> {
-    return this.#cycle.sleep(await this.#row(ref), level, 'sleep requested')
+    return this.#cycle.sleep(await this.find(ref), level, 'sleep requested')
   }
 
   /** Wakes a server for at least `forMs`. @throws RewardOpsError `server_busy`, `server_unreachable` */
   async wake(ref: ServerRef, forMs: number): Promise<ServerRow> {
-    const row = await this.#row(ref)
+    const row = await this.find(ref)
     return this.#cycle.wake(row, forMs, 'wake requested')
   }
 
@@ -351,10 +351,10 @@ export class RewardModelManager {
 
   /** Removes a server; a launched one's process ends. */
   async remove(ref: ServerRef): Promise<ServerRow> {
-    const row = await this.#row(ref)
+    const row = await this.find(ref)
     // A server removed during a wake would stay awake unnoticed.
     if (!(await this.#o.locks.takeWithin(row.id, PROBE_WAIT_MS))) {
-      throw busy(await this.#row(ref), 'removed')
+      throw busy(await this.find(ref), 'removed')
     }
     try {
       await this.#o.registry.remove(row.id, 'removed')
@@ -365,7 +365,8 @@ export class RewardModelManager {
     return row
   }
 
-  async #row(ref: ServerRef): Promise<ServerRow> {
+  /** A server's row. @throws RewardOpsError `server_not_found` */
+  async find(ref: ServerRef): Promise<ServerRow> {
     const row = await this.#o.registry.find(ref)
     if (!row)
       throw new RewardOpsError(
