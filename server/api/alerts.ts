@@ -17,25 +17,25 @@ export const alertsRouter = router({
   /**
    * Changes fields of a webhook.
    * @throws webhook_not_found, forbidden_url
-   * @example {"id": "1", "enabled": false}
+   * @example {"id": "w1", "enabled": false}
    */
   update: procedure.input(WebhookUpdate).mutation(({ ctx, input }) => ctx.webhooks.update(input)),
   /**
    * Removes a webhook.
    * @throws webhook_not_found
-   * @example {"id": "1"}
+   * @example {"id": "w1"}
    */
   remove: procedure.input(WebhookRef).mutation(({ ctx, input }) => ctx.webhooks.remove(input.id)),
   /**
    * Sends a test message to a webhook and returns the response.
    * @throws webhook_not_found, forbidden_url
-   * @example {"id": "1"}
+   * @example {"id": "w1"}
    */
   test: procedure.input(WebhookRef).mutation(({ ctx, input }) => ctx.webhooks.test(input.id)),
   /**
    * Lists webhook deliveries, newest first.
    * @throws cursor_mismatch
-   * @example {"id": "1"}
+   * @example {"id": "w1"}
    */
   deliveries: procedure
     .input(DeliveriesInput.prefault({}))

@@ -20,13 +20,13 @@ export const marksRouter = router({
   /**
    * Changes a mark.
    * @throws mark_not_found
-   * @example {"id": "4", "step": 121}
+   * @example {"id": "m4", "step": 121}
    */
   update: procedure.input(MarkUpdate).mutation(({ ctx, input }) => ctx.marks.update(input)),
   /**
    * Removes a mark.
    * @throws mark_not_found
-   * @example {"id": "4"}
+   * @example {"id": "m4"}
    */
   remove: procedure.input(MarkRef).mutation(({ ctx, input }) => ctx.marks.remove(input.id)),
 })

@@ -4,6 +4,7 @@ import { FLEET_MONITORS, MONITORS, SEVERITIES } from './monitors.ts'
 /** Attempts per delivery: half an hour on average, with full jitter and at most ten minutes between two. */
 export const MAX_ATTEMPTS = 15
 
+const WebhookId = z.string().regex(/^w\d{1,9}$/, 'must be the id of a webhook, such as w1')
 const Name = z.string().trim().min(1).max(80)
 const Url = z.string().trim().min(1).max(2_048)
 const Secret = z.string().min(8).max(256)
@@ -33,7 +34,7 @@ export type WebhookInput = z.infer<typeof WebhookInput>
 
 /** `alerts.update`: only the given fields change. */
 export const WebhookUpdate = z.strictObject({
-  id: z.string().max(20),
+  id: WebhookId,
   name: Name.optional(),
   url: Url.optional(),
   /** Null removes the secret. */
@@ -50,12 +51,12 @@ export const WebhookUpdate = z.strictObject({
 export type WebhookUpdate = z.infer<typeof WebhookUpdate>
 
 /** `alerts.test`, `alerts.remove`. */
-export const WebhookRef = z.strictObject({ id: z.string().max(20) })
+export const WebhookRef = z.strictObject({ id: WebhookId })
 
 /** `alerts.deliveries`, newest first. */
 export const DeliveriesInput = z.strictObject({
   /** The id of a webhook; left out: all webhooks. */
-  id: z.string().max(20).optional(),
+  id: WebhookId.optional(),
   cursor: z.string().max(32).nullish(),
   limit: z.int().min(1).max(200).default(50),
 })

@@ -3,6 +3,7 @@ import { z } from 'zod'
 const RunName = z.string().min(1).max(256)
 const Step = z.int().min(0).max(2_147_483_647)
 const Label = z.string().trim().min(1).max(60)
+const MarkId = z.string().regex(/^m\d{1,9}$/, 'must be the id of a mark, such as m4')
 const Note = z.string().trim().max(2_000)
 
 /** Marks per run: more lines would hide the chart. */
@@ -19,7 +20,7 @@ export type MarkInput = z.infer<typeof MarkInput>
 
 /** `marks.update`: only the given fields change. */
 export const MarkUpdate = z.strictObject({
-  id: z.string().max(20),
+  id: MarkId,
   step: Step.optional(),
   label: Label.optional(),
   note: Note.optional(),
@@ -27,7 +28,7 @@ export const MarkUpdate = z.strictObject({
 export type MarkUpdate = z.infer<typeof MarkUpdate>
 
 /** `marks.remove`. */
-export const MarkRef = z.strictObject({ id: z.string().max(20) })
+export const MarkRef = z.strictObject({ id: MarkId })
 
 /** `marks.list`. */
 export const MarksInput = z.strictObject({ run: RunName })
