@@ -137,7 +137,7 @@ function ExportForm({
             className="text-accent hover:underline"
           >
             direct download
-          </a>
+          </a>{' '}
           or <span className="font-mono">rewardops export</span>, which can resume.
         </p>
         <div role="status" aria-live="polite">

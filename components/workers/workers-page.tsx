@@ -79,7 +79,7 @@ function WorkersBody({
     return (
       <Empty icon={Cpu} title="No workers in the last 10 minutes">
         Workers start with the service unless{' '}
-        <code className="font-mono text-xs">REWARDOPS_WORKERS=0</code>is set. Start one on any
+        <code className="font-mono text-xs">REWARDOPS_WORKERS=0</code> is set. Start one on any
         machine that can reach the database:
         <AddWorker />
       </Empty>
