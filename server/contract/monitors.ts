@@ -171,7 +171,6 @@ export type MonitorSettingsInput = z.infer<typeof MonitorSettingsInput>
 
 /** `monitors.configure`. Null restores a field to the default, or to the setting for all runs. */
 export const MonitorConfigureInput = z.strictObject({
-  /** Left out: the settings for all runs. */
   /** The name of a run; null: all runs. */
   run: RunName.nullable(),
   monitor: z.enum(MONITORS),
