@@ -1,7 +1,8 @@
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
+import type { ENGINES } from '../contract/servers.ts'
 
-/** Supported engines. */
-export type EngineName = 'vllm' | 'sglang' | 'tei' | 'llamacpp' | 'openai' | 'openrlhf' | 'http'
+/** A supported engine. */
+export type EngineName = (typeof ENGINES)[number]
 
 /**
  * Routes of discriminative models on engines that have several. The probe finds the route, and the registry stores it.
