@@ -1,5 +1,6 @@
 'use client'
 
+import { ADAPTIVE_MAX_IN_FLIGHT } from '../../server/contract/servers.ts'
 import { TextField } from '../ui/field.tsx'
 import type { FieldErrors, LimitsDraft } from './register-form.prepare.ts'
 
@@ -29,7 +30,7 @@ export function LimitFields({
           label="Concurrency limit"
           placeholder="adaptive"
           inputMode="numeric"
-          hint="Maximum requests in flight over all workers. Leave empty for an adaptive limit of 8 to 96."
+          hint={`Maximum requests in flight over all workers. Leave empty for an adaptive limit of at most ${ADAPTIVE_MAX_IN_FLIGHT}.`}
           {...text('maxInFlight')}
         />
         <TextField

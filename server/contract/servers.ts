@@ -7,6 +7,9 @@ import type { SelfTestVerdict } from './self-test-verdict.ts'
  */
 export const ADAPTIVE_MAX_IN_FLIGHT = 96
 
+/** The initial adaptive limit, over all processes. Judges take longer, so more of their requests are in flight. */
+export const ADAPTIVE_INITIAL_IN_FLIGHT = { discriminative: 8, generative: 16 } as const
+
 /**
  * Returns the most requests in flight over all processes: `maxInFlight`, or as many as the server reports to take at
  * once.
@@ -302,6 +305,6 @@ export interface ServerDto {
   launched: boolean
   /** Processes by the health that they see. A process without requests to the server counts as `ok`. */
   health: { ok: number; suspect: number; ejected: number; halfOpen: number; slowStart: number }
-  /** True: `limit` was set; false: adaptive, between 8 and 96. */
+  /** True: `limit` was set; false: adaptive, at most 96. */
   hasFixedLimit: boolean
 }

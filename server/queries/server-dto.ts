@@ -1,12 +1,9 @@
 import { isOverridable, isTrusted } from '../contract/self-test-verdict.ts'
-import { mostInFlight, type ServerDto } from '../contract/servers.ts'
+import { ADAPTIVE_INITIAL_IN_FLIGHT, mostInFlight, type ServerDto } from '../contract/servers.ts'
 import type { WorkerServerStats } from '../contract/worker-stats.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { RecentCalls } from '../store/sql/fleet.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
-
-/** Initial adaptive limit over all processes. Judges take longer, so more of their calls are in flight. */
-const INITIAL_LIMIT = { discriminative: 8, generative: 16 } as const
 
 /** A server's statistics from the processes and the last minutes. */
 export interface SeenOfServer {
@@ -83,7 +80,10 @@ function limitOf(row: ServerRow, stats: readonly WorkerServerStats[]): number {
     const used = s.slots > 0 || s.inFlight > 0 || typeof s.tokensPerSecond === 'number'
     return s.limit === undefined || !used ? [] : [s.limit]
   })
-  return Math.min(most, found.length > 0 ? Math.round(sum(found)) : INITIAL_LIMIT[row.kind])
+  return Math.min(
+    most,
+    found.length > 0 ? Math.round(sum(found)) : ADAPTIVE_INITIAL_IN_FLIGHT[row.kind],
+  )
 }
 
 function healthOf(stats: readonly WorkerServerStats[]): ServerDto['health'] {

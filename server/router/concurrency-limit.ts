@@ -1,3 +1,4 @@
+import { ADAPTIVE_INITIAL_IN_FLIGHT, mostInFlight } from '../contract/servers.ts'
 import type { RouterServer } from './router-types.ts'
 
 /** Bounds of a limit, in samples in flight. */
@@ -45,10 +46,8 @@ const BUSY_REMEMBERED_MS = 30_000
  */
 const NO_GROWTH_MS = 5_000
 
-/** Initial value and bounds of an adaptive limit, over all processes. */
-const INITIAL_LIMIT = { discriminative: 8, generative: 16 }
+/** The lower bound of an adaptive limit, over all processes. */
 const MIN_LIMIT = 4
-const MAX_LIMIT = 96
 
 /**
  * The number of samples that one server may have in flight, adapted to its measured goodput:
@@ -313,9 +312,10 @@ export class ServerLimit {
       })
       return
     }
-    const max = Math.min(MAX_LIMIT, maxConcurrent ?? MAX_LIMIT)
+    const max = mostInFlight(null, maxConcurrent ?? null)
     const isLlama = config.engine === 'llamacpp'
-    const wanted = isLlama && maxConcurrent != null ? maxConcurrent : INITIAL_LIMIT[kind]
+    const wanted =
+      isLlama && maxConcurrent != null ? maxConcurrent : ADAPTIVE_INITIAL_IN_FLIGHT[kind]
     const part = (n: number) => Math.max(1, Math.min(max, Math.ceil(n / Math.max(1, processes))))
     this.#limit = new AdaptiveLimit({
       initial: part(wanted),
