@@ -1,4 +1,5 @@
 import { infiniteQueryOptions, type QueryKey } from '@tanstack/react-query'
+import type { Topic } from '../../server/contract/pages.ts'
 
 /** A page of a keyset-paginated list. */
 interface Page {
@@ -17,7 +18,7 @@ export function pagesOptions<P extends Page>({
 }: {
   queryKey: QueryKey
   read(cursor: string | null, signal: AbortSignal): Promise<P>
-  topics: readonly string[]
+  topics: readonly Topic[]
 }) {
   return infiniteQueryOptions({
     queryKey,

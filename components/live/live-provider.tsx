@@ -12,6 +12,7 @@ import {
   useRef,
   useSyncExternalStore,
 } from 'react'
+import type { Topic } from '../../server/contract/pages.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPCClient } from '../api/trpc.ts'
 import { broadcastPort, browserElection, liveStream } from './browser-ports.ts'
@@ -107,14 +108,17 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
   return <Context.Provider value={value}>{children}</Context.Provider>
 }
 
-function topicsOf(meta: Record<string, unknown> | undefined): string[] {
-  return Array.isArray(meta?.topics) ? (meta.topics as string[]) : []
+declare module '@tanstack/react-query' {
+  interface Register {
+    /** `topics`: a change of any of them refetches the query. */
+    queryMeta: { topics?: readonly Topic[] }
+  }
 }
 
 function newestData(queryClient: QueryClient): number | null {
   let newest = 0
   for (const query of queryClient.getQueryCache().findAll({ type: 'active' })) {
-    if (topicsOf(query.meta).length > 0) newest = Math.max(newest, query.state.dataUpdatedAt)
+    if (query.meta?.topics ?? [].length > 0) newest = Math.max(newest, query.state.dataUpdatedAt)
   }
   return newest === 0 ? null : newest
 }
@@ -126,7 +130,7 @@ function readsFail(queryClient: QueryClient): boolean {
     .findAll({ type: 'active' })
     .some(
       ({ meta, state }) =>
-        topicsOf(meta).length > 0 &&
+        (meta?.topics ?? []).length > 0 &&
         state.fetchFailureCount > 0 &&
         describeFailure(state.error ?? state.fetchFailureReason).retryable,
     )
@@ -142,18 +146,18 @@ function createRefresher(queryClient: QueryClient) {
     const shown = queryClient
       .getQueryCache()
       .findAll({ type: 'active' })
-      .filter((query) => topicsOf(query.meta).length > 0)
+      .filter((query) => query.meta?.topics ?? [].length > 0)
       .map((query) => ({
         key: query.queryHash,
         queryKey: query.queryKey,
-        topics: topicsOf(query.meta),
+        topics: query.meta?.topics ?? [],
         busy: query.state.fetchStatus === 'fetching',
       }))
     if (waiting.size > 0) {
       const changed = waiting
       // Queries of other pages are only invalidated, and refetched when shown again.
       queryClient.invalidateQueries({
-        predicate: (query) => !query.isActive() && concerns(topicsOf(query.meta), changed),
+        predicate: (query) => !query.isActive() && concerns(query.meta?.topics ?? [], changed),
         refetchType: 'none',
       })
     }

@@ -259,12 +259,23 @@ export interface SampleDetailDto extends SampleRowDto {
   siblings: { id: string; index: number; status: string; score: number | null }[]
 }
 
+/** A part of the data that changes together; `batch:<id>` is one batch. */
+export type Topic =
+  | 'overview'
+  | 'workers'
+  | 'servers'
+  | 'batches'
+  | 'samples'
+  | 'monitors'
+  | 'marks'
+  | `batch:${string}`
+
 /** Topics with changes, about three times a second. A page refetches the queries of its topics. */
 export interface LiveEvent {
   seq: number
   at: string
-  /** `overview`, `workers`, `servers`, `batches`, `samples`, and `batch:<id>` for each changed batch. */
-  topics: string[]
+  /** `batch:<id>` for each changed batch. */
+  topics: Topic[]
 }
 
 /** The caller, and the address of the service. */

@@ -1,4 +1,4 @@
-import type { LiveEvent } from '../contract/pages.ts'
+import type { LiveEvent, Topic } from '../contract/pages.ts'
 
 /** Interval at which changes are sent, about three times a second. */
 const COALESCE_MS = 300
@@ -6,13 +6,13 @@ const COALESCE_MS = 300
 /** Collects changes and sends them to all subscribers, about three times a second at most. */
 export class LiveHub {
   readonly #subscribers = new Set<(event: LiveEvent) => void>()
-  readonly #topics = new Set<string>()
+  readonly #topics = new Set<Topic>()
   #timer: NodeJS.Timeout | undefined
   #seq = 0
   #closed = false
 
   /** Reports a change in the given topics. */
-  touch(...topics: string[]): void {
+  touch(...topics: Topic[]): void {
     if (this.#subscribers.size === 0 || this.#closed) return
     for (const topic of topics) this.#topics.add(topic)
     this.#timer ??= setTimeout(() => this.#tell(), COALESCE_MS)
