@@ -92,7 +92,7 @@ test('recorded rewards can be planned with, over HTTP and by the CLI', async () 
   expect(plan.rewards.p50Ms).toBeGreaterThan(30)
   const report = await run('--batch', newest?.batchId ?? '', ...args)
   expect(report.code).toBe(0)
-  expect(report.stdout).toContain('64 rewards a step')
+  expect(report.stdout).toContain('64 rewards per step')
   for (const strategy of STRATEGIES)
     expect(report.stdout).toMatch(new RegExp(`^${strategy} +\\d`, 'm'))
   expect(await run('--batch', 'b999', ...args)).toMatchObject({
@@ -112,7 +112,7 @@ itInFullRun(
     expect(theirs.stdout).toContain('256 at once: both is the simplest of the fastest')
     expect(theirs.stdout).toMatch(/^barrier +6\d\d\.\d +4\d\d\.\d$/m)
     for (const [args, message] of [
-      [['--reward', '40-1'], '--reward 40-1: seconds are expected'],
+      [['--reward', '40-1'], '--reward 40-1: expected seconds'],
       [['--batch', 'b1'], 'plan needs --rollout'],
       [['--batch', 'b1', '--prompts', '4'], '--prompts is of typed rewards'],
       [['--batch', 'b1', '--run', 'r'], 'either --batch ID or --run NAME'],
@@ -159,6 +159,6 @@ test('each run has a result file, and the table lists all of them', async () => 
 test('invalid options are named', () => {
   expect(() => readOptions(['--only', 'barier'])).toThrow('there is no strategy "barier"')
   expect(() => readOptions(['--only', 'both@many'])).toThrow('as 256 or rm256')
-  expect(() => readOptions(['--reward-s', '5'])).toThrow('a range as 1-40')
+  expect(() => readOptions(['--reward-s', '5'])).toThrow('a range such as 1-40')
   expect(readRun('both@rm64')).toMatchObject({ concurrency: 64, limitedBy: 'server' })
 })
