@@ -1,6 +1,6 @@
 'use client'
 
-import { ADAPTIVE_MAX_IN_FLIGHT } from '../../server/contract/servers.ts'
+import { ADAPTIVE_MAX_IN_FLIGHT } from '../../server/contract/adaptive-limit.ts'
 import { TextField } from '../ui/field.tsx'
 import type { FieldErrors, LimitsDraft } from './register-form.prepare.ts'
 

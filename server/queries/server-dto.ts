@@ -1,5 +1,6 @@
+import { ADAPTIVE_INITIAL_IN_FLIGHT } from '../contract/adaptive-limit.ts'
 import { isOverridable, isTrusted } from '../contract/self-test-verdict.ts'
-import { ADAPTIVE_INITIAL_IN_FLIGHT, mostInFlight, type ServerDto } from '../contract/servers.ts'
+import { mostInFlight, type ServerDto } from '../contract/servers.ts'
 import type { WorkerServerStats } from '../contract/worker-stats.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { RecentCalls } from '../store/sql/fleet.ts'

@@ -1,4 +1,5 @@
-import { ADAPTIVE_INITIAL_IN_FLIGHT, mostInFlight } from '../contract/servers.ts'
+import { ADAPTIVE_INITIAL_IN_FLIGHT } from '../contract/adaptive-limit.ts'
+import { mostInFlight } from '../contract/servers.ts'
 import type { RouterServer } from './router-types.ts'
 
 /** Bounds of a limit, in samples in flight. */

@@ -245,7 +245,7 @@ def _serve(
     if service is not None and not stop.requested:
         name = arguments.name or _default_name(str(about["model"]), server.port)
         try:
-            server = register(
+            registration = register(
                 service,
                 name=name,
                 url=url,
@@ -258,7 +258,7 @@ def _serve(
         except ServiceError as error:
             log.say("not_registered", {"detail": str(error), "reason": error.reason})
             return NOT_REGISTERED
-        log.say("registered", {"name": name, "id": server.get("id"), "state": server.get("state")})
+        log.say("registered", {"name": name, "id": registration.get("id"), "state": registration.get("state")})
     stop.wait()
     if service is not None and name is not None and not arguments.keep_registered:
         _leave(service, name, log)
