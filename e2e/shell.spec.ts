@@ -1,15 +1,17 @@
 import { expect, type Page } from '@playwright/test'
 import { expectAccessible, expectLive, pageHeader, watchErrors } from './fixtures/look.ts'
-import { type TestService, test } from './fixtures/service.ts'
+import { startTestService, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
 let batch = ''
-test.beforeAll(async ({ sharedService }) => {
-  service = sharedService
+// Its own service: what the overview loads depends on the data of other specs.
+test.beforeAll(async () => {
+  service = await startTestService()
   const { batchId } = await service.api.demo.load.mutate({})
   await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
   batch = batchId
 })
+test.afterAll(() => service.stop())
 
 const palette = (page: Page) => page.getByRole('combobox')
 
