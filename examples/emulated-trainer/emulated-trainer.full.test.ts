@@ -114,9 +114,9 @@ itInFullRun(
     for (const [args, message] of [
       [['--reward', '40-1'], '--reward 40-1: expected seconds'],
       [['--batch', 'b1'], 'plan needs --rollout'],
-      [['--batch', 'b1', '--prompts', '4'], '--prompts is of typed rewards'],
-      [['--batch', 'b1', '--run', 'r'], 'either --batch ID or --run NAME'],
-      [['--at-once', 'many'], '--at-once many: a whole number'],
+      [['--batch', 'b1', '--prompts', '4'], '--prompts cannot be combined with --batch or --run'],
+      [['--batch', 'b1', '--run', 'r'], 'plan takes either --batch ID or --run NAME'],
+      [['--at-once', 'many'], '--at-once many: expected a whole number'],
       [['--steps', '99'], 'steps'],
     ] as const) {
       expect(await run(...args)).toMatchObject({
