@@ -1,6 +1,6 @@
 'use client'
 
-import { type QueryClient, useQueryClient } from '@tanstack/react-query'
+import { type QueryClient, type QueryMeta, useQueryClient } from '@tanstack/react-query'
 import {
   createContext,
   type ReactNode,
@@ -115,10 +115,14 @@ declare module '@tanstack/react-query' {
   }
 }
 
+function topicsOf({ meta }: { meta: QueryMeta | undefined }): readonly Topic[] {
+  return meta?.topics ?? []
+}
+
 function newestData(queryClient: QueryClient): number | null {
   let newest = 0
   for (const query of queryClient.getQueryCache().findAll({ type: 'active' })) {
-    if (query.meta?.topics ?? [].length > 0) newest = Math.max(newest, query.state.dataUpdatedAt)
+    if (topicsOf(query).length > 0) newest = Math.max(newest, query.state.dataUpdatedAt)
   }
   return newest === 0 ? null : newest
 }
@@ -129,10 +133,10 @@ function readsFail(queryClient: QueryClient): boolean {
     .getQueryCache()
     .findAll({ type: 'active' })
     .some(
-      ({ meta, state }) =>
-        (meta?.topics ?? []).length > 0 &&
-        state.fetchFailureCount > 0 &&
-        describeFailure(state.error ?? state.fetchFailureReason).retryable,
+      (query) =>
+        topicsOf(query).length > 0 &&
+        query.state.fetchFailureCount > 0 &&
+        describeFailure(query.state.error ?? query.state.fetchFailureReason).retryable,
     )
 }
 
@@ -146,18 +150,18 @@ function createRefresher(queryClient: QueryClient) {
     const shown = queryClient
       .getQueryCache()
       .findAll({ type: 'active' })
-      .filter((query) => query.meta?.topics ?? [].length > 0)
+      .filter((query) => topicsOf(query).length > 0)
       .map((query) => ({
         key: query.queryHash,
         queryKey: query.queryKey,
-        topics: query.meta?.topics ?? [],
+        topics: topicsOf(query),
         busy: query.state.fetchStatus === 'fetching',
       }))
     if (waiting.size > 0) {
       const changed = waiting
       // Queries of other pages are only invalidated, and refetched when shown again.
       queryClient.invalidateQueries({
-        predicate: (query) => !query.isActive() && concerns(query.meta?.topics ?? [], changed),
+        predicate: (query) => !query.isActive() && concerns(topicsOf(query), changed),
         refetchType: 'none',
       })
     }
