@@ -172,13 +172,9 @@ export class RewardLoopWorker {
     this.#log.warn({ jobs: givenUp.length }, 'declared dead after a pause; its jobs are given up')
     for (const job of givenUp) {
       job.isGivenUp = true
-      clearTimeout(job.claimTimer)
-      job.open.clear()
+      // A job that waits to run alone holds nothing yet; the loop that would run it removes it.
+      this.#drop(job)
       job.abort.abort()
-      // A job that waits to run alone is removed by the loop that would run it.
-      if (!this.#jobs.delete(job)) continue
-      if (job.batch) this.#batches.leave(job.batch, job)
-      this.#uncount(job)
     }
   }
 
@@ -262,10 +258,6 @@ export class RewardLoopWorker {
     this.intake.count(job.pool, samples, chars)
   }
 
-  #uncount(job: ClaimedJob): void {
-    this.#count(job, -job.counted.samples, -job.counted.chars)
-  }
-
   async #start(job: ClaimedJob): Promise<void> {
     const indexes = indexesOf(job.job.data)
     this.#jobs.add(job)
@@ -333,11 +325,11 @@ export class RewardLoopWorker {
     return job.batch
   }
 
-  /** Removes a job that could not be read. */
+  /** Removes a job whose samples do not end here. */
   #drop(job: ClaimedJob): void {
     this.#jobs.delete(job)
     clearTimeout(job.claimTimer)
-    this.#uncount(job)
+    this.#count(job, -job.counted.samples, -job.counted.chars)
     job.open.clear()
     if (job.batch) this.#batches.leave(job.batch, job)
   }
