@@ -10,7 +10,7 @@ export default defineConfig({
   ...(full ? {} : { testIgnore: '**/*.full.spec.ts', grepInvert: /@full/ }),
   globalSetup: './e2e/fixtures/global-setup.ts',
   outputDir: 'test-results/playwright',
-  timeout: 120_000,
+  timeout: 60_000,
   fullyParallel: false,
   // One at a time: two of them with their services and browsers share two cores, and take longer than one after the other.
   workers: 1,

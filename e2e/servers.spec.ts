@@ -227,7 +227,8 @@ test('a server page under load shows figures, charts with table views, balance a
     ).toBeVisible()
   }
   await expect(page.getByRole('region', { name: 'Router balance, table' })).toContainText('pair-1')
-  await expect(page.locator('[data-process]').first()).toBeVisible()
+  const workers = await service.api.workers.list.query()
+  await expect(page.locator(`[data-process="${workers[0]?.id}"]`)).toBeVisible()
   await expect(page.getByRole('region', { name: 'Pool calibration' })).toContainText('raw')
   expect(await page.locator('#page').innerText()).not.toMatch(RAW_WORDS)
   await expectAccessible(page)

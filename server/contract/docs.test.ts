@@ -43,8 +43,9 @@ it('docs/guarantees.md names an existing test for each guarantee', () => {
   const rows = readFileSync(new URL('docs/guarantees.md', root), 'utf8')
     .split('\n')
     .filter((line) => /^\| G\d+ /.test(line))
-  expect(rows.length).toBeGreaterThanOrEqual(24)
-  expect(rows.map((row) => /G\d+/.exec(row)?.[0])).toEqual(rows.map((_, at) => `G${at + 1}`))
+  expect(rows.map((row) => /G\d+/.exec(row)?.[0])).toEqual(
+    Array.from({ length: 26 }, (_, at) => `G${at + 1}`),
+  )
   for (const row of rows) {
     const files = [...row.matchAll(/`([\w/-]+(?:\.full)?(?:\.test\.tsx?|\.py))`/g)].map(
       ([, file]) => file,
