@@ -21,8 +21,8 @@ export interface SharedServersOptions {
 }
 
 /**
- * One process's access to the shared reward-model servers: a router, kept up to date with the registered servers and this process's
- * share of their limits. Calls and health changes are written to the database.
+ * One process's access to the shared reward-model servers: a router, kept up to date with the registered servers and
+ * this process's share of their limits. Calls and health changes are written to the database.
  */
 export class SharedServers {
   readonly router: RewardRouter

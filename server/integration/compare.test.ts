@@ -287,11 +287,11 @@ describe('runs', () => {
     }
     const trends = await waitFor('the roll-ups', async () => {
       const runs = await service.query<CompareRunsDto>('compare.runs', {
-        runs: ['base', 'tried', 'nobody'],
+        runs: ['base', 'tried', 'missing'],
       })
       return runs.deltas[0]?.steps.length === 2 ? runs : false
     })
-    expect(trends.missing).toEqual(['nobody'])
+    expect(trends.missing).toEqual(['missing'])
     expect(trends.runs.map(({ name, step }) => [name, step])).toEqual([
       ['base', [1, 2]],
       ['tried', [1, 2]],

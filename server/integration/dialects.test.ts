@@ -173,10 +173,10 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
       reason: 'invalid_input',
       message: 'one of them',
     })
-    expectRefusal(await sent('?model=nobody'), {
+    expectRefusal(await sent('?model=missing'), {
       status: 400,
       reason: 'unknown_model',
-      message: 'nobody',
+      message: 'missing',
     })
     expectRefusal(await sent('?dataSource=nothing'), {
       status: 400,
