@@ -296,9 +296,14 @@ export class LeaseHolder {
       Math.max(0, lease.untilMs - performance.now()),
     )
     const { graceMs = 0 } = lease.resource
+    // Answers that arrived during a pause of this process are read first, and so is a renewal.
+    const recall = () => {
+      if (this.#leases.get(lease.resource.name) !== lease) return
+      if (performance.now() >= lease.untilMs + graceMs) lease.resource.recall?.()
+    }
     lease.recall = setTimeout(
-      () => lease.resource.recall?.(),
-      Math.max(0, lease.untilMs + graceMs - performance.now()),
+      () => setImmediate(recall),
+      Math.max(0, Math.ceil(lease.untilMs + graceMs - performance.now())),
     )
   }
 }

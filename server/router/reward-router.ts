@@ -324,22 +324,27 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
     this.#life.begin(sample, nowMs)
   }
 
-  /** Checks calls in flight at intervals while there are samples. */
+  /**
+   * Checks calls in flight at intervals while there are samples. After a pause of the process, timers come before the
+   * answers that have arrived, so each check waits until those are read.
+   */
   #watch(): NodeJS.Timeout {
-    const timer = setInterval(() => {
-      const nowMs = performance.now()
-      this.#life.look(nowMs)
-      let samples = 0
-      for (const [pool, watch] of this.#watches) {
-        samples += pool.sampleCount
-        if (pool.sampleCount > 0) watch.look(nowMs, this.#options.hedges !== false)
-      }
-      if (samples > 0) return
-      clearInterval(timer)
-      this.#watching = null
-    }, WATCH_MS)
+    const timer = setInterval(() => setImmediate(() => this.#look(timer)), WATCH_MS)
     timer.unref()
     return timer
+  }
+
+  #look(timer: NodeJS.Timeout): void {
+    const nowMs = performance.now()
+    this.#life.look(nowMs)
+    let samples = 0
+    for (const [pool, watch] of this.#watches) {
+      samples += pool.sampleCount
+      if (pool.sampleCount > 0) watch.look(nowMs, this.#options.hedges !== false)
+    }
+    if (samples > 0) return
+    clearInterval(timer)
+    this.#watching = null
   }
 
   #forget(model: string, pool: ModelPool): void {

@@ -1,4 +1,6 @@
 import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { FULL } from '../../testkit/service/full-run.ts'
 import {
@@ -10,6 +12,61 @@ import {
 } from '../engines/testing/fake-server.ts'
 import type { RouterEvent } from './router-types.ts'
 import { config, Harness, until } from './testing/harness.ts'
+
+/** Flags of {@link AnsweringThread}: requests received and answered since `hold`, and whether it may answer. */
+const [RECEIVED, ANSWERED, MAY_ANSWER] = [0, 1, 2] as const
+
+/** An SGLang in a thread of its own, which can answer while this thread is paused. */
+class AnsweringThread {
+  readonly flags: Int32Array
+  readonly url: string
+  readonly #thread: Worker
+
+  private constructor(thread: Worker, flags: Int32Array, port: number) {
+    this.#thread = thread
+    this.flags = flags
+    this.url = `http://127.0.0.1:${port}`
+  }
+
+  static async start(): Promise<AnsweringThread> {
+    const flags = new Int32Array(new SharedArrayBuffer(12))
+    flags[MAY_ANSWER] = 1
+    const code = `
+      const { createServer } = require('node:http')
+      const { parentPort, workerData: flags } = require('node:worker_threads')
+      const server = createServer((request, response) => {
+        let body = ''
+        request.on('data', (chunk) => { body += chunk })
+        request.on('end', () => {
+          Atomics.add(flags, ${RECEIVED}, 1)
+          Atomics.wait(flags, ${MAY_ANSWER}, 0)
+          const texts = [JSON.parse(body).input].flat()
+          const data = texts.map((_, index) => ({ index, embedding: [1] }))
+          response.on('finish', () => {
+            Atomics.add(flags, ${ANSWERED}, 1)
+            Atomics.notify(flags, ${ANSWERED})
+          })
+          response.setHeader('content-type', 'application/json')
+          response.end(JSON.stringify({ data, usage: { prompt_tokens: texts.length } }))
+        })
+      })
+      server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port))`
+    const thread = new Worker(code, { eval: true, workerData: flags })
+    const [port] = (await once(thread, 'message')) as [number]
+    return new AnsweringThread(thread, flags, port)
+  }
+
+  /** Makes the next requests wait, and counts from 0. */
+  hold(): void {
+    this.flags.fill(0)
+  }
+
+  async end(): Promise<void> {
+    Atomics.store(this.flags, MAY_ANSWER, 1)
+    Atomics.notify(this.flags, MAY_ANSWER)
+    await this.#thread.terminate()
+  }
+}
 
 let harness: Harness
 beforeEach(() => {
@@ -155,6 +212,43 @@ describe('a server process that is killed', () => {
       expect(harness.stats(1).inFlight).toBe(0)
     } finally {
       child.kill('SIGKILL')
+    }
+  })
+})
+
+describe('after a pause of this process, an answer that had arrived', () => {
+  /** Lets the server answer while this process is paused, for at least this long. */
+  async function pauseDuringCall(server: AnsweringThread, forMs: number): Promise<void> {
+    await until(() => harness.stats().inFlight > 0 && Atomics.load(server.flags, RECEIVED) > 0)
+    // The event loop runs timers next, and reads sockets after them.
+    await new Promise<void>((resolve) => setImmediate(resolve))
+    Atomics.store(server.flags, MAY_ANSWER, 1)
+    Atomics.notify(server.flags, MAY_ANSWER)
+    Atomics.wait(server.flags, ANSWERED, 0)
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, forMs)
+  }
+
+  test.each([
+    { name: 'is accepted, though the deadline has passed', timeoutMs: 300, forMs: 600, samples: 1 },
+    { name: 'does not split its micro-batch', timeoutMs: 20_000, forMs: 300, samples: 4 },
+  ])('$name', async ({ timeoutMs, forMs, samples }) => {
+    await harness.close()
+    const always = { isBusy: () => true, workMs: Number.POSITIVE_INFINITY, splitLooks: 1 }
+    harness = new Harness({ microBatching: always })
+    const server = await AnsweringThread.start()
+    try {
+      harness.router.setServers([config(1, server.url, { engine: 'sglang' })])
+      harness.router.setSlots(1, 64)
+      for (let i = 0; i < 128; i++) await harness.score()
+      server.hold()
+      const results = Promise.all(
+        Array.from({ length: samples }, () => harness.score({ timeoutMs, maxAttempts: 1 })),
+      )
+      await pauseDuringCall(server, forMs)
+      for (const result of await results) expect(result).toMatchObject({ ok: true, score: 1 })
+      expect(Atomics.load(server.flags, RECEIVED)).toBe(1)
+    } finally {
+      await server.end()
     }
   })
 })

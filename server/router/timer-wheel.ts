@@ -25,6 +25,11 @@ export class TimerWheel<T extends WheelEntry> {
   #size = 0
   /** The last processed tick. */
   #tick = 0
+  /**
+   * Runs after the event loop has read what arrived: after a pause of the process, timers come first, and a call whose
+   * answer has arrived must not count as late.
+   */
+  readonly #onTick = () => this.#advance()
 
   constructor(onDue: (entry: T) => void) {
     this.#onDue = onDue
@@ -39,7 +44,7 @@ export class TimerWheel<T extends WheelEntry> {
   add(entry: T): void {
     if (this.#timer === null) {
       this.#tick = Math.floor(performance.now() / WHEEL_TICK_MS)
-      this.#timer = setInterval(() => this.#advance(), WHEEL_TICK_MS)
+      this.#timer = setInterval(() => setImmediate(this.#onTick), WHEEL_TICK_MS)
     }
     // The next tick at the earliest, because the slot of the current one was already processed.
     const tick = Math.max(this.#tick + 1, Math.ceil(entry.dueAtMs / WHEEL_TICK_MS))

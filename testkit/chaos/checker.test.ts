@@ -308,6 +308,13 @@ test('a text that is scored again without a cause; a kill in between is one', ()
   expect(lawsBroken(withEvents(history, [{ ...kill, at: late - 1_000 }]))).toEqual(['calls'])
   const outage: HistoryEvent = { e: 'fault', at: late + 20, kind: 'read-only', what: 'database' }
   expect(lawsBroken(withEvents(history, [outage]))).toEqual(['calls'])
+  // Declared dead, resumed, and at work until its next report.
+  const stop = (forMs: number): HistoryEvent[] => [
+    { e: 'fault', at: late - forMs - 500, kind: 'worker-stop', what: 'worker' },
+    { e: 'healed', at: late - 500, kind: 'worker-stop', what: 'worker' },
+  ]
+  expect(lawsBroken(withEvents(history, stop(4_500)))).toEqual([])
+  expect(lawsBroken(withEvents(history, stop(3_000)))).toEqual(['calls'])
 })
 
 test('something held at idle, an unhandled error, a process left, an exit by the signal', () => {

@@ -20,6 +20,8 @@ const HOLDER_MS = 30_000
 const UNFLUSHED_MS = 1_500
 /** Time of an answer from the model to the router. */
 const HEDGE_SLACK_MS = 25
+/** A worker stopped for longer may be declared dead: 5 s after a report that is up to 1 s old. */
+const MAYBE_DEAD_MS = 4_000
 /** Maximum time that a worker outlives its server. */
 const OUTLIVE_MS = 10_000
 
@@ -196,7 +198,10 @@ function isExplained(
 }
 
 /** Latest begin of a call whose result the fault loses. */
-function lostUntil({ kind, from }: FaultSpan, slowness: number): number {
+function lostUntil({ kind, from, until }: FaultSpan, slowness: number): number {
+  // After 5 s without a report a worker is declared dead, and learns it with its next report. Until then it goes on,
+  // and what it scores is refused.
+  if (kind === 'worker-stop' && until - from > MAYBE_DEAD_MS) return until + UNFLUSHED_MS * slowness
   // A killed worker begins no calls; the model reads the last ones shortly after.
   if (kind === 'worker-kill') return from + ABORT_SLACK_MS * slowness
   // Workers end within 10 s of their server. Results of this time are lost if they cannot be written.
