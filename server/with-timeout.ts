@@ -4,11 +4,27 @@
  */
 export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T | null> {
   const late = Promise.withResolvers<null>()
-  const timer = setTimeout(() => late.resolve(null), ms)
+  const cancelTimer = afterReads(ms, () => late.resolve(null))
   try {
     // `Promise.race` also handles the later rejection.
     return await Promise.race([work, late.promise])
   } finally {
+    cancelTimer()
+  }
+}
+
+/**
+ * Calls back after `ms` milliseconds, once the event loop has also read what arrived until then. After a pause of the
+ * process, timers run before sockets are read, and an answer that has arrived must not count as late. Returns a function
+ * that cancels it.
+ */
+export function afterReads(ms: number, callback: () => void): () => void {
+  let immediate: NodeJS.Immediate | undefined
+  const timer = setTimeout(() => {
+    immediate = setImmediate(callback)
+  }, ms)
+  return () => {
     clearTimeout(timer)
+    clearImmediate(immediate)
   }
 }

@@ -1,6 +1,7 @@
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import { dropLeases, type OtherHolder, renewLease } from '../store/sql/leases.ts'
+import { afterReads } from '../with-timeout.ts'
 import { RecentPeak } from './recent-peak.ts'
 
 /** A share of a limit lasts this long. It is renewed about three times in that time. */
@@ -60,7 +61,7 @@ interface Lease {
   untilMs: number
   expiryTimer: NodeJS.Timeout | undefined
   /** Cancels the calls of an expired share at the end of its grace period. */
-  recall: NodeJS.Timeout | undefined
+  cancelRecall: () => void
   /** The recent peak of its demand. */
   recentPeak: RecentPeak
   /**
@@ -148,7 +149,7 @@ export class LeaseHolder {
         slots: 0,
         untilMs: 0,
         expiryTimer: undefined,
-        recall: undefined,
+        cancelRecall: () => {},
         recentPeak: new RecentPeak(PEAK_MS),
         maxKept: Number.POSITIVE_INFINITY,
         requestedAtMs: Number.NEGATIVE_INFINITY,
@@ -296,21 +297,15 @@ export class LeaseHolder {
       Math.max(0, lease.untilMs - performance.now()),
     )
     const { graceMs = 0 } = lease.resource
-    // Answers that arrived during a pause of this process are read first, and so is a renewal.
-    const recall = () => {
-      if (this.#leases.get(lease.resource.name) !== lease) return
-      if (performance.now() >= lease.untilMs + graceMs) lease.resource.recall?.()
-    }
-    lease.recall = setTimeout(
-      () => setImmediate(recall),
-      Math.max(0, Math.ceil(lease.untilMs + graceMs - performance.now())),
+    lease.cancelRecall = afterReads(Math.max(0, lease.untilMs + graceMs - performance.now()), () =>
+      lease.resource.recall?.(),
     )
   }
 }
 
-function clearTimers({ expiryTimer, recall }: Lease): void {
+function clearTimers({ expiryTimer, cancelRecall }: Lease): void {
   clearTimeout(expiryTimer)
-  clearTimeout(recall)
+  cancelRecall()
 }
 
 /** Slots to request: the recent peak, but at most an equal part of a limit that others lack slots of. */

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -209,6 +209,33 @@ describe('a function that ends its process', () => {
       }
     },
   )
+
+  test('a result that arrived while this process was paused counts, though its time has passed', async () => {
+    const one = pool()
+    const text = `import { writeFileSync } from 'node:fs'
+      export default async ({ solutionStr: folder }) => {
+        if (folder === 'first') return 1
+        writeFileSync(folder + '/began', '')
+        await new Promise((resolve) => setTimeout(resolve, 300))
+        writeFileSync(folder + '/returned', '')
+        return 1
+      }`
+    const folder = mkdtempSync(join(tmpdir(), 'rewardops-paused-'))
+    try {
+      const ref = one.ref(text)
+      await scoreAll(one, ref, ['first'])
+      const outcomes = scoreAll(one, ref, [folder], 500)
+      await waitFor('the call', () => existsSync(join(folder, 'began')))
+      // After this, the event loop runs timers first and reads pipes after them.
+      await new Promise<void>((resolve) => setImmediate(resolve))
+      const clock = new Int32Array(new SharedArrayBuffer(4))
+      while (!existsSync(join(folder, 'returned'))) Atomics.wait(clock, 0, 0, 5)
+      Atomics.wait(clock, 0, 0, 1_500)
+      expect(await outcomes).toMatchObject([{ ok: true, score: 1 }])
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
 
   test('a call that never settles times out alone; the process continues', async () => {
     const one = pool()

@@ -217,7 +217,8 @@ export class FunctionPool implements FunctionCaller {
         },
       )
       this.#lanes.set(key, lane)
-      this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref()
+      // After a pause of this process, results that have arrived are read before their calls count as late.
+      this.#timer ??= setInterval(() => setImmediate(() => this.#tick()), TICK_MS).unref()
     }
     return lane
   }

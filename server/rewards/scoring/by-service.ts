@@ -1,4 +1,5 @@
 import { guardedFetch } from '../../router/guarded-fetch.ts'
+import { afterReads } from '../../with-timeout.ts'
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
 import { RuleServiceError } from '../rules/async-rule.ts'
 import { asyncRuleByName, asyncRuleForDataSource } from '../rules/registry.ts'
@@ -24,15 +25,15 @@ export async function scoreByService(
   const cancel = () => stop.abort(signal?.reason)
   signal?.addEventListener('abort', cancel, { once: true })
   if (signal?.aborted) cancel()
-  let timer: NodeJS.Timeout | undefined
+  let cancelTimer = () => {}
   let isLate = false
   const ask: typeof fetch = (input, init) => {
     if (startedMs === null) {
       startedMs = performance.now()
-      timer = setTimeout(() => {
+      cancelTimer = afterReads(reward.timeoutMs, () => {
         isLate = true
         stop.abort(new Error('out of time'))
-      }, reward.timeoutMs)
+      })
     }
     return guardedFetch(input, init)
   }
@@ -58,7 +59,7 @@ export async function scoreByService(
     const reason = error instanceof RuleServiceError ? error.reason : 'function_error'
     return { ok: false, reason, detail: (error as Error).message, attempts: null, ...waited() }
   } finally {
-    clearTimeout(timer)
+    cancelTimer()
     signal?.removeEventListener('abort', cancel)
   }
 }
