@@ -5,7 +5,7 @@ import { claimJob, unclaimJob, unclaimJobs } from '../store/sql/claims.ts'
 import { batchSpec } from '../store/sql/worker-reads.ts'
 import type { ClaimedJob } from './claimed-job.ts'
 
-/** Delay before a refused claim is tried again, ms: a process reports once a second. */
+/** Delay before a refused or failed claim is tried again, ms: a process reports once a second. */
 const CLAIM_AGAIN_MS = 500
 /** Time within which ended jobs are collected and completed together, ms. */
 const COMPLETE_AFTER_MS = 20
@@ -27,10 +27,14 @@ export class JobKeeper {
   }
 
   /**
-   * Writes a job's claim. On an error, a dead worker's job still comes back by missed heartbeats. A worker that was
-   * declared dead claims the jobs that it keeps once it counts as alive again.
+   * Writes a job's claim, and tries again while it fails: without a claim, the job would be requeued when another worker
+   * dies. A worker that was declared dead claims the jobs that it keeps once it counts as alive again.
    */
   claim(job: ClaimedJob, indexes: number[]): void {
+    const again = () => {
+      if (job.isGivenUp || (job.isRead && job.done)) return
+      job.claimTimer = setTimeout(() => this.claim(job, indexes), CLAIM_AGAIN_MS)
+    }
     job.claim = claimJob(this.#db, {
       jobId: job.job.id,
       queue: job.pool,
@@ -39,12 +43,9 @@ export class JobKeeper {
       firstIndex: indexes[0] ?? 0,
       lastIndex: indexes[indexes.length - 1] ?? 0,
       samples: indexes.length,
-    })
-      .then((isClaimed) => {
-        if (isClaimed || job.isGivenUp || (job.isRead && job.done)) return
-        job.claimTimer = setTimeout(() => this.claim(job, indexes), CLAIM_AGAIN_MS)
-      })
-      .catch(() => {})
+    }).then((isClaimed) => {
+      if (!isClaimed) again()
+    }, again)
   }
 
   /** Marks a job as completed after all its samples are committed. */
