@@ -88,6 +88,22 @@ it('allows no more calls in flight than reported while a request is pending', as
   expect(a.renewals.slice(0, 2)).toEqual([3, 8])
 })
 
+it('dispatches nothing while paused, also when a call ends or the limit changes', async () => {
+  const a = process(1, 'batch:1', 8)
+  a.want(8)
+  await waitFor('slots', () => a.slots === 8)
+  a.inFlight = 8
+  a.holder.paused = true
+  expect(a.slots).toBe(0)
+  a.renewals.length = 0
+  a.inFlight = 3
+  limited(a, 6)
+  await waitFor('renewals', () => a.renewals.length >= 3)
+  expect(new Set(a.renewals)).toEqual(new Set([0]))
+  a.holder.paused = false
+  await waitFor('slots', () => a.slots === 6)
+})
+
 it('never exceeds the limit in total, for any demand', async () => {
   const all = [1, 2, 3, 4].map((id) => process(id, 'batch:1', 3))
   let most = 0

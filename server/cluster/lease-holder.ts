@@ -114,7 +114,7 @@ export class LeaseHolder {
   set paused(paused: boolean) {
     this.#paused = paused
     for (const lease of this.#leases.values()) {
-      if (paused) lease.resource.setSlots(this.#usable(lease), lease.untilMs)
+      if (paused) this.#setSlots(lease, lease.slots)
       else this.#request(lease, 0)
     }
   }
@@ -139,8 +139,7 @@ export class LeaseHolder {
       lease.resource = resource
       if (isLess && lease.slots > 0) {
         // While a request is pending, the usable slots stay as reported; another request follows the answer.
-        if (!lease.isRequesting)
-          resource.setSlots(Math.min(lease.slots, resource.limit), lease.untilMs)
+        if (!lease.isRequesting) this.#setSlots(lease, Math.min(lease.slots, resource.limit))
         this.#request(lease, 0)
       }
     } else {
@@ -201,9 +200,9 @@ export class LeaseHolder {
     await dropLeases(this.#db, [this.#holderId]).catch(() => {})
   }
 
-  /** The granted slots; while paused, at most those in use. */
-  #usable({ slots, resource }: Lease): number {
-    return this.#paused ? Math.min(slots, resource.inFlight()) : slots
+  /** Sets the slots that may be in use; while paused, none, so that a call that ends is not replaced by another. */
+  #setSlots({ resource, untilMs }: Lease, slots: number, others?: number): void {
+    resource.setSlots(this.#paused ? 0 : slots, untilMs, others)
   }
 
   #check(nowMs: number): void {
@@ -235,7 +234,7 @@ export class LeaseHolder {
       lease.reportedInFlight = inFlight
       const isNewlyShort = demand > lease.slots && !lease.isShort
       const before = lease.slots
-      if (lease.slots > inFlight) resource.setSlots(inFlight, lease.untilMs)
+      if (lease.slots > inFlight) this.#setSlots(lease, inFlight)
       const granted = await renewLease(this.#db, {
         resource: resource.name,
         holderId: this.#holderId,
@@ -287,7 +286,7 @@ export class LeaseHolder {
     lease.slots = slots
     lease.untilMs = sentAt + TTL_MS - MARGIN_MS
     const othersSlots = others.reduce((sum, other) => sum + other.slots, 0)
-    lease.resource.setSlots(this.#usable(lease), lease.untilMs, othersSlots)
+    this.#setSlots(lease, slots, othersSlots)
     if (slots === 0) return
     lease.expiryTimer = setTimeout(
       () => {

@@ -205,7 +205,10 @@ export class RatePermits {
   }
 }
 
-/** The request for one of the two limits, for `samples` samples: at most one quantum, and enough for one sample. */
+/**
+ * The permits to request from one limit, of requests or of tokens per minute, for `samples` samples: at most one quantum, but
+ * enough for one sample.
+ */
 function partOf(perMinute: number, charge: number, samples: number, perSample: number): RatePart {
   const bucket = Math.max(1, (perMinute * BUCKET_MS) / MINUTE_MS)
   const quantum = Math.max(perSample, (perMinute * QUANTUM_MS) / MINUTE_MS)
