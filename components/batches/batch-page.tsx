@@ -316,7 +316,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
         />
         <Figure
           label="Retries"
-          hint="Requests that were retried."
+          hint="Requests repeated after a failure."
           value={formatCount(batch.retries)}
           unit={batch.retries === 1 ? 'request' : 'requests'}
           detail={batch.retries === 0 ? 'no retried requests' : 'retried'}

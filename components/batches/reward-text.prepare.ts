@@ -35,7 +35,7 @@ function requestScorer(scorer: Scorer, whole: Bounds): RewardJson {
     return {
       combine: components.map(({ name, weight, reward }) => {
         const request = requestScorer(reward, whole)
-        // A component inherits the bounds of the whole reward.
+        // A component inherits `timeoutMs` and `maxAttempts` from the composite reward.
         if (reward.timeoutMs !== whole.timeoutMs) request.timeoutMs = reward.timeoutMs
         if (reward.maxAttempts !== whole.maxAttempts) request.maxAttempts = reward.maxAttempts
         return { name, weight, reward: request }
@@ -84,7 +84,7 @@ function managerKwargs({ gdpo, processes, limiter }: ResolvedReward): RewardJson
   return taken
 }
 
-/** Parses a typed reward. Returns an error message when it is invalid. */
+/** Parses a reward entered as JSON. Returns an error message when it is invalid. */
 export function readReward(text: string): { reward: RewardJson } | { error: string } {
   if (text.trim() === '')
     return { error: 'Enter a reward. {} selects the rule of each data source.' }

@@ -260,6 +260,7 @@ export interface Result {
   queueMs: number | null
   /** From the first dispatch to the end, retries included. */
   scoreMs: number | null
+  /** 1, plus the retries of its calls of reward models; 0 before it was scored. */
   attempts: number
   serverName: string | null
   workerId: string | null

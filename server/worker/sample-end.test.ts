@@ -29,6 +29,18 @@ const failed = (attempts: AttemptRecord[] | null): RewardOutcome => ({
   attempts,
 })
 
+test('attempts are 1 plus the retries, however many calls the reward makes', () => {
+  const attemptsOf = (attempts: AttemptRecord[]) =>
+    endOf({ ok: true, score: 1, extra: null, attempts }).attempts
+  // Three votes of a judge, or three components.
+  expect(attemptsOf([attempt(), attempt(), attempt()])).toBe(1)
+  const retry = attempt({ attempt: 2 })
+  expect(attemptsOf([attempt({ outcome: 'fault' }), attempt(), retry])).toBe(2)
+  const hedge = attempt({ attempt: 2, hedge: 'tail' })
+  const recalled = attempt({ attempt: 2, outcome: 'recalled' })
+  expect(attemptsOf([attempt({ outcome: 'fault' }), retry, hedge, recalled])).toBe(2)
+})
+
 describe('the log of a sample’s attempts', () => {
   test('of a score has what its table row cannot hold', () => {
     const ok = (attempts: AttemptRecord[] | null) =>

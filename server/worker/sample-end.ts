@@ -41,13 +41,16 @@ export function sampleEndOf(
   }
 }
 
-/** Number of sequential calls. Hedges, recalled calls and repeats after a connection race do not count. */
+/**
+ * 1, plus the retries of all its calls. A reward may make several calls for a sample: votes of a judge, components. Hedges,
+ * recalled calls and repeats after a connection race are no retries.
+ */
 function attemptsIn(log: AttemptRecord[]): number {
-  let n = 0
-  for (const { hedge, outcome } of log) {
-    if (hedge === undefined && outcome !== 'conn_race' && outcome !== 'recalled') n++
+  let n = 1
+  for (const { attempt, hedge, outcome } of log) {
+    if (attempt > 1 && hedge === undefined && outcome !== 'conn_race' && outcome !== 'recalled') n++
   }
-  return Math.max(1, n)
+  return n
 }
 
 /** The attempts that the sample's table row cannot hold: several, or a failure. */

@@ -85,7 +85,7 @@ export function PointedTip({
           />
           <Line label="ended" value={durationText(mark.endedMs)} />
           {mark.server && <Line label="server" value={mark.server} />}
-          {mark.attempts > 1 && <Line label="requests" value={formatCount(mark.attempts)} />}
+          {mark.attempts > 1 && <Line label="attempts" value={formatCount(mark.attempts)} />}
         </div>
       )}
     </div>

@@ -71,7 +71,7 @@ export function sampleText(mark: SampleMark): string {
     )
   parts.push(mark.reason === null ? 'scored' : `failed: ${mark.reason}`)
   if (mark.server !== null) parts.push(mark.server)
-  if (mark.attempts > 1) parts.push(plural(mark.attempts, 'request'))
+  if (mark.attempts > 1) parts.push(plural(mark.attempts, 'attempt'))
   return parts.join(' · ')
 }
 

@@ -28,7 +28,7 @@ export type RewardOutcome = (
 ) & {
   /** null if the scorer's calls are not recorded individually. */
   attempts: AttemptRecord[] | null
-  /** Tokens used by its calls, if every answer reported them. */
+  /** Tokens used by its calls; absent unless every call reported them. */
   tokens?: number
   /** Time it waited before its scoring began, ms; absent: see the first attempt. */
   waitedMs?: number

@@ -89,6 +89,17 @@ describe('a composite reward', () => {
     })
   })
 
+  test('has a number of tokens only if each component that calls a model reports its own', async () => {
+    const components = [
+      { name: 'a', weight: 1, reward: byModel('a') },
+      { name: 'b', weight: 1, reward: byModel('b') },
+    ]
+    const silent = { ...ok(1), promptTokens: null }
+    const outcome = await run(components, { a: () => ok(1), b: () => silent })
+    expect(outcome).toMatchObject({ ok: true, score: 2 })
+    expect(outcome).not.toHaveProperty('tokens')
+  })
+
   test('scores components concurrently, each with its own timeout and attempts', async () => {
     const calls: ModelCall[] = []
     let open = 0

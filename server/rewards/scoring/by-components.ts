@@ -36,35 +36,39 @@ export async function scoreByComponents(
         const outcome = await scoreComponent(sample, { ...context, reward, signal: stop.signal })
         outcomes[at] =
           !outcome.ok && outcome.reason === 'cancelled' && stop.signal.aborted && !signal?.aborted
-            ? { ...outcome, detail: CALLED_OFF }
+            ? { ...outcome, detail: CANCELLED_FOR_OTHER }
             : outcome
-        if (!outcome.ok) stop.abort(new Error(CALLED_OFF))
+        if (!outcome.ok) stop.abort(new Error(CANCELLED_FOR_OTHER))
       }),
     )
     signal?.removeEventListener('abort', cancel)
   }
-  return sumOf(components, outcomes)
+  return combined(components, outcomes)
 }
 
-const CALLED_OFF = 'another component failed'
+const CANCELLED_FOR_OTHER = 'another component failed'
 
-function sumOf(
+function combined(
   components: readonly Component[],
   outcomes: readonly RewardOutcome[],
 ): RewardOutcome {
   const done = outcomes.filter((outcome) => outcome !== undefined)
   const attempts = attemptsOf(components, outcomes)
   const waits = done.flatMap(({ waitedMs }) => (waitedMs === undefined ? [] : [waitedMs]))
-  const counted = done.flatMap(({ tokens }) => (tokens === undefined ? [] : [tokens]))
+  const counted = components.flatMap(({ reward }, at) =>
+    reward.kind === 'rule' || outcomes[at] === undefined ? [] : [outcomes[at].tokens],
+  )
   const spent = {
     attempts,
     // The sample was in the queue until its first component began.
     ...(waits.length === 0 || waits.length < done.length ? {} : { waitedMs: Math.min(...waits) }),
-    ...(counted.length === 0 ? {} : { tokens: counted.reduce((sum, n) => sum + n, 0) }),
+    ...(counted.length > 0 && counted.every((n) => n !== undefined)
+      ? { tokens: counted.reduce((sum, n) => sum + n, 0) }
+      : {}),
   }
   const failures = components.flatMap(({ name }, at) => {
     const outcome = outcomes[at]
-    const is = outcome !== undefined && !outcome.ok && outcome.detail !== CALLED_OFF
+    const is = outcome !== undefined && !outcome.ok && outcome.detail !== CANCELLED_FOR_OTHER
     return is ? [{ name, reason: outcome.reason, detail: outcome.detail }] : []
   })
   const [first] = failures
