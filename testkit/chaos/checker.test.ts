@@ -317,6 +317,19 @@ test('a text that is scored again without a cause; a kill in between is one', ()
   expect(lawsBroken(withEvents(history, stop(3_000)))).toEqual(['calls'])
 })
 
+test('a request that is split: the harness delayed its answer, or there is no cause', () => {
+  const late = 1e9
+  const calls = [
+    ...callsAt(late, late + 10, ['x:1', 'x:2']),
+    ...callsAt(late + 120, late + 125, ['x:1']),
+  ]
+  const history = withEvents(flawless(), calls)
+  expect(lawsBroken(history)).toEqual(['calls'])
+  const delay: HistoryEvent = { e: 'delayed', at: late + 110, forMs: 90 }
+  expect(lawsBroken(withEvents(history, [delay]))).toEqual([])
+  expect(lawsBroken(withEvents(history, [{ ...delay, at: late - 5 }]))).toEqual(['calls'])
+})
+
 test('something held at idle, an unhandled error, a process left, an exit by the signal', () => {
   const held = flawless()
   database(held).leases = 1

@@ -21,6 +21,9 @@ const BOUND_MS = 150_000
 const IDLE_MS = 20_000
 /** An otherwise idle machine starts a server with its workers in this time. */
 const USUAL_START_MS = 4_000
+/** Interval of the checks whether the harness was blocked, ms, and the shortest delay that is recorded. */
+const DELAY_CHECK_MS = 20
+const DELAY_MS = 30
 /** Time limits grow at most by this factor on a slow machine. */
 const MAX_SLOWNESS = 6
 
@@ -80,6 +83,7 @@ async function run(stack: Stack, schedule: Schedule): Promise<void> {
   stack.history.add({ e: 'slowness', at: Date.now(), factor: stack.slowness })
   phase('work')
   const stopProbes = startProbes(stack)
+  const delays = watchDelays(stack)
   stack.startTrainer()
   // Faults begin after the first acknowledgement, because before it there is nothing to lose.
   await poll(() => stack.hasAccepted(), 60_000)
@@ -95,9 +99,21 @@ async function run(stack: Stack, schedule: Schedule): Promise<void> {
   await noteDatabase(stack)
   await stopProbes()
   await Promise.all(stack.watches)
+  clearInterval(delays)
   phase('stop')
   await stack.stop()
   phase('end')
+}
+
+/** Records when this process was blocked: answers that it forwards arrive late then. */
+function watchDelays(stack: Stack): NodeJS.Timeout {
+  let lastMs = performance.now()
+  return setInterval(() => {
+    const nowMs = performance.now()
+    const forMs = Math.round(nowMs - lastMs - DELAY_CHECK_MS)
+    lastMs = nowMs
+    if (forMs > DELAY_MS) stack.history.add({ e: 'delayed', at: Date.now(), forMs })
+  }, DELAY_CHECK_MS)
 }
 
 /** Waits until the trainer is done, or no sample ends any more. */

@@ -66,6 +66,8 @@ export interface ModelEndEvent {
 export type HarnessEvent =
   | { e: 'phase'; at: number; name: string }
   | { e: 'slowness'; at: number; factor: number }
+  // The harness, which forwards every connection, was blocked for this long until then.
+  | { e: 'delayed'; at: number; forMs: number }
   | { e: 'fault'; at: number; kind: string; what: string; detail?: Record<string, unknown> }
   | { e: 'healed'; at: number; kind: string; what: string }
   | {

@@ -84,7 +84,7 @@ async function send(op: string, key: string, input: unknown, detail = {}): Promi
   return answer
 }
 
-/** Answers with data from before this trainer's restart. */
+/** Successful answers that were recorded before this trainer's restart. */
 function pastAnswers(op: string, key: string): AnswerEvent[] {
   return past.filter(
     (event): event is AnswerEvent =>

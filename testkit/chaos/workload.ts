@@ -20,7 +20,7 @@ export interface TrainerJob {
   maxConcurrency: number | null
   /** Time from acceptance to cancellation, ms; null: not cancelled. */
   cancelAfterMs: number | null
-  /** Whether it is submitted twice at once with one idempotency key. */
+  /** Whether it is submitted twice concurrently with one idempotency key. */
   isDoubled: boolean
   /** The reward's `timeoutMs`; null: the default, which is longer than any fault. */
   timeoutMs: number | null

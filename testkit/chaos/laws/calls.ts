@@ -20,6 +20,8 @@ const HOLDER_MS = 30_000
 const UNFLUSHED_MS = 1_500
 /** Time of an answer from the model to the router. */
 const HEDGE_SLACK_MS = 25
+/** A worker splits a request whose answer is late after one to two checks, 100 ms apart. */
+const SPLIT_MS = 100
 /** A worker stopped for longer may be declared dead: 5 s after a report that is up to 1 s old. */
 const MAYBE_DEAD_MS = 4_000
 /** Maximum time that a worker outlives its server. */
@@ -178,11 +180,12 @@ function isExplained(
   first: ModelCall,
   second: ModelCall,
   spans: FaultSpan[],
-  { schedule, slowness }: Evidence,
+  { events, schedule, slowness }: Evidence,
 ): boolean {
   const unflushedMs = UNFLUSHED_MS * slowness
   if (first.outcome !== 'answered') return true
   if (isHedge(first, second)) return true
+  if (isSplit(first, second) && isDelayed(first, second, events)) return true
   return spans.some((span) => {
     // The answer was lost in transit.
     if (/^net-rm$|^rm-/.test(span.kind))
@@ -199,8 +202,8 @@ function isExplained(
 
 /** Latest begin of a call whose result the fault loses. */
 function lostUntil({ kind, from, until }: FaultSpan, slowness: number): number {
-  // After 5 s without a report a worker is declared dead, and learns it with its next report. Until then it goes on,
-  // and what it scores is refused.
+  // After 5 s without a report a worker is declared dead, and learns of it from its next report. Until then it keeps
+  // scoring, and its results are refused.
   if (kind === 'worker-stop' && until - from > MAYBE_DEAD_MS) return until + UNFLUSHED_MS * slowness
   // A killed worker begins no calls; the model reads the last ones shortly after.
   if (kind === 'worker-kill') return from + ABORT_SLACK_MS * slowness
@@ -212,6 +215,20 @@ function lostUntil({ kind, from, until }: FaultSpan, slowness: number): number {
 /** Whether both calls overlap at two servers. A hedge may be sent while the answer arrives. */
 function isHedge(first: ModelCall, second: ModelCall): boolean {
   return second.server !== first.server && second.from <= first.until + HEDGE_SLACK_MS
+}
+
+/** Whether the second call may be part of the first, which the worker split because its answer was late. */
+function isSplit(first: ModelCall, second: ModelCall): boolean {
+  const isPart = second.ids.length < first.ids.length
+  return isPart && second.from - first.from >= SPLIT_MS && second.from - first.until <= 2 * SPLIT_MS
+}
+
+/** Whether the harness, which forwards answers, was blocked between the two calls. */
+function isDelayed(first: ModelCall, second: ModelCall, events: readonly HistoryEvent[]): boolean {
+  return events.some(
+    (event) =>
+      event.e === 'delayed' && event.at >= first.from && event.at - event.forMs <= second.from,
+  )
 }
 
 function isHedgeOf(call: ModelCall, other: ModelCall, id: string): boolean {
