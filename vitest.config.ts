@@ -69,7 +69,7 @@ export default defineConfig({
       },
     ],
     globalSetup: ['server/store/postgres/test-setup.ts'],
-    // One more than the smallest machine has cores: suites with services of their own wait about a third of their time.
+    // One more than the cores of the smallest machine, because suites with their own services wait about a third of the time.
     maxWorkers: 3,
     sequence: { sequencer: IsolatedFirst },
     passWithNoTests: true,

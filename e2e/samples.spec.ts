@@ -165,7 +165,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   expect(lines.join()).toContain('names its grader')
   await sheet.getByRole('button', { name: 'Close' }).first().click()
 
-  // Rescored with another rule, with the other members of their groups.
+  // Another rule rescores the samples; the other members of their groups are added.
   await theirs.getByRole('checkbox', { name: 'Select loaded rows' }).click()
   await bulk.getByRole('button', { name: 'Rescore' }).click()
   const rescore = theirs.getByRole('dialog', { name: 'Rescore samples' })

@@ -113,7 +113,7 @@ function TriedStep({ step, response }: { step: Step; response: string }) {
       return <TriedJudgeStep step={step} />
     case 'function':
       return <TriedFunctionStep step={step} />
-    case 'sum':
+    case 'composite':
       return (
         <TraceItem title="Composite reward" value={<EndText end={step.end} />}>
           <Parts parts={step.components} />
@@ -135,7 +135,7 @@ function TriedStep({ step, response }: { step: Step; response: string }) {
 }
 
 /** The components of a composite reward, one per row. */
-function Parts({ parts }: { parts: Extract<Step, { kind: 'sum' }>['components'] }) {
+function Parts({ parts }: { parts: Extract<Step, { kind: 'composite' }>['components'] }) {
   return (
     <table className="num mt-1 text-xs">
       <thead className="text-ink-3">

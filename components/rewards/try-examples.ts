@@ -41,7 +41,7 @@ export const TRY_EXAMPLES: readonly TryExample[] = [
     },
   },
   {
-    name: 'By value',
+    name: 'Math-Verify, sets',
     draft: {
       dataSource: 'any',
       prompt: 'Solve $x^2 - 3x + 2 = 0$.',

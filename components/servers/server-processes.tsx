@@ -39,7 +39,11 @@ export function ServerProcesses({
               columns={[
                 'Process',
                 'Health',
-                { end: 'Faults', title: 'Consecutive faults; five eject the server' },
+                {
+                  end: 'Faults',
+                  title:
+                    'Consecutive failed requests, without busy and refused ones. Five eject the server.',
+                },
                 {
                   end: 'In flight/slots',
                   title: 'Requests in flight, and slots leased from the limit of the server',

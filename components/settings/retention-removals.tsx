@@ -72,7 +72,7 @@ export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
                         small
                         refused={refused}
                         busy={cancel.isPending}
-                        title="Stops before the next portion."
+                        title="Keeps batches whose deletion has not begun."
                         onClick={() => cancel.mutate({ id: job.id })}
                       >
                         Stop

@@ -136,7 +136,10 @@ export function stateLook(state: string): { text: string; tone: Tone } {
   return look ? { text: look.text, tone: look.tone } : { text: state, tone: 'idle' }
 }
 
-/** A worker that exited is an error only if it held samples; a stopped one held none. */
+/**
+ * A worker that exited is shown in red only if samples of it had to be requeued. A stopped worker returns its samples
+ * first.
+ */
 export function WorkerStateView({ state, requeued }: Pick<WorkerDto, 'state' | 'requeued'>) {
   const look = WORKER[state]
   return <Status look={state === 'dead' && requeued === 0 ? { ...look, tone: 'idle' } : look} />

@@ -59,7 +59,7 @@ const POLICY = 'retention'
  * and the progress is in the tables, so that another can continue after a crash.
  *
  *   policy or run ─▶ running ─mark─▶ drop days ─▶ delete rows ─▶ prune events ─▶ done
- *                       └──cancel──▶ cancelled (data not yet marked is kept)
+ *                       └──cancel──▶ cancelled (batches whose deletion has not begun are kept)
  */
 export class Retention {
   readonly #db: Database
@@ -187,7 +187,7 @@ export class Retention {
     return this.get()
   }
 
-  /** Cancels a removal; data not yet marked is kept. A finished removal is unchanged. */
+  /** Cancels a removal; batches whose deletion has not begun are kept. A finished removal is unchanged. */
   async cancel(id: string): Promise<RetentionJobDto> {
     const number = Number(id.slice(1))
     await this.#db.transaction(async (client) => {

@@ -270,7 +270,7 @@ export interface TriedComponent {
 
 /** A composite reward. */
 export interface TriedSum {
-  kind: 'sum'
+  kind: 'composite'
   components: TriedComponent[]
   end: TriedEnd
 }

@@ -100,7 +100,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     gauge(
       'server_limit',
-      'Most calls in flight over all processes: as given, else as found by measuring.',
+      'Most requests in flight over all processes: as given, else as found by measuring.',
       one((s) => limitOf(s, viewsOf(s, views))),
     ),
     gauge(

@@ -20,7 +20,7 @@ export interface WatchedServer {
   corrupt: number
   /** Median latency of the answered calls; null: there are none. */
   p50Ms: number | null
-  /** The server's health in the processes that call it. */
+  /** The server's health as seen by the processes that call it. */
   health: ServerDto['health']
   /** Share of the capacity of the pool's ready servers, 0–1. */
   capacityShare: number

@@ -30,7 +30,7 @@ const UP_STEP = 1.25
 const UP_GAIN = 0.24
 const DOWN_STEP = 0.85
 const DOWN_LOSS = 0.2
-/** Smaller gains are noise, however few samples a step adds to those of other processes. */
+/** Smaller gains count as noise, even if the step adds few samples compared with those of other processes. */
 const MIN_GAIN = 0.02
 /** Weight of the newest epoch in the remembered goodput. */
 const NEWEST_SHARE = 0.3

@@ -48,7 +48,7 @@ export class ModelPool {
   readonly retryBudget = new RetryBudget()
   /** Samples of the model that are not done, wherever they are; canaries do not count. */
   sampleCount = 0
-  /** Canaries in flight; they are cancelled with the last sample. */
+  /** Canaries in flight; they are cancelled when the pool's last sample ends. */
   readonly canaries = new Set<RoutedSample>()
   /** The pool has judges, or custom scorers, which may call a judge: its samples are never hedged and never shared. */
   isSentOnce = false

@@ -101,7 +101,7 @@ export async function runStage(
   await engine.stop()
 }
 
-/** Stops the remains of the engine and starts it on the same port. */
+/** Stops whatever processes of the engine are left, and starts it again on the same port. */
 export async function restart(engine: EngineProcess): Promise<void> {
   await engine.stop()
   await engine.start()

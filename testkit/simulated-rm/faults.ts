@@ -27,9 +27,9 @@ const FAULTS = {
   error500: z.strictObject({ share, delayMs: ms.default(0) }),
   /** 503, the engine's "queue is full". */
   full503: z.strictObject({ share, ...retryAfter }),
-  /** 429. */
+  /** 429, the engine's rate limit. */
   limited429: z.strictObject({ share, ...retryAfter }),
-  /** A page of another program, such as a proxy. */
+  /** An HTML page from another program, such as a proxy. */
   html: z.strictObject({ share, status: z.coerce.number().int().min(200).max(599).default(200) }),
   /**
    * The engine died and the process still answers, as in vLLM: by its version (`version`), or always as 0.11 (`400`), as

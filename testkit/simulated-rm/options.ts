@@ -62,7 +62,7 @@ export const ServerOptions = z.strictObject({
   host: z.string().default('127.0.0.1'),
   model: z.string().min(1).default('simulated-rm'),
   serves: z.enum(SERVES).optional(),
-  /** The reported version; vLLM's decides which parameters and forms are read. */
+  /** The reported version. vLLM's decides which parameters and request formats are accepted. */
   version: z.string().min(1).optional(),
   /** Required as `Authorization: Bearer …` where the engine requires a key; null: no key. */
   apiKey: z.string().nullable().default(null),

@@ -10,7 +10,7 @@ import {
 } from '../rollouts/read-rollouts.ts'
 import { type ImportOptions, type ImportStep, stepKey } from './import-options.ts'
 
-/** A file that was read once. */
+/** An input file as it was when it was surveyed. */
 export interface SurveyedFile {
   file: RolloutFile
   bytes: number

@@ -81,7 +81,7 @@ class Adapters(unittest.TestCase):
         reward = trl.reward_function(
             **self.to, run="trl-run", reward={"model": "slow"}, data_source="d", name="judge"
         )
-        # TRL itself needs 3.10; some releases check the function, others its __call__.
+        # TRL needs Python 3.10. Some releases test whether the function is a coroutine function, others its __call__.
         if sys.version_info >= (3, 10):
             self.assertTrue(inspect.iscoroutinefunction(reward))
         self.assertTrue(inspect.iscoroutinefunction(reward.__call__))

@@ -102,7 +102,7 @@ def main(url, folder):
         for batch in batches:
             assert (batch["samples"], batch["failed"]) == (PROMPTS * GENERATIONS, 0), batch
             assert batch["groups"] == PROMPTS, batch
-        # Samples without a score are in none of the trainer's means, nor in the service's.
+        # Neither the trainer's means nor the service's include samples without a score.
         by_step = {
             b["step"]: b for b in client.call("batches.list", {"run": f"{RUN}-sometimes"})["items"]
         }

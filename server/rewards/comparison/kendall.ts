@@ -66,7 +66,7 @@ export function* pairsBySorting(
   yield
   const sortedSecond = ascending(second)
   yield
-  // Both positions in one number: n is far below 2²⁶, and a product of two such is exact.
+  // Both ranks are packed into one number. Each is below 2²⁶, so the result has at most 52 bits and is exact.
   const keys = new Float64Array(n)
   for (let at = 0; at < n; at++) {
     keys[at] =

@@ -57,7 +57,7 @@ export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array
 /**
  * Sorts by merging and yields in between; elements in order keep their order. `swapped` is the number of pairs that
  * were out of order. Overwrites `values`.
- * @param inOrder whether a value may stand before one that comes after it
+ * @param inOrder whether `before` may stay ahead of `after`, which comes later
  */
 export function* mergeSorted(
   values: Int32Array,

@@ -66,8 +66,8 @@ const PRINTED = { maxChars: MAX_LINE_CHARS, perSecond: 50 }
 /**
  * One child process as the worker sees it: its calls, their times, and the call that blocks it.
  *
- *   loading ──loaded──▶ ready ──nothing inside for long, or spent──▶ ended
- *                         │ over time, over memory, or gone by itself: an incident, with a culprit or suspects
+ *   loading ──loaded──▶ ready ──idle too long, or enough calls served──▶ ended
+ *                         │ over its time or memory limit, or exited by itself: an incident, with a culprit or suspects
  */
 export class FunctionHost {
   readonly calls = new Map<number, DispatchedCall>()
@@ -152,7 +152,7 @@ export class FunctionHost {
     return this.#child.pid
   }
 
-  /** Time for which a call has blocked it, ms. */
+  /** Time for which a call has blocked the process, ms. */
   get heldUpMs(): number {
     return this.#heldUp.ms
   }
@@ -433,7 +433,7 @@ export class FunctionHost {
         if (this.#verdict !== null) return
         const mb = Math.round(mark.bytes / 2 ** 20)
         const detail = `its process took ${mb} MB, over its limit`
-        // Other calls may hold the memory that this call was seen to increase, unless it is the only one.
+        // Unless it is the only call, this one need not be the one that holds most of the memory.
         this.#endFor(this.calls.get(mark.id) ?? null, false, 'function_error', detail)
         return
       }

@@ -13,7 +13,7 @@ export class HeldUp {
     return this.#holder
   }
 
-  /** Time for which it has been blocked so far, ms; 0 while it responds. */
+  /** Time for which the process has been blocked so far, ms; 0 while it responds. */
   get ms(): number {
     return this.#holder === null ? 0 : performance.now() - this.#sinceMs
   }

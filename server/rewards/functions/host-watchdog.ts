@@ -56,7 +56,7 @@ function watchLoop(): void {
   }
   const ms = now - pingAt
   if (ms < BLOCKED_MS || asking || (saidAt > 0 && now - saidAt < LOOK_AGAIN_MS)) return
-  // Reported at once, before the call is identified: from now on the clocks of other calls stop.
+  // The block is reported before the call is identified, because the time limits of the other calls are paused from now on.
   const id = Atomics.load(shared, SHARED.running)
   if (id > 0 || saidAt === 0) mark(`B ${Math.round(ms)} ${id}`)
   saidAt = now

@@ -57,7 +57,7 @@ export async function stepsOf(
       return [...(await Promise.all(recorded)).flat(), own]
     }
     case 'combine':
-      return [await sumStep(sample, reward, tried)]
+      return [await compositeStep(sample, reward, tried)]
   }
 }
 
@@ -99,10 +99,10 @@ function functionStep({ role, ref, kwargs, outcome, tookMs }: RecordedFunction):
 }
 
 /**
- * The components of a composite reward. They make their calls in order, so the first calls to a shared model belong
- * to the first component.
+ * The components of a composite reward. They start in order, so the first recorded call to a
+ * shared model belongs to the first component.
  */
-async function sumStep(
+async function compositeStep(
   sample: RewardSample,
   reward: ResolvedReward,
   tried: Tried,
@@ -135,7 +135,7 @@ async function sumStep(
     }
     components.push({ name: component.name, weight: component.weight, steps, end })
   }
-  return { kind: 'sum', components, end: scorerEnd(outcome) }
+  return { kind: 'composite', components, end: scorerEnd(outcome) }
 }
 
 /**

@@ -38,17 +38,20 @@ const LOAD_AWARE: Record<PolicyName, boolean> = {
   deterministic: false,
 }
 
-/** Lets the policy place samples that stay for `lasting` placements; returns the tokens and samples of each server. */
+/**
+ * Lets the policy place samples. Each stays in flight until `lifetime` further samples are placed. Returns the tokens and
+ * samples of each server.
+ */
 function place(
   policy: BalancingPolicy,
   candidates: TestServer[],
   samples: number,
-  lasting: number,
+  lifetime: number,
 ) {
   const placed = new Map(candidates.map(({ id }) => [id, { samples: 0, tokens: 0 }]))
   const flying: { at: TestServer; tokens: number }[] = []
   for (let i = 0; i < samples; i++) {
-    if (flying.length >= lasting) {
+    if (flying.length >= lifetime) {
       const ended = flying.shift() as { at: TestServer; tokens: number }
       ended.at.inFlight--
       ended.at.workTokens -= ended.tokens

@@ -21,7 +21,7 @@ export interface PolicyServer {
   readonly tokensPerSecond: number | null
   /** Peak EWMA of the time per 1,000 tokens, in ms; null as above. */
   readonly peakMsPerKtok: number | null
-  /** Samples of other clients, from the server's own load report; 0: unknown. */
+  /** Samples of other clients, from the server's own load report; 0: none or unknown. */
   readonly externalQueue: number
 }
 

@@ -186,12 +186,12 @@ function cumulative(shares: readonly number[]): number[] {
   })
 }
 
-/** A uniform number in [0, 1), derived from a key and a purpose. */
+/** SQL for a uniform number in [0, 1), derived from a key and a purpose. */
 function uniform(key: string, purpose: number): string {
   return `((hashint8extended(${key}, $4::bigint * 64 + ${purpose}) >> 11) & 9007199254740991)::float8 / 9007199254740992.0`
 }
 
-/** A standard normal number (Box–Muller). */
+/** SQL for a standard normal number (Box–Muller). */
 function normal(key: string, purpose: number): string {
   return `sqrt(-2 * ln(greatest(1e-12, ${uniform(key, purpose)}))) * cos(2 * pi() * ${uniform(key, purpose + 1)})`
 }

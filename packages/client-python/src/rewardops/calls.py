@@ -202,7 +202,7 @@ class Calls:
             return self._info
         if here.check is None or here.check.done():
             here.check = asyncio.ensure_future(self._check())
-            # If all waiting calls were cancelled, no caller reads the outcome.
+            # Retrieves the outcome: asyncio would warn about it if all waiting calls were cancelled.
             here.check.add_done_callback(lambda check: check.cancelled() or check.exception())
         # Uses wait() so that cancelling one call does not cancel the check for the others.
         begun = time.monotonic()

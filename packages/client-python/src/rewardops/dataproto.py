@@ -12,7 +12,7 @@ from rewardops.samples import plain
 
 
 def width_of(data: Any) -> int | None:
-    """Number of columns of the response tensor, which is where rewards are placed."""
+    """Width of the response tensor, in tokens; the reward tensor has the same."""
     responses = _tensor(data, "responses")
     return None if responses is None else int(responses.shape[-1])
 

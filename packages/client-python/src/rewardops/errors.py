@@ -1,4 +1,4 @@
-"""The client's exception: one class, with one sentence."""
+"""The client's only exception class, and its reasons."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RewardOpsError(Exception):
             "status": self.status,
             "retry_after_s": self.retry_after_s,
         }
-        return (_made_again, (type(self), self.message, state))
+        return (_rebuilt, (type(self), self.message, state))
 
     @property
     def may_pass(self) -> bool:
@@ -57,7 +57,7 @@ class RewardOpsError(Exception):
         return self.status is None or self.status == 429 or self.status >= 500
 
 
-def _made_again(
+def _rebuilt(
     kind: type[RewardOpsError], message: str, state: dict[str, object]
 ) -> RewardOpsError:
     return kind(message, **state)  # type: ignore[arg-type]

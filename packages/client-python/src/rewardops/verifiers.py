@@ -86,7 +86,7 @@ def rubric_function(
 ) -> Callable[..., Any]:
     """
     A rubric function for verifiers 0.1. `data_source`: selects the rule if no `reward` is given. `on_failure`: "raise", or
-    a number. `client`: as in AsyncRewardOps. Raises RewardOpsError.
+    the reward of a failed sample. `client`: as in AsyncRewardOps. Raises RewardOpsError.
     """
     adapter = _Adapter(url, api_key, run, step, reward, on_failure, data_source, client)
 

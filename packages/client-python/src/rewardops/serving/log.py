@@ -13,7 +13,7 @@ FULL_A_MINUTE = 60
 
 
 class EventLog:
-    """Logs events. Safe from any thread."""
+    """Logs events. Thread-safe."""
 
     def __init__(self, as_json: bool) -> None:
         self._json = as_json

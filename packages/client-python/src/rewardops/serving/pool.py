@@ -325,7 +325,7 @@ class FunctionPool:
             self._start_again(call)
 
     def _start_again(self, call: Call) -> None:
-        # Unlimited: each time another call was the culprit, or this call now runs alone.
+        # The number of restarts needs no limit: each time another call was the culprit, or this call now runs alone.
         call.process = None
         call.stopping = False
         call.checks = 0
@@ -377,7 +377,7 @@ class FunctionPool:
             if running.deadline <= time.monotonic():
                 self._replace(process, running, self._timed_out(), "a call held the event loop up")
                 return
-            # The loop is blocked by a call within its time, so this call runs again elsewhere.
+            # Another call that is within its time limit blocks the loop, so this call runs again elsewhere.
             del process.calls[call.id]
             self._start_again(call)
         elif process.turns():
