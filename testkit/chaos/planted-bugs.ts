@@ -134,8 +134,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: LEASES,
-        find: 'lease.resource.setSlots(this.#usable(lease), lease.untilMs, othersSlots)',
-        replace: 'lease.resource.setSlots(this.#usable(lease) + 1, lease.untilMs, othersSlots)',
+        find: 'this.#setSlots(lease, slots, othersSlots)',
+        replace: 'this.#setSlots(lease, slots + 1, othersSlots)',
       },
     ],
     laws: ['limit'],
@@ -151,7 +151,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       },
       {
         file: LEASES,
-        find: 'if (lease.slots > inFlight) resource.setSlots(inFlight, lease.untilMs)',
+        find: 'if (lease.slots > inFlight) this.#setSlots(lease, inFlight)',
         replace: '',
       },
       // The grace period would block an expired lease for 30 s, longer than the remaining work.
