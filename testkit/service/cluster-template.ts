@@ -1,4 +1,4 @@
-import { chmodSync, cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { appendFileSync, chmodSync, cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLogger } from '../../server/log.ts'
@@ -16,6 +16,8 @@ export async function makeClusterTemplate(): Promise<() => void> {
   const log = createLogger('warn', 'template')
   const database = await openDatabase({ databaseUrl: null, dataDir, log })
   await database.close()
+  // Tests kill processes, never the machine, so no service of a test has to wait for the disk.
+  appendFileSync(join(dataDir, 'postgres/postgresql.auto.conf'), 'fsync = off\n')
   process.env[VARIABLE] = dataDir
   return () => rmSync(dataDir, { recursive: true, force: true })
 }
