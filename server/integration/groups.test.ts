@@ -13,7 +13,7 @@ import type {
   SubmitResult,
 } from '../contract/trainer.ts'
 
-/** Statistics, advantages and signals of groups, before and after the roll-up. */
+/** Statistics, advantages and signals of groups, before and after the roll-up, and the effect of failed samples on them. */
 
 const GROUPS8 = join(
   import.meta.dirname,
@@ -23,7 +23,7 @@ const GROUPS8 = join(
 let service: Service
 
 beforeAll(async () => {
-  service = await Service.start()
+  service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
 })
 
 afterAll(() => stopCleanly(service))
@@ -276,3 +276,104 @@ function advantagesOf(rows: readonly { uid: string; score: number }[]): number[]
     return (score - sum / n) / (std + 1e-6)
   })
 }
+
+describe('a failed sample, by reward.onFailure', () => {
+  const right = (uid: string) => sample({ uid })
+  const wrong = (uid: string) => sample({ uid, response: 'About 70, I think.\n#### 70' })
+  const byPolicy = (samples: Sample[], policy: string, fields: Partial<Submit> = {}) =>
+    submit(samples, {
+      run: 'policies',
+      reward: { onFailure: { policy } } as Submit['reward'],
+      ...fields,
+    })
+
+  describe('group_mean', () => {
+    it('gives a failed member its group’s mean, marked; statistics and other groups know nothing of it', async () => {
+      const { batchId } = await byPolicy(
+        [right('a'), wrong('a'), broken('a'), right('b'), right('b'), broken('c')],
+        'group_mean',
+      )
+      expect(await wait(batchId)).toMatchObject({
+        status: 'completed',
+        scored: 4,
+        failed: 2,
+        mean: 0.75,
+      })
+      const { score, rawScore, substituted, reason, status } = await results(batchId)
+      expect(score).toEqual([1, 0, 0.5, 1, 1, null])
+      expect(rawScore).toEqual([1, 0, null, 1, 1, null])
+      expect(substituted).toEqual([false, false, true, false, false, false])
+      expect(status.map((s) => s === 'failed')).toEqual([false, false, true, false, false, true])
+      expect(reason[2]).toBe('function_error')
+      const [a] = (await delivered(batchId)).filter(({ uid }) => uid === 'a')
+      expect(a).toMatchObject({ mean: 0.5 })
+      expect(a?.samples[2]).toMatchObject({ score: 0.5, substituted: true, status: 'failed' })
+    })
+
+    it('for groups that arrive by append, one sample at a time', async () => {
+      const { batchId } = await byPolicy([], 'group_mean', { open: true, groupSize: 2 })
+      const append = (startIndex: number, s: Sample) =>
+        service.mutate('batches.append', { batchId, startIndex, samples: [s] })
+      await append(0, broken('a'))
+      await append(1, right('a'))
+      await service.mutate('batches.close', { batchId })
+      expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 1, failed: 1 })
+      expect((await results(batchId)).score).toEqual([1, 1])
+    })
+  })
+
+  describe('drop_group', () => {
+    it('removes all scores of a group with a failed member, and still delivers it, marked', async () => {
+      const { batchId } = await byPolicy(
+        [right('a'), wrong('a'), broken('a'), right('b'), wrong('b')],
+        'drop_group',
+      )
+      expect(await wait(batchId)).toMatchObject({
+        status: 'completed',
+        mean: 0.5,
+        groupsCompleted: 2,
+      })
+      const { score, rawScore, substituted } = await results(batchId)
+      expect(score).toEqual([null, null, null, 1, 0])
+      expect(rawScore).toEqual([1, 0, null, 1, 0])
+      expect(substituted).toEqual([true, true, false, false, false])
+      const [a] = (await delivered(batchId)).filter(({ uid }) => uid === 'a')
+      expect(a).toMatchObject({ mean: null, std: null })
+      expect(a?.samples).toHaveLength(3)
+    })
+  })
+
+  describe('fail_batch', () => {
+    it('ends the batch as failed with its first failed sample; every sample ends, every group is delivered', async () => {
+      const samples = Array.from({ length: 400 }, (_, i) => right(`g${i >> 3}`))
+      samples[0] = broken('g0')
+      const { batchId } = await byPolicy(samples, 'fail_batch', { open: true })
+      await expect
+        .poll(async () => (await service.query<BatchSummary>('batches.get', { batchId })).status)
+        .toBe('failed')
+      const end = await wait(batchId)
+      expect(end.scored + end.failed).toBe(400)
+      expect(end).toMatchObject({
+        status: 'failed',
+        groupsCompleted: 50,
+        completedAt: expect.any(String),
+      })
+      const { reason } = await results(batchId)
+      expect(reason[0]).toBe('function_error')
+      expect(new Set(reason.slice(1))).toEqual(
+        new Set(end.failed > 1 ? (end.scored > 0 ? [null, 'cancelled'] : ['cancelled']) : [null]),
+      )
+      const more = service.mutate('batches.append', {
+        batchId,
+        startIndex: 400,
+        samples: [right('x')],
+      })
+      await expect(more).rejects.toMatchObject({ data: { reason: 'batch_closed' } })
+    })
+
+    it('is nothing to a batch without a failure', async () => {
+      const { batchId } = await byPolicy([right('a'), wrong('a')], 'fail_batch')
+      expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 2 })
+    })
+  })
+})
