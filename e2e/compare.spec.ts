@@ -180,7 +180,9 @@ for (const colorScheme of ['light', 'dark'] as const) {
   for (const width of [1280, 390]) {
     const looks = looksOf(VIEWS, colorScheme, width)
     if (looks.length === 0) continue
-    test(`fits and is accessible, ${colorScheme}, ${width} px`, async ({ page }) => {
+    test(`fits and is accessible, ${colorScheme}, ${width} px`, { tag: '@full' }, async ({
+      page,
+    }) => {
       await page.emulateMedia({ colorScheme })
       await page.setViewportSize({ width, height: 800 })
       for (const path of looks) {

@@ -43,7 +43,7 @@ const ended = async (page: Page) =>
 
 test('a batch page follows its batch to the end without a reload', async ({ page }) => {
   const errors = watchErrors(page)
-  const batchId = await submit(400, 'constant:3000')
+  const batchId = await submit(400, 'constant:1500')
   await page.goto(`${service.url}/batches/${batchId}`)
   await expect(pageHeader(page).getByText('running')).toBeVisible()
   const first = await ended(page)

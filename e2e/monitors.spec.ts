@@ -31,7 +31,10 @@ async function step(run: string, number: number, failing: number): Promise<void>
 }
 
 test.beforeAll(async () => {
-  ;[service, receiver] = await Promise.all([startTestService(), startWebhookReceiver()])
+  ;[service, receiver] = await Promise.all([
+    startTestService({ REWARDOPS_WORKERS: '1' }),
+    startWebhookReceiver(),
+  ])
   for (let number = 1; number <= 6; number++) await step('watched', number, 0)
   await step('watched', 7, 6)
   await step('calm', 1, 0)

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, type Page } from '@playwright/test'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
-import { looksOf } from './fixtures/looks.ts'
+import { expectStateAccessible, looksOf } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
@@ -28,9 +28,9 @@ test.beforeAll(async ({ sharedService }) => {
 
 const rowsOf = (page: Page) => page.getByRole('table', { name: 'Samples' }).locator('[data-sample]')
 
-test('shows tool calls with name, arguments and result, and marks rescored samples', async ({
-  page,
-}) => {
+test('shows tool calls with name, arguments and result, and marks rescored samples', {
+  tag: '@full',
+}, async ({ page }) => {
   const call = { id: 'call_1', type: 'function', function: { name: 'mul', arguments: '{"a":6}' } }
   const { batchId } = await service.api.batches.submit.mutate({
     ...{ run: 'tools', step: 1, reward: { function: { name: 'gsm8k' } } },
@@ -96,7 +96,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await more.getByLabel('Response length from').fill('60')
   await more.getByLabel('Response length from').press('Enter')
   await expect(page.getByText('16 loaded')).toBeVisible()
-  await expectAccessible(page)
+  await expectStateAccessible(page)
   await page.keyboard.press('Escape')
   await expect(more).toHaveCount(0)
 
@@ -130,7 +130,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await panel.getByLabel('Note').fill('names its grader')
   await panel.getByRole('button', { name: 'Annotate', exact: true }).click()
   await expect(panel.locator('[data-annotation]')).toContainText('names its grader')
-  await expectAccessible(theirs)
+  await expectStateAccessible(theirs)
   await theirs.getByRole('button', { name: 'Close (Esc)' }).click()
   const boxes = theirs.getByRole('checkbox', { name: /^Select b/ })
   await boxes.nth(1).click()
@@ -227,7 +227,9 @@ for (const width of [1280, 390]) {
       ['panel', `&text=Grader&sample=${'BATCH'}-0`],
     ] as const
     for (const [name, query] of looksOf(looks, colorScheme, width)) {
-      test(`${name} fits and is accessible, ${colorScheme}, ${width} px`, async ({ browser }) => {
+      test(`${name} fits and is accessible, ${colorScheme}, ${width} px`, {
+        tag: '@full',
+      }, async ({ browser }) => {
         const context = await browser.newContext({
           ...{ colorScheme, viewport: { width, height: 800 } },
         })

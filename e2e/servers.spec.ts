@@ -2,6 +2,7 @@ import { expect, type Page } from '@playwright/test'
 import { freePort } from '../testkit/processes/port.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectFits, pageHeader, watchErrors } from './fixtures/look.ts'
+import { expectStateAccessible } from './fixtures/looks.ts'
 import { removeServers, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
@@ -80,7 +81,7 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await expect(row).toContainText('vLLM')
 
   await act(page, 'rm-1', /Drain/)
-  await expectAccessible(page)
+  await expectStateAccessible(page)
   await page.getByRole('button', { name: 'Drain', exact: true }).click()
   await expect(row).toContainText('draining')
   await act(page, 'rm-1', /Resume/)
