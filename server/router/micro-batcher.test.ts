@@ -270,7 +270,7 @@ describe('a slow micro-batch', () => {
   test('is split: only the hanging samples time out, and the server is not ejected', async () => {
     await start({ splitLooks: 2 })
     hangsOn((score) => score === 3 || score === 40)
-    const results = await samples(64, { timeoutMs: 4_000 })
+    const results = await samples(64, { timeoutMs: 2_000 })
     const failed = results.flatMap((result, i) => (result.ok ? [] : [i]))
     expect(failed).toEqual([3, 40])
     for (const i of failed) expect(results[i]).toMatchObject({ reason: 'timeout' })

@@ -27,10 +27,10 @@ describe('an answer that no sample can cause', () => {
   test.each<[string, ControlChangeInput['faults']]>([
     ['404', { routeMissing: { share: 1, status: 404 } }],
     ['a page with status 200', { html: 1 }],
-    ['a refused key', { refused: { share: 1, status: 401 } }],
     ['a dead engine, as reported by vLLM 0.11', { engineDead: { share: 1, as: '400' } }],
-    ['a dead engine, as reported by vLLM 0.14', { engineDead: { share: 1, as: '200' } }],
     ...inFullRun<[string, ControlChangeInput['faults']]>(
+      ['a refused key', { refused: { share: 1, status: 401 } }],
+      ['a dead engine, as reported by vLLM 0.14', { engineDead: { share: 1, as: '200' } }],
       ['405', { routeMissing: { share: 1, status: 405 } }],
       ['501', { routeMissing: { share: 1, status: 501 } }],
       ['a page with status 400', { html: { share: 1, status: 400 } }],
@@ -58,8 +58,8 @@ describe('the only server breaks in the middle of a batch and comes back', () =>
       { engineDead: 1 },
       { version: '0.14.0', serves: 'pair', route: 'pair' },
     ],
-    ['it refuses everything in unknown words', { refused: 1 }, {}],
     ...inFullRun<[string, ControlChangeInput['faults'], object]>(
+      ['it refuses everything in unknown words', { refused: 1 }, {}],
       ['its engine dies, as reported by vLLM 0.11', { engineDead: 1 }, { version: '0.11.0' }],
       ['it refuses everything as too large', { refused: { share: 1, status: 413 } }, {}],
       ['its route is missing', { routeMissing: 1 }, {}],
@@ -99,9 +99,9 @@ describe('a healthy server that refuses some samples', () => {
     (call.body.includes('#bad#') ? refuses : scores(1))(call, response)
   const isCanary = (body: string) => !body.includes('sample ')
 
-  test.each([
-    ['scattered', (i: number) => i % 20 === 7],
-    ['consecutive', (i: number) => i >= 300 && i < 350],
+  test.each<[string, (i: number) => boolean]>([
+    ['consecutive', (i) => i >= 300 && i < 350],
+    ...inFullRun<[string, (i: number) => boolean]>(['scattered', (i) => i % 20 === 7]),
   ])('%s: exactly these are rejected, with few canaries', async (_how, isBad) => {
     harness = new Harness()
     const [fake] = await harness.serve([refusesMarked], 16)
