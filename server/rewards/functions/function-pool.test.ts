@@ -44,9 +44,7 @@ const scoreOf = async (one: TestPool, text: string, fields: Partial<FunctionRef>
 
 describe('supported forms of a function', () => {
   test.each([
-    ['a default export', 'export default ({ solutionStr }) => solutionStr.length', 4],
     ['upstream’s name', 'export const compute_score = ({ solution_str: s }) => s.length', 4],
-    ['an async one', 'export const computeScore = async (i) => i.response_length', 3],
     [
       'types',
       'interface In { ground_truth: string }\nexport default (i: In): number => Number(i.ground_truth)',
@@ -66,8 +64,10 @@ describe('supported forms of a function', () => {
       }`,
       8.5,
     ],
-    ['a thenable', 'export default () => ({ then: (done) => done(0.25) })', 0.25],
-    ['a boolean', 'export default () => true', 1],
+    ...inFullRun<[string, string, number]>(
+      ['a default export', 'export default ({ solutionStr }) => solutionStr.length', 4],
+      ['an async one', 'export const computeScore = async (i) => i.response_length', 3],
+    ),
   ])('%s', async (_, text, score) => {
     expect(await scoreOf(pool(), text, { kwargs: { by: 2 } })).toMatchObject({ ok: true, score })
   })
@@ -100,7 +100,7 @@ describe('supported forms of a function', () => {
 })
 
 describe('supported results of a function', () => {
-  test.each([
+  const results: [value: string, expected: object][] = [
     ['0.5', { ok: true, score: 0.5, extra: { acc: 0.5 } }],
     ['({ score: 1, pred: "4" })', { ok: true, score: 1, extra: { score: 1, pred: '4' } }],
     [
@@ -115,11 +115,26 @@ describe('supported results of a function', () => {
     ['({ acc: 1 })', { ok: false, reason: 'function_error', detail: /an object with acc/ }],
     ['[]', { ok: false, reason: 'function_error', detail: /a list of 0/ }],
     ['({ score: 1, big: 10n })', { ok: false, reason: 'function_error', detail: /as JSON/ }],
-  ])('%s', async (value, expected) => {
-    const outcome = await scoreOf(pool(), `export default async () => ${value}`)
-    const { detail, ...rest } = expected as { detail?: RegExp }
-    expect(outcome).toMatchObject(rest)
-    if (detail) expect((outcome as { detail: string }).detail).toMatch(detail)
+    ['true', { ok: true, score: 1 }],
+    ['({ then: (done) => done(0.25) })', { ok: true, score: 0.25 }],
+  ]
+  test('are read as scores with extra info, or fail the sample', async () => {
+    const one = pool()
+    const values = results.map(([value]) => `() => ${value}`)
+    const ref = one.ref(
+      `const values = [${values.join(', ')}]
+       export default ({ solutionStr }) => values[Number(solutionStr)]()`,
+    )
+    const outcomes = await scoreAll(
+      one,
+      ref,
+      results.map((_, i) => String(i)),
+    )
+    for (const [i, [value, expected]] of results.entries()) {
+      const { detail, ...rest } = expected as { detail?: RegExp }
+      expect(outcomes[i], value).toMatchObject(rest)
+      if (detail) expect((outcomes[i] as { detail: string }).detail, value).toMatch(detail)
+    }
   })
 
   test('an error is its sample’s failure, with the place in the user’s file', async () => {
@@ -173,8 +188,8 @@ describe('a function that ends its process', () => {
     ['loop', 'timeout', /not done within 1500 ms/],
     ['memory', 'function_error', /\d+ MB, over its limit/],
     ['exit', 'function_error', /ended its process with code 3/],
-    ['throw', 'function_error', /uncaught: much later/],
     ...inFullRun<readonly [string, string, RegExp]>(
+      ['throw', 'function_error', /uncaught: much later/],
       ['async loop', 'timeout', /not done within 1500 ms/],
       ['regex', 'timeout', /not done within 1500 ms/],
       // A process inside a system call cannot report the call that blocks it.
@@ -265,7 +280,7 @@ describe('a function that ends its process', () => {
     const one = pool()
     const ref = one.ref(TEXT)
     const solutions = ['kill', 'never', 'fine', 'never', 'kill', 'fine']
-    const outcomes = await scoreAll(one, ref, solutions, 2_000)
+    const outcomes = await scoreAll(one, ref, solutions, 1_000)
     const ends = { kill: 'function_error', never: 'timeout', fine: 4 }
     expect(outcomes.map((outcome) => (outcome.ok ? outcome.score : outcome.reason))).toEqual(
       solutions.map((what) => ends[what as keyof typeof ends]),
@@ -274,7 +289,7 @@ describe('a function that ends its process', () => {
 
   test('samples of another function are unaffected', async () => {
     const one = pool()
-    const bad = scoreAll(one, one.ref(TEXT), ['loop', 'fine'], 1_500)
+    const bad = scoreAll(one, one.ref(TEXT), ['loop', 'fine'], 1_000)
     const other = one.ref('export default async () => 9')
     await scoreAll(one, other, ['x'])
     const pids = new Set(one.pool.pids)
@@ -319,9 +334,9 @@ describe('a manager class', () => {
   })
 
   test.each([
-    ['a number', '3', { score: 6, extra: { raw: 3, acc: 3 } }],
     ['a list', "[3, 'asked', 'why']", { score: 6, extra: { explanation: 'why' } }],
     ['NaN', 'Number.NaN', { ok: false, reason: 'non_finite', detail: /mine\.ts: .*gave NaN/ }],
+    ...inFullRun<[string, string, object]>(['a number', '3', { extra: { raw: 3, acc: 3 } }]),
   ])('gets a score for any value its function returned: %s', async (_, returned, expected) => {
     const one = pool()
     const manager = one.ref(MANAGER, { path: 'manager.ts', kwargs: { factor: 2 } })
@@ -487,7 +502,7 @@ describe('concurrent calls', () => {
       for (const until = performance.now() + 40; performance.now() < until; ) {}
       return process.pid
     }`
-    const scored = scoreAll(one, one.ref(text), Array(120).fill('x'))
+    const scored = scoreAll(one, one.ref(text), Array(90).fill('x'))
     await waitFor('another process', () => one.pool.pids.length === 2)
     expect(one.pool.capacity).toBeLessThan(64)
     const outcomes = await scored
