@@ -29,8 +29,10 @@ const RUN = `model Run {
 const RUN_SQL = `CREATE TABLE "run" ("id" SERIAL NOT NULL, "name" TEXT NOT NULL, CONSTRAINT "run_pkey" PRIMARY KEY ("id"));
 CREATE UNIQUE INDEX "run_name_key" ON "run"("name");`
 
-test('features that only SQL has are no difference: partitions, functions, triggers, checks, fillfactor', async () => {
-  const text = `model SampleText {
+itInFullRun(
+  'features that only SQL has are no difference: partitions, functions, triggers, checks, fillfactor',
+  async () => {
+    const text = `model SampleText {
     bucket DateTime @db.Date
     id     Int
     body   String
@@ -40,7 +42,7 @@ test('features that only SQL has are no difference: partitions, functions, trigg
     @@index([search], type: Gin, map: "sample_text_search")
     @@map("sample_text")
   }`
-  const sql = `CREATE TABLE "sample_text" (
+    const sql = `CREATE TABLE "sample_text" (
     "bucket" DATE NOT NULL, "id" INTEGER NOT NULL, "body" TEXT NOT NULL,
     "search" tsvector GENERATED ALWAYS AS (to_tsvector('simple', body)) STORED, "span" int4range,
     CONSTRAINT "sample_text_pkey" PRIMARY KEY ("bucket", "id")
@@ -53,8 +55,9 @@ test('features that only SQL has are no difference: partitions, functions, trigg
   CREATE INDEX run_lower ON run (lower(name));
   CREATE FUNCTION same() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
   CREATE TRIGGER same BEFORE UPDATE ON run FOR EACH ROW EXECUTE FUNCTION same();`
-  expect(await check(`${RUN}\n${text}`, `${RUN_SQL}\n${sql}`)).toBe('')
-})
+    expect(await check(`${RUN}\n${text}`, `${RUN_SQL}\n${sql}`)).toBe('')
+  },
+)
 
 test('a column missing from the migrations is printed as SQL', async () => {
   const schema = RUN.replace('@unique', '@unique\n  seed Int?')

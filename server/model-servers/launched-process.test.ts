@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { isRunning, type LaunchRecord, readRecord } from './launch-record.ts'
 import {
@@ -151,7 +152,7 @@ test('that no service takes over is ended by its keeper', async () => {
   expect(logText()).toMatch(/no service has taken it over/)
 })
 
-test('of a stopped (SIGSTOP) service is not taken from it', async () => {
+itInFullRun('of a stopped (SIGSTOP) service is not taken from it', async () => {
   const launched = LaunchedProcess.start(folder, COMMAND, 1_000, 1_000)
   const found = await running()
   const halted = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' })

@@ -2,6 +2,7 @@ import { createServer, connect as dial, type Server, type Socket } from 'node:ne
 import { join } from 'node:path'
 import type pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { createLogger } from '../log.ts'
 import { WORKER_POOL } from './connection-budget.ts'
@@ -192,7 +193,7 @@ describe('a connection that is cut off silently', () => {
     await work(db)
   })
 
-  it('differs from one whose statements are each answered in time', async () => {
+  itInFullRun('differs from one whose statements are each answered in time', async () => {
     const db = open(url, { max: 1, queryTimeoutMs: 2_000 })
     const pid = async () => (await db.adhoc('select pg_backend_pid() as pid'))[0]
     const before = await pid()

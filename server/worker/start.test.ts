@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { environment } from '../../testkit/service/service.ts'
 
 /** Tests a worker that waits for a database that accepts connections but never answers. */
@@ -61,7 +62,7 @@ test('stops on request with exit code 0', async () => {
   expect(await once(worker, 'exit')).toEqual([0, null])
 })
 
-test('continues while its server is stopped by SIGSTOP', async () => {
+itInFullRun('continues while its server is stopped by SIGSTOP', async () => {
   await waiting()
   // A stopped server does nothing, and its channel stays open.
   await new Promise((resolve) => setTimeout(resolve, 2_000))

@@ -204,7 +204,7 @@ describe('a service that fails and recovers', { timeout: 120_000 }, () => {
     )
   })
 
-  it('that hangs is detected, and its calls are retried', async () => {
+  itInFullRun('that hangs is detected, and its calls are retried', async () => {
     const { server } = await service.pids()
     const pipeline = client.computeRewardPipeline({
       run: 'ts',

@@ -1,14 +1,15 @@
 /**
- * Responses of 1 MB that are built to be slow. The tests check the verdict and the growth of CPU time when the text
- * grows four times: about 4 for linear work, 16 for quadratic work. A quadratic rule fails at 64 KB, before it takes
- * minutes.
+ * Responses of up to 1 MB (256 KB in the quick run) that are built to be slow. The tests check the verdict and the growth
+ * of CPU time when the text grows four times: about 4 for linear work, 16 for quadratic work. A quadratic rule fails at
+ * 64 KB, before it takes minutes.
  */
 
 import { expect, test } from 'vitest'
 import { verifyResponse } from '../../../packages/math-verify/src/index.ts'
+import { inFullRun } from '../../../testkit/service/full-run.ts'
 import { ruleByName, ruleForDataSource } from './registry.ts'
 
-const lengths = [16_384, 65_536, 262_144, 1_048_576]
+const lengths = [16_384, 65_536, 262_144, ...inFullRun(1_048_576)]
 
 /** Shorter times are dominated by the clock and the garbage collector. */
 const noiseMs = 4

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { itInFullRun } from '../../../testkit/service/full-run.ts'
 import { createLogger } from '../../log.ts'
 import { type OpenDatabaseOptions, openDatabase } from './connect.ts'
 import { isTransactionPooler } from './pooler.ts'
@@ -60,7 +61,7 @@ test('without DATABASE_URL: repeated starts open the embedded database with its 
   await second.close()
 })
 
-test('a migration that fails stops the embedded Postgres again', async () => {
+itInFullRun('a migration that fails stops the embedded Postgres again', async () => {
   writeFileSync(join(dir, 'migrations/20260101_a/migration.sql'), 'create nonsense')
   await expect(open(null)).rejects.toThrow(/20260101_a failed at line 1/)
   writeFileSync(join(dir, 'migrations/20260101_a/migration.sql'), 'create table a (n int)')
