@@ -31,6 +31,17 @@ test.each(['DATABASE_URL', 'REWARDOPS_API_KEYS', 'PGPASSWORD'])(
   },
 )
 
+test.each<[what: string, settings: Record<string, string>, message: RegExp]>([
+  ['another machine without keys', { HOST: '0.0.0.0' }, /HOST=0\.0\.0\.0.*REWARDOPS_API_KEYS/],
+  ['every IPv6 address without keys', { HOST: '::' }, /HOST=::.*REWARDOPS_API_KEYS/],
+  ['a number that is none', { REWARDOPS_WORKERS: 'two' }, /REWARDOPS_WORKERS: /],
+  ['a port past the last', { PORT: '70000' }, /PORT: /],
+  ['a level that does not exist', { LOG_LEVEL: 'loud' }, /LOG_LEVEL: /],
+  ['a key of three characters', { REWARDOPS_API_KEYS: 'abc' }, /REWARDOPS_API_KEYS.*8 characters/],
+])('%s is refused', (_, settings, message) => {
+  expect(() => loadConfig({ ...env, ...settings })).toThrow(message)
+})
+
 test("libpq's SSL variables apply if the connection string does not set them", () => {
   const urlOf = (DATABASE_URL: string, more: Record<string, string>) =>
     loadConfig({ ...env, ...more, DATABASE_URL }).databaseUrl

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
@@ -23,7 +24,10 @@ const SECRET = 'a-secret-that-nobody-sees'
 let service: Service
 let receiver: WebhookReceiver
 beforeAll(async () => {
-  ;[service, receiver] = await Promise.all([Service.start(), startWebhookReceiver()])
+  ;[service, receiver] = await Promise.all([
+    Service.start({ env: { REWARDOPS_WORKERS: '1' } }),
+    startWebhookReceiver(),
+  ])
 })
 afterAll(async () => {
   const problems = service?.log.problems()
@@ -113,7 +117,7 @@ describe('alerts', () => {
     expect(failures.state).toBe('ok')
   })
 
-  it('arrive when the receiver is back, with the id they began with', async () => {
+  itInFullRun('arrive when the receiver is back, with the id they began with', async () => {
     const gone = await startWebhookReceiver()
     const hook = await create({
       ...{ name: 'comes back', url: `${gone.url}/ok`, monitors: ['failures'], runs: ['outage'] },

@@ -3,6 +3,7 @@ import {
   type SimulatedServers,
   startSimulatedServers,
 } from '../../testkit/processes/simulated-rm.ts'
+import { inFullRun } from '../../testkit/service/full-run.ts'
 import { expectRefusal, nothingStored, type Refusal } from '../../testkit/service/refusals.ts'
 import { type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
@@ -520,14 +521,16 @@ describe('servers.register', () => {
 describe('a reward model that answers badly', () => {
   /** The reasons of its samples: the fault is the server's. */
   const UNAVAILABLE = ['no_server', 'timeout']
-  const faults = [
+  const faults: [fault: string, reasons: string[], detail: RegExp][] = [
     ['nan', UNAVAILABLE, /NaN/],
-    ['null', UNAVAILABLE, /null/],
-    ['html', UNAVAILABLE, /HTML/],
-    ['redirect', UNAVAILABLE, /redirect/],
-    ['refused', UNAVAILABLE, /400/],
     ['drop', ['transport', ...UNAVAILABLE], /./],
-  ] as const
+    ...inFullRun<[string, string[], RegExp]>(
+      ['null', UNAVAILABLE, /null/],
+      ['html', UNAVAILABLE, /HTML/],
+      ['redirect', UNAVAILABLE, /redirect/],
+      ['refused', UNAVAILABLE, /400/],
+    ),
+  ]
 
   it.each(faults)(
     'to every text is at fault: "%s" ends samples as %j, never as a score',

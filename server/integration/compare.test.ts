@@ -187,7 +187,7 @@ describe('a batch and its rescore', () => {
 
   it('is available while one run still scores, and complete at the end', async () => {
     const first = await submit(rollouts(64, 4))
-    await rm.control({ latency: 'uniform:200,900' })
+    await rm.control({ latency: 'uniform:100,400' })
     const second = await rescore(first, { model: 'simulated-rm' })
     const live = await waitFor('a comparison that grows', async () => {
       const pair = await pairOf(first, second)

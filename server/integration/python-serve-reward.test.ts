@@ -15,7 +15,7 @@ import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../
 
 const CLIENT = join(import.meta.dirname, '../../packages/client-python')
 const REWARDS = join(CLIENT, 'tests/rewards.py')
-const SAMPLES = 2_000
+const SAMPLES = FULL ? 2_000 : 400
 
 const python = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'])
 const missing = python.status !== 0
@@ -27,7 +27,7 @@ let service: Service
 const served: Served[] = []
 
 beforeAll(async () => {
-  if (!missing) service = await Service.start()
+  if (!missing) service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
 })
 afterAll(async () => {
   if (!service) return
@@ -210,7 +210,7 @@ custom_reward_function:
   it.concurrent.each(FULL ? ['misbehaves', 'misbehaves_async'] : ['misbehaves'])(
     'that hangs, dies or raises fails only that sample, with the reason: %s',
     async (name) => {
-      const { model, events } = await serve(name, '--timeout', '3', '--processes', '2')
+      const { model, events } = await serve(name, '--timeout', '2', '--processes', '2')
       const bad = {
         loop: 'timeout',
         exit: 'function_error',

@@ -18,7 +18,7 @@ let service: Service
 let servers: { close(): Promise<void> }[] = []
 
 beforeAll(async () => {
-  service = await Service.start({ env: { LOG_LEVEL: 'debug' } })
+  service = await Service.start({ env: { REWARDOPS_WORKERS: '1', LOG_LEVEL: 'debug' } })
 })
 afterEach(async () => {
   for (const { name } of await service.query<ServerDto[]>('servers.list')) {

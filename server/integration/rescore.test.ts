@@ -326,27 +326,31 @@ describe('a rescored batch', () => {
 })
 
 describe('a large one', () => {
-  it('holds up neither the server nor a step beside it', { timeout: 120_000 }, async () => {
-    const texts = rollouts(4_096, 8, 'large').map((one) => ({
-      ...one,
-      response: `${padding(4_000)}${one.response}`,
-    }))
-    const first = await submit(texts)
-    await ended(first)
-    await service.raw('/healthz')
-    let copying = true
-    const copy = rescore(first, BY_RULE).finally(() => {
-      copying = false
-    })
-    let steps = 0
-    do {
-      const batchId = await submit(rollouts(64, 8, `beside-${steps}`), { step: 8 })
-      expect(await ended(batchId)).toMatchObject({ scored: 64 })
-      steps++
-    } while (copying)
-    const { batchId } = await copy
-    expect(await ended(batchId)).toMatchObject({ scored: 4_096, groupsCompleted: 512, mean: 0.5 })
-  })
+  itInFullRun(
+    'holds up neither the server nor a step beside it',
+    { timeout: 120_000 },
+    async () => {
+      const texts = rollouts(4_096, 8, 'large').map((one) => ({
+        ...one,
+        response: `${padding(4_000)}${one.response}`,
+      }))
+      const first = await submit(texts)
+      await ended(first)
+      await service.raw('/healthz')
+      let copying = true
+      const copy = rescore(first, BY_RULE).finally(() => {
+        copying = false
+      })
+      let steps = 0
+      do {
+        const batchId = await submit(rollouts(64, 8, `beside-${steps}`), { step: 8 })
+        expect(await ended(batchId)).toMatchObject({ scored: 64 })
+        steps++
+      } while (copying)
+      const { batchId } = await copy
+      expect(await ended(batchId)).toMatchObject({ scored: 4_096, groupsCompleted: 512, mean: 0.5 })
+    },
+  )
 
   itInFullRun(
     'does not exist when the server dies midway, and is created by a retry',

@@ -3,6 +3,7 @@ import {
   type SimulatedServers,
   startSimulatedServers,
 } from '../../testkit/processes/simulated-rm.ts'
+import { inFullRun, itInFullRun } from '../../testkit/service/full-run.ts'
 import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
@@ -106,18 +107,18 @@ describe('a score', () => {
 describe('limits, as the server sees them', () => {
   it('keep calls in flight at maxInFlight, over both workers', async () => {
     await limited.control({ latency: 20, resetStats: true })
-    const { batchId } = await submit(rollouts(400), {})
+    const { batchId } = await submit(rollouts(240), {})
     const groups = await allGroups(batchId)
-    expect(await wait(batchId)).toMatchObject({ scored: 400 })
+    expect(await wait(batchId)).toMatchObject({ scored: 240 })
     const { maxInFlight, requests } = await limited.counters()
-    expect({ maxInFlight, requests }).toEqual({ maxInFlight: 6, requests: 400 })
+    expect({ maxInFlight, requests }).toEqual({ maxInFlight: 6, requests: 240 })
     expect(workersOf(groups).size).toBe(2)
   })
 
   it('keep to maxInFlight 1, and to a change while calls are in flight', async () => {
     await limited.control({ latency: 10, resetStats: true })
-    const { batchId } = await submit(rollouts(300), {})
-    await waitFor('the first half', async () => (await limited.counters()).answered > 100)
+    const { batchId } = await submit(rollouts(160), {})
+    await waitFor('the first half', async () => (await limited.counters()).answered > 60)
     await service.mutate('servers.update', { name: 'limited', maxInFlight: 1 })
     await waitFor('leases under the new limit', async () => {
       const [row] = await service.sql<{ slots: number }>(
@@ -132,7 +133,7 @@ describe('limits, as the server sees them', () => {
       return (await limited.counters()).answered > before.answered + 10
     })
     await limited.control({ resetStats: true })
-    expect(await wait(batchId)).toMatchObject({ scored: 300, failed: 0 })
+    expect(await wait(batchId)).toMatchObject({ scored: 160, failed: 0 })
     const { maxInFlight, answered } = await limited.counters()
     expect(maxInFlight).toBe(1)
     expect(answered).toBeGreaterThan(20)
@@ -141,27 +142,31 @@ describe('limits, as the server sees them', () => {
 
   it('keep a batch at its maxConcurrency, over both workers', async () => {
     await limited.control({ latency: 20, resetStats: true })
-    const { batchId } = await submit(rollouts(160), { maxConcurrency: 3 })
-    expect(await wait(batchId)).toMatchObject({ scored: 160 })
+    const { batchId } = await submit(rollouts(100), { maxConcurrency: 3 })
+    expect(await wait(batchId)).toMatchObject({ scored: 100 })
     expect((await limited.counters()).maxInFlight).toBe(3)
   })
 
-  it('keep many single scores at the maxConcurrency of their batch, to the last', async () => {
-    await limited.control({ latency: 2, resetStats: true })
-    const reward = { model: LIMITED, maxConcurrency: 2 }
-    const call = (s: Sample) =>
-      service.mutate<Result>('samples.score', { run: 'models', step: 2, reward, sample: s })
-    const texts = rollouts(120)
-    const answers: Result[] = []
-    // Four callers, each with one call after the other, so that batches begin and end in the workers all the time.
-    await Promise.all(
-      [0, 1, 2, 3].map(async (caller) => {
-        for (let i = caller; i < texts.length; i += 4) answers.push(await call(texts[i] as Sample))
-      }),
-    )
-    expect(answers.every((answer) => answer.status === 'scored')).toBe(true)
-    expect((await limited.counters()).maxInFlight).toBeLessThanOrEqual(2)
-  })
+  itInFullRun(
+    'keep many single scores at the maxConcurrency of their batch, to the last',
+    async () => {
+      await limited.control({ latency: 2, resetStats: true })
+      const reward = { model: LIMITED, maxConcurrency: 2 }
+      const call = (s: Sample) =>
+        service.mutate<Result>('samples.score', { run: 'models', step: 2, reward, sample: s })
+      const texts = rollouts(120)
+      const answers: Result[] = []
+      // Four callers, each with one call after the other, so that batches begin and end in the workers all the time.
+      await Promise.all(
+        [0, 1, 2, 3].map(async (caller) => {
+          for (let i = caller; i < texts.length; i += 4)
+            answers.push(await call(texts[i] as Sample))
+        }),
+      )
+      expect(answers.every((answer) => answer.status === 'scored')).toBe(true)
+      expect((await limited.counters()).maxInFlight).toBeLessThanOrEqual(2)
+    },
+  )
 })
 
 describe('two servers of a model', () => {
@@ -179,11 +184,11 @@ describe('two servers of a model', () => {
     })
     await Promise.all([a, b].map((rm) => rm.control({ latency: 20, resetStats: true })))
     // Long enough that the first leases do not decide.
-    const { batchId } = await submit(rollouts(1_000), { model: MODEL })
-    expect(await wait(batchId)).toMatchObject({ scored: 1_000, retries: 0 })
+    const { batchId } = await submit(rollouts(600), { model: MODEL })
+    expect(await wait(batchId)).toMatchObject({ scored: 600, retries: 0 })
     const [inA, inB] = [(await a.counters()).answered, (await b.counters()).answered]
-    expect(inA + inB).toBe(1_000)
-    expect(Math.abs(inA - inB), `${inA} and ${inB}`).toBeLessThan(300)
+    expect(inA + inB).toBe(600)
+    expect(Math.abs(inA - inB), `${inA} and ${inB}`).toBeLessThan(180)
     const names = (await allGroups(batchId)).groups.flatMap((g) =>
       g.samples.map((s) => s.serverName),
     )
@@ -233,13 +238,13 @@ describe('two servers of a model', () => {
 
   it('replace each other: one dies with samples in flight', async () => {
     await Promise.all([a, b].map((rm) => rm.control({ latency: 25, resetStats: true })))
-    const { batchId } = await submit(rollouts(600), { model: MODEL })
+    const { batchId } = await submit(rollouts(400), { model: MODEL })
     await waitFor('some answers', async () => (await a.counters()).answered >= 60)
     const { port } = new URL(a.url)
     a.process.kill('SIGKILL')
     await a.ended
     const end = await wait(batchId)
-    expect(end).toMatchObject({ status: 'completed', scored: 600, failed: 0 })
+    expect(end).toMatchObject({ status: 'completed', scored: 400, failed: 0 })
     expect(end.retries).toBeGreaterThan(0)
     const { groups } = await allGroups(batchId)
     const twice = groups.flatMap((g) => g.samples).filter((s) => s.attempts > 1)
@@ -312,8 +317,8 @@ describe('failed samples', () => {
   })
 
   it.each([
-    ['null', { policy: 'null' }, null],
     ['a constant', { policy: 'constant', value: 0.25 }, 0.25],
+    ...inFullRun(['null', { policy: 'null' }, null] as const),
   ] as const)(
     'ends as deadline after deadlineMs, with %s for a score',
     async (_, onFailure, score) => {
@@ -334,7 +339,7 @@ describe('failed samples', () => {
 
   it('waits for a server of the model, until its time is up', async () => {
     await service.mutate('servers.drain', { name: 'limited' })
-    const { batchId } = await submit([sample()], { timeoutMs: 300 }, { deadlineMs: 4_000 })
+    const { batchId } = await submit([sample()], { timeoutMs: 300 }, { deadlineMs: 2_000 })
     const end = await wait(batchId)
     expect(end).toMatchObject({ scored: 0, failed: 1 })
     expect((await results(batchId)).reason[0]).toMatch(/^(no_server|deadline)$/)

@@ -184,8 +184,9 @@ describe('a judge', () => {
   })
 
   it('that sleeps is woken by a call: first 503, then an answer', async () => {
-    const rm = await simulated(open, 'judge', judge, { kind: 'generative' })
-    await open.mutate('servers.sleep', { name: 'judge' })
+    // A new name: a lease of a removed server of the same name would count for 32 s more.
+    const rm = await simulated(open, 'sleeper', judge, { kind: 'generative' })
+    await open.mutate('servers.sleep', { name: 'sleeper' })
     const first = await send(open, '/v1/chat/completions', chat())
     expect(first).toMatchObject({ status: 503, headers: { 'retry-after': '10' } })
     expect(reasonOf(first)).toBe('model_asleep')
@@ -236,7 +237,7 @@ describe('a service that stops', () => {
     const service = await Service.start({ env: { REWARDOPS_WORKERS: '0' } })
     try {
       const rm = await simulated(service, 'rm')
-      rm.control({ latency: 'constant:1500' })
+      rm.control({ latency: 'constant:700' })
       const answer = send(service, '/classify', { model: 'simulated-rm', input: 'x' })
       await waitFor('a call upstream', () => rm.stats().inFlight === 1)
       const [{ status }, { code }] = await Promise.all([answer, service.stop()])

@@ -17,7 +17,7 @@ let service: Service
 const batches: string[] = []
 
 beforeAll(async () => {
-  service = await Service.start()
+  service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
   for (const [i, run] of ['one', 'two', 'one'].entries()) {
     const samples = rollouts(160, 8, `r${i}`).map((one, at) => ({
       ...one,

@@ -2,9 +2,12 @@ import { expect } from 'vitest'
 import { type SimulatedServers, startSimulatedServers } from '../processes/simulated-rm.ts'
 import { Service } from './service.ts'
 
-/** Starts a service and a simulated reward model that is registered as `rm`. */
+/** Starts a service with one worker and a simulated reward model that is registered as `rm`. */
 export async function startWithModel(): Promise<[Service, SimulatedServers]> {
-  const [service, rm] = await Promise.all([Service.start(), startSimulatedServers()])
+  const [service, rm] = await Promise.all([
+    Service.start({ env: { REWARDOPS_WORKERS: '1' } }),
+    startSimulatedServers(),
+  ])
   await service.mutate('servers.register', { name: 'rm', url: rm.url })
   return [service, rm]
 }
