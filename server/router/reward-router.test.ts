@@ -127,6 +127,9 @@ describe('slots', () => {
   })
 
   test('are shared by weight between servers that are equally fast', async () => {
+    // On a busy machine, slow calls would be sent to the other server too.
+    await harness.close()
+    harness = new Harness({ hedges: false })
     const a = await harness.fake(scores(1))
     const b = await harness.fake(scores(1))
     harness.router.setServers([config(1, a.url, { weight: 3 }), config(2, b.url, { weight: 1 })])

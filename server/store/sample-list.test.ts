@@ -91,21 +91,23 @@ async function everything(where: string, sort: SampleSort): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
+/** Limits of a page's reading, without one on its time, which a busy machine would reach. */
+const UNHURRIED = { samples: 65_536, bytes: 32 << 20, ms: 60_000 }
+
 async function byPages(
   filter: SampleFilter,
   sort: SampleSort,
   limit: number,
   maxSamples?: number,
-  maxRead?: { samples: number; bytes: number; ms: number },
+  maxRead = UNHURRIED,
 ): Promise<{ ids: string[]; looked: number[]; all: boolean }> {
   const ids: string[] = []
   const looked: number[] = []
   let cursor: SampleCursor | null = null
   for (;;) {
     const page = await sampleList(db, filter, {
-      ...{ sort, cursor, limit },
+      ...{ sort, cursor, limit, maxRead },
       ...(maxSamples === undefined ? {} : { maxSamples }),
-      ...(maxRead === undefined ? {} : { maxRead }),
     })
     ids.push(...page.rows.map((row) => `${row.batch_id}-${row.idx}`))
     looked.push(page.searched.samples)
@@ -172,7 +174,10 @@ describe('search finds the displayed text', () => {
     const { ids, all } = await byPages({ text }, 'newest', 37)
     expect(ids).toEqual(expected)
     expect(all).toBe(true)
-    expect(await sampleCount(db, { text })).toMatchObject({ samples: expected.length, exact: true })
+    expect(await sampleCount(db, { text }, 60_000)).toMatchObject({
+      samples: expected.length,
+      exact: true,
+    })
   })
 
   it.each(Object.keys(ORDERS) as SampleSort[])(
@@ -213,7 +218,7 @@ describe('search finds the displayed text', () => {
     const { searched } = await sampleList(
       db,
       { text: 'Response', batchId: 2 },
-      { sort: 'newest', cursor: null, limit: 100 },
+      { sort: 'newest', cursor: null, limit: 100, maxRead: UNHURRIED },
     )
     expect(searched.texts).toMatchObject({ samples: 100, dropped: 40 })
   })
@@ -297,7 +302,7 @@ describe.each(FILTERS)('%s', (_, filter, where) => {
 
 it.each(FILTERS)('the count of %s', async (_, filter, where) => {
   const expected = (await everything(where, 'newest')).length
-  expect(await sampleCount(db, filter)).toMatchObject({ samples: expected, exact: true })
+  expect(await sampleCount(db, filter, 60_000)).toMatchObject({ samples: expected, exact: true })
 })
 
 it('keys of the extra info have types and ranges, with and without roll-ups', async () => {

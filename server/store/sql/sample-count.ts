@@ -22,15 +22,22 @@ export interface SampleCount {
   batches: number
 }
 
-/** Counts the samples that match a filter: from the batches' counters if they suffice, else by a bounded search. */
-export async function sampleCount(db: Database, filter: SampleFilter): Promise<SampleCount> {
+/**
+ * Counts the samples that match a filter: from the batches' counters if they suffice, else by a search of at most
+ * `maxMs`.
+ */
+export async function sampleCount(
+  db: Database,
+  filter: SampleFilter,
+  maxMs = MAX_COUNTED.ms,
+): Promise<SampleCount> {
   const { run, batchId, step, stepTo, split, rescored, status, ...finer } = filter
   const byCounters =
     Object.values(finer).every((value) => value === undefined) &&
     status !== 'queued' &&
     status !== 'running'
   if (byCounters) return counted(db, { run, batchId, step, stepTo, split, rescored, status })
-  return filter.text === undefined ? looked(db, filter) : searched(db, filter)
+  return filter.text === undefined ? looked(db, filter, maxMs) : searched(db, filter, maxMs)
 }
 
 /** The numbers of samples of batches. */
@@ -59,8 +66,8 @@ async function counted(db: Database, filter: SampleFilter): Promise<SampleCount>
   return { ...row!, exact: true, searchedSamples: row!.samples }
 }
 
-async function looked(db: Database, filter: SampleFilter): Promise<SampleCount> {
-  const until = performance.now() + MAX_COUNTED.ms
+async function looked(db: Database, filter: SampleFilter, maxMs: number): Promise<SampleCount> {
+  const until = performance.now() + maxMs
   const count: SampleCount = { samples: 0, exact: false, searchedSamples: 0, batches: 0 }
   for (let fromId: number | null = null; ; ) {
     const { batches, nextBatchId: more } = await candidateBatches(db, filter, fromId)
@@ -89,8 +96,8 @@ async function looked(db: Database, filter: SampleFilter): Promise<SampleCount> 
   }
 }
 
-async function searched(db: Database, filter: SampleFilter): Promise<SampleCount> {
-  const until = performance.now() + MAX_COUNTED.ms
+async function searched(db: Database, filter: SampleFilter, maxMs: number): Promise<SampleCount> {
+  const until = performance.now() + maxMs
   const count: SampleCount = { samples: 0, exact: false, searchedSamples: 0, batches: 0 }
   for (let cursor: SampleCursor | null = null; ; ) {
     const page = await sampleKeys(db, filter, { sort: 'newest', cursor, limit: KEYS_AT_ONCE })
