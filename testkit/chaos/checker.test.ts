@@ -348,6 +348,11 @@ test('something held at idle, an unhandled error, a process left, an exit by the
     wasUp: true,
   }
   expect(lawsBroken(withEvents(flawless(), [exit]))).toEqual(['exit'])
+  const forced: HistoryEvent = { ...exit, code: 1, signal: null }
+  const term: HistoryEvent = { e: 'fault', at: exit.at - 50, kind: 'server-term', what: exit.who }
+  expect(lawsBroken(withEvents(flawless(), [term, forced]))).toEqual(['exit'])
+  const again = { ...term, at: exit.at - 10 }
+  expect(lawsBroken(withEvents(flawless(), [term, again, forced]))).toEqual([])
 })
 
 test('readiness that does not follow the writes', () => {

@@ -1,7 +1,11 @@
+import type { HistoryEvent } from '../history.ts'
 import { type Evidence, faultSpans, type Violation } from './law.ts'
 
 /** A server may fail to start for this long after a fault of the database or of its link. */
 const AFTER_FAULT_MS = 15_000
+
+/** A server that stops gets its second signal within this time of its end. */
+const STOP_MS = 30_000
 
 /** Checks the processes: none is left over, none ended by itself, and no error was unhandled. */
 export function checkProcesses({ events, history }: Evidence): Violation[] {
@@ -23,6 +27,7 @@ export function checkProcesses({ events, history }: Evidence): Violation[] {
     const isBySignal = event.signal === 'SIGTERM'
     // A start may fail during an outage of the database; a server that was up stays up.
     const hasDied = event.wasUp && event.signal === null
+    if (event.code === 1 && isStoppedTwice(event, events)) continue
     if ((isFault && !isBySignal && !hasDied) || (event.at > stopAt && event.signal === 'SIGKILL'))
       continue
     const how = event.signal === null ? `with code ${event.code}` : `by ${event.signal}`
@@ -33,4 +38,20 @@ export function checkProcesses({ events, history }: Evidence): Violation[] {
     violations.push({ law: 'log', message, evidence: [] })
   }
   return violations
+}
+
+/** Whether a server got a second SIGTERM while it stopped, which ends it at once with code 1. */
+function isStoppedTwice(
+  exit: { at: number; who: string },
+  events: readonly HistoryEvent[],
+): boolean {
+  const signals = events.filter(
+    (event) =>
+      event.e === 'fault' &&
+      event.kind === 'server-term' &&
+      event.what === exit.who &&
+      event.at <= exit.at &&
+      event.at > exit.at - STOP_MS,
+  )
+  return signals.length > 1
 }
