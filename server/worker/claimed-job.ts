@@ -14,6 +14,8 @@ export class ClaimedJob {
   claimTimer: NodeJS.Timeout | undefined
   /** The claim's write, running or done; null: none was started. */
   claim: Promise<unknown> | null = null
+  /** True once this worker completes or replaces the job, which is then not claimed any more. */
+  isReleased = false
   /** Indexes of ended samples whose results are not committed yet. */
   readonly uncommitted = new Set<number>()
   /** True when the database refused some of its results. */

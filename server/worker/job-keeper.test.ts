@@ -19,19 +19,36 @@ beforeAll(() => {
 })
 afterAll(() => db.close())
 
-it('writes a claim again that failed, so that no other worker gets a job that is held', async () => {
-  const worker = await ProcessRow.register(db, 'worker', false)
-  const keeper = new JobKeeper(db, new JobQueue(db, log, { supervise: false }), worker.id, log)
+async function heldJob(): Promise<{ keeper: JobKeeper; job: ClaimedJob; workerId: number }> {
+  const { id: workerId } = await ProcessRow.register(db, 'worker', false)
+  const keeper = new JobKeeper(db, new JobQueue(db, log, { supervise: false }), workerId, log)
   const data = { b: 1, i: [0, 3], t: 0 }
   const job = new ClaimedJob({ id: randomUUID(), retryCount: 0, data } as never, 'pool', 0)
   job.open.add(0)
+  return { keeper, job, workerId }
+}
+
+const claimsOf = ({ job }: ClaimedJob) =>
+  db.adhoc('select worker_id from claim where job_id = $1', [job.id])
+
+it('writes a claim again that failed, so that no other worker gets a job that is held', async () => {
+  const { keeper, job, workerId } = await heldJob()
   const rows = vi.spyOn(db, 'rows').mockRejectedValueOnce(new Error('terminating connection'))
   keeper.claim(job, [0, 1, 2, 3])
   await job.claim
   expect(rows).toHaveBeenCalledOnce()
-  const claims = await waitFor('the claim', async () => {
-    const found = await db.adhoc('select worker_id from claim where job_id = $1', [job.job.id])
-    return found.length > 0 && found
-  })
-  expect(claims).toEqual([{ worker_id: worker.id }])
+  await waitFor('the claim', async () => (await claimsOf(job)).length > 0)
+  expect(await claimsOf(job)).toEqual([{ worker_id: workerId }])
+})
+
+it('does not claim a job again that it has replaced meanwhile', async () => {
+  const { keeper, job } = await heldJob()
+  const fails = Promise.withResolvers<never>()
+  vi.spyOn(db, 'rows').mockReturnValueOnce(fails.promise)
+  keeper.claim(job, [0, 1, 2, 3])
+  const requeued = keeper.requeue(job, [0, 1, 2, 3], 0).catch(() => {})
+  fails.reject(new Error('terminating connection'))
+  await job.claim
+  expect(job.claimTimer).toBeUndefined()
+  await requeued
 })

@@ -32,7 +32,7 @@ export class JobKeeper {
    */
   claim(job: ClaimedJob, indexes: number[]): void {
     const again = () => {
-      if (job.isGivenUp || (job.isRead && job.done)) return
+      if (job.isGivenUp || job.isReleased) return
       job.claimTimer = setTimeout(() => this.claim(job, indexes), CLAIM_AGAIN_MS)
     }
     job.claim = claimJob(this.#db, {
@@ -50,6 +50,7 @@ export class JobKeeper {
 
   /** Marks a job as completed after all its samples are committed. */
   completed(job: ClaimedJob): void {
+    job.isReleased = true
     const list = this.#completed.get(job.pool) ?? []
     list.push(job)
     this.#completed.set(job.pool, list)
@@ -108,6 +109,7 @@ export class JobKeeper {
 
   /** Replaces a job with others in one transaction; changes nothing if the job was given to another worker meanwhile. */
   async #replace(job: ClaimedJob, jobs: ChunkJob[]): Promise<void> {
+    job.isReleased = true
     // Waits for the write, because a late claim would stay.
     await job.claim
     const spec = await batchSpec(this.#db, job.job.data.b)
