@@ -104,6 +104,25 @@ it('dispatches nothing while paused, also when a call ends or the limit changes'
   await waitFor('slots', () => a.slots === 6)
 })
 
+it('gives back what it held of a resource that it forgets, before it holds it again', async () => {
+  const a = process(1, 'batch:1', 8)
+  a.graceMs = 60_000
+  limited(a, 8)
+  const held = () => db.adhoc<{ slots: number }>('select slots from lease')
+  a.want(8)
+  await waitFor('slots', () => a.slots === 8)
+  a.holder.forget('batch:1')
+  await waitFor('no lease', async () => (await held()).length === 0)
+  limited(a, 8)
+  a.want(5)
+  await waitFor('slots', () => a.slots === 5)
+  a.holder.forget('batch:1')
+  limited(a, 8)
+  a.want(3)
+  await waitFor('slots', () => a.slots === 3)
+  expect(await held()).toEqual([{ slots: 3 }])
+})
+
 it('never exceeds the limit in total, for any demand', async () => {
   const all = [1, 2, 3, 4].map((id) => process(id, 'batch:1', 3))
   let most = 0

@@ -98,6 +98,8 @@ export class LeaseHolder {
   readonly #holderId: number
   readonly #log: Logger
   readonly #leases = new Map<string, Lease>()
+  /** The last request for each resource, while it is running. */
+  readonly #turns = new Map<string, Promise<void>>()
   readonly #timer: NodeJS.Timeout
   #closed = false
   #paused = false
@@ -163,12 +165,14 @@ export class LeaseHolder {
     }
   }
 
+  /** Stops holding slots of a resource, and gives back those without a call. */
   forget(name: string): void {
     const lease = this.#leases.get(name)
     if (!lease) return
     clearTimers(lease)
     this.#leases.delete(name)
     lease.resource.setSlots(0, 0)
+    if (lease.slots > 0 || lease.isRequesting) this.#inTurn(name, () => this.#giveBack(lease))
   }
 
   slots(name: string): number {
@@ -190,7 +194,26 @@ export class LeaseHolder {
       return
     }
     lease.isRequesting = true
-    setTimeout(() => void this.#renew(lease, atLeast), lease.slots === 0 ? 0 : COALESCE_MS)
+    const renew = () => this.#inTurn(lease.resource.name, () => this.#renew(lease, atLeast))
+    setTimeout(renew, lease.slots === 0 ? 0 : COALESCE_MS)
+  }
+
+  /** Sends the requests for a resource one after the other, also those of a forgotten lease and of its successor. */
+  #inTurn(name: string, request: () => Promise<void>): void {
+    const turn = (this.#turns.get(name) ?? Promise.resolve()).then(request).then(() => {
+      if (this.#turns.get(name) === turn) this.#turns.delete(name)
+    })
+    this.#turns.set(name, turn)
+  }
+
+  /** Gives back a forgotten lease, which would count until it has expired and its grace period is over. */
+  async #giveBack({ resource }: Lease): Promise<void> {
+    if (resource.inFlight() > 0) return
+    const { name, limit, graceMs = 0 } = resource
+    const nothing = { demand: 0, inFlight: 0, ttlMs: TTL_MS, graceMs, limit }
+    await renewLease(this.#db, { resource: name, holderId: this.#holderId, ...nothing }).catch(
+      (error: Error) => this.#log.debug({ err: error.message, lease: name }, 'lease not returned'),
+    )
   }
 
   async close(): Promise<void> {
@@ -225,6 +248,7 @@ export class LeaseHolder {
 
   async #renew(lease: Lease, atLeast: number): Promise<void> {
     const { resource } = lease
+    if (this.#leases.get(resource.name) !== lease) return
     const sentAt = performance.now()
     lease.requestedAtMs = sentAt
     let returnsSlots = false

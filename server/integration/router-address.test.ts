@@ -184,9 +184,8 @@ describe('a judge', () => {
   })
 
   it('that sleeps is woken by a call: first 503, then an answer', async () => {
-    // A new name: a lease of a removed server of the same name would count for 32 s more.
-    const rm = await simulated(open, 'sleeper', judge, { kind: 'generative' })
-    await open.mutate('servers.sleep', { name: 'sleeper' })
+    const rm = await simulated(open, 'judge', judge, { kind: 'generative' })
+    await open.mutate('servers.sleep', { name: 'judge' })
     const first = await send(open, '/v1/chat/completions', chat())
     expect(first).toMatchObject({ status: 503, headers: { 'retry-after': '10' } })
     expect(reasonOf(first)).toBe('model_asleep')
