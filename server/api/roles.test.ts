@@ -95,8 +95,7 @@ describe('the entry of servers.update', () => {
     selfTestOverride: true,
   }
   const fields = Object.keys(UpdateServerInput.shape).filter((f) => f !== 'id' && f !== 'name')
-  const column = (field: string) =>
-    field === 'route' ? 'named_route' : field.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
+  const column = (field: string) => (field === 'route' ? 'namedRoute' : field)
 
   it.each(fields)('has the old and the new value of %s', async (field) => {
     const value = VALUES[field as keyof typeof VALUES]

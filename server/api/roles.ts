@@ -1,8 +1,8 @@
 import type { Actor, Role } from '../contract/roles.ts'
 import { mayDo } from '../contract/roles.ts'
-import type { ServerRef, UpdateServerInput } from '../contract/servers.ts'
+import type { ServerRef } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
-import type { ServerRow } from '../store/sql/servers.ts'
+import { settingsOfRow } from '../store/sql/servers.ts'
 import type { Modules } from './context.ts'
 
 /** The audit entry of a mutation, in addition to caller and time. */
@@ -43,22 +43,6 @@ const named =
     return ''
   }
 
-/** The column of every field of `servers.update`; the compiler requires each. */
-const SERVER_COLUMNS = {
-  url: 'url',
-  weight: 'weight',
-  // Not the adaptive limit, which changes without an action of an admin.
-  maxInFlight: 'max_in_flight',
-  rpm: 'rpm',
-  tpm: 'tpm',
-  apiKey: 'api_key',
-  tags: 'tags',
-  chatTemplate: 'chat_template',
-  route: 'named_route',
-  label: 'label',
-  selfTestOverride: 'self_test_override',
-} as const satisfies Record<Exclude<keyof UpdateServerInput, keyof ServerRef>, keyof ServerRow>
-
 const server: Audited = {
   // The name, even if the call named an id.
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
@@ -67,10 +51,9 @@ const server: Audited = {
   secrets: ['command'],
   async look({ models }, { id, name }) {
     const row = await models.find({ id, name } as ServerRef)
-    const { state, engine, kind, model, launch } = row
-    const settings = Object.entries(SERVER_COLUMNS).map(([field, column]) => [field, row[column]])
+    const { state, url, engine, kind, model, launch } = row
     return {
-      ...{ state, engine, kind, model, ...Object.fromEntries(settings) },
+      ...{ state, url, engine, kind, model, ...settingsOfRow(row) },
       ...(launch && { command: launch.argv, cwd: launch.cwd }),
     }
   },

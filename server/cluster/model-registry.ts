@@ -1,6 +1,6 @@
 import { mostInFlight } from '../contract/servers.ts'
 import type { Logger } from '../log.ts'
-import type { EngineName, RewardRouter, RouterServer } from '../router/router-types.ts'
+import type { RewardRouter, RouterServer } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
 import { workersAlive } from '../store/sql/fleet.ts'
 import { allPools } from '../store/sql/pools.ts'
@@ -158,7 +158,7 @@ export class ModelRegistry {
     const limits = new Map<number, number>()
     const byModel = new Map<string, number[]>()
     for (const row of rows) {
-      const limit = mostInFlight(row.max_in_flight, row.max_concurrent)
+      const limit = mostInFlight(row.maxInFlight, row.maxConcurrent)
       limits.set(row.id, limit)
       byModel.set(row.model, [...(byModel.get(row.model) ?? []), row.id])
       this.#track(row.id, row.model, limit)
@@ -223,19 +223,19 @@ function toRouterServer(row: ServerRow): RouterServer {
     id: row.id,
     name: row.name,
     url: row.url,
-    engine: row.engine as EngineName,
+    engine: row.engine,
     kind: row.kind,
     model: row.model,
     version: row.version,
     route: row.route,
     label: row.label,
-    plainText: row.plain_text,
-    chatTemplate: row.chat_template,
-    maxConcurrent: row.max_concurrent,
+    plainText: row.plainText,
+    chatTemplate: row.chatTemplate,
+    maxConcurrent: row.maxConcurrent,
     weight: row.weight,
-    maxInFlight: row.max_in_flight,
+    maxInFlight: row.maxInFlight,
     limited: { requests: row.rpm !== null, tokens: row.tpm !== null },
-    apiKey: row.api_key,
+    apiKey: row.apiKey,
     state: row.state,
   }
 }

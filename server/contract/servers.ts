@@ -55,36 +55,75 @@ const label = z
   .union([z.int().min(0).max(999), text(128).min(1)], 'must be an index from 0, or a name')
   .transform(String)
 
-/** Fields of `servers.register` and `servers.launch`. */
-const settings = {
+/** The settings that a registration fixes. */
+const fixed = {
   /** A discriminative model returns scores; a generative model is a judge. */
   kind: z.enum(['discriminative', 'generative']).default('discriminative'),
   /** Left out: the model that the server serves. */
   model: text(256).min(1).nullish(),
+}
+
+/**
+ * The settings of a server: fields of `servers.register`, `servers.launch` and `servers.update`, and columns of the same
+ * names. A default applies to a registration. Null restores the default.
+ */
+export const ServerSettings = z.strictObject({
   /** The share of traffic relative to other servers of the model. */
   weight: z.number().positive().max(1000).default(1),
-  /** The most requests in flight over all processes; left out: adaptive. */
+  /** The most requests in flight over all processes; null: adaptive. */
   maxInFlight: z.int().min(1).max(100_000).nullish(),
-  /** The most requests per minute; left out: no limit. */
+  /** The most requests per minute; null: no limit. */
   rpm: z.number().positive().nullish(),
-  /** The most tokens per minute; left out: no limit. */
+  /** The most tokens per minute; null: no limit. */
   tpm: z.number().positive().nullish(),
   /** The key that the server requires. */
   apiKey: apiKey.nullish(),
   tags: z.array(text(64)).max(32).default([]),
   /**
-   * A Jinja template, or a tokenizer_config.json, that writes prompt and response as text for the model. Left out: messages,
+   * A Jinja template, or a tokenizer_config.json, that writes prompt and response as text for the model. Null: messages,
    * where the engine accepts them.
    */
   chatTemplate: chatTemplate.nullish(),
   /**
-   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response apart. Left out: auto-detect.
+   * `classify`: a whole text; `token`: a score per token or step; `pair`: prompt and response apart. Null: auto-detect.
    */
   route: route.nullish(),
-  /** The label that is the score, by index or name; left out: the last. */
+  /** The label that is the score, by index or name; null: the last. */
   label: label.nullish(),
   /** Use the server although its self-test failed. */
   selfTestOverride: z.boolean().default(false),
+})
+export type ServerSettings = z.infer<typeof ServerSettings>
+
+/** Settings that need a probe when they change. A launched server takes them from its launch alone. */
+export const PROBED_SETTINGS = [
+  'apiKey',
+  'chatTemplate',
+  'route',
+  'label',
+] as const satisfies readonly (keyof ServerSettings)[]
+
+/** The settings with null instead of undefined. */
+export type FilledSettings = {
+  [field in keyof ServerSettings]-?: Exclude<ServerSettings[field], undefined>
+}
+
+/** Settings that lists of servers show in another form or not at all. */
+const UNLISTED = ['apiKey', 'chatTemplate', 'maxInFlight', 'route', 'selfTestOverride'] as const
+/** The settings that lists of servers show. */
+export type ListedSettings = Omit<FilledSettings, (typeof UNLISTED)[number]>
+
+/** Picks the settings of a registration or launch. */
+export function settingsOf(from: ServerSettings): FilledSettings {
+  const fields = Object.keys(ServerSettings.shape) as (keyof ServerSettings)[]
+  return Object.fromEntries(fields.map((field) => [field, from[field] ?? null])) as FilledSettings
+}
+
+/** Picks the settings that lists of servers show. */
+export function listedSettings(from: FilledSettings): ListedSettings {
+  const listed: Partial<FilledSettings> = settingsOf(from)
+  for (const field of UNLISTED) delete listed[field]
+  return listed as ListedSettings
 }
 
 /** `servers.register`. Registering the same name again updates the server. */
@@ -92,7 +131,8 @@ export const RegisterServerInput = z.strictObject({
   name,
   url: z.string().min(1).max(2048),
   engine: EngineChoice.default('auto'),
-  ...settings,
+  ...fixed,
+  ...ServerSettings.shape,
   /** `keep` registers an unreachable server, which is probed until it answers. */
   ifUnreachable: z.enum(['refuse', 'keep']).default('refuse'),
 })
@@ -113,22 +153,25 @@ const GIVE_ONE = 'give either id or name'
 export const ServerRef = z.strictObject(ref).refine(givesOne, GIVE_ONE)
 export type ServerRef = z.infer<typeof ServerRef>
 
+/** Makes fields optional and removes their defaults, which would otherwise be set by every update. */
+function changeable<Shape extends z.ZodRawShape>(shape: Shape) {
+  return Object.fromEntries(
+    Object.entries(shape).map(([field, type]) => [
+      field,
+      z.optional(type instanceof z.ZodDefault ? type.unwrap() : type),
+    ]),
+  ) as {
+    [field in keyof Shape]: z.ZodOptional<
+      Shape[field] extends z.ZodDefault<infer Type> ? Type : Shape[field]
+    >
+  }
+}
+
 /** `servers.update`: only the given fields change. Null restores the default. */
 export const UpdateServerInput = z.strictObject({
   ...ref,
   url: z.string().min(1).max(2048).optional(),
-  weight: z.number().positive().max(1000).optional(),
-  maxInFlight: z.int().min(1).max(100_000).nullish(),
-  rpm: z.number().positive().nullish(),
-  tpm: z.number().positive().nullish(),
-  /** The key that the server requires. */
-  apiKey: apiKey.nullish(),
-  tags: z.array(text(64)).max(32).optional(),
-  chatTemplate: chatTemplate.nullish(),
-  route: route.nullish(),
-  label: label.nullish(),
-  /** Use the server although its self-test failed. */
-  selfTestOverride: z.boolean().optional(),
+  ...changeable(ServerSettings.shape),
 })
 export type UpdateServerInput = z.infer<typeof UpdateServerInput>
 
@@ -173,7 +216,8 @@ export const LaunchServerInput = z
   .strictObject({
     name,
     engine: z.enum(ENGINES),
-    ...settings,
+    ...fixed,
+    ...ServerSettings.shape,
     /** The address of the server. Default: `http://127.0.0.1:<port>`. */
     url: z.string().min(1).max(2048).optional(),
     port: z.int().min(1).max(65_535).optional(),
@@ -243,7 +287,7 @@ export interface SelfTestDto {
 }
 
 /** A registered reward-model server, without its key. */
-export interface ServerDto {
+export interface ServerDto extends ListedSettings {
   id: string
   name: string
   url: string
@@ -260,12 +304,8 @@ export interface ServerDto {
    * has one way, or it is not known yet.
    */
   route: 'classify' | 'token' | 'pair' | null
-  /** The label that is the score; null: the last. */
-  label: string | null
   /** The max context, in tokens. */
   maxModelLen: number | null
-  weight: number
-  tags: string[]
   /** Requests in flight over all workers. */
   inFlight: number
   /** The most requests in flight over all workers. */
@@ -284,10 +324,6 @@ export interface ServerDto {
   lastProbeAt: string | null
   /** Null before the first self-test. */
   selfTest: SelfTestDto | null
-  /** The most requests per minute; null: no limit. */
-  rpm: number | null
-  /** The most tokens per minute; null: no limit. */
-  tpm: number | null
   /** Warnings of the last probe. */
   warnings: string[]
   canSleep: boolean

@@ -15,7 +15,7 @@ import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { serverEvents } from '../store/sql/server-detail.ts'
-import type { ServerRow } from '../store/sql/servers.ts'
+import { activeServers, type ServerRow } from '../store/sql/servers.ts'
 
 /** The RewardModelManager against simulated servers and a real Postgres, with short times. */
 
@@ -100,7 +100,7 @@ const register = (m: RewardModelManager, name: string, server: SimulatedServer, 
   m.register(RegisterServerInput.parse({ name, url: server.url, ...fields }))
 
 async function row(name: string): Promise<ServerRow> {
-  const [found] = await db.adhoc<ServerRow>('select * from server where name = $1', [name])
+  const found = (await activeServers(db)).find((one) => one.name === name)
   if (!found) throw new Error(`no server ${name}`)
   return found
 }
@@ -123,10 +123,10 @@ describe('a server that disappears', () => {
   it('is unreachable, then dead, then self-tested before it is ready; every change is recorded', async () => {
     const rm = await simulated()
     const m = manager({ deadAfterMs: 300 })
-    expect(await register(m, 'rm', rm)).toMatchObject({ state: 'ready', can_sleep: true })
+    expect(await register(m, 'rm', rm)).toMatchObject({ state: 'ready', canSleep: true })
     await rm.die()
     const gone = await inState('rm', 'unreachable')
-    expect(gone.state_cause).toMatch(/ECONNREFUSED|cannot be reached/)
+    expect(gone.stateCause).toMatch(/ECONNREFUSED|cannot be reached/)
     await inState('rm', 'dead')
     await rm.start()
     await inState('rm', 'ready')
@@ -167,8 +167,8 @@ describe('calibration', () => {
     await register(m, 'rm', rm)
     rm.control({ weights: 7 })
     const drifted = await inState('rm', 'quarantined')
-    expect(drifted.self_test).toMatchObject({ verdict: 'differs' })
-    expect(drifted.state_cause).toMatch(/changed from -?[\d.]+ to -?[\d.]+/)
+    expect(drifted.selfTest).toMatchObject({ verdict: 'differs' })
+    expect(drifted.stateCause).toMatch(/changed from -?[\d.]+ to -?[\d.]+/)
     // Another probe finds the same weights and changes nothing.
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'quarantined' })
     expect(await register(m, 'rm', rm)).toMatchObject({ state: 'ready' })
@@ -180,14 +180,14 @@ describe('calibration', () => {
     const m = manager({}, false)
     expect(await register(m, 'a', a!)).toMatchObject({ state: 'ready' })
     const second = await register(m, 'b', b!)
-    expect(second).toMatchObject({ state: 'quarantined', self_test: { verdict: 'differs' } })
-    expect(second.state_cause).toMatch(/\(a\)/)
+    expect(second).toMatchObject({ state: 'quarantined', selfTest: { verdict: 'differs' } })
+    expect(second.stateCause).toMatch(/\(a\)/)
     expect(await register(m, 'c', c!)).toMatchObject({ state: 'ready' })
     expect(await row('a')).toMatchObject({
       state: 'quarantined',
-      self_test: { verdict: 'differs' },
+      selfTest: { verdict: 'differs' },
     })
-    expect(await row('b')).toMatchObject({ state: 'ready', self_test: { verdict: 'raw' } })
+    expect(await row('b')).toMatchObject({ state: 'ready', selfTest: { verdict: 'raw' } })
     // The later server is the later registration, even under a name that was known before.
     await m.remove({ name: 'a' })
     await m.remove({ name: 'b' })
@@ -199,15 +199,15 @@ describe('calibration', () => {
     const rm = await simulated({ activation: 'ignored' })
     const m = manager({}, false)
     const kept = await register(m, 'rm', rm)
-    expect(kept).toMatchObject({ state: 'quarantined', self_test: { verdict: 'squashed' } })
+    expect(kept).toMatchObject({ state: 'quarantined', selfTest: { verdict: 'squashed' } })
     const used = await m.update({ name: 'rm' }, { selfTestOverride: true })
-    expect(used).toMatchObject({ state: 'ready', self_test: { verdict: 'squashed' } })
+    expect(used).toMatchObject({ state: 'ready', selfTest: { verdict: 'squashed' } })
     const again = await m.update({ name: 'rm' }, { selfTestOverride: false })
     expect(again).toMatchObject({ state: 'quarantined' })
     const overridden = await register(m, 'rm', rm, { selfTestOverride: true })
     expect(overridden).toMatchObject({
       state: 'ready',
-      state_cause: expect.stringMatching(/squashed/),
+      stateCause: expect.stringMatching(/squashed/),
     })
   })
 })
@@ -231,11 +231,11 @@ describe('sleep', () => {
     })
     expect(await row('rm')).toMatchObject({
       state: 'ready',
-      state_cause: expect.stringMatching(/stays awake/),
+      stateCause: expect.stringMatching(/stays awake/),
     })
     expect(lifecycle(rm)).toEqual([])
     await lease(150)
-    expect(await m.sleep({ name: 'rm' }, 1)).toMatchObject({ state: 'sleeping', awake_until: null })
+    expect(await m.sleep({ name: 'rm' }, 1)).toMatchObject({ state: 'sleeping', awakeUntil: null })
     expect(rm.stats()).toMatchObject({ state: 'asleep', lifecycle: [{ inFlight: 0 }] })
     const last = (await history('rm')).at(-1)
     expect(last).toMatchObject({ to: 'sleeping', evidence: { level: 1, reportedAsleep: true } })
@@ -294,7 +294,7 @@ describe('sleep', () => {
     rm.control({ asleep: true })
     await inState('rm', 'sleeping')
     rm.control({ asleep: false })
-    expect(await inState('rm', 'ready')).toMatchObject({ awake_until: null })
+    expect(await inState('rm', 'ready')).toMatchObject({ awakeUntil: null })
     expect(lifecycle(rm)).toEqual([])
   })
 })
@@ -311,8 +311,8 @@ describe('wake', () => {
     )
     expect(new Set(woken.map((w) => w.state))).toEqual(new Set(['ready']))
     expect(lifecycle(rm)).toEqual(['POST /wake_up'])
-    const { awake_until } = await row('rm')
-    expect(awake_until!.getTime() - Date.now()).toBeGreaterThan(50_000)
+    const { awakeUntil } = await row('rm')
+    expect(awakeUntil!.getTime() - Date.now()).toBeGreaterThan(50_000)
   })
 
   it('tests the scores, so that a dropped and not reloaded model is not used', async () => {
@@ -366,7 +366,7 @@ describe('a time awake', () => {
     await m.sleep({ name: 'woken' }, 1)
     await m.wake({ name: 'woken' }, 200)
     await inState('woken', 'ready')
-    expect(await inState('woken', 'sleeping')).toMatchObject({ awake_until: null })
+    expect(await inState('woken', 'sleeping')).toMatchObject({ awakeUntil: null })
     expect(await row('left')).toMatchObject({ state: 'ready' })
     expect(lifecycle(left!)).toEqual([])
   })
@@ -391,7 +391,7 @@ describe('a time awake', () => {
     // The server woke, and this was not recorded: it is tested, and its time awake runs.
     rm.control({ asleep: false })
     await point('waking', 'is being woken: wake requested', 60_000)
-    expect((await inState('rm', 'ready')).awake_until).not.toBeNull()
+    expect((await inState('rm', 'ready')).awakeUntil).not.toBeNull()
     // Draining before sleep, before the call.
     await point('draining', 'finishes its requests in flight before sleep', null)
     await inState('rm', 'ready')
@@ -406,7 +406,7 @@ describe('a time awake', () => {
     await waitFor('some more looks', () => {
       return (rm.stats().calls['GET /v1/models']?.['200'] ?? 0) > 0
     })
-    expect(await row('rm')).toMatchObject({ state: 'draining', state_cause: 'drain requested' })
+    expect(await row('rm')).toMatchObject({ state: 'draining', stateCause: 'drain requested' })
   })
 })
 
@@ -440,9 +440,9 @@ describe('a batch with sleepAfter', () => {
     // Another batch of the model, without `sleepAfter`, needs the servers as well.
     const endOther = await batch('simulated-rm', false)
     await end()
-    const until = (await row('a')).awake_until!.getTime()
+    const until = (await row('a')).awakeUntil!.getTime()
     await waitFor('a longer time awake', async () => {
-      return (await row('a')).awake_until!.getTime() > until + SHORT.keepAwakeMs!
+      return (await row('a')).awakeUntil!.getTime() > until + SHORT.keepAwakeMs!
     })
     expect(await row('a')).toMatchObject({ state: 'ready' })
     await endOther()
@@ -461,7 +461,7 @@ describe('a batch with sleepAfter', () => {
     const rm = await simulated()
     const m = manager({ sweepEveryMs: 150 })
     await register(m, 'rm', rm)
-    await waitFor('a first look', async () => (await row('rm')).last_probe_at !== null)
+    await waitFor('a first look', async () => (await row('rm')).lastProbeAt !== null)
     await (await batch('simulated-rm', true))()
     await inState('rm', 'sleeping')
   })

@@ -71,8 +71,8 @@ describe('a server that scores everything the same', () => {
     const kept = await register('rm', rm, { selfTestOverride: true })
     expect(kept).toMatchObject({
       state: 'quarantined',
-      self_test: { verdict: 'constant', raw: 1 },
-      state_cause: expect.stringMatching(/softmax over one label/),
+      selfTest: { verdict: 'constant', raw: 1 },
+      stateCause: expect.stringMatching(/softmax over one label/),
     })
     await expect(manager.update({ name: 'rm' }, { selfTestOverride: true })).rejects.toMatchObject({
       reason: 'unsupported_setting',
@@ -90,7 +90,7 @@ describe('a server that scores everything the same', () => {
     })
     expect(await register('verifier', verifier, { ...fields, model: 'v' })).toMatchObject({
       state: 'ready',
-      self_test: { verdict: 'not_applicable' },
+      selfTest: { verdict: 'not_applicable' },
     })
   })
 })
@@ -111,8 +111,8 @@ describe('a model of two labels', () => {
         // vLLM and SGLang check the model's name.
         const model = dialect === 'vllm' || dialect === 'sglang' ? { model: 'simulated-rm' } : {}
         const row = await register(dialect, rm, { ...fields, ...model })
-        expect(row, JSON.stringify(row.self_test)).toMatchObject({ state: 'ready' })
-        signs.add(isGood(row.self_test?.calibration as number, bounded))
+        expect(row, JSON.stringify(row.selfTest)).toMatchObject({ state: 'ready' })
+        signs.add(isGood(row.selfTest?.calibration as number, bounded))
         await manager.remove({ name: dialect })
       }
       expect(signs.size, `label ${label}`).toBe(1)
@@ -125,8 +125,8 @@ describe('a model of two labels', () => {
       const usual = await register(dialect, rm)
       const last = await register(dialect, rm, { label: dialect === 'tei' ? 'LABEL_1' : 1 })
       const first = await register(dialect, rm, { label: 0 })
-      expect(last.self_test?.calibration).toBe(usual.self_test?.calibration)
-      expect(first.self_test?.calibration).toBe(-(usual.self_test?.calibration as number))
+      expect(last.selfTest?.calibration).toBe(usual.selfTest?.calibration)
+      expect(first.selfTest?.calibration).toBe(-(usual.selfTest?.calibration as number))
       await manager.remove({ name: dialect })
     }
   })
@@ -135,11 +135,11 @@ describe('a model of two labels', () => {
     const rm = await simulated(options('llamacpp'))
     expect(await register('rm', rm, { selfTestOverride: true })).toMatchObject({
       state: 'quarantined',
-      self_test: { verdict: 'label_unknown' },
+      selfTest: { verdict: 'label_unknown' },
     })
     expect(await register('rm', rm, { label: 1 })).toMatchObject({
       state: 'quarantined',
-      self_test: { verdict: 'squashed' },
+      selfTest: { verdict: 'squashed' },
     })
     expect(await manager.update({ name: 'rm' }, { selfTestOverride: true })).toMatchObject({
       state: 'ready',
@@ -174,8 +174,8 @@ describe('the route', () => {
     ['a reward model of 0.14.0', { version: '0.14.0' }, 'classify'],
   ] as const)('of %s is found, and its scores are raw', async (_what, options, route) => {
     const row = await register('rm', await simulated(options))
-    expect(row, JSON.stringify(row.self_test)).toMatchObject({
-      ...{ state: 'ready', route, named_route: null, self_test: { verdict: 'raw' } },
+    expect(row, JSON.stringify(row.selfTest)).toMatchObject({
+      ...{ state: 'ready', route, namedRoute: null, selfTest: { verdict: 'raw' } },
     })
   })
 
@@ -183,7 +183,7 @@ describe('the route', () => {
     const rm = await simulated({ serves: 'token', version: '0.14.0' })
     expect(await register('rm', rm)).toMatchObject({ route: 'classify' })
     const named = await register('rm', rm, { route: 'token' })
-    expect(named).toMatchObject({ state: 'ready', route: 'token', named_route: 'token' })
+    expect(named).toMatchObject({ state: 'ready', route: 'token', namedRoute: 'token' })
     expect(await manager.probe({ name: 'rm' })).toMatchObject({ state: 'ready', route: 'token' })
   })
 
@@ -219,7 +219,7 @@ describe('a judge', () => {
     const judge = await simulated({ serves: 'generate', faults: { error500: 1 } })
     expect(await register('judge', judge, { kind: 'generative' })).toMatchObject({
       state: 'quarantined',
-      self_test: { verdict: 'failed' },
+      selfTest: { verdict: 'failed' },
     })
   })
 })
@@ -229,7 +229,7 @@ it('a pool whose tokenizers differ is detected, although its scores agree', asyn
   expect(await register('a', a!)).toMatchObject({ state: 'ready' })
   expect(await register('b', b!)).toMatchObject({
     state: 'quarantined',
-    self_test: { verdict: 'differs', detail: expect.stringMatching(/over \d+ tokens.*\(a\)/) },
+    selfTest: { verdict: 'differs', detail: expect.stringMatching(/over \d+ tokens.*\(a\)/) },
   })
 })
 

@@ -9,7 +9,7 @@ import {
   type ProbeFailure,
 } from '../router/server-admission.ts'
 import type { ProbedFacts, RegistrationFields } from '../store/server-registry.ts'
-import type { ServerRow } from '../store/sql/servers.ts'
+import { type ServerRow, toStored } from '../store/sql/servers.ts'
 import { maskSecrets } from './secrets.ts'
 
 /** A probe's failure as an error for the caller, without the API key that a server may have echoed. */
@@ -174,13 +174,13 @@ export function probeWishes(
 
 /** A probe's parameters for a registered server. */
 export function probeOfRow(row: ServerRow) {
-  const { kind, model, named_route: route, label, chat_template: chatTemplate } = row
-  return probeWishes({ kind, model, route, label, chatTemplate })
+  const { url, engine, apiKey } = row
+  return { url, engine, apiKey, ...probeWishes({ ...row, route: row.namedRoute }) }
 }
 
 /** The scoring route found by an earlier probe; a server `inUse` is not probed for it again. */
-export function knownRoute(row: Pick<ServerRow, 'route' | 'plain_text'>, inUse: boolean) {
-  return row.route === null ? null : { route: row.route, plainText: row.plain_text, inUse }
+export function knownRoute(row: Pick<ServerRow, 'route' | 'plainText'>, inUse: boolean) {
+  return row.route === null ? null : { route: row.route, plainText: row.plainText, inUse }
 }
 
 /** A registration completed by the probe's findings. @throws RewardOpsError `invalid_input` if neither names the model */
@@ -227,20 +227,12 @@ function fields(
   route: ServerRow['route'],
 ): RegistrationFields {
   return {
+    ...toStored(input),
     url,
     engine,
     kind: input.kind,
     model,
-    weight: input.weight,
-    maxInFlight: input.maxInFlight ?? null,
-    rpm: input.rpm ?? null,
-    tpm: input.tpm ?? null,
-    apiKey: input.apiKey ?? null,
-    tags: input.tags,
     chatTemplate: readTemplate({ ...input, engine }, route),
-    namedRoute: input.route ?? null,
-    label: input.label ?? null,
-    selfTestOverride: input.selfTestOverride,
   }
 }
 

@@ -14,8 +14,8 @@ export interface Compared {
 }
 
 /** The calibration of a server's row. */
-export function calibrationOfRow(row: Pick<ServerRow, 'engine' | 'self_test'>): Compared {
-  return { engine: row.engine, calibrations: calibrationsOf(row.self_test) }
+export function calibrationOfRow(row: Pick<ServerRow, 'engine' | 'selfTest'>): Compared {
+  return { engine: row.engine, calibrations: calibrationsOf(row.selfTest) }
 }
 
 /** True when two servers give different scores, or different token counts with the same engine. */

@@ -1,6 +1,6 @@
 import { isAsleep } from '../router/server-admission.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
-import { type ModelsContext, scoringServer } from './context.ts'
+import type { ModelsContext } from './context.ts'
 import { maskSecrets } from './secrets.ts'
 import type { SleepCycle } from './sleep-cycle.ts'
 
@@ -13,7 +13,7 @@ export const GOING_TO_SLEEP = 'is being put to sleep'
 export function isDrainingToSleep(row: ServerRow): boolean {
   return (
     row.state === 'draining' &&
-    (row.state_cause === BEFORE_SLEEP || row.state_cause === GOING_TO_SLEEP)
+    (row.stateCause === BEFORE_SLEEP || row.stateCause === GOING_TO_SLEEP)
   )
 }
 
@@ -40,7 +40,7 @@ async function mendWaking(
 ): Promise<void> {
   let asleep: boolean | null
   try {
-    asleep = await isAsleep(scoringServer(row), context.timings.probeTimeoutMs)
+    asleep = await isAsleep(row, context.timings.probeTimeoutMs)
   } catch {
     asleep = null
   }
@@ -50,27 +50,27 @@ async function mendWaking(
       from: ['waking'],
       cause: 'waking was interrupted before the request was sent',
       // The wake call may have been sent. If the server is found awake, it is put to sleep again after this time.
-      awakeForMs: Math.max(1, row.awake_left_ms ?? 1),
+      awakeForMs: Math.max(1, row.awakeLeftMs ?? 1),
     })
     return
   }
   // A server that does not report its state gets the wake call again. If awake, it refuses, and the self-test shows it.
-  await cycle.finishWaking(row, Math.max(1, row.awake_left_ms ?? 1), asleep === null)
+  await cycle.finishWaking(row, Math.max(1, row.awakeLeftMs ?? 1), asleep === null)
 }
 
 async function mendDraining(context: ModelsContext, row: ServerRow): Promise<void> {
   let asleep: boolean | null
   try {
-    asleep = await isAsleep(scoringServer(row), context.timings.probeTimeoutMs)
+    asleep = await isAsleep(row, context.timings.probeTimeoutMs)
   } catch (error) {
     await context.registry.transition(row.id, {
       to: 'unreachable',
       from: ['draining'],
-      cause: maskSecrets((error as Error).message, [row.api_key]),
+      cause: maskSecrets((error as Error).message, [row.apiKey]),
     })
     return
   }
-  const sleeps = asleep ?? row.state_cause === GOING_TO_SLEEP
+  const sleeps = asleep ?? row.stateCause === GOING_TO_SLEEP
   await context.registry.transition(row.id, {
     // The previous state is not stored; the next probe determines it.
     to: sleeps ? 'sleeping' : 'probing',

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { ServerLogDto } from '../contract/server-detail.ts'
-import type { LaunchServerInput } from '../contract/servers.ts'
+import { type LaunchServerInput, PROBED_SETTINGS } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
 import { checkServerUrl } from '../router/server-admission.ts'
 import { throughOutage } from '../store/database.ts'
 import { poolOfModel } from '../store/job-queue.ts'
-import type { ServerRow, StoredLaunch } from '../store/sql/servers.ts'
+import { type ServerRow, type StoredLaunch, settingsOfRow, toStored } from '../store/sql/servers.ts'
 import { checkKind, readTemplate, refusal } from './admission.ts'
 import type { ModelsContext } from './context.ts'
 import { tailOf } from './launch-log.ts'
@@ -231,20 +231,12 @@ export class ServerLauncher {
     if (pool !== null) await queue.ensure(pool)
     const id = await registry.save(input.name, {
       fields: {
+        ...toStored(input),
         url: urlOf(input),
         engine: input.engine,
         kind: input.kind,
         model,
-        weight: input.weight,
-        maxInFlight: input.maxInFlight ?? null,
-        rpm: input.rpm ?? null,
-        tpm: input.tpm ?? null,
-        apiKey: input.apiKey ?? null,
-        tags: input.tags,
         chatTemplate: readTemplate(input, null),
-        namedRoute: input.route ?? null,
-        label: input.label ?? null,
-        selfTestOverride: input.selfTestOverride,
       },
       facts: null,
       launch,
@@ -281,13 +273,10 @@ export class ServerLauncher {
   ): Promise<number> {
     const { registry, log } = this.#o
     this.#watchEnd(this.#supervise(row.id, input, complete), process)
-    await registry.update(row.id, {
-      weight: input.weight,
-      maxInFlight: input.maxInFlight ?? null,
-      rpm: input.rpm ?? null,
-      tpm: input.tpm ?? null,
-      tags: input.tags,
-    })
+    // The probed settings are those of the process, and a user may have set the override since its launch.
+    const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
+      toStored(input)
+    await registry.update(row.id, settings)
     await registry.note(row.id, {
       kind: 'process',
       from: row.state,
@@ -381,33 +370,24 @@ export class ServerLauncher {
 function inputOf(row: ServerRow, launch: StoredLaunch): LaunchServerInput {
   return {
     name: row.name,
-    engine: row.engine as LaunchServerInput['engine'],
+    engine: row.engine,
     kind: row.kind,
     model: launch.model,
     url: row.url,
     command: launch.argv,
     ...(launch.cwd === null ? {} : { cwd: launch.cwd }),
     env: {},
-    weight: row.weight,
-    maxInFlight: row.max_in_flight,
-    rpm: row.rpm,
-    tpm: row.tpm,
-    apiKey: row.api_key,
-    tags: row.tags,
-    chatTemplate: row.chat_template,
-    route: row.named_route,
-    label: row.label,
-    selfTestOverride: row.self_test_override,
+    ...settingsOfRow(row),
   }
 }
 
 /** A digest that is equal for launches whose processes are interchangeable. */
 function fingerprintOf(input: LaunchServerInput): string {
-  const { engine, kind, command, cwd, env, apiKey, chatTemplate, route, label } = input
+  const { engine, kind, command, cwd, env } = input
   const model = input.model ?? null
   const parts = [
-    ...[engine, kind, model, urlOf(input), command, cwd ?? null, apiKey ?? null],
-    ...[chatTemplate ?? null, route ?? null, label ?? null],
+    ...[engine, kind, model, urlOf(input), command, cwd ?? null],
+    ...PROBED_SETTINGS.map((field) => input[field] ?? null),
     Object.entries(env).toSorted(([a], [b]) => (a < b ? -1 : 1)),
   ]
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex')

@@ -1,11 +1,16 @@
 import { isOverridable, isTrusted } from '../contract/self-test-verdict.ts'
 import type { ServerLogDto } from '../contract/server-detail.ts'
-import type { LaunchServerInput, RegisterServerInput, ServerRef } from '../contract/servers.ts'
+import {
+  type LaunchServerInput,
+  PROBED_SETTINGS,
+  type RegisterServerInput,
+  type ServerRef,
+  type UpdateServerInput,
+} from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import {
   checkServerUrl,
-  type EngineName,
   type ProbeFailure,
   probeServer,
   type SleepLevel,
@@ -14,7 +19,7 @@ import type { Database } from '../store/database.ts'
 import { type JobQueue, poolOfModel } from '../store/job-queue.ts'
 import { ServerLocks } from '../store/server-locks.ts'
 import { type RegistrationFields, ServerRegistry } from '../store/server-registry.ts'
-import type { ServerRow } from '../store/sql/servers.ts'
+import { type ServerRow, settingsOfRow } from '../store/sql/servers.ts'
 import {
   checkKind,
   checkPool,
@@ -55,17 +60,7 @@ export interface RewardModelManagerOptions {
 }
 
 /** The changes of a `servers.update` call. */
-export type ServerChanges = Partial<
-  Pick<RegistrationFields, 'url' | 'weight' | 'tags' | 'selfTestOverride'>
-> & {
-  maxInFlight?: number | null | undefined
-  rpm?: number | null | undefined
-  tpm?: number | null | undefined
-  apiKey?: string | null | undefined
-  chatTemplate?: string | null | undefined
-  route?: ServerRow['route'] | undefined
-  label?: string | null | undefined
-}
+export type ServerChanges = Omit<UpdateServerInput, keyof ServerRef>
 
 /**
  * Registers, launches and probes reward-model servers, tests their scores, puts them to sleep and wakes them. The
@@ -223,51 +218,31 @@ export class RewardModelManager {
   /** Changes a server. A new address or key is probed first; a new chat template is followed by a self-test. */
   async update(ref: ServerRef, changes: ServerChanges): Promise<ServerRow> {
     const row = await this.find(ref)
-    const pick = <T>(changed: T | undefined, before: T): T =>
-      changed === undefined ? before : changed
-    if (
-      changes.url !== undefined ||
-      changes.apiKey !== undefined ||
-      changes.chatTemplate !== undefined ||
-      changes.route !== undefined ||
-      changes.label !== undefined
-    ) {
+    const given = Object.fromEntries(
+      Object.entries(changes).filter(([, value]) => value !== undefined),
+    ) as Pick<RegisterServerInput, keyof ServerChanges>
+    if (given.url !== undefined || PROBED_SETTINGS.some((field) => field in given)) {
       if (this.#launcher.runs(row.name)) {
         throw new RewardOpsError(
           'server_busy',
           `${row.name} is launched by this service; its address, key, chat template, route and label are set by its launch.`,
         )
       }
+      const { name, url, engine, kind, model } = row
       return this.register({
-        name: row.name,
-        url: changes.url ?? row.url,
-        engine: row.engine as EngineName,
-        kind: row.kind,
-        model: row.model,
-        weight: changes.weight ?? row.weight,
-        maxInFlight: pick(changes.maxInFlight, row.max_in_flight),
-        rpm: pick(changes.rpm, row.rpm),
-        tpm: pick(changes.tpm, row.tpm),
-        apiKey: pick(changes.apiKey, row.api_key),
-        tags: changes.tags ?? row.tags,
-        chatTemplate: pick(changes.chatTemplate, row.chat_template),
-        route: pick(changes.route, row.named_route),
-        label: pick(changes.label, row.label),
-        selfTestOverride: changes.selfTestOverride ?? row.self_test_override,
-        ifUnreachable: 'refuse',
+        ...{ name, url, engine, kind, model, ifUnreachable: 'refuse' },
+        ...settingsOfRow(row),
+        ...given,
       })
     }
-    const fields = Object.fromEntries(
-      Object.entries(changes).filter(([, value]) => value !== undefined),
-    ) as Partial<RegistrationFields>
     if (changes.selfTestOverride !== undefined) await this.#override(row, changes.selfTestOverride)
-    await this.#o.registry.update(row.id, fields)
+    await this.#o.registry.update(row.id, given)
     return this.find(ref)
   }
 
   /** Sets or removes a user's override of the self-test. */
   async #override(row: ServerRow, override: boolean): Promise<void> {
-    const test = row.self_test
+    const test = row.selfTest
     if (test === null || isTrusted(test.verdict)) return
     if (override && !isOverridable(test.verdict)) {
       throw new RewardOpsError(
@@ -406,7 +381,7 @@ const PROBE_WAIT_MS = 10_000
 function busy(row: ServerRow, what: string): RewardOpsError {
   return new RewardOpsError(
     'server_busy',
-    `${row.name} cannot be ${what} while it is ${row.state} (${row.state_cause ?? 'no cause'}).`,
+    `${row.name} cannot be ${what} while it is ${row.state} (${row.stateCause ?? 'no cause'}).`,
   )
 }
 
@@ -418,21 +393,15 @@ function subject(
   known: ServerRow | undefined,
 ): Subject {
   return {
+    ...fields,
     id: known?.id ?? Number.MAX_SAFE_INTEGER,
     name,
-    url: fields.url,
-    engine: fields.engine,
-    kind: fields.kind as ServerRow['kind'],
-    model: fields.model,
-    api_key: fields.apiKey,
     version: facts.version,
-    route: (facts.route ?? null) as ServerRow['route'],
+    route: facts.route ?? null,
     label: facts.label ?? fields.label,
-    plain_text: facts.plainText ?? false,
-    max_model_len: facts.maxModelLen,
-    chat_template: fields.chatTemplate,
-    self_test_override: fields.selfTestOverride,
-    self_test: null,
+    plainText: facts.plainText ?? false,
+    maxModelLen: facts.maxModelLen,
+    selfTest: null,
     state: 'probing',
   }
 }

@@ -3,6 +3,7 @@ import { isOverridable, isTrusted, type SelfTestVerdict } from '../contract/self
 import {
   type Calibration,
   calibrate,
+  type ScoringServer,
   type SelfTestResult,
   testScores,
 } from '../router/server-admission.ts'
@@ -19,16 +20,16 @@ import {
   whatDiffers,
   whatDrifted,
 } from './calibration-agreement.ts'
-import { type ModelsContext, type ScoringRow, scoringServer } from './context.ts'
+import type { ModelsContext } from './context.ts'
 import { oddOnesOut, type Vote } from './pool-agreement.ts'
 import { maskSecrets } from './secrets.ts'
 
 /** Delay before the second try of a test without a verdict, ms, so that one lost call has no consequence. */
 const SECOND_TRY_MS = 300
 
-/** The columns of a server that its self-test needs. */
-export type Subject = ScoringRow &
-  Pick<ServerRow, 'id' | 'name' | 'self_test_override' | 'self_test' | 'state'>
+/** The fields of a server that its self-test needs. */
+export type Subject = ScoringServer &
+  Pick<ServerRow, 'id' | 'name' | 'selfTestOverride' | 'selfTest' | 'state'>
 
 /** The result of a test of a server's scores. */
 export interface Examination {
@@ -59,11 +60,11 @@ export class ScoreTrust {
   async examine(row: Subject, fresh = false): Promise<Examination> {
     const result = await this.#test(row)
     const { calibration, calibrations } = result
-    const before = fresh ? null : row.self_test
+    const before = fresh ? null : row.selfTest
     const baseline = before?.baseline ?? before?.calibration ?? calibration
     const baselines = calibrations.map((now, at) => baselinesOf(before)[at] ?? now)
     const { routeMissing = false, ...tested } = result
-    const known = fresh ? null : row.self_test
+    const known = fresh ? null : row.selfTest
     const baselineAt = known?.baselineAt ?? known?.at ?? new Date().toISOString()
     return {
       ...(await this.#judge(row, { ...tested, baseline, baselines, baselineAt })),
@@ -76,11 +77,11 @@ export class ScoreTrust {
    * server has no such score or did not answer.
    */
   async lookForDrift(row: ServerRow): Promise<Examination | null> {
-    const known = row.self_test
+    const known = row.selfTest
     if (known === null || known.calibration === null) return null
     let calibrations: Calibration[] | null
     try {
-      calibrations = await calibrate(scoringServer(row), this.#o.timings.selfTestTimeoutMs)
+      calibrations = await calibrate(row, this.#o.timings.selfTestTimeoutMs)
     } catch (error) {
       this.#o.log.debug({ err: (error as Error).message, server: row.name }, 'not calibrated')
       return null
@@ -115,23 +116,23 @@ export class ScoreTrust {
     if (!own) return
     const odd = this.#oddIn(rows.filter((row) => row.model === own.model))
     for (const row of rows) {
-      if (row.id === id || row.self_test === null || row.model !== own.model) continue
-      const { verdict } = row.self_test
+      if (row.id === id || row.selfTest === null || row.model !== own.model) continue
+      const { verdict } = row.selfTest
       if (odd.has(row.id) && verdict === 'raw') {
-        const detail = whatDiffers(calibrationsOf(row.self_test), [
+        const detail = whatDiffers(calibrationsOf(row.selfTest), [
           { name: own.name, calibrations: calibrationsOf(examination.selfTest) },
         ])
-        await registry.selfTested(row.id, { ...row.self_test, verdict: 'differs', detail })
-        if (row.self_test_override) continue
+        await registry.selfTested(row.id, { ...row.selfTest, verdict: 'differs', detail })
+        if (row.selfTestOverride) continue
         await registry.transition(row.id, {
           to: 'quarantined',
           from: ['ready'],
           cause: `its scores differ: ${detail}`,
-          evidence: { calibration: row.self_test.calibration, pool: this.#others(rows, row) },
+          evidence: { calibration: row.selfTest.calibration, pool: this.#others(rows, row) },
         })
-      } else if (!odd.has(row.id) && verdict === 'differs' && !hasDrifted(row.self_test)) {
+      } else if (!odd.has(row.id) && verdict === 'differs' && !hasDrifted(row.selfTest)) {
         await registry.selfTested(row.id, {
-          ...row.self_test,
+          ...row.selfTest,
           verdict: 'raw',
           detail: 'Scores agree with the pool.',
         })
@@ -139,14 +140,14 @@ export class ScoreTrust {
           to: 'ready',
           from: ['quarantined'],
           cause: `its scores agree with most of the pool (${own.name})`,
-          evidence: { calibration: row.self_test.calibration, pool: this.#others(rows, row) },
+          evidence: { calibration: row.selfTest.calibration, pool: this.#others(rows, row) },
         })
       }
     }
   }
 
   async #test(row: Subject): Promise<SelfTestResult> {
-    const once = () => testScores(scoringServer(row), this.#o.timings.selfTestTimeoutMs)
+    const once = () => testScores(row, this.#o.timings.selfTestTimeoutMs)
     const first = await once()
     if (first.verdict !== 'failed') return first
     await sleep(SECOND_TRY_MS)
@@ -163,22 +164,22 @@ export class ScoreTrust {
     },
   ): Promise<Examination> {
     const at = new Date().toISOString()
-    const detail = maskSecrets(result.detail, [row.api_key])
+    const detail = maskSecrets(result.detail, [row.apiKey])
     let selfTest: StoredSelfTest = { ...result, detail, at }
     const pool = (await this.#o.registry.active()).filter(
       (other) => other.model === row.model && other.id !== row.id,
     )
     if (isTrusted(selfTest.verdict) && selfTest.calibration !== null) {
       const others = this.#others(pool, row)
-      const odd = this.#oddIn([...pool, { ...row, state: 'ready', self_test: selfTest }])
+      const odd = this.#oddIn([...pool, { ...row, state: 'ready', selfTest }])
       const drifted = hasDrifted(selfTest)
       // If another server always had the new score, this server was wrong before.
       const now = selfTest
       const confirmed = pool.some(
         (other) =>
           votes(other) &&
-          !hasDrifted(other.self_test) &&
-          !differ(calibrationOfRow(other), calibrationOfRow({ ...row, self_test: now })),
+          !hasDrifted(other.selfTest) &&
+          !differ(calibrationOfRow(other), calibrationOfRow({ ...row, selfTest: now })),
       )
       if (odd.has(row.id)) {
         selfTest = differing(selfTest, whatDiffers(calibrationsOf(selfTest), others))
@@ -194,7 +195,7 @@ export class ScoreTrust {
     }
     const { verdict, raw, activated, calibration, baseline } = selfTest
     const trusted = isTrusted(verdict)
-    const overridden = row.self_test_override && isOverridable(verdict)
+    const overridden = row.selfTestOverride && isOverridable(verdict)
     return {
       to: trusted || overridden ? 'ready' : 'quarantined',
       cause: trusted
@@ -222,9 +223,9 @@ export class ScoreTrust {
     const all = rows.filter(votes).map(
       (row): Vote<Compared> => ({
         id: row.id,
-        sinceMs: Date.parse(row.self_test!.baselineAt ?? row.self_test!.at),
+        sinceMs: Date.parse(row.selfTest!.baselineAt ?? row.selfTest!.at),
         calibration: calibrationOfRow(row),
-        drifted: hasDrifted(row.self_test),
+        drifted: hasDrifted(row.selfTest),
       }),
     )
     return oddOnesOut(all, differ)
@@ -233,13 +234,13 @@ export class ScoreTrust {
   #others(rows: readonly Subject[], than: Subject): Named[] {
     return rows
       .filter((row) => row.id !== than.id && row.model === than.model && votes(row))
-      .map((row) => ({ name: row.name, calibrations: calibrationsOf(row.self_test) }))
+      .map((row) => ({ name: row.name, calibrations: calibrationsOf(row.selfTest) }))
   }
 }
 
 /** True for servers whose calibration counts in a pool's comparison: tested, raw, and not gone. */
 function votes(row: Subject): boolean {
-  const { self_test: test, state } = row
+  const { selfTest: test, state } = row
   return (
     test !== null &&
     test.calibration !== null &&

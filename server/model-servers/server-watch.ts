@@ -1,5 +1,4 @@
 import {
-  type EngineName,
   isAsleep,
   type ProbedServer,
   type ProbeFailure,
@@ -10,7 +9,7 @@ import { poolOfModel } from '../store/job-queue.ts'
 import { PeriodicTask } from '../store/periodic-task.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 import { factsOf, failureEvidence, knownRoute, probeOfRow } from './admission.ts'
-import { type ModelsContext, scoringServer } from './context.ts'
+import type { ModelsContext } from './context.ts'
 import { isDrainingToSleep, mendInterrupted } from './interrupted.ts'
 import type { ScoreTrust } from './score-trust.ts'
 import { maskSecrets } from './secrets.ts'
@@ -105,7 +104,7 @@ export class ServerWatch {
 
   #pauseOf(row: ServerRow): number {
     const { timings } = this.#o
-    const newlyGone = row.state === 'unreachable' && row.state_age_ms < timings.newlyGoneForMs
+    const newlyGone = row.state === 'unreachable' && row.stateAgeMs < timings.newlyGoneForMs
     if (newlyGone || row.state === 'registering') return timings.newlyGoneEveryMs
     return row.state === 'dead' ? timings.deadEveryMs : timings.probeEveryMs
   }
@@ -140,9 +139,6 @@ export class ServerWatch {
 
   async #probe(row: ServerRow, trigger: string | null): Promise<void> {
     const result = await probeServer({
-      url: row.url,
-      engine: row.engine as EngineName,
-      apiKey: row.api_key,
       timeoutMs: this.#o.timings.probeTimeoutMs,
       ...probeOfRow(row),
       model: isModelOpen(row) ? null : row.model,
@@ -166,7 +162,7 @@ export class ServerWatch {
         evidence: { probeMs: probe.durationMs, before: row.version, version: probe.version },
       })
     }
-    await registry.probed(row.id, factsOf(probe, row.api_key))
+    await registry.probed(row.id, factsOf(probe, row.apiKey))
     if (isModelOpen(row)) {
       if (probe.model === null) return
       await this.#learnModel(row, probe.model)
@@ -200,7 +196,7 @@ export class ServerWatch {
 
   /** Handles the probe of a sleeping server. If it is awake, it was woken outside the service. No report counts as asleep. */
   async #checkSleeper(row: ServerRow): Promise<void> {
-    const asleep = await isAsleep(scoringServer(row), this.#o.timings.probeTimeoutMs)
+    const asleep = await isAsleep(row, this.#o.timings.probeTimeoutMs)
     if (asleep === null) return
     this.#tells.add(row.id)
     if (asleep) return
@@ -255,7 +251,7 @@ export class ServerWatch {
     if (due === undefined) {
       // The time of the last test is unknown, so the next is spread randomly; a start must not test all at once.
       const { calibrateEveryMs, retestEveryMs } = this.#o.timings
-      const every = row.self_test?.verdict === 'failed' ? retestEveryMs : calibrateEveryMs
+      const every = row.selfTest?.verdict === 'failed' ? retestEveryMs : calibrateEveryMs
       this.#nextTest.set(row.id, performance.now() + every * Math.random())
       return false
     }
@@ -290,12 +286,12 @@ export class ServerWatch {
     const failures = (this.#failures.get(row.id) ?? 0) + 1
     this.#failures.set(row.id, failures)
     await registry.probed(row.id, null)
-    const evidence = { ...failureEvidence(failure, row.api_key), failures }
-    if (row.state === 'unreachable' && row.state_age_ms > timings.deadAfterMs) {
+    const evidence = { ...failureEvidence(failure, row.apiKey), failures }
+    if (row.state === 'unreachable' && row.stateAgeMs > timings.deadAfterMs) {
       await registry.transition(row.id, {
         to: 'dead',
         from: ['unreachable'],
-        cause: `unreachable for ${Math.round(row.state_age_ms / 60_000)} minutes: ${maskSecrets(failure.message, [row.api_key])}`,
+        cause: `unreachable for ${Math.round(row.stateAgeMs / 60_000)} minutes: ${maskSecrets(failure.message, [row.apiKey])}`,
         evidence,
       })
       return
@@ -303,9 +299,9 @@ export class ServerWatch {
     // A starting process is not gone, and a sleeping server that does not report its state stays asleep.
     if (row.state === 'registering') {
       // The cause of the process's end is more informative than a failed probe.
-      if (row.state_cause?.includes('; restarts in ')) return
+      if (row.stateCause?.includes('; restarts in ')) return
       const what = failure.reason === 'server_unreachable' ? 'does not respond yet' : 'is refused'
-      const said = maskSecrets(failure.message, [row.api_key])
+      const said = maskSecrets(failure.message, [row.apiKey])
       return registry.explain(row.id, 'registering', `the process runs and ${what}: ${said}`)
     }
     if (row.state === 'dead') return
@@ -314,7 +310,7 @@ export class ServerWatch {
     await registry.transition(row.id, {
       to: 'unreachable',
       from: ['ready', 'quarantined', 'sleeping', 'probing', 'draining'],
-      cause: maskSecrets(failure.message, [row.api_key]),
+      cause: maskSecrets(failure.message, [row.apiKey]),
       evidence,
     })
   }

@@ -3,7 +3,6 @@ import type { ServerState } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
 import {
   abilitiesOf,
-  type EngineName,
   isAsleep,
   isUnanswered,
   probeServer,
@@ -15,7 +14,7 @@ import {
 import { lastSleepLevel } from '../store/sql/server-detail.ts'
 import { leasedSlots, noteDrainingCause, type ServerRow } from '../store/sql/servers.ts'
 import { knownRoute, probeOfRow } from './admission.ts'
-import { type ModelsContext, scoringServer } from './context.ts'
+import type { ModelsContext } from './context.ts'
 import { BEFORE_SLEEP, GOING_TO_SLEEP, isDrainingToSleep } from './interrupted.ts'
 import type { ScoreTrust } from './score-trust.ts'
 import { maskSecrets } from './secrets.ts'
@@ -58,7 +57,7 @@ export class SleepCycle {
   async sleep(row: ServerRow, level: SleepLevel, why: string): Promise<ServerRow> {
     const known = this.#sleeps.get(row.id)
     if (known) return known.done
-    if (!abilitiesOf(row.engine as EngineName).sleeps || !row.can_sleep) throw cannotSleep(row)
+    if (!abilitiesOf(row.engine).sleeps || !row.canSleep) throw cannotSleep(row)
     if (row.state === 'sleeping') return this.#alreadyAsleep(row, level)
     if (row.state !== 'ready' && row.state !== 'quarantined' && row.state !== 'draining') {
       throw notNow(row, 'put to sleep')
@@ -121,7 +120,7 @@ export class SleepCycle {
         continue
       }
       if (row.state === 'ready' || row.state === 'quarantined') {
-        if (row.awake_until !== null) await registry.prolong([row.id], forMs)
+        if (row.awakeUntil !== null) await registry.prolong([row.id], forMs)
         return this.#row(row.id)
       }
       if (row.state === 'sleeping') {
@@ -173,7 +172,7 @@ export class SleepCycle {
       const slots = await leasedSlots(db, row.id)
       let busy = `${slots} ${slots === 1 ? 'request' : 'requests'} in flight`
       if (slots === 0) {
-        const load = await readLoad(scoringServer(row), timings.probeTimeoutMs)
+        const load = await readLoad(row, timings.probeTimeoutMs)
         // Without a reported load only the leases decide. Reported work of other clients is waited for too.
         if (load === null || load.running + load.waiting === 0) return null
         busy = `the server reports ${load.running} running and ${load.waiting} waiting`
@@ -197,22 +196,21 @@ export class SleepCycle {
     drainMs: number,
   ): Promise<ServerRow> {
     const { registry, timings } = this.#o
-    const server = scoringServer(row)
     const begun = performance.now()
     let refused: string | null = null
     try {
-      await tellToSleep(server, level, timings.asleepWithinMs)
+      await tellToSleep(row, level, timings.asleepWithinMs)
     } catch (error) {
-      refused = maskSecrets((error as Error).message, [row.api_key])
+      refused = maskSecrets((error as Error).message, [row.apiKey])
     }
     const until = begun + timings.asleepWithinMs
     for (;;) {
       let asleep: boolean | null = false
       let gone: string | null = null
       try {
-        asleep = await isAsleep(server, timings.probeTimeoutMs)
+        asleep = await isAsleep(row, timings.probeTimeoutMs)
       } catch (error) {
-        gone = maskSecrets((error as Error).message, [row.api_key])
+        gone = maskSecrets((error as Error).message, [row.apiKey])
       }
       if (asleep === true || (asleep === null && refused === null)) {
         const sleepMs = Math.round(performance.now() - begun)
@@ -284,23 +282,19 @@ export class SleepCycle {
    */
   async finishWaking(row: ServerRow, forMs: number, call: boolean): Promise<ServerRow> {
     const { registry, timings } = this.#o
-    const server = scoringServer(row)
     const begun = performance.now()
     let refused: string | null = null
     if (call) {
       try {
-        await tellToWake(server, timings.awakeWithinMs)
+        await tellToWake(row, timings.awakeWithinMs)
       } catch (error) {
-        refused = maskSecrets((error as Error).message, [row.api_key])
+        refused = maskSecrets((error as Error).message, [row.apiKey])
         if (isUnanswered(error)) return this.#notWoken(row, 'unreachable', refused)
       }
     }
     const until = begun + timings.awakeWithinMs
     for (;;) {
       const probe = await probeServer({
-        url: row.url,
-        engine: row.engine as EngineName,
-        apiKey: row.api_key,
         timeoutMs: timings.probeTimeoutMs,
         ...probeOfRow(row),
         known: knownRoute(row, true),
@@ -311,7 +305,7 @@ export class SleepCycle {
       if (performance.now() > until) {
         return probe.ok
           ? this.#notWoken(row, 'sleeping', 'still asleep')
-          : this.#notWoken(row, 'unreachable', maskSecrets(probe.message, [row.api_key]))
+          : this.#notWoken(row, 'unreachable', maskSecrets(probe.message, [row.apiKey]))
       }
       await pause(timings.awakeLookMs)
     }

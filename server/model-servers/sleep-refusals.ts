@@ -1,10 +1,10 @@
 import { RewardOpsError } from '../errors.ts'
-import { abilitiesOf, type EngineName } from '../router/server-admission.ts'
+import { abilitiesOf } from '../router/server-admission.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 
 /** The error for a server that does not support sleep, with the setting that enables it. */
 export function cannotSleep(row: ServerRow): RewardOpsError {
-  const sleeps = abilitiesOf(row.engine as EngineName).sleeps
+  const sleeps = abilitiesOf(row.engine).sleeps
   return new RewardOpsError(
     'server_cannot_sleep',
     sleeps
@@ -26,11 +26,11 @@ export function notNow(row: ServerRow, what: string): RewardOpsError {
   if (row.state === 'unreachable' || row.state === 'dead') {
     return new RewardOpsError(
       'server_unreachable',
-      `${row.name} cannot be ${what}: ${row.state_cause ?? row.state}.`,
+      `${row.name} cannot be ${what}: ${row.stateCause ?? row.state}.`,
     )
   }
   return new RewardOpsError(
     'server_busy',
-    `${row.name} cannot be ${what} while it is ${row.state} (${row.state_cause ?? 'no cause'}).`,
+    `${row.name} cannot be ${what} while it is ${row.state} (${row.stateCause ?? 'no cause'}).`,
   )
 }

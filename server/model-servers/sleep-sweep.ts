@@ -66,9 +66,9 @@ export class SleepSweep {
     const keep: number[] = []
     const over: number[] = []
     for (const row of await registry.active()) {
-      if (!row.can_sleep) continue
+      if (!row.canSleep) continue
       const awake = row.state === 'ready' || row.state === 'quarantined'
-      const leftMs = row.awake_left_ms
+      const leftMs = row.awakeLeftMs
       if (needed.has(row.model)) {
         this.#noSleepBefore.delete(row.id)
         if (this.#own.has(row.id)) void this.#cycle.cancelSleep(row.id, 'a batch needs it')

@@ -1,6 +1,6 @@
 import { ADAPTIVE_INITIAL_IN_FLIGHT } from '../contract/adaptive-limit.ts'
 import { isOverridable, isTrusted } from '../contract/self-test-verdict.ts'
-import { mostInFlight, type ServerDto } from '../contract/servers.ts'
+import { listedSettings, mostInFlight, type ServerDto } from '../contract/servers.ts'
 import type { WorkerServerStats } from '../contract/worker-stats.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { RecentCalls } from '../store/sql/fleet.ts'
@@ -21,23 +21,21 @@ export interface SeenOfServer {
 export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
   const { stats, recent, poolRequests, twin } = seen
   const latency = recent?.latency_ms ? LatencyHistogram.from(recent.latency_ms) : null
-  const test = row.self_test
+  const test = row.selfTest
   return {
+    ...listedSettings(row),
     id: `s${row.id}`,
     name: row.name,
     url: row.url,
-    engine: row.engine as ServerDto['engine'],
+    engine: row.engine,
     kind: row.kind,
     model: row.model,
     state: row.state,
-    stateCause: row.state_cause,
-    stateSince: row.state_since.toISOString(),
+    stateCause: row.stateCause,
+    stateSince: row.stateSince.toISOString(),
     version: row.version,
     route: row.route,
-    label: row.label,
-    maxModelLen: row.max_model_len,
-    weight: row.weight,
-    tags: row.tags,
+    maxModelLen: row.maxModelLen,
     inFlight: sum(stats.map((s) => s.inFlight)),
     limit: limitOf(row, stats),
     requests: Number(row.requests),
@@ -47,7 +45,7 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
     p99Ms: latency?.quantile(0.99) ?? null,
     requestsPerSecond: sum(stats.map((s) => s.requestsPerSecond)),
     share: poolRequests > 0 ? (recent?.requests ?? 0) / poolRequests : null,
-    lastProbeAt: row.last_probe_at?.toISOString() ?? null,
+    lastProbeAt: row.lastProbeAt?.toISOString() ?? null,
     selfTest: test && {
       verdict: test.verdict,
       raw: test.raw,
@@ -56,26 +54,24 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
       calibrations: test.calibrations ?? [],
       detail: test.detail,
       at: test.at,
-      overridden: row.self_test_override && !isTrusted(test.verdict) && isOverridable(test.verdict),
+      overridden: row.selfTestOverride && !isTrusted(test.verdict) && isOverridable(test.verdict),
     },
-    rpm: row.rpm,
-    tpm: row.tpm,
     warnings:
       twin === null
         ? row.warnings
         : [...row.warnings, `has the same address as ${twin}, with separate limits`],
-    canSleep: row.can_sleep,
-    awakeUntil: row.awake_until?.toISOString() ?? null,
+    canSleep: row.canSleep,
+    awakeUntil: row.awakeUntil?.toISOString() ?? null,
     launched: row.launch !== null,
     health: healthOf(stats),
-    hasFixedLimit: row.max_in_flight !== null,
+    hasFixedLimit: row.maxInFlight !== null,
   }
 }
 
 /** The configured limit; otherwise the sum of the processes' adaptive limits; otherwise the initial one. */
 function limitOf(row: ServerRow, stats: readonly WorkerServerStats[]): number {
-  if (row.max_in_flight !== null) return row.max_in_flight
-  const most = mostInFlight(null, row.max_concurrent)
+  if (row.maxInFlight !== null) return row.maxInFlight
+  const most = mostInFlight(null, row.maxConcurrent)
   // A process without calls has no adaptive limit, and its part of the initial limit does not count.
   const found = stats.flatMap((s) => {
     const used = s.slots > 0 || s.inFlight > 0 || typeof s.tokensPerSecond === 'number'

@@ -9,27 +9,16 @@ import {
   type ServerRow,
   type StoredLaunch,
   type StoredSelfTest,
+  type StoredSettings,
   type Transition,
 } from './sql/servers.ts'
 
-/** The fields of a server's registration. */
-export interface RegistrationFields {
+/** A server's registration. */
+export interface RegistrationFields extends StoredSettings {
   url: string
-  engine: string
-  kind: string
+  engine: ServerRow['engine']
+  kind: ServerRow['kind']
   model: string
-  weight: number
-  maxInFlight: number | null
-  rpm: number | null
-  tpm: number | null
-  apiKey: string | null
-  tags: string[]
-  chatTemplate: string | null
-  /** Null: all routes are probed. */
-  namedRoute: string | null
-  /** Null: the last label. */
-  label: string | null
-  selfTestOverride: boolean
 }
 
 /** Findings of a probe. */
@@ -37,7 +26,7 @@ export interface ProbedFacts {
   version: string | null
   maxModelLen: number | null
   /** Absent: not probed, because the server sleeps; the stored value stays. */
-  route?: string | null
+  route?: ServerRow['route']
   plainText?: boolean
   /** Absent: the server does not report its labels. */
   label?: string

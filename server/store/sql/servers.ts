@@ -1,4 +1,11 @@
-import type { SelfTestDto, ServerState } from '../../contract/servers.ts'
+import {
+  type FilledSettings,
+  type SelfTestDto,
+  type ServerDto,
+  ServerSettings,
+  type ServerState,
+  settingsOf,
+} from '../../contract/servers.ts'
 import type { Database } from '../database.ts'
 
 /** A server's stored self-test. */
@@ -24,58 +31,75 @@ export interface StoredLaunch {
   complete: boolean
 }
 
+/** A server's settings as stored. */
+export interface StoredSettings extends Omit<FilledSettings, 'route'> {
+  /** The setting `route`; the column `route` holds the one that the probe found. */
+  namedRoute: FilledSettings['route']
+}
+
+/** The settings of a registration or launch, as stored. */
+export function toStored(input: ServerSettings): StoredSettings {
+  const { route: namedRoute, ...settings } = settingsOf(input)
+  return { ...settings, namedRoute }
+}
+
+/** The settings with which a server was registered. */
+export function settingsOfRow(row: StoredSettings): FilledSettings {
+  return settingsOf({ ...row, route: row.namedRoute })
+}
+
 /** A registered server's row. */
-export interface ServerRow {
+export interface ServerRow extends StoredSettings {
   id: number
   name: string
   url: string
-  engine: string
-  kind: 'discriminative' | 'generative'
+  engine: ServerDto['engine']
+  kind: ServerDto['kind']
   model: string
-  weight: number
-  max_in_flight: number | null
-  api_key: string | null
-  tags: string[]
   version: string | null
-  max_model_len: number | null
+  maxModelLen: number | null
   state: ServerState
-  state_cause: string | null
-  state_since: Date
-  last_probe_at: Date | null
-  rpm: number | null
-  tpm: number | null
-  route: 'classify' | 'token' | 'pair' | null
-  /** The route in the registration; null: all routes are probed. */
-  named_route: 'classify' | 'token' | 'pair' | null
-  /** The label whose score is taken, by index or name; null: the last. */
-  label: string | null
+  stateCause: string | null
+  stateSince: Date
+  lastProbeAt: Date | null
+  /** The scoring route that the probe found; null: the engine's default. */
+  route: FilledSettings['route']
   /** The model has no chat template and receives plain text. */
-  plain_text: boolean
-  chat_template: string | null
-  max_concurrent: number | null
-  can_sleep: boolean
+  plainText: boolean
+  maxConcurrent: number | null
+  canSleep: boolean
   warnings: string[]
-  self_test: StoredSelfTest | null
-  self_test_override: boolean
-  awake_until: Date | null
-  /** By the database's clock, in ms: the time in its state, and the time until `awake_until` (below 0: past). */
-  state_age_ms: number
-  awake_left_ms: number | null
+  selfTest: StoredSelfTest | null
+  awakeUntil: Date | null
+  /** By the database's clock, in ms: the time in its state, and the time until `awakeUntil` (below 0: past). */
+  stateAgeMs: number
+  awakeLeftMs: number | null
   launch: StoredLaunch | null
   requests: string
   errors: string
   retries: string
 }
 
+const STORED_SETTINGS = Object.keys(toStored(ServerSettings.parse({}))) as (keyof StoredSettings)[]
+const FIELDS: readonly (keyof ServerRow)[] = [
+  ...(['id', 'name', 'url', 'engine', 'kind', 'model', 'version', 'maxModelLen'] as const),
+  ...(['state', 'stateCause', 'stateSince', 'lastProbeAt', 'route', 'plainText'] as const),
+  ...(['maxConcurrent', 'canSleep', 'warnings', 'selfTest', 'awakeUntil', 'launch'] as const),
+  ...(['requests', 'errors', 'retries'] as const),
+  ...STORED_SETTINGS,
+]
+const COLUMNS = FIELDS.map((field) => {
+  const column = field.replace(/[A-Z]/g, (capital) => `_${capital.toLowerCase()}`)
+  return `${column} as "${field}"`
+}).join(', ')
+
 /** Servers that were not removed, in order of registration. */
 export async function activeServers(db: Database): Promise<ServerRow[]> {
   return db.rows<ServerRow>(
     'servers-active',
-    `select id, name, url, engine, kind, model, weight, max_in_flight, api_key, tags, version, max_model_len, state,
-            state_cause, state_since, last_probe_at, rpm, tpm, route, named_route, label, plain_text, chat_template, max_concurrent, can_sleep, warnings, self_test,
-            self_test_override, awake_until, launch, requests, errors, retries,
-            (extract(epoch from clock_timestamp() - state_since) * 1000)::float8 as state_age_ms,
-            (extract(epoch from awake_until - clock_timestamp()) * 1000)::float8 as awake_left_ms
+    `select ${COLUMNS},
+            (extract(epoch from clock_timestamp() - state_since) * 1000)::float8 as "stateAgeMs",
+            (extract(epoch from awake_until - clock_timestamp()) * 1000)::float8 as "awakeLeftMs"
      from server where removed_at is null order by id`,
   )
 }
