@@ -8,7 +8,6 @@ import { useTRPC } from '../api/trpc.ts'
 import { Sheet } from '../ui/dialog.tsx'
 import { Checkbox, FieldAbout, TextField } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
-import { LimitFields } from './limit-fields.tsx'
 import { Probing } from './probing.tsx'
 import {
   type EditDraft,
@@ -18,6 +17,7 @@ import {
   prepareUpdate,
 } from './register-form.prepare.ts'
 import { ENGINE_WORDS, KIND_WORDS } from './server-words.ts'
+import { SettingFields } from './setting-fields.tsx'
 import { TemplateField } from './template-field.tsx'
 
 /** Edits a server. A new address or key is probed and tested before it is saved. */
@@ -103,7 +103,7 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
           onChange={(chatTemplate) => change({ chatTemplate })}
         />
       )}
-      <LimitFields
+      <SettingFields
         draft={draft}
         errors={errors}
         keyHint="Leave empty to keep the current key."

@@ -1,5 +1,7 @@
 import type { z } from 'zod'
+import { ADAPTIVE_MAX_IN_FLIGHT } from '../../server/contract/adaptive-limit.ts'
 import type {
+  FilledSettings,
   RegisterServerInput,
   ServerDto,
   UpdateServerInput,
@@ -7,18 +9,77 @@ import type {
 import type { Failure } from '../api/failure.ts'
 import { sentence } from '../format/text.ts'
 
-/** The fields shared by both forms, as typed. */
-export interface LimitsDraft {
-  maxInFlight: string
-  weight: string
-  rpm: string
-  tpm: string
-  apiKey: string
-  tags: string
+/** A setting that both forms show as a text field. */
+export interface SettingField<Value = unknown> {
+  label: string
+  placeholder: string
+  hint?: string
+  inputMode?: 'numeric' | 'decimal'
+  /** The value of an empty field. */
+  empty: Value
+  /** Parses trimmed text; undefined: refused with the message `wrong`. */
+  read(text: string): Value | undefined
+  wrong: string
 }
 
+function number(fits: (value: number) => boolean) {
+  return (text: string) => {
+    const value = Number(text.replaceAll(',', ''))
+    return Number.isFinite(value) && fits(value) ? value : undefined
+  }
+}
+const rate = {
+  placeholder: 'no limit',
+  inputMode: 'numeric',
+  empty: null,
+  read: number((value) => value > 0),
+  wrong: 'Enter a number above 0.',
+} as const
+
+/** The text fields of both forms, in their order. */
+export const SETTING_FIELDS = {
+  maxInFlight: {
+    label: 'Concurrency limit',
+    placeholder: 'adaptive',
+    hint: `Maximum requests in flight over all workers. Leave empty for an adaptive limit of at most ${ADAPTIVE_MAX_IN_FLIGHT}.`,
+    inputMode: 'numeric',
+    empty: null,
+    read: number((value) => Number.isInteger(value) && value >= 1 && value <= 100_000),
+    wrong: 'Enter a whole number from 1 to 100,000.',
+  },
+  weight: {
+    label: 'Weight',
+    placeholder: '1',
+    hint: 'Capacity relative to the other servers of the pool.',
+    inputMode: 'decimal',
+    empty: 1,
+    read: number((value) => value > 0 && value <= 1_000),
+    wrong: 'Enter a number above 0, up to 1,000.',
+  },
+  rpm: { label: 'Requests per minute', ...rate },
+  tpm: { label: 'Tokens per minute', ...rate },
+  tags: {
+    label: 'Tags',
+    placeholder: 'a100, team-b',
+    hint: 'Separate with commas.',
+    empty: [],
+    read: (text) =>
+      text
+        .split(',')
+        .map((tag) => tag.trim())
+        .filter((tag) => tag !== ''),
+    wrong: '',
+  },
+} as const satisfies { [field in keyof FilledSettings]?: SettingField<FilledSettings[field]> }
+
+type SettingName = keyof typeof SETTING_FIELDS
+const SETTINGS = Object.entries(SETTING_FIELDS) as [SettingName, SettingField][]
+
+/** The fields shared by both forms, as typed. */
+export type SettingsDraft = Record<SettingName | 'apiKey', string>
+
 /** The registration form. */
-export interface RegisterDraft extends LimitsDraft {
+export interface RegisterDraft extends SettingsDraft {
   name: string
   url: string
   engine: RegisterServerInput['engine']
@@ -34,24 +95,16 @@ export interface RegisterDraft extends LimitsDraft {
 }
 
 /** The edit form; an empty key keeps the current one. */
-export interface EditDraft extends LimitsDraft {
+export interface EditDraft extends SettingsDraft {
   url: string
   removeKey: boolean
   /** The stored template; null until loaded. */
   chatTemplate: string | null
 }
 
-const NO_LIMITS: LimitsDraft = {
-  maxInFlight: '',
-  weight: '',
-  rpm: '',
-  tpm: '',
-  apiKey: '',
-  tags: '',
-}
-
 export const EMPTY_DRAFT: RegisterDraft = {
-  ...NO_LIMITS,
+  ...(Object.fromEntries(SETTINGS.map(([field]) => [field, ''])) as Record<SettingName, string>),
+  apiKey: '',
   name: '',
   url: '',
   engine: 'auto',
@@ -83,7 +136,7 @@ export function prepareRegister(
   else if (name.length > 128) errors.name = 'Enter at most 128 characters.'
   const url = draft.url.trim()
   if (url === '') errors.url = 'Enter the root URL, such as http://10.0.0.5:8000.'
-  const limits = readLimits(draft, errors)
+  const settings = readSettings(draft, errors)
   if (Object.keys(errors).length > 0) return { errors }
   return {
     input: {
@@ -93,12 +146,8 @@ export function prepareRegister(
       kind: draft.kind,
       ifUnreachable: draft.ifUnreachable,
       ...(draft.model.trim() === '' ? {} : { model: draft.model.trim() }),
-      ...(limits.maxInFlight === null ? {} : { maxInFlight: limits.maxInFlight }),
-      ...(limits.weight === null ? {} : { weight: limits.weight }),
-      ...(limits.rpm === null ? {} : { rpm: limits.rpm }),
-      ...(limits.tpm === null ? {} : { tpm: limits.tpm }),
+      ...settings,
       ...(draft.apiKey === '' ? {} : { apiKey: draft.apiKey }),
-      ...(limits.tags.length === 0 ? {} : { tags: limits.tags }),
       ...(draft.kind === 'generative' || draft.chatTemplate.trim() === ''
         ? {}
         : { chatTemplate: draft.chatTemplate }),
@@ -112,18 +161,20 @@ export function prepareRegister(
 
 /** The initial edit form: the current values, except the key. */
 export function editDraft(server: ServerDto): EditDraft {
-  const text = (n: number | null) => (n === null ? '' : String(n))
+  const before = settingsOf(server)
+  const text = (value: unknown) => (Array.isArray(value) ? value.join(', ') : String(value ?? ''))
+  const fields = SETTINGS.map(([field]) => [field, text(before[field])])
   return {
+    ...(Object.fromEntries(fields) as Record<SettingName, string>),
     url: server.url,
-    maxInFlight: server.hasFixedLimit ? String(server.limit) : '',
-    weight: String(server.weight),
-    rpm: text(server.rpm),
-    tpm: text(server.tpm),
     apiKey: '',
     removeKey: false,
     chatTemplate: null,
-    tags: server.tags.join(', '),
   }
+}
+
+function settingsOf(server: ServerDto): Pick<FilledSettings, SettingName> {
+  return { ...server, maxInFlight: server.hasFixedLimit ? server.limit : null }
 }
 
 /**
@@ -138,19 +189,16 @@ export function prepareUpdate(
   const errors: FieldErrors = {}
   const url = draft.url.trim()
   if (url === '') errors.url = 'Enter the root URL, such as http://10.0.0.5:8000.'
-  const { weight, tags, ...limits } = readLimits(draft, errors)
+  const given = readSettings(draft, errors)
   if (Object.keys(errors).length > 0) return { errors }
-  const before = { ...server, maxInFlight: server.hasFixedLimit ? server.limit : null }
+  const before = settingsOf(server)
+  const settings = SETTINGS.map(([field, { empty }]) => [field, given[field] ?? empty] as const)
   const changes = {
     ...(url === server.url ? {} : { url }),
-    ...((weight ?? 1) === server.weight ? {} : { weight: weight ?? 1 }),
     ...Object.fromEntries(
-      (['maxInFlight', 'rpm', 'tpm'] as const)
-        .filter((key) => limits[key] !== before[key])
-        .map((key) => [key, limits[key]]),
+      settings.filter(([field, now]) => JSON.stringify(now) !== JSON.stringify(before[field])),
     ),
     ...(draft.removeKey ? { apiKey: null } : draft.apiKey === '' ? {} : { apiKey: draft.apiKey }),
-    ...(tags.join('\n') === server.tags.join('\n') ? {} : { tags }),
     ...(draft.chatTemplate === null || draft.chatTemplate.trim() === (templateBefore ?? '').trim()
       ? {}
       : { chatTemplate: draft.chatTemplate.trim() === '' ? null : draft.chatTemplate }),
@@ -158,34 +206,19 @@ export function prepareUpdate(
   return { input: Object.keys(changes).length === 0 ? null : { id: server.id, ...changes } }
 }
 
-/** Parses numbers and tags; empty ones are null. Adds to `errors`. */
-function readLimits(draft: LimitsDraft, errors: FieldErrors) {
-  const number = (
-    field: 'maxInFlight' | 'weight' | 'rpm' | 'tpm',
-    ok: RegExp | number,
-    say: string,
-  ) => {
-    const text = draft[field].trim().replaceAll(',', '')
-    if (text === '') return null
-    const value = Number(text)
-    const fits = typeof ok === 'number' ? value > 0 && value <= ok : ok.test(text)
-    if (!fits || !Number.isFinite(value)) errors[field] = say
-    return value
+/** Parses the settings that are not empty. Adds to `errors`. */
+function readSettings(
+  draft: SettingsDraft,
+  errors: FieldErrors,
+): Partial<Pick<FilledSettings, SettingName>> {
+  const given: Partial<Record<SettingName, unknown>> = {}
+  for (const [field, { read, wrong }] of SETTINGS) {
+    const text = draft[field].trim()
+    if (text === '') continue
+    given[field] = read(text)
+    if (given[field] === undefined) errors[field] = wrong
   }
-  return {
-    maxInFlight: number(
-      'maxInFlight',
-      /^([1-9]\d{0,4}|100000)$/,
-      'Enter a whole number from 1 to 100,000.',
-    ),
-    weight: number('weight', 1000, 'Enter a number above 0, up to 1,000.'),
-    rpm: number('rpm', Number.MAX_VALUE, 'Enter a number above 0.'),
-    tpm: number('tpm', Number.MAX_VALUE, 'Enter a number above 0.'),
-    tags: draft.tags
-      .split(',')
-      .map((tag) => tag.trim())
-      .filter((tag) => tag !== ''),
-  }
+  return given as Partial<Pick<FilledSettings, SettingName>>
 }
 
 const FIELD_OF_REASON: Partial<Record<Failure['reason'], FormField>> = {

@@ -11,7 +11,6 @@ import { Sheet } from '../ui/dialog.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
 import { Choices, FieldAbout, Select, TextField } from '../ui/field.tsx'
 import { SheetFoot, SheetForm } from '../ui/sheet-form.tsx'
-import { LimitFields } from './limit-fields.tsx'
 import { Probing } from './probing.tsx'
 import {
   EMPTY_DRAFT,
@@ -22,6 +21,7 @@ import {
 } from './register-form.prepare.ts'
 import { SelfTestFacts } from './self-test-facts.tsx'
 import { ENGINE_WORDS, ROUTE_WORDS } from './server-words.ts'
+import { SettingFields } from './setting-fields.tsx'
 import { TemplateField } from './template-field.tsx'
 
 /** Registers a reward-model server. The service probes it and tests its scores before it saves it. */
@@ -235,7 +235,7 @@ function RegisterForm({
           />
         </>
       )}
-      <LimitFields
+      <SettingFields
         draft={draft}
         errors={errors}
         keyHint="Sent to this server as a bearer token. It is not shown again."
