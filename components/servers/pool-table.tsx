@@ -89,26 +89,11 @@ export function Pool({
         <Scroll label={`Servers of ${model}`}>
           <table className="grid-table min-w-[1190px] table-fixed [&_:is(td,th):not(:first-child,:last-child)]:px-2">
             <colgroup>
-              {POOL_COLUMNS.map(([name, width]) => (
-                <col key={name} style={{ width }} />
+              {POOL_COLUMNS.map(({ head, width }) => (
+                <col key={JSON.stringify(head)} style={{ width }} />
               ))}
             </colgroup>
-            <ColumnHeads
-              columns={[
-                'Server',
-                'State',
-                'Self-test',
-                'Health',
-                'In flight',
-                { end: 'Req/s' },
-                { end: 'p50' },
-                { end: 'p99' },
-                { end: 'Errors' },
-                'Load / capacity',
-                { end: 'Rate limit' },
-                { hidden: 'Actions' },
-              ]}
-            />
+            <ColumnHeads columns={POOL_COLUMNS.map(({ head }) => head)} />
             <tbody>
               {rows.map((row) => (
                 <ServerRow key={row.server.id} {...row} />

@@ -13,6 +13,7 @@ import {
 } from '../format/numbers.ts'
 import { shortenMiddle } from '../format/text.ts'
 import { ActionMenu } from '../ui/action-menu.tsx'
+import type { ColumnHead } from '../ui/column-heads.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { ServerStateView } from '../ui/status.tsx'
 import { EditSheet } from './edit-sheet.tsx'
@@ -30,20 +31,20 @@ import { type ServerNote, serverNotes } from './server-notes.prepare.ts'
 import { ServerNotes } from './server-notes.tsx'
 import { ENGINE_WORDS, ratesWords } from './server-words.ts'
 
-/** The same column widths for all pools; the name takes the rest. */
-export const POOL_COLUMNS: readonly [name: string, width: number | undefined][] = [
-  ['server', undefined],
-  ['state', 108],
-  ['self-test', 120],
-  ['health', 112],
-  ['in flight', 106],
-  ['rate', 50],
-  ['p50', 62],
-  ['p99', 62],
-  ['errors', 84],
-  ['share', 140],
-  ['a minute', 84],
-  ['actions', 52],
+/** The columns of a pool's table. Widths are the same for all pools; the name takes the rest. */
+export const POOL_COLUMNS: readonly { head: ColumnHead; width?: number }[] = [
+  { head: 'Server' },
+  { head: 'State', width: 108 },
+  { head: 'Self-test', width: 120 },
+  { head: 'Health', width: 112 },
+  { head: 'In flight', width: 106 },
+  { head: { end: 'Req/s' }, width: 50 },
+  { head: { end: 'p50' }, width: 62 },
+  { head: { end: 'p99' }, width: 62 },
+  { head: { end: 'Errors' }, width: 84 },
+  { head: 'Load / capacity', width: 140 },
+  { head: { end: 'Rate limit' }, width: 84 },
+  { head: { hidden: 'Actions' }, width: 52 },
 ]
 
 interface ServerRowProps {

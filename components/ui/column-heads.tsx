@@ -4,7 +4,7 @@ import type { ReactNode } from 'react'
  * A table column: its label, or an object with its alignment. `end` right-aligns numbers; `hidden` is read out only,
  * for columns of buttons and bars.
  */
-type ColumnHead =
+export type ColumnHead =
   | string
   | ({ className?: string; title?: string } & (
       | { start: ReactNode }
