@@ -14,8 +14,8 @@ import {
   quantityText,
 } from '../components/format/numbers.ts'
 import { shortenMiddle } from '../components/format/text.ts'
-import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from '../server/contract/csv-cells.ts'
-import { TEXT_COLUMNS } from '../server/contract/export.ts'
+import { EXPORTED_RESULT_COLUMNS, EXPORTED_ROLLOUT_COLUMNS } from '../server/contract/csv-cells.ts'
+import { EXPORTED_TEXT_COLUMNS } from '../server/contract/export.ts'
 import type { RewardSpec, SubmitInput } from '../server/contract/trainer.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import {
@@ -47,8 +47,8 @@ test.describe.configure({ mode: 'serial' })
 const RULE: Partial<RewardSpec> = { function: { name: 'gsm8k' } as RewardSpec['function'] }
 const BROKEN_EVERY = 37
 /** All columns without texts. */
-const COLUMNS = [...ROLLOUT_COLUMNS, ...RESULT_COLUMNS].filter(
-  (column) => !TEXT_COLUMNS.includes(column),
+const COLUMNS = [...EXPORTED_ROLLOUT_COLUMNS, ...EXPORTED_RESULT_COLUMNS].filter(
+  (column) => !EXPORTED_TEXT_COLUMNS.includes(column),
 )
 
 let service: TestService

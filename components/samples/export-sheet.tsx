@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useRef, useState } from 'react'
-import { columnsText, EXPORT_PATH, TEXT_COLUMNS } from '../../server/contract/export.ts'
+import { columnsText, EXPORT_PATH, EXPORTED_TEXT_COLUMNS } from '../../server/contract/export.ts'
 import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
@@ -59,7 +59,7 @@ function ExportForm({
   const stop = useRef<AbortController | null>(null)
   const chosen = [
     ...(which === 'shown' ? exportColumns(columns) : DEFAULT_EXPORT_COLUMNS),
-    ...(texts ? TEXT_COLUMNS : []),
+    ...(texts ? EXPORTED_TEXT_COLUMNS : []),
   ]
   const query = writeSampleFilter(filter)
   const everything = query.size === 0

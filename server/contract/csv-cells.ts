@@ -8,7 +8,7 @@
 const MARK = 'json:'
 
 /** Columns of a rollout, in the order of an export. An import accepts any order and requires {@link NEEDED_COLUMNS}. */
-export const ROLLOUT_COLUMNS = [
+export const EXPORTED_ROLLOUT_COLUMNS = [
   'run',
   'step',
   'split',
@@ -28,7 +28,7 @@ export const ROLLOUT_COLUMNS = [
 export const NEEDED_COLUMNS = ['uid', 'dataSource', 'prompt', 'response'] as const
 
 /** Columns of a result, after those of the rollout. */
-export const RESULT_COLUMNS = [
+export const EXPORTED_RESULT_COLUMNS = [
   'status',
   'reason',
   'rawScore',

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from './csv-cells.ts'
+import { EXPORTED_RESULT_COLUMNS, EXPORTED_ROLLOUT_COLUMNS } from './csv-cells.ts'
 import { SAMPLE_FILTER_NAMES, SAMPLE_FILTER_TEXT, type SampleFilter } from './sample-filter.ts'
 import { SampleId } from './trainer.ts'
 
@@ -25,12 +25,17 @@ export const ANNOTATIONS_COLUMN = 'annotations'
 export const EXTRA_COLUMN = 'rewardExtraInfo.'
 /** Column names of an export. */
 export const EXPORT_COLUMNS: readonly string[] = [
-  ...ROLLOUT_COLUMNS,
-  ...RESULT_COLUMNS,
+  ...EXPORTED_ROLLOUT_COLUMNS,
+  ...EXPORTED_RESULT_COLUMNS,
   ANNOTATIONS_COLUMN,
 ]
 /** Columns that need the texts. */
-export const TEXT_COLUMNS: readonly string[] = ['prompt', 'response', 'groundTruth', 'extraInfo']
+export const EXPORTED_TEXT_COLUMNS: readonly string[] = [
+  'prompt',
+  'response',
+  'groundTruth',
+  'extraInfo',
+]
 
 /** `columns=run,score,rewardExtraInfo.acc`; `,` and `%` within a key are percent-encoded. */
 const Columns = z

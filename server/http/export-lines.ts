@@ -1,9 +1,9 @@
 import {
+  EXPORTED_RESULT_COLUMNS,
+  EXPORTED_ROLLOUT_COLUMNS,
   groundTruthCell,
   promptCell,
   quoted,
-  RESULT_COLUMNS,
-  ROLLOUT_COLUMNS,
   textCell,
 } from '../contract/csv-cells.ts'
 import { EXTRA_COLUMN, type ExportFormat } from '../contract/export.ts'
@@ -21,7 +21,7 @@ interface LineWriter {
   line(batch: ExportedBatch, row: ExportedRow, annotations: readonly AnnotationRow[]): string
 }
 
-const USUAL = [...ROLLOUT_COLUMNS, ...RESULT_COLUMNS] as const
+const USUAL = [...EXPORTED_ROLLOUT_COLUMNS, ...EXPORTED_RESULT_COLUMNS] as const
 
 /** The writer of a format. `columns` selects and orders the columns; without it all are written. */
 export function lineWriter(

@@ -9,9 +9,9 @@ import {
   ANNOTATIONS_COLUMN,
   EXPORT_PATH,
   EXPORT_ROWS_HEADER,
+  EXPORTED_TEXT_COLUMNS,
   ExportQuery,
   narrowsWithinBatches,
-  TEXT_COLUMNS,
 } from '../contract/export.ts'
 import { filterOfText, type SampleFilter as WrittenFilter } from '../contract/sample-filter.ts'
 import { RewardOpsError } from '../errors.ts'
@@ -196,7 +196,8 @@ interface Chosen {
 
 function choose(written: WrittenFilter, columns: readonly string[] | undefined): Chosen {
   const { batch, ...filter } = written
-  const texts = columns === undefined || columns.some((name) => TEXT_COLUMNS.includes(name))
+  const texts =
+    columns === undefined || columns.some((name) => EXPORTED_TEXT_COLUMNS.includes(name))
   return {
     filter: { ...filter, batchId: batch === undefined ? undefined : batchNumber(batch) },
     within: narrowsWithinBatches(written),

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type pg from 'pg'
-import { columnNames, SAMPLE_COLUMNS, TEXT_COLUMNS } from './sample-columns.ts'
+import { columnNames, WRITTEN_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from './sample-columns.ts'
 
 /** One file per function. */
 const FOLDER = join(import.meta.dirname, 'functions')
@@ -23,7 +23,7 @@ const sources = readdirSync(FOLDER)
  */
 function withColumns(sql: string): string {
   return sql.replace(/\{(sample|text) (columns|arrays|parameters)\}/g, (_, table, form) => {
-    const columns = table === 'sample' ? SAMPLE_COLUMNS : TEXT_COLUMNS
+    const columns = table === 'sample' ? WRITTEN_SAMPLE_COLUMNS : WRITTEN_TEXT_COLUMNS
     if (form === 'columns') return columnNames(columns)
     if (form === 'arrays') return columnNames(columns, 'p_')
     return columns.map(({ name, type }) => `p_${name} ${type}[]`).join(', ')

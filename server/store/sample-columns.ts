@@ -18,19 +18,19 @@ export interface Column<Source> {
  * The columns of `sample` that hold the trainer's data. Every writer (COPY, append_singles, rescore) is built from this
  * list. A given score is not in it: each writer derives status, score, raw_score and ended_at from that score.
  */
-export const SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
+export const WRITTEN_SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
   { name: 'data_source', type: 'text', of: (sample) => sample.dataSource },
   { name: 'response_length', type: 'int4', of: (sample) => sample.responseLength ?? null },
   { name: 'reward_extra', type: 'json', of: rewardExtraJson, isResult: true },
 ]
 
-/** The columns of {@link SAMPLE_COLUMNS} that a rescore copies. */
-export const ROLLOUT_COLUMNS = SAMPLE_COLUMNS.filter((column) => !column.isResult)
+/** The columns of {@link WRITTEN_SAMPLE_COLUMNS} that a rescore copies. */
+export const RESCORED_SAMPLE_COLUMNS = WRITTEN_SAMPLE_COLUMNS.filter((column) => !column.isResult)
 
 /**
  * The columns of `sample_text` besides its key. Every writer (COPY, append_singles, rescore) is built from this list.
  */
-export const TEXT_COLUMNS: readonly Column<EncodedTexts>[] = [
+export const WRITTEN_TEXT_COLUMNS: readonly Column<EncodedTexts>[] = [
   { name: 'prompt', type: 'text', of: (texts) => texts.prompt },
   { name: 'response', type: 'text', of: (texts) => texts.response },
   { name: 'ground_truth', type: 'text', of: (texts) => texts.groundTruth },

@@ -1,4 +1,4 @@
-import { ROLLOUT_COLUMNS } from '../../../server/contract/csv-cells.ts'
+import { EXPORTED_ROLLOUT_COLUMNS } from '../../../server/contract/csv-cells.ts'
 import type { ExportFormat } from '../../../server/contract/export.ts'
 import { splitRecord } from '../rollouts/csv-rows.ts'
 
@@ -10,7 +10,7 @@ import { splitRecord } from '../rollouts/csv-rows.ts'
 export function sampleOfRow(
   row: Buffer,
   format: ExportFormat,
-  columns: readonly string[] = ROLLOUT_COLUMNS,
+  columns: readonly string[] = EXPORTED_ROLLOUT_COLUMNS,
 ): string | null {
   const text = row.toString('utf8').replace(/\r?\n$/, '')
   if (format === 'csv') {

@@ -1,7 +1,7 @@
 import {
+  EXPORTED_RESULT_COLUMNS,
+  EXPORTED_ROLLOUT_COLUMNS,
   NEEDED_COLUMNS,
-  RESULT_COLUMNS,
-  ROLLOUT_COLUMNS,
   readGroundTruthCell,
   readPromptCell,
   readTextCell,
@@ -24,7 +24,11 @@ const IGNORED = new Set([
   ...['batchId', 'index', 'rawScore', 'queueMs', 'scoreMs'],
   ANNOTATIONS_COLUMN,
 ])
-const KNOWN = new Set<string>([...ROLLOUT_COLUMNS, ...RESULT_COLUMNS, ANNOTATIONS_COLUMN])
+const KNOWN = new Set<string>([
+  ...EXPORTED_ROLLOUT_COLUMNS,
+  ...EXPORTED_RESULT_COLUMNS,
+  ANNOTATIONS_COLUMN,
+])
 
 /**
  * The fields of an RFC 4180 record, without quotes.

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { RESULT_COLUMNS } from '../../../server/contract/csv-cells.ts'
+import { EXPORTED_RESULT_COLUMNS } from '../../../server/contract/csv-cells.ts'
 import { describeIssues } from '../../../server/contract/describe-issues.ts'
 import { ANNOTATIONS_COLUMN } from '../../../server/contract/export.ts'
 import { SampleInput } from '../../../server/contract/trainer.ts'
@@ -19,7 +19,7 @@ export function looksLikeSampleLine(first: JsonObject): boolean {
 
 /** Fields of an export that the service sets and does not accept; reward extra info is read together with its score. */
 const EXPORT_ONLY = [
-  ...RESULT_COLUMNS.filter((name) => name !== 'rewardExtraInfo'),
+  ...EXPORTED_RESULT_COLUMNS.filter((name) => name !== 'rewardExtraInfo'),
   ...(['batchId', 'index', ANNOTATIONS_COLUMN] as const),
 ]
 

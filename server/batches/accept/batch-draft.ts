@@ -6,8 +6,8 @@ import { CopyBinary, postgresDay, type RowPosition } from '../../store/copy-bina
 import {
   type ColumnValue,
   columnNames,
-  SAMPLE_COLUMNS,
-  TEXT_COLUMNS,
+  WRITTEN_SAMPLE_COLUMNS,
+  WRITTEN_TEXT_COLUMNS,
 } from '../../store/sample-columns.ts'
 import { encodeTexts } from '../../store/stored-texts.ts'
 
@@ -27,12 +27,12 @@ export class BatchDraft {
   readonly prescoredOf: number[] = []
   /** Number of samples without a given score, by data source. */
   readonly dataSources = new Map<string, number>()
-  /** The values of SAMPLE_COLUMNS: one list per column. */
-  readonly #values: readonly ColumnValue[][] = SAMPLE_COLUMNS.map(() => [])
+  /** The values of WRITTEN_SAMPLE_COLUMNS: one list per column. */
+  readonly #values: readonly ColumnValue[][] = WRITTEN_SAMPLE_COLUMNS.map(() => [])
   readonly #score: (number | null)[] = []
   /** Characters of prompt and response per sample, as an estimate of a reward model's work. */
   readonly charsOf: number[] = []
-  readonly #texts = new CopyBinary(3 + TEXT_COLUMNS.length)
+  readonly #texts = new CopyBinary(3 + WRITTEN_TEXT_COLUMNS.length)
   /** Positions of the text rows; null after they were sent. */
   readonly #rows: (RowPosition | null)[] = []
   readonly #hash = createHash('sha256')
@@ -75,8 +75,8 @@ export class BatchDraft {
     this.sizes[group]!++
     this.groupOf.push(group)
     this.#score.push(sample.score ?? null)
-    for (let c = 0; c < SAMPLE_COLUMNS.length; c++) {
-      this.#values[c]!.push(SAMPLE_COLUMNS[c]!.of(sample))
+    for (let c = 0; c < WRITTEN_SAMPLE_COLUMNS.length; c++) {
+      this.#values[c]!.push(WRITTEN_SAMPLE_COLUMNS[c]!.of(sample))
     }
     if (typeof sample.score === 'number') {
       this.prescored++
@@ -92,13 +92,13 @@ export class BatchDraft {
     const texts = encodeTexts(sample)
     this.charsOf.push(texts.prompt.length + texts.response.length)
     let bytes = TEXT_ROW_HEADER
-    for (const { of } of TEXT_COLUMNS) bytes += maxBytes(of(texts))
+    for (const { of } of WRITTEN_TEXT_COLUMNS) bytes += maxBytes(of(texts))
     const row = this.#texts
     row.beginRow(bytes)
     row.int4(0)
     row.int4(0)
     row.int4(0)
-    for (const { type, of } of TEXT_COLUMNS) row.value(type, of(texts))
+    for (const { type, of } of WRITTEN_TEXT_COLUMNS) row.value(type, of(texts))
     this.#rows.push(row.endRow())
   }
 
@@ -206,7 +206,7 @@ export class BatchDraft {
     groupNo: readonly number[],
     nowMs: number,
   ): Buffer[] {
-    const rows = new CopyBinary(7 + SAMPLE_COLUMNS.length)
+    const rows = new CopyBinary(7 + WRITTEN_SAMPLE_COLUMNS.length)
     for (let i = 0; i < this.count; i++) {
       const score = this.#score[i] as number | null
       let bytes = 64
@@ -225,8 +225,8 @@ export class BatchDraft {
         rows.float8(score)
         rows.timestamptz(nowMs)
       }
-      for (let c = 0; c < SAMPLE_COLUMNS.length; c++) {
-        rows.value(SAMPLE_COLUMNS[c]!.type, this.#values[c]![i] as ColumnValue)
+      for (let c = 0; c < WRITTEN_SAMPLE_COLUMNS.length; c++) {
+        rows.value(WRITTEN_SAMPLE_COLUMNS[c]!.type, this.#values[c]![i] as ColumnValue)
       }
       rows.endRow()
     }
@@ -256,9 +256,9 @@ export class BatchDraft {
 }
 
 /** Columns of {@link BatchDraft.sampleBlocks}. */
-export const SAMPLE_COPY_COLUMNS = `batch_id, idx, group_no, status, score, raw_score, ended_at, ${columnNames(SAMPLE_COLUMNS)}`
+export const SAMPLE_COPY_COLUMNS = `batch_id, idx, group_no, status, score, raw_score, ended_at, ${columnNames(WRITTEN_SAMPLE_COLUMNS)}`
 /** Columns of {@link BatchDraft.textBlocks}. */
-export const TEXT_COPY_COLUMNS = `bucket, batch_id, idx, ${columnNames(TEXT_COLUMNS)}`
+export const TEXT_COPY_COLUMNS = `bucket, batch_id, idx, ${columnNames(WRITTEN_TEXT_COLUMNS)}`
 
 /** Upper bound of a value's bytes in a row: a character has up to 3 bytes in UTF-8, a number 4. */
 function maxBytes(value: ColumnValue): number {

@@ -2,7 +2,7 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { SampleInput } from '../../contract/trainer.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database, Statement } from '../database.ts'
-import { type Column, SAMPLE_COLUMNS, TEXT_COLUMNS } from '../sample-columns.ts'
+import { type Column, WRITTEN_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from '../sample-columns.ts'
 import type { EncodedTexts } from '../stored-texts.ts'
 import type { GroupLists } from './accept.ts'
 
@@ -213,8 +213,8 @@ export function appendStatement(
     notice,
     textArray(samples.map(({ uid }) => uid)),
     plainArray(samples.map(({ score }) => score ?? null)),
-    ...SAMPLE_COLUMNS.map((column) => arrayOf(column, samples)),
-    ...TEXT_COLUMNS.map((column) => arrayOf(column, texts)),
+    ...WRITTEN_SAMPLE_COLUMNS.map((column) => arrayOf(column, samples)),
+    ...WRITTEN_TEXT_COLUMNS.map((column) => arrayOf(column, texts)),
   ]
   return {
     name: 'append-singles',

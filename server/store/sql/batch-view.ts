@@ -1,11 +1,10 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Database } from '../database.ts'
 import { meanOf } from './moments.ts'
-import type { ResultRow } from './results.ts'
+import { type ResultRow, STORED_RESULT_COLUMNS } from './results.ts'
 
-/** Columns of a ResultRow, from sample s, sample_group g and server v. */
-export const RESULT_COLUMNS = `s.idx, g.uid, s.status, s.reason, s.score, s.raw_score, s.substituted, s.reward_extra,
-  s.response_length, s.queue_ms, s.score_ms, s.attempts, v.name as server_name, s.worker_id,
+/** The columns of a ResultRow, from sample s, sample_group g and server v. */
+export const JOINED_RESULT_COLUMNS = `${STORED_RESULT_COLUMNS}, g.uid, v.name as server_name,
   s.status < 2 and exists (select 1 from claim c where c.batch_id = s.batch_id
     and s.idx between c.first_idx and c.last_idx) as held`
 const RESULT_JOINS = `join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
@@ -193,7 +192,7 @@ export async function sampleDetail(
 ): Promise<SampleDetailRow | undefined> {
   const [row] = await db.rows<SampleDetailRow>(
     'sample-detail',
-    `select ${RESULT_COLUMNS}, s.batch_id, s.group_no, r.name as run, b.step, b.split, b.rescored_from, s.data_source, s.ended_at,
+    `select ${JOINED_RESULT_COLUMNS}, s.batch_id, s.group_no, r.name as run, b.step, b.split, b.rescored_from, s.data_source, s.ended_at,
        g.seq is not null as group_done, b.reward, b.reward_name, b.submitted_at, b.texts_removed_at, s.dispatched_at,
        t.prompt, t.response, t.ground_truth, t.extra_info, t.encoding
      from sample s join batch b on b.id = s.batch_id join run r on r.id = b.run_id ${RESULT_JOINS}

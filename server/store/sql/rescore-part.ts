@@ -1,5 +1,5 @@
 import type { Client, Database } from '../database.ts'
-import { columnNames, ROLLOUT_COLUMNS, TEXT_COLUMNS } from '../sample-columns.ts'
+import { columnNames, RESCORED_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from '../sample-columns.ts'
 import type { CopiedSample, RolloutCopy } from './rescore.ts'
 
 /** Some samples of a batch, to be copied into another. */
@@ -79,8 +79,8 @@ export async function copyPartTexts(
   to: number,
 ): Promise<void> {
   await client.query(
-    `insert into sample_text (bucket, batch_id, idx, ${columnNames(TEXT_COLUMNS)})
-     select $6::date, $7::int, p.place, ${columnNames(TEXT_COLUMNS, 't.')}
+    `insert into sample_text (bucket, batch_id, idx, ${columnNames(WRITTEN_TEXT_COLUMNS)})
+     select $6::date, $7::int, p.place, ${columnNames(WRITTEN_TEXT_COLUMNS, 't.')}
      ${PART} cross join lateral (
        select * from sample_text where bucket = $5 and batch_id = $1 and idx = p.idx offset 0) t`,
     [...partValues(copy, part, from, to), copy.fromBucket, copy.toBucket, copy.toId],
@@ -96,8 +96,8 @@ export async function copyPartSamples(
   to: number,
 ): Promise<void> {
   await client.query(
-    `insert into sample (batch_id, idx, group_no, ${columnNames(ROLLOUT_COLUMNS)})
-     select $5::int, p.place, p.group_no, ${columnNames(ROLLOUT_COLUMNS, 's.')} ${PART}`,
+    `insert into sample (batch_id, idx, group_no, ${columnNames(RESCORED_SAMPLE_COLUMNS)})
+     select $5::int, p.place, p.group_no, ${columnNames(RESCORED_SAMPLE_COLUMNS, 's.')} ${PART}`,
     [...partValues(copy, part, from, to), copy.toId],
   )
 }

@@ -1,5 +1,5 @@
 import { type Client, type Database, inTransaction } from '../database.ts'
-import { columnNames, ROLLOUT_COLUMNS, TEXT_COLUMNS } from '../sample-columns.ts'
+import { columnNames, RESCORED_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from '../sample-columns.ts'
 import { MARK_LOCK } from './retention.ts'
 
 /** The advisory lock on the id of its batch that a copier holds while it copies. */
@@ -102,8 +102,8 @@ export async function copyTexts(
 ): Promise<void> {
   await client.query({
     name: 'copy-texts',
-    text: `insert into sample_text (bucket, batch_id, idx, ${columnNames(TEXT_COLUMNS)})
-           select $5::date, $6::int, idx, ${columnNames(TEXT_COLUMNS)}
+    text: `insert into sample_text (bucket, batch_id, idx, ${columnNames(WRITTEN_TEXT_COLUMNS)})
+           select $5::date, $6::int, idx, ${columnNames(WRITTEN_TEXT_COLUMNS)}
            from sample_text where bucket = $4 and batch_id = $1 and idx between $2 and $3`,
     values: [copy.fromId, from, to, copy.fromBucket, copy.toBucket, copy.toId],
   })
@@ -118,8 +118,8 @@ export async function copySamples(
 ): Promise<void> {
   await client.query({
     name: 'copy-samples',
-    text: `insert into sample (batch_id, idx, group_no, ${columnNames(ROLLOUT_COLUMNS)})
-           select $4::int, idx, group_no, ${columnNames(ROLLOUT_COLUMNS)}
+    text: `insert into sample (batch_id, idx, group_no, ${columnNames(RESCORED_SAMPLE_COLUMNS)})
+           select $4::int, idx, group_no, ${columnNames(RESCORED_SAMPLE_COLUMNS)}
            from sample where batch_id = $1 and idx between $2 and $3`,
     values: [copy.fromId, from, to, copy.toId],
   })

@@ -22,10 +22,11 @@ export interface ResultRow {
   held: boolean
 }
 
-/** A sample's own columns; uid, server name and `held` are looked up separately, once each. */
-const SAMPLE_COLUMNS = `idx, group_no, status, reason, score, raw_score, substituted, reward_extra, response_length,
-  queue_ms, score_ms, attempts, server_id, worker_id`
+/** The columns of a ResultRow that sample s holds. */
+export const STORED_RESULT_COLUMNS = `s.idx, s.status, s.reason, s.score, s.raw_score, s.substituted, s.reward_extra,
+  s.response_length, s.queue_ms, s.score_ms, s.attempts, s.worker_id`
 
+/** A sample's own columns; uid, server name and `held` are looked up separately, once each. */
 type SampleColumns = Omit<ResultRow, 'uid' | 'server_name' | 'held'> & {
   group_no: number
   server_id: number | null
@@ -118,7 +119,8 @@ export async function samplesOfGroups(
   // members may lie anywhere after appends, costs more as soon as several groups are delivered together.
   const rows = await db.rows<SampleColumns>(
     'samples-of-groups',
-    `select ${SAMPLE_COLUMNS} from sample where batch_id = $1 and group_no = any($2::int[]) order by batch_id, idx`,
+    `select ${STORED_RESULT_COLUMNS}, s.group_no, s.server_id from sample s
+     where batch_id = $1 and group_no = any($2::int[]) order by batch_id, idx`,
     [batchId, nos],
   )
   const uids = new Map(groups.map((g) => [g.no, g.uid]))
@@ -205,7 +207,7 @@ export async function samplesByIndex(
 ): Promise<ResultRow[]> {
   return db.rows<ResultRow>(
     'samples-by-index',
-    `select ${SAMPLE_COLUMNS}, (select uid from sample_group g where g.batch_id = s.batch_id and g.no = s.group_no) as uid,
+    `select ${STORED_RESULT_COLUMNS}, (select uid from sample_group g where g.batch_id = s.batch_id and g.no = s.group_no) as uid,
        (select name from server v where v.id = s.server_id) as server_name, false as held
      from sample s where batch_id = $1 and idx = any($2::int[])`,
     [batchId, indexes],

@@ -1,5 +1,5 @@
 import type { Database } from '../database.ts'
-import { RESULT_COLUMNS, type SampleRow } from './batch-view.ts'
+import { JOINED_RESULT_COLUMNS, type SampleRow } from './batch-view.ts'
 import {
   type CandidateBatch,
   candidateBatches,
@@ -352,7 +352,7 @@ async function rowsOf(db: Database, picked: readonly PickedSample[]): Promise<Sa
   if (picked.length === 0) return []
   return db.rows<SampleListRow>(
     'sample-rows',
-    `select ${RESULT_COLUMNS}, s.batch_id, b.run, b.step, b.split, b.rescored_from, s.data_source, s.ended_at,
+    `select ${JOINED_RESULT_COLUMNS}, s.batch_id, b.run, b.step, b.split, b.rescored_from, s.data_source, s.ended_at,
        (select json_agg(l.label order by l.label) from (
           select distinct label from sample_annotation where batch_id = s.batch_id and idx = s.idx) l) as labels
      from unnest($1::int[], $2::int[]) with ordinality as p(batch_id, idx, place)
