@@ -9,6 +9,7 @@ import type {
 import type { Actor, Role } from '../contract/roles.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
+import { notify } from '../store/channels.ts'
 import { type Database, isOutage } from '../store/database.ts'
 import {
   type ApiKeyRow,
@@ -20,7 +21,6 @@ import {
   revokeKey,
   touchKey,
 } from '../store/sql/api-keys.ts'
-import { notify } from '../store/sql/notify.ts'
 import { readSetting, writeSetting } from '../store/sql/settings.ts'
 import { endKey } from './key-end.ts'
 
@@ -280,7 +280,7 @@ export class KeyRing {
   }
 
   async #tell(): Promise<void> {
-    await notify(this.#db.pool, 'a')
+    await notify(this.#db.pool, 'keysChanged')
     await this.reload()
   }
 

@@ -10,11 +10,11 @@ import type {
 } from '../contract/direct-score.ts'
 import type { EndedMessage } from '../contract/ended-message.ts'
 import type { Logger } from '../log.ts'
+import { notify } from '../store/channels.ts'
 import { type Database, throughOutage } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
 import { takeClaims, unclaimedJobs } from '../store/sql/claims.ts'
 import { dropLeases } from '../store/sql/leases.ts'
-import { notify } from '../store/sql/notify.ts'
 import {
   countRequeued,
   markDead,
@@ -186,13 +186,13 @@ async function requeueJobsOf(
   for (const pool of new Set(claims.map((c) => c.queue))) {
     const jobs = claims.filter((c) => c.queue === pool).map((c) => c.job_id)
     await queue.requeue(pool, jobs)
-    await notify(db.pool, `q${pool}`)
+    await notify(db.pool, 'jobsQueued', pool)
   }
   for (const id of ids) {
     const samples = claims.filter((c) => c.worker_id === id).reduce((n, c) => n + c.samples, 0)
     if (samples > 0) await countRequeued(db, id, samples)
   }
-  await notify(db.pool, 'w')
+  await notify(db.pool, 'workersChanged')
   // If this fails, missed heartbeats return the jobs after 10 s.
   requeueUnclaimed(db, queue).catch(() => {})
   return claims.reduce((n, c) => n + c.samples, 0)
@@ -210,7 +210,7 @@ async function requeueUnclaimed(db: Database, queue: JobQueue): Promise<void> {
       pool,
       jobs.filter((job) => job.name === pool).map((job) => job.id),
     )
-    await notify(db.pool, `q${pool}`)
+    await notify(db.pool, 'jobsQueued', pool)
   }
 }
 

@@ -3,10 +3,10 @@ import { enforceLimits, foreseeLimits, limitsOf } from '../admin/run-limits.ts'
 import type { RescoreResult, RescoreSomeInput } from '../contract/rescore.ts'
 import { modelsOf } from '../contract/resolved-reward.ts'
 import { RewardOpsError } from '../errors.ts'
+import { notify } from '../store/channels.ts'
 import { type Client, inTransaction } from '../store/database.ts'
 import type { BatchRow } from '../store/sql/batches.ts'
 import { storeFunctions } from '../store/sql/function-sources.ts'
-import { notify } from '../store/sql/notify.ts'
 import {
   beginCopy,
   copyGroups,
@@ -164,7 +164,7 @@ export class Rescores {
           })
           for (const window of jobs)
             await queue.insert(pool, window, { run: batch.run, priority: 0, client })
-          await notify(client, `b${copy.toId}`)
+          await notify(client, 'batchChanged', copy.toId)
         })
       } catch (error) {
         const e = error as { code?: string; constraint?: string }

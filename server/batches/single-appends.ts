@@ -1,6 +1,7 @@
 import { foreseeLimits, limitsOf } from '../admin/run-limits.ts'
 import type { SampleInput } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
+import { payloadOf } from '../store/channels.ts'
 import type { Statement } from '../store/database.ts'
 import { type ChunkJob, INTERACTIVE_POOL, type InlineSample, toRanges } from '../store/job-queue.ts'
 import { appendStatement, nextIndex, scoreKeyStatement } from '../store/sql/append.ts'
@@ -60,7 +61,9 @@ export class SingleAppends {
       try {
         const jobs = await this.#jobStatements(batch, start, samples, texts, scored)
         const notice =
-          jobs.length === 0 ? `b${batch.id}` : `q${INTERACTIVE_POOL}:${this.#turn++ % 1_000}`
+          jobs.length === 0
+            ? payloadOf('batchChanged', batch.id)
+            : payloadOf('jobsQueued', `${INTERACTIVE_POOL}:${this.#turn++ % 1_000}`)
         await this.#accept.db.atOnce([
           appendStatement(batch.id, start, samples, texts, notice),
           ...keyStatements(batch.id, start, keys),

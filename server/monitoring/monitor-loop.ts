@@ -1,9 +1,9 @@
 import type { Logger } from '../log.ts'
+import { notify } from '../store/channels.ts'
 import { type Client, type Database, isOutage } from '../store/database.ts'
 import { PeriodicTask } from '../store/periodic-task.ts'
 import { batchesToMonitor } from '../store/sql/monitor-batches.ts'
 import { deleteRemovedRuns, lockMonitors } from '../store/sql/monitor-state.ts'
-import { notify } from '../store/sql/notify.ts'
 import { checkBatch } from './check-batch.ts'
 import { checkFleet } from './fleet-conditions.ts'
 
@@ -103,7 +103,7 @@ export class MonitorLoop {
       if (!(await lockMonitors(client))) return null
       const result = await work(client)
       // Notifications are sent with the commit, equal ones once.
-      if (tells(result)) await notify(client, 'm')
+      if (tells(result)) await notify(client, 'monitorsChanged')
       return result
     })
   }

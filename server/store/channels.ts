@@ -1,7 +1,9 @@
+import type { ClientBase } from 'pg'
+
 /**
  * The notifications that processes send each other through Postgres, by name, with the first letter of their payload. A
- * payload is that letter and an id, without data. Receivers also poll, because a notification may be lost. SQL sends
- * some of them from transactions or from the functions in `functions/`, as `pg_notify('rewardops', 'b12')`.
+ * payload is that letter and an id, without data. Receivers also poll, because a notification may be lost. The functions
+ * in `functions/` write the letters themselves; a test compares them with this table.
  */
 export const NOTIFICATIONS = {
   /**
@@ -35,6 +37,20 @@ export type NotificationHandlers = { [name in NotificationName]?: (id: string) =
 
 /** The Postgres channel of all notifications. */
 export const CHANNEL = 'rewardops'
+
+/** The payload of a notification, for statements that send it. */
+export function payloadOf(name: NotificationName, id: number | string = ''): string {
+  return `${NOTIFICATIONS[name]}${id}`
+}
+
+/** Notifies every process, at the commit if the client is in a transaction. */
+export async function notify(
+  client: Pick<ClientBase, 'query'>,
+  name: NotificationName,
+  id?: number | string,
+): Promise<void> {
+  await client.query(`select pg_notify('${CHANNEL}', $1)`, [payloadOf(name, id)])
+}
 
 const NAMES = new Map(
   Object.entries(NOTIFICATIONS).map(([name, letter]) => [

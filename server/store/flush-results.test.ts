@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { SampleInput } from '../contract/trainer.ts'
+import { payloadOf } from './channels.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
 import { appendStatement } from './sql/append.ts'
 import { encodeTexts } from './stored-texts.ts'
@@ -234,7 +235,13 @@ describe('a single sample', () => {
       response: 'r',
       score,
     })
-    const { text, values } = appendStatement(id, 0, [sample], [encodeTexts(sample)], 's')
+    const { text, values } = appendStatement(
+      id,
+      0,
+      [sample],
+      [encodeTexts(sample)],
+      payloadOf('serversChanged'),
+    )
     const client = await db.connect()
     try {
       await client.query('begin')

@@ -1,5 +1,8 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createLogger } from '../log.ts'
+import { CHANNEL, NOTIFICATIONS } from './channels.ts'
 import { Database } from './database.ts'
 import { dropUnusedFunctions, FUNCTIONS_SCHEMA, installFunctions } from './functions.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
@@ -55,4 +58,16 @@ it('functions are dropped when no process has used them for a while', async () =
   await db.adhoc("update process set last_seen_at = now() - interval '11 minutes'")
   expect(await dropUnusedFunctions(db.pool)).toEqual([OTHER])
   expect(await schemas()).toEqual([FUNCTIONS_SCHEMA])
+})
+
+it('functions send only notifications of the table', () => {
+  const folder = join(import.meta.dirname, 'functions')
+  const sent = readdirSync(folder).flatMap((file) => [
+    ...readFileSync(join(folder, file), 'utf8').matchAll(/pg_notify\('(\w+)', '(\w*)'/g),
+  ])
+  expect(sent.length).toBeGreaterThan(0)
+  for (const [, channel, letter] of sent) {
+    expect(channel).toBe(CHANNEL)
+    expect(Object.values(NOTIFICATIONS)).toContain(letter)
+  }
 })

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { createHash } from 'node:crypto'
 import { type Job, PgBoss } from 'pg-boss'
 import type { Logger } from '../log.ts'
+import { notify } from './channels.ts'
 import type { Client, Database, Statement } from './database.ts'
 
 /** A job: samples to score, as whole groups if they are known, or scored groups to post-process. */
@@ -182,7 +183,7 @@ export class JobQueue {
         jobs.map((data) => ({ data, priority: options.priority, group: { id: options.run } })),
       ),
     )
-    await options.client.query("select pg_notify('rewardops', $1)", [`q${pool}`])
+    await notify(options.client, 'jobsQueued', pool)
   }
 
   /**

@@ -1,4 +1,5 @@
 import type { ServerState } from '../contract/servers.ts'
+import { notify } from './channels.ts'
 import type { Database } from './database.ts'
 import { Prisma } from './generated/prisma/client.ts'
 import { openPrisma, type PrismaClient } from './prisma.ts'
@@ -219,6 +220,6 @@ export class ServerRegistry {
 
   /** Notifies workers and pages to read the registry again. */
   async changed(): Promise<void> {
-    await this.#db.adhoc("select pg_notify('rewardops', 's')")
+    await notify(this.#db.pool, 'serversChanged')
   }
 }

@@ -10,6 +10,7 @@ import { RewardOpsError } from '../../errors.ts'
 import type { AcceptedFunctions } from '../../rewards/functions/accepted-functions.ts'
 import type { FunctionSource } from '../../rewards/functions/function-source.ts'
 import { checkRulesForMore, resolveReward } from '../../rewards/resolve.ts'
+import { notify } from '../../store/channels.ts'
 import { copyIn } from '../../store/copy-in.ts'
 import type { Client, Database } from '../../store/database.ts'
 import { INTERACTIVE_POOL, type JobQueue } from '../../store/job-queue.ts'
@@ -26,7 +27,6 @@ import {
 } from '../../store/sql/append.ts'
 import { settleBatch } from '../../store/sql/end-batch.ts'
 import { storeFunctions } from '../../store/sql/function-sources.ts'
-import { notify } from '../../store/sql/notify.ts'
 import { servedModels } from '../../store/sql/servers.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
 import { batchNumber } from '../batch-reader.ts'
@@ -195,7 +195,7 @@ export async function acceptBatch(
         )
     await queue.insert(pool, jobs, { run: envelope.run, priority: envelope.priority, client })
     if (draft.prescored > 0) await settleBatch(client, batchId)
-    await notify(client, `b${batchId}`)
+    await notify(client, 'batchChanged', batchId)
     return {
       batchId: `b${batchId}`,
       accepted: draft.count,
@@ -352,7 +352,7 @@ export async function appendToBatch(
     if (draft.prescored > 0 && batch.group_size !== null) {
       await settleBatch(client, batchId)
     }
-    await notify(client, `b${batchId}`)
+    await notify(client, 'batchChanged', batchId)
     return {
       batchId: envelope.batchId,
       accepted: draft.count,

@@ -1,5 +1,6 @@
 import { MAX_ATTEMPTS } from '../../contract/alerts.ts'
 import type { Logger } from '../../log.ts'
+import { notify } from '../../store/channels.ts'
 import { type Database, isOutage } from '../../store/database.ts'
 import { PeriodicTask } from '../../store/periodic-task.ts'
 import {
@@ -8,7 +9,6 @@ import {
   noteAttempt,
   takeDueDeliveries,
 } from '../../store/sql/alert-outbox.ts'
-import { notify } from '../../store/sql/notify.ts'
 import { withTimeout } from '../../with-timeout.ts'
 import { ANSWER_MS, postWebhook } from './post-webhook.ts'
 
@@ -112,7 +112,7 @@ export class AlertSender {
       // The address may contain a key, so only the name is logged.
       this.#log.warn({ webhook, error: answer.error, attempts }, 'an alert was not delivered')
     }
-    await notify(this.#db.pool, 'm')
+    await notify(this.#db.pool, 'monitorsChanged')
   }
 
   async #forget(): Promise<void> {

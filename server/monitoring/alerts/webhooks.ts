@@ -8,9 +8,9 @@ import type {
   WebhookUpdate,
 } from '../../contract/alerts.ts'
 import { RewardOpsError } from '../../errors.ts'
+import { notify } from '../../store/channels.ts'
 import type { Database } from '../../store/database.ts'
 import { noteAttempt, queueTest } from '../../store/sql/alert-outbox.ts'
-import { notify } from '../../store/sql/notify.ts'
 import {
   addWebhook,
   changeWebhook,
@@ -117,7 +117,7 @@ export class Webhooks {
   }
 
   async #changed(): Promise<void> {
-    await notify(this.#db.pool, 'm')
+    await notify(this.#db.pool, 'monitorsChanged')
   }
 }
 

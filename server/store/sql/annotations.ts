@@ -1,3 +1,4 @@
+import { CHANNEL, payloadOf } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import type { SampleKey } from './sample-texts.ts'
 
@@ -87,8 +88,8 @@ export async function addAnnotations(
         annotation.author,
       ],
     )
-    await client.query("select pg_notify('rewardops', n) from unnest($1::text[]) n", [
-      [...new Set(existing.map((s) => `b${s.batch_id}`))].slice(0, 20),
+    await client.query(`select pg_notify('${CHANNEL}', n) from unnest($1::text[]) n`, [
+      [...new Set(existing.map((s) => payloadOf('batchChanged', s.batch_id)))].slice(0, 20),
     ])
     return { ids: rows.map(({ id }) => id), existing: existing.length }
   })

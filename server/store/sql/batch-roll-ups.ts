@@ -1,3 +1,4 @@
+import { notify } from '../channels.ts'
 import type { Database } from '../database.ts'
 import { componentStats } from './components.ts'
 import { storeExtraKeys } from './extra-keys.ts'
@@ -88,6 +89,6 @@ export async function storeBatchRollUps(
     await storeExtraKeys(client, batchId)
     await client.query('update batch set rolled_up = true where id = $1', [batchId])
     // Pages that show the run reload it.
-    await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
+    await notify(client, 'batchChanged', batchId)
   })
 }

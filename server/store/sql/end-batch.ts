@@ -1,6 +1,6 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
+import { notify } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
-import { notify } from './notify.ts'
 
 /**
  * Ends a cancelled or failed batch: its pending samples as `cancelled`, its groups and the batch itself. Does nothing
@@ -18,7 +18,7 @@ export async function endUnfinished(db: Database, batchId: number): Promise<void
      where id = $1 and status in ('cancelled', 'failed') and completed_at is null and scored + failed = samples`,
     [batchId],
   )
-  await notify(db.pool, `b${batchId}`)
+  await notify(db.pool, 'batchChanged', batchId)
 }
 
 /** Cancelled or failed batches with unfinished parts, after a crash or a very recent failure. */

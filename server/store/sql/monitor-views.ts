@@ -1,3 +1,4 @@
+import { notify } from '../channels.ts'
 import type { Database } from '../database.ts'
 import type { StoredValue } from './monitor-batches.ts'
 
@@ -202,5 +203,5 @@ export async function setMonitorSetting(
       [runId, monitor, enabled, warning, alerting, openAfter, by],
     )
   }
-  await db.adhoc("select pg_notify('rewardops', 'm')")
+  await notify(db.pool, 'monitorsChanged')
 }

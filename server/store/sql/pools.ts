@@ -1,4 +1,5 @@
 import type { BalancingPolicyName } from '../../contract/pools.ts'
+import { notify } from '../channels.ts'
 import type { Database } from '../database.ts'
 
 /** A model's pool: its policy, its servers and its queued samples. */
@@ -32,7 +33,7 @@ export async function setPoolPolicy(
     `update pool set policy = $2 where model = $1 returning name`,
     [model, policy],
   )
-  if (rows.length > 0) await db.adhoc("select pg_notify('rewardops', 's')")
+  if (rows.length > 0) await notify(db.pool, 'serversChanged')
   return rows.length > 0
 }
 

@@ -1,3 +1,4 @@
+import { CHANNEL, payloadOf } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 
 /** The registration of a process. */
@@ -41,7 +42,7 @@ export async function reportProcess(
                   state = case when state = 'dead' and not $4 then state else $3 end,
                   ended_at = case when $4 then null else ended_at end
                 where id = $1 returning state, ended_at)
-     select pg_notify('rewardops', 'w'), clock_timestamp() as now,
+     select pg_notify('${CHANNEL}', '${payloadOf('workersChanged')}'), clock_timestamp() as now,
        (select (1000 * extract(epoch from clock_timestamp() - ended_at))::float8
         from r where state = 'dead') as "deadForMs"`,
     [id, JSON.stringify(stats), state, mayRevive],

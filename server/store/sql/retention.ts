@@ -1,4 +1,5 @@
 import type { RemovedDto, RetentionPolicy } from '../../contract/retention.ts'
+import { notify } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import { textPartition } from '../text-partitions.ts'
 
@@ -294,7 +295,7 @@ async function finish(client: Client, removal: Removal): Promise<void> {
   }
   await client.query('delete from removal where batch_id = $1', [id])
   await addProgress(client, removal.job_id, whole ? { batches: 1 } : { textBatches: 1 })
-  await client.query("select pg_notify('rewardops', $1)", [`b${id}`])
+  await notify(client, 'batchChanged', id)
 }
 
 /** Deletes some old events, of one kind at a time; false: none are left. */

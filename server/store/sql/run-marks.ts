@@ -1,3 +1,4 @@
+import { notify } from '../channels.ts'
 import type { Database } from '../database.ts'
 
 export interface RunMarkRow {
@@ -32,7 +33,7 @@ export async function addMark(
      returning id, step, label, note, author, at`,
     [runId, mark.step, mark.label, mark.note, mark.author, most],
   )
-  if (row) await notifyMarksChanged(db)
+  if (row) await notify(db.pool, 'marksChanged')
   return row
 }
 
@@ -48,7 +49,7 @@ export async function changeMark(
      where id = $1 returning id, step, label, note, author, at`,
     [id, change.step ?? null, change.label ?? null, change.note ?? null],
   )
-  if (row) await notifyMarksChanged(db)
+  if (row) await notify(db.pool, 'marksChanged')
   return row
 }
 
@@ -57,10 +58,6 @@ export async function dropMark(db: Database, id: number): Promise<boolean> {
   const rows = await db.rows('drop-run-mark', 'delete from run_mark where id = $1 returning id', [
     id,
   ])
-  if (rows.length > 0) await notifyMarksChanged(db)
+  if (rows.length > 0) await notify(db.pool, 'marksChanged')
   return rows.length > 0
-}
-
-async function notifyMarksChanged(db: Database): Promise<void> {
-  await db.adhoc("select pg_notify('rewardops', 'k')")
 }

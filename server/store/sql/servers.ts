@@ -6,6 +6,7 @@ import {
   type ServerState,
   settingsOf,
 } from '../../contract/servers.ts'
+import { CHANNEL, payloadOf } from '../channels.ts'
 import type { Database } from '../database.ts'
 
 /** A server's stored self-test. */
@@ -137,7 +138,7 @@ export async function changeState(
      event as (
        insert into server_event (server_id, "from", "to", cause, evidence, kind)
        select $1, "from", $2, $3, $5::jsonb, 'state' from changed)
-     select "from", pg_notify('rewardops', 's') from changed`,
+     select "from", pg_notify('${CHANNEL}', '${payloadOf('serversChanged')}') from changed`,
     [
       id,
       to,
