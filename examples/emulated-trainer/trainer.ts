@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createTRPCClient, httpLink } from '@trpc/client'
 import type { AppRouter } from '../../server/api/root.ts'
+import type { PlannedSpan } from '../../server/contract/planner.ts'
 import type { GroupResult } from '../../server/contract/trainer.ts'
-import { type Span, traitsOf } from '../../server/planner/overlap.ts'
+import { traitsOf } from '../../server/planner/overlap.ts'
 import type { Job, Run } from './options.ts'
 
 /** Measured times of a run, in unscaled ms. */
@@ -14,7 +15,7 @@ export interface Emulated {
   steadyMs: number
   /** Time per step that the trainer spent waiting for rewards and for the batch's acceptance. */
   waitMs: number
-  spans: Span[]
+  spans: PlannedSpan[]
   /** Groups delivered over all steps, each exactly once. */
   groups: number
   samples: number
@@ -55,7 +56,7 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
   const api = createTRPCClient<AppRouter>({ links: [httpLink({ url: `${url}/api/trpc` })] })
   // Opens the connection before the clock starts, as it would be after a trainer's first step.
   await api.session.get.query()
-  const spans: Span[] = []
+  const spans: PlannedSpan[] = []
   const endsMs: number[] = []
   const startedAt = performance.now()
   const now = () => (performance.now() - startedAt) * scale
@@ -63,7 +64,7 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
   let groups = 0
   let samples = 0
 
-  const gpu = async (what: Span['what'], step: number, ms: number) => {
+  const gpu = async (what: PlannedSpan['what'], step: number, ms: number) => {
     const fromMs = now()
     await sleepUntil(performance.now() + ms / scale)
     spans.push({ what, step, fromMs, toMs: now() })

@@ -46,7 +46,9 @@ export interface DirectEnd {
   scoreMs: number
   serverId: number | null
   serverName: string | null
+  /** Epoch ms. */
   dispatchedAtMs: number
+  /** Null if the sample's own row holds everything. */
   attemptLog:
     | {
         serverId: number

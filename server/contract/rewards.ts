@@ -300,6 +300,7 @@ export interface ImportedKeyDto {
   /** The line, from 1. */
   line: number
   value: unknown
+  /** `not_applicable`: known but unused; `unresolved`: refers to a key outside the text. */
   status: 'honoured' | 'not_applicable' | 'unknown' | 'unresolved'
   /** Its effect, or the reason why it has none. */
   note: string
@@ -311,10 +312,15 @@ export interface ImportedKeyDto {
 export interface ImportedConfigDto {
   /** The layout of verl's configuration: before or after its rewrite. */
   shape: 'legacy' | 'current' | 'both' | 'none'
+  /** `reward` of batches.submit. */
   reward: z.input<typeof RewardSpec>
+  /** `groupSize` of batches.submit. */
   groupSize: number | null
+  /** Worker processes (REWARDOPS_WORKERS). */
   workers: number | null
+  /** Whether advantages are divided by the deviation. */
   normAdvByStd: boolean | null
+  /** The column that names the reward function, to be sent as `dataSource`. */
   dataSourceColumn: string | null
   servers: (Pick<LaunchServerInput, 'name' | 'engine' | 'kind' | 'command' | 'env'> & {
     model: string
@@ -322,13 +328,17 @@ export interface ImportedConfigDto {
   })[]
   /** The command that serves a Python reward function. */
   functionServer: {
+    /** A file, or `pkg://module`. */
     path: string
     name: string
     kwargs: Record<string, unknown>
+    /** The model under which it is registered. */
     model: string
     command: string[]
   } | null
   sandbox: { url: string; maxConcurrent: number; memoryLimitMb: number } | null
+  /** Every key of the text, in its order. */
   keys: ImportedKeyDto[]
+  /** Issues to resolve before use. */
   problems: { key: string | null; line: number | null; message: string }[]
 }

@@ -1,3 +1,4 @@
+import type { PlannedSpan } from '../contract/planner.ts'
 import { type Phases, STRATEGIES, type Strategy } from '../contract/strategies.ts'
 
 export { type Phases, STRATEGIES, type Strategy }
@@ -23,14 +24,6 @@ export interface Workload {
   streamedParts?: number | null
 }
 
-/** One bar of a step's chart, ms from the beginning. */
-export interface Span {
-  what: 'rollout' | 'log_prob' | 'update' | 'wait'
-  step: number
-  fromMs: number
-  toMs: number
-}
-
 /** The predicted times of one strategy. */
 export interface Prediction {
   strategy: Strategy
@@ -45,7 +38,7 @@ export interface Prediction {
   steadyMs: number
   /** Time per step in which the trainer only waits for rewards. */
   waitMs: number
-  spans: Span[]
+  spans: PlannedSpan[]
   /** When each step ended, ms. */
   endsMs: number[]
 }
@@ -101,14 +94,14 @@ export function predict(work: Workload, strategy: Strategy, observe?: RewardObse
   const { phases, steps, miniBatches } = work
   const { rolloutMs, logProbMs, updateMs } = phases
   const { ahead, byMiniBatch, streamed } = TRAITS[strategy]
-  const spans: Span[] = []
+  const spans: PlannedSpan[] = []
   const endsMs: number[] = []
   const service = new FreeSlots(work.concurrency)
   /** Completion times of each step's groups, ascending. */
   const complete: Float64Array[] = []
   let nowMs = 0
   let waitedMs = 0
-  const busy = (what: Span['what'], step: number, ms: number) => {
+  const busy = (what: PlannedSpan['what'], step: number, ms: number) => {
     if (ms > 0) spans.push({ what, step, fromMs: nowMs, toMs: nowMs + ms })
     nowMs += ms
   }

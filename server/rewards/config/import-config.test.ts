@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { FULL } from '../../../testkit/service/full-run.ts'
+import type { ImportedConfigDto } from '../../contract/rewards.ts'
 import { LaunchServerInput } from '../../contract/servers.ts'
 import { RewardSpec } from '../../contract/trainer.ts'
-import { type ImportedConfig, importConfig } from './import-config.ts'
+import { importConfig } from './import-config.ts'
 import { nearestKey } from './nearest-key.ts'
 import { current, legacy } from './testing/upstream-yaml.ts'
 
@@ -13,15 +14,15 @@ const fileOf = (text: string, section: string) =>
     .split(/\n(?=\S)/)[0]!
     .replace(/^ {2}/gm, '')
 
-const statusOf = (config: ImportedConfig, key: string) =>
+const statusOf = (config: ImportedConfigDto, key: string) =>
   config.keys.find((report) => report.key === key)?.status
-const messages = (config: ImportedConfig) =>
+const messages = (config: ImportedConfigDto) =>
   config.problems.map(({ message }) => message).join('\n')
 
 const STATUSES = ['honoured', 'not_applicable', 'unknown', 'unresolved']
 
 /** Checks for every text that no key is left out and that the result is valid. */
-function expectWhole(config: ImportedConfig): void {
+function expectWhole(config: ImportedConfigDto): void {
   expect(
     config.keys.filter(({ note, status }) => note === '' || !STATUSES.includes(status)),
   ).toEqual([])

@@ -1,4 +1,4 @@
-import type { z } from 'zod'
+import type { ImportedConfigDto } from '../../contract/rewards.ts'
 import { RewardSpec } from '../../contract/trainer.ts'
 import { RATE_LIMITED, RATE_LIMITED_ALIASES } from '../limits/limit-settings.ts'
 import { takeManagerKwargs } from '../managers/manager-kwargs.ts'
@@ -6,56 +6,21 @@ import { nearestName } from '../nearest-name.ts'
 import { listRules } from '../rules/registry.ts'
 import { type ConfigLeaf, readConfigText } from './config-text.ts'
 import { resolveInterpolations } from './interpolation.ts'
-import { draftServers, type ServerDraft } from './server-drafts.ts'
-import { type ConfigProblem, type KeyReport, Settings } from './settings.ts'
+import { draftServers } from './server-drafts.ts'
+import { Settings } from './settings.ts'
 import { currentKey, isRead, whyElsewhere } from './upstream-keys.ts'
 
 /** Upstream's reward managers. */
 const MANAGERS = ['naive', 'dapo', RATE_LIMITED, 'remote', 'gdpo', 'batch']
-
-/** A Python reward function, which runs in a server of its own. */
-export interface FunctionServer {
-  /** A file, or `pkg://module`. */
-  path: string
-  name: string
-  kwargs: Record<string, unknown>
-  /** The model under which it is registered and which `reward.model` names. */
-  model: string
-  /** The shell command that serves it and registers it as that model, as words. */
-  command: string[]
-}
-
-/** Upstream's configuration in terms of this service. */
-export interface ImportedConfig {
-  /** Which of upstream's two shapes the keys have; `none` if there are none about rewards. */
-  shape: 'legacy' | 'current' | 'both' | 'none'
-  /** `reward` of `batches.submit`; omitted fields have their defaults. */
-  reward: z.input<typeof RewardSpec>
-  /** `groupSize` of `batches.submit`. */
-  groupSize: number | null
-  /** Worker processes (REWARDOPS_WORKERS). */
-  workers: number | null
-  /** Whether advantages are divided by the deviation. */
-  normAdvByStd: boolean | null
-  /** Column that names the reward function, to be sent as `dataSource`. */
-  dataSourceColumn: string | null
-  servers: ServerDraft[]
-  functionServer: FunctionServer | null
-  sandbox: { url: string; maxConcurrent: number; memoryLimitMb: number } | null
-  /** Every key of the text, in its order. */
-  keys: KeyReport[]
-  /** Issues to resolve before use; empty if there are none. */
-  problems: ConfigProblem[]
-}
 
 /**
  * Translates upstream's configuration: YAML of the old or new shape, whole or one of its component files, or the
  * overrides of a command line. Every key is reported. Never throws: any other text is reported as a problem.
  * `address`: the service's address, for the command that registers a function.
  */
-export function importConfig(text: string, address: string | null = null): ImportedConfig {
+export function importConfig(text: string, address: string | null = null): ImportedConfigDto {
   const read = readConfigText(text)
-  const result: ImportedConfig = {
+  const result: ImportedConfigDto = {
     shape: 'none',
     reward: {},
     groupSize: null,
@@ -117,7 +82,7 @@ function withSection(leaves: readonly ConfigLeaf[]): readonly ConfigLeaf[] {
 
 const HYDRA = /^(?:defaults|hydra|_target_)(?:\.|$)/
 
-function shapeOf(leaves: readonly ConfigLeaf[]): ImportedConfig['shape'] {
+function shapeOf(leaves: readonly ConfigLeaf[]): ImportedConfigDto['shape'] {
   const current = leaves.some(({ key }) => key.startsWith('reward.'))
   const legacy = leaves.some(
     ({ key, value }) =>
@@ -129,7 +94,7 @@ function shapeOf(leaves: readonly ConfigLeaf[]): ImportedConfig['shape'] {
 
 const MANAGER = 'reward.reward_manager.'
 
-function readManager(settings: Settings, result: ImportedConfig): string {
+function readManager(settings: Settings, result: ImportedConfigDto): string {
   const source = settings.text(`${MANAGER}source`) ?? 'register'
   const name = settings.text(`${MANAGER}name`) ?? 'naive'
   if (source === 'importlib') {
@@ -179,7 +144,7 @@ function readManager(settings: Settings, result: ImportedConfig): string {
 
 const FUNCTION = 'reward.custom_reward_function.'
 
-function readFunction(settings: Settings, result: ImportedConfig, address: string | null): void {
+function readFunction(settings: Settings, result: ImportedConfigDto, address: string | null): void {
   const path = settings.text(`${FUNCTION}path`)
   if (path === undefined) {
     const why = 'no path: the rule is chosen by the data source'
@@ -216,7 +181,7 @@ function readFunction(settings: Settings, result: ImportedConfig, address: strin
 
 const MODEL = 'reward.reward_model.'
 
-function readModel(settings: Settings, result: ImportedConfig): void {
+function readModel(settings: Settings, result: ImportedConfigDto): void {
   if (settings.flag(`${MODEL}enable`) !== true) {
     settings.leaveUnder(MODEL, `${settings.written(`${MODEL}enable`)} is not True: no model scores`)
     return
@@ -240,7 +205,7 @@ function readModel(settings: Settings, result: ImportedConfig): void {
 
 const KWARGS = 'reward.reward_kwargs.'
 
-function readKwargs(settings: Settings, result: ImportedConfig, manager: string): void {
+function readKwargs(settings: Settings, result: ImportedConfigDto, manager: string): void {
   const kwargs = settings.under(KWARGS, null)
   if (kwargs === null) return
   if (manager === 'dapo') {
@@ -272,7 +237,12 @@ function readKwargs(settings: Settings, result: ImportedConfig, manager: string)
   }
 }
 
-function noteKwarg(settings: Settings, result: ImportedConfig, key: string, value: unknown): void {
+function noteKwarg(
+  settings: Settings,
+  result: ImportedConfigDto,
+  key: string,
+  value: unknown,
+): void {
   result.reward.kwargs = { ...result.reward.kwargs, [key]: value as never }
   settings.honour(KWARGS + key, `reward.kwargs.${key}`)
   settings.under(`${KWARGS}${key}.`, `reward.kwargs.${key}`)
@@ -280,7 +250,7 @@ function noteKwarg(settings: Settings, result: ImportedConfig, key: string, valu
 
 const LIMITS = ['max_concurrent', 'max_rpm', 'max_tpm', 'estimated_tokens_per_request']
 
-function readLimits(settings: Settings, result: ImportedConfig, manager: string): void {
+function readLimits(settings: Settings, result: ImportedConfigDto, manager: string): void {
   const seconds = settings.number('reward.timeout')
   if (manager !== RATE_LIMITED) {
     for (const key of [...LIMITS, 'timeout']) {
@@ -299,7 +269,7 @@ function readLimits(settings: Settings, result: ImportedConfig, manager: string)
   settings.honour('reward.timeout', 'reward.timeoutMs')
 }
 
-function readRest(settings: Settings, result: ImportedConfig): void {
+function readRest(settings: Settings, result: ImportedConfigDto): void {
   result.workers = settings.number('reward.num_workers', 1) ?? null
   settings.honour('reward.num_workers', 'REWARDOPS_WORKERS: worker processes')
   result.groupSize = settings.number('actor_rollout_ref.rollout.n', 1) ?? null

@@ -1,4 +1,4 @@
-import type { LaunchServerInput } from '../../contract/servers.ts'
+import type { ImportedConfigDto } from '../../contract/rewards.ts'
 import type { Settings } from './settings.ts'
 import { ROLLOUT_KEYS } from './upstream-keys.ts'
 
@@ -10,13 +10,7 @@ const MAX_SERVERS = 256
 const FIRST_PORT = 8101
 
 /** A server to launch: the input of `servers.launch` and the servers file. */
-export type ServerDraft = Pick<
-  LaunchServerInput,
-  'name' | 'engine' | 'kind' | 'command' | 'env'
-> & {
-  model: string
-  port: number
-}
+export type ServerDraft = ImportedConfigDto['servers'][number]
 
 type RolloutKey = (typeof ROLLOUT_KEYS)[number]
 type Flag = (value: unknown, name: string) => string[]

@@ -1,38 +1,16 @@
+import type { ImportedConfigDto, ImportedKeyDto } from '../../contract/rewards.ts'
 import type { ResolvedLeaf } from './interpolation.ts'
 import { nearestKey } from './nearest-key.ts'
 import { currentKey, isRead, isSection, whyElsewhere } from './upstream-keys.ts'
 
-/** The status of one key of the text. */
-export interface KeyReport {
-  /** As written. */
-  key: string
-  /** Line from 1. */
-  line: number
-  value: unknown
-  /**
-   * honoured: part of the result, see `note` · not_applicable: known but unused, see `note` · unknown: no such key,
-   * `nearest` is the most likely intended one · unresolved: refers to a key outside the text.
-   */
-  status: 'honoured' | 'not_applicable' | 'unknown' | 'unresolved'
-  note: string
-  nearest?: string
-}
-
-/** An issue that prevents using the text unchanged. */
-export interface ConfigProblem {
-  key: string | null
-  line: number | null
-  message: string
-}
-
 interface Entry {
   leaf: ResolvedLeaf
-  report: KeyReport | null
+  report: ImportedKeyDto | null
 }
 
 /** The settings of a text by their new key; each is reported once. */
 export class Settings {
-  readonly problems: ConfigProblem[] = []
+  readonly problems: ImportedConfigDto['problems'] = []
   readonly #entries: Entry[] = []
   readonly #byKey = new Map<string, Entry>()
 
@@ -134,7 +112,7 @@ export class Settings {
     const entry = this.#byKey.get(key)
     if (!entry || entry.report) return
     this.#note(entry, 'unknown', 'no such key')
-    if (nearest !== undefined && entry.report) (entry.report as KeyReport).nearest = nearest
+    if (nearest !== undefined && entry.report) (entry.report as ImportedKeyDto).nearest = nearest
   }
 
   problem(key: string | null, message: string): void {
@@ -143,7 +121,7 @@ export class Settings {
   }
 
   /** One report for every key of the text, in its order. */
-  account(): KeyReport[] {
+  account(): ImportedKeyDto[] {
     for (const entry of this.#entries) {
       if (entry.report) continue
       const { leaf } = entry
@@ -157,10 +135,11 @@ export class Settings {
       } else {
         this.#note(entry, 'unknown', 'no such key')
         const nearest = nearestKey(leaf.key)
-        if (nearest !== undefined && entry.report) (entry.report as KeyReport).nearest = nearest
+        if (nearest !== undefined && entry.report)
+          (entry.report as ImportedKeyDto).nearest = nearest
       }
     }
-    const reports = this.#entries.map(({ report }) => report as KeyReport)
+    const reports = this.#entries.map(({ report }) => report as ImportedKeyDto)
     for (const { key, line, status, nearest } of reports) {
       if (status !== 'unknown') continue
       const message = nearest ? `no such key, did you mean ${nearest}?` : 'no such key'
@@ -169,7 +148,7 @@ export class Settings {
     return reports
   }
 
-  #note(entry: Entry, status: KeyReport['status'], note: string): void {
+  #note(entry: Entry, status: ImportedKeyDto['status'], note: string): void {
     if (entry.report) return
     const { key, line, value, unresolved } = entry.leaf
     if (status === 'honoured' && unresolved !== null) {

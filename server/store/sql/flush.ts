@@ -1,39 +1,11 @@
-import type { SampleFailureReason } from '../../contract/sample-reason.ts'
+import type { DirectEnd } from '../../contract/direct-score.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Statement } from '../database.ts'
 
-/** A stored attempt. */
-export interface FlushedAttempt {
-  attempt: number
-  serverId: number
-  startedAtMs: number
-  queueMs: number
-  backoffMs: number
-  serviceMs: number
-  outcome: string
-  reason: SampleFailureReason | null
-  status: number | null
-  detail: string | null
-}
-
 /** The result of a sample, to be written. */
-export interface FlushedSample {
+export interface FlushedSample extends DirectEnd {
   batchId: number
   index: number
-  score: number | null
-  rawScore: number | null
-  reason: SampleFailureReason | null
-  substituted: boolean
-  extra: Record<string, unknown> | null
-  attempts: number
-  queueMs: number
-  scoreMs: number
-  serverId: number | null
-  serverName: string | null
-  /** Epoch ms. */
-  dispatchedAtMs: number
-  /** Null if the sample's own row holds everything. */
-  attemptLog: FlushedAttempt[] | null
 }
 
 /** Rounds to six digits: enough for a duration, and exact in a `real`. */

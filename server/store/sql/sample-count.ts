@@ -1,3 +1,4 @@
+import type { SampleCountDto } from '../../contract/sample-extras.ts'
 import type { Database } from '../database.ts'
 import {
   candidateBatches,
@@ -13,15 +14,6 @@ const MAX_COUNTED = { samples: 524_288, ms: 500 }
 const PORTION = 65_536
 const KEYS_AT_ONCE = 5_000
 
-/** The number of matching samples among those checked. */
-export interface SampleCount {
-  samples: number
-  /** True when all candidates were checked, or the batches' counters give the count. */
-  exact: boolean
-  searchedSamples: number
-  batches: number
-}
-
 /**
  * Counts the samples that match a filter: from the batches' counters if they suffice, else by a search of at most
  * `maxMs`.
@@ -30,7 +22,7 @@ export async function sampleCount(
   db: Database,
   filter: SampleFilter,
   maxMs = MAX_COUNTED.ms,
-): Promise<SampleCount> {
+): Promise<SampleCountDto> {
   const { run, batchId, step, stepTo, split, rescored, status, ...finer } = filter
   const byCounters =
     Object.values(finer).every((value) => value === undefined) &&
@@ -53,7 +45,7 @@ export async function batchSizes(
   return new Map(rows.map(({ id, samples }) => [id, samples]))
 }
 
-async function counted(db: Database, filter: SampleFilter): Promise<SampleCount> {
+async function counted(db: Database, filter: SampleFilter): Promise<SampleCountDto> {
   const { run, batchId, step, stepTo, split, rescored, status } = filter
   const column = status === 'scored' || status === 'failed' ? status : 'samples'
   const [row] = await db.adhoc<{ samples: number; batches: number }>(
@@ -66,9 +58,9 @@ async function counted(db: Database, filter: SampleFilter): Promise<SampleCount>
   return { ...row!, exact: true, searchedSamples: row!.samples }
 }
 
-async function looked(db: Database, filter: SampleFilter, maxMs: number): Promise<SampleCount> {
+async function looked(db: Database, filter: SampleFilter, maxMs: number): Promise<SampleCountDto> {
   const until = performance.now() + maxMs
-  const count: SampleCount = { samples: 0, exact: false, searchedSamples: 0, batches: 0 }
+  const count: SampleCountDto = { samples: 0, exact: false, searchedSamples: 0, batches: 0 }
   for (let fromId: number | null = null; ; ) {
     const { batches, nextBatchId: more } = await candidateBatches(db, filter, fromId)
     for (let at = 0; at < batches.length; ) {
@@ -96,9 +88,13 @@ async function looked(db: Database, filter: SampleFilter, maxMs: number): Promis
   }
 }
 
-async function searched(db: Database, filter: SampleFilter, maxMs: number): Promise<SampleCount> {
+async function searched(
+  db: Database,
+  filter: SampleFilter,
+  maxMs: number,
+): Promise<SampleCountDto> {
   const until = performance.now() + maxMs
-  const count: SampleCount = { samples: 0, exact: false, searchedSamples: 0, batches: 0 }
+  const count: SampleCountDto = { samples: 0, exact: false, searchedSamples: 0, batches: 0 }
   for (let cursor: SampleCursor | null = null; ; ) {
     const page = await sampleKeys(db, filter, { sort: 'newest', cursor, limit: KEYS_AT_ONCE })
     count.samples += page.keys.length
