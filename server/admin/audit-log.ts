@@ -1,6 +1,7 @@
 import type { AuditEntryDto, AuditInput, AuditPageDto } from '../contract/audit.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
+import { toDto } from '../store/row-of.ts'
 import { auditChoices, auditPage, insertAudit } from '../store/sql/audit.ts'
 
 /** Newest changes from which the filters' actors and actions are taken. */
@@ -44,7 +45,7 @@ export class AuditLog {
     ])
     const page = rows.slice(0, limit)
     return {
-      items: page.map((row) => ({ ...row, at: row.at.toISOString() })),
+      items: page.map(toDto),
       nextCursor: rows.length > limit ? (page.at(-1)?.id ?? null) : null,
       ...choices,
     }

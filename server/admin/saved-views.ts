@@ -8,10 +8,10 @@ import {
 } from '../contract/saved-views.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
+import { toDto } from '../store/row-of.ts'
 import {
   deleteView,
   insertView,
-  type SavedViewRow,
   savedView,
   savedViews,
   updateView,
@@ -82,17 +82,4 @@ function notFound(id: number): RewardOpsError {
 
 function taken(name: string): RewardOpsError {
   return new RewardOpsError('view_exists', `A view named "${name}" already exists.`)
-}
-
-function toDto(row: SavedViewRow): SavedViewDto {
-  return {
-    id: row.id,
-    page: row.page as SavedViewDto['page'],
-    name: row.name,
-    state: row.state,
-    version: row.version,
-    author: row.author,
-    createdAt: row.created_at.toISOString(),
-    updatedAt: row.updated_at.toISOString(),
-  }
 }

@@ -1,5 +1,4 @@
 import {
-  type IncidentDto,
   type IncidentPageDto,
   MONITOR_DEFINITIONS,
   MONITORS,
@@ -14,10 +13,10 @@ import {
 } from '../contract/monitors.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
+import { toDto } from '../store/row-of.ts'
 import { monitorSettings } from '../store/sql/monitor-state.ts'
 import {
   evaluationsOf,
-  type IncidentRow,
   latestStandings,
   listIncidents,
   openIncidents,
@@ -59,7 +58,7 @@ export class MonitorsView {
       ...new Set(standings.map(({ run_id }) => run_id)),
     ])
     return {
-      open: open.slice(0, MAX_OPEN).map(incidentOf),
+      open: open.slice(0, MAX_OPEN).map(toDto),
       hasMoreOpen: open.length > MAX_OPEN,
       runs: standings.map((row) => {
         const of = settingsOf(settings, row.run_id)
@@ -107,7 +106,7 @@ export class MonitorsView {
           return { step, batchId: `b${batch_id}`, value, n, state: state as MonitorState, detail }
         }),
       })),
-      incidents: incidents.map(incidentOf),
+      incidents: incidents.map(toDto),
     }
   }
 
@@ -117,7 +116,7 @@ export class MonitorsView {
       ...{ run, monitor, limit: limit + 1 },
       beforeId: cursor ? idOf(cursor, 'monitors.history') : null,
     })
-    const items = rows.slice(0, limit).map(incidentOf)
+    const items = rows.slice(0, limit).map(toDto)
     return { items, nextCursor: rows.length > limit ? (items.at(-1)?.id ?? null) : null }
   }
 
@@ -191,21 +190,4 @@ export function idOf(text: string, of: string): number {
 function stateOf(standing: { state: string } | undefined, enabled: boolean): MonitorState | 'off' {
   if (!enabled) return 'off'
   return (standing?.state ?? 'insufficient') as MonitorState
-}
-
-/** An incident in the API's form. */
-export function incidentOf(row: IncidentRow): IncidentDto {
-  const batch = (id: number | null) => (id === null ? null : `b${id}`)
-  return {
-    id: `i${row.id}`,
-    monitor: row.monitor as IncidentDto['monitor'],
-    ...{ run: row.run, split: row.split, subject: row.subject, severity: row.severity },
-    openedAt: row.opened_at.toISOString(),
-    ...{ openedStep: row.opened_step, openedBatchId: batch(row.opened_batch) },
-    ...{ value: row.value, threshold: row.threshold, worst: row.worst, worstStep: row.worst_step },
-    detail: row.detail,
-    closedAt: row.closed_at?.toISOString() ?? null,
-    ...{ closedStep: row.closed_step, closedBatchId: batch(row.closed_batch) },
-    closedValue: row.closed_value,
-  }
 }

@@ -1,11 +1,10 @@
-import type { IncidentDto } from '../contract/monitors.ts'
 import type { Attention, OverviewDto, RetryMinuteDto, WorkerDto } from '../contract/pages.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import { Memo } from '../memo.ts'
 import { labelOf, valueText } from '../monitoring/alerts/alert-payload.ts'
 import type { Database } from '../store/database.ts'
 import { overviewFigures, retriesPerMinute } from '../store/sql/fleet.ts'
-import { type IncidentRow, incidentsOfLate } from '../store/sql/monitor-views.ts'
+import { incidentsOfLate } from '../store/sql/monitor-views.ts'
 import type { BatchViews } from './batch-view.ts'
 import type { FleetView } from './fleet-view.ts'
 
@@ -138,15 +137,15 @@ function attentionOf(
 }
 
 /** Open incidents of runs. Incidents of the fleet are left out, because the servers themselves are listed. */
-function monitorAttention(incidents: readonly IncidentRow[]): Attention[] {
+function monitorAttention(incidents: Awaited<ReturnType<typeof incidentsOfLate>>): Attention[] {
   return incidents.map((incident): Attention => {
-    const monitor = incident.monitor as IncidentDto['monitor']
+    const { monitor } = incident
     const split = incident.split === 'val' ? '?split=val' : ''
     const threshold = valueText(monitor, incident.threshold)
     return {
       level: incident.severity === 'alerting' ? 'error' : 'warning',
       title: `${incident.run}: ${labelOf(monitor).toLowerCase()}`,
-      detail: `since step ${incident.opened_step}: ${valueText(monitor, incident.value)}, threshold ${threshold}`,
+      detail: `since step ${incident.openedStep}: ${valueText(monitor, incident.value)}, threshold ${threshold}`,
       href: `/runs/${encodeURIComponent(incident.run ?? '')}${split}#monitor-${monitor}`,
     }
   })

@@ -19,6 +19,7 @@ import { RewardOpsError } from '../errors.ts'
 import { Memo } from '../memo.ts'
 import { groupReport } from '../rewards/group-report.ts'
 import type { Database } from '../store/database.ts'
+import { toDto } from '../store/row-of.ts'
 import { annotationsOf } from '../store/sql/annotations.ts'
 import {
   attemptsOf,
@@ -185,7 +186,7 @@ export class SampleViews {
       rewardVersion: rewardVersionOf(row.reward),
       submittedAt: row.submitted_at.toISOString(),
       dispatchedAt: row.dispatched_at?.toISOString() ?? null,
-      attemptLog: attempts.length > 0 ? attempts.map(toAttempt) : onlyAttempt(row),
+      attemptLog: attempts.length > 0 ? attempts.map(toDto) : onlyAttempt(row),
       siblings: siblings.map((s) => ({
         id: `b${row.batch_id}-${s.idx}`,
         index: s.idx,
@@ -239,22 +240,6 @@ function toRow(row: SampleRow, labels: string[]): SampleRowDto {
     responseLength: row.response_length,
     endedAt: row.ended_at?.toISOString() ?? null,
     labels,
-  }
-}
-
-function toAttempt(row: Awaited<ReturnType<typeof attemptsOf>>[number]): AttemptDto {
-  return {
-    attempt: row.attempt,
-    serverName: row.server_name,
-    workerId: `w${row.worker_id}`,
-    startedAt: row.started_at.toISOString(),
-    queueMs: row.queue_ms,
-    backoffMs: row.backoff_ms,
-    serviceMs: row.service_ms,
-    outcome: row.outcome,
-    reason: row.reason,
-    statusCode: row.status_code,
-    detail: row.detail,
   }
 }
 

@@ -9,6 +9,7 @@ import { RewardOpsError } from '../errors.ts'
 import { Memo } from '../memo.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { Database } from '../store/database.ts'
+import { toDto } from '../store/row-of.ts'
 import {
   chatTemplateOfServer,
   lastMinutes,
@@ -58,7 +59,7 @@ export class ServerView {
     return {
       ...server,
       chatTemplate,
-      events: events.map((e) => ({ ...e, at: e.at.toISOString() })),
+      events: events.map(toDto),
       minutes: minutes.map(toMinute),
       pool,
       imbalance: imbalanceOf(pool),

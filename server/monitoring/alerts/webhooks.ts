@@ -1,6 +1,5 @@
 import type {
   DeliveriesInput,
-  DeliveryDto,
   DeliveryPageDto,
   TestedWebhookDto,
   WebhookDto,
@@ -10,6 +9,7 @@ import type {
 import { RewardOpsError } from '../../errors.ts'
 import { notify } from '../../store/channels.ts'
 import type { Database } from '../../store/database.ts'
+import { toDto } from '../../store/row-of.ts'
 import { noteAttempt, queueTest } from '../../store/sql/alert-outbox.ts'
 import {
   addWebhook,
@@ -40,7 +40,7 @@ export class Webhooks {
     return rows.map((row) =>
       webhookOf(
         row,
-        last.find(({ webhook_id }) => webhook_id === row.id),
+        last.find(({ webhookId }) => webhookId === `w${row.id}`),
       ),
     )
   }
@@ -106,7 +106,7 @@ export class Webhooks {
       beforeId: cursor ? idOf(cursor, 'alerts.deliveries') : null,
       limit: limit + 1,
     })
-    const items = rows.slice(0, limit).map(deliveryOf)
+    const items = rows.slice(0, limit).map(toDto)
     return { items, nextCursor: rows.length > limit ? (items.at(-1)?.id ?? null) : null }
   }
 
@@ -154,18 +154,6 @@ function webhookOf(row: WebhookRow, last: DeliveryRow | undefined): WebhookDto {
     ...{ runs: row.runs, fleet: row.fleet, enabled: row.enabled },
     ...{ createdAt: row.created_at.toISOString(), createdBy: row.created_by },
     ...{ delivered: row.delivered, gaveUp: row.gave_up, waiting: row.waiting },
-    last: last === undefined ? null : deliveryOf(last),
-  }
-}
-
-function deliveryOf(row: DeliveryRow): DeliveryDto {
-  return {
-    ...{ id: `d${row.id}`, webhookId: `w${row.webhook_id}`, webhook: row.webhook ?? 'removed' },
-    ...{ eventId: row.event_id, kind: row.kind as DeliveryDto['kind'], text: row.text },
-    state: row.state as DeliveryDto['state'],
-    ...{ attempts: row.attempts, status: row.status, latencyMs: row.latency_ms, error: row.error },
-    createdAt: row.created_at.toISOString(),
-    lastAttemptAt: row.last_attempt_at?.toISOString() ?? null,
-    nextAttemptAt: row.next_attempt_at?.toISOString() ?? null,
+    last: last === undefined ? null : toDto(last),
   }
 }

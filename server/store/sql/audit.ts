@@ -1,17 +1,8 @@
-import type { AuditChange } from '../../contract/audit.ts'
-import type { Role } from '../../contract/roles.ts'
+import type { AuditEntryDto } from '../../contract/audit.ts'
 import type { Client, Database } from '../database.ts'
+import type { RowOf } from '../row-of.ts'
 
-/** An entry of the audit log. */
-export interface AuditRow {
-  id: string
-  at: Date
-  actor: string
-  role: Role
-  action: string
-  target: string
-  changes: AuditChange[]
-}
+type AuditRow = RowOf<AuditEntryDto, 'at'>
 
 /** Logs a change; with a client, in its transaction. */
 export async function insertAudit(

@@ -1,5 +1,7 @@
+import type { AttemptDto } from '../../contract/pages.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Database } from '../database.ts'
+import type { RowOf } from '../row-of.ts'
 import { meanOf } from './moments.ts'
 import { type ResultRow, STORED_RESULT_COLUMNS } from './results.ts'
 
@@ -203,30 +205,17 @@ export async function sampleDetail(
   return row
 }
 
-/** An attempt's row with its server's name. */
-export interface AttemptRow {
-  attempt: number
-  server_name: string | null
-  worker_id: number
-  started_at: Date
-  queue_ms: number
-  backoff_ms: number
-  service_ms: number
-  outcome: string
-  reason: string | null
-  status_code: number | null
-  detail: string | null
-}
-
+/** The stored attempts of a sample, in their order. */
 export async function attemptsOf(
   db: Database,
   batchId: number,
   idx: number,
-): Promise<AttemptRow[]> {
+): Promise<RowOf<AttemptDto, 'startedAt'>[]> {
   return db.rows(
     'attempts-of',
-    `select a.attempt, v.name as server_name, a.worker_id, a.started_at, a.queue_ms, a.backoff_ms, a.service_ms,
-            a.outcome, a.reason, a.status_code, a.detail
+    `select a.attempt, v.name as "serverName", 'w' || a.worker_id as "workerId", a.started_at as "startedAt",
+            a.queue_ms as "queueMs", a.backoff_ms as "backoffMs", a.service_ms as "serviceMs", a.outcome, a.reason,
+            a.status_code as "statusCode", a.detail
      from attempt a left join server v on v.id = a.server_id
      where a.batch_id = $1 and a.idx = $2 order by a.started_at, a.id`,
     [batchId, idx],

@@ -1,31 +1,15 @@
+import type { IncidentDto } from '../../contract/monitors.ts'
 import { notify } from '../channels.ts'
 import type { Database } from '../database.ts'
+import type { RowOf } from '../row-of.ts'
 import type { StoredValue } from './monitor-batches.ts'
 
-/** An incident with its run's name. */
-export interface IncidentRow {
-  id: number
-  monitor: string
-  run: string | null
-  split: 'train' | 'val' | null
-  subject: string | null
-  severity: 'warning' | 'alerting'
-  opened_at: Date
-  opened_step: number | null
-  opened_batch: number | null
-  value: number | null
-  threshold: number | null
-  worst: number | null
-  worst_step: number | null
-  detail: string | null
-  closed_at: Date | null
-  closed_step: number | null
-  closed_batch: number | null
-  closed_value: number | null
-}
+type IncidentRow = RowOf<IncidentDto, 'openedAt' | 'closedAt'>
 
-const INCIDENT = `i.id, i.monitor, run.name as run, i.split, i.subject, i.severity, i.opened_at, i.opened_step, i.opened_batch,
-  i.value, i.threshold, i.worst, i.worst_step, i.detail, i.closed_at, i.closed_step, i.closed_batch, i.closed_value`
+const INCIDENT = `'i' || i.id as id, i.monitor, run.name as run, i.split, i.subject, i.severity,
+  i.opened_at as "openedAt", i.opened_step as "openedStep", 'b' || i.opened_batch as "openedBatchId", i.value, i.threshold,
+  i.worst, i.worst_step as "worstStep", i.detail, i.closed_at as "closedAt", i.closed_step as "closedStep",
+  'b' || i.closed_batch as "closedBatchId", i.closed_value as "closedValue"`
 
 /** Open incidents, newest first. */
 export async function openIncidents(db: Database, limit: number): Promise<IncidentRow[]> {

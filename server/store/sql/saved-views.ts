@@ -1,18 +1,10 @@
+import type { SavedViewDto } from '../../contract/saved-views.ts'
 import type { Database } from '../database.ts'
+import type { RowOf } from '../row-of.ts'
 
-/** A stored view. */
-export interface SavedViewRow {
-  id: number
-  page: string
-  name: string
-  state: string
-  version: number
-  author: string
-  created_at: Date
-  updated_at: Date
-}
+type SavedViewRow = RowOf<SavedViewDto, 'createdAt' | 'updatedAt'>
 
-const COLUMNS = 'id, page, name, state, version, author, created_at, updated_at'
+const COLUMNS = `id, page, name, state, version, author, created_at as "createdAt", updated_at as "updatedAt"`
 
 /** A page's views, in order of name. */
 export async function savedViews(

@@ -1,18 +1,13 @@
+import type { ServerEventDto, ServerMinuteDto } from '../../contract/server-detail.ts'
 import type { Database } from '../database.ts'
-
-/** A stored event of a server. */
-export interface ServerEventRow {
-  id: number
-  kind: 'state' | 'health' | 'process'
-  from: string | null
-  to: string
-  cause: string
-  evidence: Record<string, unknown> | null
-  at: Date
-}
+import type { RowOf } from '../row-of.ts'
 
 /** The last events of a server, newest first. */
-export function serverEvents(db: Database, id: number, limit: number): Promise<ServerEventRow[]> {
+export function serverEvents(
+  db: Database,
+  id: number,
+  limit: number,
+): Promise<RowOf<ServerEventDto, 'at'>[]> {
   return db.rows(
     'server-events',
     `select id, kind, "from", "to", cause, evidence, at from server_event
@@ -43,15 +38,8 @@ export async function chatTemplateOfServer(db: Database, id: number): Promise<st
 }
 
 /** A minute of a server's calls; latencies in the router's buckets. */
-export interface ServerMinuteRow {
+export type ServerMinuteRow = Omit<ServerMinuteDto, 'minute' | 'p50Ms' | 'p99Ms'> & {
   minute: Date
-  requests: number
-  errors: number
-  retries: number
-  hedges: number
-  busy: number
-  corrupt: number
-  client: number
   latency_ms: number[]
 }
 

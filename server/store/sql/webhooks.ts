@@ -1,4 +1,6 @@
+import type { DeliveryDto } from '../../contract/alerts.ts'
 import type { Database } from '../database.ts'
+import type { RowOf } from '../row-of.ts'
 
 /** A webhook without its secret. */
 export interface WebhookRow {
@@ -127,25 +129,12 @@ export async function webhookTarget(
 }
 
 /** A delivery with its event. */
-export interface DeliveryRow {
-  id: number
-  webhook_id: number
-  webhook: string | null
-  event_id: string
-  kind: string
-  text: string
-  state: string
-  attempts: number
-  status: number | null
-  latency_ms: number | null
-  error: string | null
-  created_at: Date
-  last_attempt_at: Date | null
-  next_attempt_at: Date | null
-}
+export type DeliveryRow = RowOf<DeliveryDto, 'createdAt' | 'lastAttemptAt' | 'nextAttemptAt'>
 
-const DELIVERY = `d.id, d.webhook_id, w.name as webhook, d.event_id, e.kind, e.payload ->> 'text' as text, d.state, d.attempts,
-  d.status, d.latency_ms, d.error, d.created_at, d.last_attempt_at, d.next_attempt_at`
+const DELIVERY = `'d' || d.id as id, 'w' || d.webhook_id as "webhookId", coalesce(w.name, 'removed') as webhook,
+  d.event_id as "eventId", e.kind, e.payload ->> 'text' as text, d.state, d.attempts, d.status,
+  d.latency_ms as "latencyMs", d.error, d.created_at as "createdAt", d.last_attempt_at as "lastAttemptAt",
+  d.next_attempt_at as "nextAttemptAt"`
 
 /** A keyset page of deliveries, newest first. */
 export async function listDeliveries(
