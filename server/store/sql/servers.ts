@@ -8,6 +8,7 @@ import {
 } from '../../contract/servers.ts'
 import { CHANNEL, payloadOf } from '../channels.ts'
 import type { Database } from '../database.ts'
+import type { Server } from '../generated/prisma/client.ts'
 
 /** A server's stored self-test. */
 export interface StoredSelfTest extends Omit<SelfTestDto, 'overridden'> {
@@ -81,7 +82,10 @@ export interface ServerRow extends StoredSettings {
   retries: string
 }
 
-const STORED_SETTINGS = Object.keys(toStored(ServerSettings.parse({}))) as (keyof StoredSettings)[]
+// Every setting needs a column.
+const STORED_SETTINGS = Object.keys(
+  toStored(ServerSettings.parse({})),
+) as (keyof StoredSettings)[] satisfies (keyof Server)[]
 const FIELDS: readonly (keyof ServerRow)[] = [
   ...(['id', 'name', 'url', 'engine', 'kind', 'model', 'version', 'maxModelLen'] as const),
   ...(['state', 'stateCause', 'stateSince', 'lastProbeAt', 'route', 'plainText'] as const),
