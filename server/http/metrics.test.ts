@@ -1,12 +1,12 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { rawRequest } from '../../testkit/processes/trpc-call.ts'
 import {
   parsePrometheusText,
   type ScrapedFamily,
   seriesValue,
 } from '../../testkit/service/prometheus-text.ts'
-import { rawRequest } from '../../testkit/service/trpc-call.ts'
 import { insertServer } from '../cluster/testing/servers.ts'
 import { createLogger } from '../log.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'

@@ -8,9 +8,9 @@ import {
   type SimulatedServers,
   startSimulatedServers,
 } from '../../testkit/processes/simulated-rm.ts'
+import { CallError, rawRequest, unwrap } from '../../testkit/processes/trpc-call.ts'
 import { hashScore, rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
-import { CallError, rawRequest, unwrap } from '../../testkit/service/trpc-call.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { NextResult, SubmitResult } from '../contract/trainer.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'

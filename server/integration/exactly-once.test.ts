@@ -5,11 +5,11 @@ import {
   type SimulatedServers,
   startSimulatedServers,
 } from '../../testkit/processes/simulated-rm.ts'
+import type { CallError } from '../../testkit/processes/trpc-call.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { FULL, itInFullRun } from '../../testkit/service/full-run.ts'
 import { hashScore, rollouts, type Sample, sample } from '../../testkit/service/rollouts.ts'
 import { type Part, Service, STOP_MS } from '../../testkit/service/service.ts'
-import type { CallError } from '../../testkit/service/trpc-call.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, NextResult, SubmitResult } from '../contract/trainer.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'

@@ -3,11 +3,11 @@ import {
   type SimulatedServers,
   startSimulatedServers,
 } from '../../testkit/processes/simulated-rm.ts'
+import type { CallError } from '../../testkit/processes/trpc-call.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { FULL } from '../../testkit/service/full-run.ts'
 import { hashScore, rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
-import type { CallError } from '../../testkit/service/trpc-call.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { NextResult, SubmitResult } from '../contract/trainer.ts'
 

@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { CallError } from '../../testkit/processes/trpc-call.ts'
 import { Service } from '../../testkit/service/service.ts'
-import type { CallError } from '../../testkit/service/trpc-call.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type {
   ImportedConfigDto,

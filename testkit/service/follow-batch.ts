@@ -5,8 +5,8 @@ import type {
   NextResult,
   Result,
 } from '../../server/contract/trainer.ts'
+import { CallError } from '../processes/trpc-call.ts'
 import type { Service } from './service.ts'
-import { CallError } from './trpc-call.ts'
 
 /** State of a trainer that reads a batch group by group through outages. */
 export interface FollowedBatch {

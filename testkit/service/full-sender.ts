@@ -1,6 +1,6 @@
 import { request } from 'node:http'
 import { connect } from 'node:net'
-import type { RawAnswer } from './trpc-call.ts'
+import type { RawAnswer } from '../processes/trpc-call.ts'
 
 /**
  * Sends a whole body before reading the answer, and requests that the connection be closed, as Python's urllib does: if

@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import type { ErrorData, ErrorReason } from '../../server/contract/error-reasons.ts'
+import type { RawAnswer } from '../processes/trpc-call.ts'
 import type { Service } from './service.ts'
-import type { RawAnswer } from './trpc-call.ts'
 import { waitFor } from './wait-for.ts'
 
 /** Expected content of an error answer. */

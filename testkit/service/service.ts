@@ -10,9 +10,9 @@ import { throughOutage } from '../../server/store/database.ts'
 import { runningEmbeddedUrl } from '../../server/store/postgres/embedded.ts'
 import { inspectProcess } from '../../server/store/postgres/processes.ts'
 import { EXIT_WITH_PARENT } from '../processes/child.ts'
+import { type RawAnswer, type RawRequest, rawRequest, unwrap } from '../processes/trpc-call.ts'
 import { copyClusterTemplate } from './cluster-template.ts'
 import { ServiceLog } from './service-log.ts'
-import { type RawAnswer, type RawRequest, rawRequest, unwrap } from './trpc-call.ts'
 import { waitFor } from './wait-for.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))

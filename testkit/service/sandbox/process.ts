@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import type { Child } from '../../processes/child.ts'
 import { startServerProcess } from '../../processes/server-process.ts'
-import { rawRequest } from '../trpc-call.ts'
+import { rawRequest } from '../../processes/trpc-call.ts'
 import type { SandboxStats } from './main.ts'
 
 /** A sandbox in its own process. */
