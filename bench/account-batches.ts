@@ -1,7 +1,6 @@
 import { rm as removeFolder } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { SubmitResult } from '../server/contract/trainer.ts'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { applicationNames, type CpuTimes, CpuWatch, type ServicePids } from './account-cpu.ts'
@@ -96,7 +95,7 @@ export async function withSides(
 
 /** Registers the reward-model servers with a service. */
 export async function registerRms(opened: OpenService, rms: Rms): Promise<void> {
-  for (const [name, rm] of Object.entries(rms)) await registerRm(opened.call, name, rm)
+  for (const [name, rm] of Object.entries(rms)) await registerRm(opened.api, name, rm)
 }
 
 /**
@@ -154,7 +153,7 @@ export async function watchBatch(side: Side, body: Buffer) {
 
 /** Runs a batch from its submit until its last group is delivered. @throws when a sample was not scored */
 export async function scoreBatch(opened: OpenService, body: Buffer): Promise<void> {
-  const { batchId, accepted } = await opened.call<SubmitResult>('batches.submit', body)
+  const { batchId, accepted } = await opened.submit(body)
   let delivered = 0
   await followGroups(
     opened,

@@ -1,4 +1,3 @@
-import type { SubmitResult } from '../server/contract/trainer.ts'
 import { latencyOfText } from '../testkit/simulated-rm/latency.ts'
 import { textId } from '../testkit/simulated-rm/text.ts'
 import {
@@ -36,7 +35,7 @@ export async function measureGroups(emit: Emit): Promise<void> {
 async function warmUp(bench: Bench): Promise<void> {
   const samples = makeSamples({ ...USUAL_SHAPE, samples: 512 }, 0)
   const body = submitBody(0, samples, { model: bench.rm.model })
-  const { batchId } = await bench.call<SubmitResult>('batches.submit', body)
+  const { batchId } = await bench.submit(body)
   await waitForEnd(bench, batchId)
 }
 
@@ -55,7 +54,7 @@ async function measureCompletion(bench: Bench, emit: Emit): Promise<void> {
   }
   const body = submitBody(1, samples, { model: bench.rm.model })
   const t0 = performance.now()
-  const { batchId } = await bench.call<SubmitResult>('batches.submit', body)
+  const { batchId } = await bench.submit(body)
   const submitMs = performance.now() - t0
   const arrived = new Map<string, number>()
   await followGroups(bench, batchId, (page) => {
@@ -90,7 +89,7 @@ async function measureSideBySide(bench: Bench, emit: Emit): Promise<void> {
   const samples = makeSamples({ ...USUAL_SHAPE, samples: rewards }, 2)
   const body = submitBody(2, samples, { model: bench.rm.model })
   const t0 = performance.now()
-  const { batchId } = await bench.call<SubmitResult>('batches.submit', body)
+  const { batchId } = await bench.submit(body)
   const submitMs = performance.now() - t0
   await waitForEnd(bench, batchId)
   const totalMs = performance.now() - t0

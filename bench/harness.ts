@@ -5,14 +5,15 @@ import { Pool } from 'undici'
 import type {
   BatchSummary,
   NextResult,
-  ResultsColumns,
   RewardSpec,
   SampleInput,
+  ScoreResult,
   SubmitResult,
 } from '../server/contract/trainer.ts'
 import { freePort } from '../testkit/processes/port.ts'
 import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
+import { type Api, createApi } from '../testkit/processes/trpc-call.ts'
 
 /** Prints one line: the measurement's name, and its numbers with units in their names. */
 export type Emit = (measurement: { name: string } & Record<string, unknown>) => void
@@ -21,8 +22,11 @@ export type Emit = (measurement: { name: string } & Record<string, unknown>) => 
 export interface Bench {
   service: ServiceProcess
   rm: SimulatedServers
-  /** Calls a procedure by POST, both queries and mutations. @throws with the service's message */
-  call<T>(procedure: string, body: string | Buffer): Promise<T>
+  api: Api
+  /** `batches.submit` with a body that was encoded before the measurement. @throws with the service's message */
+  submit(body: Buffer): Promise<SubmitResult>
+  /** `samples.score` with such a body. @throws with the service's message */
+  score(body: string): Promise<ScoreResult>
   /** Reads a page's HTML. @throws when the status is not 200 */
   page(path: string): Promise<void>
 }
@@ -38,7 +42,7 @@ export async function withBench(
   try {
     rm = await startSimulatedServers(['--running', '100000', ...(options.rmArgs ?? [])])
     opened = await openService({ dataDir: join(folder, 'data') })
-    await registerRm(opened.call, 'bench', rm, options.maxInFlight)
+    await registerRm(opened.api, 'bench', rm, options.maxInFlight)
     await measure({ ...opened, rm })
   } finally {
     await opened?.close()
@@ -56,7 +60,7 @@ export async function benchFolder(): Promise<string> {
 }
 
 /** A service and a client of it, without a reward-model server. */
-export interface OpenService extends Pick<Bench, 'service' | 'call' | 'page'> {
+export interface OpenService extends Omit<Bench, 'rm'> {
   close(): Promise<void>
 }
 
@@ -80,7 +84,7 @@ export async function openService(options: {
   const pool = new Pool(service.url, { connections: 32, headersTimeout: 0, bodyTimeout: 0 })
   return {
     service,
-    ...clientOf(pool),
+    ...clientOf(service.url, pool),
     async close() {
       await pool.destroy()
       await service.stop()
@@ -90,30 +94,36 @@ export async function openService(options: {
 
 /** Registers a simulated reward-model server with a service, as a vLLM. */
 export async function registerRm(
-  call: Bench['call'],
+  api: Api,
   name: string,
   rm: SimulatedServers,
   maxInFlight = 128,
 ): Promise<void> {
-  await call(
-    'servers.register',
-    JSON.stringify({ name, url: rm.url, engine: 'vllm', model: rm.model, maxInFlight }),
-  )
+  await api.servers.register.mutate({
+    name,
+    url: rm.url,
+    engine: 'vllm',
+    model: rm.model,
+    maxInFlight,
+  })
 }
 
-function clientOf(pool: Pool): Pick<Bench, 'call' | 'page'> {
+function clientOf(url: string, pool: Pool): Omit<Bench, 'service' | 'rm'> {
   const headers = { 'content-type': 'application/json' }
+  const post = async <T>(procedure: string, body: string | Buffer): Promise<T> => {
+    const path = `/api/trpc/${procedure}`
+    const response = await pool.request({ path, method: 'POST', headers, body })
+    const answer = (await response.body.json()) as {
+      result?: { data: T }
+      error?: { message: string }
+    }
+    if (answer.result) return answer.result.data
+    throw new Error(`${procedure}: ${response.statusCode} ${answer.error?.message}`)
+  }
   return {
-    async call<T>(procedure: string, body: string | Buffer): Promise<T> {
-      const path = `/api/trpc/${procedure}`
-      const response = await pool.request({ path, method: 'POST', headers, body })
-      const answer = (await response.body.json()) as {
-        result?: { data: T }
-        error?: { message: string }
-      }
-      if (answer.result) return answer.result.data
-      throw new Error(`${procedure}: ${response.statusCode} ${answer.error?.message}`)
-    },
+    api: createApi(() => url, {}, pool),
+    submit: (body) => post('batches.submit', body),
+    score: (body) => post('samples.score', body),
     async page(path) {
       const response = await pool.request({ path, method: 'GET' })
       await response.body.dump({ limit: 16 * 1024 * 1024 })
@@ -150,14 +160,13 @@ export interface BatchTimes {
 /** Runs a batch from submit to results. @throws when a sample was not scored */
 export async function runBatch(bench: Bench, body: Buffer): Promise<BatchTimes> {
   const t0 = performance.now()
-  const { batchId, accepted } = await bench.call<SubmitResult>('batches.submit', body)
+  const { batchId, accepted } = await bench.submit(body)
   const t1 = performance.now()
   await waitForEnd(bench, batchId)
   const t2 = performance.now()
   let samples = 0
   while (samples < accepted) {
-    const input = JSON.stringify({ batchId, offset: samples, limit: 50_000 })
-    const page = await bench.call<ResultsColumns>('batches.results', input)
+    const page = await bench.api.batches.results.query({ batchId, offset: samples, limit: 50_000 })
     if (page.status.length === 0 || page.status.some((status) => status !== 'scored')) {
       const reason = page.reason.find((r) => r !== null)
       throw new Error(
@@ -180,9 +189,8 @@ export async function runBatch(bench: Bench, body: Buffer): Promise<BatchTimes> 
 
 /** Polls until the batch ends. @throws when it does not complete */
 export async function waitForEnd(bench: Bench, batchId: string): Promise<BatchSummary> {
-  const input = JSON.stringify({ batchId, waitMs: 60_000 })
   for (;;) {
-    const summary = await bench.call<BatchSummary>('batches.wait', input)
+    const summary = await bench.api.batches.wait.query({ batchId, waitMs: 60_000 })
     if (summary.completedAt === null) continue
     if (summary.status !== 'completed') throw new Error(`${batchId} is ${summary.status}`)
     return summary
@@ -194,17 +202,19 @@ export async function waitForEnd(bench: Bench, batchId: string): Promise<BatchSu
  * end.
  */
 export async function followGroups(
-  bench: Pick<Bench, 'call'>,
+  bench: Pick<Bench, 'api'>,
   batchId: string,
   seen: (page: NextResult) => void,
   samples = 1,
 ): Promise<void> {
   let after: string | null = null
   for (;;) {
-    const page: NextResult = await bench.call<NextResult>(
-      'batches.next',
-      JSON.stringify({ batchId, after, samples, waitMs: 60_000 }),
-    )
+    const page: NextResult = await bench.api.batches.next.query({
+      batchId,
+      after,
+      samples,
+      waitMs: 60_000,
+    })
     seen(page)
     after = page.cursor
     if (page.done) return

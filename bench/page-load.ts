@@ -54,9 +54,9 @@ export async function measurePageLoad(emit: Emit): Promise<void> {
 async function loadOnce(bench: Bench, batchId: string): Promise<void> {
   await bench.page(`/batches/${batchId}`)
   await Promise.all([
-    bench.call('batches.view', JSON.stringify({ batchId })),
-    bench.call('batches.groups', JSON.stringify({ batchId })),
-    bench.call('batches.timeline', JSON.stringify({ batchId })),
+    bench.api.batches.view.query({ batchId }),
+    bench.api.batches.groups.query({ batchId }),
+    bench.api.batches.timeline.query({ batchId }),
   ])
 }
 

@@ -199,8 +199,13 @@ async function measureStream(bench: Bench, emit: Emit): Promise<void> {
   ])
   try {
     const url = judge.urls[0] as string
-    const fields = { name: 'bench-judge', url, engine: 'vllm', kind: 'generative' }
-    await bench.call('servers.register', JSON.stringify({ ...fields, maxInFlight: 128 }))
+    await bench.api.servers.register.mutate({
+      name: 'bench-judge',
+      url,
+      engine: 'vllm',
+      kind: 'generative',
+      maxInFlight: 128,
+    })
     await streams(url)
     await streams(bench.service.url)
     const direct = await streams(url)

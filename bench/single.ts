@@ -1,5 +1,5 @@
 import { Pool } from 'undici'
-import type { Result, SampleInput, SubmitResult } from '../server/contract/trainer.ts'
+import type { SampleInput } from '../server/contract/trainer.ts'
 import { type Bench, type Emit, submitBody, waitForEnd, withBench } from './harness.ts'
 import { classifyBodies } from './rate.ts'
 import { quantile, rounded } from './statistics.ts'
@@ -54,7 +54,7 @@ export async function measureSingle(emit: Emit): Promise<void> {
     const busy: number[] = []
     for (let i = 0; i < BUSY_BATCHES; i++) {
       const body = submitBody(100 + i, makeSamples(USUAL_SHAPE, 100 + i), { model: bench.rm.model })
-      const { batchId } = await bench.call<SubmitResult>('batches.submit', body)
+      const { batchId } = await bench.submit(body)
       let ended = false
       const end = waitForEnd(bench, batchId).then(() => {
         ended = true
@@ -83,7 +83,7 @@ function scoreBody(bench: Bench, sample: SampleInput): string {
 }
 
 async function scoreOne(bench: Bench, body: string): Promise<void> {
-  const result = await bench.call<Result>('samples.score', body)
+  const result = await bench.score(body)
   if (result.status !== 'scored')
     throw new Error(`samples.score: ${result.status} (${result.reason})`)
 }

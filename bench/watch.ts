@@ -105,7 +105,7 @@ async function runOnce(
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } })
   try {
     const page = await context.newPage()
-    const { batchId } = await bench.call<{ batchId: string }>('batches.submit', body)
+    const { batchId } = await bench.submit(body)
     if (open) await openPage(page, `${bench.service.url}/batches/${batchId}`)
     else await page.goto('about:blank')
     const ended = waitForEnd(bench, batchId)

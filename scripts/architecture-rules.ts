@@ -62,6 +62,7 @@ export const LAYERS: Layer[] = [
     name: 'testkit',
     files: /^testkit\//,
     imports: ['contract', 'router', 'engines', 'shared', 'store'],
+    types: ['api'],
   },
   {
     name: 'tools',

@@ -8,11 +8,11 @@ import {
   type SimulatedServers,
   startSimulatedServers,
 } from '../../testkit/processes/simulated-rm.ts'
-import { CallError, rawRequest, unwrap } from '../../testkit/processes/trpc-call.ts'
+import { CallError, createApi, rawRequest } from '../../testkit/processes/trpc-call.ts'
 import { hashScore, rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { NextResult, SubmitResult } from '../contract/trainer.ts'
+import type { NextResult } from '../contract/trainer.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
 /**
@@ -37,6 +37,7 @@ let database: TestDatabase
 let folder: string
 let nginx: ChildProcess
 let url: string
+const api = createApi(() => url, { authorization: `Bearer ${KEY}` })
 let services: Service[] = []
 let ports: number[] = []
 const rms = {} as Record<Model, SimulatedServers>
@@ -54,7 +55,7 @@ beforeAll(async () => {
   nginx = startNginx(ports[4] as number, ports.slice(0, 4))
   await waitFor('the proxy', async () => (await rawRequest(`${url}/readyz`, {})).status === 200)
   for (const [name, limits] of Object.entries(MODELS)) {
-    await call('POST', 'servers.register', { name, url: rms[name as Model].url, ...limits })
+    await api.servers.register.mutate({ name, url: rms[name as Model].url, ...limits })
   }
 }, 180_000)
 
@@ -115,16 +116,6 @@ http {
   return spawn('nginx', ['-c', file, '-e', join(folder, 'error.log')], { stdio: 'ignore' })
 }
 
-async function call<T>(method: 'GET' | 'POST', path: string, input: unknown): Promise<T> {
-  const text = JSON.stringify(input)
-  const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' }
-  const answer =
-    method === 'POST'
-      ? await rawRequest(`${url}/api/trpc/${path}`, { method, headers, body: text })
-      : await rawRequest(`${url}/api/trpc/${path}?input=${encodeURIComponent(text)}`, { headers })
-  return unwrap(path, answer)
-}
-
 let failedCalls: string[] = []
 
 /** Repeats a failed call with the same idempotency key or cursor, as a trainer does. */
@@ -147,8 +138,11 @@ async function train(model: Model, until: number): Promise<number> {
     const size = model === 'one' ? 64 : 256
     const samples = rollouts(size, 8, `${model} ${step}`)
     const { batchId } = await insist(() =>
-      call<SubmitResult>('POST', 'batches.submit', {
-        ...{ run: model, step, samples, reward: { model } },
+      api.batches.submit.mutate({
+        run: model,
+        step,
+        samples,
+        reward: { model },
         idempotencyKey: `${model} ${step}`,
       }),
     )
@@ -156,7 +150,7 @@ async function train(model: Model, until: number): Promise<number> {
     let cursor: string | null = null
     for (let done = false; !done; ) {
       const input = { batchId, after: cursor, samples: 32, waitMs: 5_000 }
-      const page: NextResult = await insist(() => call<NextResult>('GET', 'batches.next', input))
+      const page: NextResult = await insist(() => api.batches.next.query(input))
       for (const { samples: members } of page.groups) {
         for (const { index, score } of members) {
           // One sequence of cursors delivers each group once.

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BatchSummary, ResultsColumns, SubmitResult } from '../../server/contract/trainer.ts'
-import type { Sample } from '../service/rollouts.ts'
+import type { ResultsColumns } from '../../server/contract/trainer.ts'
+import type { Sample, Submit } from '../service/rollouts.ts'
 import type { Service } from '../service/service.ts'
 import type { ReferenceRequest } from './reference.ts'
 
@@ -94,9 +94,9 @@ export async function submit(
   service: Service,
   model: string,
   samples: Sample[],
-  reward: Record<string, unknown> = {},
+  reward: Submit['reward'] = {},
 ): Promise<string> {
-  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+  const { batchId } = await service.api.batches.submit.mutate({
     run: 'engines',
     step: 1,
     samples,
@@ -106,15 +106,12 @@ export async function submit(
 }
 
 /** The summary and results of a finished batch. @throws Error when it does not end */
-export async function ended(
-  service: Service,
-  batchId: string,
-): Promise<{ summary: BatchSummary; results: ResultsColumns }> {
+export async function ended(service: Service, batchId: string) {
   const until = Date.now() + BATCH_MS
   for (;;) {
-    const summary = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 30_000 })
+    const summary = await service.api.batches.wait.query({ batchId, waitMs: 30_000 })
     if (summary.status !== 'running') {
-      const results = await service.query<ResultsColumns>('batches.results', { batchId })
+      const results = await service.api.batches.results.query({ batchId })
       return { summary, results }
     }
     if (Date.now() > until) {

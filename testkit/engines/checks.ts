@@ -1,5 +1,6 @@
 import type { ServerDetailDto } from '../../server/contract/server-detail.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
+import type { ApiInputs } from '../processes/trpc-call.ts'
 import type { Service } from '../service/service.ts'
 import { nameOf, type Release } from './cache.ts'
 import { EngineProcess, type Serving } from './engine-process.ts'
@@ -40,7 +41,7 @@ export interface Check {
 /** A served model, its registration and its checks. */
 export interface Stage extends Omit<Serving, 'release'> {
   /** Fields of `servers.register` in addition to name and address. */
-  register?: Record<string, unknown>
+  register?: Partial<ApiInputs['servers']['register']>
   checks: Check[]
 }
 
@@ -70,8 +71,8 @@ export async function runStage(
   const fields = { name: server, url: engine.url, ...register }
   const context: CheckContext = {
     ...{ release, engine, service, server, model: serving.model, pool: serving.model },
-    get: () => service.query<ServerDetailDto>('servers.get', { name: server }),
-    register: () => service.mutate<ServerDto>('servers.register', fields),
+    get: () => service.api.servers.get.query({ name: server }),
+    register: () => service.api.servers.register.mutate(fields),
   }
   const refusal = await context.register().then(
     ({ model }) => {
@@ -96,7 +97,7 @@ export async function runStage(
     // A check may have left the engine dead, which must not affect the next one.
     if (!(await engine.isHealthy())) await restart(engine)
   }
-  await service.mutate('servers.remove', { name: server }).catch(() => {})
+  await service.api.servers.remove.mutate({ name: server }).catch(() => {})
   endReferences()
   await engine.stop()
 }

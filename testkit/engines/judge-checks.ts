@@ -1,5 +1,4 @@
-import type { SampleDetailDto } from '../../server/contract/pages.ts'
-import type { ServerDto } from '../../server/contract/servers.ts'
+import type { Submit } from '../service/rollouts.ts'
 import { ended, reasonsOf, samplesOf, submit } from './batches.ts'
 import { type Check, type CheckContext, messageOf, must } from './checks.ts'
 
@@ -13,8 +12,10 @@ const SCHEMA = {
   additionalProperties: false,
 }
 
+type Reward = NonNullable<Submit['reward']>
+
 /** Scores a batch with the model as a judge, and returns the detail of the first failed sample. */
-async function judged({ service, model, pool }: CheckContext, judge: unknown) {
+async function judged({ service, model, pool }: CheckContext, judge: Reward['judge']) {
   const samples = samplesOf(COUNT, `judge-${model}`)
   const batchId = await submit(service, pool, samples, { judge })
   const { results } = await ended(service, batchId)
@@ -22,7 +23,7 @@ async function judged({ service, model, pool }: CheckContext, judge: unknown) {
   let why = ''
   if (failed >= 0) {
     const id = `${batchId}-${failed}`
-    const { attemptLog } = await service.query<SampleDetailDto>('samples.get', { id })
+    const { attemptLog } = await service.api.samples.get.query({ id })
     why = JSON.stringify(attemptLog.at(-1))
   }
   return { results, why }
@@ -74,18 +75,21 @@ export const noJudge: Check = {
   name: 'scorer as a judge',
   async run({ service, engine, server, register }) {
     // A model cannot be both scorer and judge, but this check tests another refusal.
-    await service.mutate('servers.remove', { name: server })
+    await service.api.servers.remove.mutate({ name: server })
     const name = 'no-judge'
     try {
-      const fields = { name, url: engine.url, kind: 'generative' }
-      const { state, stateCause } = await service.mutate<ServerDto>('servers.register', fields)
+      const { state, stateCause } = await service.api.servers.register.mutate({
+        name,
+        url: engine.url,
+        kind: 'generative',
+      })
       must(state !== 'ready', 'registered and ready')
       return `${state}: ${stateCause}`
     } catch (error) {
       if ((error as { data?: { reason?: string } }).data?.reason === undefined) throw error
       return `refused: ${messageOf(error)}`
     } finally {
-      await service.mutate('servers.remove', { name }).catch(() => {})
+      await service.api.servers.remove.mutate({ name }).catch(() => {})
       await register()
     }
   },

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
-import type { BatchSummary } from '../../server/contract/trainer.ts'
 import { openFetch } from '../../server/engines/engine-fetch.ts'
 import { engineOf } from '../../server/engines/registry.ts'
 import { createRewardRouter } from '../../server/router/reward-router.ts'
@@ -166,13 +165,13 @@ export const wrongModel: Check = {
   async run({ service, engine }) {
     const fields = { name: 'wrong-model', url: engine.url, model: 'nope' }
     try {
-      await service.mutate('servers.register', fields)
+      await service.api.servers.register.mutate(fields)
     } catch (error) {
       const { reason } = (error as { data?: { reason?: string } }).data ?? {}
       must(reason === 'model_not_served', `refused as ${reason}: ${messageOf(error)}`)
       return messageOf(error)
     }
-    await service.mutate('servers.remove', { name: 'wrong-model' })
+    await service.api.servers.remove.mutate({ name: 'wrong-model' })
     throw new Error('registered')
   },
 }
@@ -193,7 +192,7 @@ export const load: Check = {
         const { inFlight } = await context.get()
         const sum = (reported?.running ?? 0) + (reported?.waiting ?? 0)
         most = { reported: Math.max(most.reported, sum), counted: Math.max(most.counted, inFlight) }
-        const { status } = await service.query<BatchSummary>('batches.get', { batchId })
+        const { status } = await service.api.batches.get.query({ batchId })
         if (status !== 'running') break
       }
       must(most.reported > 0, 'the engine never reported any load')
@@ -222,7 +221,7 @@ export const killed: Check = {
     const before = await waitFor(
       'a tenth of the batch',
       async () => {
-        const { scored } = await service.query<BatchSummary>('batches.get', { batchId })
+        const { scored } = await service.api.batches.get.query({ batchId })
         return scored >= KILLED / 10 && scored
       },
       300_000,
@@ -247,7 +246,7 @@ export const sleepAndWake: Check = {
     const samples = () => samplesOf(20, `sleep-${model}`)
     const score = async () => (await ended(service, await submit(service, pool, samples()))).results
     const before = await score()
-    const refusal = await service.mutate('servers.sleep', { name: server }).then(
+    const refusal = await service.api.servers.sleep.mutate({ name: server }).then(
       () => null,
       (error) => messageOf(error),
     )
@@ -256,8 +255,8 @@ export const sleepAndWake: Check = {
     const { state } = await context.get()
     must((state === 'sleeping') === isAsleep, `the service says ${state}, the server ${isAsleep}`)
     must(isAsleep || refusal !== null, 'the server did not fall asleep, and no error was returned')
-    if (isAsleep) await service.mutate('servers.wake', { name: server, awakeForMs: 600_000 })
-    else await service.mutate('servers.resume', { name: server }).catch(() => {})
+    if (isAsleep) await service.api.servers.wake.mutate({ name: server, awakeForMs: 600_000 })
+    else await service.api.servers.resume.mutate({ name: server }).catch(() => {})
     await waitFor('a server that is ready', async () => (await context.get()).state === 'ready')
     const after = await score()
     // The grouping of texts into steps changes the last digits.
@@ -359,14 +358,11 @@ export const chatTemplate: Check = {
   async run({ service, model, pool, engine, release, server, register }) {
     // Servers that render texts differently would not count as replicas: the other server would have this one
     // quarantined.
-    await service.mutate('servers.remove', { name: server })
+    await service.api.servers.remove.mutate({ name: server })
     const name = `${server}-template`
     const fields = { name, url: engine.url, chatTemplate: { chat_template: TEMPLATE } }
     try {
-      const { state, stateCause } = await service.mutate<{ state: string; stateCause: string }>(
-        'servers.register',
-        fields,
-      )
+      const { state, stateCause } = await service.api.servers.register.mutate(fields)
       must(state === 'ready', `${state}: ${stateCause}`)
       const samples = samplesOf(40, `template-${model}`)
       const { results } = await ended(service, await submit(service, pool, samples))
@@ -381,7 +377,7 @@ export const chatTemplate: Check = {
       })
       return '40 equal'
     } finally {
-      await service.mutate('servers.remove', { name }).catch(() => {})
+      await service.api.servers.remove.mutate({ name }).catch(() => {})
       await register()
     }
   },

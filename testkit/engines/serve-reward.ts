@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import type { ServerDetailDto } from '../../server/contract/server-detail.ts'
 import type { Service } from '../service/service.ts'
 import { waitFor } from '../service/wait-for.ts'
 import { ended, samplesOf, submit } from './batches.ts'
@@ -46,10 +45,10 @@ export async function checkServeReward(service: Service): Promise<Outcome> {
 
 async function run(service: Service, isRegistered: () => boolean): Promise<string> {
   await waitFor('the function to be registered', isRegistered, 60_000)
-  const list = await service.query<ServerDetailDto[]>('servers.list')
+  const list = await service.api.servers.list.query()
   const server = list.find(({ model }) => model === MODEL)
   must(server !== undefined, 'the server is not in the list')
-  const { state, stateCause } = server as ServerDetailDto
+  const { state, stateCause } = server!
   must(state === 'ready', `${state}: ${stateCause}`)
   const samples = samplesOf(200, 'zero-or-one')
   samples.forEach((sample, i) => {

@@ -1,5 +1,13 @@
+import { createTRPCClient, httpLink, type TRPCClient, TRPCClientError } from '@trpc/client'
+import type { inferRouterInputs } from '@trpc/server'
 import { type Dispatcher, request } from 'undici'
+import type { AppRouter } from '../../server/api/root.ts'
 import type { ErrorData } from '../../server/contract/error-reasons.ts'
+
+/** All procedures, typed: `api.batches.next.query({…})`. */
+export type Api = TRPCClient<AppRouter>
+/** Inputs of the procedures, by router and name. */
+export type ApiInputs = inferRouterInputs<AppRouter>
 
 /** An HTTP answer: status, headers, and the body, parsed if it is JSON. */
 export interface RawAnswer {
@@ -18,13 +26,15 @@ export interface RawRequest {
 }
 
 /** A refused call, with everything that a trainer sees of it. */
-export class CallError extends Error {
+export class CallError extends TRPCClientError<AppRouter> {
   readonly status: number
-  readonly data: ErrorData
+  override readonly data: ErrorData
   readonly retryAfter: string | undefined
 
-  constructor(path: string, answer: RawAnswer, message: string, data: ErrorData) {
-    super(`${path}: ${answer.status} ${data.reason}: ${message}`)
+  constructor(answer: RawAnswer, message: string, data: ErrorData) {
+    super(`${data.path}: ${answer.status} ${data.reason}: ${message}`)
+    // tRPC's constructor sets its own prototype.
+    Object.setPrototypeOf(this, CallError.prototype)
     this.name = 'CallError'
     this.status = answer.status
     this.data = data
@@ -56,19 +66,49 @@ export async function rawRequest(
 }
 
 /**
+ * A typed client of the API, as trainers use it. `origin` is evaluated at each call, because a restarted service has
+ * another one. Calls throw CallError for a refusal.
+ */
+export function createApi(
+  origin: () => string,
+  headers: Record<string, string> = {},
+  dispatcher?: Dispatcher,
+): Api {
+  return createTRPCClient<AppRouter>({
+    links: [
+      httpLink({
+        url: '/api/trpc',
+        headers,
+        fetch: async (path, init) => {
+          const answer = await rawRequest(`${origin()}${path}`, init as RawRequest, dispatcher)
+          const envelope = answer.json as {
+            result?: unknown
+            error?: { message: string; data: ErrorData }
+          } | null
+          if (envelope?.error)
+            throw new CallError(answer, envelope.error.message, envelope.error.data)
+          if (answer.status !== 200 || !envelope?.result) {
+            throw new Error(`${path}: answered ${answer.status}: ${answer.text.slice(0, 500)}`)
+          }
+          return { ok: true, json: async () => envelope }
+        },
+      }),
+    ],
+  })
+}
+
+/**
  * The data of a tRPC answer.
  * @throws CallError for a refusal; Error for any other answer
  */
-export function unwrap<T>(path: string, answer: RawAnswer): T {
+export function unwrap<T>(answer: RawAnswer): T {
   const envelope = answer.json as {
     result?: { data: T }
     error?: { message: string; data: ErrorData }
   } | null
-  if (envelope?.error) {
-    throw new CallError(path, answer, envelope.error.message, envelope.error.data)
-  }
+  if (envelope?.error) throw new CallError(answer, envelope.error.message, envelope.error.data)
   if (answer.status !== 200 || !envelope?.result) {
-    throw new Error(`${path}: answered ${answer.status}: ${answer.text.slice(0, 500)}`)
+    throw new Error(`answered ${answer.status}: ${answer.text.slice(0, 500)}`)
   }
   return envelope.result.data
 }

@@ -1,10 +1,5 @@
 import { expect } from 'vitest'
-import type {
-  BatchSummary,
-  GroupResult,
-  NextResult,
-  Result,
-} from '../../server/contract/trainer.ts'
+import type { GroupResult, NextResult, Result } from '../../server/contract/trainer.ts'
 import { CallError } from '../processes/trpc-call.ts'
 import type { Service } from './service.ts'
 
@@ -39,7 +34,7 @@ export function followBatch(service: Service, batchId: string): FollowedBatch {
     for (let done = false; !done && !stopped; ) {
       try {
         const input = { batchId, after: cursor, samples: 64, waitMs: 5_000 }
-        const answer: NextResult = await service.query('batches.next', input)
+        const answer: NextResult = await service.api.batches.next.query(input)
         followed.groups.push(...answer.groups)
         ;({ cursor, done } = answer)
       } catch (error) {
@@ -71,7 +66,7 @@ export async function expectExactlyOnce(
     new Set(delivered.map((s) => s.status).filter((s) => s === 'queued' || s === 'running')),
   ).toEqual(new Set())
 
-  const end = await service.query<BatchSummary>('batches.get', { batchId })
+  const end = await service.api.batches.get.query({ batchId })
   const scored = delivered.filter((s) => s.status === 'scored').length
   expect(end).toMatchObject({
     status: 'completed',
@@ -82,7 +77,7 @@ export async function expectExactlyOnce(
     groupsCompleted: groups,
   })
   // Delivered results are final.
-  const again = await service.query<NextResult>('batches.next', { batchId, samples: 1_000_000 })
+  const again = await service.api.batches.next.query({ batchId, samples: 1_000_000 })
   expect(again.groups).toEqual(followed.groups)
 
   const id = Number(batchId.slice(1))

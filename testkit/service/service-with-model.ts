@@ -8,7 +8,7 @@ export async function startWithModel(): Promise<[Service, SimulatedServers]> {
     Service.start({ env: { REWARDOPS_WORKERS: '1' } }),
     startSimulatedServers(),
   ])
-  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+  await service.api.servers.register.mutate({ name: 'rm', url: rm.url })
   return [service, rm]
 }
 

@@ -10,7 +10,14 @@ import { throughOutage } from '../../server/store/database.ts'
 import { runningEmbeddedUrl } from '../../server/store/postgres/embedded.ts'
 import { inspectProcess } from '../../server/store/postgres/processes.ts'
 import { EXIT_WITH_PARENT } from '../processes/child.ts'
-import { type RawAnswer, type RawRequest, rawRequest, unwrap } from '../processes/trpc-call.ts'
+import {
+  type Api,
+  createApi,
+  type RawAnswer,
+  type RawRequest,
+  rawRequest,
+  unwrap,
+} from '../processes/trpc-call.ts'
 import { copyClusterTemplate } from './cluster-template.ts'
 import { ServiceLog } from './service-log.ts'
 import { waitFor } from './wait-for.ts'
@@ -58,6 +65,8 @@ export class Service {
   url = ''
   readonly dataDir: string
   readonly log = new ServiceLog()
+  /** A typed client of the API. Input that the types refuse is sent with `post`. */
+  readonly api: Api
   readonly #options: ServiceOptions
   readonly #agent = new Agent({ headersTimeout: 120_000, bodyTimeout: 120_000 })
   #child: ChildProcess | null = null
@@ -67,6 +76,7 @@ export class Service {
 
   private constructor(options: ServiceOptions) {
     this.#options = options
+    this.api = this.apiWith({})
     this.dataDir = mkdtempSync(join(tmpdir(), 'rewardops-service-'))
     if (options.env?.DATABASE_URL === undefined) copyClusterTemplate(this.dataDir)
   }
@@ -141,19 +151,21 @@ export class Service {
     return row!.n
   }
 
+  /** A typed client whose calls have additional headers, such as another key. */
+  apiWith(headers: Record<string, string>): Api {
+    return createApi(() => this.url, { ...this.#options.headers, ...headers }, this.#agent)
+  }
+
   /** A tRPC query by GET. @throws CallError */
   async query<T>(path: string, input?: unknown, headers?: Record<string, string>): Promise<T> {
     const search = input === undefined ? '' : `?input=${encodeURIComponent(JSON.stringify(input))}`
-    return unwrap(
-      path,
-      await this.raw(`/api/trpc/${path}${search}`, { ...(headers && { headers }) }),
-    )
+    return unwrap(await this.raw(`/api/trpc/${path}${search}`, { ...(headers && { headers }) }))
   }
 
   /** A tRPC mutation, or a query by POST. @throws CallError */
   async mutate<T>(path: string, input?: unknown, headers?: Record<string, string>): Promise<T> {
     const body = input === undefined ? '' : JSON.stringify(input)
-    return unwrap(path, await this.post(path, body, headers))
+    return unwrap(await this.post(path, body, headers))
   }
 
   /** Sends a raw body to a procedure. */
