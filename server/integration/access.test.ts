@@ -6,7 +6,6 @@ import { expectRefusal, nothingStored } from '../../testkit/service/refusals.ts'
 import { sample } from '../../testkit/service/rollouts.ts'
 import { environment, runToEnd, Service } from '../../testkit/service/service.ts'
 import { appRouter } from '../api/root.ts'
-import type { SubmitResult } from '../contract/trainer.ts'
 
 /** Access: only this machine without keys, every holder of a key with keys, and refused settings. */
 
@@ -101,7 +100,7 @@ describe('with keys', () => {
     expect(set).toMatch(/SameSite=(Lax|Strict)/)
     expect(set).not.toContain(KEYS[0])
     const cookie = set.split(';')[0] as string
-    expect(await keyed.query('session.get', undefined, { cookie })).toMatchObject({
+    expect(await keyed.apiWith({ cookie }).session.get.query()).toMatchObject({
       auth: 'key',
       signedIn: true,
     })
@@ -213,7 +212,7 @@ describe('without keys', () => {
       expect((await submit(open, { host })).status, host).toBe(200)
       expect((await submit(open, { host, origin: `http://${host}` })).status, host).toBe(200)
     }
-    const answer = await open.mutate<SubmitResult>('batches.submit', submission)
+    const answer = await open.api.batches.submit.mutate(submission)
     expect(answer.accepted).toBe(1)
   })
 

@@ -1,6 +1,8 @@
 import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { ApiInputs } from '../../testkit/processes/trpc-call.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
+import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
@@ -8,15 +10,8 @@ import {
   startWebhookReceiver,
   type WebhookReceiver,
 } from '../../testkit/service/webhook-receiver/process.ts'
-import type {
-  AlertPayload,
-  DeliveryPageDto,
-  TestedWebhookDto,
-  WebhookDto,
-} from '../contract/alerts.ts'
-import type { IncidentPageDto, MonitorsDto, RunMonitorsDto } from '../contract/monitors.ts'
-import type { OverviewDto } from '../contract/pages.ts'
-import type { SubmitResult } from '../contract/trainer.ts'
+import type { AlertPayload } from '../contract/alerts.ts'
+import type { ErrorReason } from '../contract/error-reasons.ts'
 
 /** Alerts from the submitted batch to the receiving webhook. */
 
@@ -39,17 +34,14 @@ afterAll(async () => {
 /** A step of 32 samples in groups of 8; the last `failing` samples fail. */
 async function step(run: string, number: number, failing: number): Promise<string> {
   const samples = rollouts(32).map((sample, i) =>
-    i >= 32 - failing ? { ...sample, groundTruth: { not: 'text' } as unknown as string } : sample,
+    i >= 32 - failing ? { ...sample, groundTruth: { not: 'text' } } : sample,
   )
-  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
-    ...{ run, step: number, samples },
-  })
-  await service.query('batches.wait', { batchId, waitMs: 60_000 })
+  const { batchId } = await service.api.batches.submit.mutate({ run, step: number, samples })
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
   return batchId
 }
-const create = (input: object) => service.mutate<WebhookDto>('alerts.create', input)
-const deliveries = async (id: string) =>
-  (await service.query<DeliveryPageDto>('alerts.deliveries', { id })).items
+const create = (input: ApiInputs['alerts']['create']) => service.api.alerts.create.mutate(input)
+const deliveries = async (id: string) => (await service.api.alerts.deliveries.query({ id })).items
 /** The alerts of a run that arrived at a path. */
 async function alertsAt(path: string, run: string): Promise<AlertPayload[]> {
   const calls = (await receiver.received()).filter((call) => call.path === path)
@@ -98,20 +90,21 @@ describe('alerts', () => {
     expect(log[0]!.latencyMs).toBeGreaterThan(0)
 
     // Pages show the same incidents.
-    const { items } = await service.query<IncidentPageDto>('monitors.history', {
-      ...{ run: 'watched', monitor: 'failures' },
+    const { items } = await service.api.monitors.history.query({
+      run: 'watched',
+      monitor: 'failures',
     })
     expect(items).toMatchObject([{ openedStep: 1, closedStep: 4, worst: 0.25, closedValue: 0 }])
-    const list = await service.query<MonitorsDto>('monitors.list')
+    const list = await service.api.monitors.list.query()
     expect(list.open.filter(({ monitor }) => monitor === 'failures')).toMatchObject([
       { run: 'other', openedStep: 1 },
     ])
-    const { attention } = await service.query<OverviewDto>('overview.get')
+    const { attention } = await service.api.overview.get.query()
     expect(attention).toContainEqual({
       ...{ level: 'error', title: 'other: failures', href: '/runs/other#monitor-failures' },
       detail: 'since step 1: 25 %, threshold 10 %',
     })
-    const { monitors } = await service.query<RunMonitorsDto>('monitors.run', { run: 'watched' })
+    const { monitors } = await service.api.monitors.run.query({ run: 'watched' })
     const failures = monitors.find(({ setting }) => setting.monitor === 'failures')!
     expect(failures.points.map(({ value }) => value)).toEqual([0.25, 0, 0, 0])
     expect(failures.state).toBe('ok')
@@ -167,7 +160,7 @@ describe('alerts', () => {
   it('can be tested, and the answer is shown unchanged', async () => {
     const test = async (path: string) => {
       const { id } = await create({ name: `try ${path}`, url: receiver.url + path })
-      return service.mutate<TestedWebhookDto>('alerts.test', { id })
+      return service.api.alerts.test.mutate({ id })
     }
     expect(await test('/ok')).toMatchObject({ delivered: true, status: 200, answer: 'thank you' })
     const sent = JSON.parse((await receiver.received()).at(-1)!.body) as AlertPayload
@@ -186,38 +179,38 @@ describe('alerts', () => {
   })
 
   it('keep their secrets, and refuse addresses that cannot be called', async () => {
-    const list = await service.query<WebhookDto[]>('alerts.list')
+    const list = await service.api.alerts.list.query()
     expect(JSON.stringify(list)).not.toContain(SECRET)
     expect(JSON.stringify(list)).not.toContain('very-hidden')
     const { id } = list.find(({ name }) => name === 'team')!
-    const changed = await service.mutate<WebhookDto>('alerts.update', { id, enabled: false })
+    const changed = await service.api.alerts.update.mutate({ id, enabled: false })
     // Omitted fields keep their values.
     expect(changed).toMatchObject({ enabled: false, signed: true, runs: ['watched'] })
-    const refused = async (input: object) =>
-      create({ name: 'refused', url: receiver.url, ...input }).then(
-        () => 'taken',
-        (error: { data: { reason: string } }) => error.data.reason,
-      )
-    expect(await refused({ url: 'file:///etc/passwd' })).toBe('forbidden_url')
-    expect(await refused({ url: 'http://169.254.169.254/' })).toBe('forbidden_url')
-    expect(await refused({ name: 'team' })).toBe('invalid_input')
-    expect(await refused({ monitors: ['no such'] })).toBe('invalid_input')
-    expect(await refused({ secret: 'short' })).toBe('invalid_input')
-    await service.mutate('alerts.remove', { id })
-    await expect(service.mutate('alerts.test', { id })).rejects.toMatchObject({
+    const refused = async (input: object, reason: ErrorReason, message: string) => {
+      const body = JSON.stringify({ name: 'refused', url: receiver.url, ...input })
+      const answer = await service.post('alerts.create', body)
+      expectRefusal(answer, { status: 400, reason, message })
+    }
+    await refused({ url: 'file:///etc/passwd' }, 'forbidden_url', 'file')
+    await refused({ url: 'http://169.254.169.254/' }, 'forbidden_url', '169.254.169.254')
+    await refused({ name: 'team' }, 'invalid_input', 'team')
+    await refused({ monitors: ['no such'] }, 'invalid_input', 'monitors[0]')
+    await refused({ secret: 'short' }, 'invalid_input', 'secret')
+    await service.api.alerts.remove.mutate({ id })
+    await expect(service.api.alerts.test.mutate({ id })).rejects.toMatchObject({
       data: { reason: 'webhook_not_found' },
     })
-    expect(
-      (await service.query<WebhookDto[]>('alerts.list')).map(({ name }) => name),
-    ).not.toContain('refused')
+    expect((await service.api.alerts.list.query()).map(({ name }) => name)).not.toContain('refused')
   })
 })
 
 describe('marks', () => {
   it('are created, changed and removed, and record their creator', async () => {
     await step('marked', 1, 0)
-    const mark = await service.mutate<{ id: string }>('marks.create', {
-      ...{ run: 'marked', step: 1, label: ' RM changed here ' },
+    const mark = await service.api.marks.create.mutate({
+      run: 'marked',
+      step: 1,
+      label: ' RM changed here ',
     })
     expect(mark).toMatchObject({
       kind: 'manual',
@@ -225,18 +218,19 @@ describe('marks', () => {
       note: '',
       author: 'local',
     })
-    await service.mutate('marks.update', { id: mark.id, step: 2, note: 'a new one' })
-    expect(await service.query('marks.list', { run: 'marked' })).toMatchObject([
-      { id: mark.id, step: 2, label: 'RM changed here', note: 'a new one' },
+    const id = mark.id!
+    await service.api.marks.update.mutate({ id, step: 2, note: 'a new one' })
+    expect(await service.api.marks.list.query({ run: 'marked' })).toMatchObject([
+      { id, step: 2, label: 'RM changed here', note: 'a new one' },
     ])
     await expect(
-      service.mutate('marks.create', { run: 'no such', step: 1, label: 'x' }),
+      service.api.marks.create.mutate({ run: 'no such', step: 1, label: 'x' }),
     ).rejects.toMatchObject({ data: { reason: 'run_not_found' } })
     await expect(
-      service.mutate('marks.create', { run: 'marked', step: 1, label: ' ' }),
+      service.api.marks.create.mutate({ run: 'marked', step: 1, label: ' ' }),
     ).rejects.toMatchObject({ data: { reason: 'invalid_input' } })
-    await service.mutate('marks.remove', { id: mark.id })
-    await expect(service.mutate('marks.remove', { id: mark.id })).rejects.toMatchObject({
+    await service.api.marks.remove.mutate({ id })
+    await expect(service.api.marks.remove.mutate({ id })).rejects.toMatchObject({
       data: { reason: 'mark_not_found' },
     })
   })

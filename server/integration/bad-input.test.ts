@@ -7,7 +7,7 @@ import { inFullRun } from '../../testkit/service/full-run.ts'
 import { expectRefusal, nothingStored, type Refusal } from '../../testkit/service/refusals.ts'
 import { type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
-import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
+import type { SubmitResult } from '../contract/trainer.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 
 /** Bad calls are refused with their own reason and a clear message, and store nothing. */
@@ -20,7 +20,7 @@ beforeAll(async () => {
     Service.start({ env: { REWARDOPS_WORKERS: '1' } }),
     startSimulatedServers(),
   ])
-  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+  await service.api.servers.register.mutate({ name: 'rm', url: rm.url })
 })
 
 afterAll(async () => {
@@ -228,9 +228,9 @@ describe('existing batches', () => {
 
   beforeAll(async () => {
     const samples = [sample(), sample({ uid: 'q-2' })]
-    open = await service.mutate('batches.submit', { ...submit(), open: true, samples })
-    other = await service.mutate('batches.submit', submit({ idempotencyKey: 'key-1' }))
-    await service.query('batches.wait', { batchId: other.batchId, waitMs: 30_000 })
+    open = await service.api.batches.submit.mutate({ ...submit(), open: true, samples })
+    other = await service.api.batches.submit.mutate(submit({ idempotencyKey: 'key-1' }))
+    await service.api.batches.wait.query({ batchId: other.batchId, waitMs: 30_000 })
   })
 
   it('refuses a gap in startIndex, naming the next index', () =>
@@ -284,7 +284,7 @@ describe('existing batches', () => {
 
   it('refuses a key of samples.score used for other content', async () => {
     const call = { run: 'bad-input', step: 1, sample: sample(), idempotencyKey: 'key-1' }
-    await service.mutate('samples.score', call)
+    await service.api.samples.score.mutate(call)
     await refused(
       'samples.score',
       { ...call, sample: sample({ response: 'other' }) },
@@ -337,7 +337,7 @@ describe('existing batches', () => {
       service.post('batches.next', JSON.stringify({ batchId: open.batchId, after }))
     const mismatch = (message: string | RegExp) =>
       ({ status: 400, reason: 'cursor_mismatch', message }) as const
-    const { cursor } = await service.query<NextResult>('batches.next', { batchId: other.batchId })
+    const { cursor } = await service.api.batches.next.query({ batchId: other.batchId })
     expectRefusal(await next(cursor), mismatch(`belongs to batch ${other.batchId}`))
     expectRefusal(await next('nonsense'), mismatch('"nonsense"'))
     expectRefusal(await next(''), mismatch('""'))
@@ -357,14 +357,14 @@ describe('existing batches', () => {
     expectRefusal(await ask('batches.next', { batchId, samples: 0 }), invalid(/^samples: /))
     expectRefusal(await ask('batches.next', { batchId, waitMs: -1 }), invalid(/^waitMs: /))
     for (const offset of [2, 2_147_483_647, 9_007_199_254_740_991]) {
-      const page = await service.query<ResultsColumns>('batches.results', { batchId, offset })
+      const page = await service.api.batches.results.query({ batchId, offset })
       expect(page.index).toEqual([])
     }
   })
 
   it('does not close a cancelled batch', async () => {
-    const { batchId } = await service.mutate<SubmitResult>('batches.submit', submit({ open: true }))
-    await service.mutate('batches.cancel', { batchId })
+    const { batchId } = await service.api.batches.submit.mutate(submit({ open: true }))
+    await service.api.batches.cancel.mutate({ batchId })
     await refused(
       'batches.close',
       { batchId },
@@ -464,10 +464,15 @@ describe('servers.register', () => {
     } as const
     await register({ url }, { ...unreachable, hint: /keep/ })
     await register({ url, ifUnreachable: 'keep' }, { ...unreachable, hint: /engine.*model/ })
-    const kept = { name: 'loading', url, engine: 'vllm', model: 'later', ifUnreachable: 'keep' }
-    const server = await service.mutate<{ state: string; model: string }>('servers.register', kept)
+    const server = await service.api.servers.register.mutate({
+      name: 'loading',
+      url,
+      engine: 'vllm',
+      model: 'later',
+      ifUnreachable: 'keep',
+    })
     expect(server).toMatchObject({ state: 'unreachable', model: 'later' })
-    await service.mutate('servers.remove', { name: 'loading' })
+    await service.api.servers.remove.mutate({ name: 'loading' })
   })
 
   it('refuses a server that redirects', () =>
@@ -537,15 +542,14 @@ describe('a reward model that answers badly', () => {
     async (fault, reasons, detail) => {
       await rm.control({ faults: { [fault]: 1 } })
       try {
-        const { batchId } = await service.mutate<SubmitResult>(
-          'batches.submit',
+        const { batchId } = await service.api.batches.submit.mutate(
           submit(
             { reward: { model: 'simulated-rm', maxAttempts: 2, timeoutMs: 1_500 } },
             { uid: 'a' },
             { uid: 'b', response: 'other' },
           ),
         )
-        const end = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 30_000 })
+        const end = await service.api.batches.wait.query({ batchId, waitMs: 30_000 })
         expect(end).toMatchObject({
           status: 'completed',
           scored: 0,
@@ -553,7 +557,7 @@ describe('a reward model that answers badly', () => {
           mean: null,
           std: null,
         })
-        const columns = await service.query<ResultsColumns>('batches.results', { batchId })
+        const columns = await service.api.batches.results.query({ batchId })
         expect(columns).toMatchObject({
           status: ['failed', 'failed'],
           score: [null, null],
@@ -561,16 +565,13 @@ describe('a reward model that answers badly', () => {
           substituted: [false, false],
         })
         for (const reason of columns.reason) expect(reasons).toContain(reason)
-        const { attemptLog } = await service.query<{ attemptLog: { detail: string }[] }>(
-          'samples.get',
-          { id: `${batchId}-0` },
-        )
+        const { attemptLog } = await service.api.samples.get.query({ id: `${batchId}-0` })
         expect(attemptLog.at(-1)?.detail).toMatch(detail)
       } finally {
         await rm.control({ faults: null })
         // Ends the ejection in the workers.
-        await service.mutate('servers.drain', { name: 'rm' })
-        await service.mutate('servers.resume', { name: 'rm' })
+        await service.api.servers.drain.mutate({ name: 'rm' })
+        await service.api.servers.resume.mutate({ name: 'rm' })
       }
     },
   )

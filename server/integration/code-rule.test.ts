@@ -5,8 +5,6 @@ import { type Sample, type Submit, sample } from '../../testkit/service/rollouts
 import { type Sandbox, startSandbox } from '../../testkit/service/sandbox/process.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
-import type { SampleDetailDto } from '../contract/pages.ts'
-import type { Result } from '../contract/trainer.ts'
 
 /** The code rule: a sandbox service runs the programs, called by two workers. */
 
@@ -33,8 +31,8 @@ const program = (code: string, fields: Partial<Sample> = {}): Sample =>
 const kwargs = (more: object = {}) => ({ sandbox_fusion_url: sandbox.runUrl, ...more })
 const calls = batchCalls(() => service, { run: 'code' })
 const { ended: wait, results } = calls
-const submit = (samples: Sample[], reward: object, fields: object = {}) =>
-  calls.submit(samples, { reward: reward as Submit['reward'], ...fields })
+const submit = (samples: Sample[], reward: Submit['reward'], fields: Partial<Submit> = {}) =>
+  calls.submit(samples, { reward, ...fields })
 
 describe('programs', () => {
   it('score the share of cases they pass, next to samples that a rule scores immediately', async () => {
@@ -103,7 +101,7 @@ describe('programs', () => {
 
   it('can also be scored by the rule’s name, singly, and in an open batch', async () => {
     const named = { function: { name: 'code', kwargs: kwargs() } }
-    const one = await service.mutate<Result>('samples.score', {
+    const one = await service.api.samples.score.mutate({
       run: 'code',
       step: 2,
       sample: program(RIGHT, { dataSource: 'a set of ours' }),
@@ -111,12 +109,12 @@ describe('programs', () => {
     })
     expect(one).toMatchObject({ status: 'scored', score: 1, rewardExtraInfo: { passed: 2 } })
     const { batchId } = await submit([], { kwargs: kwargs() }, { open: true })
-    await service.mutate('batches.append', {
+    await service.api.batches.append.mutate({
       batchId,
       startIndex: 0,
       samples: [sample(), program(RIGHT)],
     })
-    await service.mutate('batches.close', { batchId })
+    await service.api.batches.close.mutate({ batchId })
     expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 2, mean: 1 })
   })
 })
@@ -135,9 +133,7 @@ describe('a sandbox that gives no verdict', () => {
     const refusing = { kwargs: kwargs({ language: 'cobol' }) }
     const refused = await submit([program(RIGHT)], refusing)
     expect(await wait(refused.batchId)).toMatchObject({ failed: 1 })
-    const detail = await service.query<SampleDetailDto>('samples.get', {
-      id: `${refused.batchId}-0`,
-    })
+    const detail = await service.api.samples.get.query({ id: `${refused.batchId}-0` })
     expect(detail).toMatchObject({ reason: 'rejected' })
     expect(detail.attemptLog[0]?.detail).toContain('422')
   })
@@ -151,7 +147,7 @@ describe('a sandbox that gives no verdict', () => {
 })
 
 it('invalid options are refused at the submit', async () => {
-  const refuse = (reward: object, reason: string) =>
+  const refuse = (reward: Submit['reward'], reason: string) =>
     expect(submit([program(RIGHT)], reward)).rejects.toMatchObject({ data: { reason } })
   await refuse({}, 'invalid_kwargs')
   await refuse({ kwargs: kwargs({ max_concurrent: 0 }) }, 'invalid_kwargs')
@@ -161,6 +157,6 @@ it('invalid options are refused at the submit', async () => {
   )
   await refuse({ kwargs: { sandbox_fusion_url: 'file:///etc/passwd' } }, 'invalid_kwargs')
   await expect(
-    service.mutate('samples.score', { run: 'code', step: 3, sample: program(RIGHT), reward: {} }),
+    service.api.samples.score.mutate({ run: 'code', step: 3, sample: program(RIGHT), reward: {} }),
   ).rejects.toMatchObject({ data: { reason: 'invalid_kwargs' } })
 })

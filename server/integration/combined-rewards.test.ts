@@ -3,15 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { batchCalls } from '../../testkit/service/batch-calls.ts'
+import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import type { SampleDetailDto } from '../contract/pages.ts'
-import type { ComponentsDto } from '../contract/rewards.ts'
-import type { ServerDetailDto } from '../contract/server-detail.ts'
-import type { NextResult, Result, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
+import type { ErrorReason } from '../contract/error-reasons.ts'
 
 /** Composite rewards of rules and reward models: their components over the steps of a run, scores, failures, sleep. */
 
@@ -29,8 +27,8 @@ beforeAll(async () => {
   })
   rm = await SimulatedServer.start({ model: RM, maxModelLen: 8_192 })
   judge = await SimulatedServer.start({ dialect: 'chat', model: JUDGE })
-  await service.mutate('servers.register', { name: 'rm-0', url: rm.url, maxInFlight: 16 })
-  await service.mutate('servers.register', {
+  await service.api.servers.register.mutate({ name: 'rm-0', url: rm.url, maxInFlight: 16 })
+  await service.api.servers.register.mutate({
     name: 'judge-0',
     url: judge.url,
     engine: 'openai',
@@ -53,8 +51,8 @@ const preference = { name: 'rm', weight: 0.1, reward: { model: RM } }
 
 const calls = batchCalls(() => service, { run: 'sums' })
 const { ended: wait, results } = calls
-const submit = (samples: Sample[], reward: object, fields: object = {}) =>
-  calls.submit(samples, { reward: reward as Submit['reward'], ...fields })
+const submit = (samples: Sample[], reward: Submit['reward'], fields: Partial<Submit> = {}) =>
+  calls.submit(samples, { reward, ...fields })
 const numbers = (column: unknown[] | undefined) => (column ?? []) as number[]
 
 // First, because it expects no composite rewards at its begin.
@@ -63,18 +61,18 @@ describe('rewards.components', () => {
     { name: 'right', weight: 1 },
     { name: 'loose', weight: 0.5, reward: { kwargs: { method: 'flexible', format_score: 0.2 } } },
   ]
-  async function scored(run: string, step: number, reward: object, samples = rollouts(8)) {
-    const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
-      run,
-      step,
-      samples,
-      reward,
-    })
-    await service.query('batches.wait', { batchId, waitMs: 60_000 })
-    return service.query<ResultsColumns>('batches.results', { batchId })
+  async function scored(
+    run: string,
+    step: number,
+    reward: Submit['reward'],
+    samples = rollouts(8),
+  ) {
+    const { batchId } = await service.api.batches.submit.mutate({ run, step, samples, reward })
+    await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+    return service.api.batches.results.query({ batchId })
   }
   const components = (run?: string) =>
-    service.query<ComponentsDto>('rewards.components', run === undefined ? {} : { run })
+    service.api.rewards.components.query(run === undefined ? {} : { run })
   const meanOf = (values: unknown[]) =>
     values.reduce((sum: number, value) => sum + Number(value), 0) / values.length
 
@@ -190,18 +188,15 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     const { score, reason } = await results(batchId)
     expect(score.flatMap((value, i) => (value === null ? [i] : []))).toEqual([517])
     expect(reason[517]).toBe('function_error')
-    const detail = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-517` })
+    const detail = await service.api.samples.get.query({ id: `${batchId}-517` })
     expect(detail.attemptLog[0]?.detail).toMatch(/^component "correct": groundTruth is missing/)
-    const { groups } = await service.query<NextResult>('batches.next', {
-      batchId,
-      samples: 1_000_000,
-    })
+    const { groups } = await service.api.batches.next.query({ batchId, samples: 1_000_000 })
     expect(groups).toHaveLength(128)
   })
 
   it('accepts single samples, and an empty open batch ends', async () => {
     const reward = { combine: [correct, preference] }
-    const one = await service.mutate<Result>('samples.score', {
+    const one = await service.api.samples.score.mutate({
       run: 'sums',
       step: 2,
       sample: sample(),
@@ -210,7 +205,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     expect(one).toMatchObject({ status: 'scored', rewardExtraInfo: { correct: 1 } })
     expect(one.score).toBeCloseTo(1 + 0.1 * (one.rewardExtraInfo.rm as number), 12)
     const { batchId } = await submit([], reward, { open: true })
-    await service.mutate('batches.close', { batchId })
+    await service.api.batches.close.mutate({ batchId })
     expect(await wait(batchId)).toMatchObject({ status: 'completed', samples: 0 })
   })
 
@@ -246,7 +241,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     const scores = numbers(rewardExtraInfo.rm)
     expect(score[1]).toBeCloseTo(1 + 0.1 * (scores[1] as number) + 1.4, 12)
     expect(reason[2]).toBe('function_error')
-    const detail = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-2` })
+    const detail = await service.api.samples.get.query({ id: `${batchId}-2` })
     expect(JSON.stringify(detail.attemptLog)).toContain('no shape')
     // Without a model the batch goes to the functions pool.
     const alone = await submit(samples.slice(0, 2), { combine: [correct, own] })
@@ -275,9 +270,7 @@ describe('a part that fails', () => {
     const { batchId } = await submit([long, long], reward)
     expect(await wait(batchId)).toMatchObject({ scored: 0, failed: 2 })
     expect((await results(batchId)).reason).toEqual(['context_exceeded', 'context_exceeded'])
-    const { attemptLog } = await service.query<SampleDetailDto>('samples.get', {
-      id: `${batchId}-0`,
-    })
+    const { attemptLog } = await service.api.samples.get.query({ id: `${batchId}-0` })
     const why = attemptLog.find(({ reason }) => reason === 'context_exceeded')
     expect(why).toMatchObject({
       serverName: 'rm-0',
@@ -288,8 +281,8 @@ describe('a part that fails', () => {
   it('follows the failure policy of its group', async () => {
     const samples = rollouts(8, 4)
     samples[1] = { ...(samples[1] as Sample), groundTruth: null }
-    const reward = { combine: [correct], onFailure: { policy: 'group_mean' } }
-    const { batchId } = await submit(samples, reward)
+    const onFailure = { policy: 'group_mean' } as const
+    const { batchId } = await submit(samples, { combine: [correct], onFailure })
     expect(await wait(batchId)).toMatchObject({ scored: 7, failed: 1 })
     const { score, substituted } = await results(batchId)
     expect(substituted.indexOf(true)).toBe(1)
@@ -311,34 +304,38 @@ it('sleepAfter wakes the servers of every part’s model, and puts them back', a
     names.map((model) => SimulatedServer.start({ model, wakeMs: 50 })),
   )
   for (const [at, name] of names.entries()) {
-    await service.mutate('servers.register', { name, url: servers[at]?.url })
-    await service.mutate('servers.sleep', { name })
+    await service.api.servers.register.mutate({ name, url: servers[at]!.url })
+    await service.api.servers.sleep.mutate({ name })
   }
   const combine = [correct, ...names.map((model) => ({ name: model, reward: { model } }))]
   const { batchId } = await submit(rollouts(16), { combine, sleepAfter: true })
   expect(await wait(batchId)).toMatchObject({ scored: 16, failed: 0 })
   for (const name of names) {
     await waitFor(`${name} to sleep`, async () => {
-      return (await service.query<ServerDetailDto>('servers.get', { name })).state === 'sleeping'
+      return (await service.api.servers.get.query({ name })).state === 'sleeping'
     })
   }
   for (const server of servers) {
     const routes = server.stats().lifecycle.map(({ route }) => route.replace(/\?.*/, ''))
     expect(routes).toEqual(['POST /sleep', 'POST /wake_up', 'POST /sleep'])
   }
-  for (const name of names) await service.mutate('servers.remove', { name })
+  for (const name of names) await service.api.servers.remove.mutate({ name })
   await Promise.all(servers.map((server) => server.close()))
 })
 
 it('an invalid composite reward is refused at the submit', async () => {
-  const refuse = (reward: object, message: RegExp) =>
-    expect(submit([sample()], reward)).rejects.toMatchObject({
-      message: expect.stringMatching(message),
-      data: { httpStatus: 400 },
-    })
+  const refuse = async (reward: object, message: RegExp, reason: ErrorReason = 'invalid_input') => {
+    const body = JSON.stringify({ run: 'sums', step: 1, samples: [sample()], reward })
+    const answer = await service.post('batches.submit', body)
+    expectRefusal(answer, { status: 400, reason, message })
+  }
   await refuse({ combine: [] }, /combine/)
   await refuse({ combine: [correct, correct] }, /"correct" is the name of an earlier component/)
-  await refuse({ combine: [{ name: 'x', reward: { model: 'skywrok' } }] }, /mean "skywork"/)
+  await refuse(
+    { combine: [{ name: 'x', reward: { model: 'skywrok' } }] },
+    /mean "skywork"/,
+    'unknown_model',
+  )
   await refuse({ combine: [{ name: 'x', weight: 'a' }] }, /combine\[0\]\.weight/)
   await refuse({ combine: [{ name: 'x', reward: { combine: [] } }] }, /unknown field "combine"/)
   await refuse({ combine: [correct], model: RM }, /reward\.combine and reward\.model/)

@@ -8,14 +8,11 @@ import type { Service } from '../../testkit/service/service.ts'
 import { startWithModel, stopWithModel } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type {
-  CompareCandidatesDto,
   ComparedGroupDto,
   ComparedPage,
   ComparedSampleDto,
   ComparePairDto,
-  CompareRunsDto,
 } from '../contract/compare.ts'
-import type { ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /** Comparisons of two rewards on the same rollouts, and of runs over their steps, agree with the results. */
 
@@ -52,12 +49,11 @@ const calls = batchCalls(() => service, { run: 'compared' })
 const { ended } = calls
 const submit = async (samples: Sample[], fields?: Partial<Submit>) =>
   (await calls.submit(samples, fields)).batchId
-async function rescore(batchId: string, reward: object): Promise<string> {
-  const made = await service.mutate<SubmitResult>('batches.rescore', { batchId, reward })
+async function rescore(batchId: string, reward: NonNullable<Submit['reward']>): Promise<string> {
+  const made = await service.api.batches.rescore.mutate({ batchId, reward })
   return made.batchId
 }
-const pairOf = (first: string, second: string) =>
-  service.query<ComparePairDto>('compare.pair', { first, second })
+const pairOf = (first: string, second: string) => service.api.compare.pair.query({ first, second })
 const lines = <T>(path: string): T[] =>
   readFileSync(new URL(path, DATA), 'utf8')
     .trim()
@@ -136,14 +132,14 @@ describe('a batch and its rescore', () => {
       expectGolden(pair, want)
       expect(pair.classes?.kappa).toBeCloseTo(want.kappa, 10)
 
-      const results = await service.query<ResultsColumns>('batches.results', {
-        batchId: flexible,
-        limit: 10_000,
-      })
+      const results = await service.api.batches.results.query({ batchId: flexible, limit: 10_000 })
       const seen: ComparedSampleDto[] = []
       for (let cursor: string | null = null; ; ) {
-        const page: ComparedPage<ComparedSampleDto> = await service.query('compare.samples', {
-          ...{ first: strict, second: flexible, cursor, limit: 200 },
+        const page: ComparedPage<ComparedSampleDto> = await service.api.compare.samples.query({
+          first: strict,
+          second: flexible,
+          cursor,
+          limit: 200,
         })
         expect(page.total).toBe(1600)
         seen.push(...page.items)
@@ -166,20 +162,28 @@ describe('a batch and its rescore', () => {
         return !isRight
       })
       expect(wrong).toEqual([])
-      const signFlipped = await service.query<ComparedPage<ComparedSampleDto>>('compare.samples', {
-        ...{ first: strict, second: flexible, signFlipped: true, limit: 200 },
+      const signFlipped = await service.api.compare.samples.query({
+        first: strict,
+        second: flexible,
+        signFlipped: true,
+        limit: 200,
       })
       expect(signFlipped.total).toBe(pair.groups.signFlipped)
-      const groups = await service.query<ComparedPage<ComparedGroupDto>>('compare.groups', {
-        ...{ first: strict, second: flexible, limit: 200 },
+      const groups = await service.api.compare.groups.query({
+        first: strict,
+        second: flexible,
+        limit: 200,
       })
       expect(groups.total).toBe(200)
       const taus = groups.items.flatMap(({ tau }) => tau ?? [])
       expect(taus).toHaveLength(want.tauGroups)
       expect(taus).toEqual(taus.toSorted((a, b) => a - b))
       const { uid } = groups.items[0] as ComparedGroupDto
-      const ofGroup = await service.query<ComparedPage<ComparedSampleDto>>('compare.samples', {
-        ...{ first: strict, second: flexible, uid, by: 'rank' },
+      const ofGroup = await service.api.compare.samples.query({
+        first: strict,
+        second: flexible,
+        uid,
+        by: 'rank',
       })
       expect(ofGroup.items.map((row) => row.uid)).toEqual(new Array(8).fill(uid))
     },
@@ -198,13 +202,9 @@ describe('a batch and its rescore', () => {
     await ended(second)
     const pair = await pairOf(first, second)
     expect(pair).toMatchObject({ isLive: false, n: 64, unmatched: [] })
-    const candidates = await service.query<CompareCandidatesDto>('compare.candidates', {
-      batchId: second,
-    })
+    const candidates = await service.api.compare.candidates.query({ batchId: second })
     expect(candidates.sameRollouts.map(({ batchId }) => batchId)).toEqual([first])
-    const { recent } = await service.query<CompareCandidatesDto>('compare.candidates', {
-      run: 'compared',
-    })
+    const { recent } = await service.api.compare.candidates.query({ run: 'compared' })
     expect(recent[0]).toMatchObject({ first: { batchId: first }, second: { batchId: second } })
   })
 })
@@ -235,8 +235,10 @@ describe('batches that are no rescore of each other', () => {
     const whole = await submit(samples, { run: 'parts' })
     await ended(whole)
     const part = async (indexes: number[]) => {
-      const made = await service.mutate<SubmitResult>('batches.rescore', {
-        ...{ batchId: whole, reward: {}, select: { indexes, wholeGroups: false } },
+      const made = await service.api.batches.rescore.mutate({
+        batchId: whole,
+        reward: {},
+        select: { indexes, wholeGroups: false },
       })
       await ended(made.batchId)
       return made.batchId
@@ -280,15 +282,13 @@ describe('runs', () => {
           response: at < step * (run === 'base' ? 2 : 4) ? '#### 72' : 'no',
           groundTruth: '72',
         }))
-        const id = await submit(samples, { run, step, reward: { combine } as never })
+        const id = await submit(samples, { run, step, reward: { combine } })
         means.set(`${run} ${step}`, (await ended(id)).mean as number)
         if (run === 'base' && step === 2) await ended(await rescore(id, { combine }))
       }
     }
     const trends = await waitFor('the roll-ups', async () => {
-      const runs = await service.query<CompareRunsDto>('compare.runs', {
-        runs: ['base', 'tried', 'missing'],
-      })
+      const runs = await service.api.compare.runs.query({ runs: ['base', 'tried', 'missing'] })
       return runs.deltas[0]?.steps.length === 2 ? runs : false
     })
     expect(trends.missing).toEqual(['missing'])
@@ -306,9 +306,7 @@ describe('runs', () => {
       expect(low).toBeLessThan(delta)
       expect(high).toBeGreaterThan(delta)
     }
-    const { components } = await service.query<{
-      components: { name: string; points: { step: number }[] }[]
-    }>('rewards.components', { run: 'base' })
+    const { components } = await service.api.rewards.components.query({ run: 'base' })
     expect(components[0]?.points.map(({ step }) => step)).toEqual([1, 2])
   })
 })

@@ -1,20 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { ApiInputs } from '../../testkit/processes/trpc-call.ts'
 import { nothingStored } from '../../testkit/service/refusals.ts'
 import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type {
-  AppendResult,
-  BatchSummary,
-  GroupResult,
-  MemberResult,
-  NextResult,
-  Page,
-  ResultsColumns,
-  ScoreResult,
-  SubmitResult,
-} from '../contract/trainer.ts'
+import type { GroupResult, MemberResult, NextResult, ScoreResult } from '../contract/trainer.ts'
 
 /** The contract with the training loop, with rules as rewards; reward-models.test.ts covers reward models. */
 
@@ -29,18 +20,17 @@ afterAll(() => stopCleanly(service))
 const right = (uid: string) => sample({ uid })
 const wrong = (uid: string) => sample({ uid, response: 'About 70, I think.\n#### 70' })
 
-function submit(samples: Sample[], fields: Partial<Submit> = {}): Promise<SubmitResult> {
-  return service.mutate('batches.submit', { run: 'contract', step: 1, samples, ...fields })
+function submit(samples: Sample[], fields: Partial<Submit> = {}) {
+  return service.api.batches.submit.mutate({ run: 'contract', step: 1, samples, ...fields })
 }
 
-const wait = (batchId: string) =>
-  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
-const get = (batchId: string) => service.query<BatchSummary>('batches.get', { batchId })
-const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
+const wait = (batchId: string) => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+const get = (batchId: string) => service.api.batches.get.query({ batchId })
+const results = (batchId: string) => service.api.batches.results.query({ batchId })
 const next = (batchId: string, after: string | null, samples = 1, waitMs = 60_000) =>
-  service.query<NextResult>('batches.next', { batchId, after, samples, waitMs })
+  service.api.batches.next.query({ batchId, after, samples, waitMs })
 const append = (batchId: string, startIndex: number, samples: Sample[]) =>
-  service.mutate<AppendResult>('batches.append', { batchId, startIndex, samples })
+  service.api.batches.append.mutate({ batchId, startIndex, samples })
 const scored = (batchId: string, count: number) =>
   waitFor(`${count} samples scored`, async () => (await get(batchId)).scored === count)
 
@@ -77,15 +67,15 @@ describe('a batch', () => {
     }
     const [submitted, started, completed] = [end.submittedAt, end.startedAt!, end.completedAt!]
     expect(submitted <= started && started <= completed, JSON.stringify(end)).toBe(true)
-    const list = await service.query<Page<BatchSummary>>('batches.list', { split: 'val' })
+    const list = await service.api.batches.list.query({ split: 'val' })
     expect(list.items[0]).toMatchObject({ batchId: answer.batchId, status: 'completed' })
   })
 
   it('accepts GET and POST, as sent by curl', async () => {
     const { batchId } = await submit([right('a')])
     const byGet = await wait(batchId)
-    const byPost = await service.mutate<BatchSummary>('batches.get', { batchId })
-    expect(byPost).toEqual(byGet)
+    const byPost = await service.post('batches.get', JSON.stringify({ batchId }))
+    expect(byPost.json).toEqual({ result: { data: byGet } })
     const plain = await service.raw(`/api/trpc/batches.get?input={"batchId":"${batchId}"}`)
     expect(plain.headers['content-type']).toMatch(/^application\/json/)
     expect(plain.json).toEqual({ result: { data: byGet } })
@@ -118,11 +108,7 @@ describe('a batch', () => {
       position: [210, null, null, 0],
       advantage: [1, 1, -1, -1].map((a) => expect.closeTo(a * Math.SQRT1_2, 4)),
     })
-    const page = await service.query<ResultsColumns>('batches.results', {
-      batchId,
-      offset: 1,
-      limit: 2,
-    })
+    const page = await service.api.batches.results.query({ batchId, offset: 1, limit: 2 })
     expect(page).toMatchObject({ index: [1, 2], uid: ['b', 'a'], position: [null, null] })
     expect(page.rewardExtraKeys).toEqual(['score', 'acc', 'pred'])
   })
@@ -235,7 +221,7 @@ describe('batches.next', () => {
     const long = next(batchId, first.cursor, 1, 3_600_000)
     await append(batchId, 1, [right('a')])
     expect(await long).toMatchObject({ delivered: 2, timedOut: false, done: false })
-    await service.mutate('batches.close', { batchId })
+    await service.api.batches.close.mutate({ batchId })
   })
 
   it('waits for the requested number of samples, or the end', async () => {
@@ -248,7 +234,7 @@ describe('batches.next', () => {
     expect((await three).groups.map((g) => g.uid).sort()).toEqual(['a', 'b', 'c'])
     const five = next(batchId, (await three).cursor, 5)
     await append(batchId, 3, [right('d')])
-    await service.mutate('batches.close', { batchId })
+    await service.api.batches.close.mutate({ batchId })
     expect(await five).toMatchObject({ delivered: 1, done: true, timedOut: false })
   })
 })
@@ -269,11 +255,11 @@ describe('open batches', () => {
     await scored(batchId, 3)
     // Without groupSize a group may still grow, so none is delivered before the close.
     expect(await get(batchId)).toMatchObject({ status: 'open', groups: 2, groupsCompleted: 0 })
-    const closed = await service.mutate<BatchSummary>('batches.close', { batchId })
+    const closed = await service.api.batches.close.mutate({ batchId })
     expect(closed).toMatchObject({ status: 'completed', scored: 3, groupsCompleted: 2 })
     // An append may be repeated after the close, as after a lost answer.
     expect(await append(batchId, 2, second)).toMatchObject({ accepted: 0, samples: 3 })
-    expect(await service.mutate('batches.close', { batchId })).toEqual(closed)
+    expect(await service.api.batches.close.mutate({ batchId })).toEqual(closed)
   })
 
   it('deliver groups of groupSize while they are open', async () => {
@@ -283,7 +269,7 @@ describe('open batches', () => {
     await append(batchId, 2, [wrong('b')])
     const { groups, cursor } = await next(batchId, null)
     expect(groups.map((g) => [g.uid, g.seq, g.mean])).toEqual([['b', 1, 0.5]])
-    await service.mutate('batches.close', { batchId })
+    await service.api.batches.close.mutate({ batchId })
     // The close completes the other groups with the samples they have.
     const rest = await next(batchId, cursor, 2)
     expect(rest.groups.map((g) => [g.uid, g.seq, g.samples.length])).toEqual([['a', 2, 1]])
@@ -292,7 +278,7 @@ describe('open batches', () => {
 
   it('end when they are closed empty', async () => {
     const { batchId } = await submit([], { open: true })
-    const end = await service.mutate<BatchSummary>('batches.close', { batchId })
+    const end = await service.api.batches.close.mutate({ batchId })
     expect(end).toMatchObject({ status: 'completed', samples: 0, mean: null })
     expect(await next(batchId, null)).toMatchObject({ groups: [], done: true, timedOut: false })
     expect((await results(batchId)).index).toEqual([])
@@ -307,7 +293,7 @@ describe('open batches', () => {
         waitFor('its turn', () => append(batchId, i * 4, part).catch(gapOnly)),
       ),
     )
-    await service.mutate('batches.close', { batchId })
+    await service.api.batches.close.mutate({ batchId })
     expect(await wait(batchId)).toMatchObject({ samples: 48, scored: 48, groupsCompleted: 12 })
   })
 })
@@ -335,25 +321,20 @@ describe('idempotency keys', () => {
   it('create one sample from concurrent calls', async () => {
     const call = { run: 'contract', step: 9, sample: right('k'), idempotencyKey: 'one-sample' }
     const answers = await Promise.all(
-      Array.from({ length: 12 }, () => service.mutate<ScoreResult>('samples.score', call)),
+      Array.from({ length: 12 }, () => service.api.samples.score.mutate(call)),
     )
     for (const answer of answers) expect(answer).toEqual(answers[0])
-    const { items } = await service.query<Page<BatchSummary>>('batches.list', { run: 'contract' })
+    const { items } = await service.api.batches.list.query({ run: 'contract' })
     expect(items.find((b) => b.step === 9)).toMatchObject({ samples: 1, scored: 1 })
-    expect(await service.mutate('samples.score', call)).toEqual(answers[0])
+    expect(await service.api.samples.score.mutate(call)).toEqual(answers[0])
   })
 })
 
 describe('samples.score', () => {
-  const score = (step: number, fields: Record<string, unknown> = {}) =>
-    service.mutate<ScoreResult>('samples.score', {
-      run: 'single',
-      step,
-      sample: right('a'),
-      ...fields,
-    })
+  const score = (step: number, fields: Partial<ApiInputs['samples']['score']> = {}) =>
+    service.api.samples.score.mutate({ run: 'single', step, sample: right('a'), ...fields })
   const batchesOf = async (step: number) => {
-    const { items } = await service.query<Page<BatchSummary>>('batches.list', { run: 'single' })
+    const { items } = await service.api.batches.list.query({ run: 'single' })
     return items.filter((b) => b.step === step)
   }
 
@@ -389,7 +370,7 @@ describe('samples.score', () => {
       const more = append(open.batchId, 2, [sample({ dataSource: 'searchR1_nq' })])
       await expect(more).rejects.toMatchObject({ data: { reason: 'invalid_kwargs' } })
     })
-    await service.mutate('batches.close', { batchId: open.batchId })
+    await service.api.batches.close.mutate({ batchId: open.batchId })
   })
 
   it('gives texts back as they were sent', async () => {
@@ -401,7 +382,7 @@ describe('samples.score', () => {
     const { index } = await score(7, { sample: sample(odd) })
     const [batch] = await batchesOf(7)
     const id = `${batch?.batchId}-${index}`
-    expect(await service.query('samples.get', { id })).toMatchObject({ ...odd, score: 1 })
+    expect(await service.api.samples.get.query({ id })).toMatchObject({ ...odd, score: 1 })
   })
 
   it('called one after the other, returns and stores the same fields for every way of scoring', async () => {
@@ -411,7 +392,7 @@ describe('samples.score', () => {
     const [batch] = await batchesOf(8)
     expect(batch).toMatchObject({ samples: 60, scored: 60, failed: 0, groups: 15 })
     for (const i of [0, 59]) {
-      const stored = await service.query('samples.get', { id: `${batch?.batchId}-${i}` })
+      const stored = await service.api.samples.get.query({ id: `${batch?.batchId}-${i}` })
       const { detail, ...kept } = answers[i] as ScoreResult
       expect(stored).toMatchObject(kept)
       expect(detail).toBeNull()
@@ -420,7 +401,7 @@ describe('samples.score', () => {
     const failed = await score(8, { sample: sample({ groundTruth: { not: 'text' } }) })
     expect(failed).toMatchObject({ status: 'failed', reason: 'function_error', score: null })
     expect(failed.detail).toContain('groundTruth')
-    const kept = await service.query('samples.get', { id: `${batch?.batchId}-60` })
+    const kept = await service.api.samples.get.query({ id: `${batch?.batchId}-60` })
     expect(kept).toMatchObject({ reason: 'function_error', attemptLog: [{ outcome: 'fault' }] })
     expect(await batchesOf(8)).toMatchObject([{ samples: 61, scored: 60, failed: 1 }])
     const keyed = { sample: right('k'), idempotencyKey: 'in-turn' }
@@ -433,7 +414,7 @@ describe('samples.score', () => {
     const { batchId } = await submit([], { open: true, groupSize: 2, step: 9 })
     for (let i = 0; i < 12; i++) await score(9, { batchId, sample: right(`g${i >> 1}`) })
     expect((await next(batchId, null, 12)).groups.map((g) => g.seq)).toEqual([1, 2, 3, 4, 5, 6])
-    await service.mutate('batches.close', { batchId })
+    await service.api.batches.close.mutate({ batchId })
     expect(await wait(batchId)).toMatchObject({ status: 'completed', samples: 12, scored: 12 })
   })
 
@@ -449,7 +430,7 @@ describe('samples.score', () => {
     expect(await score(3, { batchId })).toMatchObject({ index: 1, uid: 'a', score: 1 })
     expect(await next(batchId, null)).toMatchObject({ delivered: 2 })
     expect(await batchesOf(3)).toEqual([])
-    await service.mutate('batches.close', { batchId })
+    await service.api.batches.close.mutate({ batchId })
   })
 
   it('reports a failure as one, and an invalid call without affecting others', async () => {

@@ -93,17 +93,12 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
       expect(answer.headers['content-type']).toBe('application/json')
       expect(reward(JSON.parse(answer.text) as never)).toBe(score)
     }
-    const { items } = await open.query<{ items: { batchId: string; step: number }[] }>(
-      'batches.list',
-      { run },
-    )
+    const { items } = await open.api.batches.list.query({ run })
     expect(items).toMatchObject([{ step: 1, samples: 2, groups: 1, scored: 2 }])
-    const results = await open.query<{ score: number[]; uid: string[] }>('batches.results', {
-      batchId: items[0]?.batchId,
-    })
+    const results = await open.api.batches.results.query({ batchId: items[0]!.batchId })
     expect(results.score).toEqual([1, 0])
     expect(new Set(results.uid).size).toBe(1)
-    const sample = await open.query('samples.get', { id: `${items[0]?.batchId}-0` })
+    const sample = await open.api.samples.get.query({ id: `${items[0]!.batchId}-0` })
     expect(JSON.stringify(sample)).toContain('48 + 24?')
     expect(sample).toMatchObject({ response: RIGHT, groundTruth: '72' })
   })
@@ -144,12 +139,8 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
         ? { score: -0.5, rm_failed: 1 }
         : { rewards: [-0.5], extra_logs: { rm_failed: [1] } },
     )
-    const { items } = await open.query<{ items: { batchId: string }[] }>('batches.list', {
-      run: `${name}-instead`,
-    })
-    const { substituted } = await open.query<{ substituted: boolean[] }>('batches.results', {
-      batchId: items[0]?.batchId,
-    })
+    const { items } = await open.api.batches.list.query({ run: `${name}-instead` })
+    const { substituted } = await open.api.batches.results.query({ batchId: items[0]!.batchId })
     expect(substituted).toEqual([true])
   })
 
@@ -316,10 +307,8 @@ describe('nemo-gym', () => {
     const body = { ...ask(RIGHT, '72'), _ng_task_index: 4, _ng_rollout_index: 1, difficulty: 'low' }
     const answer = JSON.parse((await post(`${at}/verify${gsm8k}`, body)).text)
     expect(answer).toMatchObject({ ...body, reward: 1 })
-    const { items } = await open.query<{ items: { batchId: string }[] }>('batches.list', {
-      run: 'gym',
-    })
-    const sample = await open.query('samples.get', { id: `${items[0]?.batchId}-0` })
+    const { items } = await open.api.batches.list.query({ run: 'gym' })
+    const sample = await open.api.samples.get.query({ id: `${items[0]!.batchId}-0` })
     expect(sample).toMatchObject({ uid: 'task-4', extraInfo: { difficulty: 'low' } })
   })
 })

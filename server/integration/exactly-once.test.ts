@@ -8,10 +8,15 @@ import {
 import type { CallError } from '../../testkit/processes/trpc-call.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { FULL, itInFullRun } from '../../testkit/service/full-run.ts'
-import { hashScore, rollouts, type Sample, sample } from '../../testkit/service/rollouts.ts'
+import {
+  hashScore,
+  rollouts,
+  type Sample,
+  type Submit,
+  sample,
+} from '../../testkit/service/rollouts.ts'
 import { type Part, Service, STOP_MS } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { BatchSummary, NextResult, SubmitResult } from '../contract/trainer.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
 /** Any process may die during a batch: every sample ends once, and every group is delivered once. */
@@ -33,7 +38,7 @@ let rm: SimulatedServers
 
 beforeAll(async () => {
   ;[service, rm] = await Promise.all([Service.start(), startSimulatedServers(RM_OPTIONS)])
-  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+  await service.api.servers.register.mutate({ name: 'rm', url: rm.url })
 })
 
 afterEach(() => {
@@ -48,10 +53,10 @@ afterAll(async () => {
   expect(end?.code).toBe(0)
 })
 
-const get = (batchId: string) => service.query<BatchSummary>('batches.get', { batchId })
+const get = (batchId: string) => service.api.batches.get.query({ batchId })
 
-async function submit(samples: Sample[], fields: object = {}): Promise<string> {
-  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+async function submit(samples: Sample[], fields: Partial<Submit> = {}): Promise<string> {
+  const { batchId } = await service.api.batches.submit.mutate({
     run: 'exactly-once',
     step: 1,
     samples,
@@ -213,18 +218,13 @@ describe('a batch', () => {
     // From now on no call ends, so samples in flight must be requeued.
     await rm.control({ latency: 600_000 })
     await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
-    const long = service.query<NextResult>('batches.next', {
+    const long = service.api.batches.next.query({
       batchId: followed.batchId,
       samples: SAMPLES,
       waitMs: 60_000,
     })
-    const single = service
-      .mutate('samples.score', {
-        run: 'exactly-once',
-        step: 2,
-        reward: { model: 'simulated-rm' },
-        sample: sample(),
-      })
+    const single = service.api.samples.score
+      .mutate({ run: 'exactly-once', step: 2, reward: { model: 'simulated-rm' }, sample: sample() })
       .catch((error: CallError) => error.data.reason)
     await waitFor('a single score under way', async () => {
       const [row] = await service.sql<{ n: number }>(
