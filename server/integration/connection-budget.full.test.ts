@@ -5,9 +5,14 @@ import {
 } from '../../testkit/processes/simulated-rm.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { FULL } from '../../testkit/service/full-run.ts'
-import { padding, rollouts, sample } from '../../testkit/service/rollouts.ts'
+import {
+  padding,
+  rollouts,
+  type Sample,
+  type Submit,
+  sample,
+} from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
-import type { SubmitResult } from '../contract/trainer.ts'
 import { createLogger } from '../log.ts'
 import { SERVER_POOLS, WORKER_POOL } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
@@ -32,7 +37,7 @@ beforeAll(async () => {
   rm = await startSimulatedServers(['--latency', '5'])
   while (services.length < SERVERS) services.push(await Service.start({ env }))
   service = services[0] as Service
-  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+  await service.api.servers.register.mutate({ name: 'rm', url: rm.url })
   const options = { max: 1, name: 'watcher', staysOpen: true }
   watcher = new Database(database.url, createLogger('silent', 'test'), options)
   await watcher.adhoc('select 1')
@@ -67,11 +72,11 @@ async function mostWhile(work: () => Promise<unknown>): Promise<Map<string, numb
   return most
 }
 
-const submit = (run: string, samples: ReturnType<typeof rollouts>, fields: object = {}) =>
-  service.mutate<SubmitResult>('batches.submit', { run, step: 1, samples, ...fields })
+const submit = (run: string, samples: Sample[], fields: Partial<Submit> = {}) =>
+  service.api.batches.submit.mutate({ run, step: 1, samples, ...fields })
 
 /** Submits, follows and checks a batch. */
-async function batch(run: string, large: boolean, fields: object = {}): Promise<string> {
+async function batch(run: string, large: boolean, fields: Partial<Submit> = {}): Promise<string> {
   const samples = rollouts(256, 8, run)
   if (large) for (const one of samples) one.prompt = padding(24_000)
   const { batchId } = await submit(run, samples, fields)
@@ -91,7 +96,7 @@ it('stay within the budget, and every wait for a connection ends', async () => {
       ...[0, 1, 2].map(async (n) => {
         for (let round = 0; round < ROUNDS; round++) {
           const batchId = await batch(`model-${n}-${round}`, false, model)
-          await service.mutate('batches.rescore', { batchId, reward: {} }).catch(busyIsFine)
+          await service.api.batches.rescore.mutate({ batchId, reward: {} }).catch(busyIsFine)
         }
       }),
       ...[0, 1].map(async (n) => {
@@ -108,13 +113,13 @@ it('stay within the budget, and every wait for a connection ends', async () => {
       (async () => {
         for (let round = 0; round < 2 * ROUNDS; round++) {
           const samples = rollouts(64, 8, `append-${round}`)
-          await service.mutate('batches.append', { batchId: open, startIndex: appended, samples })
+          await service.api.batches.append.mutate({ batchId: open, startIndex: appended, samples })
           appended += samples.length
         }
       })(),
       ...Array.from({ length: 8 }, async (_, n) => {
         for (let round = 0; round < 2 * ROUNDS; round++) {
-          await (services[n % SERVERS] as Service).mutate('samples.score', {
+          await (services[n % SERVERS] as Service).api.samples.score.mutate({
             run: `single-${n % 4}`,
             step: 1,
             sample: sample(),
@@ -124,9 +129,9 @@ it('stay within the budget, and every wait for a connection ends', async () => {
       ...Array.from({ length: 4 }, async () => {
         for (let round = 0; round < 2 * ROUNDS; round++) {
           await Promise.all([
-            service.query('overview.get'),
-            service.query('batches.list', {}),
-            service.query('samples.list', { limit: 50 }),
+            service.api.overview.get.query(),
+            service.api.batches.list.query({}),
+            service.api.samples.list.query({ limit: 50 }),
             service.raw('/metrics'),
           ])
           const exported = await service.raw('/api/export/samples?run=appended')
@@ -134,7 +139,7 @@ it('stay within the budget, and every wait for a connection ends', async () => {
           expect((await service.raw('/healthz')).status).toBe(200)
         }
       }),
-      service.mutate('retention.apply').catch(() => {}),
+      service.api.retention.start.mutate(),
     ])
   })
   const budget = Object.fromEntries([
