@@ -12,15 +12,6 @@ import { ServiceLog } from '../../testkit/service/service-log.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import type { SampleDetailDto } from '../contract/pages.ts'
-import type { TriedDto } from '../contract/rewards.ts'
-import type {
-  BatchSummary,
-  Result,
-  ResultsColumns,
-  ScoreResult,
-  SubmitResult,
-} from '../contract/trainer.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
@@ -50,11 +41,10 @@ function file(path: string, text: string): string {
 }
 
 const submit = (reward: Submit['reward'], samples: Sample[] = rollouts(16)) =>
-  service.mutate<SubmitResult>('batches.submit', { run: 'own', step: 1, samples, reward })
-const wait = (batchId: string) =>
-  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
-const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
-const detail = (id: string) => service.query<SampleDetailDto>('samples.get', { id })
+  service.api.batches.submit.mutate({ run: 'own', step: 1, samples, reward })
+const wait = (batchId: string) => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+const results = (batchId: string) => service.api.batches.results.query({ batchId })
+const detail = (id: string) => service.api.samples.get.query({ id })
 
 describe('a reward function', () => {
   it('scores a batch, by its path, name and kwargs, and the batch tells its version', async () => {
@@ -85,11 +75,11 @@ describe('a reward function', () => {
   it('scores single samples', async () => {
     const path = file('single.ts', 'export default ({ responseLength }) => responseLength')
     const score = (responseLength: number) =>
-      service.mutate<Result>('samples.score', {
+      service.api.samples.score.mutate({
         run: 'own',
         step: 2,
         reward: { function: { path } },
-        sample: { ...rollouts(1)[0], responseLength },
+        sample: { ...rollouts(1)[0]!, responseLength },
       })
     const answers = await Promise.all([1, 2, 3, 4, 5].map(score))
     expect(answers.map((answer) => answer.score)).toEqual([1, 2, 3, 4, 5])
@@ -97,11 +87,11 @@ describe('a reward function', () => {
 
   it('tells the caller of a single sample its failure, the function version and the location', async () => {
     const path = file('single-fails.ts', 'export default () => { throw { code: 7 } }')
-    const answer = await service.mutate<ScoreResult>('samples.score', {
+    const answer = await service.api.samples.score.mutate({
       run: 'own',
       step: 3,
       reward: { function: { path } },
-      sample: rollouts(1)[0],
+      sample: rollouts(1)[0]!,
     })
     expect(answer).toMatchObject({
       status: 'failed',
@@ -110,7 +100,7 @@ describe('a reward function', () => {
       detail: expect.stringContaining('it threw {"code":7}'),
       rewardVersion: expect.stringMatching(/^[0-9a-f]{12} single-fails\.ts$/),
     })
-    expect(await service.query('samples.get', { id: answer.id })).toMatchObject({
+    expect(await service.api.samples.get.query({ id: answer.id })).toMatchObject({
       batchId: answer.batchId,
       reason: 'function_error',
     })
@@ -134,8 +124,8 @@ describe('a reward function', () => {
     const scorer = await SimulatedServer.start({ model: 'scorer' })
     const judge = await SimulatedServer.start({ dialect: 'chat', model: 'judge' })
     try {
-      await service.mutate('servers.register', { name: 'scorer-0', url: scorer.url })
-      await service.mutate('servers.register', {
+      await service.api.servers.register.mutate({ name: 'scorer-0', url: scorer.url })
+      await service.api.servers.register.mutate({
         name: 'judge-0',
         url: judge.url,
         engine: 'openai',
@@ -171,7 +161,7 @@ describe('a reward function', () => {
     const path = file('tried.ts', 'export default async ({ bonus }) => ({ score: bonus, why: 3 })')
     const sample = { dataSource: 'mine', prompt: 'Q', response: 'A' }
     const reward = { function: { path, kwargs: { bonus: 2 } } }
-    expect(await service.mutate<TriedDto>('rewards.try', { sample, reward })).toMatchObject({
+    expect(await service.api.rewards.try.mutate({ sample, reward })).toMatchObject({
       rewardName: 'tried.ts',
       end: { ok: true, score: 2 },
       steps: [{ kind: 'function', path: 'tried.ts', extra: { score: 2, why: 3 } }],
@@ -184,24 +174,21 @@ describe('a reward function', () => {
   it('is the version that it was when the batch was accepted', async () => {
     const path = file('edited.ts', 'export default () => 1')
     const open = { run: 'own', step: 3, open: true, reward: { function: { path } } }
-    const first = await service.mutate<SubmitResult>('batches.submit', {
-      ...open,
-      samples: rollouts(8),
-    })
+    const first = await service.api.batches.submit.mutate({ ...open, samples: rollouts(8) })
     file('edited.ts', 'export default () => 2')
     const second = await submit({ function: { path } })
     await wait(second.batchId)
     file('edited.ts', 'export default () => {')
-    await service.mutate('batches.append', {
+    await service.api.batches.append.mutate({
       batchId: first.batchId,
       startIndex: 8,
       samples: rollouts(8, 8, 'later'),
     })
-    await service.mutate('batches.close', { batchId: first.batchId })
+    await service.api.batches.close.mutate({ batchId: first.batchId })
     const before = await wait(first.batchId)
     expect((await results(first.batchId)).score).toEqual(Array(16).fill(1))
     expect((await results(second.batchId)).score).toEqual(Array(16).fill(2))
-    const after = await service.query<BatchSummary>('batches.get', { batchId: second.batchId })
+    const after = await service.api.batches.get.query({ batchId: second.batchId })
     expect(before.rewardVersion).not.toBe(after.rewardVersion)
     for (const { batchId, rewardVersion } of [before, after]) {
       expect(await detail(`${batchId}-9`)).toMatchObject({ rewardVersion })
@@ -365,7 +352,7 @@ describe('an endless loop with all the time it wants', () => {
     await gone(first.pid)
     const second = await inProcess(from)
     expect(second.pid).not.toBe(first.pid)
-    await service.mutate('batches.cancel', { batchId })
+    await service.api.batches.cancel.mutate({ batchId })
     await gone(second.pid)
     expect(await wait(batchId)).toMatchObject({ status: 'cancelled' })
     await service.healthy()
@@ -388,15 +375,16 @@ describe('a worker elsewhere', () => {
     try {
       const path = file('away.ts', `import { n } from './away/n.ts'\nexport default async () => n`)
       file('away/n.ts', 'export const n: number = 11')
-      const { batchId } = await other.mutate<SubmitResult>('batches.submit', {
+      const { batchId } = await other.api.batches.submit.mutate({
         run: 'own',
         step: 1,
         samples: rollouts(16),
         reward: { function: { path } },
       })
-      expect(
-        await other.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 }),
-      ).toMatchObject({ scored: 16, mean: 11 })
+      expect(await other.api.batches.wait.query({ batchId, waitMs: 60_000 })).toMatchObject({
+        scored: 16,
+        mean: 11,
+      })
       expect(readdirSync(join(away, '.data/functions'))).toHaveLength(1)
     } finally {
       worker.kill('SIGTERM')

@@ -4,14 +4,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Sample, type Submit, sample, shuffled } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
-import type { BatchGroupDto, BatchViewDto, SampleDetailDto } from '../contract/pages.ts'
-import type {
-  BatchSummary,
-  NextResult,
-  Page,
-  ResultsColumns,
-  SubmitResult,
-} from '../contract/trainer.ts'
 
 /** Statistics, advantages and signals of groups, before and after the roll-up, and the effect of failed samples on them. */
 
@@ -29,20 +21,13 @@ beforeAll(async () => {
 afterAll(() => stopCleanly(service))
 
 function submit(samples: Sample[], fields: Partial<Submit> = {}) {
-  return service.mutate<SubmitResult>('batches.submit', {
-    run: 'groups',
-    step: 1,
-    samples,
-    ...fields,
-  })
+  return service.api.batches.submit.mutate({ run: 'groups', step: 1, samples, ...fields })
 }
-const wait = (batchId: string) =>
-  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
-const results = (batchId: string, page: object = {}) =>
-  service.query<ResultsColumns>('batches.results', { batchId, ...page })
+const wait = (batchId: string) => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+const results = (batchId: string, page: { offset?: number; limit?: number } = {}) =>
+  service.api.batches.results.query({ batchId, ...page })
 const delivered = async (batchId: string) =>
-  (await service.query<NextResult>('batches.next', { batchId, after: null, samples: 100_000 }))
-    .groups
+  (await service.api.batches.next.query({ batchId, after: null, samples: 100_000 })).groups
 /** A sample with a given score, which is stored unchanged. */
 const given = (uid: string, score: number) => sample({ uid, score })
 /** A sample that fails: the rule cannot read its ground truth. */
@@ -95,7 +80,7 @@ describe('advantages', () => {
     expect(row).toMatchObject({ scored: 3, substituted: 0, min: 1, max: 3, signal: 'varied' })
     expectClose(row!.advantages, wanted)
     expectClose((await results(batchId)).advantage, wanted)
-    const detail = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-0` })
+    const detail = await service.api.samples.get.query({ id: `${batchId}-0` })
     expect(detail.groupSignal).toBe('varied')
     expectClose([detail.advantage], [-1])
   })
@@ -126,9 +111,9 @@ describe('advantages', () => {
     const order = shuffled([...scores.keys()], 7)
     const samples = order.map((i) => given(`g${i % 5}`, scores[i] as number))
     const { batchId } = await submit(samples.slice(0, 25), { open: true })
-    await service.mutate('batches.append', { batchId, startIndex: 25, samples: samples.slice(25) })
+    await service.api.batches.append.mutate({ batchId, startIndex: 25, samples: samples.slice(25) })
     expect((await results(batchId)).advantage).toEqual(samples.map(() => null))
-    await service.mutate('batches.close', { batchId })
+    await service.api.batches.close.mutate({ batchId })
     await wait(batchId)
     const wanted = advantagesOf(samples.map((s) => ({ uid: s.uid, score: s.score as number })))
     const paged = async () => {
@@ -179,9 +164,9 @@ describe('training signal of groups', () => {
     const rows = await stored(batchId)
     expect(Object.fromEntries(rows.map((row) => [row.uid, row.signal]))).toEqual(signals)
     expect((await wait(batchId)).groupSignals).toEqual(wanted)
-    const view = await service.query<BatchViewDto>('batches.view', { batchId })
+    const view = await service.api.batches.view.query({ batchId })
     expect(view.groupSignals).toEqual(wanted)
-    const table = await service.query<Page<BatchGroupDto>>('batches.groups', { batchId })
+    const table = await service.api.batches.groups.query({ batchId })
     expect(Object.fromEntries(table.items.map((g) => [g.uid, g.signal]))).toEqual(signals)
     // A group of one has its score as advantage; the one scored sample of two has 0.
     const { advantage, uid } = await results(batchId)
@@ -194,11 +179,11 @@ describe('training signal of groups', () => {
       open: true,
       groupSize: 2,
     })
-    const running = await service.query<BatchSummary>('batches.get', { batchId })
+    const running = await service.api.batches.get.query({ batchId })
     expect(running).toMatchObject({ groupsCompleted: 1, groupSignals: null })
-    const view = await service.query<BatchViewDto>('batches.view', { batchId })
+    const view = await service.api.batches.view.query({ batchId })
     expect(view.groupSignals).toMatchObject({ varied: 1, single_sample: 0 })
-    await service.mutate('batches.cancel', { batchId })
+    await service.api.batches.cancel.mutate({ batchId })
     expect((await wait(batchId)).groupSignals).toMatchObject({ varied: 1, single_sample: 1 })
     expect((await stored(batchId)).map((g) => g.signal)).toEqual(['varied', 'single_sample'])
   })
@@ -313,10 +298,10 @@ describe('a failed sample, by reward.onFailure', () => {
     it('for groups that arrive by append, one sample at a time', async () => {
       const { batchId } = await byPolicy([], 'group_mean', { open: true, groupSize: 2 })
       const append = (startIndex: number, s: Sample) =>
-        service.mutate('batches.append', { batchId, startIndex, samples: [s] })
+        service.api.batches.append.mutate({ batchId, startIndex, samples: [s] })
       await append(0, broken('a'))
       await append(1, right('a'))
-      await service.mutate('batches.close', { batchId })
+      await service.api.batches.close.mutate({ batchId })
       expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 1, failed: 1 })
       expect((await results(batchId)).score).toEqual([1, 1])
     })
@@ -349,7 +334,7 @@ describe('a failed sample, by reward.onFailure', () => {
       samples[0] = broken('g0')
       const { batchId } = await byPolicy(samples, 'fail_batch', { open: true })
       await expect
-        .poll(async () => (await service.query<BatchSummary>('batches.get', { batchId })).status)
+        .poll(async () => (await service.api.batches.get.query({ batchId })).status)
         .toBe('failed')
       const end = await wait(batchId)
       expect(end.scored + end.failed).toBe(400)
@@ -363,7 +348,7 @@ describe('a failed sample, by reward.onFailure', () => {
       expect(new Set(reason.slice(1))).toEqual(
         new Set(end.failed > 1 ? (end.scored > 0 ? [null, 'cancelled'] : ['cancelled']) : [null]),
       )
-      const more = service.mutate('batches.append', {
+      const more = service.api.batches.append.mutate({
         batchId,
         startIndex: 400,
         samples: [right('x')],

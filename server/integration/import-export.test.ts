@@ -20,7 +20,6 @@ import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { rollouts, type Sample, sample, shuffled } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { BatchSummary, Page, ResultsColumns } from '../contract/trainer.ts'
 
 /**
  * The CLI against a real service: exports return the imported rows unchanged in every format, also after the importer, the
@@ -122,8 +121,7 @@ const linesOf = (path: string): Record<string, unknown>[] =>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Record<string, unknown>)
 
-const batchesOf = async (run: string): Promise<BatchSummary[]> =>
-  (await service.query<Page<BatchSummary>>('batches.list', { run })).items
+const batchesOf = async (run: string) => (await service.api.batches.list.query({ run })).items
 
 const storedOf = async (run: string): Promise<number> =>
   (await batchesOf(run)).reduce((sum, batch) => sum + batch.samples, 0)
@@ -184,7 +182,7 @@ describe('row for row', () => {
     const result = await done<{ batches: { batchId: string }[] }>('import', dump, '--run', 'dump')
     expect(result).toMatchObject({ rows: 36, batches: [{ step: 1 }, { step: 2 }, { step: 10 }] })
     const id = `${result.batches[0]?.batchId}-3`
-    expect(await service.query('samples.get', { id })).toMatchObject({
+    expect(await service.api.samples.get.query({ id })).toMatchObject({
       rewardExtraInfo: { acc: false },
       extraInfo: { request_id: 'r1-3' },
     })
@@ -251,7 +249,7 @@ describe('scores', () => {
     const path = write(rows)
     const { batches } = await done<{ batches: { batchId: string }[] }>('import', path, '--wait')
     const scores = async (batchId: string) =>
-      (await service.query<ResultsColumns>('batches.results', { batchId })).score
+      (await service.api.batches.results.query({ batchId })).score
     expect(await scores(batches[0]?.batchId as string)).toEqual([-3, -3, -3, -3, 1, 0, 1, 0])
     const rescored = await done<{ batches: { batchId: string }[] }>(
       ...['import', path, '--wait', '--ignore-scores', '--run', 'again'],
@@ -270,20 +268,20 @@ describe('scores', () => {
       rewardExtraInfo: { acc: 1, odd: '\u0000' },
     }
     const open = { run: 'extra', step: 1, open: true }
-    const { batchId } = await service.mutate<{ batchId: string }>('batches.submit', {
-      ...{ ...open, samples: [given] },
-    })
-    const single = await service.mutate<{ id: string }>('samples.score', {
-      ...{ run: 'extra', step: 2, sample: given },
-    })
+    const { batchId } = await service.api.batches.submit.mutate({ ...open, samples: [given] })
+    const single = await service.api.samples.score.mutate({ run: 'extra', step: 2, sample: given })
     expect(single).toMatchObject({ score: 0.5, rewardExtraInfo: given.rewardExtraInfo })
     for (const id of [`${batchId}-0`, single.id]) {
-      expect(await service.query('samples.get', { id })).toMatchObject({
+      expect(await service.api.samples.get.query({ id })).toMatchObject({
         ...{ score: 0.5, rewardExtraInfo: given.rewardExtraInfo },
       })
     }
     const { score: _, ...unscored } = given
-    const refused = service.mutate('batches.submit', { run: 'extra', step: 3, samples: [unscored] })
+    const refused = service.api.batches.submit.mutate({
+      run: 'extra',
+      step: 3,
+      samples: [unscored],
+    })
     await expect(refused).rejects.toThrow(/samples\[0\]\.rewardExtraInfo: .*score/)
   })
 
@@ -489,7 +487,7 @@ describe('submit, wait, results, servers', () => {
   itInFullRun(
     'exit codes: a time-out, failed samples, a cancelled batch, an unknown one',
     async () => {
-      const open = await service.mutate<{ batchId: string }>('batches.submit', {
+      const open = await service.api.batches.submit.mutate({
         run: 'codes',
         step: 1,
         samples: rollouts(1),
@@ -497,7 +495,7 @@ describe('submit, wait, results, servers', () => {
       })
       const late = await cli('wait', open.batchId, '--timeout', '0')
       expect(late.code, late.stderr).toBe(EXIT.notYet)
-      await service.mutate('batches.cancel', { batchId: open.batchId })
+      await service.api.batches.cancel.mutate({ batchId: open.batchId })
       expect((await cli('wait', open.batchId)).code).toBe(EXIT.batchFailed)
       writeFileSync(join(functions, 'throws.ts'), 'export default () => { throw new Error("no") }')
       const throwing = ['submit', file(), '--wait', '--reward', '{"function":{"path":"throws.ts"}}']

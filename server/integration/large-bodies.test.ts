@@ -7,12 +7,6 @@ import { padding, type Sample, type Submit, sample } from '../../testkit/service
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type {
-  AppendResult,
-  BatchSummary,
-  ResultsColumns,
-  SubmitResult,
-} from '../contract/trainer.ts'
 
 /**
  * Bodies over 1 MiB go as bytes to the ingest thread; the server's event loop parses smaller ones. Both give the same
@@ -54,12 +48,9 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
     )
 
   it('accepts valid bodies', async () => {
-    const answer = await service.mutate<SubmitResult>('batches.submit', body({}))
+    const answer = await service.api.batches.submit.mutate(body({}))
     expect(answer).toMatchObject({ accepted: count, groups: count, duplicate: false })
-    const end = await service.query<BatchSummary>('batches.wait', {
-      batchId: answer.batchId,
-      waitMs: 60_000,
-    })
+    const end = await service.api.batches.wait.query({ batchId: answer.batchId, waitMs: 60_000 })
     expect(end).toMatchObject({ status: 'completed', scored: count, mean: 1 })
   })
 
@@ -189,9 +180,9 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
 
   it('refuses a key used for other content, and knows the same content again', async () => {
     const idempotencyKey = `large-bodies-${count}`
-    const first = await service.mutate<SubmitResult>('batches.submit', body({}, { idempotencyKey }))
+    const first = await service.api.batches.submit.mutate(body({}, { idempotencyKey }))
     await nothingStored(service, async () => {
-      const again = await service.mutate('batches.submit', body({}, { idempotencyKey }))
+      const again = await service.api.batches.submit.mutate(body({}, { idempotencyKey }))
       expect(again).toEqual({ ...first, duplicate: true })
       const other = JSON.stringify(body({ groundTruth: '73' }, { idempotencyKey }))
       expectRefusal(await service.post('batches.submit', other), {
@@ -204,13 +195,13 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
 
   it('appends, knows a repetition, and refuses gaps and conflicts', async () => {
     const open = { run: 'large-bodies', step: 2, samples: [], open: true }
-    const { batchId } = await service.mutate<SubmitResult>('batches.submit', open)
+    const { batchId } = await service.api.batches.submit.mutate(open)
     const { samples } = body({})
     const append = { batchId, startIndex: 0, samples }
     const stored = { batchId, accepted: count, samples: count }
-    expect(await service.mutate<AppendResult>('batches.append', append)).toEqual(stored)
+    expect(await service.api.batches.append.mutate(append)).toEqual(stored)
     await nothingStored(service, async () => {
-      const again = await service.mutate<AppendResult>('batches.append', append)
+      const again = await service.api.batches.append.mutate(append)
       expect(again).toEqual({ ...stored, accepted: 0 })
       const gap = JSON.stringify({ ...append, startIndex: count + 1 })
       expectRefusal(await service.post('batches.append', gap), {
@@ -231,7 +222,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
         message: 'b99999999999',
       })
     })
-    await service.mutate('batches.close', { batchId })
+    await service.api.batches.close.mutate({ batchId })
   })
 
   it('gives every text back as it was sent', async () => {
@@ -248,18 +239,16 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
       { role: 'system', content: '' },
       { role: 'user', content: 'a\u0000b\ud800', name: 'x' },
     ]
-    const { batchId } = await service.mutate<SubmitResult>('batches.submit', body(odd))
+    const { batchId } = await service.api.batches.submit.mutate(body(odd))
     const id = `${batchId}-${at}`
-    const got = await service.query<Record<string, unknown>>('samples.get', { id })
+    const got = await service.api.samples.get.query({ id })
     expect(got).toMatchObject(JSON.parse(JSON.stringify(odd)))
-    const second = await service.mutate<SubmitResult>('batches.submit', body({ prompt: messages }))
-    const sent = await service.query<{ prompt: unknown }>('samples.get', {
-      id: `${second.batchId}-${at}`,
-    })
+    const second = await service.api.batches.submit.mutate(body({ prompt: messages }))
+    const sent = await service.api.samples.get.query({ id: `${second.batchId}-${at}` })
     expect(sent.prompt).toEqual(messages)
-    const end = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+    const end = await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
     expect(end).toMatchObject({ status: 'completed', failed: 0, scored: count })
-    const { score } = await service.query<ResultsColumns>('batches.results', { batchId })
+    const { score } = await service.api.batches.results.query({ batchId })
     expect(score.filter((s) => s === 1).length).toBeGreaterThanOrEqual(count - 1)
   })
 
@@ -384,7 +373,7 @@ describe('past the limit', () => {
     expect(Number(busy.headers['retry-after'])).toBeGreaterThanOrEqual(1)
     gate.resolve()
     for (const { status } of await Promise.all(held.map((h) => h.answer))) expect(status).toBe(200)
-    const answer = await service.mutate<SubmitResult>('batches.submit', JSON.parse(large))
+    const answer = await service.api.batches.submit.mutate(JSON.parse(large))
     expect(answer.accepted).toBe(12)
   })
 
@@ -401,7 +390,7 @@ describe('past the limit', () => {
       await underWay(0)
     })
     // The places are free again.
-    const answer = await service.mutate<SubmitResult>('batches.submit', JSON.parse(large))
+    const answer = await service.api.batches.submit.mutate(JSON.parse(large))
     expect(answer.accepted).toBe(12)
   })
 })

@@ -9,8 +9,6 @@ import { rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { ServerDto } from '../contract/servers.ts'
-import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** The metrics agree with the service's own figures. */
 
@@ -28,7 +26,7 @@ beforeAll(async () => {
     }),
     startSimulatedServers(),
   ])
-  await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 16 })
+  await service.api.servers.register.mutate({ name: 'rm', url: rm.url, maxInFlight: 16 })
 })
 afterAll(() => stopCleanly(service, () => rm?.stop()))
 
@@ -36,20 +34,20 @@ const scrape = async () => parsePrometheusText((await service.raw('/metrics')).t
 
 describe('GET /metrics', () => {
   it('agrees with the API about a batch and its server', async () => {
-    const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+    const { batchId } = await service.api.batches.submit.mutate({
       run: 'metrics',
       step: 1,
       samples: rollouts(160),
       reward: { model: rm.model },
     })
-    const batch = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+    const batch = await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
     expect(batch).toMatchObject({ scored: 160, failed: 0 })
     const m = await waitFor('the calls in the metrics', async () => {
       const families = await scrape()
       const scored = seriesValue(families, 'rewardops_server_request_duration_seconds_count')
       return scored >= 160 && families
     })
-    const [server] = await service.query<ServerDto[]>('servers.list')
+    const [server] = await service.api.servers.list.query()
     const label = { server: 'rm', model: rm.model, engine: 'vllm' }
     const of = (name: string, more = {}) =>
       seriesValue(m, `rewardops_server_${name}`, { ...label, ...more })

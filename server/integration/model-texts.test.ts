@@ -6,15 +6,6 @@ import { rollouts, type Sample, sample } from '../../testkit/service/rollouts.ts
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import type { SampleDetailDto } from '../contract/pages.ts'
-import type { ServerDetailDto } from '../contract/server-detail.ts'
-import type { ServerDto } from '../contract/servers.ts'
-import type {
-  BatchSummary,
-  ResultsColumns,
-  ScoreResult,
-  SubmitResult,
-} from '../contract/trainer.ts'
 import { LLAMA3, MISTRAL } from '../engines/testing/chat-templates.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 
@@ -51,13 +42,13 @@ afterAll(() =>
 )
 
 async function submit(samples: Partial<Sample>[]): Promise<string> {
-  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+  const { batchId } = await service.api.batches.submit.mutate({
     run: 'templates',
     step: 1,
     samples: samples.map((fields) => sample(fields)),
     reward: { model: 'rm' },
   })
-  await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
   return batchId
 }
 
@@ -75,7 +66,7 @@ const writes = (text: string) =>
     .toEqual([text])
 
 const detailOf = (batchId: string, index: number) =>
-  service.query<SampleDetailDto>('samples.get', { id: `${batchId}-${index}` })
+  service.api.samples.get.query({ id: `${batchId}-${index}` })
 
 it('writes every text as the model reads it, those of the self-test included', async () => {
   // Users paste the whole tokenizer_config.json.
@@ -84,7 +75,7 @@ it('writes every text as the model reads it, those of the self-test included', a
     model_max_length: 8192,
     added_tokens_decoder: { 1: { content: 'x' } },
   }
-  const server = await service.mutate<ServerDto>('servers.register', {
+  const server = await service.api.servers.register.mutate({
     name: 'rm',
     url: rm.url,
     engine: 'sglang',
@@ -92,7 +83,7 @@ it('writes every text as the model reads it, those of the self-test included', a
   })
   expect(server).toMatchObject({ state: 'ready', selfTest: { verdict: 'raw' } })
   expect(texts[0]).toMatch(/^<\|start_header_id\|>user<\|end_header_id\|>\n\nWhat is the capital/)
-  const detail = await service.query<ServerDetailDto>('servers.get', { name: 'rm' })
+  const detail = await service.api.servers.get.query({ name: 'rm' })
   expect(JSON.parse(detail.chatTemplate as string)).toEqual({
     chat_template: LLAMA3.chat_template,
     bos_token: '<|begin_of_text|>',
@@ -121,7 +112,7 @@ it('is available to reward functions in the template of its model', async () => 
      }`,
   )
   const scored = (model: string) =>
-    service.mutate<ScoreResult>('samples.score', {
+    service.api.samples.score.mutate({
       run: 'templates',
       step: 2,
       sample: sample({ prompt: '6 × 12?', response: '72' }),
@@ -138,7 +129,7 @@ it('is available to reward functions in the template of its model', async () => 
 
 it('changes with it; a conversation that it refuses fails with its words, its siblings are scored', async () => {
   const changed = { name: 'rm', chatTemplate: JSON.stringify(MISTRAL) }
-  expect(await service.mutate<ServerDto>('servers.update', changed)).toMatchObject({
+  expect(await service.api.servers.update.mutate(changed)).toMatchObject({
     state: 'ready',
   })
   await writes('[INST] 6 × 12? [/INST]72</s>')
@@ -155,9 +146,9 @@ it('changes with it; a conversation that it refuses fails with its words, its si
   expect(texts).toEqual(['[INST] 6 × 12? [/INST]72</s>'])
 
   const without = { name: 'rm', chatTemplate: null }
-  await service.mutate('servers.update', without)
+  await service.api.servers.update.mutate(without)
   await writes('6 × 12?\n72')
-  const refusedTo = await service.mutate<ScoreResult>('samples.score', {
+  const refusedTo = await service.api.samples.score.mutate({
     run: 'templates',
     step: 3,
     sample: sample({ prompt: '6 × 12?', response: '72' }),
@@ -174,30 +165,24 @@ describe('judges', () => {
   beforeAll(async () => {
     judge = await SimulatedServer.start({ dialect: 'chat', model: 'judge' })
     other = await SimulatedServer.start({ model: 'scorer' })
-    await service.mutate('servers.register', {
+    await service.api.servers.register.mutate({
       name: 'judge-0',
       url: judge.url,
       engine: 'openai',
       kind: 'generative',
     })
-    await service.mutate('servers.register', { name: 'scorer-0', url: other.url })
+    await service.api.servers.register.mutate({ name: 'scorer-0', url: other.url })
   })
   afterAll(async () => {
-    for (const name of ['judge-0', 'scorer-0']) await service.mutate('servers.remove', { name })
+    for (const name of ['judge-0', 'scorer-0']) await service.api.servers.remove.mutate({ name })
     await judge.close()
     await other.close()
   })
 
   const judged = (reward: Record<string, unknown>, count = 16) =>
-    service.mutate<SubmitResult>('batches.submit', {
-      run: 'judged',
-      step: 1,
-      samples: rollouts(count),
-      reward,
-    })
-  const wait = (batchId: string) =>
-    service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
-  const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
+    service.api.batches.submit.mutate({ run: 'judged', step: 1, samples: rollouts(count), reward })
+  const wait = (batchId: string) => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  const results = (batchId: string) => service.api.batches.results.query({ batchId })
 
   describe('a judge', () => {
     it('rates every sample by its template, and reports the cost', async () => {
@@ -239,7 +224,7 @@ describe('judges', () => {
       const { score, reason } = await results(batchId)
       expect(score).toEqual([null, null, null, null])
       expect(new Set(reason)).toEqual(new Set(['unparseable']))
-      const detail = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-0` })
+      const detail = await service.api.samples.get.query({ id: `${batchId}-0` })
       expect(detail.attemptLog.length).toBeGreaterThan(0)
     })
 
@@ -272,7 +257,7 @@ describe('judges', () => {
           overlong_buffer_cfg: { enable: true, len: 40, penalty_factor: 1, log: true },
         },
       }
-      const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+      const { batchId } = await service.api.batches.submit.mutate({
         run: 'dapo',
         step: 1,
         reward,

@@ -6,10 +6,9 @@ import {
 import type { CallError } from '../../testkit/processes/trpc-call.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { FULL } from '../../testkit/service/full-run.ts'
-import { hashScore, rollouts } from '../../testkit/service/rollouts.ts'
+import { hashScore, rollouts, type Sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { NextResult, SubmitResult } from '../contract/trainer.ts'
 
 /** A database that refuses writes: callers get Retry-After, and no sample is scored twice. */
 
@@ -21,7 +20,7 @@ let rm: SimulatedServers
 
 beforeAll(async () => {
   ;[service, rm] = await Promise.all([Service.start(), startSimulatedServers(['--latency', '400'])])
-  await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 8 })
+  await service.api.servers.register.mutate({ name: 'rm', url: rm.url, maxInFlight: 8 })
 })
 
 afterAll(async () => {
@@ -30,8 +29,8 @@ afterAll(async () => {
   expect(end?.code).toBe(0)
 })
 
-const submit = (samples: object[]) =>
-  service.mutate<SubmitResult>('batches.submit', {
+const submit = (samples: Sample[]) =>
+  service.api.batches.submit.mutate({
     run: 'outages',
     step: 1,
     samples,
@@ -51,8 +50,7 @@ it('a read-only database is an outage like any other', async () => {
   const samples = rollouts(SAMPLES, 4, 'read-only')
   const { batchId } = await submit(samples)
   const followed = followBatch(service, batchId)
-  const ended = async () =>
-    (await service.query<{ scored: number }>('batches.get', { batchId })).scored
+  const ended = async () => (await service.api.batches.get.query({ batchId })).scored
   await waitFor('first scores', async () => (await ended()) > 16)
   await rm.control({ resetStats: true })
   const before = await ended()
@@ -68,7 +66,7 @@ it('a read-only database is an outage like any other', async () => {
   expect(refused?.data.reason).toBe('database_unavailable')
   expect(refused?.status).toBe(503)
   expect(Number(refused?.retryAfter)).toBeGreaterThan(0)
-  const waiting = service.query<NextResult>('batches.next', {
+  const waiting = service.api.batches.next.query({
     batchId,
     after: null,
     samples: SAMPLES,

@@ -7,9 +7,6 @@ import { FULL } from '../../testkit/service/full-run.ts'
 import { type Sample, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { ImportedConfigDto } from '../contract/rewards.ts'
-import type { ServerDto } from '../contract/servers.ts'
-import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /** Unchanged verl reward functions in Python: `rewardops serve-reward` registers them, and a batch is scored by them. */
 
@@ -87,29 +84,24 @@ function calledDirectly(name: string, samples: readonly Sample[]): number[] {
 }
 
 const submit = (model: string, samples: Sample[]) =>
-  service.mutate<SubmitResult>('batches.submit', {
-    run: 'python',
-    step: 1,
-    samples,
-    reward: { model },
-  })
+  service.api.batches.submit.mutate({ run: 'python', step: 1, samples, reward: { model } })
 
-async function listed(model: string): Promise<ServerDto[]> {
-  const servers = await service.query<ServerDto[]>('servers.list')
+async function listed(model: string) {
+  const servers = await service.api.servers.list.query()
   return servers.filter((server) => server.model === model)
 }
 
-async function scoredBy(model: string, samples: Sample[]): Promise<ResultsColumns> {
+async function scoredBy(model: string, samples: Sample[]) {
   const { batchId } = await submit(model, samples)
-  const ended = () => service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+  const ended = () => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
   while ((await ended()).completedAt === null);
-  return service.query('batches.results', { batchId })
+  return service.api.batches.results.query({ batchId })
 }
 
-async function results(model: string, samples: Sample[]): Promise<NextResult> {
+async function results(model: string, samples: Sample[]) {
   const { batchId } = await submit(model, samples)
   const count = samples.length
-  return service.query('batches.next', { batchId, samples: count, waitMs: 60_000 })
+  return service.api.batches.next.query({ batchId, samples: count, waitMs: 60_000 })
 }
 
 function isAlive(pid: number): boolean {
@@ -193,17 +185,19 @@ custom_reward_function:
   name: compute_score
   reward_kwargs: {score: 5, format_score: 0.25}
 `
-    const config = await service.mutate<ImportedConfigDto>('rewards.importConfig', { text })
+    const config = await service.api.rewards.importConfig.mutate({ text })
     const { command, model } = config.functionServer!
     expect(command[0]).toBe('rewardops')
     await run('the import', model, command.slice(1))
-    const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
-      ...{ run: 'imported', step: 1, reward: config.reward },
+    const { batchId } = await service.api.batches.submit.mutate({
+      run: 'imported',
+      step: 1,
+      reward: config.reward,
       samples: [sample(), sample({ response: '#### 71' })],
     })
-    const ended = () => service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+    const ended = () => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
     while ((await ended()).completedAt === null);
-    const { score } = await service.query<ResultsColumns>('batches.results', { batchId })
+    const { score } = await service.api.batches.results.query({ batchId })
     expect(score).toEqual([5, 0.25])
   })
 
