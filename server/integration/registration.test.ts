@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { ApiInputs } from '../../testkit/processes/trpc-call.ts'
 import { expectRefusal, nothingStored, type Refusal } from '../../testkit/service/refusals.ts'
 import { sample } from '../../testkit/service/rollouts.ts'
 import { startSelfSigned } from '../../testkit/service/self-signed.ts'
@@ -6,8 +7,6 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import type { ServerDetailDto } from '../contract/server-detail.ts'
-import type { ServerDto } from '../contract/servers.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 
 /** Registration of reward-model servers: accepted and refused ones, the facts read from them, and the secrecy of keys. */
@@ -21,8 +20,8 @@ beforeAll(async () => {
   service = await Service.start({ env: { REWARDOPS_WORKERS: '1', LOG_LEVEL: 'debug' } })
 })
 afterEach(async () => {
-  for (const { name } of await service.query<ServerDto[]>('servers.list')) {
-    await service.mutate('servers.remove', { name })
+  for (const { name } of await service.api.servers.list.query()) {
+    await service.api.servers.remove.mutate({ name })
   }
   await Promise.all(servers.map((server) => server.close()))
   servers = []
@@ -35,8 +34,9 @@ async function simulated(options: ServerOptionsInput): Promise<SimulatedServer> 
   return server
 }
 
-const register = (name: string, url: string, fields: object = {}) =>
-  service.mutate<ServerDto>('servers.register', { name, url, ...fields })
+type Fields = Partial<ApiInputs['servers']['register']>
+const register = (name: string, url: string, fields: Fields = {}) =>
+  service.api.servers.register.mutate({ name, url, ...fields })
 
 async function refused(fields: object, refusal: Refusal): Promise<void> {
   const body = JSON.stringify({ name: 'new', ...fields })
@@ -71,7 +71,7 @@ describe('a server that gives raw scores', () => {
     const rm = await simulated({ dialect: 'tei', permits: 40 })
     const limits = { rpm: 600, tpm: 1e6, tags: ['a100'] }
     await register('described', rm.url, { ...limits, maxInFlight: 12 })
-    const detail = await service.query<ServerDetailDto>('servers.get', { name: 'described' })
+    const detail = await service.api.servers.get.query({ name: 'described' })
     expect(detail).toMatchObject({
       ...limits,
       limit: 12,
@@ -111,7 +111,7 @@ describe('a server whose scores cannot be trained with', () => {
       stateCause: expect.stringContaining(verdict),
       selfTest: { verdict, overridden: false, detail: expect.stringMatching(/\w+ \w+/) },
     })
-    const monitors = await service.query<{ kind: string }[]>('servers.monitors')
+    const monitors = await service.api.servers.monitors.query()
     expect(monitors).toMatchObject([
       { kind: 'squashed_scores', severity: 'error', serverName: 'rm' },
     ])
@@ -156,7 +156,7 @@ describe('a server whose scores cannot be trained with', () => {
       state: 'quarantined',
       selfTest: { verdict: 'differs' },
     })
-    const monitors = await service.query('servers.monitors')
+    const monitors = await service.api.servers.monitors.query()
     expect(monitors).toMatchObject([{ kind: 'drift', serverName: 'b' }])
   })
 
@@ -223,10 +223,10 @@ describe('a pool', () => {
     const { warnings } = await register('again', `${rm.url}/`)
     expect(warnings).toContainEqual(expect.stringMatching(/same address as rm/))
     const warningsOf = async (name: string) =>
-      (await service.query<ServerDetailDto>('servers.get', { name })).warnings
+      (await service.api.servers.get.query({ name })).warnings
     // Both have the warning until one is removed.
     expect(await warningsOf('rm')).toContainEqual(expect.stringMatching(/same address as again/))
-    await service.mutate('servers.remove', { name: 'rm' })
+    await service.api.servers.remove.mutate({ name: 'rm' })
     expect(await warningsOf('again')).toEqual([])
   })
 
@@ -245,7 +245,7 @@ describe('a pool', () => {
 
 describe('a server that cannot be used', () => {
   /** Unusable servers: the fault, the fields of the registration, and the refusal. */
-  async function unusable(): Promise<[string, object, Refusal][]> {
+  async function unusable(): Promise<[string, Fields, Refusal][]> {
     const [locked, rm, tei] = await Promise.all([
       simulated({ apiKey: SECRET, dialect: 'sglang' }),
       simulated({}),
@@ -261,8 +261,8 @@ describe('a server that cannot be used', () => {
       reason,
       message,
     })
-    const sglang = { engine: 'sglang', model: 'simulated-rm' }
-    const vllm = { engine: 'vllm', model: 'simulated-rm' }
+    const sglang = { engine: 'sglang', model: 'simulated-rm' } as const
+    const vllm = { engine: 'vllm', model: 'simulated-rm' } as const
     return [
       ['no key', { url: locked.url, ...sglang }, as('key_refused', /without a key/)],
       [
@@ -304,14 +304,14 @@ describe('a server that cannot be used', () => {
         state: 'unreachable',
         stateCause: expect.stringMatching(/\w+ \w+/),
       })
-      const { events } = await service.query<ServerDetailDto>('servers.get', { name: 'kept' })
+      const { events } = await service.api.servers.get.query({ name: 'kept' })
       expect(events[0]!.evidence).toMatchObject({ reason })
-      await service.mutate('servers.remove', { name: 'kept' })
+      await service.api.servers.remove.mutate({ name: 'kept' })
     }
     const locked = await simulated({ apiKey: SECRET })
-    const fields = { engine: 'vllm', model: 'simulated-rm', ifUnreachable: 'keep' }
+    const fields = { engine: 'vllm', model: 'simulated-rm', ifUnreachable: 'keep' } as const
     expect(await register('kept', locked.url, fields)).toMatchObject({ state: 'unreachable' })
-    const right = await service.mutate('servers.update', { name: 'kept', apiKey: SECRET })
+    const right = await service.api.servers.update.mutate({ name: 'kept', apiKey: SECRET })
     expect(right).toMatchObject({ state: 'ready' })
   })
 })

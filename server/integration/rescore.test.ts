@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SimulatedServers } from '../../testkit/processes/simulated-rm.ts'
+import type { ApiInputs } from '../../testkit/processes/trpc-call.ts'
 import { batchCalls } from '../../testkit/service/batch-calls.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
@@ -16,17 +17,8 @@ import {
 import type { Service } from '../../testkit/service/service.ts'
 import { startWithModel, stopWithModel } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type {
-  BatchProgressDto,
-  BatchViewDto,
-  SampleDetailDto,
-  SampleFacetsDto,
-  SamplePageDto,
-  SampleRowDto,
-} from '../contract/pages.ts'
-import type { RescoreResult } from '../contract/rescore.ts'
-import type { RunDto, RunRowDto } from '../contract/runs.ts'
-import type { Page, ScoreResult, SubmitResult } from '../contract/trainer.ts'
+import type { SampleRowDto } from '../contract/pages.ts'
+import type { SampleFilter } from '../contract/sample-filter.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
 /** Rescores: another reward on exactly the same rollouts, without any earlier result. */
@@ -47,15 +39,16 @@ const { ended, get, results } = calls
 const submit = async (samples: Sample[], fields?: Partial<Submit>) =>
   (await calls.submit(samples, fields)).batchId
 
-const rescore = (batchId: string, reward: object, idempotencyKey?: string) =>
-  service.mutate<SubmitResult>('batches.rescore', {
+type Rescore = ApiInputs['batches']['rescore']
+const rescore = (batchId: string, reward: Rescore['reward'], idempotencyKey?: string) =>
+  service.api.batches.rescore.mutate({
     batchId,
     reward,
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
   })
 const refused = (input: object) => service.post('batches.rescore', JSON.stringify(input))
 const sampleOf = (batchId: string, index: number) =>
-  service.query<SampleDetailDto>('samples.get', { id: `${batchId}-${index}` })
+  service.api.samples.get.query({ id: `${batchId}-${index}` })
 
 describe('a rescored batch', () => {
   it('has the rollouts of the first batch, its own scores, and a link to its origin', async () => {
@@ -86,14 +79,12 @@ describe('a rescored batch', () => {
     // The first batch is unchanged.
     expect(await results(first)).toEqual(before)
     expect(await get(first)).toMatchObject({ rescoredFrom: null, rewardName: 'gsm8k' })
-    const { items } = await service.query<Page<BatchProgressDto>>('batches.list', {
-      run: 'rescore',
-    })
+    const { items } = await service.api.batches.list.query({ run: 'rescore' })
     expect(items.slice(0, 2).map((b) => [b.batchId, b.rescoredFrom])).toEqual([
       [answer.batchId, first],
       [first, null],
     ])
-    expect(await service.query<BatchViewDto>('batches.view', { batchId: first })).toMatchObject({
+    expect(await service.api.batches.view.query({ batchId: first })).toMatchObject({
       rescores: [answer.batchId],
       rescoredFrom: null,
     })
@@ -104,7 +95,7 @@ describe('a rescored batch', () => {
     const train = await submit(rollouts(40, 4, 'train'), { run, step: 1 })
     const val = await submit(rollouts(12, 4, 'val'), { run, step: 1, split: 'val' })
     for (const id of [train, val]) await ended(id)
-    const of = (split: string) => service.query<RunDto>('runs.get', { name: run, split })
+    const of = (split: 'train' | 'val') => service.api.runs.get.query({ name: run, split })
     const before = { train: await of('train'), val: await of('val') }
     const again = [await rescore(train, BY_MODEL), await rescore(val, BY_MODEL)]
     for (const { batchId } of again) await ended(batchId)
@@ -124,13 +115,13 @@ describe('a rescored batch', () => {
       { split: 'train', batches: 1 },
       { split: 'val', batches: 1 },
     ])
-    const runs = await service.query<RunRowDto[]>('runs.list')
+    const runs = await service.api.runs.list.query()
     expect(runs.find(({ name }) => name === run)).toMatchObject({
       ...{ lastStep: 1, batches: 1, validationBatches: 1, rescoredBatches: 3 },
     })
 
-    const rows = async (filter: object) =>
-      (await service.query<SamplePageDto>('samples.list', { run, limit: 200, ...filter })).items
+    const rows = async (filter: SampleFilter) =>
+      (await service.api.samples.list.query({ run, limit: 200, ...filter })).items
     const kinds = (items: SampleRowDto[]) =>
       [...new Set(items.map((row) => `${row.batchId} ${row.split} ${row.rescoredFrom}`))].sort()
     expect(kinds(await rows({}))).toEqual(
@@ -142,17 +133,12 @@ describe('a rescored batch', () => {
     )
     expect(kinds(await rows({ split: 'train', rescored: false }))).toEqual([`${train} train null`])
     expect(await rows({ rescored: true })).toHaveLength(92)
-    const count = (filter: object) =>
-      service.query<{ samples: number }>('samples.count', { run, ...filter })
+    const count = (filter: SampleFilter) => service.api.samples.count.query({ run, ...filter })
     expect(await count({ rescored: false })).toMatchObject({ samples: 52 })
     expect(await count({ rescored: true, uid: 'train-0' })).toMatchObject({ samples: 8 })
-    const facets = await service.query<SampleFacetsDto>('samples.facets', {
-      ...{ run, split: 'train', rescored: false },
-    })
+    const facets = await service.api.samples.facets.query({ run, split: 'train', rescored: false })
     expect(facets.batches).toBe(1)
-    const { items } = await service.query<Page<BatchProgressDto>>('batches.list', {
-      ...{ run, rescored: false },
-    })
+    const { items } = await service.api.batches.list.query({ run, rescored: false })
     expect(items.map(({ batchId }) => batchId)).toEqual([val, train])
     expect(await sampleOf(again[1]!.batchId, 0)).toMatchObject({ split: 'val', rescoredFrom: val })
   })
@@ -203,7 +189,7 @@ describe('a rescored batch', () => {
 
     await rm.control({ latency: 600_000 })
     const cancelled = await submit(rollouts(64, 8, 'cancelled'), { reward: BY_MODEL })
-    await service.mutate('batches.cancel', { batchId: cancelled })
+    await service.api.batches.cancel.mutate({ batchId: cancelled })
     await rm.control({ latency: 0 })
     expect(await ended(cancelled)).toMatchObject({ status: 'cancelled', failed: 64 })
     const ofCancelled = await rescore(cancelled, BY_RULE)
@@ -228,15 +214,11 @@ describe('a rescored batch', () => {
     const singles = [odd, sample({ uid: 'two' }), sample({ uid: 'one', response: '#### 1' })]
     const scored = await Promise.all(
       singles.map((one) =>
-        service.mutate<ScoreResult>('samples.score', {
-          run: 'rescore-singles',
-          step: 1,
-          sample: one,
-        }),
+        service.api.samples.score.mutate({ run: 'rescore-singles', step: 1, sample: one }),
       ),
     )
     const first = scored[0]?.batchId as string
-    await service.mutate('batches.close', { batchId: first })
+    await service.api.batches.close.mutate({ batchId: first })
     const { batchId } = await rescore(first, BY_MODEL)
     expect(await ended(batchId)).toMatchObject({ samples: 3, groups: 2, scored: 3 })
     const { uid, score } = await results(batchId)
@@ -277,14 +259,14 @@ describe('a rescored batch', () => {
       reason: 'idempotency_conflict',
       message: a.batchId,
     })
-    const { rescores } = await service.query<BatchViewDto>('batches.view', { batchId: first })
+    const { rescores } = await service.api.batches.view.query({ batchId: first })
     expect(rescores).toEqual([a.batchId])
   })
 
   it('is refused with the problem, and leaves nothing behind', async () => {
     const open = await submit([sample()], { open: true })
     const empty = await submit([], { open: true })
-    await service.mutate('batches.close', { batchId: empty })
+    await service.api.batches.close.mutate({ batchId: empty })
     const closed = await submit([sample()])
     const reward = BY_RULE
     const batches = () => service.sql<{ n: number }>('select count(*)::int as n from batch')
@@ -320,7 +302,7 @@ describe('a rescored batch', () => {
     }
     expect(await batches()).toEqual(before)
     expect(await service.sql('select 1 from rescore_copy')).toEqual([])
-    await service.mutate('batches.close', { batchId: open })
+    await service.api.batches.close.mutate({ batchId: open })
     expect(await ended((await rescore(open, reward)).batchId)).toMatchObject({ scored: 1 })
   })
 })
@@ -419,8 +401,8 @@ describe('a part of a batch', () => {
     const samples = rollouts(40, 4, 'part')
     const first = await submit(samples, { groupSize: 4 })
     await ended(first)
-    const some = (select: object) =>
-      service.mutate<RescoreResult>('batches.rescore', { batchId: first, reward: BY_MODEL, select })
+    const some = (select: Rescore['select']) =>
+      service.api.batches.rescore.mutate({ batchId: first, reward: BY_MODEL, select })
     const whole = await some({ indexes: [21, 2, 22] })
     expect(whole).toMatchObject({ accepted: 8, groups: 2, selected: 3, addedGroupMembers: 5 })
     const followed = followBatch(service, whole.batchId)
@@ -449,19 +431,21 @@ describe('a part of a batch', () => {
       ...{ batchId: first, reward: BY_RULE, idempotencyKey: 'some of it' },
       select: { filter: { scoreMin: 1, text: 'ROLLOUT CHOSEN 1' }, wholeGroups: false },
     }
-    const made = await service.mutate<RescoreResult>('batches.rescore', input)
+    const made = await service.api.batches.rescore.mutate(input)
     // Samples 10, 12, 14, 16 and 18 are correct and begin with a 1.
     expect(made).toMatchObject({ accepted: 5, groups: 2, duplicate: false })
     expect(await ended(made.batchId)).toMatchObject({ scored: 5, mean: 1 })
-    expect(await service.mutate('batches.rescore', input)).toMatchObject({
+    expect(await service.api.batches.rescore.mutate(input)).toMatchObject({
       batchId: made.batchId,
       duplicate: true,
     })
     expectRefusal(await refused({ ...input, select: { uids: ['chosen-1'] } }), {
       ...{ status: 409, reason: 'idempotency_conflict', message: 'some of it' },
     })
-    const group = await service.mutate<RescoreResult>('batches.rescore', {
-      ...{ batchId: first, reward: BY_RULE, select: { uids: ['chosen-1'] } },
+    const group = await service.api.batches.rescore.mutate({
+      batchId: first,
+      reward: BY_RULE,
+      select: { uids: ['chosen-1'] },
     })
     expect(group).toMatchObject({ accepted: 8, groups: 1, addedGroupMembers: 0 })
     await ended(group.batchId)
@@ -478,8 +462,6 @@ describe('a part of a batch', () => {
     expectRefusal(await refused({ batchId: first, reward: BY_RULE, select }), {
       ...{ status, reason: status === 404 ? 'sample_not_found' : 'invalid_input', message },
     })
-    expect(
-      (await service.query<BatchViewDto>('batches.view', { batchId: first })).rescores,
-    ).toEqual([])
+    expect((await service.api.batches.view.query({ batchId: first })).rescores).toEqual([])
   })
 })

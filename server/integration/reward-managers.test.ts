@@ -4,13 +4,11 @@ import {
   startSimulatedServers,
 } from '../../testkit/processes/simulated-rm.ts'
 import { FULL, itInFullRun } from '../../testkit/service/full-run.ts'
-import { rollouts, type Sample, sample } from '../../testkit/service/rollouts.ts'
+import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { textId } from '../../testkit/simulated-rm/text.ts'
-import type { SampleDetailDto } from '../contract/pages.ts'
-import type { BatchSummary, Result, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /** The managers `rate_limited` and `gdpo` over a real service with several workers; the server counts the calls. */
 
@@ -24,26 +22,20 @@ beforeAll(async () => {
     Service.start({ env: { REWARDOPS_WORKERS: String(WORKERS) } }),
     startSimulatedServers(['--latency', '20']),
   ])
-  await service.mutate('servers.register', { name: 'rm', url: servers.urls[0], maxInFlight: 64 })
+  await service.api.servers.register.mutate({ name: 'rm', url: servers.urls[0]!, maxInFlight: 64 })
 })
 afterAll(() => stopCleanly(service, () => servers?.stop()))
 
-const submit = (samples: Sample[], reward: object, fields: object = {}) =>
-  service.mutate<SubmitResult>('batches.submit', {
-    run: 'managers',
-    step: 1,
-    samples,
-    reward,
-    ...fields,
-  })
-const limited = (kwargs: object, reward: object = { model: servers.model }) => ({
+type Reward = NonNullable<Submit['reward']>
+const submit = (samples: Sample[], reward: Submit['reward'], fields: Partial<Submit> = {}) =>
+  service.api.batches.submit.mutate({ run: 'managers', step: 1, samples, reward, ...fields })
+const limited = (kwargs: Reward['kwargs'], reward: Reward = { model: servers.model }): Reward => ({
   manager: 'rate_limited',
   kwargs,
   ...reward,
 })
-const wait = (batchId: string) =>
-  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
-const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
+const wait = (batchId: string) => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+const results = (batchId: string) => service.api.batches.results.query({ batchId })
 const statsOf = async () => (await servers.stats())[0]!
 
 /** Arrival times of the calls for these samples, epoch ms, in order. */
@@ -130,9 +122,7 @@ describe('rate_limited', () => {
     const [longest] = waits.map((each, i) => ({ ...each, i })).sort((a, b) => b.rpmMs - a.rpmMs)
     // A burst of two, then ten at ten per second, spread over all workers.
     expect(longest!.rpmMs + longest!.slotMs).toBeGreaterThan(200)
-    const detail = await service.query<SampleDetailDto>('samples.get', {
-      id: `${batchId}-${longest!.i}`,
-    })
+    const detail = await service.api.samples.get.query({ id: `${batchId}-${longest!.i}` })
     expect(detail.queueMs).toBeGreaterThanOrEqual(longest!.rpmMs + longest!.slotMs - 1)
     const totalMs = Date.parse(detail.endedAt!) - Date.parse(detail.submittedAt)
     expect(detail.queueMs! + detail.scoreMs!).toBeLessThan(totalMs + 2)
@@ -181,11 +171,11 @@ describe('rate_limited', () => {
     const kwargs = { max_rpm: 1, limiter: 'slow' }
     const { batchId } = await submit(rollouts(8, 4, 'cancelled'), limited(kwargs))
     await waitFor('the first', async () => {
-      return (await service.query<BatchSummary>('batches.get', { batchId })).scored === 1
+      return (await service.api.batches.get.query({ batchId })).scored === 1
     })
-    const cancelled = await service.mutate<BatchSummary>('batches.cancel', { batchId })
+    const cancelled = await service.api.batches.cancel.mutate({ batchId })
     expect(cancelled).toMatchObject({ status: 'cancelled', scored: 1, failed: 7 })
-    const one = await service.mutate<Result>('samples.score', {
+    const one = await service.api.samples.score.mutate({
       run: 'managers',
       step: 2,
       sample: sample(),
@@ -214,7 +204,7 @@ describe('gdpo', () => {
     expect(score).toEqual([1, null, -1])
     expect(reason[1]).toBe('function_error')
     expect(rewardExtraInfo).toMatchObject({ acc: [true, null, false], score: [1, null, -1] })
-    const detail = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-1` })
+    const detail = await service.api.samples.get.query({ id: `${batchId}-1` })
     expect(detail.attemptLog[0]?.detail).toBe(
       'dimension "score" is missing: the extra info has acc',
     )

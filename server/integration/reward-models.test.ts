@@ -3,22 +3,13 @@ import {
   type SimulatedServers,
   startSimulatedServers,
 } from '../../testkit/processes/simulated-rm.ts'
+import type { ApiInputs } from '../../testkit/processes/trpc-call.ts'
 import { inFullRun, itInFullRun } from '../../testkit/service/full-run.ts'
 import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { AttemptDto } from '../contract/pages.ts'
-import type { ServerDetailDto } from '../contract/server-detail.ts'
-import type { ServerDto } from '../contract/servers.ts'
-import type {
-  BatchSummary,
-  MemberResult,
-  NextResult,
-  Result,
-  ResultsColumns,
-  SubmitResult,
-} from '../contract/trainer.ts'
+import type { MemberResult, NextResult, Result } from '../contract/trainer.ts'
 
 /** Reward models over two workers: limits counted by the servers, failures, deadlines, a server that dies. */
 
@@ -49,16 +40,15 @@ afterEach(async () => {
 
 afterAll(() => stopCleanly(service, () => Promise.all([a, b, limited].map((rm) => rm?.stop()))))
 
-const register = (name: string, rm: SimulatedServers, fields: object = {}) =>
-  service.mutate<ServerDto>('servers.register', { name, url: rm.url, ...fields })
+const register = (
+  name: string,
+  rm: SimulatedServers,
+  fields: Partial<ApiInputs['servers']['register']> = {},
+) => service.api.servers.register.mutate({ name, url: rm.url, ...fields })
 
-function submit(
-  samples: Sample[],
-  reward: Submit['reward'],
-  fields: Partial<Submit> = {},
-): Promise<SubmitResult> {
+function submit(samples: Sample[], reward: Submit['reward'], fields: Partial<Submit> = {}) {
   const model = reward?.model === undefined ? { model: LIMITED } : {}
-  return service.mutate('batches.submit', {
+  return service.api.batches.submit.mutate({
     run: 'models',
     step: 1,
     samples,
@@ -67,15 +57,13 @@ function submit(
   })
 }
 
-const wait = (batchId: string) =>
-  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
-const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
+const wait = (batchId: string) => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+const results = (batchId: string) => service.api.batches.results.query({ batchId })
 const allGroups = (batchId: string) =>
-  service.query<NextResult>('batches.next', { batchId, samples: 1_000_000, waitMs: 60_000 })
+  service.api.batches.next.query({ batchId, samples: 1_000_000, waitMs: 60_000 })
 const workersOf = ({ groups }: NextResult) =>
   new Set(groups.flatMap((g) => g.samples.map((s) => s.workerId)))
-const attempts = async (id: string) =>
-  (await service.query<{ attemptLog: AttemptDto[] }>('samples.get', { id })).attemptLog
+const attempts = async (id: string) => (await service.api.samples.get.query({ id })).attemptLog
 
 /** Waits until no call is in flight and counters are back at zero. */
 const idle = (rm: SimulatedServers) =>
@@ -119,7 +107,7 @@ describe('limits, as the server sees them', () => {
     await limited.control({ latency: 10, resetStats: true })
     const { batchId } = await submit(rollouts(160), {})
     await waitFor('the first half', async () => (await limited.counters()).answered > 60)
-    await service.mutate('servers.update', { name: 'limited', maxInFlight: 1 })
+    await service.api.servers.update.mutate({ name: 'limited', maxInFlight: 1 })
     await waitFor('leases under the new limit', async () => {
       const [row] = await service.sql<{ slots: number }>(
         `select coalesce(sum(slots), 0)::int as slots from lease
@@ -137,7 +125,7 @@ describe('limits, as the server sees them', () => {
     const { maxInFlight, answered } = await limited.counters()
     expect(maxInFlight).toBe(1)
     expect(answered).toBeGreaterThan(20)
-    await service.mutate('servers.update', { name: 'limited', maxInFlight: 6 })
+    await service.api.servers.update.mutate({ name: 'limited', maxInFlight: 6 })
   })
 
   it('keep a batch at its maxConcurrency, over both workers', async () => {
@@ -153,7 +141,7 @@ describe('limits, as the server sees them', () => {
       await limited.control({ latency: 2, resetStats: true })
       const reward = { model: LIMITED, maxConcurrency: 2 }
       const call = (s: Sample) =>
-        service.mutate<Result>('samples.score', { run: 'models', step: 2, reward, sample: s })
+        service.api.samples.score.mutate({ run: 'models', step: 2, reward, sample: s })
       const texts = rollouts(120)
       const answers: Result[] = []
       // Four callers, each with one call after the other, so that batches begin and end in the workers all the time.
@@ -197,7 +185,7 @@ describe('two servers of a model', () => {
 
   it('report their work and their share of the pool', async () => {
     const detail = await waitFor('the minutes of both', async () => {
-      const now = await service.query<ServerDetailDto>('servers.get', { name: 'a' })
+      const now = await service.api.servers.get.query({ name: 'a' })
       return now.minutes.length > 0 && now.imbalance !== null && now
     })
     expect(detail.minutes.at(-1)).toMatchObject({
@@ -220,7 +208,7 @@ describe('two servers of a model', () => {
   })
 
   it('replace each other: a drained one gets no new calls', async () => {
-    expect(await service.mutate('servers.drain', { name: 'a' })).toMatchObject({
+    expect(await service.api.servers.drain.mutate({ name: 'a' })).toMatchObject({
       state: 'draining',
     })
     await idle(a)
@@ -233,7 +221,7 @@ describe('two servers of a model', () => {
     const second = await submit(rollouts(40), { model: MODEL })
     expect(await wait(second.batchId)).toMatchObject({ scored: 40, retries: 0 })
     expect((await a.counters()).requests).toBe(0)
-    expect(await service.mutate('servers.resume', { name: 'a' })).toMatchObject({ state: 'ready' })
+    expect(await service.api.servers.resume.mutate({ name: 'a' })).toMatchObject({ state: 'ready' })
   })
 
   it('replace each other: one dies with samples in flight', async () => {
@@ -264,10 +252,10 @@ describe('two servers of a model', () => {
     }
     const stateOfA = (state: string) =>
       waitFor(`a ${state} server`, async () => {
-        const servers = await service.query<ServerDto[]>('servers.list')
+        const servers = await service.api.servers.list.query()
         return servers.find((s) => s.name === 'a')?.state === state
       })
-    const probed = await service.mutate<ServerDto>('servers.probe', { name: 'a' })
+    const probed = await service.api.servers.probe.mutate({ name: 'a' })
     expect(probed).toMatchObject({ state: 'unreachable', stateCause: expect.stringMatching(/\w/) })
     a = await startSimulatedServers(['--model', MODEL, '--port', port])
     await stateOfA('ready')
@@ -338,12 +326,12 @@ describe('failed samples', () => {
   )
 
   it('waits for a server of the model, until its time is up', async () => {
-    await service.mutate('servers.drain', { name: 'limited' })
+    await service.api.servers.drain.mutate({ name: 'limited' })
     const { batchId } = await submit([sample()], { timeoutMs: 300 }, { deadlineMs: 2_000 })
     const end = await wait(batchId)
     expect(end).toMatchObject({ scored: 0, failed: 1 })
     expect((await results(batchId)).reason[0]).toMatch(/^(no_server|deadline)$/)
-    await service.mutate('servers.resume', { name: 'limited' })
+    await service.api.servers.resume.mutate({ name: 'limited' })
   })
 })
 
@@ -351,12 +339,8 @@ describe('batches.cancel', () => {
   it('ends unscored samples, keeps scored ones, and completes every group', async () => {
     await limited.control({ latency: 20 })
     const { batchId } = await submit(rollouts(400), {})
-    const before = await service.query<NextResult>('batches.next', {
-      batchId,
-      samples: 16,
-      waitMs: 60_000,
-    })
-    const cancelled = await service.mutate<BatchSummary>('batches.cancel', { batchId })
+    const before = await service.api.batches.next.query({ batchId, samples: 16, waitMs: 60_000 })
+    const cancelled = await service.api.batches.cancel.mutate({ batchId })
     expect(cancelled.status).toBe('cancelled')
     expect(cancelled.scored + cancelled.failed).toBe(400)
     expect(cancelled.scored).toBeGreaterThanOrEqual(16)
@@ -372,7 +356,7 @@ describe('batches.cancel', () => {
       )
     })
     // The cursor continues: cancelled groups are delivered too, with their reason.
-    const rest = await service.query<NextResult>('batches.next', {
+    const rest = await service.api.batches.next.query({
       batchId,
       after: before.cursor,
       samples: 1_000,
@@ -382,7 +366,7 @@ describe('batches.cancel', () => {
     expect(seqs).toEqual(Array.from({ length: 50 }, (_, i) => i + 1))
     expect(rest.groups.some((g) => g.samples.some((s) => s.reason === 'cancelled'))).toBe(true)
     // A second cancellation changes nothing.
-    const again = await service.mutate<BatchSummary>('batches.cancel', { batchId })
+    const again = await service.api.batches.cancel.mutate({ batchId })
     expect(again).toEqual(cancelled)
   })
 
@@ -390,16 +374,16 @@ describe('batches.cancel', () => {
     await limited.control({ latency: 600_000 })
     const { batchId } = await submit(rollouts(8), {}, { open: true })
     await waitFor('calls in flight', async () => (await limited.counters()).inFlight > 0)
-    const end = await service.mutate<BatchSummary>('batches.cancel', { batchId })
+    const end = await service.api.batches.cancel.mutate({ batchId })
     expect(end).toMatchObject({ status: 'cancelled', failed: 8, groupsCompleted: 1 })
     await idle(limited)
-    const more = service.mutate('batches.append', { batchId, startIndex: 8, samples: [sample()] })
+    const more = service.api.batches.append.mutate({ batchId, startIndex: 8, samples: [sample()] })
     await expect(more).rejects.toMatchObject({ data: { reason: 'batch_closed' } })
   })
 
   it('leaves an ended batch as it is', async () => {
     const { batchId } = await submit([sample()], {})
     const end = await wait(batchId)
-    expect(await service.mutate('batches.cancel', { batchId })).toEqual(end)
+    expect(await service.api.batches.cancel.mutate({ batchId })).toEqual(end)
   })
 })

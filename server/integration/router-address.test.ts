@@ -1,12 +1,11 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { type RawAnswer, rawRequest } from '../../testkit/processes/trpc-call.ts'
+import { type ApiInputs, type RawAnswer, rawRequest } from '../../testkit/processes/trpc-call.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import type { ServerDto } from '../contract/servers.ts'
 
 /** The router address, as reward functions use it: a whole service and engines with their own protocols. */
 
@@ -29,8 +28,8 @@ beforeAll(async () => {
 })
 afterEach(async () => {
   for (const service of [open, keyed]) {
-    for (const { name } of await service.query<ServerDto[]>('servers.list')) {
-      await service.mutate('servers.remove', { name })
+    for (const { name } of await service.api.servers.list.query()) {
+      await service.api.servers.remove.mutate({ name })
     }
   }
   await Promise.all(servers.map((server) => server.close()))
@@ -46,11 +45,11 @@ async function simulated(
   service: Service,
   name: string,
   options: ServerOptionsInput = {},
-  fields: object = {},
+  fields: Partial<ApiInputs['servers']['register']> = {},
 ): Promise<SimulatedServer> {
   const server = await SimulatedServer.start(options)
   servers.push(server)
-  const registered = await service.mutate('servers.register', { name, url: server.url, ...fields })
+  const registered = await service.api.servers.register.mutate({ name, url: server.url, ...fields })
   expect(registered).toMatchObject({ state: 'ready' })
   server.control({ resetStats: true })
   return server
@@ -134,7 +133,7 @@ describe('a pool', () => {
       return answer.headers['x-worker']
     })
     expect(workers).toContain('steady')
-    await open.mutate('servers.drain', { name: 'steady' })
+    await open.api.servers.drain.mutate({ name: 'steady' })
     const ask = () =>
       send(open, '/classify', { model: 'simulated-rm', input: 'x' }, { 'x-deadline-ms': '500' })
     await waitFor('the word of it to have come round', async () => (await ask()).status !== 200)
@@ -185,7 +184,7 @@ describe('a judge', () => {
 
   it('that sleeps is woken by a call: first 503, then an answer', async () => {
     const rm = await simulated(open, 'judge', judge, { kind: 'generative' })
-    await open.mutate('servers.sleep', { name: 'judge' })
+    await open.api.servers.sleep.mutate({ name: 'judge' })
     const first = await send(open, '/v1/chat/completions', chat())
     expect(first).toMatchObject({ status: 503, headers: { 'retry-after': '10' } })
     expect(reasonOf(first)).toBe('model_asleep')

@@ -4,12 +4,8 @@ import { rollouts, shuffled } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { AddedAnnotationsDto, AnnotationDto } from '../contract/annotations.ts'
-import type { SampleDetailDto, SampleFacetsDto, SamplePageDto } from '../contract/pages.ts'
-import type { ExtraKeysDto, SampleCountDto } from '../contract/sample-extras.ts'
+import type { SampleListInput, SamplePageDto } from '../contract/pages.ts'
 import { type SampleFilter, writeSampleFilter } from '../contract/sample-filter.ts'
-import type { SavedViewDto } from '../contract/saved-views.ts'
-import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** The Samples page end to end: a filter selects the same samples for lists, counts, exports and annotations. */
 
@@ -25,10 +21,13 @@ beforeAll(async () => {
       ...(at % 3 === 0 ? { dataSource: 'lighteval/MATH', groundTruth: '72' } : {}),
       ...(at % 5 === 0 ? { response: `Odd \u0000 ${at}\n#### 72` } : {}),
     }))
-    const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
-      ...{ run, step: i, samples, split: i === 1 ? 'val' : 'train' },
+    const { batchId } = await service.api.batches.submit.mutate({
+      run,
+      step: i,
+      samples,
+      split: i === 1 ? 'val' : 'train',
     })
-    await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+    await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
     batches.push(batchId)
   }
   // Extra info as from a function, and a few failures.
@@ -49,10 +48,13 @@ beforeAll(async () => {
 
 afterAll(() => stopCleanly(service))
 
-const list = (filter: SampleFilter, more: object = {}) =>
-  service.query<SamplePageDto>('samples.list', { ...filter, ...more })
+const list = (filter: SampleFilter, more: Partial<SampleListInput> = {}) =>
+  service.api.samples.list.query({ ...filter, ...more })
 
-async function listed(filter: SampleFilter, sort = 'newest'): Promise<string[]> {
+async function listed(
+  filter: SampleFilter,
+  sort: SampleListInput['sort'] = 'newest',
+): Promise<string[]> {
   const ids: string[] = []
   for (let cursor: string | null = null; ; ) {
     const page: SamplePageDto = await list(filter, { sort, limit: 33, cursor })
@@ -105,10 +107,13 @@ const CONDITIONS: SampleFilter[] = [
 describe('filtered samples', () => {
   beforeAll(async () => {
     const samples = batches.flatMap((id) => [0, 3, 7, 12, 40].map((i) => `${id}-${i}`))
-    expect(
-      await service.mutate<AddedAnnotationsDto>('annotations.add', { samples, label: 'hack' }),
-    ).toMatchObject({ added: 15, alreadyAnnotated: 0, missing: 0, hasMore: false })
-    await service.mutate('annotations.add', {
+    expect(await service.api.annotations.add.mutate({ samples, label: 'hack' })).toMatchObject({
+      added: 15,
+      alreadyAnnotated: 0,
+      missing: 0,
+      hasMore: false,
+    })
+    await service.api.annotations.add.mutate({
       filter: { reason: 'timeout', run: 'two' },
       label: 'too slow',
       note: 'the judge hung',
@@ -128,7 +133,7 @@ describe('filtered samples', () => {
     expect(new Set(ids).size).toBe(ids.length)
     const rows = await exported(filter, '&columns=batchId,index,score')
     expect(rows.map(idOf)).toEqual(inOrder(ids))
-    expect(await service.query<SampleCountDto>('samples.count', filter)).toMatchObject({
+    expect(await service.api.samples.count.query(filter)).toMatchObject({
       samples: ids.length,
       exact: true,
     })
@@ -138,18 +143,18 @@ describe('filtered samples', () => {
     const filter: SampleFilter = { status: 'scored', text: 'rollout r2' }
     const ids = await listed(filter)
     expect(ids.length).toBeGreaterThan(50)
-    for (const sort of ['worst', 'best'])
+    for (const sort of ['worst', 'best'] as const)
       expect(inOrder(await listed(filter, sort))).toEqual(inOrder(ids))
   })
 
   it('facets match the list of the same run', async () => {
-    const facets = await service.query<SampleFacetsDto>('samples.facets', { run: 'two' })
+    const facets = await service.api.samples.facets.query({ run: 'two' })
     for (const { name, samples } of facets.dataSources)
       expect((await listed({ run: 'two', dataSource: name })).length).toBe(samples)
   })
 
   it('the keys that are offered are those that samples have', async () => {
-    const { keys } = await service.query<ExtraKeysDto>('samples.extraKeys', { run: 'one' })
+    const { keys } = await service.api.samples.extraKeys.query({ run: 'one' })
     const { items } = await list({ run: 'one' }, { limit: 200 })
     const seen = new Set(items.flatMap((row) => Object.keys(row.rewardExtraInfo)))
     expect(new Set(keys.map(({ key }) => key))).toEqual(seen)
@@ -207,38 +212,36 @@ describe('filtered samples', () => {
 
 describe('annotations', () => {
   it('several a sample, changed and deleted; the panel and the table show them', async () => {
-    const [id] = [`${batches[0]}-5`]
+    const id = `${batches[0]}-5`
     const add = (label: string, note?: string) =>
-      service.mutate<AddedAnnotationsDto>('annotations.add', { samples: [id], label, note })
+      service.api.annotations.add.mutate({ samples: [id], label, note })
     const first = await add('good', 'reads well')
     expect(first).toMatchObject({ added: 1, ids: [expect.stringMatching(/^a\d+$/)] })
     await add('check')
     expect(await add('check')).toMatchObject({ added: 0, alreadyAnnotated: 1 })
-    const of = () => service.query<AnnotationDto[]>('annotations.of', { sample: id })
+    const of = () => service.api.annotations.of.query({ sample: id })
     expect((await of()).map(({ label, note, author }) => [label, note, author])).toEqual([
       ['good', 'reads well', 'local'],
       ['check', null, 'local'],
     ])
-    await service.mutate('annotations.update', { id: first.ids[0], note: null, label: 'fine' })
-    const detail = await service.query<SampleDetailDto>('samples.get', { id })
+    await service.api.annotations.update.mutate({ id: first.ids[0]!, note: null, label: 'fine' })
+    const detail = await service.api.samples.get.query({ id })
     expect(detail.annotations[0]).toMatchObject({ label: 'fine', note: null })
     expect(detail.labels).toEqual(['check', 'fine'])
     const { items } = await list({ batch: batches[0] as string, label: 'check' })
     expect(items).toMatchObject([{ id, labels: ['check', 'fine'] }])
-    await service.mutate('annotations.remove', { id: first.ids[0] })
+    await service.api.annotations.remove.mutate({ id: first.ids[0]! })
     expect((await of()).map(({ label }) => label)).toEqual(['check'])
     expectRefusal(await service.post('annotations.remove', JSON.stringify({ id: first.ids[0] })), {
       ...{ status: 404, reason: 'annotation_not_found', message: 'There is no annotation' },
     })
-    const labels = await service.query<{ label: string }[]>('annotations.labels', {
-      batch: batches[0],
-    })
+    const labels = await service.api.annotations.labels.query({ batch: batches[0]! })
     expect(labels.map(({ label }) => label)).toContain('check')
   })
 
   it('unknown samples are reported, and so are both or neither of samples and filter', async () => {
     expect(
-      await service.mutate('annotations.add', { samples: [`${batches[0]}-999999`], label: 'x' }),
+      await service.api.annotations.add.mutate({ samples: [`${batches[0]}-999999`], label: 'x' }),
     ).toMatchObject({ added: 0, missing: 1 })
     for (const input of [{ label: 'x' }, { label: 'x', samples: ['b1-1'], filter: {} }]) {
       expectRefusal(await service.post('annotations.add', JSON.stringify(input)), {
@@ -250,24 +253,24 @@ describe('annotations', () => {
 
 describe('saved views', () => {
   it('are saved, renamed, changed and deleted; names are unique', async () => {
-    const save = (name: string, state: string) => ({ page: 'samples', name, state })
-    const view = await service.mutate<SavedViewDto>('views.save', save('Slow', 'sort=slowest'))
+    const save = (name: string, state: string) => ({ page: 'samples', name, state }) as const
+    const view = await service.api.views.save.mutate(save('Slow', 'sort=slowest'))
     expect(view).toMatchObject({ name: 'Slow', state: 'sort=slowest', version: 1, author: 'local' })
     expectRefusal(await service.post('views.save', JSON.stringify(save('Slow', ''))), {
       ...{ status: 409, reason: 'view_exists', message: 'A view named "Slow" already exists' },
     })
-    const other = await service.mutate<SavedViewDto>('views.save', save('Worst', 'sort=worst'))
+    const other = await service.api.views.save.mutate(save('Worst', 'sort=worst'))
     expectRefusal(
       await service.post('views.update', JSON.stringify({ id: other.id, name: 'Slow' })),
       { status: 409, reason: 'view_exists', message: 'Slow' },
     )
-    await service.mutate('views.update', { id: other.id, name: 'Bad', state: 'scoreMax=0' })
+    await service.api.views.update.mutate({ id: other.id, name: 'Bad', state: 'scoreMax=0' })
     expect(
-      (await service.query<SavedViewDto[]>('views.list', { page: 'samples' })).map(
+      (await service.api.views.list.query({ page: 'samples' })).map(
         ({ name, state }) => `${name}: ${state}`,
       ),
     ).toEqual(['Bad: scoreMax=0', 'Slow: sort=slowest'])
-    await service.mutate('views.remove', { id: other.id })
+    await service.api.views.remove.mutate({ id: other.id })
     expectRefusal(
       await service.raw(`/api/trpc/views.get?input=${JSON.stringify({ id: other.id })}`),
       { status: 404, reason: 'view_not_found', message: `There is no saved view ${other.id}` },

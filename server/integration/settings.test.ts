@@ -2,23 +2,17 @@ import { Readable } from 'node:stream'
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runCli } from '../../packages/cli/testing/run-cli.ts'
+import type { ApiInputs } from '../../testkit/processes/trpc-call.ts'
 import { FULL } from '../../testkit/service/full-run.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
-import { padding, rollouts, sample } from '../../testkit/service/rollouts.ts'
+import { padding, rollouts, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import type { ApiKeyDto, CreatedKeyDto, KeysDto } from '../contract/access.ts'
+import type { CreatedKeyDto } from '../contract/access.ts'
 import type { AuditPageDto } from '../contract/audit.ts'
-import type { LimitsDto } from '../contract/limits.ts'
-import type {
-  RetentionDto,
-  RetentionJobDto,
-  RetentionPolicy,
-  RetentionPreviewDto,
-} from '../contract/retention.ts'
-import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
+import type { RetentionJobDto, RetentionPolicy } from '../contract/retention.ts'
 
 /** The Settings page: keys and their roles, limits of runs, retention, and the audit log. */
 
@@ -30,17 +24,18 @@ beforeAll(async () => {
 afterAll(() => stopCleanly(service))
 
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
-const create = (name: string, role: string, more: object = {}) =>
-  service.mutate<CreatedKeyDto>('keys.create', { name, role, ...more })
+type CreateKey = ApiInputs['keys']['create']
+const create = (name: string, role: CreateKey['role'], more: Partial<CreateKey> = {}) =>
+  service.api.keys.create.mutate({ name, role, ...more })
 
-async function scored(run: string, count: number, more: object = {}): Promise<string> {
-  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+async function scored(run: string, count: number, more: Partial<Submit> = {}): Promise<string> {
+  const { batchId } = await service.api.batches.submit.mutate({
     run,
     step: 1,
     samples: rollouts(count),
     ...more,
   })
-  await service.query('batches.wait', { batchId, waitMs: 30_000 })
+  await service.api.batches.wait.query({ batchId, waitMs: 30_000 })
   await waitFor('its roll-up', async () => {
     const [row] = await service.sql<{ rolled_up: boolean }>(
       'select rolled_up from batch where id = $1',
@@ -72,7 +67,7 @@ async function backdate(batchIds: string[], days: number): Promise<string> {
 
 async function ended(job: RetentionJobDto): Promise<RetentionJobDto> {
   return waitFor('the removal', async () => {
-    const { jobs } = await service.query<RetentionDto>('retention.get')
+    const { jobs } = await service.api.retention.get.query()
     const found = jobs.find(({ id }) => id === job.id)
     return found?.state !== 'running' && found
   })
@@ -101,7 +96,7 @@ describe('keys', () => {
     expect(viewer.key).toMatch(/^rwo_[\w-]{43}$/)
     expect(viewer).toMatchObject({ name: 'board', role: 'viewer', state: 'active' })
     expect(viewer.createdBy).toBe('local')
-    const { keys } = await service.query<KeysDto>('keys.list')
+    const { keys } = await service.api.keys.list.query()
     expect(keys.map(({ name }) => name)).toEqual(['ops', 'ppo', 'board'])
     expect(JSON.stringify(keys)).not.toContain(viewer.key.slice(8))
     const rows = await service.sql<{ row: string }>(
@@ -120,10 +115,10 @@ describe('keys', () => {
   })
 
   it('are counted where none is required, and anonymous callers stay allowed', async () => {
-    expect(await service.query('session.get')).toMatchObject({
+    expect(await service.api.session.get.query()).toMatchObject({
       ...{ auth: 'open', name: 'local', role: 'admin', hasKey: false },
     })
-    expect(await service.query('session.get', undefined, bearer(viewer.key))).toMatchObject({
+    expect(await service.apiWith(bearer(viewer.key)).session.get.query()).toMatchObject({
       ...{ auth: 'open', name: 'board', role: 'viewer', hasKey: true },
     })
     // Clients of model APIs always send some key.
@@ -172,24 +167,22 @@ describe('keys', () => {
   })
 
   it('let a trainer score, and an admin everything', async () => {
-    const { batchId } = await service.mutate<SubmitResult>(
-      'batches.submit',
-      { run: 'trained', step: 1, samples: [sample()] },
-      bearer(trainer.key),
-    )
-    await service.query('batches.wait', { batchId, waitMs: 20_000 }, bearer(trainer.key))
+    const { batches } = service.apiWith(bearer(trainer.key))
+    const { batchId } = await batches.submit.mutate({
+      run: 'trained',
+      step: 1,
+      samples: [sample()],
+    })
+    await batches.wait.query({ batchId, waitMs: 20_000 })
     const no = await service.post('keys.revoke', `{"id":"${viewer.id}"}`, bearer(trainer.key))
     expectRefusal(no, { status: 403, reason: 'forbidden_role', message: 'role trainer' })
-    const renamed = await service.mutate<ApiKeyDto>(
-      'keys.rename',
-      { id: viewer.id, name: 'wall' },
-      bearer(admin.key),
-    )
+    const { keys } = service.apiWith(bearer(admin.key))
+    const renamed = await keys.rename.mutate({ id: viewer.id, name: 'wall' })
     expect(renamed.name).toBe('wall')
   })
 
   it('note when they were used', async () => {
-    const { keys } = await service.query<KeysDto>('keys.list')
+    const { keys } = await service.api.keys.list.query()
     const used = keys.find(({ name }) => name === 'ppo')?.lastUsedAt
     expect(Math.abs(Date.now() - Date.parse(used as string))).toBeLessThan(120_000)
   })
@@ -211,7 +204,7 @@ describe('keys', () => {
     expect(answer.json).toMatchObject({ result: { data: { requiresKey: true } } })
     const cookie = String(answer.headers['set-cookie']).split(';')[0] as string
     expect(cookie).toMatch(/^rewardops_session=[0-9a-f]{64}$/)
-    expect(await service.query('session.get', undefined, { cookie })).toMatchObject({
+    expect(await service.apiWith({ cookie }).session.get.query()).toMatchObject({
       ...{ auth: 'key', signedIn: true, name: 'ops' },
     })
     const without = await service.raw('/api/trpc/batches.list')
@@ -229,7 +222,7 @@ describe('keys', () => {
     const stream = await request(`${service.url}/api/trpc/live.events`, { headers: { cookie } })
     expect(stream.statusCode).toBe(200)
     const read = stream.body.text()
-    await service.mutate('keys.revoke', { id: viewer.id }, bearer(admin.key))
+    await service.apiWith(bearer(admin.key)).keys.revoke.mutate({ id: viewer.id })
     for (const headers of [bearer(viewer.key), { cookie }]) {
       expect((await service.raw('/api/trpc/batches.list', { headers })).status).toBe(401)
     }
@@ -246,19 +239,19 @@ describe('keys', () => {
       })
       return status === 401
     })
-    const { keys } = await service.query<KeysDto>('keys.list', undefined, bearer(admin.key))
+    const { keys } = await service.apiWith(bearer(admin.key)).keys.list.query()
     expect(keys.map(({ name, state }) => [name, state])).toEqual([
       ['soon', 'active'],
       ['ops', 'active'],
       ['ppo', 'expired'],
       ['wall', 'revoked'],
     ])
-    await service.mutate('keys.require', { required: false }, bearer(admin.key))
+    await service.apiWith(bearer(admin.key)).keys.require.mutate({ required: false })
     expect((await service.raw('/api/trpc/batches.list')).status).toBe(200)
   })
 
   it('changes and their authors are in the paged audit log', async () => {
-    const { items, actors, actions } = await service.query<AuditPageDto>('audit.list', {
+    const { items, actors, actions } = await service.api.audit.list.query({
       action: 'keys.',
       limit: 200,
     })
@@ -280,10 +273,10 @@ describe('keys', () => {
     expect(entries.filter(({ action }) => action === 'keys.create')).toHaveLength(4)
     expect(actors).toEqual(['local', 'ops'])
     expect(actions).toContain('keys.rename')
-    for (const run of ['a', 'b', 'c']) await service.mutate('limits.clear', { run })
+    for (const run of ['a', 'b', 'c']) await service.api.limits.clear.mutate({ run })
     const ids: number[] = []
     for (let cursor: string | null = null, pages = 0; pages < 50; pages++) {
-      const page: AuditPageDto = await service.query('audit.list', { limit: 3, cursor })
+      const page: AuditPageDto = await service.api.audit.list.query({ limit: 3, cursor })
       ids.push(...page.items.map(({ id }) => Number(id)))
       cursor = page.nextCursor
       if (cursor === null) break
@@ -291,7 +284,7 @@ describe('keys', () => {
     // Ids of one and two digits would be in another order as texts.
     expect(ids.length).toBeGreaterThan(9)
     expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => b - a))
-    const one = await service.query<AuditPageDto>('audit.list', { actor: 'ops' })
+    const one = await service.api.audit.list.query({ actor: 'ops' })
     expect(new Set(one.items.map(({ actor }) => actor))).toEqual(new Set(['ops']))
   })
 })
@@ -302,7 +295,7 @@ describe('a key that ends', () => {
   let rm: SimulatedServer
   beforeAll(async () => {
     rm = await SimulatedServer.start({ model: 'slow-rm' })
-    await service.mutate('servers.register', { name: 'slow', url: rm.url })
+    await service.api.servers.register.mutate({ name: 'slow', url: rm.url })
     // The keys end before the first answer. Its samples are still scored, while the other tests run.
     rm.control({ latency: 'constant:4000' })
     const names = [
@@ -320,7 +313,7 @@ describe('a key that ends', () => {
   })
   afterAll(async () => {
     await waitFor('the last score', () => rm.stats().inFlight === 0)
-    await service.mutate('servers.remove', { name: 'slow' })
+    await service.api.servers.remove.mutate({ name: 'slow' })
     await rm?.close()
   })
 
@@ -333,20 +326,17 @@ describe('a key that ends', () => {
       ...{ method: 'POST', body: JSON.stringify(body) },
       headers: { ...bearer(keys[name]!.key), 'content-type': 'application/json' },
     })
-  const revoke = (name: string) => service.mutate('keys.revoke', { id: keys[name]!.id })
+  const revoke = (name: string) => service.api.keys.revoke.mutate({ id: keys[name]!.id })
   /** Waits until requests with these keys are in progress: a key counts as used before its request waits. */
   const letIn = (...names: string[]) =>
     waitFor('requests under way', async () => {
-      const listed = (await service.query<KeysDto>('keys.list')).keys
+      const listed = (await service.api.keys.list.query()).keys
       const used = listed.filter(({ lastUsedAt }) => lastUsedAt !== null)
       return names.every((name) => used.some(({ id }) => id === keys[name]!.id))
     })
   const open = async (run: string) =>
-    (
-      await service.mutate<SubmitResult>('batches.submit', {
-        ...{ run, step: 1, open: true, samples: rollouts(8) },
-      })
-    ).batchId
+    (await service.api.batches.submit.mutate({ run, step: 1, open: true, samples: rollouts(8) }))
+      .batchId
   const revoked = { status: 401, reason: 'unauthorized', message: 'The key was revoked.' } as const
 
   it('ends its running scores at every address, also on expiry', async () => {
@@ -379,12 +369,12 @@ describe('a key that ends', () => {
     })
     const renamed = askWith('is renamed', 'batches.wait', { batchId: second, waitMs: 60_000 })
     await letIn('waits', 'polls', 'is renamed')
-    await service.mutate('keys.rename', { id: keys['is renamed']!.id, name: 'renamed' })
+    await service.api.keys.rename.mutate({ id: keys['is renamed']!.id, name: 'renamed' })
     await revoke('waits')
     await revoke('polls')
     expectRefusal(await wait, revoked)
     expectRefusal(await next, revoked)
-    await service.mutate('batches.close', { batchId: second })
+    await service.api.batches.close.mutate({ batchId: second })
     expect((await renamed).json).toMatchObject({
       result: { data: { status: 'completed', scored: 8 } },
     })
@@ -408,13 +398,15 @@ describe('a key that ends', () => {
     })
     expect(answer.statusCode).toBe(401)
     expect(await answer.body.json()).toMatchObject({ error: { message: revoked.message } })
-    const { items } = await service.query<{ items: object[] }>('batches.list', { run: 'sent' })
+    const { items } = await service.api.batches.list.query({ run: 'sent' })
     expect(items).toEqual([])
   })
 
   it('breaks off its downloads, so that they do not look complete', async () => {
-    const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
-      ...{ run: 'downloaded', step: 1, samples: rollouts(400) },
+    const { batchId } = await service.api.batches.submit.mutate({
+      run: 'downloaded',
+      step: 1,
+      samples: rollouts(400),
     })
     // More than the buffers of an unread connection hold. Written in the database, which is faster than submitting it.
     await service.sql("update sample_text set prompt = repeat('x', 40000) where batch_id = $1", [
@@ -448,12 +440,13 @@ describe('limits of a run', () => {
     const left = await service.sql<{ id: number }>(
       "select id from batch where status in ('open', 'running')",
     )
-    for (const { id } of left) await service.mutate('batches.cancel', { batchId: `b${id}` })
+    for (const { id } of left) await service.api.batches.cancel.mutate({ batchId: `b${id}` })
   })
 
   it('queue waiting samples, and refuse batches that never fit', async () => {
-    await service.mutate('limits.set', {
-      ...{ run: 'held', limits: { ...limits, maxQueuedSamples: 10 } },
+    await service.api.limits.set.mutate({
+      run: 'held',
+      limits: { ...limits, maxQueuedSamples: 10 },
     })
     expect((await submit('held', rollouts(8), { ...waiting, open: true })).status).toBe(200)
     const full = await submit('held', rollouts(8), waiting)
@@ -470,7 +463,7 @@ describe('limits of a run', () => {
     })
     // A given score does not wait.
     expect((await submit('held', [sample({ score: 1 })], waiting)).status).toBe(200)
-    const { runs } = await service.query<LimitsDto>('limits.get')
+    const { runs } = await service.api.limits.get.query()
     expect(runs).toMatchObject([{ run: 'held', queuedSamples: 8, openBatches: 1 }])
 
     const [{ id } = { id: 0 }] = await service.sql<{ id: number }>(
@@ -485,14 +478,12 @@ describe('limits of a run', () => {
       reason: 'run_queue_full',
       message: '4 more exceed the limit',
     })
-    await service.mutate('batches.cancel', { batchId: `b${id}` })
+    await service.api.batches.cancel.mutate({ batchId: `b${id}` })
     expect((await submit('held', rollouts(8), waiting)).status).toBe(200)
   })
 
   it('are not exceeded by two concurrent submits', async () => {
-    await service.mutate('limits.set', {
-      ...{ run: 'raced', limits: { ...limits, maxOpenBatches: 3 } },
-    })
+    await service.api.limits.set.mutate({ run: 'raced', limits: { ...limits, maxOpenBatches: 3 } })
     const answers = await Promise.all(
       Array.from({ length: 9 }, () => submit('raced', [sample()], waiting)),
     )
@@ -502,7 +493,7 @@ describe('limits of a run', () => {
   })
 
   it('of priority apply to every run without its own', async () => {
-    await service.mutate('limits.set', { run: null, limits: { ...limits, maxPriority: 5 } })
+    await service.api.limits.set.mutate({ run: null, limits: { ...limits, maxPriority: 5 } })
     await waitFor('the limit', async () => {
       const answer = await submit('any', [sample()], { priority: 6 })
       if (answer.status === 200) return false
@@ -511,8 +502,8 @@ describe('limits of a run', () => {
     })
     expect((await submit('any', [sample()], { priority: 5 })).status).toBe(200)
     expect((await submit('raced', [sample({ score: 1 })], { priority: 6 })).status).toBe(429)
-    await service.mutate('limits.set', { run: null, limits })
-    await service.mutate('limits.clear', { run: 'raced' })
+    await service.api.limits.set.mutate({ run: null, limits })
+    await service.api.limits.clear.mutate({ run: 'raced' })
     expect((await submit('raced', [sample()], { priority: 6 })).status).toBe(200)
   })
 })
@@ -526,10 +517,10 @@ describe('retention', () => {
     const shared = await backdate([kept], 41)
     const beside = await scored('aged', 8)
     await backdate([beside], 41)
-    await service.mutate('retention.keepRun', { run: 'kept', keep: true })
+    await service.api.retention.keepRun.mutate({ run: 'kept', keep: true })
 
     const policy = { ...KEEP_ALL, textsDays: 30 }
-    const preview = await service.query<RetentionPreviewDto>('retention.preview', { policy })
+    const preview = await service.api.retention.preview.query({ policy })
     expect(preview).toMatchObject({
       ...{ batches: 0, samples: 0, textBatches: 2, partitions: 1 },
       skipped: { kept: 1, underWay: 0 },
@@ -541,11 +532,11 @@ describe('retention', () => {
     expect(preview.freedBytes).toBe(Number(bytes))
     expect(preview.reusableBytes).toBeGreaterThan(0)
     // The preview changed nothing.
-    const there = await service.query<{ prompt: string }>('samples.get', { id: `${old}-0` })
+    const there = await service.api.samples.get.query({ id: `${old}-0` })
     expect(there.prompt).toContain('Natalia')
 
-    await service.mutate('retention.set', policy)
-    const job = await ended(await service.mutate<RetentionJobDto>('retention.start'))
+    await service.api.retention.set.mutate(policy)
+    const job = await ended(await service.api.retention.start.mutate())
     expect(job).toMatchObject({ state: 'done', problem: null, expected: { batches: 2 } })
     expect(job.removed).toMatchObject({ partitions: 1, textBatches: 2, freedBytes: Number(bytes) })
     const [tables] = await service.sql<{ whole: string | null; shared: string | null }>(
@@ -555,7 +546,7 @@ describe('retention', () => {
     expect(tables).toEqual({ whole: null, shared })
 
     for (const batchId of [old, beside]) {
-      const gone = await service.query<object>('samples.get', { id: `${batchId}-1` })
+      const gone = await service.api.samples.get.query({ id: `${batchId}-1` })
       expect(gone).toMatchObject({ prompt: '', response: '', score: 0, status: 'scored' })
       expect(gone).toHaveProperty('textsRemovedAt', expect.stringMatching(/^\d{4}-/))
       expectRefusal(await service.raw(`/api/export/samples?batch=${batchId}`), {
@@ -570,32 +561,33 @@ describe('retention', () => {
     const left = await service.raw(`/api/export/samples?batch=${old}&texts=kept`)
     expect(left.text.trim().split('\n')).toHaveLength(16)
     for (const batchId of [kept, fresh]) {
-      const { prompt } = await service.query<{ prompt: string }>('samples.get', {
-        id: `${batchId}-0`,
-      })
+      const { prompt } = await service.api.samples.get.query({ id: `${batchId}-0` })
       expect(prompt).toContain('Natalia')
     }
   })
 
   it('removes whole batches and keeps the data of run pages, and never removes running batches', async () => {
     const old = await scored('curve', 16)
-    const running = await service.mutate<SubmitResult>('batches.submit', {
-      ...{ run: 'curve', step: 2, samples: rollouts(8), reward: { model: 'never' } },
+    const running = await service.api.batches.submit.mutate({
+      run: 'curve',
+      step: 2,
+      samples: rollouts(8),
+      reward: { model: 'never' },
     })
     await backdate([old], 50)
     await backdate([running.batchId], 50)
-    const before = await service.query<BatchSummary>('batches.get', { batchId: old })
-    const run = await service.query<{ steps: object[] }>('runs.get', { name: 'curve' })
+    const before = await service.api.batches.get.query({ batchId: old })
+    const run = await service.api.runs.get.query({ name: 'curve' })
 
     const policy = { ...KEEP_ALL, batchesDays: 45, eventsDays: 1 }
-    const preview = await service.query<RetentionPreviewDto>('retention.preview', { policy })
+    const preview = await service.api.retention.preview.query({ policy })
     expect(preview).toMatchObject({ batches: 1, samples: 16, skipped: { underWay: 1 } })
-    await service.mutate('retention.set', policy)
-    const job = await ended(await service.mutate<RetentionJobDto>('retention.start'))
+    await service.api.retention.set.mutate(policy)
+    const job = await ended(await service.api.retention.start.mutate())
     expect(job.removed).toMatchObject({ batches: 1, samples: 16 })
 
-    expect(await service.query('batches.get', { batchId: old })).toEqual(before)
-    expect(await service.query('runs.get', { name: 'curve' })).toEqual(run)
+    expect(await service.api.batches.get.query({ batchId: old })).toEqual(before)
+    expect(await service.api.runs.get.query({ name: 'curve' })).toEqual(run)
     const [rows] = await service.sql<object>(
       `select (select count(*)::int from sample where batch_id = $1) as samples,
          (select count(*)::int from sample_group where batch_id = $1) as groups,
@@ -613,21 +605,22 @@ describe('retention', () => {
         ...{ status: 409, reason: 'removed_by_retention', message: `samples of ${old}` },
       })
     }
-    expect(await service.query('batches.view', { batchId: old })).toMatchObject({
+    expect(await service.api.batches.view.query({ batchId: old })).toMatchObject({
       ...{ samples: 16, samplesRemovedAt: expect.any(String) },
     })
     const busy = await service.post('retention.deleteRun', '{"run":"curve","confirm":"curve"}')
     expectRefusal(busy, { status: 409, reason: 'run_busy', message: '1 batches' })
-    await service.mutate('batches.cancel', { batchId: running.batchId })
+    await service.api.batches.cancel.mutate({ batchId: running.batchId })
   })
 
   it('deletes a run by its name, resumes after an interruption, and frees the name', async () => {
     const one = await scored('doomed', 64)
     const two = await scored('doomed', 8, { step: 2 })
-    const { batchId: rescored } = await service.mutate<SubmitResult>('batches.rescore', {
-      ...{ batchId: two, reward: { function: { name: 'gsm8k' } } },
+    const { batchId: rescored } = await service.api.batches.rescore.mutate({
+      batchId: two,
+      reward: { function: { name: 'gsm8k' } },
     })
-    await service.query('batches.wait', { batchId: rescored, waitMs: 30_000 })
+    await service.api.batches.wait.query({ batchId: rescored, waitMs: 30_000 })
     const wrong = await service.post('retention.deleteRun', '{"run":"doomed","confirm":"dome"}')
     expectRefusal(wrong, { status: 400, reason: 'not_confirmed', message: '"dome"' })
     await waitFor('roll-ups', async () => {
@@ -637,21 +630,17 @@ describe('retention', () => {
       )
       return row!.n === 0
     })
-    const preview = await service.query<RetentionPreviewDto>('retention.preview', {
-      run: 'doomed',
-    })
+    const preview = await service.api.retention.preview.query({ run: 'doomed' })
     expect(preview).toMatchObject({ batches: 3, samples: 80 })
 
-    const job = await service.mutate<RetentionJobDto>('retention.deleteRun', {
-      ...{ run: 'doomed', confirm: 'doomed' },
-    })
+    const job = await service.api.retention.deleteRun.mutate({ run: 'doomed', confirm: 'doomed' })
     // The quick run checks the deletion only; a restart takes as long as all other tests of retention.
     if (FULL) {
       await service.kill9('server')
       await service.restart()
     }
     // Keys work after a restart.
-    expect(await service.query('session.get', undefined, bearer(adminKey))).toMatchObject({
+    expect(await service.apiWith(bearer(adminKey)).session.get.query()).toMatchObject({
       ...{ name: 'ops', role: 'admin' },
     })
     expect(await ended(job)).toMatchObject({ kind: 'run', state: 'done', removed: { batches: 3 } })
@@ -666,24 +655,20 @@ describe('retention', () => {
     )
     expect(left).toEqual([])
     await scored('doomed', 8)
-    const { items } = await service.query<AuditPageDto>('audit.list', { actor: 'policy' })
+    const { items } = await service.api.audit.list.query({ actor: 'policy' })
     expect(items[0]).toMatchObject({ action: 'retention.removed', target: 'doomed' })
   })
 
   it('a run that was deleted while its trainer continues reappears', async () => {
     await scored('again', 8)
-    await ended(
-      await service.mutate<RetentionJobDto>('retention.deleteRun', {
-        ...{ run: 'again', confirm: 'again' },
-      }),
-    )
+    await ended(await service.api.retention.deleteRun.mutate({ run: 'again', confirm: 'again' }))
     const batchId = await scored('again', 8)
-    expect(await service.query('batches.get', { batchId })).toMatchObject({ run: 'again' })
+    expect(await service.api.batches.get.query({ batchId })).toMatchObject({ run: 'again' })
   })
 })
 
 it('tells of itself without secrets', async () => {
-  const about = await service.query<{ settings: object[]; tables: { name: string }[] }>('about.get')
+  const about = await service.api.about.get.query()
   expect(about).toMatchObject({ embedded: true, databaseBytes: expect.any(Number) })
   expect(about.tables.map(({ name }) => name)).toContain('sample_text')
   expect(about.settings).toContainEqual({

@@ -5,10 +5,16 @@ import {
 } from '../../testkit/processes/simulated-rm.ts'
 import { expectExactlyOnce } from '../../testkit/service/follow-batch.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
-import { hashScore, rollouts, sample } from '../../testkit/service/rollouts.ts'
+import {
+  hashScore,
+  rollouts,
+  type Sample,
+  type Submit,
+  sample,
+} from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { GroupResult, NextResult, ScoreResult, SubmitResult } from '../contract/trainer.ts'
+import type { GroupResult, NextResult } from '../contract/trainer.ts'
 import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
 /** Two servers on one database: each answers for every batch, and limits hold over both. */
@@ -27,7 +33,7 @@ beforeAll(async () => {
   ])
   const env = { DATABASE_URL: database.url, REWARDOPS_WORKERS: '1' }
   ;[first, second] = await Promise.all([Service.start({ env }), Service.start({ env })])
-  await first.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: MAX_IN_FLIGHT })
+  await first.api.servers.register.mutate({ name: 'rm', url: rm.url, maxInFlight: MAX_IN_FLIGHT })
 })
 
 afterAll(async () => {
@@ -37,9 +43,9 @@ afterAll(async () => {
   expect(ends.map((end) => end?.code)).toEqual([0, 0])
 })
 
-const submit = async (service: Service, samples: object[], fields: object = {}) =>
+const submit = async (service: Service, samples: Sample[], fields: Partial<Submit> = {}) =>
   (
-    await service.mutate<SubmitResult>('batches.submit', {
+    await service.api.batches.submit.mutate({
       run: 'two-servers',
       step: 1,
       samples,
@@ -55,7 +61,7 @@ async function followOverBoth(batchId: string): Promise<GroupResult[]> {
   for (let turn = 0, done = false; !done; turn++) {
     const service = turn % 2 === 0 ? first : second
     const input = { batchId, after: cursor, samples: 16, waitMs: 5_000 }
-    const page: NextResult = await service.query('batches.next', input)
+    const page: NextResult = await service.api.batches.next.query(input)
     groups.push(...page.groups)
     ;({ cursor, done } = page)
   }
@@ -93,7 +99,7 @@ it('a limit holds over batches and the router addresses of both', async () => {
 
 it('a single score requested from one is delivered, whichever worker scored it', async () => {
   const ask = (service: Service, n: number) =>
-    service.mutate<ScoreResult>('samples.score', {
+    service.api.samples.score.mutate({
       run: 'two-servers',
       step: 2,
       reward: { model: 'simulated-rm' },
@@ -129,7 +135,7 @@ itInFullRun('background work continues on the other when one is killed', async (
   const other = killed === first ? second : first
   await killed.kill9('server')
   const ended = await waitFor('the deadline', async () => {
-    const page = await other.query<NextResult>('batches.next', { batchId, samples: 16 })
+    const page = await other.api.batches.next.query({ batchId, samples: 16 })
     return page.done && page.groups
   })
   expect(ended.flatMap((g) => g.samples.map((s) => s.reason))).toEqual(
