@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
-import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
+import type { BatchSummary } from '../contract/trainer.ts'
 
 /** A step of asynchronous rewards that wait: two workers run all of them concurrently. */
 
@@ -29,7 +29,7 @@ it('5,000 rewards of 40 s wait concurrently', async () => {
        return { score: 1, begun, ended: Date.now() }
      }`,
   )
-  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+  const { batchId } = await service.api.batches.submit.mutate({
     run: 'waiting',
     step: 1,
     samples: rollouts(SAMPLES),
@@ -37,10 +37,10 @@ it('5,000 rewards of 40 s wait concurrently', async () => {
   })
   let summary: BatchSummary
   do {
-    summary = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+    summary = await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
   } while (summary.status === 'running')
   expect(summary).toMatchObject({ status: 'completed', scored: SAMPLES, failed: 0 })
-  const { rewardExtraInfo } = await service.query<ResultsColumns>('batches.results', { batchId })
+  const { rewardExtraInfo } = await service.api.batches.results.query({ batchId })
   const lastBegun = Math.max(...(rewardExtraInfo.begun as number[]))
   const firstEnded = Math.min(...(rewardExtraInfo.ended as number[]))
   expect(lastBegun).toBeLessThan(firstEnded)

@@ -7,8 +7,6 @@ import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-bat
 import { type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { type Part, Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { SampleDetailDto } from '../contract/pages.ts'
-import type { NextResult } from '../contract/trainer.ts'
 
 /** Functions of whole groups: post-processing at completion, and one call with lists. */
 
@@ -44,7 +42,7 @@ async function killedInItsMiddle(batchId: string, part: Part, restart: boolean) 
   return expectExactlyOnce(service, followed, 400, 100)
 }
 const next = (batchId: string, samples: number, waitMs = 20_000) =>
-  service.query<NextResult>('batches.next', { batchId, after: null, samples, waitMs })
+  service.api.batches.next.query({ batchId, after: null, samples, waitMs })
 /** A sample whose response is its score. */
 const of = (uid: string, score: number | string): Sample => sample({ uid, response: `${score}` })
 
@@ -138,7 +136,7 @@ describe('post_process_scores', () => {
       null,
       null,
     ])
-    const detail = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-2` })
+    const detail = await service.api.samples.get.query({ id: `${batchId}-2` })
     expect(detail.attemptLog.at(-1)?.detail).toContain('1 scores for a group of 2')
   })
 
@@ -156,7 +154,7 @@ describe('post_process_scores', () => {
       return status[2] === 'running'
     })
     expect((await results(batchId)).score[2]).toBeNull()
-    await service.mutate('batches.close', { batchId })
+    await service.api.batches.close.mutate({ batchId })
     expect(await wait(batchId)).toMatchObject({ status: 'completed', groupsCompleted: 2 })
     expect((await results(batchId)).score).toEqual([-1, 1, 0])
   })
@@ -166,7 +164,7 @@ describe('post_process_scores', () => {
     const samples = [of('stuck', 1), of('stuck', 3), of('a', 1), of('a', 3)]
     const { batchId } = await submit({ function: { path } }, samples)
     await waitFor('the other group', async () => (await get(batchId)).groupsCompleted === 1)
-    await service.mutate('batches.cancel', { batchId })
+    await service.api.batches.cancel.mutate({ batchId })
     expect(await wait(batchId)).toMatchObject({
       status: 'cancelled',
       scored: 2,
@@ -207,16 +205,16 @@ describe('post_process_scores', () => {
     const path = file('agent.ts', AGENT)
     const fn = { function: { path } }
     await expect(
-      service.mutate('samples.score', { run: 'r', step: 1, reward: fn, sample: of('a', 1) }),
+      service.api.samples.score.mutate({ run: 'r', step: 1, reward: fn, sample: of('a', 1) }),
     ).rejects.toMatchObject({ data: { reason: 'unsupported_setting' } })
     await expect(
       submit({ combine: [{ name: 'own', reward: fn }] }, [of('a', 1)]),
     ).rejects.toMatchObject({ data: { reason: 'unsupported_setting' } })
     const { batchId } = await submit(fn, [], { open: true })
     await expect(
-      service.mutate('samples.score', { run: 'groups', step: 1, batchId, sample: of('a', 1) }),
+      service.api.samples.score.mutate({ run: 'groups', step: 1, batchId, sample: of('a', 1) }),
     ).rejects.toMatchObject({ data: { reason: 'unsupported_setting' } })
-    await service.mutate('batches.cancel', { batchId })
+    await service.api.batches.cancel.mutate({ batchId })
   })
 })
 
@@ -273,7 +271,7 @@ describe('the manager batch', () => {
     expect(score).toEqual([3, null, 1])
     expect(reason[1]).toBe('function_error')
     expect(rewardExtraInfo.seen?.[0]).toEqual(['3'])
-    const failed = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-1` })
+    const failed = await service.api.samples.get.query({ id: `${batchId}-1` })
     expect(failed.attemptLog[0]?.detail).toContain('not this one')
   })
 
@@ -301,15 +299,15 @@ describe('the manager batch', () => {
       groupSize: 3,
     })
     const append = (startIndex: number, samples: Sample[]) =>
-      service.mutate('batches.append', { batchId, startIndex, samples })
+      service.api.batches.append.mutate({ batchId, startIndex, samples })
     await append(2, [of('a', 1), of('b', 4)])
     await append(4, [of('a', 2), of('c', 8)])
     const { groups } = await next(batchId, 3)
     expect(groups.map(({ uid }) => uid)).toEqual(['a'])
     expect(groups[0]?.samples.map((s) => s.score)).toEqual([2, 0, 1])
     expect((await results(batchId)).status[1]).toBe('queued')
-    await service.mutate('batches.close', { batchId })
-    await service.mutate('batches.close', { batchId })
+    await service.api.batches.close.mutate({ batchId })
+    await service.api.batches.close.mutate({ batchId })
     expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 6 })
     const { score, rewardExtraInfo } = await results(batchId)
     expect(score).toEqual([2, 1, 0, 0, 1, 0])

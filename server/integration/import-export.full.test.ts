@@ -10,7 +10,6 @@ import { startCli } from '../../packages/cli/testing/run-cli.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { BatchSummary, Page } from '../contract/trainer.ts'
 
 /**
  * Imports and exports a million short rows. Every row is unchanged although importer and exporter are killed, and no
@@ -116,8 +115,7 @@ async function watched(args: string[], killWhen?: () => Promise<boolean>) {
   }
 }
 
-const batches = async () =>
-  (await service.query<Page<BatchSummary>>('batches.list', { run: 'million' })).items
+const batches = async () => (await service.api.batches.list.query({ run: 'million' })).items
 const stored = async () => (await batches()).reduce((sum, { samples }) => sum + samples, 0)
 
 it('1,000,000 rows in and out, killed on both ways: the same rows, in constant memory', async () => {

@@ -4,14 +4,13 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../testkit/processes/port.ts'
+import type { ApiInputs } from '../../testkit/processes/trpc-call.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { rollouts } from '../../testkit/service/rollouts.ts'
 import { runToEnd, Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { ServerDetailDto, ServerLogDto } from '../contract/server-detail.ts'
 import type { ServerDto } from '../contract/servers.ts'
-import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
 /** Servers that the service launches: from its servers file, and by calls if allowed. */
@@ -54,7 +53,7 @@ await import(pathToFileURL(${JSON.stringify(MAIN)}).href)
 })
 afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, force: true })))
 
-const get = (name: string) => service.query<ServerDetailDto>('servers.get', { name })
+const get = (name: string) => service.api.servers.get.query({ name })
 const inState = (name: string, state: ServerDto['state']) =>
   waitFor(`${name} to be ${state}`, async () => {
     const server = await get(name)
@@ -68,20 +67,20 @@ function pidOf(name: string): number {
 const pidFile = () => join(service.dataDir, 'servers', 'launched.pid')
 const runs = (pid: number) => inspectProcess(pid)?.running === true
 const log = async (name: string, lines = 200) =>
-  (await service.query<ServerLogDto>('servers.log', { name, lines })).lines
+  (await service.api.servers.log.query({ name, lines })).lines
 
 describe('a server of REWARDOPS_SERVERS_FILE', () => {
   it('is started, tested, and scores', async () => {
     const server = await inState('launched', 'ready')
     expect(server).toMatchObject({ model: 'simulated-rm', launched: true, engine: 'vllm' })
     expect(server.events.map((e) => e.to).reverse()).toEqual(['registering', 'probing', 'ready'])
-    const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+    const { batchId } = await service.api.batches.submit.mutate({
       run: 'launch',
       step: 1,
       samples: rollouts(16),
       reward: { model: 'simulated-rm' },
     })
-    const end = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+    const end = await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
     expect(end).toMatchObject({ scored: 16, failed: 0 })
   })
 
@@ -183,12 +182,11 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
 })
 
 describe('servers.launch', () => {
-  const input = (name: string, at: number, fields: object = {}) => ({
+  const input = (name: string, at: number): ApiInputs['servers']['launch'] => ({
     name,
     engine: 'vllm',
     port: at,
     command: command('--port', String(at), '--model', name),
-    ...fields,
   })
 
   it('is refused unless it is allowed', async () => {
@@ -202,13 +200,12 @@ describe('servers.launch', () => {
     const allowed = await Service.start({ env: { REWARDOPS_ALLOW_LAUNCH: '1' } })
     try {
       const at = await freePort()
-      const begun = await allowed.mutate<ServerDto>('servers.launch', input('called', at))
+      const begun = await allowed.api.servers.launch.mutate(input('called', at))
       expect(begun).toMatchObject({ state: 'registering', launched: true })
-      const state = async (name: string) =>
-        (await allowed.query<ServerDetailDto>('servers.get', { name })).state
+      const state = async (name: string) => (await allowed.api.servers.get.query({ name })).state
       await waitFor('a ready server', async () => (await state('called')) === 'ready')
       // The model was read from the server.
-      expect(await allowed.query<ServerDto>('servers.get', { name: 'called' })).toMatchObject({
+      expect(await allowed.api.servers.get.query({ name: 'called' })).toMatchObject({
         model: 'called',
       })
       // A restarted service launches it again from the stored command.
@@ -217,14 +214,14 @@ describe('servers.launch', () => {
       await waitFor('a ready server', async () => (await state('called')) === 'ready')
       const pid = JSON.parse(readFileSync(join(allowed.dataDir, 'servers', 'called.pid'), 'utf8'))
         .pid as number
-      await allowed.mutate('servers.remove', { name: 'called' })
+      await allowed.api.servers.remove.mutate({ name: 'called' })
       expect(runs(pid)).toBe(false)
-      await allowed.mutate('servers.launch', {
+      await allowed.api.servers.launch.mutate({
         ...input('missing', await freePort()),
         command: ['/nowhere/vllm'],
       })
       const { events } = await waitFor('its end', async () => {
-        const server = await allowed.query<ServerDetailDto>('servers.get', { name: 'missing' })
+        const server = await allowed.api.servers.get.query({ name: 'missing' })
         return server.events.some((e) => e.kind === 'process') && server
       })
       expect(events[0]!.cause).toMatch(/could not be started \(ENOENT\); restarts in \d+ s/)

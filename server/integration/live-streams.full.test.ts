@@ -57,8 +57,10 @@ describe('live streams', () => {
   it(`${STREAMS} that were opened and closed leave no subscriber, and all received changes while they were open`, async () => {
     const streams = await Promise.all(Array.from({ length: STREAMS }, open))
     await wait(STREAMS)
-    const { batchId } = await service.mutate<{ batchId: string }>('batches.submit', {
-      ...{ run: 'streams', step: 1, samples: rollouts(64) },
+    const { batchId } = await service.api.batches.submit.mutate({
+      run: 'streams',
+      step: 1,
+      samples: rollouts(64),
     })
     await Promise.all(streams.map((stream) => stream.said(`batch:${batchId}`)))
     for (const stream of streams.slice(0, 20)) stream.leave()
@@ -69,8 +71,10 @@ describe('live streams', () => {
 
   it('streams aborted before the first byte or during an event leave none either', async () => {
     for (let round = 0; round < 5; round++) {
-      const submit = service.mutate('batches.submit', {
-        ...{ run: 'streams', step: round + 2, samples: rollouts(64) },
+      const submit = service.api.batches.submit.mutate({
+        run: 'streams',
+        step: round + 2,
+        samples: rollouts(64),
       })
       const aborted = Array.from({ length: STREAMS / 5 }, async (_, i) => {
         const gone = new AbortController()

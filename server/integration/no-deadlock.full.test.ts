@@ -6,10 +6,9 @@ import {
   startSimulatedServers,
 } from '../../testkit/processes/simulated-rm.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
-import { rollouts, type Sample, shuffled } from '../../testkit/service/rollouts.ts'
+import { rollouts, type Sample, type Submit, shuffled } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** Concurrent locks of groups and batches: flushes of two workers, appends, closes, cancels, deadlines. */
 
@@ -21,7 +20,7 @@ beforeAll(async () => {
     Service.start(),
     startSimulatedServers(['--latency', 'uniform:0,12']),
   ])
-  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+  await service.api.servers.register.mutate({ name: 'rm', url: rm.url })
 })
 
 afterAll(async () => {
@@ -32,16 +31,16 @@ afterAll(async () => {
   expect(problems).toEqual([])
 })
 
-const open = async (fields: object): Promise<string> => {
+const open = async (fields: Partial<Submit>): Promise<string> => {
   const batch = { run: 'no-deadlock', step: 1, samples: [], open: true, ...fields }
-  return (await service.mutate<SubmitResult>('batches.submit', batch)).batchId
+  return (await service.api.batches.submit.mutate(batch)).batchId
 }
 
 /** Appends all samples, 30 at a time, without waiting for scores. */
 async function appendAll(batchId: string, samples: Sample[]): Promise<void> {
   for (let startIndex = 0; startIndex < samples.length; startIndex += 30) {
     const part = samples.slice(startIndex, startIndex + 30)
-    await service.mutate('batches.append', { batchId, startIndex, samples: part })
+    await service.api.batches.append.mutate({ batchId, startIndex, samples: part })
   }
 }
 
@@ -61,7 +60,7 @@ it('groups spread over many chunks by appends in random order all complete, once
       const batchId = await open(kind)
       const followed = followBatch(service, batchId)
       await appendAll(batchId, samples)
-      await service.mutate('batches.close', { batchId })
+      await service.api.batches.close.mutate({ batchId })
       await followed.done
       const results = await expectExactlyOnce(service, followed, samples.length, 90)
       expect(results.filter((r) => r.status !== 'scored')).toEqual([])
@@ -76,7 +75,7 @@ it('batches that are cancelled or run out of time while they are scored all end'
   const ends = await Promise.all(
     Array.from({ length: 16 }, async (_, i) => {
       const rule = i % 2 === 0
-      const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+      const { batchId } = await service.api.batches.submit.mutate({
         run: `no-deadlock-${i % 4}`,
         step: 2,
         samples: shuffled(rollouts(512, 8, `c${i}`), i),
@@ -85,12 +84,12 @@ it('batches that are cancelled or run out of time while they are scored all end'
       })
       if (i % 4 !== 3) {
         await waitFor('a first flush', async () => {
-          const batch = await service.query<BatchSummary>('batches.get', { batchId })
+          const batch = await service.api.batches.get.query({ batchId })
           return batch.scored > 0
         })
-        await service.mutate('batches.cancel', { batchId })
+        await service.api.batches.cancel.mutate({ batchId })
       }
-      return service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+      return service.api.batches.wait.query({ batchId, waitMs: 60_000 })
     }),
   )
   for (const end of ends) {

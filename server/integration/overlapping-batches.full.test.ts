@@ -20,8 +20,6 @@ import {
 import { hashScore } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { BatchProgressDto } from '../contract/pages.ts'
-import type { Page } from '../contract/trainer.ts'
 
 /** Several steps in flight at once, and a trainer that dies before they end: no group is lost or delivered twice. */
 
@@ -38,7 +36,7 @@ let trainer: ChildProcess | null = null
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), 'rewardops-overlapping-'))
   ;[service, rm] = await Promise.all([Service.start(), startSimulatedServers()])
-  await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 8_192 })
+  await service.api.servers.register.mutate({ name: 'rm', url: rm.url, maxInFlight: 8_192 })
   // The latency is set after the registration, which probes the server several times. A few samples are so slow that every
   // batch still runs at the second kill, even on a slow machine.
   await rm.control({
@@ -58,8 +56,7 @@ afterAll(async () => {
   expect(problems).toEqual([])
 })
 
-const batches = async () =>
-  (await service.query<Page<BatchProgressDto>>('batches.list', { run: 'overlapping' })).items
+const batches = async () => (await service.api.batches.list.query({ run: 'overlapping' })).items
 
 it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice, each once and in its place', {
   timeout: 180_000,

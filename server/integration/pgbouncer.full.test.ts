@@ -10,7 +10,6 @@ import { padding, rollouts } from '../../testkit/service/rollouts.ts'
 import { runToEnd, Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { SubmitResult } from '../contract/trainer.ts'
 import { isOutage } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { connectSession } from '../store/session.ts'
@@ -129,27 +128,23 @@ describe.skipIf(!isInstalled)('in session mode', () => {
       ['small', rollouts(256, 8, 'small')],
       ['large', rollouts(256, 8, 'large').map((s) => ({ ...s, prompt: padding(30_000) }))],
     ] as const) {
-      const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
-        run,
-        step: 1,
-        samples,
-      })
+      const { batchId } = await service.api.batches.submit.mutate({ run, step: 1, samples })
       const followed = followBatch(service, batchId)
       await followed.done
       await expectExactlyOnce(service, followed, 256, 32)
     }
-    const single = await service.mutate<{ score: number }>('samples.score', {
+    const single = await service.api.samples.score.mutate({
       run: 'single',
       step: 1,
-      sample: rollouts(1, 1, 'single')[0],
+      sample: rollouts(1, 1, 'single')[0]!,
     })
     expect(single.score).not.toBeNull()
   })
 
   it('pages, metrics and exports answer', async () => {
-    await service.query('batches.list', {})
-    await service.query('overview.get')
-    await service.query('samples.list', { limit: 10 })
+    await service.api.batches.list.query({})
+    await service.api.overview.get.query()
+    await service.api.samples.list.query({ limit: 10 })
     expect((await service.raw('/metrics')).status).toBe(200)
     expect((await service.raw('/api/export/samples?run=small')).status).toBe(200)
     expect((await service.raw('/healthz')).status).toBe(200)

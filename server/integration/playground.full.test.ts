@@ -2,19 +2,11 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { CallError } from '../../testkit/processes/trpc-call.ts'
+import type { ApiInputs, CallError } from '../../testkit/processes/trpc-call.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import type {
-  ImportedConfigDto,
-  RewardsDto,
-  TriedDto,
-  TriedJudge,
-  TriedModel,
-  TriedRule,
-  TriedSum,
-} from '../contract/rewards.ts'
-import type { BatchSummary, SampleInput, SubmitResult } from '../contract/trainer.ts'
+import type { TriedJudge, TriedModel, TriedRule, TriedSum } from '../contract/rewards.ts'
+import type { SampleInput } from '../contract/trainer.ts'
 import { current, legacy } from '../rewards/config/testing/upstream-yaml.ts'
 
 /** The calls of the Rewards page: list what is registered, try one sample, import a configuration. */
@@ -64,8 +56,8 @@ beforeAll(async () => {
   service = await Service.start({ env: { REWARDOPS_FUNCTIONS_DIR: functions } })
   scorer = await SimulatedServer.start({ dialect: 'vllm', model: 'scorer' })
   judge = await SimulatedServer.start({ dialect: 'chat', model: 'judge' })
-  await service.mutate('servers.register', { name: 'scorer-0', url: scorer.url })
-  await service.mutate('servers.register', {
+  await service.api.servers.register.mutate({ name: 'scorer-0', url: scorer.url })
+  await service.api.servers.register.mutate({
     name: 'judge-0',
     url: judge.url,
     engine: 'openai',
@@ -87,8 +79,9 @@ const gsm8k = {
   response: '6 * 12 is 1,072 less 1,000.\n#### 72',
   groundTruth: '72',
 }
-const tried = (sample: object, reward: object = {}) =>
-  service.mutate<TriedDto>('rewards.try', { sample, reward })
+type Try = ApiInputs['rewards']['try']
+const tried = (sample: Try['sample'], reward: Try['reward'] = {}) =>
+  service.api.rewards.try.mutate({ sample, reward })
 const refusalOf = async (call: Promise<unknown>) => {
   const error = await call.then(
     () => null,
@@ -99,7 +92,7 @@ const refusalOf = async (call: Promise<unknown>) => {
 
 describe('rewards.list', () => {
   it('names everything that a batch’s reward can name, with its options', async () => {
-    const list = await service.query<RewardsDto>('rewards.list')
+    const list = await service.api.rewards.list.query()
     const gsm8kRule = list.rules.find(({ name }) => name === 'gsm8k')
     expect(gsm8kRule).toMatchObject({ dataSources: ['openai/gsm8k'], callsService: false })
     expect(gsm8kRule?.options).toContainEqual({
@@ -125,7 +118,7 @@ describe('rewards.list', () => {
   })
 
   it('lists the functions’ folder without running its files', async () => {
-    const list = await service.query<RewardsDto>('rewards.list')
+    const list = await service.api.rewards.list.query()
     expect(list.functions).toMatchObject({ folder: functions, exists: true, hasMore: false })
     expect(list.functions.files).toMatchObject([
       { path: 'group.ts', exports: ['computeScore'] },
@@ -159,7 +152,7 @@ describe('rewards.try', () => {
   })
 
   it('returns the result of a batch with the same sample and reward', async () => {
-    const rewards = [
+    const rewards: Try['reward'][] = [
       {},
       { kwargs: { method: 'flexible', format_score: 0.1 } },
       { function: { name: 'math_verify' } },
@@ -180,13 +173,13 @@ describe('rewards.try', () => {
     ]
     for (const reward of rewards) {
       const sample: SampleInput = { uid: 'q1', ...gsm8k }
-      const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+      const { batchId } = await service.api.batches.submit.mutate({
         run: 'compared',
         step: 1,
         samples: [sample],
         reward,
       })
-      const batch = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+      const batch = await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
       const { end, rewardName } = await tried(gsm8k, reward)
       expect(end).toEqual({ ok: true, score: batch.mean })
       expect(rewardName).toBe(batch.rewardName)
@@ -234,7 +227,7 @@ describe('rewards.try', () => {
 
   it('shows the executed version of a function, which is the listed one', async () => {
     const { steps } = await tried(gsm8k, { function: { path: 'math/length.ts' } })
-    const { functions: listed } = await service.query<RewardsDto>('rewards.list')
+    const { functions: listed } = await service.api.rewards.list.query()
     const { hash } = listed.files.find(({ path }) => path === 'math/length.ts')!
     expect(steps).toMatchObject([
       { kind: 'function', role: 'function', hash, end: { ok: true, score: 1 } },
@@ -316,7 +309,7 @@ describe('rewards.try', () => {
   it('ends by its deadline where no server answers in time', async () => {
     scorer.control({ faults: { hang: 1 } })
     try {
-      const { end } = await service.mutate<TriedDto>('rewards.try', {
+      const { end } = await service.api.rewards.try.mutate({
         sample: { ...gsm8k, response: 'a text of its own' },
         reward: { model: 'scorer' },
         deadlineMs: 300,
@@ -328,7 +321,7 @@ describe('rewards.try', () => {
   })
 
   it('calls a function off by the deadline', async () => {
-    const { end } = await service.mutate<TriedDto>('rewards.try', {
+    const { end } = await service.api.rewards.try.mutate({
       sample: gsm8k,
       reward: { function: { path: 'loop.ts' } },
       deadlineMs: 1_500,
@@ -345,7 +338,7 @@ describe('rewards.try', () => {
       { model: 'judge' },
       { function: { name: 'math_verfy' } },
     ]) {
-      const submit = service.mutate('batches.submit', { run: 'r', step: 1, samples, reward })
+      const submit = service.api.batches.submit.mutate({ run: 'r', step: 1, samples, reward })
       const { reason, message } = await refusalOf(submit)
       expect(reason).toBeDefined()
       const refused = await refusalOf(tried(gsm8k, reward))
@@ -370,8 +363,7 @@ describe('rewards.try', () => {
 })
 
 describe('rewards.importConfig', () => {
-  const imported = (text: string) =>
-    service.mutate<ImportedConfigDto>('rewards.importConfig', { text })
+  const imported = (text: string) => service.api.rewards.importConfig.mutate({ text })
 
   it.each([
     ['old', legacy, 'legacy'],
@@ -412,7 +404,7 @@ describe('rewards.importConfig', () => {
       isDone = true
     })
     // The import takes a second or two; on the server's event loop it would delay this query.
-    await service.query('rewards.list')
+    await service.api.rewards.list.query()
     expect(isDone).toBe(false)
     expect((await importing).keys.length).toBeLessThan(20_001)
   })

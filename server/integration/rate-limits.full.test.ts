@@ -10,7 +10,6 @@ import { environment, Service } from '../../testkit/service/service.ts'
 import { ServiceLog } from '../../testkit/service/service-log.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { textId } from '../../testkit/simulated-rm/text.ts'
-import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
 /** Limits of a server over several workers, counted by the server, also when a worker is killed. Takes minutes. */
@@ -33,7 +32,7 @@ beforeAll(async () => {
     Service.start({ env: { REWARDOPS_WORKERS: '0' } }),
     startSimulatedServers(['--latency', '20', '--tokens-per-second', '1000000']),
   ])
-  await service.mutate('servers.register', { name: 'rm', url: servers.urls[0], rpm: RPM })
+  await service.api.servers.register.mutate({ name: 'rm', url: servers.urls[0]!, rpm: RPM })
   await Promise.all([startWorker(), startWorker()])
 })
 
@@ -60,7 +59,7 @@ async function startWorker(): Promise<void> {
 }
 
 const submit = (samples: Sample[]) =>
-  service.mutate<SubmitResult>('batches.submit', {
+  service.api.batches.submit.mutate({
     run: 'limits',
     step: 1,
     samples,
@@ -114,7 +113,7 @@ it('a limit of requests a minute holds over two workers, and passes to the other
     TAKEN_OVER_MS,
   )
   await waitFor('more than a minute', async () => Date.now() - first > 1.1 * MINUTE_MS, 80_000)
-  const cancelled = await service.mutate<BatchSummary>('batches.cancel', { batchId })
+  const cancelled = await service.api.batches.cancel.mutate({ batchId })
   expect(cancelled.status).toBe('cancelled')
   const all = (await arrivals(samples)).sort((a, b) => a - b)
   const most = mostWithin(all, MINUTE_MS)
@@ -130,13 +129,13 @@ it('a limit of requests a minute holds over two workers, and passes to the other
 }, 180_000)
 
 it('a limit of one call in flight holds over four workers, and survives its holder', async () => {
-  await service.mutate('servers.update', { name: 'rm', rpm: null, maxInFlight: 1 })
+  await service.api.servers.update.mutate({ name: 'rm', rpm: null, maxInFlight: 1 })
   await Promise.all([startWorker(), startWorker(), startWorker()])
   await waitFor('an idle server', async () => (await statsOf()).inFlight === 0)
   await servers.control({ resetStats: true })
   const samples = rollouts(400, 8, 'one')
   const { batchId } = await submit(samples)
-  const scored = async () => (await service.query<BatchSummary>('batches.get', { batchId })).scored
+  const scored = async () => (await service.api.batches.get.query({ batchId })).scored
   await waitFor('the first hundred', async () => (await scored()) > 100)
   const owner = await waitFor('an owner', async () => {
     const [row] = await service.sql<{ pid: number }>(

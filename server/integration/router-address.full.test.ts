@@ -9,7 +9,6 @@ import {
 } from '../../testkit/service/proxy-storm.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { ServerDto } from '../contract/servers.ts'
 
 /** The router address under 100,000 requests, with servers and clients that disconnect, leaks nothing. */
 
@@ -31,7 +30,7 @@ beforeAll(async () => {
   })
   moody = await Promise.all([1, 2, 3].map((seed) => startMoodyServer('moody', seed)))
   for (const [i, { url }] of moody.entries()) {
-    await service.mutate('servers.register', {
+    await service.api.servers.register.mutate({
       name: `moody-${i + 1}`,
       url,
       engine: 'vllm',
@@ -82,7 +81,7 @@ it('100,000 requests: everybody gets its own answer, counters return to zero, me
     return leases[0]?.n === 0
   })
   await waitFor('no call in flight', async () =>
-    (await service.query<ServerDto[]>('servers.list')).every(({ inFlight }) => inFlight === 0),
+    (await service.api.servers.list.query()).every(({ inFlight }) => inFlight === 0),
   )
 
   // In the second half a leak per request would count 50,000 times.

@@ -6,7 +6,6 @@ import {
 import { hashScore, rollouts, type Sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
-import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /**
  * Micro-batching over two workers with a reward model that answers at once. The number of samples per request depends on
@@ -23,12 +22,12 @@ beforeAll(async () => {
     Service.start(),
     startSimulatedServers(['--version', '0.11.2']),
   ])
-  await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 128 })
+  await service.api.servers.register.mutate({ name: 'rm', url: rm.url, maxInFlight: 128 })
 })
 afterAll(() => stopCleanly(service, () => rm?.stop()))
 
-async function scored(step: number, samples: Sample[]): Promise<ResultsColumns> {
-  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+async function scored(step: number, samples: Sample[]) {
+  const { batchId } = await service.api.batches.submit.mutate({
     run: 'several',
     step,
     groupSize: 8,
@@ -37,13 +36,10 @@ async function scored(step: number, samples: Sample[]): Promise<ResultsColumns> 
   })
   let done = false
   while (!done) {
-    const { status } = await service.query<BatchSummary>('batches.wait', {
-      batchId,
-      waitMs: 60_000,
-    })
+    const { status } = await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
     done = status !== 'running'
   }
-  return service.query<ResultsColumns>('batches.results', { batchId, limit: 50_000 })
+  return service.api.batches.results.query({ batchId, limit: 50_000 })
 }
 
 it('every sample has the score of its own text', async () => {

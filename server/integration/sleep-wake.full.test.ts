@@ -6,9 +6,7 @@ import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import type { ServerDetailDto } from '../contract/server-detail.ts'
 import type { ServerDto } from '../contract/servers.ts'
-import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** Sleep and wake between training steps, with two workers under full load. */
 
@@ -19,7 +17,7 @@ beforeAll(async () => {
   service = await Service.start()
 })
 afterEach(async () => {
-  for (const { name } of await list()) await service.mutate('servers.remove', { name })
+  for (const { name } of await list()) await service.api.servers.remove.mutate({ name })
   await Promise.all(servers.map((server) => server.close()))
   servers = []
 })
@@ -29,7 +27,7 @@ async function simulated(name: string, options: ServerOptionsInput = {}): Promis
   const server = await SimulatedServer.start(options)
   servers.push(server)
   const fields = { name, url: server.url, maxInFlight: 8 }
-  expect(await service.mutate('servers.register', fields)).toMatchObject({
+  expect(await service.api.servers.register.mutate(fields)).toMatchObject({
     state: 'ready',
     canSleep: true,
   })
@@ -37,19 +35,18 @@ async function simulated(name: string, options: ServerOptionsInput = {}): Promis
   return server
 }
 
-const list = () => service.query<ServerDto[]>('servers.list')
-const get = (name: string) => service.query<ServerDetailDto>('servers.get', { name })
+const list = () => service.api.servers.list.query()
+const get = (name: string) => service.api.servers.get.query({ name })
 const inState = (name: string, state: ServerDto['state']) =>
   waitFor(`${name} to be ${state}`, async () => (await get(name)).state === state)
 const submit = (count: number, reward: Submit['reward']) =>
-  service.mutate<SubmitResult>('batches.submit', {
+  service.api.batches.submit.mutate({
     run: 'sleepers',
     step: 1,
     samples: rollouts(count),
     reward: { model: 'simulated-rm', ...reward },
   })
-const wait = (batchId: string) =>
-  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+const wait = (batchId: string) => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
 /** The server's sleep and wake calls. */
 const lifecycle = (server: SimulatedServer) =>
   server.stats().lifecycle.map(({ route, inFlight }) => [route.replace(/\?.*/, ''), inFlight])
@@ -62,7 +59,7 @@ describe('sleep is never sent while work is in flight', () => {
       const other = await simulated('other', { dialect, latency: 'uniform:20,120' })
       const { batchId } = await submit(600, {})
       await waitFor('full load', () => sleepy.stats().textsInFlight >= 8)
-      const asleep = await service.mutate<ServerDto>('servers.sleep', { name: 'sleepy' })
+      const asleep = await service.api.servers.sleep.mutate({ name: 'sleepy' })
       expect(asleep).toMatchObject({ state: 'sleeping', awakeUntil: null })
       const route = dialect === 'vllm' ? 'POST /sleep' : 'POST /release_memory_occupation'
       expect(lifecycle(sleepy)).toEqual([[route, 0]])
@@ -83,8 +80,8 @@ describe('sleep is never sent while work is in flight', () => {
 describe('wake', () => {
   it('is one call for twenty callers', async () => {
     const rm = await simulated('rm', { wakeMs: 300 })
-    await service.mutate('servers.sleep', { name: 'rm' })
-    const wake = () => service.mutate<ServerDto>('servers.wake', { name: 'rm', awakeForMs: 60_000 })
+    await service.api.servers.sleep.mutate({ name: 'rm' })
+    const wake = () => service.api.servers.wake.mutate({ name: 'rm', awakeForMs: 60_000 })
     const woken = await Promise.all(Array.from({ length: 20 }, wake))
     for (const server of woken) expect(server).toMatchObject({ state: 'ready' })
     expect(lifecycle(rm).map(([route]) => route)).toEqual(['POST /sleep', 'POST /wake_up'])
@@ -96,8 +93,8 @@ describe('wake', () => {
 
   it('is over when its time is, also when the service was killed in between', async () => {
     const rm = await simulated('rm')
-    await service.mutate('servers.sleep', { name: 'rm' })
-    await service.mutate('servers.wake', { name: 'rm', awakeForMs: 4_000 })
+    await service.api.servers.sleep.mutate({ name: 'rm' })
+    await service.api.servers.wake.mutate({ name: 'rm', awakeForMs: 4_000 })
     await service.kill9('all')
     expect(rm.stats().state).toBe('up')
     await service.restart()
@@ -112,8 +109,8 @@ describe('wake', () => {
 
   it('cut off by a kill while it is under way is ended by the next start', async () => {
     const rm = await simulated('rm', { wakeMs: 1_500 })
-    await service.mutate('servers.sleep', { name: 'rm' })
-    const cut = service.mutate('servers.wake', { name: 'rm', awakeForMs: 5_000 }).catch(() => null)
+    await service.api.servers.sleep.mutate({ name: 'rm' })
+    const cut = service.api.servers.wake.mutate({ name: 'rm', awakeForMs: 5_000 }).catch(() => null)
     await inState('rm', 'waking')
     await service.kill9('all')
     await cut
@@ -127,7 +124,7 @@ describe('wake', () => {
 describe('a batch with sleepAfter', () => {
   it('finds its servers asleep, is scored, and leaves them asleep', async () => {
     const rms = [await simulated('a', { wakeMs: 200 }), await simulated('b', { wakeMs: 200 })]
-    await Promise.all(['a', 'b'].map((name) => service.mutate('servers.sleep', { name })))
+    await Promise.all(['a', 'b'].map((name) => service.api.servers.sleep.mutate({ name })))
     const { batchId } = await submit(64, { sleepAfter: true })
     expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 64, failed: 0 })
     await Promise.all([inState('a', 'sleeping'), inState('b', 'sleeping')])
@@ -147,12 +144,12 @@ describe('a batch with sleepAfter', () => {
   it('is refused where no server of the model can sleep, and for a rule', async () => {
     const tei = await SimulatedServer.start({ dialect: 'tei', model: 'sleepless' })
     servers.push(tei)
-    await service.mutate('servers.register', { name: 'tei', url: tei.url })
+    await service.api.servers.register.mutate({ name: 'tei', url: tei.url })
     await expect(submit(1, { model: 'sleepless', sleepAfter: true })).rejects.toMatchObject({
       data: { reason: 'unsupported_setting' },
       message: expect.stringMatching(/"sleepless"/),
     })
-    const call = service.mutate('batches.submit', {
+    const call = service.api.batches.submit.mutate({
       run: 'sleepers',
       step: 1,
       samples: rollouts(1),

@@ -3,7 +3,6 @@ import { sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { BatchSummary, NextResult, Page, Result, SubmitResult } from '../contract/trainer.ts'
 
 /** Waits of the contract that really take a minute. */
 
@@ -17,9 +16,9 @@ afterAll(() => stopCleanly(service))
 
 it('long polls are clamped to a minute; an implicit batch closes after a minute of silence', async () => {
   const call = { run: 'waits', step: 1, sample: sample() }
-  const first = await service.mutate<Result>('samples.score', call)
+  const first = await service.api.samples.score.mutate(call)
   expect(first.score).toBe(1)
-  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+  const { batchId } = await service.api.batches.submit.mutate({
     run: 'waits',
     step: 2,
     samples: [],
@@ -27,14 +26,14 @@ it('long polls are clamped to a minute; an implicit batch closes after a minute 
   })
   const hours = { batchId, waitMs: 10_000_000 }
   const [next, wait] = await Promise.all([
-    service.query<NextResult>('batches.next', { ...hours, after: null, samples: 1 }),
-    service.query<BatchSummary>('batches.wait', hours),
+    service.api.batches.next.query({ ...hours, after: null, samples: 1 }),
+    service.api.batches.wait.query(hours),
   ])
   expect(next).toMatchObject({ groups: [], timedOut: true, done: false })
   expect(wait).toMatchObject({ batchId, status: 'open', completedAt: null })
 
   const implicit = async () => {
-    const { items } = await service.query<Page<BatchSummary>>('batches.list', { run: 'waits' })
+    const { items } = await service.api.batches.list.query({ run: 'waits' })
     return items.filter((b) => b.step === 1)
   }
   await waitFor('the implicit batch to close', async () => {
@@ -43,6 +42,6 @@ it('long polls are clamped to a minute; an implicit batch closes after a minute 
   })
   expect(await implicit()).toMatchObject([{ samples: 1, scored: 1, groupsCompleted: 1 }])
   // The next call opens another batch.
-  expect((await service.mutate<Result>('samples.score', call)).index).toBe(0)
+  expect((await service.api.samples.score.mutate(call)).index).toBe(0)
   expect(await implicit()).toMatchObject([{ status: 'open' }, { status: 'completed' }])
 }, 120_000)

@@ -1,11 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
-import { rollouts } from '../../testkit/service/rollouts.ts'
+import { rollouts, type Sample, type Submit } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { ServerDto } from '../contract/servers.ts'
-import type { SubmitResult } from '../contract/trainer.ts'
 import { type FakeCall, FakeServer } from '../engines/testing/fake-server.ts'
 
 /** Samples whose workers die: only those fail, after the third death. Heartbeats expire after 10 s. */
@@ -25,8 +23,12 @@ beforeAll(async () => {
   rm = await FakeServer.start(answer)
   service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
   // A limit for many jobs at once, so that samples fetched with the poison are lost as well.
-  const server = { name: 'rm', url: rm.url, engine: 'vllm', maxInFlight: 1_000 }
-  await service.mutate<ServerDto>('servers.register', server)
+  await service.api.servers.register.mutate({
+    name: 'rm',
+    url: rm.url,
+    engine: 'vllm',
+    maxInFlight: 1_000,
+  })
 })
 
 afterAll(async () => {
@@ -58,8 +60,8 @@ function answer(call: FakeCall, res: ServerResponse): void {
   }
 }
 
-const submit = (samples: object[], fields: object = {}) =>
-  service.mutate<SubmitResult>('batches.submit', {
+const submit = (samples: Sample[], fields: Partial<Submit> = {}) =>
+  service.api.batches.submit.mutate({
     run: 'worker-lost',
     step: 1,
     samples,
@@ -115,11 +117,15 @@ it('a worker that was paused until its jobs were given away sends none of their 
   const answered: string[] = []
   const two = await Service.start({ env: { REWARDOPS_WORKERS: '2' } })
   try {
-    const server = { name: 'rm', url: rm.url, engine: 'vllm', maxInFlight: SLOTS }
-    await two.mutate<ServerDto>('servers.register', server)
+    await two.api.servers.register.mutate({
+      name: 'rm',
+      url: rm.url,
+      engine: 'vllm',
+      maxInFlight: SLOTS,
+    })
     onText = (text) => void answered.push(text)
     const samples = rollouts(960, 8)
-    const { batchId } = await two.mutate<SubmitResult>('batches.submit', {
+    const { batchId } = await two.api.batches.submit.mutate({
       run: 'worker-paused',
       step: 1,
       samples,

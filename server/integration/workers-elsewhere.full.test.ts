@@ -11,7 +11,6 @@ import { hashScore, rollouts } from '../../testkit/service/rollouts.ts'
 import { environment, Service } from '../../testkit/service/service.ts'
 import { ServiceLog } from '../../testkit/service/service-log.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
 /** Workers without a parent server, like `npm run worker` on another machine: only missing reports show a death. */
@@ -31,7 +30,7 @@ beforeAll(async () => {
     Service.start({ env: { REWARDOPS_WORKERS: '0' } }),
     startSimulatedServers(['--latency', '50']),
   ])
-  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+  await service.api.servers.register.mutate({ name: 'rm', url: rm.url })
   await Promise.all([startWorker(), startWorker(), startWorker()])
 })
 
@@ -62,13 +61,13 @@ const alive = async () =>
 
 async function follow(label: string) {
   const samples = rollouts(SAMPLES, 8, label)
-  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+  const { batchId } = await service.api.batches.submit.mutate({
     run: 'elsewhere',
     step: 1,
     samples,
     reward: { model: 'simulated-rm' },
   })
-  const scored = async () => (await service.query<BatchSummary>('batches.get', { batchId })).scored
+  const scored = async () => (await service.api.batches.get.query({ batchId })).scored
   const followed = followBatch(service, batchId)
   return {
     followed,
