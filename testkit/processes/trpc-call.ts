@@ -96,19 +96,3 @@ export function createApi(
     ],
   })
 }
-
-/**
- * The data of a tRPC answer.
- * @throws CallError for a refusal; Error for any other answer
- */
-export function unwrap<T>(answer: RawAnswer): T {
-  const envelope = answer.json as {
-    result?: { data: T }
-    error?: { message: string; data: ErrorData }
-  } | null
-  if (envelope?.error) throw new CallError(answer, envelope.error.message, envelope.error.data)
-  if (answer.status !== 200 || !envelope?.result) {
-    throw new Error(`answered ${answer.status}: ${answer.text.slice(0, 500)}`)
-  }
-  return envelope.result.data
-}

@@ -16,7 +16,6 @@ import {
   type RawAnswer,
   type RawRequest,
   rawRequest,
-  unwrap,
 } from '../processes/trpc-call.ts'
 import { copyClusterTemplate } from './cluster-template.ts'
 import { ServiceLog } from './service-log.ts'
@@ -154,18 +153,6 @@ export class Service {
   /** A typed client whose calls have additional headers, such as another key. */
   apiWith(headers: Record<string, string>): Api {
     return createApi(() => this.url, { ...this.#options.headers, ...headers }, this.#agent)
-  }
-
-  /** A tRPC query by GET. @throws CallError */
-  async query<T>(path: string, input?: unknown, headers?: Record<string, string>): Promise<T> {
-    const search = input === undefined ? '' : `?input=${encodeURIComponent(JSON.stringify(input))}`
-    return unwrap(await this.raw(`/api/trpc/${path}${search}`, { ...(headers && { headers }) }))
-  }
-
-  /** A tRPC mutation, or a query by POST. @throws CallError */
-  async mutate<T>(path: string, input?: unknown, headers?: Record<string, string>): Promise<T> {
-    const body = input === undefined ? '' : JSON.stringify(input)
-    return unwrap(await this.post(path, body, headers))
   }
 
   /** Sends a raw body to a procedure. */
