@@ -191,8 +191,9 @@ describe('a batch and its rescore', () => {
 
   it('is available while one run still scores, and complete at the end', async () => {
     const first = await submit(rollouts(64, 4))
+    // Two at a time take 8 s, unless the model becomes faster.
     await rm.control({ latency: 'uniform:100,400' })
-    const second = await rescore(first, { model: 'simulated-rm' })
+    const second = await rescore(first, { model: 'simulated-rm', maxConcurrency: 2 })
     const live = await waitFor('a comparison that grows', async () => {
       const pair = await pairOf(first, second)
       return pair.isLive && pair.n > 0 ? pair : false
