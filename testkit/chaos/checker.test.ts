@@ -328,6 +328,11 @@ test('a request that is split: the harness delayed its answer, or there is no ca
   const delay: HistoryEvent = { e: 'delayed', at: late + 110, forMs: 90 }
   expect(lawsBroken(withEvents(history, [delay]))).toEqual([])
   expect(lawsBroken(withEvents(history, [{ ...delay, at: late - 5 }]))).toEqual(['calls'])
+  const slow = [
+    ...callsAt(late, late + 90, ['x:1', 'x:2']),
+    ...callsAt(late + 92, late + 95, ['x:1']),
+  ]
+  expect(lawsBroken(withEvents(flawless(), slow))).toEqual([])
 })
 
 test('something held at idle, an unhandled error, a process left, an exit by the signal', () => {

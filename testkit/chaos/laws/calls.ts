@@ -20,7 +20,7 @@ const HOLDER_MS = 30_000
 const UNFLUSHED_MS = 1_500
 /** Time of an answer from the model to the router. */
 const HEDGE_SLACK_MS = 25
-/** A worker splits a request whose answer is late after one to two checks, 100 ms apart. */
+/** A worker splits a request without an answer 100 to 200 ms after sending it, which may be earlier than its arrival. */
 const SPLIT_MS = 100
 /** A worker stopped for longer may be declared dead: 5 s after a report that is up to 1 s old. */
 const MAYBE_DEAD_MS = 4_000
@@ -185,7 +185,7 @@ function isExplained(
   const unflushedMs = UNFLUSHED_MS * slowness
   if (first.outcome !== 'answered') return true
   if (isHedge(first, second)) return true
-  if (isSplit(first, second) && isDelayed(first, second, events)) return true
+  if (isSplit(first, second, events)) return true
   return spans.some((span) => {
     // The answer was lost in transit.
     if (/^net-rm$|^rm-/.test(span.kind))
@@ -217,10 +217,15 @@ function isHedge(first: ModelCall, second: ModelCall): boolean {
   return second.server !== first.server && second.from <= first.until + HEDGE_SLACK_MS
 }
 
-/** Whether the second call may be part of the first, which the worker split because its answer was late. */
-function isSplit(first: ModelCall, second: ModelCall): boolean {
-  const isPart = second.ids.length < first.ids.length
-  return isPart && second.from - first.from >= SPLIT_MS && second.from - first.until <= 2 * SPLIT_MS
+/**
+ * Whether the second call may be part of the first, which the worker split because its answer was late. The answer may
+ * arrive while the parts are sent, or later if the harness delayed it.
+ */
+function isSplit(first: ModelCall, second: ModelCall, events: readonly HistoryEvent[]): boolean {
+  const isPart = second.ids.length < first.ids.length && second.from - first.from >= SPLIT_MS / 2
+  const lateMs = second.from - first.until
+  if (!isPart || lateMs > 2 * SPLIT_MS) return false
+  return lateMs <= HEDGE_SLACK_MS || isDelayed(first, second, events)
 }
 
 /** Whether the harness, which forwards answers, was blocked between the two calls. */
