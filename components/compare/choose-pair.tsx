@@ -17,8 +17,7 @@ import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
 import { BatchField, RewardOf } from './batch-choice.tsx'
-import type { CompareProps } from './compare-batches.tsx'
-import { comparePairHref } from './compare-url.ts'
+import { type CompareProps, comparePairHref } from './compare-url.ts'
 
 /** Suggests pairs: rescored batches with the batches they rescore. */
 export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {

@@ -17,7 +17,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { BatchChoice, BatchField } from './batch-choice.tsx'
-import type { CompareProps } from './compare-batches.tsx'
+import type { CompareProps } from './compare-url.ts'
 import { SideBlock } from './pair-sides.tsx'
 
 /** Selects the second batch: one with the same rollouts, or a new rescore. */

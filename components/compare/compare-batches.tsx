@@ -12,14 +12,8 @@ import { QueryView } from '../ui/query-view.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { ChoosePair } from './choose-pair.tsx'
 import { ChooseSecond } from './choose-second.tsx'
-import type { CompareUrl } from './compare-url.ts'
+import type { CompareProps } from './compare-url.ts'
 import { PairView } from './pair-view.tsx'
-
-/** The URL state, and its setter, for the parts of the page. */
-export interface CompareProps {
-  url: CompareUrl
-  onChange(change: Partial<CompareUrl>, how?: 'push' | 'replace'): void
-}
 
 /** Selects two batches, then compares them. */
 export function CompareBatches({ url, onChange }: CompareProps) {

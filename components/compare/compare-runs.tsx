@@ -13,7 +13,7 @@ import { Empty } from '../ui/empty.tsx'
 import { Segmented, Select } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { ChartSkeleton } from '../ui/skeleton.tsx'
-import type { CompareProps } from './compare-batches.tsx'
+import type { CompareProps } from './compare-url.ts'
 import { RunOverlays } from './run-overlays.tsx'
 
 /** Overlays up to eight runs and compares each with the first. */

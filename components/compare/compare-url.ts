@@ -30,6 +30,12 @@ export interface CompareUrl {
   band: Band
 }
 
+/** The URL state, and its setter, for the parts of the page. */
+export interface CompareProps {
+  url: CompareUrl
+  onChange(change: Partial<CompareUrl>, how?: 'push' | 'replace'): void
+}
+
 const BATCH = /^b\d{1,18}$/
 const SAMPLE = /^b\d{1,18}-\d{1,9}$/
 

@@ -13,7 +13,7 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
-import type { CompareProps } from './compare-batches.tsx'
+import type { CompareProps } from './compare-url.ts'
 
 const PAGE = 25
 

@@ -28,8 +28,7 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
-import type { CompareProps } from './compare-batches.tsx'
-import type { CompareUrl } from './compare-url.ts'
+import type { CompareProps, CompareUrl } from './compare-url.ts'
 import { MEASURE_LABEL, SIDE_COLOUR, signed } from './pair-words.ts'
 
 const PAGE = 25

@@ -12,7 +12,7 @@ import { formatCount, formatScore } from '../format/numbers.ts'
 import { IconButton } from '../ui/button.tsx'
 import { ProgressBar } from '../ui/progress-bar.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
-import type { CompareProps } from './compare-batches.tsx'
+import type { CompareProps } from './compare-url.ts'
 import { SIDE_COLOUR } from './pair-words.ts'
 
 /** The two batches side by side, in the colors of the charts. */

@@ -1,13 +1,16 @@
 'use client'
 
+import type { inferRouterOutputs } from '@trpc/server'
 import { CircleCheck, CircleDashed, CircleHelp, type LucideIcon, Unlink } from 'lucide-react'
 import { useState } from 'react'
+import type { AppRouter } from '../../server/api/root.ts'
 import { shortenMiddle } from '../format/text.ts'
 import { Segmented } from '../ui/field.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
-import type { Imported } from './import-result.tsx'
 
+/** The response of `rewards.importConfig`, as JSON. */
+export type Imported = inferRouterOutputs<AppRouter>['rewards']['importConfig']
 type Key = Imported['keys'][number]
 
 const LOOK: Record<Key['status'], { text: string; icon: LucideIcon; tone: string }> = {

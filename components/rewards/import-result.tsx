@@ -1,9 +1,7 @@
 'use client'
 
-import type { inferRouterOutputs } from '@trpc/server'
 import { FlaskConical, TriangleAlert } from 'lucide-react'
 import type { ReactNode } from 'react'
-import type { AppRouter } from '../../server/api/root.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { sentence } from '../format/text.ts'
 import { useSession } from '../session/use-session.ts'
@@ -12,12 +10,9 @@ import { buttonClass } from '../ui/button.tsx'
 import { CopyButton } from '../ui/copy-text.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
-import { ImportKeys } from './import-keys.tsx'
+import { type Imported, ImportKeys } from './import-keys.tsx'
 import { launchCurl, serveCommand, shellWords, submitCurl } from './import-snippets.ts'
 import { tryHref } from './rewards-url.ts'
-
-/** The response of `rewards.importConfig`, as JSON. */
-export type Imported = inferRouterOutputs<AppRouter>['rewards']['importConfig']
 
 const SHAPES: Record<Imported['shape'], string> = {
   legacy: 'legacy keys (reward_model.*)',

@@ -5,7 +5,6 @@ import type { Logger } from '../log.ts'
 import type { Access } from './access.ts'
 import { COMPAT_PATH } from './compat/compat.ts'
 import { HEALTH_PATHS } from './health.ts'
-import { OPENAPI_PATH } from './openapi.ts'
 import { refuseProxied } from './proxy/refusal.ts'
 import { isRouterPath } from './proxy/routes.ts'
 import { refuse } from './refuse.ts'
@@ -81,7 +80,7 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
       return routes.exports(req, res, requestId)
     }
-    if (path === OPENAPI_PATH) {
+    if (path === '/api/openapi.json') {
       if (!routes.openApi)
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
       return routes.openApi(req, res, requestId)

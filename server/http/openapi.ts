@@ -4,9 +4,6 @@ import { RewardOpsError } from '../errors.ts'
 import type { Access } from './access.ts'
 import type { Handler } from './listener.ts'
 
-/** The path of the OpenAPI document. */
-export const OPENAPI_PATH = '/api/openapi.json'
-
 /**
  * `GET /api/openapi.json`: the procedures as an OpenAPI document, which scripts/api-doc.ts generates. Its 0.4 MB are read
  * at the first request: most services never serve them.
@@ -15,7 +12,7 @@ export function createOpenApi(access: Access): Handler {
   let document: { body: Buffer; etag: string } | undefined
   return (req, res) => {
     if (req.method !== 'GET' && req.method !== 'HEAD')
-      throw new RewardOpsError('method_not_allowed', `${OPENAPI_PATH} is read with GET.`)
+      throw new RewardOpsError('method_not_allowed', '/api/openapi.json is read with GET.')
     access.admit(req, 'openapi')
     document ??= readDocument()
     const { body, etag } = document

@@ -2,20 +2,7 @@ import { isAsleep } from '../router/server-admission.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 import type { ModelsContext } from './context.ts'
 import { maskSecrets } from './secrets.ts'
-import type { SleepCycle } from './sleep-cycle.ts'
-
-/** The cause of a drain before sleep. A drain by a user has another cause, and only a user ends it. */
-export const BEFORE_SLEEP = 'finishes its requests in flight before sleep'
-/** The cause set before the sleep call is sent. From then on the server may be asleep even if this process dies. */
-export const GOING_TO_SLEEP = 'is being put to sleep'
-
-/** True when a server drains before sleep rather than by a user's request. */
-export function isDrainingToSleep(row: ServerRow): boolean {
-  return (
-    row.state === 'draining' &&
-    (row.stateCause === BEFORE_SLEEP || row.stateCause === GOING_TO_SLEEP)
-  )
-}
+import { GOING_TO_SLEEP, isDrainingToSleep, type SleepCycle } from './sleep-cycle.ts'
 
 /**
  * Finishes a change between sleep and wake that a dead process left half done. Does nothing while another process works

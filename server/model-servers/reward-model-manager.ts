@@ -33,12 +33,11 @@ import {
   refusal,
 } from './admission.ts'
 import type { ModelsContext } from './context.ts'
-import { isDrainingToSleep } from './interrupted.ts'
 import { type LaunchOptions, ServerLauncher } from './launcher.ts'
 import { ScoreTrust, type Subject } from './score-trust.ts'
 import { maskSecrets } from './secrets.ts'
 import { ServerWatch } from './server-watch.ts'
-import { SleepCycle } from './sleep-cycle.ts'
+import { isDrainingToSleep, SleepCycle } from './sleep-cycle.ts'
 import { SleepSweep } from './sleep-sweep.ts'
 import { MODEL_TIMINGS, type ModelTimings } from './timings.ts'
 

@@ -10,10 +10,10 @@ import { PeriodicTask } from '../store/periodic-task.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 import { factsOf, failureEvidence, knownRoute, probeOfRow } from './admission.ts'
 import type { ModelsContext } from './context.ts'
-import { isDrainingToSleep, mendInterrupted } from './interrupted.ts'
+import { mendInterrupted } from './interrupted.ts'
 import type { ScoreTrust } from './score-trust.ts'
 import { maskSecrets } from './secrets.ts'
-import type { SleepCycle } from './sleep-cycle.ts'
+import { isDrainingToSleep, type SleepCycle } from './sleep-cycle.ts'
 
 /** Failed probes in a row that make a server unreachable. One success makes it ready again. */
 const FAILURES_TO_UNREACHABLE = 2

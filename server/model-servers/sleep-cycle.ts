@@ -15,10 +15,22 @@ import { lastSleepLevel } from '../store/sql/server-detail.ts'
 import { leasedSlots, noteDrainingCause, type ServerRow } from '../store/sql/servers.ts'
 import { knownRoute, probeOfRow } from './admission.ts'
 import type { ModelsContext } from './context.ts'
-import { BEFORE_SLEEP, GOING_TO_SLEEP, isDrainingToSleep } from './interrupted.ts'
 import type { ScoreTrust } from './score-trust.ts'
 import { maskSecrets } from './secrets.ts'
 import { cannotSleep, notNow } from './sleep-refusals.ts'
+
+/** The cause of a drain before sleep. A drain by a user has another cause, and only a user ends it. */
+export const BEFORE_SLEEP = 'finishes its requests in flight before sleep'
+/** The cause set before the sleep call is sent. From then on the server may be asleep even if this process dies. */
+export const GOING_TO_SLEEP = 'is being put to sleep'
+
+/** True when a server drains before sleep rather than by a user's request. */
+export function isDrainingToSleep(row: ServerRow): boolean {
+  return (
+    row.state === 'draining' &&
+    (row.stateCause === BEFORE_SLEEP || row.stateCause === GOING_TO_SLEEP)
+  )
+}
 
 /** Interval of the check whether another process has finished with a server, ms. */
 const OTHERS_LOOK_MS = 250

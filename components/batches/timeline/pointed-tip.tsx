@@ -1,11 +1,18 @@
 import { durationText, formatCount } from '../../format/numbers.ts'
 import { shortenMiddle } from '../../format/text.ts'
 import { INK_TOKENS } from './painter.ts'
+import type { TimelineRow } from './timeline.prepare.ts'
 import { MIN_LOST_MS, WAIT_CAUSES } from './timeline.prepare.ts'
-import type { Pointed } from './timeline-plot.tsx'
+import type { SampleMark } from './timeline-model.ts'
 import { CAUSE_WORDS } from './timeline-words.ts'
 
 const WIDTH = 264
+
+/** The hovered or selected group, or a sample of it. */
+export interface Pointed {
+  row: TimelineRow
+  mark: SampleMark | null
+}
 
 /** The tooltip of the hovered group and the nearest sample. */
 export function PointedTip({

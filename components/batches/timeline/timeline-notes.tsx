@@ -4,9 +4,9 @@ import { ChevronLeft, ChevronRight } from 'lucide-react'
 import { formatCount, plural } from '../../format/numbers.ts'
 import { PageLink } from '../../shell/page-link.tsx'
 import { IconButton } from '../../ui/button.tsx'
+import type { Pointed } from './pointed-tip.tsx'
 import type { TimelineData } from './timeline.prepare.ts'
 import type { TimelineModel } from './timeline-model.ts'
-import type { Pointed } from './timeline-plot.tsx'
 import { causesText, groupText, lostText, sampleText } from './timeline-words.ts'
 
 export function sampleHref(batchId: string, index: number): string {

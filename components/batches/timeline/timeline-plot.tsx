@@ -29,7 +29,7 @@ import {
 import type { Painter } from './painter.ts'
 import { plotStep } from './plot-keys.ts'
 import { layoutPlot, RIGHT_PX } from './plot-layout.ts'
-import { PointedTip } from './pointed-tip.tsx'
+import { type Pointed, PointedTip } from './pointed-tip.tsx'
 import {
   clampWindow,
   panWindow,
@@ -37,7 +37,7 @@ import {
   type TimeWindow,
   zoomWindow,
 } from './time-scale.ts'
-import type { TimelineData, TimelineRow } from './timeline.prepare.ts'
+import type { TimelineData } from './timeline.prepare.ts'
 import type { SampleMark } from './timeline-model.ts'
 import { useDrawing } from './use-drawing.ts'
 import { useLook } from './use-look.ts'
@@ -47,12 +47,6 @@ import { useWidth } from './use-width.ts'
 const NEAR_PX = 9
 /** Shorter pointer movements count as a click. */
 const CLICK_PX = 6
-
-/** The hovered or selected group, or a sample of it. */
-export interface Pointed {
-  row: TimelineRow
-  mark: SampleMark | null
-}
 
 /** Compares by number and index, because prepared rows are new objects. */
 interface PointedId {

@@ -1,4 +1,4 @@
-import { createTRPCClient, httpLink, type TRPCClient } from '@trpc/client'
+import { createTRPCClient, httpLink } from '@trpc/client'
 import type { inferRouterInputs, inferRouterOutputs } from '@trpc/server'
 import type { AppRouter } from '../../../server/api/root.ts'
 import type {
@@ -8,12 +8,10 @@ import type {
   SubmitResult,
 } from '../../../server/contract/trainer.ts'
 import { RewardOpsClientError } from './error.ts'
-import { RewardPipeline } from './pipeline.ts'
+import { type RewardOpsApi, RewardPipeline } from './pipeline.ts'
 import { Reach } from './reach.ts'
 import { resilientLink } from './resilient-link.ts'
 
-/** All procedures, typed: `api.batches.next.query({…})`. docs/api.md describes each. */
-export type RewardOpsApi = TRPCClient<AppRouter>
 /** Inputs of the procedures, by router and name. */
 export type RewardOpsInputs = inferRouterInputs<AppRouter>
 /** Outputs of the procedures, by router and name. */

@@ -16,11 +16,10 @@ export type {
 export {
   type BatchInput,
   createRewardOpsClient,
-  type RewardOpsApi,
   type RewardOpsClient,
   type RewardOpsClientOptions,
   type RewardOpsInputs,
   type RewardOpsOutputs,
 } from './client.ts'
 export { RewardOpsClientError, type RewardOpsReason } from './error.ts'
-export { type RewardChunk, RewardPipeline } from './pipeline.ts'
+export { type RewardChunk, type RewardOpsApi, RewardPipeline } from './pipeline.ts'

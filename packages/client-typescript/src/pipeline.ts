@@ -1,10 +1,14 @@
+import type { TRPCClient } from '@trpc/client'
+import type { AppRouter } from '../../../server/api/root.ts'
 import type {
   BatchSummary,
   GroupResult,
   MemberResult,
   SubmitResult,
 } from '../../../server/contract/trainer.ts'
-import type { RewardOpsApi } from './client.ts'
+
+/** All procedures, typed: `api.batches.next.query({…})`. docs/api.md describes each. */
+export type RewardOpsApi = TRPCClient<AppRouter>
 
 /** Length of a long poll for groups. */
 const POLL_MS = 20_000

@@ -3,10 +3,9 @@ import type { ErrorReason } from '../../contract/error-reasons.ts'
 import type { AppendResult, SubmitResult } from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
-import type { AcceptedFunctionsOptions } from '../../rewards/functions/accepted-functions.ts'
 import { isOutage } from '../../store/database.ts'
 import type { IngestKind } from './ingest.ts'
-import type { FromThread, ToThread } from './ingest-thread.ts'
+import type { FromThread, IngestOptions, ToThread } from './ingest-thread.ts'
 
 /**
  * Maximum number of concurrent bodies; further ones are refused as `busy`. Each may hold up to 256 MiB of
@@ -18,13 +17,6 @@ const MAX_BEHIND_BYTES = 16 << 20
 const BLOCK_BYTES = 1 << 20
 /** The thread and its heap are released after this long without a body. */
 const IDLE_MS = 20_000
-
-/** Start options of the thread. */
-export interface IngestOptions {
-  databaseUrl: string
-  functions: AcceptedFunctionsOptions
-  logLevel: string
-}
 
 interface Body {
   behindBytes: number

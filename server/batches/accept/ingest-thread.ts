@@ -1,13 +1,22 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { isRewardOpsError } from '../../errors.ts'
 import { createLogger } from '../../log.ts'
-import { AcceptedFunctions } from '../../rewards/functions/accepted-functions.ts'
+import {
+  AcceptedFunctions,
+  type AcceptedFunctionsOptions,
+} from '../../rewards/functions/accepted-functions.ts'
 import { SERVER_POOLS } from '../../store/connection-budget.ts'
 import { Database } from '../../store/database.ts'
 import { JobQueue } from '../../store/job-queue.ts'
 import type { AcceptContext } from './accept-batch.ts'
 import { Ingest, type IngestKind } from './ingest.ts'
-import type { IngestOptions } from './ingest-client.ts'
+
+/** Start options of the thread. */
+export interface IngestOptions {
+  databaseUrl: string
+  functions: AcceptedFunctionsOptions
+  logLevel: string
+}
 
 /** Messages from the server to the thread; `id` identifies one body. */
 export type ToThread =
