@@ -51,10 +51,11 @@ describe('numbers', () => {
 
   test('100 % means all, and 0 % means none', () => {
     const text = (share: number) => quantityText(formatPercent(share))
-    expect([0, 0.0003, 0.012, 0.5, 0.9996, 1].map(text)).toEqual([
+    expect([0, 0.0003, 0.012, 0.0996, 0.5, 0.9996, 1].map(text)).toEqual([
       '0\u00a0%',
       '<0.1\u00a0%',
       '1.2\u00a0%',
+      '10\u00a0%',
       '50\u00a0%',
       '>99.9\u00a0%',
       '100\u00a0%',
@@ -70,10 +71,12 @@ describe('numbers', () => {
       '12.3k',
       '4.05M',
     ])
-    expect([0, 0.7, 9.94, 158.6, 12_345].map(formatRate)).toEqual([
+    expect([0, 0.02, 0.7, 9.94, 9.96, 158.6, 12_345].map(formatRate)).toEqual([
       '0',
+      '<0.1',
       '0.7',
       '9.9',
+      '10',
       '159',
       '12.3k',
     ])

@@ -82,11 +82,12 @@ export function quantityText({ value, unit }: Quantity): string {
   return unit ? `${value}\u00a0${unit}` : value
 }
 
-/** A rate per second: one decimal under 10, none above, compact from 10,000 on. */
+/** A rate per second: one decimal under 10, none above, compact from 10,000 on. Only 0 reads 0. */
 export function formatRate(perSecond: number | null | undefined): string {
   if (perSecond === null || perSecond === undefined || !Number.isFinite(perSecond)) return UNKNOWN
   if (perSecond === 0) return '0'
-  return perSecond < 10 ? perSecond.toFixed(1) : formatCompact(Math.round(perSecond))
+  if (perSecond < 0.05) return '<0.1'
+  return perSecond < 9.95 ? perSecond.toFixed(1) : formatCompact(Math.round(perSecond))
 }
 
 /** Bytes in powers of 1,024. */
@@ -112,7 +113,7 @@ export function formatPercent(share: number | null | undefined): Quantity {
   if (percent > 99.9 && percent < 100) return { value: '>99.9', unit: '%' }
   if (percent > 99 && percent < 100)
     return { value: (Math.floor(percent * 10) / 10).toFixed(1), unit: '%' }
-  const whole = percent === 0 || percent >= 10
+  const whole = percent === 0 || percent >= 9.95
   return { value: whole ? String(Math.round(percent)) : percent.toFixed(1), unit: '%' }
 }
 

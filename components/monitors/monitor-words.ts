@@ -24,7 +24,8 @@ export function readingText(
     monitor in MONITOR_DEFINITIONS ? MONITOR_DEFINITIONS[monitor as MonitorName].unit : null
   if (unit === 'share') return quantityText(formatPercent(value))
   if (unit === 'score') return formatScore(value)
-  return value.toFixed(2).replace('-', '−')
+  // Adding 0 turns −0 into 0.
+  return (Math.round(value * 100) / 100 + 0).toFixed(2).replace('-', '−')
 }
 
 /** A threshold with its direction: `≥ 90 %`, `≤ 0.25`, `±0.7`. */
