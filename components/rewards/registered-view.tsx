@@ -15,6 +15,7 @@ import type { ServerState } from '../../server/contract/servers.ts'
 import { formatBytes, plural, quantityText } from '../format/numbers.ts'
 import { RolloutText } from '../samples/rollout-text.tsx'
 import { ServerName } from '../servers/server-cells.tsx'
+import { engineName } from '../servers/server-words.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { buttonClass } from '../ui/button.tsx'
@@ -234,7 +235,7 @@ function Model({ model, ...toggle }: { model: RewardModelDto } & Toggle) {
           : 'discriminative: returns scores'
       }
       facts={`${ready} of ${plural(servers.length, 'server')} ready`}
-      end={[...new Set(servers.map(({ engine }) => engine))].join(', ')}
+      end={[...new Set(servers.map(({ engine }) => engineName(engine)))].join(', ')}
       {...toggle}
     >
       <ul className="space-y-1">
@@ -243,7 +244,7 @@ function Model({ model, ...toggle }: { model: RewardModelDto } & Toggle) {
             <ServerName name={server.name} />
             <ServerStateView state={server.state as ServerState} />
             <span className="text-xs text-ink-3">
-              {server.engine} {server.version}
+              {engineName(server.engine)} {server.version}
             </span>
           </li>
         ))}

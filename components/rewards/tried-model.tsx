@@ -3,6 +3,7 @@ import { plural } from '../format/numbers.ts'
 import { AttemptWaterfall } from '../samples/attempt-waterfall.tsx'
 import { JsonValue } from '../samples/rollout-text.tsx'
 import { ServerName } from '../servers/server-cells.tsx'
+import { engineName } from '../servers/server-words.ts'
 import { EndFailure, EndText, type Step, TraceItem } from './trace-item.tsx'
 
 type ModelStep = Extract<Step, { kind: 'model' }>
@@ -21,7 +22,7 @@ export function TriedModelStep({ step }: { step: ModelStep }) {
           <>
             <p className="mb-1.5 flex flex-wrap items-center gap-x-2 text-ink-2">
               {serverName === null ? 'Sent' : <ServerName name={serverName} />}
-              <span className="text-xs text-ink-3">{request.engine}</span>
+              <span className="text-xs text-ink-3">{engineName(request.engine)}</span>
             </p>
             <JsonValue value={asJson(request.body)} />
             {request.cut && <p className="mt-1 text-xs text-ink-3">Truncated.</p>}

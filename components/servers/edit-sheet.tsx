@@ -109,12 +109,13 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
         keyHint="Leave empty to keep the current key."
         keyDisabled={draft.removeKey}
         onChange={change}
-      />
-      <Checkbox
-        label="Remove API key"
-        checked={draft.removeKey}
-        onChange={(on) => change({ removeKey: on, apiKey: '' })}
-      />
+      >
+        <Checkbox
+          label="Remove API key"
+          checked={draft.removeKey}
+          onChange={(on) => change({ removeKey: on, apiKey: '' })}
+        />
+      </SettingFields>
       <FieldAbout error={errors.form ?? errors.kind ?? errors.name} />
     </SheetForm>
   )

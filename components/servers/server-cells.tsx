@@ -36,11 +36,11 @@ export function ServerName({
   )
   const href = link ? serverHref({ id: id ?? '', name }) : null
   return href === null || href === '/servers/~' ? (
-    <span className="inline-flex min-w-0 items-center gap-2">{inside}</span>
+    <span className="inline-flex max-w-full min-w-0 items-center gap-2">{inside}</span>
   ) : (
     <PageLink
       href={href}
-      className={`inline-flex min-w-0 items-center gap-2 hover:underline ${id === undefined ? '' : 'font-medium'}`}
+      className={`inline-flex max-w-full min-w-0 items-center gap-2 hover:underline ${id === undefined ? '' : 'font-medium'}`}
     >
       {inside}
     </PageLink>

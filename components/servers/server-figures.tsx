@@ -10,7 +10,6 @@ import {
   formatDuration,
   formatPercent,
   formatRate,
-  plural,
   quantityText,
 } from '../format/numbers.ts'
 import { useTrail } from '../overview/trail.ts'
@@ -87,7 +86,7 @@ export function ServerFigures({
         detail={
           totals.requests === 0
             ? 'no requests in the last hour'
-            : `${formatCount(totals.errors)} of ${plural(totals.requests, 'request')}, last hour`
+            : `${formatCount(totals.errors)} of ${formatCount(totals.requests)}, last hour`
         }
       >
         <Sparkline

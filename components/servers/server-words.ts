@@ -17,6 +17,10 @@ export const ENGINE_WORDS: Record<ServerDto['engine'], string> = {
   http: 'HTTP scorer',
 }
 
+/** The official spelling of an engine that the API returns as text. */
+export const engineName = (engine: string): string =>
+  ENGINE_WORDS[engine as ServerDto['engine']] ?? engine
+
 /** The type of a reward model. */
 export const KIND_WORDS: Record<ServerDto['kind'], string> = {
   discriminative: 'discriminative',

@@ -1,5 +1,6 @@
 'use client'
 
+import type { ReactNode } from 'react'
 import { TextField } from '../ui/field.tsx'
 import {
   type FieldErrors,
@@ -17,12 +18,15 @@ export function SettingFields({
   keyHint,
   keyDisabled,
   onChange,
+  children,
 }: {
   draft: SettingsDraft
   errors: FieldErrors
   keyHint: string
   keyDisabled?: boolean
   onChange(change: Partial<SettingsDraft>): void
+  /** Shown below the API key. */
+  children?: ReactNode
 }) {
   const text = (name: keyof SettingsDraft) => ({
     value: draft[name],
@@ -45,6 +49,7 @@ export function SettingFields({
         hint={keyHint}
         {...text('apiKey')}
       />
+      {children}
       {fields(false)}
     </>
   )
