@@ -25,7 +25,7 @@ const FIXED: readonly SampleColumn[] = [
   {
     name: 'sample',
     label: 'Sample',
-    track: 'minmax(128px,0.9fr)',
+    track: 'minmax(108px,0.9fr)',
     cell: (row) => <span className="font-mono text-xs font-medium">{row.id}</span>,
   },
   {
@@ -126,7 +126,7 @@ const FIXED: readonly SampleColumn[] = [
   {
     name: 'server',
     label: 'Server',
-    track: 'minmax(84px,0.9fr)',
+    track: 'minmax(104px,0.9fr)',
     cell: (row) =>
       row.serverName === null ? (
         <span className="text-ink-3">rule</span>

@@ -140,7 +140,7 @@ export function SampleFilterBar({
           value={run ?? null}
           options={runs.data?.map((run) => run.name) ?? []}
           onChange={(run) => narrow({ run: run ?? undefined })}
-          width="w-30"
+          width="w-30 max-w-40 grow"
         />
         <TypedFilter
           label="Batch"
