@@ -88,10 +88,8 @@ export function BatchProgress({ batch }: { batch: BatchSummary }) {
           running={isActive(batch)}
         />
       </span>
-      <span className="num w-11 text-right text-ink-2">
-        {batch.samples === 0
-          ? '–'
-          : quantityText(formatPercent(ended / batch.samples)).replace('\u00a0', '')}
+      <span className="num w-13 text-right text-ink-2">
+        {batch.samples === 0 ? '–' : quantityText(formatPercent(ended / batch.samples))}
       </span>
     </span>
   )

@@ -319,7 +319,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           hint="Requests repeated after a failure."
           value={formatCount(batch.retries)}
           unit={batch.retries === 1 ? 'request' : 'requests'}
-          detail={batch.retries === 0 ? 'no retried requests' : 'retried'}
+          detail={batch.retries === 0 ? 'none repeated' : 'after a failure'}
         />
         <Figure
           label={active ? 'Time left' : 'Duration'}

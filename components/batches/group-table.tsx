@@ -28,7 +28,7 @@ import { SignalCell } from './group-signals.tsx'
 const isFull = (page: { items: unknown[] } | undefined) => page?.items.length === GROUP_PAGE
 
 const ROW_PX = 36
-const COLUMNS = 'grid-cols-[40px_minmax(116px,1fr)_62px_178px_108px_84px_minmax(184px,1.2fr)]'
+const COLUMNS = 'grid-cols-[40px_minmax(110px,1fr)_90px_150px_108px_84px_minmax(190px,1.2fr)]'
 
 /** Groups in completion order, with the stage that delayed each. */
 export function GroupTable({ batch }: { batch: BatchViewDto }) {
