@@ -19,11 +19,13 @@ import {
   RunName,
 } from './batch-cells.tsx'
 
-export function ActiveBatches({ batches }: { batches: BatchProgressDto[] }) {
+/** The newest active batches, on the overview. */
+export function ActiveBatches({ batches, total }: { batches: BatchProgressDto[]; total: number }) {
+  const more = total > batches.length ? ` of ${formatCount(total)}` : ''
   return (
     <Section
       title={<PageLink href="/batches?status=running">Active batches</PageLink>}
-      note={batches.length > 0 ? formatCount(batches.length) : undefined}
+      note={batches.length > 0 ? `${formatCount(batches.length)}${more}` : undefined}
     >
       {batches.length === 0 ? (
         <p className="px-5 pb-5 text-ink-2">No active batches.</p>
@@ -83,8 +85,8 @@ export function ActiveBatches({ batches }: { batches: BatchProgressDto[] }) {
   )
 }
 
-/** Hidden first on narrow screens: at half of 1,280 px it would cut off the end time. */
-const WIDE = '@max-[600px]:hidden'
+/** Hidden first on narrow screens: at half of 1,440 px it would cut off the end time. */
+const WIDE = '@max-[640px]:hidden'
 
 /** The batches that ended most recently, on the overview. */
 export function RecentBatches({
@@ -120,7 +122,7 @@ export function RecentBatches({
                   <td>
                     <BatchLink batchId={batch.batchId} />
                   </td>
-                  <td className="@max-[600px]:max-w-36">
+                  <td className="@max-[640px]:max-w-36">
                     <span className="flex items-center gap-2">
                       <RunName run={batch.run} />
                       <KindMarks of={batch} />

@@ -39,5 +39,9 @@ export function WhenSeen({ waiting, children }: { waiting: ReactNode; children: 
     observer.observe(place.current)
     return () => observer.disconnect()
   }, [])
-  return <div ref={place}>{seen ? children : waiting}</div>
+  return (
+    <div ref={place} className="flex min-w-0 flex-col *:flex-1">
+      {seen ? children : waiting}
+    </div>
+  )
 }

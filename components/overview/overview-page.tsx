@@ -1,6 +1,6 @@
 'use client'
 
-import { useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { CircleCheck, CircleX, TriangleAlert } from 'lucide-react'
 import { useMemo } from 'react'
 import type { FirstAnswers } from '../../server/contract/first-answers.ts'
@@ -32,6 +32,8 @@ import { Onboarding } from './onboarding.tsx'
 import { useTrail } from './trail.ts'
 
 const RECENT_SHOWN = 10
+/** The most batches that one query lists. */
+const MAX_LISTED = 200
 const RETRIES_SKELETON = (
   <Section title="Retries" note="last hour">
     <ChartSkeleton height={200} />
@@ -104,14 +106,14 @@ function Dashboard({ data, attention }: { data: OverviewDto; attention: Attentio
     <>
       {attention.length > 0 && <AttentionList attention={attention} />}
       <Figures figures={data.figures} />
-      <ActiveBatches batches={data.activeBatches} />
+      <ActiveBatches batches={data.activeBatches} total={data.figures.activeBatches} />
       <div className="grid grid-cols-1 border-t lg:grid-cols-2">
         <FleetTable servers={data.servers} />
         <WorkersGlance workers={data.workers} className="max-lg:border-t lg:border-l" />
       </div>
       <div className="grid grid-cols-1 border-t lg:grid-cols-2">
         <Retries />
-        <Recent className="max-lg:border-t lg:border-l" />
+        <Recent active={data.figures.activeBatches} className="max-lg:border-t lg:border-l" />
       </div>
     </>
   )
@@ -141,10 +143,14 @@ function Retries() {
   )
 }
 
-function Recent({ className }: { className: string }) {
+function Recent({ active, className }: { active: number; className: string }) {
   const trpc = useTRPC()
+  // Active batches are listed above, so as many more are read.
   const recent = useQuery(
-    trpc.batches.list.queryOptions({ limit: RECENT_SHOWN }, { meta: { topics: ['batches'] } }),
+    trpc.batches.list.queryOptions(
+      { limit: Math.min(RECENT_SHOWN + active, MAX_LISTED) },
+      { meta: { topics: ['batches'] }, placeholderData: keepPreviousData },
+    ),
   )
   return (
     <div className={className}>
@@ -158,7 +164,11 @@ function Recent({ className }: { className: string }) {
           </Section>
         }
       >
-        {({ items }) => <RecentBatches batches={items.filter((batch) => !isActive(batch))} />}
+        {({ items }) => (
+          <RecentBatches
+            batches={items.filter((batch) => !isActive(batch)).slice(0, RECENT_SHOWN)}
+          />
+        )}
       </QueryView>
     </div>
   )
