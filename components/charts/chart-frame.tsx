@@ -31,6 +31,7 @@ export function ChartFrame({
   title,
   note,
   actions,
+  corner,
   legend,
   empty,
   chart,
@@ -42,6 +43,8 @@ export function ChartFrame({
   /** n and unit. */
   note: ReactNode
   actions?: ReactNode
+  /** Buttons that stay on the first line. */
+  corner?: ReactNode
   /** Above the chart, so that the titles of adjacent charts align. */
   legend?: readonly LegendEntry[]
   /** A text in place of a chart without data. */
@@ -63,6 +66,7 @@ export function ChartFrame({
       actions={!asTable && actions}
       corner={
         <>
+          {corner}
           {asTable && (
             <IconButton label={`Save ${title} as CSV`} onClick={() => saveCsv(title, twin)}>
               <Download size={15} aria-hidden />

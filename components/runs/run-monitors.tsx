@@ -112,7 +112,7 @@ function MonitorChart({
               `${readingText(name, last.value)} at step ${formatCount(last.step)}, n = ${formatCount(last.n)} ${countedUnit}`}
           </span>
         }
-        actions={
+        corner={
           <IconButton label={`Thresholds of ${label.toLowerCase()}`} onClick={onEdit}>
             <SlidersHorizontal size={14} aria-hidden />
           </IconButton>

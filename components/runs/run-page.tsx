@@ -221,7 +221,7 @@ function RunComponents({ run }: { run: string }) {
   )
   if (parts.length === 0) return null
   return (
-    <div className="grid border-b md:grid-cols-2 xl:grid-cols-3">
+    <div className={`grid border-b md:grid-cols-2 ${parts.length > 2 ? 'xl:grid-cols-3' : ''}`}>
       {parts.map((part) => (
         <Component key={part.name} data={part} />
       ))}
