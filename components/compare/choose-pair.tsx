@@ -54,7 +54,7 @@ export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
         ) : (
           <>
             <div className="border-b px-5 py-4">{field}</div>
-            <Section title="Rescored batches" note={`newest ${formatCount(recent.length)}`}>
+            <Section title="Rescored batches" note={`${formatCount(recent.length)}, newest first`}>
               <Scroll label="Rescored batches">
                 <table className="grid-table">
                   <ColumnHeads

@@ -17,7 +17,7 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
   pipeline: {
     label: 'Mini-batch pipeline',
     within: 'the mini-batch pipeline',
-    about: 'train on a mini-batch as soon as enough groups are complete',
+    about: 'train on a mini-batch once enough groups are complete',
   },
   off_policy: {
     label: 'One step off-policy',

@@ -26,7 +26,11 @@ export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
     }),
   )
   return (
-    <Section title="Removals" note="newest 20" className="-mt-px border-t">
+    <Section
+      title="Removals"
+      note={jobs.length > 0 ? 'newest 20' : undefined}
+      className="-mt-px border-t"
+    >
       {cancel.error && <FailureView compact error={cancel.error} />}
       {jobs.length === 0 ? (
         <p className="px-5 pb-5 text-ink-2">No removals yet.</p>
