@@ -307,7 +307,7 @@ function SearchField({
             event.currentTarget.blur()
           }
         }}
-        className={`h-7 w-full rounded-md border bg-surface pr-7 pl-7 text-xs placeholder:text-ink-3 ${value === null ? 'border-line-strong' : 'border-accent font-medium'}`}
+        className={`h-7 w-full rounded-md border bg-surface pr-7 pl-7 text-xs text-ellipsis placeholder:text-ink-3 ${value === null ? 'border-line-strong' : 'border-accent font-medium'}`}
       />
       {value !== null && (
         <button
