@@ -127,7 +127,9 @@ function Readings({ data, onEdit }: { data: RunMonitorsDto; onEdit(monitor: Moni
                     '–'
                   )}
                 </td>
-                <td className="min-w-64 whitespace-normal! text-ink-2">{measures}</td>
+                <td className="min-w-64 py-1! text-xs leading-4! whitespace-normal! text-ink-2">
+                  {measures}
+                </td>
                 <td className="end">
                   <IconButton
                     label={`Thresholds of ${label.toLowerCase()}`}

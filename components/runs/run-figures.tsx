@@ -74,7 +74,7 @@ export function RunFigures({ run }: { run: RunDto }) {
         hint="Time from submission of a step to its last reward."
         value={wait.value}
         unit={wait.unit}
-        detail={`median, ${waitShare(run)}`}
+        detail={`p50, ${waitShare(run)}`}
       />
     </FigureStrip>
   )
