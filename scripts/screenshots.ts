@@ -49,7 +49,9 @@ const seeded = await seedData({
   ...{ dataDir: folder, samples: Number(values.samples), seed: 1, log },
 })
 console.log(`${seeded.samples.toLocaleString('en')} samples made in ${seeded.seconds} s`)
-const rmServer = await startSimulatedServers(['--score', 'features', '--latency', DELAY])
+const rmServer = await startSimulatedServers([
+  ...['--servers', '2', '--score', 'features', '--latency', DELAY],
+])
 const service = await startService({
   port: await freePort(),
   dataDir: folder,
@@ -77,8 +79,8 @@ try {
 
 /** All pages, with data on each. */
 async function pages(): Promise<Pictured[]> {
-  for (const name of ['rm-a', 'rm-b'])
-    await api.servers.register.mutate({ name, url: rmServer.url, maxInFlight: 48 })
+  for (const [i, url] of rmServer.urls.entries())
+    await api.servers.register.mutate({ name: `rm-${'ab'[i]}`, url, maxInFlight: 48 })
   const samples = Array.from({ length: 2_048 }, (_, i) => ({
     uid: `prompt-${i >> 3}`,
     dataSource: i % 3 === 0 ? 'ultrafeedback' : 'helpsteer',
@@ -99,17 +101,18 @@ async function pages(): Promise<Pictured[]> {
     reward: { function: { name: 'math_verify' } },
   })
   await api.batches.wait.query({ batchId: rescored, waitMs: 60_000 })
+  // First the pages that show the batch while it is scored.
   return [
     { name: 'batch', path: `/batches/${batchId}`, waitMs: 9_000 },
     { name: 'overview', path: '/' },
+    { name: 'servers', path: '/servers' },
+    { name: 'server', path: '/servers/rm-a' },
+    { name: 'workers', path: '/workers' },
     { name: 'runs', path: '/runs' },
     { name: 'run', path: '/runs/seeded-rule-and-model?over=seeded-math-rule' },
     { name: 'batches', path: '/batches' },
     { name: 'batch-ended', path: `/batches/${last}` },
     { name: 'samples', path: `/samples?run=${MODEL_RUN}&sort=worst&sample=${last}-3` },
-    { name: 'servers', path: '/servers' },
-    { name: 'server', path: '/servers/rm-a' },
-    { name: 'workers', path: '/workers' },
     { name: 'rewards', path: '/rewards' },
     {
       name: 'rewards-try',
