@@ -3,7 +3,7 @@ import {
   MONITORS,
   type MonitoredRunDto,
 } from '../../server/contract/monitors.ts'
-import { hueOf } from '../charts/hue.ts'
+import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount, plural } from '../format/numbers.ts'
 import { SeededMark } from '../runs/seeded-mark.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -60,14 +60,9 @@ export function RunMatrix({
                         type="button"
                         aria-pressed={isChosen}
                         onClick={() => onChoose(row)}
-                        className="inline-flex items-center gap-2 font-medium hover:underline"
+                        className="font-medium hover:underline"
                       >
-                        <span
-                          className="size-2 shrink-0 rounded-full"
-                          style={{ background: hueOf('run', row.run) }}
-                          aria-hidden
-                        />
-                        <span className="max-w-56 truncate">{row.run}</span>
+                        <RunName run={row.run} link={false} />
                       </button>
                       {row.split === 'val' && (
                         <span className="text-xs text-ink-3">validation</span>
