@@ -13,18 +13,35 @@ export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T | 
   }
 }
 
+/** A longer turn of the event loop counts as a pause of the process, ms. */
+const PAUSE_MS = 20
+/** On a process that is always busy, the wait ends after this many turns. */
+const MAX_TURNS = 5
+
 /**
- * Calls back after `ms` milliseconds, once the event loop has also read what arrived until then. After a pause of the
- * process, timers run before sockets are read, and an answer that has arrived must not count as late. Returns a function
- * that cancels it.
+ * Calls back once the event loop has read what has arrived. After a pause of the process, timers and immediates may run
+ * before sockets are read, and an answer that has arrived must not count as late. Returns a function that cancels it.
  */
-export function afterReads(ms: number, callback: () => void): () => void {
+export function onceRead(callback: () => void): () => void {
   let immediate: NodeJS.Immediate | undefined
-  const timer = setTimeout(() => {
-    immediate = setImmediate(callback)
-  }, ms)
-  return () => {
-    clearTimeout(timer)
-    clearImmediate(immediate)
+  const wait = (turns: number, sinceMs: number) => {
+    immediate = setImmediate(() => {
+      const nowMs = performance.now()
+      // The pause may have come after the read, so one more turn reads again.
+      if (nowMs - sinceMs > PAUSE_MS && turns < MAX_TURNS) wait(turns + 1, nowMs)
+      else callback()
+    })
   }
+  wait(1, performance.now())
+  return () => clearImmediate(immediate)
+}
+
+/** Calls back after `ms` milliseconds, once what arrived until then has been read. Returns a function that cancels it. */
+export function afterReads(ms: number, callback: () => void): () => void {
+  let cancel: () => void
+  const timer = setTimeout(() => {
+    cancel = onceRead(callback)
+  }, ms)
+  cancel = () => clearTimeout(timer)
+  return () => cancel()
 }

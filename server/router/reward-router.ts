@@ -1,3 +1,4 @@
+import { onceRead } from '../with-timeout.ts'
 import { ChatSample } from './chat-sample.ts'
 import { DemandNotifier } from './demand-notifier.ts'
 import type { Flight } from './flight.ts'
@@ -27,6 +28,9 @@ import { SampleLifecycle, type SampleLifecycleOwner } from './sample-lifecycle.t
 import { ScoreSample } from './score-sample.ts'
 import { type SlotResult, SlotSample } from './slot-sample.ts'
 
+/** A check of calls in flight that is later than this shows a pause of the process, ms. */
+const LATE_MS = 2 * WATCH_MS
+
 /** Creates a router without servers; samples wait until it has some. */
 export function createRewardRouter(options: RouterOptions = {}): RewardRouter {
   return new Router(options)
@@ -46,6 +50,8 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
   readonly #options: RouterOptions
   #processes: number
   #watching: NodeJS.Timeout | null = null
+  #checkedAtMs = 0
+  #isSkipped = false
   #closed = false
 
   constructor(options: RouterOptions) {
@@ -324,18 +330,20 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
     this.#life.begin(sample, nowMs)
   }
 
-  /**
-   * Checks calls in flight at intervals while there are samples. After a pause of the process, timers come before the
-   * answers that have arrived, so each check waits until those are read.
-   */
+  /** Checks calls in flight at intervals while there are samples. */
   #watch(): NodeJS.Timeout {
-    const timer = setInterval(() => setImmediate(() => this.#look(timer)), WATCH_MS)
+    this.#checkedAtMs = performance.now()
+    const timer = setInterval(() => onceRead(() => this.#look(timer)), WATCH_MS)
     timer.unref()
     return timer
   }
 
   #look(timer: NodeJS.Timeout): void {
     const nowMs = performance.now()
+    // After a pause of the machine, answers are on their way: the next check decides, however late it is.
+    this.#isSkipped = !this.#isSkipped && nowMs - this.#checkedAtMs > LATE_MS
+    this.#checkedAtMs = nowMs
+    if (this.#isSkipped) return
     this.#life.look(nowMs)
     let samples = 0
     for (const [pool, watch] of this.#watches) {

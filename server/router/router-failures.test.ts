@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { FULL } from '../../testkit/service/full-run.ts'
 import {
   answer,
@@ -39,6 +39,7 @@ class AnsweringThread {
         request.on('data', (chunk) => { body += chunk })
         request.on('end', () => {
           Atomics.add(flags, ${RECEIVED}, 1)
+          Atomics.notify(flags, ${RECEIVED})
           Atomics.wait(flags, ${MAY_ANSWER}, 0)
           const texts = [JSON.parse(body).input].flat()
           const data = texts.map((_, index) => ({ index, embedding: [1] }))
@@ -216,35 +217,60 @@ describe('a server process that is killed', () => {
   })
 })
 
-describe('after a pause of this process, an answer that had arrived', () => {
-  /** Lets the server answer while this process is paused, for at least this long. */
-  async function pauseDuringCall(server: AnsweringThread, forMs: number): Promise<void> {
-    await until(() => harness.stats().inFlight > 0 && Atomics.load(server.flags, RECEIVED) > 0)
-    // The event loop runs timers next, and reads sockets after them.
-    await new Promise<void>((resolve) => setImmediate(resolve))
-    Atomics.store(server.flags, MAY_ANSWER, 1)
-    Atomics.notify(server.flags, MAY_ANSWER)
-    Atomics.wait(server.flags, ANSWERED, 0)
+describe('after a pause of this process, an answer', () => {
+  /** Pauses this process for at least this long, once its call is sent; the server answers meanwhile, or afterwards. */
+  async function pauseDuringCall(
+    { flags }: AnsweringThread,
+    forMs: number,
+    when: 'meanwhile' | 'afterwards',
+  ): Promise<void> {
+    // In the last of these turns, the event loop runs timers next, and reads sockets after them.
+    for (let turn = 0; turn < 4; turn++) await new Promise<void>((r) => setImmediate(r))
+    const answer = () => {
+      Atomics.store(flags, MAY_ANSWER, 1)
+      Atomics.notify(flags, MAY_ANSWER)
+    }
+    Atomics.wait(flags, RECEIVED, 0, 5_000)
+    if (when === 'meanwhile') {
+      answer()
+      Atomics.wait(flags, ANSWERED, 0, 5_000)
+    }
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, forMs)
+    if (when === 'afterwards') setTimeout(answer, 20)
   }
 
   test.each([
-    { name: 'is accepted, though the deadline has passed', timeoutMs: 300, forMs: 600, samples: 1 },
-    { name: 'does not split its micro-batch', timeoutMs: 20_000, forMs: 300, samples: 4 },
-  ])('$name', async ({ timeoutMs, forMs, samples }) => {
+    {
+      name: 'that had arrived is accepted, though the deadline has passed',
+      ...{ when: 'meanwhile' as const, timeoutMs: 300, forMs: 600, samples: 1 },
+    },
+    {
+      name: 'that had arrived does not split its micro-batch',
+      ...{ when: 'meanwhile' as const, timeoutMs: 20_000, forMs: 300, samples: 4 },
+    },
+    {
+      name: 'that is on its way does not split its micro-batch',
+      ...{ when: 'afterwards' as const, timeoutMs: 20_000, forMs: 300, samples: 4 },
+    },
+  ])('$name', async ({ when, timeoutMs, forMs, samples }) => {
     await harness.close()
-    const always = { isBusy: () => true, workMs: Number.POSITIVE_INFINITY, splitLooks: 1 }
+    const never = Number.POSITIVE_INFINITY
+    const always = { isBusy: () => true, workMs: never, slowMs: never, splitLooks: 1 }
     harness = new Harness({ microBatching: always })
     const server = await AnsweringThread.start()
     try {
       harness.router.setServers([config(1, server.url, { engine: 'sglang' })])
       harness.router.setSlots(1, 64)
+      const cleared = vi.spyOn(globalThis, 'clearInterval')
       for (let i = 0; i < 128; i++) await harness.score()
+      // Without samples, the router's two timers end, and begin anew with the next sample.
+      cleared.mockClear()
+      await until(() => cleared.mock.calls.length === 2)
       server.hold()
       const results = Promise.all(
         Array.from({ length: samples }, () => harness.score({ timeoutMs, maxAttempts: 1 })),
       )
-      await pauseDuringCall(server, forMs)
+      await pauseDuringCall(server, forMs, when)
       for (const result of await results) expect(result).toMatchObject({ ok: true, score: 1 })
       expect(Atomics.load(server.flags, RECEIVED)).toBe(1)
     } finally {

@@ -1,3 +1,5 @@
+import { onceRead } from '../with-timeout.ts'
+
 /** An entry with a due time. The wheel owns the links; an entry is in at most one wheel at a time. */
 export interface WheelEntry {
   /** On the clock of `performance.now()`. */
@@ -25,10 +27,7 @@ export class TimerWheel<T extends WheelEntry> {
   #size = 0
   /** The last processed tick. */
   #tick = 0
-  /**
-   * Runs after the event loop has read what arrived: after a pause of the process, timers come first, and a call whose
-   * answer has arrived must not count as late.
-   */
+  /** A call whose answer has arrived is not late. */
   readonly #onTick = () => this.#advance()
 
   constructor(onDue: (entry: T) => void) {
@@ -44,7 +43,7 @@ export class TimerWheel<T extends WheelEntry> {
   add(entry: T): void {
     if (this.#timer === null) {
       this.#tick = Math.floor(performance.now() / WHEEL_TICK_MS)
-      this.#timer = setInterval(() => setImmediate(this.#onTick), WHEEL_TICK_MS)
+      this.#timer = setInterval(() => onceRead(this.#onTick), WHEEL_TICK_MS)
     }
     // The next tick at the earliest, because the slot of the current one was already processed.
     const tick = Math.max(this.#tick + 1, Math.ceil(entry.dueAtMs / WHEEL_TICK_MS))

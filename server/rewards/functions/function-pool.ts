@@ -1,6 +1,7 @@
 import type { FunctionRef, ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Logger } from '../../log.ts'
 import type { RewardRouter, RouteRequest } from '../../router/router-types.ts'
+import { onceRead } from '../../with-timeout.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 import {
   type EndedCall,
@@ -217,8 +218,7 @@ export class FunctionPool implements FunctionCaller {
         },
       )
       this.#lanes.set(key, lane)
-      // After a pause of this process, results that have arrived are read before their calls count as late.
-      this.#timer ??= setInterval(() => setImmediate(() => this.#tick()), TICK_MS).unref()
+      this.#timer ??= setInterval(() => onceRead(() => this.#tick()), TICK_MS).unref()
     }
     return lane
   }
