@@ -15,7 +15,7 @@ itInFullRun('help lists every command, and each has its own', async () => {
   }
   const { stdout } = await runCli(['import', '--help'])
   expect(stdout).toMatch(/^rewardops import FILE\.\.\. \[options\]/)
-  expect(stdout).toMatch(/--skip-bad +leave bad rows out/)
+  expect(stdout).toMatch(/--skip-bad +skip and count bad rows/)
   expect(await runCli(['help', 'import'])).toMatchObject({ code: EXIT.ok, stdout })
 })
 
