@@ -221,6 +221,17 @@ test('a signal during the set-up stops the running stage without reporting a fai
   expect(() => process.kill(npm, 0)).toThrow('ESRCH')
 })
 
+test('a set-up that was killed does not hold up the next one', async () => {
+  write('bin/npm', '#!/bin/sh\necho "npm $$" >> calls\nexec sleep 600\n')
+  const child = command('worker')
+  await expect.poll(() => calls().join(), POLL).toMatch(/\d+/)
+  child.kill('SIGKILL')
+  process.kill(Number(/\d+/.exec(calls().join())?.[0]), 'SIGKILL')
+  await once(child, 'close')
+  write('bin/npm', FAKE_NPM)
+  expect((await run('worker')).out).toBe('worker\n')
+})
+
 test('an entry stopped before its first line is not a failure', async () => {
   await run('worker')
   // Node ends by the signal if it arrives before it runs any code.

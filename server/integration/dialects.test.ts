@@ -314,6 +314,17 @@ describe('nemo-gym', () => {
 })
 
 describe('a dialect', () => {
+  it('continues after the highest step of its run', async () => {
+    const run = 'goes-on'
+    const one = { uid: 'a', dataSource: 'openai/gsm8k', prompt: PROMPT, groundTruth: '72' }
+    const samples = [{ ...one, response: RIGHT }]
+    for (const step of [7, 3]) await open.api.batches.submit.mutate({ run, step, samples })
+    const [, slime] = CASES
+    await post(`${slime!.path(run)}${gsm8k}`, slime!.ask(RIGHT, '72'))
+    const { items } = await open.api.batches.list.query({ run })
+    expect(items.map(({ step }) => step).sort()).toEqual([3, 7, 8])
+  })
+
   it('that is not known is named with the nearest', async () => {
     expectRefusal(await post('/compat/openrhlf/x', {}), {
       status: 404,

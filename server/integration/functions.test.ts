@@ -47,6 +47,15 @@ const results = (batchId: string) => service.api.batches.results.query({ batchId
 const detail = (id: string) => service.api.samples.get.query({ id })
 
 describe('a reward function', () => {
+  it('is listed by its file, without declarations and packages', async () => {
+    const path = file('listed/one.ts', 'export const score = () => 1')
+    file('listed/one.d.ts', 'export declare const score: () => number')
+    file('listed/node_modules/two.js', 'export default () => 2')
+    const { files } = (await service.api.rewards.list.query()).functions
+    const listed = files.filter((one) => one.path.startsWith('listed/'))
+    expect(listed).toMatchObject([{ path, exports: ['score'], problem: null }])
+  })
+
   it('scores a batch, by its path, name and kwargs, and the batch tells its version', async () => {
     const path = file(
       'lengths.ts',

@@ -186,6 +186,12 @@ describe('row for row', () => {
       rewardExtraInfo: { acc: false },
       extraInfo: { request_id: 'r1-3' },
     })
+    // Validation is no part of upstream's dump.
+    const { batchId } = await service.api.batches.submit.mutate({
+      ...{ run: 'dump', step: 3, split: 'val' as const },
+      samples: [sample()],
+    })
+    await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
     const out = at('dump-out')
     await done('export', '--run', 'dump', '--format', 'verl', '--out', out)
     expect(readdirSync(out).sort()).toEqual(['1.jsonl', '10.jsonl', '2.jsonl'])

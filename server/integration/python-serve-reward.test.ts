@@ -227,4 +227,24 @@ custom_reward_function:
       for (const { pid } of replaced) await waitFor('its end', () => !isAlive(pid as number))
     },
   )
+
+  it('that ends a process shared by several calls fails only those that do so alone', async () => {
+    const { model } = await serve('misbehaves_async', '--processes', '1')
+    const texts = ['crash later', 'crash later', 'fine']
+    const samples = texts.map((response, i) => sample({ uid: `u-${i}`, response }))
+    const { groups } = await results(model, samples)
+    const delivered = groups.flatMap((g) => g.samples).sort((a, b) => a.index - b.index)
+    expect(delivered.map(({ reason }) => reason)).toEqual([
+      'function_error',
+      'function_error',
+      null,
+    ])
+  })
+})
+
+it.skipIf(missing)('the Python client passes its own tests that need no service', () => {
+  const tests = ['tests.test_samples', 'tests.test_turns']
+  const options = { cwd: CLIENT, env: environment() }
+  const { status, stderr } = spawnSync('python3', ['-m', 'unittest', ...tests], options)
+  expect(status, String(stderr)).toBe(0)
 })

@@ -357,6 +357,10 @@ describe('the monitors', () => {
       view.configure({ run: null, monitor: 'ceiling', ...blank, warning: 7 }, 'c'),
     ).rejects.toThrow('not a valid threshold')
     expect((await view.settings({ run: 'set' })).find((s) => s.monitor === 'ceiling')).toEqual(own)
+    await expect(
+      view.configure({ run: null, monitor: 'ceiling', ...blank, warning: -0.1 }, 'c'),
+    ).rejects.toThrow('not a valid threshold')
+    expect((await view.settings({ run: 'set' })).find((s) => s.monitor === 'ceiling')).toEqual(own)
     await view.configure({ run: 'set', monitor: 'ceiling', ...blank }, 'd')
     await view.configure({ run: null, monitor: 'ceiling', ...blank }, 'd')
     expect((await view.settings({})).find((s) => s.monitor === 'ceiling')?.source).toBe('default')

@@ -82,6 +82,11 @@ describe('one step, calculated by hand', () => {
     const late = [{ rewardMs: [1, 12, 30, 4], groupOf: [0, 0, 1, 1], groups: 2 }]
     expect(predict({ ...work, steps: late }, 'pipeline').waitMs).toBe(7 + 8)
   })
+
+  it('repeats it in the steady state, where steps do not overlap', () => {
+    const { stepMs, steadyMs } = predict(small([7, 30], { steps: 5 }), 'barrier')
+    expect({ stepMs, steadyMs }).toEqual({ stepMs: 65, steadyMs: 65 })
+  })
 })
 
 describe('one step ahead', () => {

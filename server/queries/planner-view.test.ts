@@ -3,6 +3,7 @@ import { PlannerInput } from '../contract/planner.ts'
 import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { inPortions } from './in-portions.ts'
 import { PlannerView } from './planner-view.ts'
 
 const database = testDatabaseForFile()
@@ -133,4 +134,13 @@ it('computes one plan at a time and refuses too many', async () => {
     }
   }
   await expect(plan(source)).resolves.toBeDefined()
+})
+
+it('is ended by its signal', async () => {
+  const gone = new AbortController()
+  function* work() {
+    gone.abort(new Error('gone'))
+    for (const untilMs = performance.now() + 100; performance.now() < untilMs; ) yield
+  }
+  await expect(inPortions(work(), gone.signal)).rejects.toThrow('gone')
 })

@@ -38,6 +38,20 @@ async function held(): Promise<number> {
   return rows[0]!.n
 }
 
+it('take_rate charges what was used beyond the grants, and returns the rest', async () => {
+  const take = async (charge: number, want: number) => {
+    const { rows } = await db.query<{ granted: number }>(
+      "select take_rate('r', $1, $2, 0, 10) as granted",
+      [charge, want],
+    )
+    return rows[0]!.granted
+  }
+  expect(await take(0, 4)).toBe(4)
+  expect(await take(8, 0)).toBe(0)
+  expect(await take(0, 1)).toBe(0)
+  expect(await take(-5, 9)).toBe(3)
+})
+
 describe('renew_lease', () => {
   it('gives a single worker its demand, up to the limit', async () => {
     expect(await renew(1, 10, 64)).toBe(10)

@@ -1,6 +1,8 @@
+import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { waitFor } from '../../testkit/service/wait-for.ts'
+import { requeueOrphans } from '../background/worker-supervisor.ts'
 import { ProcessRow } from '../cluster/process-row.ts'
 import { createLogger } from '../log.ts'
 import { WORKER_POOL } from '../store/connection-budget.ts'
@@ -9,6 +11,7 @@ import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { ClaimedJob } from './claimed-job.ts'
 import { JobKeeper } from './job-keeper.ts'
+import { type ReportSources, WorkerReport } from './worker-report.ts'
 
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
@@ -51,4 +54,52 @@ it('does not claim a job again that it has replaced meanwhile', async () => {
   await job.claim
   expect(job.claimTimer).toBeUndefined()
   await requeued
+})
+
+it('learns when others declared it dead', async () => {
+  const row = await ProcessRow.register(db, 'worker', false)
+  await db.adhoc(
+    "update process set state = 'dead', ended_at = clock_timestamp() - interval '1 minute' where id = $1",
+    [row.id],
+  )
+  const atMs: number[] = []
+  row.onDeclaredDead = (ms) => atMs.push(ms)
+  await row.report({})
+  await row.report({})
+  expect(atMs).toEqual([expect.any(Number)])
+  expect(atMs[0]).toBeLessThanOrEqual(performance.now() - 60_000)
+})
+
+it('leaves no lease of a worker that has ended', async () => {
+  const { id } = await ProcessRow.register(db, 'worker', false)
+  await db.adhoc('update process set pid = $2 where id = $1', [id, spawnSync('true').pid])
+  await db.adhoc(
+    `insert into lease (resource, worker_id, slots, demand, expires_at)
+     values ('server:1', $1, 4, 4, now() + interval '1 minute')`,
+    [id],
+  )
+  await requeueOrphans(db, new JobQueue(db, log, { supervise: false }))
+  expect(await db.adhoc('select 1 from lease where worker_id = $1', [id])).toEqual([])
+})
+
+it('sends three heartbeats of its jobs within the ten seconds that pg-boss allows', async () => {
+  vi.useFakeTimers()
+  const touch = vi.fn()
+  const report = new WorkerReport({
+    row: { state: 'alive', report: async () => {}, ended: async () => {} },
+    queue: { touch },
+    worker: {
+      jobsByPool: () => new Map([['pool', []]]),
+      counters: { scored: 0, failed: 0 },
+      intake: {},
+    },
+    servers: { stats: () => [] },
+    loopDelay: { percentile: () => 0, max: 0, reset() {} },
+    log,
+  } as unknown as ReportSources)
+  report.start()
+  await vi.advanceTimersByTimeAsync(9_000)
+  await report.ended()
+  vi.useRealTimers()
+  expect(touch.mock.calls.length).toBeGreaterThanOrEqual(3)
 })

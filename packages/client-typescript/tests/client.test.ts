@@ -178,6 +178,15 @@ describe('the other calls', () => {
   })
 })
 
+it('refuses a service of another minor version before 1.0', async () => {
+  const session = { result: { data: { version: '0.2.0', signedIn: true } } }
+  const other = createRewardOpsClient({
+    url: 'http://127.0.0.1:1',
+    fetch: async () => Response.json(session),
+  })
+  await expect(other.connect()).rejects.toMatchObject({ reason: 'version_mismatch' })
+})
+
 describe('a service that fails and recovers', { timeout: 120_000 }, () => {
   itInFullRun('loses no reward and duplicates none', async () => {
     await rm.control({ latency: 'uniform:100,1500' })

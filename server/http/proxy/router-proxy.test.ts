@@ -825,6 +825,20 @@ describe('the path', () => {
     expect(slots.ends.every(({ end }) => end.outcome === 'ok')).toBe(true)
   })
 
+  it('does not go again to a server that failed, while another lacks the path', async () => {
+    const bad = await upstream((res) => json(res, 500, {}))
+    const tei = await upstream()
+    const good = await upstream()
+    const { bed, slots } = await bedOver([
+      { url: bad.url },
+      { url: tei.url, engine: 'tei' },
+      { url: good.url },
+    ])
+    const { headers } = await bed.send('/classify', { body: chat() })
+    expect(headers).toMatchObject({ 'x-worker': 'rm-3', 'x-attempts': '2' })
+    expect(slots.requests[1]?.avoid).toEqual([1, 2])
+  })
+
   it('waits for a busy server that has it while one without it is free', async () => {
     const open: ServerResponse[] = []
     const vllm = await upstream((res) => open.push(res))

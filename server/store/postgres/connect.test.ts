@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, connect as dial, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -8,6 +10,7 @@ import { itInFullRun } from '../../../testkit/service/full-run.ts'
 import { createLogger } from '../../log.ts'
 import { type OpenDatabaseOptions, openDatabase } from './connect.ts'
 import { isTransactionPooler } from './pooler.ts'
+import { inspectProcess } from './processes.ts'
 import { createTestDatabase, type TestDatabase } from './test-database.ts'
 
 const log = createLogger('silent', 'test')
@@ -284,3 +287,11 @@ function answer({ version, version_num }: { version: string; version_num: number
     packet('Z', Buffer.from('I')),
   ])
 }
+
+test('a zombie does not run', async () => {
+  // Its parent becomes a program that does not wait for it.
+  const parent = spawn('sh', ['-c', 'sleep 0.2 & echo $!; exec sleep 600'])
+  cleanups.push(() => parent.kill())
+  const [pid] = await once(parent.stdout, 'data')
+  await expect.poll(() => inspectProcess(Number(pid))?.running, { timeout: 15_000 }).toBe(false)
+})
