@@ -116,11 +116,12 @@ describe.runIf(process.platform === 'linux')('a service that is starting', () =>
 
   test.each([0, 50, 200, 500, 1_500])('by run.mjs, stopped after %i ms: 0', async (ms) => {
     const { child, dir, said } = begin([RUN, 'worker'])
+    const exit = once(child, 'exit')
     const isEntry = ({ commandLine }: SeenProcess) => commandLine.includes('server/worker/start.ts')
     await waitFor('the entry', () => processesOf(dir).some(isEntry), 60_000)
     await sleep(ms)
     child.kill('SIGTERM')
-    const end = await once(child, 'exit')
+    const end = await exit
     // A worker without DATABASE_URL exits by itself if it gets that far.
     expect([0, 1]).toContain(end[0])
     if (end[0] === 1) expect(said()).toMatch(/DATABASE_URL/)
