@@ -1,6 +1,6 @@
 'use client'
 
-import { type QueryClient, type QueryMeta, useQueryClient } from '@tanstack/react-query'
+import { type Query, type QueryClient, type QueryMeta, useQueryClient } from '@tanstack/react-query'
 import {
   createContext,
   type ReactNode,
@@ -157,16 +157,21 @@ function createRefresher(queryClient: QueryClient) {
         topics: topicsOf(query),
         busy: query.state.fetchStatus === 'fetching',
       }))
-    if (waiting.size > 0) {
-      const changed = waiting
+    const changed = waiting
+    const now = Date.now()
+    const { ready, left } = readings.take(changed, shown, now)
+    if (changed.size + left.size > 0) {
       // Queries of other pages are only invalidated, and refetched when shown again.
+      const hasLeft = (query: Query) => !query.isActive() && left.has(query.queryHash)
+      // A read that began before the change would make its data count as new.
+      void queryClient.cancelQueries({ predicate: hasLeft })
       queryClient.invalidateQueries({
-        predicate: (query) => !query.isActive() && concerns(topicsOf(query), changed),
+        predicate: (query) =>
+          hasLeft(query) || (!query.isActive() && concerns(topicsOf(query), changed)),
         refetchType: 'none',
       })
     }
-    const now = Date.now()
-    for (const { key, queryKey } of readings.take(waiting, shown, now)) {
+    for (const { key, queryKey } of ready) {
       // Started together, so that they share one request.
       void queryClient
         .refetchQueries({ type: 'active', queryKey, exact: true })

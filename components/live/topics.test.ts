@@ -24,19 +24,27 @@ describe('refetches', () => {
     const other = { key: 'other', topics: ['workers'], busy: false }
     const readings = new PacedReadings()
     const changed = new Set(['batch:b1', 'batches'])
-    expect(readings.take(changed, [view, list, other], 0)).toEqual([list])
+    expect(readings.take(changed, [view, list, other], 0).ready).toEqual([list])
     const free = { ...view, busy: false }
-    expect(readings.take(NOTHING, [free, list, other], 85)).toEqual([free])
-    expect(readings.take(NOTHING, [free, list, other], 10_000)).toEqual([])
+    expect(readings.take(NOTHING, [free, list, other], 85).ready).toEqual([free])
+    expect(readings.take(NOTHING, [free, list, other], 10_000).ready).toEqual([])
+  })
+
+  test('not of a query that left its page while it was due, which is outdated then', () => {
+    const view = { key: 'view', topics: ['batch:b1'], busy: true }
+    const readings = new PacedReadings()
+    expect(readings.take(new Set(['batch:b1']), [view], 0)).toEqual({ ready: [], left: new Set() })
+    expect(readings.take(NOTHING, [], 85)).toEqual({ ready: [], left: new Set(['view']) })
+    expect(readings.take(NOTHING, [], 170)).toEqual({ ready: [], left: new Set() })
   })
 
   test('busy queries after their read when reconnected', () => {
     const batches = { key: 'a', topics: ['batches'], busy: true }
     const workers = { key: 'b', topics: ['workers'], busy: false }
     const readings = new PacedReadings()
-    expect(readings.take(new Set([EVERYTHING]), [batches, workers], 0)).toEqual([workers])
+    expect(readings.take(new Set([EVERYTHING]), [batches, workers], 0).ready).toEqual([workers])
     const free = { ...batches, busy: false }
-    expect(readings.take(NOTHING, [free, workers], 85)).toEqual([free])
+    expect(readings.take(NOTHING, [free, workers], 85).ready).toEqual([free])
   })
 
   test('each query at its own pace', () => {
@@ -47,7 +55,7 @@ describe('refetches', () => {
     const keysAt = (now: number, timelineBusy = false) =>
       readings
         .take(changed, [figures, { ...timeline, busy: timelineBusy }], now)
-        .map(({ key }) => key)
+        .ready.map(({ key }) => key)
     expect(keysAt(0)).toEqual(['figures', 'timeline'])
     readings.ended('figures', 0, 20)
     expect(keysAt(200, true)).toEqual([])
@@ -62,9 +70,9 @@ describe('refetches', () => {
   test('no query that is no longer shown', () => {
     const view = { key: 'view', topics: ['batch:b1'], busy: true }
     const readings = new PacedReadings()
-    expect(readings.take(new Set(['batch:b1']), [view], 0)).toEqual([])
-    expect(readings.take(NOTHING, [], 85)).toEqual([])
-    expect(readings.take(NOTHING, [{ ...view, busy: false }], 170)).toEqual([])
+    expect(readings.take(new Set(['batch:b1']), [view], 0).ready).toEqual([])
+    expect(readings.take(NOTHING, [], 85).ready).toEqual([])
+    expect(readings.take(NOTHING, [{ ...view, busy: false }], 170).ready).toEqual([])
   })
 
   test('due queries together after a slow read', () => {
@@ -72,11 +80,11 @@ describe('refetches', () => {
     const timeline = { key: 'timeline', topics: ['batch:b1'], busy: true }
     const changed = new Set(['batch:b1'])
     const readings = new PacedReadings()
-    expect(readings.take(NOTHING, [figures, timeline], 0)).toEqual([])
-    expect(readings.take(changed, [figures, timeline], SLOW_MS - 1)).toEqual([figures])
-    expect(readings.take(changed, [figures, timeline], SLOW_MS + MIN_GAP_MS)).toEqual([])
+    expect(readings.take(NOTHING, [figures, timeline], 0).ready).toEqual([])
+    expect(readings.take(changed, [figures, timeline], SLOW_MS - 1).ready).toEqual([figures])
+    expect(readings.take(changed, [figures, timeline], SLOW_MS + MIN_GAP_MS).ready).toEqual([])
     const free = { ...timeline, busy: false }
-    expect(readings.take(NOTHING, [figures, free], 9_000)).toEqual([figures, free])
+    expect(readings.take(NOTHING, [figures, free], 9_000).ready).toEqual([figures, free])
   })
 
   test('a slow query for at most a third of the time', () => {

@@ -52,10 +52,14 @@ export class PacedReadings {
 
   /**
    * Returns the queries of `shown` that are due at `now`, given the changes since the last call. A query that is
-   * being read, or was just read, stays due, so the last change is never lost and no read is started twice. Queries
-   * that are no longer shown are dropped.
+   * being read, or was just read, stays due, so the last change is never lost and no read is started twice. `left`: the
+   * keys of queries that were due when they were no longer shown, whose data is outdated.
    */
-  take<T extends ShownQuery>(changed: ReadonlySet<string>, shown: readonly T[], now: number): T[] {
+  take<T extends ShownQuery>(
+    changed: ReadonlySet<string>,
+    shown: readonly T[],
+    now: number,
+  ): { ready: T[]; left: ReadonlySet<string> } {
     const before = this.#paces
     this.#paces = new Map()
     const ready: { query: T; pace: Pace }[] = []
@@ -68,12 +72,14 @@ export class PacedReadings {
       if (pace.busySince !== null) slow ||= now - pace.busySince >= SLOW_MS
       else if (pace.due && now >= pace.quietUntil) ready.push({ query, pace })
     }
-    if (slow) return []
-    return ready.map(({ query, pace }) => {
+    const left = new Set<string>()
+    for (const [key, { due }] of before) if (due && !this.#paces.has(key)) left.add(key)
+    if (slow) return { ready: [], left }
+    for (const { pace } of ready) {
       pace.due = false
       pace.quietUntil = now + MIN_GAP_MS
-      return query
-    })
+    }
+    return { ready: ready.map(({ query }) => query), left }
   }
 
   /** Marks a read that {@link take} returned at `startedAt` as ended, with or without a response. */
