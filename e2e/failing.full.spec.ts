@@ -93,7 +93,9 @@ test('shows query timeouts with a hint on every page, and recovers', async ({ co
   await lock.connect()
   try {
     await lock.query('begin')
-    await lock.query('lock table batch, sample, sample_group, run, worker in access exclusive mode')
+    await lock.query(
+      'lock table batch, sample, sample_group, run, process in access exclusive mode',
+    )
     // Queries that read no table, or are cached, still respond.
     const queried = PAGES.filter(({ path }) => path() !== '/rewards')
     const tabs = await Promise.all(
