@@ -14,7 +14,7 @@ export class ClaimedJob {
   claimTimer: NodeJS.Timeout | undefined
   /** The claim's write, running or done; null: none was started. */
   claim: Promise<unknown> | null = null
-  /** True once this worker completes or replaces the job, which is then not claimed any more. */
+  /** True once this worker has done with the job, which is then not claimed any more. */
   isReleased = false
   /** Indexes of ended samples whose results are not committed yet. */
   readonly uncommitted = new Set<number>()
@@ -40,6 +40,12 @@ export class ClaimedJob {
 
   get done(): boolean {
     return !this.isGivenUp && this.open.size === 0 && this.uncommitted.size === 0
+  }
+
+  /** Ends its claims: the one that waits is not written, and one that fails is not written again. */
+  release(): void {
+    this.isReleased = true
+    clearTimeout(this.claimTimer)
   }
 
   /** The job in pg-boss's form, fenced to this delivery. */

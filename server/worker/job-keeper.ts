@@ -50,7 +50,7 @@ export class JobKeeper {
 
   /** Marks a job as completed after all its samples are committed. */
   completed(job: ClaimedJob): void {
-    job.isReleased = true
+    job.release()
     const list = this.#completed.get(job.pool) ?? []
     list.push(job)
     this.#completed.set(job.pool, list)
@@ -109,7 +109,7 @@ export class JobKeeper {
 
   /** Replaces a job with others in one transaction; changes nothing if the job was given to another worker meanwhile. */
   async #replace(job: ClaimedJob, jobs: ChunkJob[]): Promise<void> {
-    job.isReleased = true
+    job.release()
     // Waits for the write, because a late claim would stay.
     await job.claim
     const spec = await batchSpec(this.#db, job.job.data.b)

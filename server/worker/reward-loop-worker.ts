@@ -328,7 +328,7 @@ export class RewardLoopWorker {
   /** Removes a job whose samples do not end here. */
   #drop(job: ClaimedJob): void {
     this.#jobs.delete(job)
-    clearTimeout(job.claimTimer)
+    job.release()
     this.#count(job, -job.counted.samples, -job.counted.chars)
     job.open.clear()
     if (job.batch) this.#batches.leave(job.batch, job)
@@ -556,7 +556,7 @@ export class RewardLoopWorker {
 
   #finishJob(job: ClaimedJob): void {
     if (job.isGivenUp || !this.#jobs.delete(job)) return
-    clearTimeout(job.claimTimer)
+    job.release()
     if (job.batch) this.#batches.leave(job.batch, job)
     // The job is not completed, so its heartbeat lapses and unwritten samples are scored again, as a loss.
     if (job.unwritten) return
