@@ -263,7 +263,7 @@ describe('after a pause of this process, an answer', () => {
       harness.router.setSlots(1, 64)
       const cleared = vi.spyOn(globalThis, 'clearInterval')
       for (let i = 0; i < 128; i++) await harness.score()
-      // Without samples, the router's two timers end, and begin anew with the next sample.
+      // Without samples, the router's two timers end, and start again with the next sample.
       cleared.mockClear()
       await until(() => cleared.mock.calls.length === 2)
       server.hold()

@@ -102,7 +102,7 @@ export async function runStage(
   await engine.stop()
 }
 
-/** Stops whatever processes of the engine are left, and starts it again on the same port. */
+/** Stops the remaining processes of the engine and starts it again on the same port. */
 export async function restart(engine: EngineProcess): Promise<void> {
   await engine.stop()
   await engine.start()
