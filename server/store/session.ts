@@ -52,6 +52,9 @@ function bothRefused(first: EncryptionRefused, second: EncryptionRefused): unkno
 /** node-postgres's messages if the server refuses TLS. */
 const NO_TLS = /does not support SSL|error establishing an SSL connection/
 
+/** Messages of poolers and hosted databases that refuse connections without TLS. */
+const WANTS_TLS = /\b(SSL|TLS|sslmode|encrypt\w*|insecure)\b/i
+
 /** A database to connect to and the encryption that worked last. Shared by all connections of one URL. */
 class Target {
   readonly #read: ConnectionUrl
@@ -91,8 +94,9 @@ function isRefusal(
   const { code = '', message, severity } = error
   if (isTooManyConnections(error)) return false
   if (severity !== undefined) {
-    if (tried === 'tls') return code === '28000'
-    return !['28P01', '3D000', '57P03'].includes(code)
+    // Postgres has one code for a connection without an entry in pg_hba.conf; poolers say that they want TLS. Other errors,
+    // such as a full disk, say nothing about the kind of connection.
+    return code === '28000' || (tried === 'plain' && WANTS_TLS.test(message))
   }
   if (tried === 'plain') return false
   return (

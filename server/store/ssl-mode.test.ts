@@ -192,6 +192,42 @@ describe('a server without TLS', () => {
   })
 })
 
+describe('a server without TLS that fails at startup', () => {
+  // Concurrent connections once switched each other between TLS and plain text, and some reported the lack of TLS.
+  it('its error is reported, however many connections fail at once', async () => {
+    const fatal = Buffer.from('SFATAL\0VFATAL\0C53100\0Mcould not write init file\0\0')
+    let answers = 0
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.on('data', (data) => {
+        const isSslRequest = data.length === 8 && data.readInt32BE(4) === 80_877_103
+        const delayMs = answers++ % 7
+        if (isSslRequest) return setTimeout(() => socket.write('N'), delayMs)
+        const head = Buffer.from('E0000')
+        head.writeInt32BE(4 + fatal.length, 1)
+        // Different delays, so that connections of both kinds overlap.
+        return setTimeout(() => socket.end(Buffer.concat([head, fatal])), delayMs)
+      })
+    }).listen(0, '127.0.0.1')
+    await new Promise((resolve) => server.once('listening', resolve))
+    const url = `postgresql://u@127.0.0.1:${(server.address() as AddressInfo).port}/d?sslmode=prefer`
+    const pool = new Database(url, log, { max: 3, name: 'test' })
+    try {
+      const codes = new Set<string | undefined>()
+      const caller = async () => {
+        for (let call = 0; call < 20; call++) {
+          await pool.adhoc('select 1').catch((error) => codes.add(error.code))
+        }
+      }
+      await Promise.all(Array.from({ length: 16 }, caller))
+      expect([...codes]).toEqual(['53100'])
+    } finally {
+      await pool.close()
+      server.close()
+    }
+  })
+})
+
 describe('a server whose rules refuse TLS', () => {
   beforeAll(() => serve({ hba: 'hostnossl all all all trust' }))
 
