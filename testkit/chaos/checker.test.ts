@@ -351,8 +351,14 @@ test('something held at idle, an unhandled error, a process left, an exit by the
     code: null,
     signal: 'SIGTERM',
     wasUp: true,
+    ageMs: 200,
   }
   expect(lawsBroken(withEvents(flawless(), [exit]))).toEqual(['exit'])
+  const fault: HistoryEvent = { e: 'fault', at: 1e9 - 10, kind: 'server-term', what: 'server-0' }
+  const early: HistoryEvent = { ...exit, wasUp: false }
+  expect(lawsBroken(withEvents(flawless(), [fault, early]))).toEqual([])
+  const late: HistoryEvent = { ...early, ageMs: 1_000 }
+  expect(lawsBroken(withEvents(flawless(), [fault, late]))).toEqual(['exit'])
   const forced: HistoryEvent = { ...exit, code: 1, signal: null }
   const term: HistoryEvent = { e: 'fault', at: exit.at - 50, kind: 'server-term', what: exit.who }
   expect(lawsBroken(withEvents(flawless(), [term, forced]))).toEqual(['exit'])

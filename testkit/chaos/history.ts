@@ -78,6 +78,8 @@ export type HarnessEvent =
       signal: string | null
       /** Whether it was healthy at any time since its start. */
       wasUp: boolean
+      /** Time since its start. */
+      ageMs: number
     }
   | { e: 'ready'; at: number; server: number; status: number }
   | { e: 'write'; at: number; ok: boolean; error?: string }

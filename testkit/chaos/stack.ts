@@ -220,6 +220,7 @@ export class Stack {
     part.generation++
     part.isHeld = false
     part.isUp = false
+    const startedAt = Date.now()
     const running = part.start()
     part.running = running
     void running.ended.then(({ code, signal: name }) => {
@@ -230,6 +231,7 @@ export class Stack {
         code,
         signal: name,
         wasUp: part.isUp,
+        ageMs: Date.now() - startedAt,
       })
       if (part.running === running) part.running = null
       const isDone = part === this.trainer && code === 0

@@ -196,7 +196,7 @@ function isExplained(
       (span.kind === 'net-postgres' && schedule.setup.servers + schedule.setup.extraWorkers > 1)
     if (!losesResults) return false
     const isLost = first.from < lostUntil(span, slowness)
-    return isLost && span.from < flushedBy(first, spans, unflushedMs)
+    return isLost && span.from < flushedBy(first, spans, events, unflushedMs)
   })
 }
 
@@ -241,12 +241,21 @@ function isHedgeOf(call: ModelCall, other: ModelCall, id: string): boolean {
 }
 
 /** Time at which the result of a call is certainly stored: soon after its end, or after an outage at that time. */
-function flushedBy(call: ModelCall, spans: FaultSpan[], unflushedMs: number): number {
+function flushedBy(
+  call: ModelCall,
+  spans: FaultSpan[],
+  events: readonly HistoryEvent[],
+  unflushedMs: number,
+): number {
   let by = call.until + unflushedMs
   for (const { kind, from, until } of spans) {
     const isOutage =
       /^(postgres|backend|net-postgres|read-only|disk-full|failover|all|server)/.test(kind)
     if (isOutage && from < by && until + unflushedMs > by) by = until + unflushedMs
+  }
+  // PgBouncer refuses logins for 15 s after Postgres has recovered.
+  for (const event of events) {
+    if (event.e === 'ready' && event.status !== 200 && event.at < by) by = event.at + unflushedMs
   }
   return by
 }
