@@ -3,7 +3,7 @@
  * name is hashed from its letters. If another name of its kind already has that hue, the next free one is assigned
  * and stored, so that four servers do not share three colors.
  */
-export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker' | 'component'
+export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker' | 'component' | 'verdict'
 
 const HUES = 8
 const KEY = 'rewardops-hues'
@@ -65,4 +65,14 @@ export function hueOf(kind: HueKind, name: string): string {
     // Without storage the hue lasts as long as the page.
   }
   return `var(--data-${hue})`
+}
+
+/** The color of an outcome of samples: a verdict has a hue of its own. */
+export function outcomeColor(outcome: {
+  kind: 'verdict' | 'other' | 'failed' | 'substituted'
+  label: string
+}): string {
+  if (outcome.kind === 'verdict') return hueOf('verdict', outcome.label)
+  if (outcome.kind === 'failed') return 'var(--bad)'
+  return outcome.kind === 'substituted' ? 'var(--warn)' : 'var(--ink-3)'
 }

@@ -10,17 +10,19 @@ import {
   quantityText,
 } from '../format/numbers.ts'
 import type { ComponentData } from './components.prepare.ts'
-import { hueOf } from './hue.ts'
+import { hueOf, outcomeColor } from './hue.ts'
 import type { MonitorData } from './monitor.prepare.ts'
 import type {
   FanData,
   FanStep,
+  OutcomeData,
   SharesData,
   SourceData,
   SourcesData,
   WaitData,
 } from './run.prepare.ts'
 import { StepBand, StepLine, StepPlot } from './step-plot.tsx'
+import { shareTicks } from './ticks.ts'
 import type { TipRow } from './tip.tsx'
 
 const percentText = (share: number | null) => quantityText(formatPercent(share))
@@ -50,18 +52,21 @@ export function FanPlot({
       tip={(step) => fanTip(step, data, color)}
       onStep={(step) => step.batchId && onStep(step)}
     >
-      {range && <StepBand dataKey="all" color={color} opacity={0.07} />}
-      <StepBand dataKey="most" color={color} opacity={0.14} />
-      <StepBand dataKey="middle" color={color} opacity={0.22} />
-      <Line
-        dataKey="median"
-        stroke={color}
-        strokeWidth={1}
-        strokeDasharray="4 3"
-        dot={false}
-        activeDot={false}
-        isAnimationActive={false}
-      />
+      {range && !data.isFewValued && <StepBand dataKey="all" color={color} opacity={0.07} />}
+      {data.isFewValued && <StepBand dataKey="interval" color={color} opacity={0.2} />}
+      {!data.isFewValued && <StepBand dataKey="most" color={color} opacity={0.14} />}
+      {!data.isFewValued && <StepBand dataKey="middle" color={color} opacity={0.22} />}
+      {!data.isFewValued && (
+        <Line
+          dataKey="median"
+          stroke={color}
+          strokeWidth={1}
+          strokeDasharray="4 3"
+          dot={false}
+          activeDot={false}
+          isAnimationActive={false}
+        />
+      )}
       <StepLine dataKey="mean" color={color} points={scored} width={2} />
       <Line
         dataKey="running"
@@ -84,9 +89,13 @@ function fanTip(step: FanStep, data: FanData, color: string): TipRow[] {
     step.mean !== null
       ? [
           { label: 'mean', value: formatScore(step.mean), color },
-          { label: 'median', value: formatScore(step.median) },
-          { label: '25 to 75 %', value: range(step.middle) },
-          { label: '5 to 95 %', value: range(step.most) },
+          ...(data.isFewValued
+            ? [{ label: '95 % interval', value: range(step.interval) }]
+            : [
+                { label: 'median', value: formatScore(step.median) },
+                { label: '25 to 75 %', value: range(step.middle) },
+                { label: '5 to 95 %', value: range(step.most) },
+              ]),
           { label: 'all', value: range(step.all) },
           { label: 'n', value: formatCount(step.n) },
         ]
@@ -131,6 +140,45 @@ export function SignalsPlot({ data }: { data: SharesData }) {
           stroke={SIGNAL_COLOUR[signal]}
           strokeWidth={1}
           fill={SIGNAL_COLOUR[signal]}
+          fillOpacity={0.45}
+          activeDot={false}
+          isAnimationActive={false}
+        />
+      ))}
+    </StepPlot>
+  )
+}
+
+/** Verdicts and failures, stacked, as shares of ended samples. */
+export function OutcomesPlot({ data }: { data: OutcomeData }) {
+  return (
+    <StepPlot
+      data={data.steps}
+      title={`Outcomes over ${formatCount(data.steps.length)} steps`}
+      stepTicks={data.stepTicks}
+      valueTicks={shareTicks(1)}
+      axisWidth={48}
+      tip={(step) =>
+        step.n > 0
+          ? [
+              ...data.outcomes.map((outcome) => ({
+                label: outcome.label,
+                value: percentText(step[`outcome:${outcome.name}`] ?? null),
+                color: outcomeColor(outcome),
+              })),
+              { label: 'samples', value: formatCount(step.n) },
+            ]
+          : null
+      }
+    >
+      {data.outcomes.map((outcome) => (
+        <Area
+          key={outcome.name}
+          dataKey={`outcome:${outcome.name}`}
+          stackId="outcomes"
+          stroke={outcomeColor(outcome)}
+          strokeWidth={1}
+          fill={outcomeColor(outcome)}
           fillOpacity={0.45}
           activeDot={false}
           isAnimationActive={false}

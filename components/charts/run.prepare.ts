@@ -4,6 +4,7 @@ import {
   type GroupSignalCounts,
 } from '../../server/contract/group-signal.ts'
 import type { RunDto, RunSourceDto, RunStepDto } from '../../server/contract/runs.ts'
+import { meanInterval } from './mean-interval.ts'
 import { durationTicks, niceTicks, pickTicks, shareTicks, type Tick, withGaps } from './ticks.ts'
 
 /** A step of the fan chart; null where the run has no such step, drawn as a gap. */
@@ -17,14 +18,21 @@ export interface FanStep {
   most: [number, number] | null
   all: [number, number] | null
   n: number | null
+  /** The 95 % interval of the mean over groups, for rewards of few values. */
+  interval: [number, number] | null
   /** The mean so far of a running batch. */
   running: number | null
   /** The means of other runs at this step, by run name. */
   [overlay: `run:${string}`]: number | null
 }
 
+/** The most distinct scores for which the mean is drawn with its interval instead of quantile bands. */
+const FEW_VALUES = 12
+
 /** The rewards of a run over steps, prepared for drawing. */
 export interface FanData {
+  /** The reward has few values, such as 0 and 1, whose quantiles say nothing. */
+  isFewValued: boolean
   steps: FanStep[]
   overlays: string[]
   valueTicks: Tick[]
@@ -33,14 +41,17 @@ export interface FanData {
 
 /**
  * Prepares the fan chart of a run, with the means of other runs; with `range` the scale includes the minimum and
- * maximum score.
+ * maximum score. A reward of few values has the interval of its mean instead of quantile bands.
  */
 export function prepareFan(
-  run: Pick<RunDto, 'steps'>,
+  run: Pick<RunDto, 'steps' | 'heat'>,
   overlays: readonly Pick<RunDto, 'name' | 'steps'>[],
   range: boolean,
 ): FanData {
   const own = new Map(run.steps.map((step) => [step.step, step]))
+  const { heat } = run
+  const isFewValued = heat?.kind === 'values' && heat.edges.length <= FEW_VALUES
+  const values = isFewValued ? { min: heat.edges[0] ?? 0, max: heat.edges.at(-1) ?? 0 } : null
   const others = overlays.map(({ name, steps }) => ({
     name,
     means: new Map(steps.map(({ step, mean }) => [step, mean])),
@@ -49,25 +60,30 @@ export function prepareFan(
   for (const { means } of others) for (const step of means.keys()) all.add(step)
   const numbers = [...all].sort((a, b) => a - b)
   const steps = withGaps(numbers).map((number): FanStep => {
-    const point = fanStep(number, own.get(number))
+    const point = fanStep(number, own.get(number), values)
     for (const { name, means } of others) point[`run:${name}`] = means.get(number) ?? null
     return point
   })
-  const values = steps.flatMap((step) => [
-    ...((range ? step.all : step.most) ?? []),
+  const drawn = steps.flatMap((step) => [
+    ...((range ? step.all : (step.most ?? step.interval)) ?? []),
     ...[step.mean, step.running].filter((mean) => mean !== null),
     ...others.flatMap(({ name }) => step[`run:${name}`] ?? []),
   ])
   return {
     steps,
     overlays: others.map(({ name }) => name),
-    valueTicks: niceTicks(Math.min(...values), Math.max(...values)),
+    isFewValued,
+    valueTicks: niceTicks(Math.min(...drawn), Math.max(...drawn)),
     stepTicks: pickTicks(numbers, 8),
   }
 }
 
-function fanStep(step: number, at: RunStepDto | undefined): FanStep {
-  const q = at?.quantiles ?? null
+function fanStep(
+  step: number,
+  at: RunStepDto | undefined,
+  few: { min: number; max: number } | null,
+): FanStep {
+  const q = few === null ? (at?.quantiles ?? null) : null
   const ended = at !== undefined && at.n !== null
   return {
     step,
@@ -78,6 +94,10 @@ function fanStep(step: number, at: RunStepDto | undefined): FanStep {
     most: q && [q[0], q[4]],
     all: ended && at.min !== null && at.max !== null ? [at.min, at.max] : null,
     n: at?.n ?? null,
+    interval:
+      few !== null && ended && at.mean !== null
+        ? meanInterval({ mean: at.mean, error: at.meanError, groups: at.groups }, few)
+        : null,
     running: ended ? null : (at?.mean ?? null),
   }
 }
@@ -133,6 +153,72 @@ export function prepareShares(steps: readonly RunStepDto[]): SharesData {
     signals: NO_SIGNAL_CLASSES.filter((signal) => rows.some((row) => (row[signal] ?? 0) > 0)),
     signalTicks: shareTicks(Math.max(0, ...stacked)),
     failedTicks: shareTicks(Math.max(0, ...rows.map(({ failed }) => failed ?? 0))),
+    stepTicks: pickTicks(numbers, 6),
+  }
+}
+
+/** The verdicts and failures of a step as shares of its ended samples, 0 to 1. */
+export type OutcomeStep = { step: number; n: number; [outcome: `outcome:${string}`]: number | null }
+
+/** Outcomes over steps, prepared for drawing. */
+export interface OutcomeData {
+  steps: OutcomeStep[]
+  /** Verdicts by frequency, then `other`, `failed` and `substituted` where they occur. */
+  outcomes: { name: string; label: string; kind: 'verdict' | 'other' | 'failed' | 'substituted' }[]
+  stepTicks: number[]
+}
+
+/** Verdicts with an area of their own; hues are few. */
+const MAX_VERDICTS = 6
+
+/** Prepares the outcomes; null if no step has a verdict. */
+export function prepareOutcomes(steps: readonly RunStepDto[]): OutcomeData | null {
+  const totals = new Map<string, number>()
+  for (const { verdicts } of steps) {
+    for (const { verdict, n } of verdicts) {
+      if (verdict !== null) totals.set(verdict, (totals.get(verdict) ?? 0) + n)
+    }
+  }
+  if (totals.size === 0) return null
+  const named = [...totals]
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, MAX_VERDICTS)
+    .map(([name]) => name)
+  const byStep = new Map(steps.map((step) => [step.step, step]))
+  const numbers = [...byStep.keys()]
+  const rows = withGaps(numbers).map((number): OutcomeStep => {
+    const at = byStep.get(number)
+    const counted = at?.verdicts.reduce((sum, { n }) => sum + n, 0) ?? 0
+    const ended = at === undefined ? 0 : at.scored + at.failed
+    if (at === undefined || at.n === null || ended === 0) {
+      const none = ['failed', 'substituted', 'other', ...named.map((name) => `is ${name}`)]
+      return {
+        step: number,
+        n: 0,
+        ...Object.fromEntries(none.map((key) => [`outcome:${key}`, null])),
+      }
+    }
+    const row: OutcomeStep = { step: number, n: ended }
+    let other = counted
+    for (const name of named) {
+      const n = at.verdicts.find(({ verdict }) => verdict === name)?.n ?? 0
+      row[`outcome:is ${name}`] = n / ended
+      other -= n
+    }
+    row['outcome:other'] = other / ended
+    row['outcome:failed'] = at.failed / ended
+    row['outcome:substituted'] = Math.max(0, at.scored - counted) / ended
+    return row
+  })
+  const occurs = (key: string) => rows.some((row) => (row[`outcome:${key}`] ?? 0) > 0)
+  return {
+    steps: rows,
+    outcomes: [
+      ...named.map((name) => ({ name: `is ${name}`, label: name, kind: 'verdict' as const })),
+      ...(['other', 'failed', 'substituted'] as const)
+        .filter(occurs)
+        .map((name) => ({ name, label: name, kind: name })),
+    ],
     stepTicks: pickTicks(numbers, 6),
   }
 }

@@ -6,9 +6,10 @@ import { SIGNAL_COLOUR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
 import { ChartFrame, Legend } from '../charts/chart-frame.tsx'
 import { prepareHeat } from '../charts/heat.prepare.ts'
 import { HeatPlot } from '../charts/heat-plot.tsx'
-import { hueOf } from '../charts/hue.ts'
+import { hueOf, outcomeColor } from '../charts/hue.ts'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
 import {
+  prepareOutcomes,
   prepareShares,
   prepareSources,
   prepareWaits,
@@ -27,6 +28,7 @@ import {
 import { noFailuresText, noSignalsText, noSpreadText } from './empty-words.ts'
 
 const FailuresPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).FailuresPlot)
+const OutcomesPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).OutcomesPlot)
 const SignalsPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).SignalsPlot)
 const SourcePlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).SourcePlot)
 const WaitsPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).WaitsPlot)
@@ -42,6 +44,7 @@ export function RunCharts({ run }: { run: RunDto }) {
   return (
     <div className="grid border-t md:grid-cols-2">
       <SpreadChart run={run} />
+      <OutcomesChart run={run} />
       <SignalsChart run={run} data={shares} />
       <WaitsChart run={run} />
       <FailuresChart run={run} data={shares} />
@@ -73,6 +76,34 @@ function SpreadChart({ run }: { run: RunDto }) {
           .map(({ step, shares }) => [
             formatCount(step),
             ...shares.toReversed().map((share) => (share === 0 ? '0' : percent(share))),
+          ]),
+      }}
+    />
+  )
+}
+
+/** Samples by verdict, with failed ones. */
+function OutcomesChart({ run }: { run: RunDto }) {
+  const data = useMemo(() => prepareOutcomes(run.steps), [run.steps])
+  if (data === null) return <Nothing title="Outcomes" reason="The reward gives no verdicts." />
+  return (
+    <ChartFrame
+      className={FRAME}
+      title="Outcomes"
+      note="share of ended samples by verdict"
+      legend={data.outcomes.map((outcome) => ({
+        ...{ label: outcome.label, color: outcomeColor(outcome) },
+      }))}
+      chart={<OutcomesPlot data={data} />}
+      table={{
+        head: ['Step', 'Samples', ...data.outcomes.map(({ label }) => label)],
+        rows: data.steps
+          .filter(({ n }) => n > 0)
+          .toReversed()
+          .map((row) => [
+            formatCount(row.step),
+            formatCount(row.n),
+            ...data.outcomes.map(({ name }) => percent(row[`outcome:${name}`])),
           ]),
       }}
     />

@@ -2,7 +2,6 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { X } from 'lucide-react'
-import { useRouter } from 'next/navigation'
 import { useMemo } from 'react'
 import type { RunDto } from '../../server/contract/runs.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -29,21 +28,20 @@ export function RunFan({
   url: RunUrl
   onChange(change: Partial<RunUrl>): void
 }) {
-  const router = useRouter()
   const data = useMemo(() => prepareFan(run, overlays, url.range), [run, overlays, url.range])
   const samples = run.steps.reduce((sum, { n }) => sum + (n ?? 0), 0)
   return (
     <>
       <ChartFrame
         title="Reward"
-        note={`n = ${formatCount(samples)} in ${plural(run.steps.length, 'step')}; bands of 25 to 75 % and 5 to 95 %, mean solid, median dashed`}
+        note={`n = ${formatCount(samples)} in ${plural(run.steps.length, 'step')}; ${data.isFewValued ? 'mean with its 95 % interval over groups' : 'bands of 25 to 75 % and 5 to 95 %, mean solid, median dashed'}`}
         height={320}
         actions={
           <Segmented
             label="Scale"
             value={url.range ? 'all' : 'most'}
             options={[
-              { value: 'most', label: '5 to 95 %' },
+              { value: 'most', label: data.isFewValued ? 'Fit' : '5 to 95 %' },
               { value: 'all', label: 'All scores' },
             ]}
             onChange={(scale) => onChange({ range: scale === 'all' })}
@@ -54,7 +52,7 @@ export function RunFan({
             data={data}
             name={run.name}
             range={url.range}
-            onStep={(step) => router.push(`/batches/${step.batchId}`)}
+            onStep={({ step }) => onChange(comparedWith(run, step))}
           />
         }
         table={{
@@ -73,6 +71,14 @@ export function RunFan({
       <Overlays run={run} over={url.over} onChange={(over) => onChange({ over })} />
     </>
   )
+}
+
+/** The URL state that compares a step with the one before it. */
+function comparedWith({ steps }: RunDto, step: number): Partial<RunUrl> {
+  const at = steps.findIndex((one) => one.step === step)
+  const before = steps[at - 1]?.step
+  if (before === undefined) return {}
+  return { before: { from: before, to: before }, after: { from: step, to: step }, lens: null }
 }
 
 function Overlays({

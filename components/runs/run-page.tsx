@@ -21,6 +21,7 @@ import { FigureStripSkeleton } from '../ui/figure-strip.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { useUrl } from '../url/use-url.ts'
+import { RunChanges } from './run-changes.tsx'
 import { RunCharts, SourceCharts } from './run-charts.tsx'
 import { RunFan } from './run-fan.tsx'
 import { RunFigures } from './run-figures.tsx'
@@ -134,6 +135,7 @@ function Loaded({
       <RunFigures run={run} />
       <Notes run={run} />
       <RunFan run={run} overlays={overlays} url={url} onChange={onChange} />
+      <RunChanges run={run} url={url} onChange={onChange} />
       <RunMarks
         run={run.name}
         marks={marks}

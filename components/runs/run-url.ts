@@ -1,3 +1,4 @@
+import { LENSES, type Lens } from '../../server/contract/changes.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The maximum number of overlaid runs, limited by the number of hues. */
@@ -12,6 +13,19 @@ export interface RunUrl {
   range: boolean
   /** The mark form: `new`, the ID of a mark, or null. */
   mark: string | null
+  /** The compared ranges of steps, as `9-10`; null: the largest sudden change. */
+  before: StepRange | null
+  after: StepRange | null
+  /** The lens of the comparison; null: the one that explains most. */
+  lens: Lens | null
+  /** The data source of the comparison; null: all. */
+  source: string | null
+}
+
+/** A range of steps, both ends included. */
+export interface StepRange {
+  from: number
+  to: number
 }
 
 export const runUrl: UrlCodec<RunUrl> = {
@@ -20,13 +34,42 @@ export const runUrl: UrlCodec<RunUrl> = {
     over: params.getAll('over').slice(0, MAX_OVERLAYS),
     range: params.get('range') === '1',
     mark: params.get('mark'),
+    ...rangesOf(params),
+    lens: LENSES.find((lens) => lens === params.get('lens')) ?? null,
+    source: params.get('source'),
   }),
-  write({ split, over, range, mark }) {
+  write({ split, over, range, mark, before, after, lens, source }) {
     const params = new URLSearchParams()
     if (split !== 'train') params.set('split', split)
     for (const name of over) params.append('over', name)
     if (range) params.set('range', '1')
     if (mark !== null) params.set('mark', mark)
+    if (before !== null) params.set('before', rangeText(before))
+    if (after !== null) params.set('after', rangeText(after))
+    if (lens !== null) params.set('lens', lens)
+    if (source !== null) params.set('source', source)
     return params
   },
+}
+
+/** Writes a range as it is typed: `9`, or `9-10`. */
+export function rangeText({ from, to }: StepRange): string {
+  return from === to ? String(from) : `${from}-${to}`
+}
+
+/** Reads a typed range; null if it is invalid. */
+export function rangeOfText(text: string | null): StepRange | null {
+  const [, from, to] = /^\s*(\d{1,10})(?:\s*[-–]\s*(\d{1,10}))?\s*$/.exec(text ?? '') ?? []
+  if (from === undefined) return null
+  const ends = [Number(from), Number(to ?? from)]
+  const range = { from: Math.min(...ends), to: Math.max(...ends) }
+  return range.to <= MAX_STEP ? range : null
+}
+
+const MAX_STEP = 2_147_483_647
+
+/** Both ranges, or none. */
+function rangesOf(params: URLSearchParams): Pick<RunUrl, 'before' | 'after'> {
+  const [before, after] = ['before', 'after'].map((name) => rangeOfText(params.get(name)))
+  return before && after ? { before, after } : { before: null, after: null }
 }

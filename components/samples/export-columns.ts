@@ -10,6 +10,8 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   source: ['dataSource'],
   status: ['status', 'reason'],
   score: ['score', 'substituted'],
+  verdict: ['verdict'],
+  extracted: ['extracted'],
   raw: ['rawScore'],
   length: ['responseLength'],
   queue: ['queueMs'],
@@ -23,7 +25,7 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
 export const DEFAULT_EXPORT_COLUMNS: readonly string[] = [
   ...['batchId', 'index', 'run', 'step', 'split', 'uid', 'dataSource', 'status', 'reason'],
   ...['score', 'rawScore', 'substituted', 'responseLength', 'queueMs', 'scoreMs', 'attempts'],
-  ...['serverName', 'rewardExtraInfo', ANNOTATIONS_COLUMN],
+  ...['serverName', 'verdict', 'extracted', 'rewardExtraInfo', ANNOTATIONS_COLUMN],
 ]
 
 /** The export columns for the shown table columns: always the sample, never columns that exports lack. */

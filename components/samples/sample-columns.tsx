@@ -80,6 +80,18 @@ const FIXED: readonly SampleColumn[] = [
     cell: (row) => <ScoreCell row={row} />,
   },
   {
+    name: 'verdict',
+    label: 'Verdict',
+    track: 'minmax(92px,0.9fr)',
+    cell: (row) => <ShortText text={row.verdict} />,
+  },
+  {
+    name: 'extracted',
+    label: 'Extracted',
+    track: 'minmax(84px,0.9fr)',
+    cell: (row) => <ShortText text={row.extracted} mono />,
+  },
+  {
     name: 'raw',
     label: 'Raw score',
     track: '84px',
@@ -176,6 +188,16 @@ function extraColumn(key: string): SampleColumn {
   }
 }
 
+/** A text in one line, shown whole on hover. */
+function ShortText({ text, mono = false }: { text: string | null; mono?: boolean }) {
+  if (text === null) return <span className="text-ink-3">–</span>
+  return (
+    <span className={`block truncate ${mono ? 'font-mono text-xs' : ''}`} title={text}>
+      {text}
+    </span>
+  )
+}
+
 function ExtraValue({ value }: { value: unknown }) {
   if (value === undefined || value === null) return <span className="text-ink-3">–</span>
   if (typeof value === 'number') return <span>{formatScore(value)}</span>
@@ -207,10 +229,11 @@ function defaultColumns({ filter }: Pick<SampleView, 'filter'>, narrow: boolean)
     'source',
     'status',
     'score',
+    'verdict',
+    'extracted',
     ...labels,
     ...extras,
     'length',
-    'queue',
     'scoring',
     'attempts',
     'server',

@@ -67,6 +67,7 @@ export function SampleFilterBar({
   const sources = facets?.dataSources.map(({ name }) => name) ?? []
   const counts = facets && {
     source: new Map(facets.dataSources.map(({ name, samples }) => [name, samples])),
+    verdict: new Map(facets.verdicts.map(({ verdict, samples }) => [verdict, samples])),
     reason: new Map<string, number>(facets.reasons.map(({ reason, samples }) => [reason, samples])),
     status: new Map<string, number>([
       ['scored', facets.statuses.scored],
@@ -185,6 +186,20 @@ export function SampleFilterBar({
           counts={counts?.status}
           onChange={(status) => narrow({ status: (status ?? undefined) as SampleStatus })}
           width="w-26"
+        />
+        <Choice
+          label="Verdict"
+          all="Any verdict"
+          value={filter.verdict ?? null}
+          options={[
+            ...new Set([
+              ...(facets?.verdicts.map(({ verdict }) => verdict) ?? []),
+              ...seen((row) => row.verdict),
+            ]),
+          ]}
+          counts={counts?.verdict}
+          onChange={(verdict) => narrow({ verdict: verdict ?? undefined })}
+          width="w-27"
         />
         <Choice
           label="Failure reason"

@@ -156,6 +156,7 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
           {sample.rawScore !== null && sample.rawScore !== sample.score && (
             <span className="text-ink-2">raw {formatScore(sample.rawScore)}</span>
           )}
+          {sample.verdict !== null && <span className="text-ink-2">{sample.verdict}</span>}
           {sample.groupSignal !== null && (
             <span
               className="text-ink-2"

@@ -17,6 +17,7 @@ export const FILTER_OPTIONS = {
   'data-source': { type: 'string', value: 'NAME', help: 'samples of this data source' },
   status: { type: 'string', value: 'STATUS', help: 'queued, running, scored or failed' },
   reason: { type: 'string', value: 'REASON', help: 'failed for this reason, such as timeout' },
+  verdict: { type: 'string', value: 'TEXT', help: 'scored with this verdict, such as "no answer"' },
   server: { type: 'string', value: 'NAME', help: 'scored by this server' },
   'score-min': { type: 'string', value: 'N', help: 'score at least N' },
   'score-max': { type: 'string', value: 'N', help: 'score at most N' },

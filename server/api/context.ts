@@ -16,6 +16,7 @@ import type { RewardModelManager } from '../model-servers/reward-model-manager.t
 import type { Webhooks } from '../monitoring/alerts/webhooks.ts'
 import type { MonitorsView } from '../monitoring/monitors-view.ts'
 import type { BatchViews } from '../queries/batch-view.ts'
+import type { ChangesView } from '../queries/changes-view.ts'
 import type { CompareRunsView } from '../queries/compare-runs.ts'
 import type { CompareView } from '../queries/compare-view.ts'
 import type { ComponentsView } from '../queries/components-view.ts'
@@ -44,6 +45,7 @@ export interface Modules {
   annotations: Annotations
   savedViews: SavedViews
   runs: RunView
+  changes: ChangesView
   marks: RunMarks
   comparedBatches: CompareView
   comparedRuns: CompareRunsView

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { demoBatch } from '../batches/demo-batch.ts'
+import { ChangesInput } from '../contract/changes.ts'
 import {
   BatchGroupsInput,
   BatchViewInput,
@@ -405,6 +406,13 @@ export const appRouter = router({
      * @example {"name": "gsm8k-grpo"}
      */
     get: procedure.input(RunInput).query(({ ctx, input }) => ctx.runs.get(input)),
+    /**
+     * Splits the change of the mean between two ranges of steps: by outcome, data source, component and prompt. Each
+     * split adds up to the change. Without ranges, the largest sudden change of the run is chosen.
+     * @throws run_not_found, no_such_step, too_many_samples
+     * @example {"name": "gsm8k-grpo", "before": {"from": 1, "to": 10}, "after": {"from": 11, "to": 12}}
+     */
+    changes: procedure.input(ChangesInput).query(({ ctx, input }) => ctx.changes.get(input)),
   }),
   /**
    * Worker processes.

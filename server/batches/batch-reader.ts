@@ -246,6 +246,8 @@ export class BatchReader {
       substituted: rows.substituted,
       rewardExtraKeys: keys,
       rewardExtraInfo: columns,
+      verdict: rows.verdict,
+      extracted: rows.extracted,
       position: rows.response_length.map(positionOf),
       advantage: await this.#advantages(batch, input.offset, rows),
     }

@@ -95,6 +95,8 @@ async function end(batchId: string): Promise<void> {
     reason: null,
     substituted: false,
     extra: null,
+    verdict: null,
+    extracted: null,
     attempts: 1,
     queueMs: 1,
     scoreMs: 1,

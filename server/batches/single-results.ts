@@ -148,6 +148,8 @@ export function resultOf(
     rawScore: end.rawScore,
     substituted: end.substituted,
     rewardExtraInfo: end.extra ?? {},
+    verdict: end.verdict,
+    extracted: end.extracted,
     position: positionOf(sample.responseLength ?? null),
     queueMs: durationAsStored(end.queueMs),
     scoreMs: durationAsStored(end.scoreMs),

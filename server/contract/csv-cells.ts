@@ -34,6 +34,8 @@ export const EXPORTED_RESULT_COLUMNS = [
   'rawScore',
   'substituted',
   'rewardExtraInfo',
+  'verdict',
+  'extracted',
   'queueMs',
   'scoreMs',
   'attempts',

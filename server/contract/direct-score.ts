@@ -41,6 +41,8 @@ export interface DirectEnd {
   reason: SampleFailureReason | null
   substituted: boolean
   extra: Record<string, unknown> | null
+  verdict: string | null
+  extracted: string | null
   attempts: number
   queueMs: number
   scoreMs: number

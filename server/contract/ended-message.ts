@@ -15,6 +15,8 @@ export interface EndedMessage {
     reason: SampleFailureReason | null
     substituted: boolean
     extra: Record<string, unknown> | null
+    verdict: string | null
+    extracted: string | null
     attempts: number
     queueMs: number
     scoreMs: number

@@ -54,6 +54,11 @@ export const ERROR_REASONS = {
     httpStatus: 404,
     hint: 'Check its name. A run is created by its first batch; runs.list shows existing runs.',
   },
+  no_such_step: {
+    httpStatus: 404,
+    hint: 'Choose steps of ended batches; runs.get lists the steps of a run.',
+  },
+  too_many_samples: { httpStatus: 400, hint: 'Choose fewer steps.' },
   sample_not_found: {
     httpStatus: 404,
     hint: 'Check the sample id: batch id, "-", index.',

@@ -188,6 +188,7 @@ export interface SampleFacetsDto {
   statuses: { scored: number; failed: number; waiting: number }
   dataSources: { name: string; samples: number; failed: number }[]
   reasons: { reason: string; samples: number }[]
+  verdicts: { verdict: string; samples: number }[]
 }
 
 /** A sample without its texts. */

@@ -52,6 +52,10 @@ export interface RunStepDto {
   groupSignals: GroupSignalCounts | null
   /** Failed samples by reason. */
   reasons: Record<string, number>
+  /** Samples in the statistics by verdict, the most frequent first; `verdict` is null for scorers that give none. */
+  verdicts: { verdict: string | null; n: number }[]
+  /** The standard error of the mean over groups; null with fewer than two groups. */
+  meanError: number | null
   submittedAt: string
   /** From acceptance to the end of the last sample. */
   waitMs: number | null

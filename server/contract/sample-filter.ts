@@ -49,6 +49,8 @@ export const SampleFilter = z.strictObject({
   dataSource: plain(512).optional(),
   status: SampleStatus.optional(),
   reason: FailureReason.optional(),
+  /** Only scored samples with this verdict, such as `no answer`. */
+  verdict: plain(256).optional(),
   /** The name of the server that scored them. */
   server: plain(256).optional(),
   scoreMin: z.number().optional(),
@@ -125,6 +127,7 @@ export const SAMPLE_FILTER_TEXT = {
   dataSource: shape.dataSource.unwrap(),
   status: SampleStatus,
   reason: FailureReason,
+  verdict: shape.verdict.unwrap(),
   server: shape.server.unwrap(),
   scoreMin: numeric(z.number()),
   scoreMax: numeric(z.number()),

@@ -23,6 +23,12 @@ export const Prompt = z.union([text, z.array(ChatMessage)])
 
 const finite = z.number()
 
+/** The length at which the service cuts verdicts and extracted answers. */
+const shortText = z
+  .string()
+  .max(200)
+  .refine((s) => s.isWellFormed() && !s.includes('\u0000'), 'must not hold NUL or lone surrogates')
+
 /** A rollout. */
 export const SampleInput = z
   .strictObject({
@@ -42,6 +48,10 @@ export const SampleInput = z
     score: finite.nullish(),
     /** The extra info that belongs to `score`. */
     rewardExtraInfo: z.record(z.string(), z.unknown()).nullish(),
+    /** What led to `score`: `equal`, `different`, `no answer`, … */
+    verdict: shortText.nullish(),
+    /** The answer found in the response, which led to `score`. */
+    extracted: shortText.nullish(),
     /** Must match the sample's position in the batch, from 0, if given. */
     index: z.int().min(0).nullish(),
   })
@@ -49,6 +59,10 @@ export const SampleInput = z
     path: ['rewardExtraInfo'],
     message:
       'belongs to a score, and the sample has none; use extraInfo for what the reward is to read',
+  })
+  .refine((sample) => (sample.verdict ?? sample.extracted) == null || sample.score != null, {
+    path: ['verdict'],
+    message: 'and extracted belong to a score, and the sample has none',
   })
 export type SampleInput = z.infer<typeof SampleInput>
 
@@ -254,6 +268,10 @@ export interface Result {
   substituted: boolean
   /** Returned by the scorer in addition to the score. */
   rewardExtraInfo: Record<string, unknown>
+  /** What led to the score: `equal`, `different`, `no answer`, …; null if the scorer gives none. */
+  verdict: string | null
+  /** The answer found in the response, at most 200 characters of it; null if there is none. */
+  extracted: string | null
   /** The token index of the reward: responseLength − 1; null for an empty response or an unknown length. */
   position: number | null
   /** From acceptance to the first dispatch. */
@@ -353,6 +371,8 @@ export interface ResultsColumns {
   substituted: boolean[]
   rewardExtraKeys: string[]
   rewardExtraInfo: Record<string, unknown[]>
+  verdict: (string | null)[]
+  extracted: (string | null)[]
   position: (number | null)[]
   /** GRPO's advantage; null until the group is complete, and for failed and substituted samples. */
   advantage: (number | null)[]

@@ -63,6 +63,7 @@ function jsonLine(batch: ExportedBatch, row: ExportedRow): string {
     `,"score":${JSON.stringify(row.score)},"status":"${statusOf({ status: row.status, held: false })}"` +
     `,"reason":${JSON.stringify(row.reason)},"rawScore":${JSON.stringify(row.raw_score)}` +
     `,"substituted":${row.substituted},"rewardExtraInfo":${oneLine(row.reward_extra ?? '{}')}` +
+    `,"verdict":${JSON.stringify(row.verdict)},"extracted":${JSON.stringify(row.extracted)}` +
     `,"queueMs":${JSON.stringify(row.queue_ms)},"scoreMs":${JSON.stringify(row.score_ms)}` +
     `,"attempts":${row.attempts},"serverName":${JSON.stringify(row.server_name)}` +
     `,"submittedAt":"${batch.submitted_at}","dispatchedAt":${JSON.stringify(row.dispatched_at)}` +
@@ -143,6 +144,8 @@ function plainCells(
     reason: row.reason,
     rawScore: row.raw_score,
     substituted: row.substituted,
+    verdict: row.verdict,
+    extracted: row.extracted,
     queueMs: row.queue_ms,
     scoreMs: row.score_ms,
     attempts: row.attempts,

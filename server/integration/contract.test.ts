@@ -193,6 +193,8 @@ describe('batches.next', () => {
       rawScore: 1,
       substituted: false,
       rewardExtraInfo: { acc: 1 },
+      verdict: 'equal',
+      extracted: expect.any(String),
       position: 11,
       queueMs: expect.any(Number),
       scoreMs: expect.any(Number),

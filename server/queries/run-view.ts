@@ -119,6 +119,8 @@ function stepOf(row: RunStepRow, next: RunStepRow | undefined): RunStepDto {
     quantiles: quantiles as RunStepDto['quantiles'],
     groupSignals: row.group_signals,
     reasons: row.reasons ?? {},
+    verdicts: (row.verdicts ?? []).map(({ verdict, n }) => ({ verdict, n })),
+    meanError: row.mean_error,
     submittedAt: row.submitted_at.toISOString(),
     waitMs: row.completed_at === null ? null : row.completed_at.getTime() - submittedMs,
     stepMs: untilNextMs !== null && untilNextMs > 0 ? untilNextMs : null,

@@ -91,6 +91,7 @@ export class SampleViews {
         ...{ batches, pending, capped, statuses: { scored, failed, waiting } },
         dataSources: row.sources ?? [],
         reasons: row.reasons ?? [],
+        verdicts: row.verdicts ?? [],
       }
     })
   }

@@ -59,7 +59,15 @@ async function end(batch: Batch, indexes: number[], fields: Partial<FlushedSampl
   const samples = indexes.map(
     (index): FlushedSample => ({
       ...{ batchId: batch.id, index, score: 1, rawScore: 1, reason: null, substituted: false },
-      ...{ extra: null, attempts: 1, queueMs: 10_000, scoreMs: 500, serverId: null },
+      ...{
+        extra: null,
+        verdict: null,
+        extracted: null,
+        attempts: 1,
+        queueMs: 10_000,
+        scoreMs: 500,
+        serverId: null,
+      },
       ...{ serverName: null, dispatchedAtMs: batch.submitted + 10_000, attemptLog: null },
       ...fields,
     }),

@@ -14,6 +14,7 @@ import type { Logger } from '../log.ts'
 import { Webhooks } from '../monitoring/alerts/webhooks.ts'
 import { MonitorsView } from '../monitoring/monitors-view.ts'
 import { BatchViews } from '../queries/batch-view.ts'
+import { ChangesView } from '../queries/changes-view.ts'
 import { CompareRunsView } from '../queries/compare-runs.ts'
 import { CompareView } from '../queries/compare-view.ts'
 import { ComponentsView } from '../queries/components-view.ts'
@@ -70,6 +71,7 @@ export function createModules(
     annotations: new Annotations(pagesDb),
     savedViews: new SavedViews(pagesDb),
     runs: new RunView(pagesDb),
+    changes: new ChangesView(pagesDb),
     marks: new RunMarks(pagesDb),
     comparedBatches: new CompareView(pagesDb),
     comparedRuns: new CompareRunsView(pagesDb),

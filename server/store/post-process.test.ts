@@ -70,6 +70,8 @@ const ended = (batchId: number, index: number, failed = false): FlushedSample =>
   reason: failed ? 'timeout' : null,
   substituted: false,
   extra: failed ? null : { acc: index },
+  verdict: null,
+  extracted: null,
   attempts: 2,
   queueMs: 1,
   scoreMs: 2,

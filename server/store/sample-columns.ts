@@ -22,6 +22,8 @@ export const WRITTEN_SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
   { name: 'data_source', type: 'text', of: (sample) => sample.dataSource },
   { name: 'response_length', type: 'int4', of: (sample) => sample.responseLength ?? null },
   { name: 'reward_extra', type: 'json', of: rewardExtraJson, isResult: true },
+  { name: 'verdict', type: 'text', of: (sample) => sample.verdict ?? null, isResult: true },
+  { name: 'extracted', type: 'text', of: (sample) => sample.extracted ?? null, isResult: true },
 ]
 
 /** The columns of {@link WRITTEN_SAMPLE_COLUMNS} that a rescore copies. */

@@ -5,7 +5,7 @@ import type pg from 'pg'
  * Programs of versions N and N − 1 work side by side, so a change takes two steps: expand, then contract one version
  * later.
  */
-export const SCHEMA_VERSION = 1
+export const SCHEMA_VERSION = 2
 
 /** The oldest version of the program that works on this schema. */
 const COMPATIBLE_FROM = Math.max(1, SCHEMA_VERSION - 1)

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { ChatTurn } from '../contract/turn-text.ts'
 
 /** Encodes a sample's texts for `sample_text` and decodes them. No other file knows the bits of `encoding`. */
@@ -69,6 +70,17 @@ export function encodeTexts(sample: GivenTexts): EncodedTexts {
     extraInfo: sample.extraInfo ? JSON.stringify(sample.extraInfo) : null,
     encoding,
   }
+}
+
+/**
+ * The key of a prompt, by which pages follow it over steps: the first 16 bytes of the SHA-256 of data source and prompt.
+ * Null for an empty prompt.
+ */
+export function promptKeyOf(dataSource: string, texts: EncodedTexts): Buffer | null {
+  const { prompt, encoding } = texts
+  if (prompt === '' || (prompt === '[]' && (encoding & PROMPT_IS_MESSAGES) !== 0)) return null
+  const form = encoding & (PROMPT_ESCAPED | PROMPT_IS_MESSAGES)
+  return hash('sha256', `${dataSource}\n${form}\n${prompt}`, 'buffer').subarray(0, 16)
 }
 
 /** Decodes a row of `sample_text`; a prompt that was not read is empty. */

@@ -163,6 +163,8 @@ function notifyServer(workerId: number, samples: EndedSample[]): void {
       reason: s.reason,
       substituted: s.substituted,
       extra: s.extra,
+      verdict: s.verdict,
+      extracted: s.extracted,
       attempts: s.attempts,
       queueMs: durationAsStored(s.queueMs),
       scoreMs: durationAsStored(s.scoreMs),

@@ -25,12 +25,15 @@ export function sampleEndOf(
   const substituted = !outcome.ok && onFailure.policy === 'constant'
   const log = outcome.attempts
   const last = log?.[log.length - 1]
+  const verdict = outcome.ok ? outcome.verdict : undefined
   return {
     score: outcome.ok ? outcome.score : substituted ? onFailure.value : null,
     rawScore: outcome.ok ? (outcome.rawScore ?? outcome.score) : null,
     reason: outcome.ok ? null : outcome.reason,
     substituted,
     extra: outcome.ok ? outcome.extra : null,
+    verdict: storable(verdict?.verdict),
+    extracted: storable(verdict?.extracted),
     attempts: log ? attemptsIn(log) : 1,
     queueMs: dispatchedAtMs - times.acceptedAtMs,
     scoreMs: times.scoreMs,
@@ -39,6 +42,17 @@ export function sampleEndOf(
     dispatchedAtMs,
     attemptLog: attemptLogOf(outcome, { ...times, dispatchedAtMs }),
   }
+}
+
+/** The longest stored verdict or extracted answer, in characters. */
+const MAX_VERDICT_CHARS = 200
+
+/** A verdict's text, shortened, and without what Postgres text cannot hold. */
+function storable(text: string | null | undefined): string | null {
+  if (text === null || text === undefined) return null
+  const isLong = text.length > MAX_VERDICT_CHARS
+  const short = isLong ? `${text.slice(0, MAX_VERDICT_CHARS - 1)}…` : text
+  return short.toWellFormed().replaceAll('\u0000', '␀')
 }
 
 /**

@@ -80,6 +80,8 @@ function rowOf(page: ResultsColumns, at: number): Record<string, unknown> {
     rawScore: page.rawScore[at],
     substituted: page.substituted[at],
     rewardExtraInfo: extra,
+    verdict: page.verdict[at],
+    extracted: page.extracted[at],
     position: page.position[at],
     advantage: page.advantage[at],
   }

@@ -17,16 +17,19 @@ export function looksLikeSampleLine(first: JsonObject): boolean {
   return 'uid' in first && 'dataSource' in first && 'response' in first
 }
 
-/** Fields of an export that the service sets and does not accept; reward extra info is read together with its score. */
+/** Fields that belong to a score. */
+const OF_SCORE = ['rewardExtraInfo', 'verdict', 'extracted'] as const
+
+/** Fields of an export that the service sets and does not accept. */
 const EXPORT_ONLY = [
-  ...EXPORTED_RESULT_COLUMNS.filter((name) => name !== 'rewardExtraInfo'),
+  ...EXPORTED_RESULT_COLUMNS.filter((name) => !OF_SCORE.some((kept) => kept === name)),
   ...(['batchId', 'index', ANNOTATIONS_COLUMN] as const),
 ]
 
 /**
  * Reads a line of the service's own format: a sample of `batches.submit`, optionally with `run`, `step`, `split` and the
  * fields that an export adds. A sample whose score was substituted by a failure policy is scored again. Reward extra info
- * is kept only with a kept score.
+ * and verdict are kept only with a kept score.
  * @throws Error naming the field
  */
 export function readSampleLine(line: JsonObject, scores: GivenScores): Rollout[] {
@@ -35,9 +38,8 @@ export function readSampleLine(line: JsonObject, scores: GivenScores): Rollout[]
     'status' in given && (given.status !== 'scored' || given.substituted === true)
   for (const key of EXPORT_ONLY) delete given[key]
   const hasScore = typeof given.score === 'number' && !isSubstitute
-  if (!hasScore || scores === 'log' || isEmptyObject(given.rewardExtraInfo)) {
-    delete given.rewardExtraInfo
-  }
+  if (isEmptyObject(given.rewardExtraInfo)) delete given.rewardExtraInfo
+  if (!hasScore || scores === 'log') for (const key of OF_SCORE) delete given[key]
   const parsed = SampleLine.safeParse(given)
   if (!parsed.success) throw new Error(describeIssues(parsed.error))
   const { run, step, split, score, ...sample } = parsed.data

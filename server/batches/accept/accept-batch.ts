@@ -176,6 +176,7 @@ export async function acceptBatch(
       uids: draft.uids,
       received: draft.sizes,
       ended: draft.prescoredOf,
+      promptKeys: draft.promptKeys,
     })
     const groupNo = draft.uids.map((_, local) => local)
     await storeSamples(
@@ -385,6 +386,7 @@ async function appendGroups(
     uids: of(draft.uids, fresh),
     received: of(draft.sizes, fresh),
     ended: of(draft.prescoredOf, fresh),
+    promptKeys: of(draft.promptKeys, fresh),
   })
   return groupNo
 }

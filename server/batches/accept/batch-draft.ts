@@ -9,7 +9,7 @@ import {
   WRITTEN_SAMPLE_COLUMNS,
   WRITTEN_TEXT_COLUMNS,
 } from '../../store/sample-columns.ts'
-import { encodeTexts } from '../../store/stored-texts.ts'
+import { type EncodedTexts, encodeTexts, promptKeyOf } from '../../store/stored-texts.ts'
 
 /** Bytes of a text row before its first text: field count, then bucket, batch and index with their lengths. */
 const TEXT_ROW_HEADER = 2 + 3 * 8
@@ -25,6 +25,8 @@ export class BatchDraft {
   readonly groupOf: number[] = []
   readonly sizes: number[] = []
   readonly prescoredOf: number[] = []
+  /** The prompt of each group's first sample. */
+  readonly promptKeys: (Buffer | null)[] = []
   /** Number of samples without a given score, by data source. */
   readonly dataSources = new Map<string, number>()
   /** The values of WRITTEN_SAMPLE_COLUMNS: one list per column. */
@@ -64,6 +66,7 @@ export class BatchDraft {
   /** As {@link add}, for a sample that has passed the schema. */
   addParsed(sample: SampleInput): void {
     const at = this.count
+    const texts = encodeTexts(sample)
     let group = this.#groupOfUid.get(sample.uid)
     if (group === undefined) {
       group = this.uids.length
@@ -71,6 +74,7 @@ export class BatchDraft {
       this.uids.push(sample.uid)
       this.sizes.push(0)
       this.prescoredOf.push(0)
+      this.promptKeys.push(promptKeyOf(sample.dataSource, texts))
     }
     this.sizes[group]!++
     this.groupOf.push(group)
@@ -85,11 +89,10 @@ export class BatchDraft {
       this.dataSources.set(sample.dataSource, (this.dataSources.get(sample.dataSource) ?? 0) + 1)
     }
     if (typeof sample.index === 'number') this.#indexes.push({ index: sample.index, at })
-    this.#encodeTexts(sample)
+    this.#encodeTexts(texts)
   }
 
-  #encodeTexts(sample: SampleInput): void {
-    const texts = encodeTexts(sample)
+  #encodeTexts(texts: EncodedTexts): void {
     this.charsOf.push(texts.prompt.length + texts.response.length)
     let bytes = TEXT_ROW_HEADER
     for (const { of } of WRITTEN_TEXT_COLUMNS) bytes += maxBytes(of(texts))

@@ -269,7 +269,7 @@ export class FunctionPool implements FunctionCaller {
       }
       const outcome = await call.wrapped(question.sample)
       return outcome.ok
-        ? { ok: true, score: outcome.score, extra: outcome.extra }
+        ? { ok: true, ...scoreOf(outcome) }
         : { ok: false, reason: outcome.reason, detail: outcome.detail }
     }
     if (question.op === 'template') return this.#templateOf(question.model)
@@ -316,4 +316,9 @@ export class FunctionPool implements FunctionCaller {
       return { ok: false, reason: 'function_error', detail: (error as Error).message }
     }
   }
+}
+
+/** The parts of an outcome that a wrapping manager receives. */
+function scoreOf({ score, extra, verdict }: Extract<RewardOutcome, { ok: true }>) {
+  return { score, extra, ...(verdict && { verdict }) }
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import { pathToFileURL } from 'node:url'
 import { MessageChannel, Worker } from 'node:worker_threads'
+import type { Verdict } from '../managers/manager.ts'
 import type { scoreByRule } from '../scoring/by-rule.ts'
 import { endGroup } from './end-group.ts'
 import { findTarget, MANAGER_METHODS, methodOf, methodsOf, SCORE_METHODS } from './find-target.ts'
@@ -26,7 +27,7 @@ import {
   SHARED,
   type ToHost,
 } from './protocol.ts'
-import { readGroupResults, readResult } from './read-result.ts'
+import { readGroupResults, readResult, VERDICT_KEY } from './read-result.ts'
 
 /**
  * The child process that runs user code. It starts every call at once: calls that return promises run concurrently by
@@ -249,15 +250,20 @@ async function wrappedBy(
       const given = await inner.score({ ...input, ...wraps.kwargs }, context as FunctionContext)
       const read = readResult(given)
       if (!read.ok) throw new RouterCallError(read.reason, `${wraps.path}: ${read.detail}`)
-      return { ...read.extra, score: read.score }
+      return { ...read.extra, ...verdictKey(read), score: read.score }
     }
   }
   return async (input) => {
     const answer = await ask({ op: 'wrapped', sample: sampleOf(input) })
     if (!answer.ok) throw new RouterCallError(answer.reason, answer.detail)
     if (!('score' in answer)) throw new Error('the worker returned no score')
-    return { ...answer.extra, score: answer.score }
+    return { ...answer.extra, ...verdictKey(answer), score: answer.score }
   }
+}
+
+/** Passes a wrapped scorer's verdict to the manager, which returns it unless it drops the key. */
+function verdictKey({ verdict }: { verdict?: Verdict }): Record<string, Verdict> {
+  return verdict === undefined ? {} : { [VERDICT_KEY]: verdict }
 }
 
 async function call(message: Extract<ToHost, { type: 'call' }>): Promise<void> {
@@ -325,7 +331,8 @@ function run(
     if (ruleScorer === undefined) throw new Error(LOADED_FIRST)
     const outcome = ruleScorer(work.sample, work.reward)
     if (!outcome.ok) return { ok: false, reason: outcome.reason, detail: outcome.detail }
-    return { ok: true, score: outcome.score, extra: outcome.extra }
+    const { score, extra, verdict } = outcome
+    return { ok: true, score, extra, ...(verdict && { verdict }) }
   }
   if (loaded === null) throw new Error(LOADED_FIRST)
   const context = contextOf(about, running.abort.signal, {

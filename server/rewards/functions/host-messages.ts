@@ -29,6 +29,7 @@ const score = z.strictObject({
   score: z.number(),
   extra: fields.nullable(),
   rawScore: z.number().optional(),
+  verdict: z.strictObject({ verdict: text, extracted: text.nullable() }).optional(),
 })
 
 const Inspected = z.union([

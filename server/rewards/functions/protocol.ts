@@ -1,7 +1,7 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { ChatReply, ChatRequest, ScoreInput } from '../../router/router-types.ts'
-import type { RewardSample } from '../managers/manager.ts'
+import type { RewardSample, Verdict } from '../managers/manager.ts'
 import type { ReadResult } from './read-result.ts'
 
 /**
@@ -82,7 +82,7 @@ export interface RouterCallOptions {
 
 /** The answer to a question. */
 export type RouterAnswer =
-  | { ok: true; score: number; extra: Record<string, unknown> | null }
+  | { ok: true; score: number; extra: Record<string, unknown> | null; verdict?: Verdict }
   | { ok: true; reply: ChatReply }
   | { ok: true; template: string }
   | { ok: false; reason: SampleFailureReason; detail: string }
@@ -94,7 +94,7 @@ export interface CallEnd {
   sync: boolean
   busyMs: number
   end:
-    | { ok: true; score: number; extra: Record<string, unknown> | null; rawScore?: number }
+    | Extract<ReadResult, { ok: true }>
     | { ok: true; value: unknown }
     | { ok: true; results: ReadResult[] }
     | { ok: false; reason: SampleFailureReason; detail: string }

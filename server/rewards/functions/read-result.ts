@@ -1,9 +1,25 @@
+import { z } from 'zod'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
+import type { Verdict } from '../managers/manager.ts'
 
 /** The reward a function returned, or the problem with it. */
 export type ReadResult =
-  | { ok: true; score: number; extra: Record<string, unknown> | null; rawScore?: number }
+  | {
+      ok: true
+      score: number
+      extra: Record<string, unknown> | null
+      rawScore?: number
+      verdict?: Verdict
+    }
   | { ok: false; reason: SampleFailureReason; detail: string }
+
+/** The key of a result that holds its verdict instead of extra info. */
+export const VERDICT_KEY = 'rewardops'
+
+const GivenVerdict = z.strictObject({
+  verdict: z.string().min(1).max(64),
+  extracted: z.string().nullish(),
+})
 
 /** Maximum characters of a sample's extra info as JSON, because it is delivered with the score. */
 const MAX_EXTRA_CHARS = 1 << 20
@@ -11,7 +27,8 @@ const MAX_EXTRA_CHARS = 1 << 20
 /**
  * Reads a reward function's result as upstream does: a number (or a boolean), `{score, …}` whose every key is extra
  * info, or `[score, prompt, explanation]`, whose score may be either. A manager's own shape `{reward_score,
- * reward_extra_info}`, also in camelCase, is read the same. Any other value is a problem.
+ * reward_extra_info}`, also in camelCase, is read the same. The key `rewardops` gives the verdict: `{verdict: "no
+ * answer", extracted: null}`. Any other value is a problem.
  */
 export function readResult(value: unknown): ReadResult {
   if (Array.isArray(value)) {
@@ -87,12 +104,27 @@ function withExtra(
   }
   const raw = rawScore === undefined || !Number.isFinite(rawScore) ? {} : { rawScore }
   if (extra === null) return { ok: true, score, extra, ...raw }
+  const { [VERDICT_KEY]: given, ...rest } = extra
+  const verdict = GivenVerdict.nullish().safeParse(asJson('', given))
+  if (!verdict.success) {
+    return failed(
+      `its "${VERDICT_KEY}" is ${describe(given)}, not {verdict: text of 1 to 64 characters, extracted: text or null}`,
+    )
+  }
   try {
-    const json = JSON.stringify(extra, asJson)
+    const json = JSON.stringify(rest, asJson)
     if (json.length > MAX_EXTRA_CHARS) {
       return failed(`its extra info is ${json.length} characters of JSON, over ${MAX_EXTRA_CHARS}`)
     }
-    return { ok: true, score, extra: JSON.parse(json) as Record<string, unknown>, ...raw }
+    return {
+      ok: true,
+      score,
+      extra: JSON.parse(json) as Record<string, unknown>,
+      ...raw,
+      ...(verdict.data && {
+        verdict: { verdict: verdict.data.verdict, extracted: verdict.data.extracted ?? null },
+      }),
+    }
   } catch (error) {
     return failed(`its extra info cannot be written as JSON: ${(error as Error).message}`)
   }

@@ -15,6 +15,14 @@ export interface RewardSample {
   responseLength?: number | null
 }
 
+/** What led to a score, by which samples are counted and filtered. */
+export interface Verdict {
+  /** A class of few words: `equal`, `different`, `no answer`, … */
+  verdict: string
+  /** The answer found in the response; null if there is none. */
+  extracted: string | null
+}
+
 /** The outcome of a sample: a score with its extra info, or a typed reason; a failure never has a score. */
 export type RewardOutcome = (
   | {
@@ -23,6 +31,7 @@ export type RewardOutcome = (
       /** The score before the manager's additions (an overlong penalty); absent if it equals the score. */
       rawScore?: number
       extra: Record<string, unknown> | null
+      verdict?: Verdict
     }
   | { ok: false; reason: SampleFailureReason; detail: string }
 ) & {

@@ -96,6 +96,7 @@ describe('scores', () => {
       },
       extracted: '\nprint(input() + "!")\n',
       reason: '3 of 4 passed',
+      verdict: 'some passed',
     })
     expect(jobs[0]).toEqual({
       compile_timeout: 10,

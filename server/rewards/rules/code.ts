@@ -215,7 +215,8 @@ export const codeRule = defineAsyncRule({
     const reason = `${passed} of ${count} passed`
     const extracted = program.slice(0, MAX_EXTRACT_CHARS)
     const extra = { acc: score, passed, cases: count, statuses, extracted, reason }
-    return { score, extra, extracted, reason }
+    const verdict = passed === count ? 'all passed' : passed > 0 ? 'some passed' : 'none passed'
+    return { score, extra, extracted, reason, verdict }
   },
 })
 

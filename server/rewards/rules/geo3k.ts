@@ -52,9 +52,10 @@ export const geo3kRule = defineRule({
     const accuracy = isRight ? 1 : 0
     const score = (1 - options.format_score) * accuracy + options.format_score * format
     const form = format === 1 ? 'form kept' : 'form not kept'
-    const answer = extracted === null ? 'no boxed answer' : isRight ? 'equal' : 'different'
-    const reason = `${answer}, ${form}`
-    return { score, extra: { acc: score, accuracy, format, extracted, reason }, extracted, reason }
+    const verdict = extracted === null ? 'no answer' : isRight ? 'equal' : 'different'
+    const reason = `${extracted === null ? 'no boxed answer' : verdict}, ${form}`
+    const extra = { acc: score, accuracy, format, extracted, reason }
+    return { score, extra, extracted, reason, verdict }
   },
   explain({ solutionStr, groundTruth }, options) {
     const wanted = groundTruthText('geo3k', groundTruth)

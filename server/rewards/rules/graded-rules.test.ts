@@ -95,9 +95,13 @@ describe('prime_math', () => {
       extra: { acc: 1, extracted: '0.5', reason: 'equal' },
       extracted: '0.5',
       reason: 'equal',
+      verdict: 'equal',
     })
     expect(score(numina, 'It is 0.33333', '\\frac13').reason).toBe('equal to four digits')
-    expect(score(numina, 'no idea', '5').reason).toBe('no answer with a digit')
+    expect(score(numina, 'no idea', '5')).toMatchObject({
+      reason: 'no answer with a digit',
+      verdict: 'no answer',
+    })
   })
 })
 
@@ -110,6 +114,7 @@ describe('geo3k', () => {
       extra: { acc: 1, accuracy: 1, format: 1, extracted: '5', reason: 'equal, form kept' },
       extracted: '5',
       reason: 'equal, form kept',
+      verdict: 'equal',
     })
     expect(score(geo3k, '\\boxed{5}', '5')).toMatchObject({
       score: 0.9,

@@ -45,7 +45,7 @@ export const mathBoxedRule = defineRule({
     const answer = expression === null ? null : boxedContent(expression)
     const isRight = answer !== null && isMathEquivalent(answer, wanted)
     const score = isRight ? 1 : 0
-    const reason = isRight ? 'equal' : answer !== null ? 'different' : 'no boxed answer'
+    const reason = isRight ? 'equal' : answer !== null ? 'different' : 'no answer'
     return { score, extra: { acc: score }, extracted: answer, reason }
   },
   explain({ solutionStr, groundTruth }) {

@@ -210,7 +210,8 @@ export const numinaRule = defineRule({
     // A response without any marker is its own answer, which is too long to be stored.
     const extracted = answer.length <= MAX_PREDICTION_CHARS ? answer : null
     if (score === 0 && !/\d/.test(answer)) reason = 'no answer with a digit'
-    return { score, extra: { acc: score, extracted, reason }, extracted, reason }
+    const verdict = reason === 'no answer with a digit' ? 'no answer' : reason
+    return { score, extra: { acc: score, extracted, reason }, extracted, reason, verdict }
   },
   explain({ solutionStr, groundTruth }) {
     const wanted = groundTruthText('prime_math', groundTruth)

@@ -265,7 +265,7 @@ test.for<[source: string, solution: string, truth: unknown, extracted: string | 
     [gsm8k, '#### 5', '6', '5', 'different'],
     [gsm8k, 'five', '5', null, 'no answer'],
     [math, '\\boxed{\\frac12}', '\\frac{1}{2}', '\\frac12', 'equal'],
-    [math, 'five', '5', null, 'no boxed answer'],
+    [math, 'five', '5', null, 'no answer'],
     ['math_dapo', 'Answer: 5 dollars', '5', '5', 'equal'],
     ['math_dapo', 'five', '5', null, 'no answer'],
     [search, '<answer> Paris </answer>', { target: 'Paris' }, 'Paris', 'equal'],

@@ -83,6 +83,7 @@ describe('a composite reward', () => {
       ok: true,
       score: 1 - 1.5 - 0.5,
       extra: { correct: 1, 'correct/acc': 1, rm: -3, 'rm/label': 'x', style: 0.25 },
+      verdict: { verdict: 'equal', extracted: '72' },
       // In the order in which they were sent.
       attempts: [attempt(2, 10), attempt(1, 20)],
       tokens: 10,

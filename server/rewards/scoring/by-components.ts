@@ -1,6 +1,6 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { AttemptRecord } from '../../router/router-types.ts'
-import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
+import type { RewardContext, RewardOutcome, RewardSample, Verdict } from '../managers/manager.ts'
 import { scoreByRule } from './by-rule.ts'
 
 type Component = NonNullable<ResolvedReward['components']>[number]
@@ -88,7 +88,30 @@ function combined(
   if (!Number.isFinite(score)) {
     return { ok: false, reason: 'non_finite', detail: `the composite reward is ${score}`, ...spent }
   }
-  return { ok: true, score, extra, ...spent }
+  const verdict = combinedVerdict(components, outcomes)
+  return { ok: true, score, extra, ...(verdict && { verdict }), ...spent }
+}
+
+/**
+ * The verdicts of the components. With several, each is preceded by the name of its component, and the extracted answer
+ * is that of the component with the largest weight.
+ */
+function combinedVerdict(
+  components: readonly Component[],
+  outcomes: readonly RewardOutcome[],
+): Verdict | undefined {
+  const given = components.flatMap(({ name, weight }, at) => {
+    const outcome = outcomes[at]
+    return outcome?.ok && outcome.verdict ? [{ name, weight, ...outcome.verdict }] : []
+  })
+  const [first] = given
+  if (first === undefined) return undefined
+  if (given.length === 1) return { verdict: first.verdict, extracted: first.extracted }
+  const main = given.reduce((a, b) => (Math.abs(b.weight) > Math.abs(a.weight) ? b : a))
+  return {
+    verdict: given.map(({ name, verdict }) => `${name}: ${verdict}`).join(', '),
+    extracted: main.extracted,
+  }
 }
 
 /** Adds the component's name to a failed call. */

@@ -1,7 +1,7 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
-import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
+import type { RewardOutcome, RewardSample, Verdict } from '../managers/manager.ts'
 import { ruleByName, ruleForDataSource } from '../rules/registry.ts'
-import { RuleTimeoutError } from '../rules/rule.ts'
+import { type RuleResult, RuleTimeoutError } from '../rules/rule.ts'
 
 /** Time limit of a built-in rule for one sample, ms; rules are linear and take a few ms per MB. */
 const RULE_DEADLINE_MS = 5_000
@@ -23,13 +23,14 @@ export function scoreByRule(sample: RewardSample, reward: ResolvedReward): Rewar
   }
   const startedAt = performance.now()
   try {
-    const { score, extra } = rule.score({
+    const result = rule.score({
       dataSource: sample.dataSource,
       solutionStr: sample.solutionStr,
       groundTruth: sample.groundTruth,
       extraInfo: sample.extraInfo,
       kwargs: reward.kwargs,
     })
+    const { score, extra } = result
     if (performance.now() - startedAt > Math.min(RULE_DEADLINE_MS, reward.timeoutMs)) {
       return {
         ok: false,
@@ -46,7 +47,7 @@ export function scoreByRule(sample: RewardSample, reward: ResolvedReward): Rewar
         attempts: null,
       }
     }
-    return { ok: true, score, extra, attempts: null }
+    return { ok: true, score, extra, verdict: verdictOf(result), attempts: null }
   } catch (error) {
     return {
       ok: false,
@@ -55,4 +56,9 @@ export function scoreByRule(sample: RewardSample, reward: ResolvedReward): Rewar
       attempts: null,
     }
   }
+}
+
+/** The verdict of a rule's result. */
+export function verdictOf({ reason, verdict = reason, extracted }: RuleResult): Verdict {
+  return { verdict, extracted }
 }

@@ -3,7 +3,7 @@ import { afterReads } from '../../with-timeout.ts'
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
 import { RuleServiceError } from '../rules/async-rule.ts'
 import { asyncRuleByName, asyncRuleForDataSource } from '../rules/registry.ts'
-import { scoreByRule } from './by-rule.ts'
+import { scoreByRule, verdictOf } from './by-rule.ts'
 
 /**
  * Scores by the rule that the reward names or the sample's data source selects, if that rule calls a service; other
@@ -41,8 +41,11 @@ export async function scoreByService(
   const input = { dataSource, solutionStr, groundTruth, extraInfo, kwargs: reward.kwargs }
   const waited = () => ({ waitedMs: (startedMs ?? performance.now()) - arrivedAtMs })
   try {
-    const { score, extra } = await rule.score(input, { signal: stop.signal, fetch: ask })
-    if (Number.isFinite(score)) return { ok: true, score, extra, attempts: null, ...waited() }
+    const result = await rule.score(input, { signal: stop.signal, fetch: ask })
+    const { score, extra } = result
+    if (Number.isFinite(score)) {
+      return { ok: true, score, extra, verdict: verdictOf(result), attempts: null, ...waited() }
+    }
     const detail = `rule ${rule.name} gave ${score}`
     return { ok: false, reason: 'non_finite', detail, attempts: null, ...waited() }
   } catch (error) {

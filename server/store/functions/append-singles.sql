@@ -3,7 +3,7 @@
 -- RW003 if the batch is closed. The commit waits for the disk: a crash would give the same indexes to other samples, and
 -- their callers would receive each other's scores.
 CREATE FUNCTION append_singles(
-    p_batch int, p_start int, p_notify text, p_uid text[], p_score float8[], {sample parameters}, {text parameters}
+    p_batch int, p_start int, p_notify text, p_uid text[], p_prompt_key bytea[], p_score float8[], {sample parameters}, {text parameters}
 ) RETURNS int LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -20,8 +20,8 @@ BEGIN
         UPDATE sample_group SET received = received + 1, ended = ended + (p_score[i] IS NOT NULL)::int
             WHERE batch_id = p_batch AND uid = p_uid[i] RETURNING no, received INTO no_of, size_of;
         IF NOT FOUND THEN
-            INSERT INTO sample_group (batch_id, no, uid, received, ended)
-            VALUES (p_batch, v.groups, p_uid[i], 1, (p_score[i] IS NOT NULL)::int);
+            INSERT INTO sample_group (batch_id, no, uid, received, ended, prompt_key)
+            VALUES (p_batch, v.groups, p_uid[i], 1, (p_score[i] IS NOT NULL)::int, p_prompt_key[i]);
             no_of := v.groups; size_of := 1;
             v.groups := v.groups + 1;
         END IF;

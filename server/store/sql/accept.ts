@@ -96,20 +96,22 @@ export interface GroupLists {
   received: readonly number[]
   /** Number of these samples with a given score. */
   ended: readonly number[]
+  promptKeys: readonly (Buffer | null)[]
 }
 
 /** Inserts the groups of a new batch, numbered in order. */
 export async function insertGroups(
   client: Client,
   batchId: number,
-  { uids, received, ended }: GroupLists,
+  { uids, received, ended, promptKeys }: GroupLists,
 ): Promise<void> {
   await client.query({
     name: 'groups-insert',
-    text: `insert into sample_group (batch_id, no, uid, received, ended)
-           select $1, t.ord - 1, t.uid, t.received, t.ended
-           from unnest($2::text[], $3::int[], $4::int[]) with ordinality as t(uid, received, ended, ord)`,
-    values: [batchId, uids, received, ended],
+    text: `insert into sample_group (batch_id, no, uid, received, ended, prompt_key)
+           select $1, t.ord - 1, t.uid, t.received, t.ended, t.prompt_key
+           from unnest($2::text[], $3::int[], $4::int[], $5::bytea[]) with ordinality
+             as t(uid, received, ended, prompt_key, ord)`,
+    values: [batchId, uids, received, ended, promptKeys],
   })
 }
 

@@ -3,7 +3,7 @@ import type { SampleInput } from '../../contract/trainer.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database, Statement } from '../database.ts'
 import { type Column, WRITTEN_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from '../sample-columns.ts'
-import type { EncodedTexts } from '../stored-texts.ts'
+import { type EncodedTexts, promptKeyOf } from '../stored-texts.ts'
 import type { GroupLists } from './accept.ts'
 
 /** The advisory lock that orders append, close and cancel of one batch; flushes never take it. */
@@ -81,10 +81,10 @@ export async function addGroups(
   added: { nos: readonly number[] } & GroupLists,
 ): Promise<void> {
   await client.query(
-    `insert into sample_group (batch_id, no, uid, received, ended)
-     select $1, t.no, t.uid, t.received, t.ended
-     from unnest($2::int[], $3::text[], $4::int[], $5::int[]) as t(no, uid, received, ended)`,
-    [batchId, added.nos, added.uids, added.received, added.ended],
+    `insert into sample_group (batch_id, no, uid, received, ended, prompt_key)
+     select $1, t.no, t.uid, t.received, t.ended, t.prompt_key
+     from unnest($2::int[], $3::text[], $4::int[], $5::int[], $6::bytea[]) as t(no, uid, received, ended, prompt_key)`,
+    [batchId, added.nos, added.uids, added.received, added.ended, added.promptKeys],
   )
 }
 
@@ -212,6 +212,7 @@ export function appendStatement(
     start,
     notice,
     textArray(samples.map(({ uid }) => uid)),
+    textArray(samples.map(({ dataSource }, at) => byteaText(promptKeyOf(dataSource, texts[at]!)))),
     plainArray(samples.map(({ score }) => score ?? null)),
     ...WRITTEN_SAMPLE_COLUMNS.map((column) => arrayOf(column, samples)),
     ...WRITTEN_TEXT_COLUMNS.map((column) => arrayOf(column, texts)),
@@ -221,6 +222,11 @@ export function appendStatement(
     text: `select append_singles(${values.map((_, i) => `$${i + 1}`).join(', ')})`,
     values,
   }
+}
+
+/** Bytes in the text form of Postgres. */
+function byteaText(bytes: Buffer | null): string | null {
+  return bytes === null ? null : `\\x${bytes.toString('hex')}`
 }
 
 function arrayOf<Source>({ type, of }: Column<Source>, sources: readonly Source[]): string {

@@ -9,6 +9,8 @@ import { storeMonitorFigures } from './monitor-figures.ts'
 const MAX_DATA_SOURCES = 64
 /** Up to this many distinct scores are counted each; more are counted in {@link BINS} bins. */
 const MAX_VALUES = 64
+/** Verdicts counted one by one; the others are counted together. */
+const MAX_VERDICTS = 32
 /** Number of equal bins from the lowest score to the highest. */
 export const BINS = 128
 
@@ -32,15 +34,15 @@ export async function storeBatchRollUps(
       name: 'store-batch-roll-ups',
       text: `
         with s as materialized (
-          select data_source, status, reason, substituted, queue_ms, score_ms,
+          select group_no, data_source, status, reason, verdict, substituted, queue_ms, score_ms,
                  case when status = 2 and not substituted then score end as score
           from sample where batch_id = $1
         ), largest as materialized (
           select data_source from s group by 1 order by count(*) desc, 1 limit ${MAX_DATA_SOURCES}
         ), e as materialized (
-          select '' as ds, status, reason, substituted, queue_ms, score_ms, score from s
+          select '' as ds, group_no, status, reason, verdict, substituted, queue_ms, score_ms, score from s
           union all
-          select data_source, status, reason, substituted, queue_ms, score_ms, score from s
+          select data_source, group_no, status, reason, verdict, substituted, queue_ms, score_ms, score from s
           where data_source in (select data_source from largest)
         ), statistics as (
           select ds, count(*)::int as samples, (count(*) filter (where status = 2))::int as scored,
@@ -51,6 +53,13 @@ export async function storeBatchRollUps(
                  percentile_cont(array[0.5, 0.95]) within group (order by queue_ms::float8) as queue_ms,
                  percentile_cont(array[0.5, 0.95]) within group (order by score_ms::float8) as score_ms
           from e group by ds
+        ), errors as (
+          -- The samples of a group are not independent: the squares are of groups.
+          select ds, case when count(*) > 1 and max(abs(d)) < 1e140
+                     then sqrt(count(*)::float8 / (count(*) - 1) * sum(d * d) filter (where abs(d) < 1e140)) / sum(n) end as mean_error
+          from (select e.ds, group_no, count(*)::float8 as n, sum(score - mean) as d
+                from e join statistics using (ds) where score is not null and mean is not null group by 1, 2) c
+          group by ds
         ), counted as materialized (
           select ds, score, count(*)::int as n from e where score is not null group by 1, 2
         ), range as materialized (
@@ -69,13 +78,27 @@ export async function storeBatchRollUps(
         ), reasons as (
           select ds, jsonb_object_agg(reason, n) as reasons
           from (select ds, reason, count(*) as n from e where status = 3 group by 1, 2) t group by ds
+        ), verdicts as (
+          select ds, jsonb_agg(jsonb_build_object('verdict', verdict, 'n', n, 'mean', mean) order by n desc, verdict) as verdicts
+          from (
+            -- Rare verdicts beyond the limit are counted together, without a name.
+            select ds, case when at <= ${MAX_VERDICTS} then verdict end as verdict, sum(n)::int as n,
+                   case when count(*) = 1 then min(mean) else sum(n * mean) / sum(n) end as mean
+            from (
+              select ds, verdict, count(*) as n, ${meanOf('score')} as mean,
+                     row_number() over (partition by ds order by count(*) desc, verdict) as at
+              from e where score is not null group by 1, 2
+            ) c group by 1, 2
+          ) t group by ds
         )
         insert into batch_roll_up (batch_id, data_source, samples, scored, failed, substituted, mean, std, min, max,
-          quantiles, bin_values, bin_counts, queue_ms, score_ms, reasons)
+          quantiles, bin_values, bin_counts, queue_ms, score_ms, reasons, verdicts, mean_error)
         select $1, ds, samples, scored, failed, substituted, mean, std, min, max, coalesce(quantiles, '{}'),
           coalesce(few.bin_values, '{}'), coalesce(few.bin_counts, many.bin_counts, '{}'),
-          coalesce(queue_ms, '{}')::real[], coalesce(score_ms, '{}')::real[], coalesce(reasons, '{}')
+          coalesce(queue_ms, '{}')::real[], coalesce(score_ms, '{}')::real[], coalesce(reasons, '{}'),
+          coalesce(verdicts, '[]'), mean_error
         from statistics left join few using (ds) left join many using (ds) left join reasons using (ds)
+          left join verdicts using (ds) left join errors using (ds)
         where samples > 0`,
       values: [batchId],
     })

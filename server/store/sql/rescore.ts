@@ -134,8 +134,8 @@ export async function copyGroups(
 ): Promise<void> {
   await client.query({
     name: 'copy-groups',
-    text: `insert into sample_group (batch_id, no, uid, received)
-           select $4::int, no, uid, received
+    text: `insert into sample_group (batch_id, no, uid, received, prompt_key)
+           select $4::int, no, uid, received, prompt_key
            from sample_group where batch_id = $1 and no between $2 and $3`,
     values: [copy.fromId, from, to, copy.toId],
   })

@@ -12,6 +12,8 @@ export interface ResultRow {
   raw_score: number | null
   substituted: boolean
   reward_extra: Record<string, unknown> | null
+  verdict: string | null
+  extracted: string | null
   response_length: number | null
   queue_ms: number | null
   score_ms: number | null
@@ -24,7 +26,7 @@ export interface ResultRow {
 
 /** The columns of a ResultRow that sample s holds. */
 export const STORED_RESULT_COLUMNS = `s.idx, s.status, s.reason, s.score, s.raw_score, s.substituted, s.reward_extra,
-  s.response_length, s.queue_ms, s.score_ms, s.attempts, s.worker_id`
+  s.verdict, s.extracted, s.response_length, s.queue_ms, s.score_ms, s.attempts, s.worker_id`
 
 /** A sample's own columns; uid, server name and `held` are looked up separately, once each. */
 type SampleColumns = Omit<ResultRow, 'uid' | 'server_name' | 'held'> & {
@@ -54,6 +56,8 @@ export function toResult(row: ResultRow): Result {
     rawScore: row.raw_score,
     substituted: row.substituted,
     rewardExtraInfo: row.reward_extra ?? {},
+    verdict: row.verdict,
+    extracted: row.extracted,
     position: positionOf(row.response_length),
     queueMs: row.queue_ms,
     scoreMs: row.score_ms,
@@ -150,6 +154,8 @@ export interface SampleColumnLists {
   raw_score: (number | null)[]
   substituted: boolean[]
   reward_extra: (Record<string, unknown> | null)[]
+  verdict: (string | null)[]
+  extracted: (string | null)[]
   response_length: (number | null)[]
   /** The groups of these samples, by number. */
   groups: Map<number, GroupOfPage>
@@ -176,8 +182,9 @@ export async function sampleColumns(
        'status', coalesce(json_agg(status), '[]'), 'reason', coalesce(json_agg(reason), '[]'),
        'score', coalesce(json_agg(score), '[]'), 'raw_score', coalesce(json_agg(raw_score), '[]'),
        'substituted', coalesce(json_agg(substituted), '[]'), 'reward_extra', coalesce(json_agg(reward_extra), '[]'),
+       'verdict', coalesce(json_agg(verdict), '[]'), 'extracted', coalesce(json_agg(extracted), '[]'),
        'response_length', coalesce(json_agg(response_length), '[]')) as c
-     from (select idx, group_no, status, reason, score, raw_score, substituted, reward_extra, response_length
+     from (select idx, group_no, status, reason, score, raw_score, substituted, reward_extra, verdict, extracted, response_length
            from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx) s`,
     // Clamped to Postgres's integer, which exceeds any index.
     [batchId, Math.min(offset, MAX_INDEX), Math.min(offset + limit, MAX_INDEX)],

@@ -74,6 +74,8 @@ export interface RunStepRow {
   queue_ms: number[] | null
   score_ms: number[] | null
   reasons: Record<string, number> | null
+  verdicts: { verdict: string | null; n: number }[] | null
+  mean_error: number | null
 }
 
 /** The newest steps of a run, in order, with each step's last batch. Rescores are excluded. */
@@ -91,7 +93,7 @@ export async function runSteps(
      select b.id, b.step, b.status, last.others, b.samples, b.scored, b.failed, b.groups, b.retries, b.mean, b.std, b.min, b.max,
        b.group_signals, b.submitted_at, b.completed_at, b.rolled_up, b.reward_name, md5(b.reward::text) as reward_hash,
        r.substituted, (select sum(n) from unnest(r.bin_counts) n)::int as n, r.quantiles, r.bin_values, r.bin_counts,
-       r.queue_ms, r.score_ms, r.reasons
+       r.queue_ms, r.score_ms, r.reasons, r.verdicts, r.mean_error
      from last join batch b on b.id = last.id
      left join batch_roll_up r on r.batch_id = b.id and r.data_source = '' and b.rolled_up
      order by b.step`,

@@ -16,6 +16,7 @@ export interface FacetRows {
   waiting: number
   sources: { name: string; samples: number; failed: number }[] | null
   reasons: { reason: string; samples: number }[] | null
+  verdicts: { verdict: string; samples: number }[] | null
 }
 
 /** Counts from the batches' counters and roll-ups, without reading samples. */
@@ -47,7 +48,7 @@ export async function sampleFacets(
        order by id desc limit ${MAX_BATCHES + 1}
      ), b as materialized (select * from found order by id desc limit ${MAX_BATCHES}),
      r as materialized (
-       select r.data_source, r.samples, r.failed, r.reasons from b join batch_roll_up r on r.batch_id = b.id where b.rolled_up)
+       select r.data_source, r.samples, r.failed, r.reasons, r.verdicts from b join batch_roll_up r on r.batch_id = b.id where b.rolled_up)
      select count(*)::int as batches, (count(*) filter (where not rolled_up))::int as pending,
        (select count(*) > ${MAX_BATCHES} from found) as capped,
        coalesce(sum(scored), 0)::float8 as scored, coalesce(sum(failed), 0)::float8 as failed,
@@ -57,7 +58,11 @@ export async function sampleFacets(
           from r where data_source <> '' group by 1 order by 2 desc, 1 limit 100) s) as sources,
        (select json_agg(f) from (
           select e.key as reason, sum(e.value::int)::float8 as samples
-          from r, jsonb_each_text(r.reasons) e where r.data_source = '' group by 1 order by 2 desc, 1) f) as reasons
+          from r, jsonb_each_text(r.reasons) e where r.data_source = '' group by 1 order by 2 desc, 1) f) as reasons,
+       (select json_agg(v) from (
+          select v.verdict, sum(v.n)::float8 as samples
+          from r, jsonb_to_recordset(r.verdicts) as v(verdict text, n int)
+          where r.data_source = '' and v.verdict is not null group by 1 order by 2 desc, 1 limit 50) v) as verdicts
      from b`,
     values,
   )

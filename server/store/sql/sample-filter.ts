@@ -43,7 +43,7 @@ export async function candidateBatches(
   if (filter.split !== undefined) where.push(`b.split = ${arg(filter.split)}`)
   if (filter.rescored !== undefined) where.push(`b.${isRescored(filter.rescored)}`)
   if (filter.status === 'failed' || filter.reason !== undefined) where.push('b.failed > 0')
-  if (filter.status === 'scored') where.push('b.scored > 0')
+  if (filter.status === 'scored' || filter.verdict !== undefined) where.push('b.scored > 0')
   if (filter.status === 'queued' || filter.status === 'running')
     where.push('b.scored + b.failed < b.samples')
   // A batch without a roll-up may have any sample.
@@ -139,6 +139,9 @@ export class SampleConditions {
       )
     }
     if (filter.reason !== undefined) this.and(`s.reason = ${this.value(filter.reason)}`)
+    if (filter.verdict !== undefined) {
+      this.and(`s.status = 2 and s.verdict = ${this.value(filter.verdict)}`)
+    }
     if (filter.server !== undefined) {
       this.and(
         `s.server_id = any(array(select id from server where name = ${this.value(filter.server)}))`,

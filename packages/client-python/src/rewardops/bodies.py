@@ -86,6 +86,10 @@ def scores_of(
     def joined(name: str) -> list[Any]:
         return [value for page in pages for value in page[name]]
 
+    def optional(name: str) -> list[Any]:
+        # Services before version 2 of the schema do not send it.
+        return [v for page in pages for v in page.get(name, [None] * len(page["index"]))]
+
     keys = dict.fromkeys(key for page in pages for key in page["rewardExtraKeys"])
     rows = len(joined("index"))
     return Scores(
@@ -107,6 +111,8 @@ def scores_of(
             ]
             for key in keys
         },
+        verdict=optional("verdict"),
+        extracted=optional("extracted"),
         width=width,
         lengths=lengths if lengths is not None and len(lengths) == rows else None,
     )

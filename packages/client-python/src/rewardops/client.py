@@ -378,6 +378,8 @@ class AsyncRewardOps:
             detail=answer.get("detail"),
             substituted=answer["substituted"],
             reward_extra_info=answer["rewardExtraInfo"],
+            verdict=answer.get("verdict"),
+            extracted=answer.get("extracted"),
             position=answer["position"],
             id=answer["id"],
             batch_id=answer["batchId"],

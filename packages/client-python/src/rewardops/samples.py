@@ -25,8 +25,8 @@ Prompt = Union[str, Sequence[Mapping[str, Any]]]
 class Sample:
     """
     One rollout. `uid`: id of its prompt, shared by its group. `response_length`: in tokens; needed to place the reward.
-    `score`: an existing score, which is stored instead of scoring the sample. `reward_extra_info`: the extra info returned
-    with `score`.
+    `score`: an existing score, which is stored instead of scoring the sample. `reward_extra_info`, `verdict` and `extracted`
+    belong to `score`.
     """
 
     data_source: str
@@ -38,6 +38,8 @@ class Sample:
     response_length: Optional[int] = None
     score: Optional[float] = None
     reward_extra_info: Optional[Mapping[str, Any]] = None
+    verdict: Optional[str] = None
+    extracted: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Prepared:
 
 #: Accepted names of fields: the service's, Python's and verl's.
 FIELDS: dict[str, str] = {
-    **{name: name for name in ("uid", "prompt", "response", "score")},
+    **{name: name for name in ("uid", "prompt", "response", "score", "verdict", "extracted")},
     "dataSource": "dataSource",
     "data_source": "dataSource",
     "raw_prompt": "prompt",

@@ -16,7 +16,8 @@ from rewardops.errors import INVALID_INPUT, NOT_SCORED, RewardOpsError
 class ScoredSample:
     """
     One sample's reward. `score` is None if the sample failed and `on_failure` gave no substitute; `reason` and `detail`
-    then say why. `reward_extra_info`: further values returned by the reward. `raw`: the service's answer.
+    then say why. `reward_extra_info`: further values returned by the reward. `verdict`: what led to the score, such as
+    "equal" or "no answer". `extracted`: the answer found in the response. `raw`: the service's answer.
     """
 
     score: float | None
@@ -24,6 +25,8 @@ class ScoredSample:
     detail: str | None
     substituted: bool
     reward_extra_info: dict[str, Any]
+    verdict: str | None
+    extracted: str | None
     position: int | None
     id: str
     batch_id: str
@@ -62,6 +65,8 @@ class Scores:
     advantage: list[float | None]
     position: list[int | None]
     reward_extra_info: dict[str, list[Any]]
+    verdict: list[str | None]
+    extracted: list[str | None]
     #: Width of the trainer's response tensor; None if unknown.
     width: int | None = field(default=None, repr=False)
     #: Response lengths in tokens, by row; None where unknown.
@@ -228,6 +233,8 @@ def columns_of(samples: list[dict[str, Any]]) -> dict[str, Any]:
         "reward_extra_info": {
             key: [row["rewardExtraInfo"].get(key) for row in rows] for key in keys
         },
+        "verdict": [row.get("verdict") for row in rows],
+        "extracted": [row.get("extracted") for row in rows],
     }
 
 

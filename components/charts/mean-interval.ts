@@ -1,0 +1,23 @@
+/** The 97.5 % point of the normal distribution. */
+const Z = 1.959964
+
+/**
+ * The 95 % interval of a mean of scores in [`min`, `max`], from its standard error over groups. It is Wilson's interval
+ * for a rate with as many independent samples as give that standard error, so it never leaves the range and is never empty
+ * at its ends.
+ * @param error null: unknown, such as with a single group; then there is no interval
+ */
+export function meanInterval(
+  { mean, error, groups }: { mean: number; error: number | null; groups: number },
+  { min, max }: { min: number; max: number },
+): [number, number] | null {
+  if (error === null || max <= min) return null
+  const rate = (mean - min) / (max - min)
+  const variance = (error / (max - min)) ** 2
+  // Without any variation, each group counts as one sample.
+  const n = variance > 0 ? (rate * (1 - rate)) / variance : groups
+  const centre = (rate + Z ** 2 / (2 * n)) / (1 + Z ** 2 / n)
+  const half = (Z * Math.sqrt((rate * (1 - rate)) / n + Z ** 2 / (4 * n ** 2))) / (1 + Z ** 2 / n)
+  const at = (share: number) => min + Math.min(1, Math.max(0, share)) * (max - min)
+  return [at(centre - half), at(centre + half)]
+}

@@ -1,0 +1,541 @@
+import {
+  type ChangePartDto,
+  type ChangeSideDto,
+  type ChangesDto,
+  type ChangesInput,
+  type ContributionDto,
+  type LensDto,
+  MAX_SAMPLES_BY_GROUP,
+} from '../contract/changes.ts'
+import { MAX_STEPS } from '../contract/runs.ts'
+import { saysCorrectness } from '../contract/verdicts.ts'
+import { RewardOpsError } from '../errors.ts'
+import { Memo } from '../memo.ts'
+import {
+  type Cell,
+  type Contribution,
+  type Decomposition,
+  decompose,
+} from '../rewards/comparison/decompose.ts'
+import { findShift } from '../rewards/comparison/find-shift.ts'
+import type { Database } from '../store/database.ts'
+import {
+  type ChangeStepRow,
+  changeSteps,
+  componentCells,
+  excludedSamples,
+  groupCells,
+  groupPrompts,
+  lengthFigures,
+  rollUpCells,
+} from '../store/sql/changes.ts'
+import { runByName } from '../store/sql/run-view.ts'
+
+/** Time that an answer is cached. */
+const TTL_MS = 2_000
+/** Steps on each side of a change that was found. */
+const FOUND_STEPS = 2
+/** The 97.5 % point of the normal distribution. */
+const Z = 1.959964
+/** A part stands out if it is this many standard errors from 0: about 1 in 1,000, because many parts are tested. */
+const STANDS_OUT_Z = 3.3
+/** A part stands out if it is at least this share of the change. */
+const STANDS_OUT_SHARE = 0.5
+/** Samples whose components are read one by one; 5,000 take about 20 ms per component. With more, roll-ups are used. */
+const MAX_COMPONENT_SAMPLES = 32_768
+/** Prompts are a cause only if this share of the samples is of prompts that both sides have. */
+const MIN_SHARED_PROMPTS = 0.3
+const LISTED_PROMPTS = 10
+/** Parts of a lens that are listed; the others are added up. */
+const LISTED_PARTS = 24
+/** The key of the parts that are not listed. */
+export const OTHERS = '(others)'
+const NOTHING: ContributionDto = { value: 0, low: null, high: null }
+
+/** Both sides of a comparison. */
+interface Sides<T> {
+  before: T
+  after: T
+}
+
+/** Splits the change of a run's mean between two ranges of steps. */
+export class ChangesView {
+  readonly #db: Database
+  readonly #memo = new Memo<ChangesDto>(TTL_MS)
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** @throws RewardOpsError `run_not_found`, `no_such_step` */
+  get(input: ChangesInput): Promise<ChangesDto> {
+    return this.#memo.get(JSON.stringify(input), () => this.#compute(input))
+  }
+
+  async #compute(input: ChangesInput): Promise<ChangesDto> {
+    const { name, split, dataSource = null } = input
+    const run = await runByName(this.#db, name, split)
+    if (run === undefined) throw new RewardOpsError('run_not_found', `There is no run "${name}".`)
+    const steps = await changeSteps(this.#db, run.id, split, MAX_STEPS)
+    const { chosen, before, after } = sidesOf(steps, input)
+    const total = sum([...before, ...after], ({ samples }) => samples)
+    const byGroup = total <= MAX_SAMPLES_BY_GROUP
+    if (!byGroup && dataSource !== null) {
+      throw new RewardOpsError(
+        'too_many_samples',
+        `Both ranges have ${total} samples; by data source, at most ${MAX_SAMPLES_BY_GROUP} are compared.`,
+        { hint: 'Choose fewer steps.' },
+      )
+    }
+    const read = byGroup
+      ? await this.#samplesByGroup({ before, after }, dataSource)
+      : await this.#samplesByStep({ before, after })
+    const lenses = [
+      lensOf('outcome', read, ({ verdict }) => verdict ?? ''),
+      lensOf('dataSource', read, (cell) => cell.dataSource),
+      await this.#components({ before, after }, dataSource),
+      this.#promptLens(read),
+    ]
+    const whole = decompose(
+      cellsOf(read.before, () => ''),
+      cellsOf(read.after, () => ''),
+    )
+    const hasBoth = read.before.length > 0 && read.after.length > 0
+    const change = hasBoth ? toDto(whole.change) : null
+    return {
+      chosen,
+      before: await this.#side(before, read.before, dataSource, byGroup),
+      after: await this.#side(after, read.after, dataSource, byGroup),
+      change,
+      unit: byGroup ? 'group' : 'step',
+      lenses: hasBoth ? lenses : [],
+      standsOut: change === null || chosen === 'latest' ? null : standsOut(lenses, change.value),
+      excluded: await this.#excluded({ before, after }, dataSource, byGroup),
+      prompts: hasBoth ? promptsOf(read) : [],
+      rewardChanged: new Set([...before, ...after].map(({ reward_hash }) => reward_hash)).size > 1,
+      dataSources: read.dataSources,
+    }
+  }
+
+  /** Samples of both sides with groups as units. */
+  async #samplesByGroup(sides: Sides<ChangeStepRow[]>, dataSource: string | null): Promise<Read> {
+    const sources = new Set<string>()
+    const read = async (rows: readonly ChangeStepRow[]): Promise<ReadCell[]> => {
+      const ids = rows.map(({ id }) => id)
+      const [cells, prompts] = await Promise.all([
+        groupCells(this.#db, ids, dataSource),
+        groupPrompts(this.#db, ids),
+      ])
+      const promptOf = new Map(
+        prompts.batch_id.map((batch, at) => [
+          `${batch}/${prompts.group_no[at]}`,
+          { key: prompts.prompt_key[at] as string, uid: prompts.uid[at] as string },
+        ]),
+      )
+      const units = new Map<string, number>()
+      return cells.batch_id.map((batch, at) => {
+        const group = `${batch}/${cells.group_no[at]}`
+        const unit = units.get(group) ?? units.size
+        units.set(group, unit)
+        sources.add(cells.data_source[at] as string)
+        return {
+          ...{ unit, batch, n: cells.n[at] as number, sum: cells.sum[at] as number },
+          ...{ dataSource: cells.data_source[at] as string, verdict: cells.verdict[at] as string },
+          prompt: promptOf.get(group) ?? null,
+        }
+      })
+    }
+    const before = await read(sides.before)
+    const after = await read(sides.after)
+    return { before, after, hasPrompts: true, dataSources: [...sources].sort() }
+  }
+
+  /** Samples of both sides with steps as units, from roll-ups. */
+  async #samplesByStep(sides: Sides<ChangeStepRow[]>): Promise<Read> {
+    const sources = new Set<string>()
+    const read = async (rows: readonly ChangeStepRow[]): Promise<ReadCell[]> => {
+      const unitOf = new Map(rows.map(({ id }, unit) => [id, unit]))
+      const cells: ReadCell[] = []
+      const byBatch = Map.groupBy(
+        await rollUpCells(
+          this.#db,
+          rows.map(({ id }) => id),
+        ),
+        ({ batch_id }) => batch_id,
+      )
+      for (const [batch, rollUps] of byBatch) {
+        const unit = unitOf.get(batch) as number
+        const add = (dataSource: string, verdict: string | null, n: number, sum: number) => {
+          sources.add(dataSource)
+          if (n > 0) cells.push({ unit, batch, n, sum, dataSource, verdict, prompt: null })
+        }
+        let [leftN, leftSum] = [0, 0]
+        for (const { data_source, n, mean, verdicts } of rollUps) {
+          const sign = data_source === '' ? 1 : -1
+          leftN += sign * n
+          leftSum += sign * n * mean
+          if (data_source === '') continue
+          const counted = (verdicts ?? []).filter((one) => one.mean !== null)
+          if (counted.length === 0) add(data_source, null, n, n * mean)
+          for (const one of counted)
+            add(data_source, one.verdict, one.n, one.n * (one.mean as number))
+        }
+        // Only the 64 largest data sources of a batch have roll-ups of their own.
+        if (leftN > 0) add(OTHERS, null, leftN, leftSum)
+      }
+      return cells
+    }
+    const before = await read(sides.before)
+    const after = await read(sides.after)
+    return { before, after, hasPrompts: false, dataSources: [...sources].sort() }
+  }
+
+  async #side(
+    rows: readonly ChangeStepRow[],
+    cells: readonly ReadCell[],
+    dataSource: string | null,
+    byGroup: boolean,
+  ): Promise<ChangeSideDto> {
+    const ids = rows.map(({ id }) => id)
+    const lengths = byGroup
+      ? await lengthFigures(this.#db, ids, dataSource)
+      : { mean: null, correlation: null }
+    const n = sum(cells, (cell) => cell.n)
+    return {
+      from: rows[0]?.step ?? 0,
+      to: rows.at(-1)?.step ?? 0,
+      steps: rows.length,
+      batchIds: ids.map((id) => `b${id}`),
+      groups: byGroup
+        ? new Set(cells.map(({ unit }) => unit)).size
+        : sum(rows, ({ groups }) => groups),
+      samples: n,
+      mean: n === 0 ? null : sum(cells, (cell) => cell.sum) / n,
+      meanLength: lengths.mean,
+      lengthCorrelation: lengths.correlation,
+    }
+  }
+
+  async #excluded(
+    { before, after }: Sides<ChangeStepRow[]>,
+    dataSource: string | null,
+    byGroup: boolean,
+  ): Promise<ChangesDto['excluded']> {
+    if (!byGroup) return []
+    const counts = new Map<string, { before: number; after: number }>()
+    for (const [side, rows] of Object.entries({ before, after })) {
+      const found = await excludedSamples(
+        this.#db,
+        rows.map(({ id }) => id),
+        dataSource,
+      )
+      for (const { reason, n } of found) {
+        const count = counts.get(reason) ?? { before: 0, after: 0 }
+        count[side as 'before' | 'after'] = n
+        counts.set(reason, count)
+      }
+    }
+    return [...counts]
+      .map(([reason, count]) => ({ reason, ...count }))
+      .sort((a, b) => b.before + b.after - a.before - a.after)
+  }
+
+  /** The lens of components: weight × mean of each. What the weighted sum leaves of the mean is one part more. */
+  async #components(
+    { before, after }: Sides<ChangeStepRow[]>,
+    dataSource: string | null,
+  ): Promise<LensDto> {
+    const rows = [...before, ...after]
+    const names = [...new Set(rows.flatMap(({ weights }) => Object.keys(weights ?? {})))]
+    if (names.length === 0) return missing('component', 'The reward has no components.')
+    const total = sum(rows, ({ samples }) => samples)
+    const bySample = total <= MAX_COMPONENT_SAMPLES
+    if (!bySample && dataSource !== null)
+      return missing('component', 'Too many samples for components by data source.')
+    const side = async (of: readonly ChangeStepRow[]): Promise<ComponentSide> => {
+      const weightsOf = new Map(of.map(({ id, weights }) => [id, weights ?? {}]))
+      if (bySample) {
+        const ids = of.map(({ id }) => id)
+        const cells = await componentCells(this.#db, ids, names, dataSource)
+        return componentSide(
+          cells.map(({ batch_id, n, sum, sums }) => ({
+            ...{ n, sum, weights: weightsOf.get(batch_id) ?? {} },
+            sums: sums.map((value) => value ?? 0),
+          })),
+          names,
+        )
+      }
+      return componentSide(
+        of.map(({ n, mean, weights, components }) => ({
+          ...{ n, sum: n * mean, weights: weights ?? {} },
+          sums: names.map((name) => {
+            const found = components?.find((one) => one.name === name)
+            return found?.mean == null ? 0 : found.n * found.mean
+          }),
+        })),
+        names,
+      )
+    }
+    return componentLens(await side(before), await side(after), names)
+  }
+
+  #promptLens(read: Read): LensDto {
+    if (!read.hasPrompts) return missing('prompt', 'Too many samples. Choose fewer steps.')
+    const known = (cells: readonly ReadCell[]) =>
+      new Set(cells.flatMap(({ prompt }) => prompt?.key ?? []))
+    const [first, last] = [known(read.before), known(read.after)]
+    if (first.size === 0 && last.size === 0)
+      return missing('prompt', 'The samples were stored without prompt keys.')
+    return lensOf('prompt', read, ({ prompt }) => {
+      if (prompt === null) return 'none'
+      if (!last.has(prompt.key)) return 'before'
+      return first.has(prompt.key) ? 'both' : 'after'
+    })
+  }
+}
+
+/** Counted samples of one unit, data source and verdict. */
+interface ReadCell {
+  unit: number
+  batch: number
+  n: number
+  sum: number
+  dataSource: string
+  verdict: string | null
+  prompt: { key: string; uid: string } | null
+}
+
+interface Read extends Sides<ReadCell[]> {
+  hasPrompts: boolean
+  dataSources: string[]
+}
+
+function missing(lens: LensDto['lens'], why: string): LensDto {
+  return { lens, parts: [], mix: NOTHING, missing: why }
+}
+
+function cellsOf(cells: readonly ReadCell[], keyOf: (cell: ReadCell) => string): Cell[] {
+  return cells.map((cell) => ({ unit: cell.unit, key: keyOf(cell), n: cell.n, sum: cell.sum }))
+}
+
+function lensOf(
+  lens: LensDto['lens'],
+  { before, after }: Read,
+  keyOf: (cell: ReadCell) => string,
+): LensDto {
+  if (before.length === 0 || after.length === 0)
+    return missing(lens, 'One of the ranges has no scored samples.')
+  const counts = new Map<string, number>()
+  for (const cell of [...before, ...after])
+    counts.set(keyOf(cell), (counts.get(keyOf(cell)) ?? 0) + cell.n)
+  const listed = new Set(
+    [...counts]
+      .sort((a, b) => b[1] - a[1])
+      .slice(0, LISTED_PARTS)
+      .map(([key]) => key),
+  )
+  const keyed = (cell: ReadCell) => (listed.has(keyOf(cell)) ? keyOf(cell) : OTHERS)
+  const result = decompose(cellsOf(before, keyed), cellsOf(after, keyed))
+  return { lens, parts: partsOf(result), mix: toDto(result.mix), missing: null }
+}
+
+function partsOf({ parts }: Decomposition): ChangePartDto[] {
+  return parts
+    .map((part) => ({
+      ...{ key: part.key, before: part.before, after: part.after },
+      ...{ mix: toDto(part.mix), within: toDto(part.within), total: toDto(part.total) },
+    }))
+    .sort((a, b) => Math.abs(b.total.value) - Math.abs(a.total.value))
+}
+
+function toDto({ value, standardError }: Contribution): ContributionDto {
+  if (standardError === null) return { value, low: null, high: null }
+  return { value, low: value - Z * standardError, high: value + Z * standardError }
+}
+
+/** Weighted sums of one side: per unit, and in total. */
+interface ComponentSide {
+  units: { n: number; sum: number; weights: Record<string, number>; sums: number[] }[]
+  n: number
+  /** Mean of weight × value over all counted samples, by component. */
+  means: number[]
+  /** The mean weight over all counted samples, by component. */
+  weights: number[]
+}
+
+function componentSide(units: ComponentSide['units'], names: readonly string[]): ComponentSide {
+  const n = sum(units, (unit) => unit.n)
+  const weight = (unit: ComponentSide['units'][number], at: number) =>
+    unit.weights[names[at] as string] ?? 0
+  return {
+    units,
+    n,
+    means: names.map((_, at) => sum(units, (u) => weight(u, at) * (u.sums[at] as number)) / n),
+    weights: names.map((_, at) => sum(units, (u) => weight(u, at) * u.n) / n),
+  }
+}
+
+/** The rest of a composite reward: penalties and post-processing. */
+const REST = '(penalty, post-processing)'
+
+function componentLens(
+  before: ComponentSide,
+  after: ComponentSide,
+  names: readonly string[],
+): LensDto {
+  if (before.n === 0 || after.n === 0)
+    return missing('component', 'One of the ranges has no scored samples.')
+  const meanOf = (side: ComponentSide) => sum(side.units, (unit) => unit.sum) / side.n
+  const scale = Math.max(Math.abs(meanOf(before)), Math.abs(meanOf(after)), 1e-9)
+  const side = (of: ComponentSide, at: number) => ({
+    n: of.n,
+    share: of.weights[at] as number,
+    mean: of.weights[at] === 0 ? null : (of.means[at] as number) / (of.weights[at] as number),
+  })
+  const parts = names.map((key, at): ChangePartDto => {
+    const [w0, w1] = [before.weights[at] as number, after.weights[at] as number]
+    const total = (after.means[at] as number) - (before.means[at] as number)
+    const [m0, m1] = [side(before, at).mean, side(after, at).mean]
+    const mix = (w1 - w0) * (((m0 ?? m1 ?? 0) + (m1 ?? m0 ?? 0)) / 2)
+    const [e0, e1] = [meanError(before, names, at), meanError(after, names, at)]
+    const standardError = e0 === null || e1 === null ? null : Math.hypot(e0, e1)
+    const interval = (value: number) => toDto({ value, standardError })
+    return {
+      ...{ key, before: side(before, at), after: side(after, at) },
+      ...{ mix: toDto({ value: mix, standardError: null }), within: interval(total - mix) },
+      total: interval(total),
+    }
+  })
+  const change = meanOf(after) - meanOf(before)
+  const rest = change - sum(parts, ({ total }) => total.value)
+  if (Math.abs(rest) > 1e-9 * scale) {
+    const of = (one: ComponentSide) => ({
+      n: one.n,
+      share: 1,
+      mean: meanOf(one) - sum(one.means, (mean) => mean),
+    })
+    parts.push({
+      ...{ key: REST, before: of(before), after: of(after), mix: NOTHING },
+      ...{ within: { ...NOTHING, value: rest }, total: { ...NOTHING, value: rest } },
+    })
+  }
+  const mix = { ...NOTHING, value: sum(parts, (part) => part.mix.value) }
+  parts.sort((a, b) => Math.abs(b.total.value) - Math.abs(a.total.value))
+  return { lens: 'component', parts, mix, missing: null }
+}
+
+/** The standard error of a weighted mean over units of different sizes (a ratio estimator). */
+function meanError(side: ComponentSide, names: readonly string[], at: number): number | null {
+  const { units, n } = side
+  if (units.length < 2) return null
+  const name = names[at] as string
+  const mean = side.means[at] as number
+  const squares = sum(
+    units,
+    (u) => ((u.weights[name] ?? 0) * (u.sums[at] as number) - mean * u.n) ** 2,
+  )
+  return Math.sqrt((squares * units.length) / (units.length - 1)) / n
+}
+
+/**
+ * The part that explains most of the change. Left out are verdicts that only say whether the answer was correct, which
+ * restate the score, and a lens with a single class.
+ */
+function standsOut(lenses: readonly LensDto[], change: number): ChangesDto['standsOut'] {
+  type Candidate = { found: NonNullable<ChangesDto['standsOut']>; size: number }
+  const candidates: Candidate[] = []
+  const consider = (found: Candidate['found'], { value, low }: ContributionDto) => {
+    const error = low === null ? null : (value - low) / Z
+    const size = Math.abs(value)
+    if (size < STANDS_OUT_SHARE * Math.abs(change) || size < 1e-9) return
+    if (error !== null && size > STANDS_OUT_Z * error) candidates.push({ found, size })
+  }
+  for (const { lens, parts, mix } of lenses) {
+    if (lens === 'outcome') {
+      for (const { key, total } of parts)
+        if (!saysCorrectness(key)) consider({ lens, key, by: 'total' }, total)
+    }
+    if (lens === 'component') {
+      for (const { key, total } of parts) consider({ lens, key, by: 'total' }, total)
+    }
+    if (lens === 'dataSource' && parts.length > 1) {
+      consider({ lens, key: parts[0]?.key ?? '', by: 'mix' }, mix)
+      for (const { key, within } of parts) consider({ lens, key, by: 'within' }, within)
+    }
+    if (lens === 'prompt' && parts.length > 1) {
+      const both = parts.find(({ key }) => key === 'both')
+      const shared = Math.min(both?.before.share ?? 0, both?.after.share ?? 0)
+      if (shared < MIN_SHARED_PROMPTS) continue
+      for (const { key, total } of parts)
+        if (key !== 'both') consider({ lens, key, by: 'total' }, total)
+    }
+  }
+  return candidates.sort((a, b) => b.size - a.size)[0]?.found ?? null
+}
+
+/** The prompts of both sides with the largest contributions to the change. */
+function promptsOf({ before, after }: Read): ChangesDto['prompts'] {
+  const sums = (cells: readonly ReadCell[]) => {
+    const byPrompt = new Map<string, { n: number; sum: number; batch: number; uid: string }>()
+    for (const { prompt, n, sum, batch } of cells) {
+      if (prompt === null) continue
+      const known = byPrompt.get(prompt.key) ?? { n: 0, sum: 0, batch, uid: prompt.uid }
+      byPrompt.set(prompt.key, { ...known, n: known.n + n, sum: known.sum + sum })
+    }
+    return byPrompt
+  }
+  const [first, last] = [sums(before), sums(after)]
+  const [nA, nB] = [sum(before, ({ n }) => n), sum(after, ({ n }) => n)]
+  return [...last]
+    .flatMap(([key, b]) => {
+      const a = first.get(key)
+      if (a === undefined) return []
+      const [meanA, meanB] = [a.sum / a.n, b.sum / b.n]
+      return [
+        {
+          ...{ batchId: `b${b.batch}`, uid: b.uid, before: meanA, after: meanB },
+          contribution: ((a.n / nA + b.n / nB) / 2) * (meanB - meanA),
+        },
+      ]
+    })
+    .sort((a, b) => Math.abs(b.contribution) - Math.abs(a.contribution))
+    .slice(0, LISTED_PROMPTS)
+}
+
+/** The steps of both sides: the given ones, else around the largest sudden change, else the latest ones. */
+function sidesOf(
+  steps: readonly ChangeStepRow[],
+  { before, after }: ChangesInput,
+): { chosen: ChangesDto['chosen'] } & Sides<ChangeStepRow[]> {
+  const kept = steps.filter(({ removed }) => !removed)
+  if (before !== undefined && after !== undefined) {
+    const within = ({ from, to }: { from: number; to: number }) =>
+      kept.filter(({ step }) => step >= from && step <= to)
+    const sides = { before: within(before), after: within(after) }
+    for (const [name, range] of Object.entries({ before, after })) {
+      if (sides[name as 'before' | 'after'].length > 0) continue
+      throw new RewardOpsError(
+        'no_such_step',
+        `The run has no scored step from ${range.from} to ${range.to}.`,
+        { hint: 'Choose steps of ended batches whose samples retention has kept.' },
+      )
+    }
+    return { chosen: 'given', ...sides }
+  }
+  if (kept.length < 2) {
+    throw new RewardOpsError('no_such_step', 'The run has fewer than two scored steps.', {
+      hint: 'Wait for the second step.',
+    })
+  }
+  const found = findShift(kept)
+  const at = found ?? Math.max(1, kept.length - FOUND_STEPS)
+  return {
+    chosen: found === null ? 'latest' : 'largest',
+    before: kept.slice(Math.max(0, at - FOUND_STEPS), at),
+    after: kept.slice(at, at + FOUND_STEPS),
+  }
+}
+
+function sum<T>(values: readonly T[], of: (value: T) => number): number {
+  return values.reduce((total, value) => total + of(value), 0)
+}

@@ -1,0 +1,49 @@
+/** A step of a run with the mean of its scores. */
+export interface ShiftStep {
+  step: number
+  mean: number
+}
+
+/** Steps compared on each side. */
+const WINDOW = 2
+/** Fewer windows say nothing about the usual variation. */
+const MIN_WINDOWS = 8
+/** A shift is this many times the usual variation. Of 1,000 steps with normal noise, the largest reaches 3.5 to 4.2. */
+const MIN_DEVIATIONS = 5
+/** Turns a median absolute deviation into a standard deviation, for a normal distribution. */
+const NORMAL_MAD = 1.4826
+
+/**
+ * Finds the largest sudden change of the mean: the two steps against the two before them, compared with the median of all
+ * such differences, in units of their median absolute deviation. Null: no step stands out.
+ * @returns the index of the first step after the change
+ */
+export function findShift(steps: readonly ShiftStep[]): number | null {
+  const at: number[] = []
+  const differences: number[] = []
+  for (let i = WINDOW; i + WINDOW <= steps.length; i++) {
+    at.push(i)
+    differences.push(meanOf(steps, i, i + WINDOW) - meanOf(steps, i - WINDOW, i))
+  }
+  if (differences.length < MIN_WINDOWS) return null
+  const usual = medianOf(differences)
+  const deviations = differences.map((difference) => Math.abs(difference - usual))
+  // Rounding errors of equal means are no variation.
+  const scale = Math.max(NORMAL_MAD * medianOf(deviations), 1e-9)
+  const largest = deviations.indexOf(Math.max(...deviations))
+  return (deviations[largest] as number) > MIN_DEVIATIONS * scale ? (at[largest] as number) : null
+}
+
+function meanOf(steps: readonly ShiftStep[], from: number, to: number): number {
+  let sum = 0
+  for (let i = from; i < to; i++) sum += (steps[i] as ShiftStep).mean
+  return sum / (to - from)
+}
+
+function medianOf(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = sorted.length / 2
+  return Number.isInteger(middle)
+    ? ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2
+    : (sorted[Math.floor(middle)] as number)
+}

@@ -1,0 +1,179 @@
+import type { Database } from '../database.ts'
+import type { ComponentStatsRow } from './components.ts'
+
+/** A rolled-up step of a run: its last batch. */
+export interface ChangeStepRow {
+  id: number
+  step: number
+  samples: number
+  /** Samples in the statistics. */
+  n: number
+  mean: number
+  groups: number
+  /** Changes with any part of the reward. */
+  reward_hash: string
+  /** The weights of a composite reward, by component. */
+  weights: Record<string, number> | null
+  components: ComponentStatsRow[] | null
+  /** Retention removed its samples. */
+  removed: boolean
+}
+
+/** The newest rolled-up steps of a run that have a mean, in order. Rescores are excluded. */
+export async function changeSteps(
+  db: Database,
+  runId: number,
+  split: 'train' | 'val',
+  limit: number,
+): Promise<ChangeStepRow[]> {
+  return db.rows(
+    'change-steps',
+    `with last as materialized (
+       select max(id) as id from batch
+       where run_id = $1 and split = $2 and rescored_from is null group by step order by step desc limit $3)
+     select b.id, b.step, b.samples, b.mean, b.groups, md5(b.reward::text) as reward_hash,
+       (select sum(n) from unnest(r.bin_counts) n)::int as n, r.components,
+       (select json_object_agg(c.name, c.weight)
+        from jsonb_to_recordset(b.reward -> 'components') as c(name text, weight float8)) as weights,
+       b.samples_removed_at is not null as removed
+     from last join batch b on b.id = last.id join batch_roll_up r on r.batch_id = b.id and r.data_source = ''
+     where b.rolled_up and b.mean is not null order by b.step`,
+    [runId, split, limit],
+  )
+}
+
+/** Counted samples by group, data source and verdict, as columns: one JSON text is parsed faster than rows. */
+export interface GroupCells {
+  batch_id: number[]
+  group_no: number[]
+  data_source: string[]
+  verdict: (string | null)[]
+  n: number[]
+  sum: number[]
+}
+
+/** The cells of batches; `dataSource`: only its samples. */
+export async function groupCells(
+  db: Database,
+  batchIds: readonly number[],
+  dataSource: string | null,
+): Promise<GroupCells> {
+  const [row] = await db.rows<{ c: GroupCells }>(
+    'change-group-cells',
+    `select json_build_object('batch_id', coalesce(json_agg(batch_id), '[]'), 'group_no', coalesce(json_agg(group_no), '[]'),
+       'data_source', coalesce(json_agg(data_source), '[]'), 'verdict', coalesce(json_agg(verdict), '[]'),
+       'n', coalesce(json_agg(n), '[]'), 'sum', coalesce(json_agg(sum), '[]')) as c
+     from (select batch_id, group_no, data_source, verdict, count(*) as n, sum(score) as sum from sample
+           where batch_id = any($1::int[]) and status = 2 and not substituted and ($2::text is null or data_source = $2)
+           group by 1, 2, 3, 4 order by 1, 2) t`,
+    [batchIds, dataSource],
+  )
+  return row!.c
+}
+
+/** Samples that the mean leaves out, by reason; `substituted` stands for scores set or removed by a failure policy. */
+export async function excludedSamples(
+  db: Database,
+  batchIds: readonly number[],
+  dataSource: string | null,
+): Promise<{ reason: string; n: number }[]> {
+  return db.rows(
+    'change-excluded',
+    `select case when substituted and status = 2 then 'substituted' else reason end as reason, count(*)::int as n from sample
+     where batch_id = any($1::int[]) and (status = 3 or substituted) and ($2::text is null or data_source = $2)
+     group by 1 order by 2 desc, 1`,
+    [batchIds, dataSource],
+  )
+}
+
+/** The prompt of each group; groups with an empty prompt are left out. */
+export interface GroupPrompts {
+  batch_id: number[]
+  group_no: number[]
+  prompt_key: string[]
+  uid: string[]
+}
+
+/** The prompts of the batches' groups. */
+export async function groupPrompts(
+  db: Database,
+  batchIds: readonly number[],
+): Promise<GroupPrompts> {
+  const [row] = await db.rows<{ c: GroupPrompts }>(
+    'change-group-prompts',
+    `select json_build_object('batch_id', coalesce(json_agg(batch_id), '[]'), 'group_no', coalesce(json_agg(no), '[]'),
+       'prompt_key', coalesce(json_agg(encode(prompt_key, 'hex')), '[]'), 'uid', coalesce(json_agg(uid), '[]')) as c
+     from sample_group where batch_id = any($1::int[]) and prompt_key is not null`,
+    [batchIds],
+  )
+  return row!.c
+}
+
+/** Counted samples of whole batches, from their roll-ups. */
+export interface RollUpCell {
+  batch_id: number
+  data_source: string
+  n: number
+  mean: number
+  verdicts: { verdict: string | null; n: number; mean: number | null }[] | null
+}
+
+/** The roll-ups of batches by data source; `''` is all of them together. */
+export async function rollUpCells(
+  db: Database,
+  batchIds: readonly number[],
+): Promise<RollUpCell[]> {
+  return db.rows(
+    'change-roll-up-cells',
+    `select batch_id, data_source, (select sum(n) from unnest(bin_counts) n)::int as n, mean, verdicts
+     from batch_roll_up where batch_id = any($1::int[]) and mean is not null order by batch_id`,
+    [batchIds],
+  )
+}
+
+/** The sums of components over the counted samples of a group. */
+export interface ComponentCell {
+  batch_id: number
+  group_no: number
+  n: number
+  sum: number
+  /** In the order of the names. */
+  sums: (number | null)[]
+}
+
+/** The sums of components by group. A value that is no number counts as 0. */
+export async function componentCells(
+  db: Database,
+  batchIds: readonly number[],
+  names: readonly string[],
+  dataSource: string | null,
+): Promise<ComponentCell[]> {
+  return db.rows(
+    'change-component-cells',
+    `select batch_id, group_no, count(*)::int as n, sum(score) as sum,
+       (select array_agg(v order by at) from (
+          select p.at, sum(case json_typeof(e -> p.name) when 'number' then (e ->> p.name)::float8
+                             when 'boolean' then (e ->> p.name)::boolean::int::float8 end) as v
+          from unnest($2::text[]) with ordinality as p(name, at), unnest(array_agg(extra)) e group by p.at) c) as sums
+     from (select batch_id, group_no, score, readable_json(reward_extra) as extra from sample
+           where batch_id = any($1::int[]) and status = 2 and not substituted and ($3::text is null or data_source = $3)) s
+     group by 1, 2`,
+    [batchIds, [...names], dataSource],
+  )
+}
+
+/** Mean response length, and its correlation with the score. */
+export async function lengthFigures(
+  db: Database,
+  batchIds: readonly number[],
+  dataSource: string | null,
+): Promise<{ mean: number | null; correlation: number | null }> {
+  const [row] = await db.rows<{ mean: number | null; correlation: number | null }>(
+    'change-lengths',
+    `select avg(response_length)::float8 as mean, corr(response_length, score) as correlation from sample
+     where batch_id = any($1::int[]) and status = 2 and not substituted and response_length is not null
+       and ($2::text is null or data_source = $2)`,
+    [batchIds, dataSource],
+  )
+  return row!
+}
