@@ -263,12 +263,14 @@ export class Stack {
 
   /** Promotes the standby and points every link at it. */
   async failOver(): Promise<void> {
-    const standby = this.standby as PostgresCluster
+    const { standby } = this
+    // A second failover at the same time finds no standby.
+    if (standby === null) return
+    this.standby = null
     await standby.ask('select pg_promote(true, 20)')
     await standby.ask(`alter system set synchronous_standby_names = ''`)
     await standby.ask('select pg_reload_conf()')
     this.cluster = standby
-    this.standby = null
     for (const link of this.databaseLinks()) {
       link.targetPort = standby.port
       link.cut()
