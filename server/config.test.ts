@@ -32,11 +32,11 @@ test.each(['DATABASE_URL', 'REWARDOPS_API_KEYS', 'PGPASSWORD'])(
 )
 
 test.each<[what: string, settings: Record<string, string>, message: RegExp]>([
-  ['another machine without keys', { HOST: '0.0.0.0' }, /HOST=0\.0\.0\.0.*REWARDOPS_API_KEYS/],
-  ['every IPv6 address without keys', { HOST: '::' }, /HOST=::.*REWARDOPS_API_KEYS/],
-  ['a number that is none', { REWARDOPS_WORKERS: 'two' }, /REWARDOPS_WORKERS: /],
-  ['a port past the last', { PORT: '70000' }, /PORT: /],
-  ['a level that does not exist', { LOG_LEVEL: 'loud' }, /LOG_LEVEL: /],
+  ['listening on 0.0.0.0 without keys', { HOST: '0.0.0.0' }, /HOST=0\.0\.0\.0.*REWARDOPS_API_KEYS/],
+  ['listening on :: without keys', { HOST: '::' }, /HOST=::.*REWARDOPS_API_KEYS/],
+  ['a number in words', { REWARDOPS_WORKERS: 'two' }, /REWARDOPS_WORKERS: /],
+  ['a port above 65,535', { PORT: '70000' }, /PORT: /],
+  ['an unknown log level', { LOG_LEVEL: 'loud' }, /LOG_LEVEL: /],
   ['a key of three characters', { REWARDOPS_API_KEYS: 'abc' }, /REWARDOPS_API_KEYS.*8 characters/],
 ])('%s is refused', (_, settings, message) => {
   expect(() => loadConfig({ ...env, ...settings })).toThrow(message)

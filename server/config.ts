@@ -27,9 +27,9 @@ const Settings = z.object({
   /** API keys, separated by commas. Unset: loopback only, no login. */
   REWARDOPS_API_KEYS: z.string().optional(),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
-  /** Maximum child processes of a worker for reward functions; 0: its part of the cores, at least 2. */
+  /** Maximum child processes of a worker for reward functions; 0: the cores ÷ workers, at least 2. */
   REWARDOPS_FUNCTION_PROCESSES: integer(0, 0, 256),
-  /** MiB that such a process may use beyond its memory at start. */
+  /** MiB that a function process may use beyond its memory at start. */
   REWARDOPS_FUNCTION_MEMORY_MB: integer(1_024, 64, 1 << 20),
   /** Names of environment variables, separated by commas, that reward functions may read. */
   REWARDOPS_FUNCTION_ENV: z.string().optional(),
@@ -41,12 +41,12 @@ const Settings = z.object({
   NODE_ENV: z.enum(['development', 'production', 'test']).default('production'),
 })
 
-/** The parsed settings, passed inward from the composition roots. */
+/** The parsed settings. */
 export interface Config {
   port: number
   host: string
   databaseUrl: string | null
-  /** Absolute. All files of the service are under it, except the Postgres socket. */
+  /** Absolute. The service writes all its files under it, except the Postgres socket. */
   dataDir: string
   /** Whether the pages are served next to the API. */
   pages: boolean
@@ -72,12 +72,12 @@ export interface Config {
 /** One setting in force, by the name of its variable. */
 export interface SettingInForce {
   name: string
-  /** For a secret, only whether it is set. */
+  /** For a secret, only whether it is set; for API keys, also their number. */
   value: string
   isDefault: boolean
 }
 
-/** How custom reward functions run. Can be passed to a thread. */
+/** How custom reward functions run. The object can be passed to a thread. */
 export interface FunctionConfig {
   /** Absolute; the folder of the functions. It need not exist. */
   functionsDir: string
@@ -86,9 +86,9 @@ export interface FunctionConfig {
   /** Maximum processes per worker. */
   maxProcesses: number
   settings: {
-    /** The complete environment of such a process; it contains none of the service's own variables. */
+    /** The complete environment of a function process, without the service's own variables. */
     env: Record<string, string>
-    /** Memory it may use beyond its memory at start. */
+    /** Memory that a function process may use beyond its memory at start. */
     memoryBytes: number
   }
 }
@@ -218,7 +218,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   }
 }
 
-/** Values that only the operator may read. */
+/** Settings whose values are never shown. */
 const SECRETS = new Set(['DATABASE_URL', 'REWARDOPS_API_KEYS'])
 
 function inForce(name: string, value: unknown, isDefault: boolean): SettingInForce {
@@ -235,9 +235,9 @@ function listed(text: string | undefined): string[] {
     .filter(Boolean)
 }
 
-/** Variables that the server passes to its workers or that test scripts use; they are not settings. */
+/** Variables that are not settings: those of the clients, of test scripts, and from a server to its workers. */
 const INTERNAL = new Set([
-  // Settings of the clients, possibly set in the same shell: the service's address and the API key.
+  // The clients read these two. They may be set in the same shell.
   'REWARDOPS_URL',
   'REWARDOPS_API_KEY',
   'REWARDOPS_TEST_FULL',
@@ -247,8 +247,8 @@ const INTERNAL = new Set([
 ])
 
 /**
- * A worker's start parameters in addition to the settings: whether this server started it, and `host:port` of the router
- * address for functions that call reward models themselves.
+ * A worker's start parameters besides the settings: whether a server on this machine started it, and the `host:port` of
+ * the router address, for functions that call reward models themselves.
  */
 export function loadWorkerHandover(env: NodeJS.ProcessEnv = process.env): {
   local: boolean

@@ -17,11 +17,11 @@ import { stopRequests } from './stop-request.ts'
 import { workersAlive } from './store/sql/fleet.ts'
 import { withTimeout } from './with-timeout.ts'
 
-/** Longest time a stop may take, unless `drainMs` plus the last steps is longer. */
+/** Maximum duration of a stop, unless `drainMs` plus the last steps take longer. */
 const STOP_MS = 8_000
-/** Part of the stop reserved for recording that the process ended. */
+/** Time reserved at a stop for recording that the process ended. */
 const ROW_MS = 500
-/** Part of the stop reserved for closing the database after the launched servers. */
+/** Time reserved at a stop for closing the database, which closes after the launched servers. */
 const LAST_STEPS_MS = 1_200
 
 /**
@@ -57,7 +57,7 @@ async function main(): Promise<void> {
   await notifications.start()
   const returned = await requeueOrphans(databases.api, queue)
   if (returned > 0)
-    log.warn({ samples: returned }, 'samples of workers that died with the last server requeued')
+    log.warn({ samples: returned }, 'requeued samples of workers that died with the last server')
   for (const part of background.parts) part.start()
   stopRequests.whileStarting(() => Promise.all([supervisor.stop(), models.close(STOP_MS / 2)]))
   supervisor.start()
@@ -79,7 +79,7 @@ async function main(): Promise<void> {
   await routes.pages
   process.stdout.write(
     `rewardops ${version} is on http://${front.routerAddress}` +
-      `${access.requiresKey ? ' (keys needed)' : ' (no keys set: this machine only)'}\n`,
+      `${access.requiresKey ? ' (API keys required)' : ' (no API keys: this machine only)'}\n`,
   )
 
   // The compile cache is written now, because a killed process writes nothing.
@@ -113,7 +113,7 @@ async function main(): Promise<void> {
     manager.stop()
     readiness.stop()
     await withTimeout(Promise.all([turns.release(), row.ended()]), ROW_MS)
-    // The launched servers receive no more calls.
+    // Launched servers close only now, because no part calls them any more.
     const leftMs = stopMs - LAST_STEPS_MS - (performance.now() - begunAt)
     await Promise.allSettled([
       ingest.close(),
@@ -131,7 +131,7 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: Error) => {
-  // A cancelled start fails somewhere; its clean-up ends the process.
+  // A cancelled start may fail in any part; the clean-up of the stop request ends the process.
   if (stopRequests.signal.aborted) return
   process.stderr.write(`rewardops could not start: ${error.message}\n`)
   process.exit(1)

@@ -16,7 +16,7 @@ function question() {
 }
 
 describe('a cached answer', () => {
-  it('serves concurrent callers with one query, and is queried again after its time', async () => {
+  it('serves concurrent callers with one query, and expires after its time to live', async () => {
     const memo = new Memo<string>(700)
     const { queries, ask } = question()
     const both = [memo.get('b1', ask), memo.get('b1', ask)]
@@ -42,7 +42,7 @@ describe('a cached answer', () => {
     expect(await next).toBe('one')
   })
 
-  it('is returned while stale as one new query runs', async () => {
+  it('is returned while stale, and one new query runs', async () => {
     const memo = new Memo<string>(700, 2_000)
     const { queries, ask } = question()
     const first = memo.get('b1', ask)

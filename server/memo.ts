@@ -1,8 +1,8 @@
 interface Entry<T> {
-  /** Fresh until this time; infinite while the value is loading. */
+  /** Time until which the value is fresh, by `performance.now()`; infinite while it is loading. */
   until: number
   value: Promise<T>
-  /** A new value is being loaded. */
+  /** Whether a new value is being loaded. */
   isRenewing: boolean
 }
 
@@ -29,7 +29,7 @@ export class Memo<T> {
     if (kept && kept.until + this.#staleMs > now) {
       if (!kept.isRenewing) {
         kept.isRenewing = true
-        // The next caller after a failure receives its error.
+        // After a failure, the next caller runs a new query and gets its error.
         query().then(
           (value) => this.#keep(key, Promise.resolve(value)),
           () => this.#entries.delete(key),
@@ -42,7 +42,7 @@ export class Memo<T> {
   }
 
   #keep(key: string, value: Promise<T>): Promise<T> {
-    // Cached from the start of the query, and then for the full time after its arrival.
+    // The answer is cached while the query runs, and for `ttlMs` after it.
     const entry: Entry<T> = { until: Number.POSITIVE_INFINITY, value, isRenewing: false }
     this.#entries.set(key, entry)
     value.then(

@@ -1,6 +1,6 @@
 /**
  * Milliseconds since 1970 by a clock that never goes back: changes of the system clock after this process started have no
- * effect. Comparable only with other times of this process.
+ * effect. Compare it only with other times of this process.
  */
 export function monotonicEpochMs(): number {
   return performance.timeOrigin + performance.now()

@@ -1,6 +1,6 @@
 /**
  * Requests to stop, handled from the first line that a process runs: the entry files import this module before any
- * other, because loading the rest takes longer than a supervisor may wait. It imports nothing itself.
+ * other, because loading the rest takes longer than a supervisor may wait. This module imports nothing.
  *
  *   starting ──serve()──▶ serving
  *      │ request             │ request
@@ -10,7 +10,7 @@
 
 /** All clean-ups of a cancelled start must finish within this time. */
 const CLEAN_UP_MS = 7_500
-/** A worker whose parent has died exits after at most this time, even if it still waits for something. */
+/** A worker whose parent has died exits after at most this time. */
 const ORPHAN_MS = 8_000
 
 type Handler = (why: string) => void
@@ -26,17 +26,17 @@ class StopRequests {
     return this.#abort.signal
   }
 
-  /** Registers a clean-up for the case that the start is cancelled; the newest runs first. */
+  /** Registers a clean-up that runs if the start is cancelled; the newest runs first. */
   whileStarting(cleanUp: () => Promise<unknown> | undefined): void {
     this.#cleanUps.push(cleanUp)
   }
 
-  /** Ends the start: requests are passed to the handler. */
+  /** Marks the end of the start: from now on, requests are passed to `handler`. */
   serve(handler: Handler): void {
     this.#handler = handler
   }
 
-  /** Requests a stop, because of a signal or because the parent is gone. */
+  /** Requests a stop. A second request during the start exits with 1. */
   request(why: string): void {
     const isFirst = this.#why === null
     this.#why ??= why

@@ -15,12 +15,13 @@ export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T | 
 
 /** A longer turn of the event loop counts as a pause of the process, ms. */
 const PAUSE_MS = 20
-/** On a process that is always busy, the wait ends after this many turns. */
+/** In a process that is always busy, the wait ends after this many turns. */
 const MAX_TURNS = 5
 
 /**
- * Calls back once the event loop has read what has arrived. After a pause of the process, timers and immediates may run
- * before sockets are read, and an answer that has arrived must not count as late. Returns a function that cancels it.
+ * Calls `callback` once the event loop has read the data that has arrived. After a pause of the process, timers and
+ * immediates may run before sockets are read, and an answer that has arrived must not count as late. Returns a function
+ * that cancels the callback.
  */
 export function onceRead(callback: () => void): () => void {
   let immediate: NodeJS.Immediate | undefined
@@ -36,7 +37,10 @@ export function onceRead(callback: () => void): () => void {
   return () => clearImmediate(immediate)
 }
 
-/** Calls back after `ms` milliseconds, once what arrived until then has been read. Returns a function that cancels it. */
+/**
+ * Calls `callback` after `ms` milliseconds, once the data that arrived until then has been read. Returns a function
+ * that cancels the callback.
+ */
 export function afterReads(ms: number, callback: () => void): () => void {
   let cancel: () => void
   const timer = setTimeout(() => {

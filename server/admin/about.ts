@@ -6,9 +6,9 @@ import { Memo } from '../memo.ts'
 import type { Database } from '../store/database.ts'
 import { databaseFacts, tableSizes } from '../store/sql/database-facts.ts'
 
-/** Time that the sizes of the data folder and the database are cached, ms. */
+/** How long an answer is cached, ms, because measuring a large data folder is slow. */
 const TTL_MS = 30_000
-/** Largest number of files counted. The size of a larger folder is reported as unknown. */
+/** Maximum files and folders counted. The size of a folder with more is reported as unknown. */
 const MAX_FILES = 200_000
 const TABLES = 12
 
@@ -62,7 +62,7 @@ export class AboutService {
   }
 }
 
-/** Bytes of all files in a folder; null: some cannot be read. */
+/** Bytes of all files in a folder; null: some cannot be read, or there are more than `MAX_FILES`. */
 export async function folderBytes(folder: string): Promise<number | null> {
   let bytes = 0
   let files = 0

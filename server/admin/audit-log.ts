@@ -4,7 +4,7 @@ import type { Database } from '../store/database.ts'
 import { toDto } from '../store/row-of.ts'
 import { auditChoices, auditPage, insertAudit } from '../store/sql/audit.ts'
 
-/** Newest changes from which the filters' actors and actions are taken. */
+/** The filters offer the actors and actions of this many newest changes. */
 const CHOICES_OF = 5_000
 
 /** The log of administrative changes. */
@@ -32,7 +32,7 @@ export class AuditLog {
     }
   }
 
-  /** A page, newest first. */
+  /** A page of changes, newest first. */
   async list({ actor, action, cursor, limit }: AuditInput): Promise<AuditPageDto> {
     const [rows, choices] = await Promise.all([
       auditPage(this.#pagesDb, {

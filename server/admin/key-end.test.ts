@@ -1,8 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import { endKey, whileKeyHolds } from './key-end.ts'
 
-/** Tests work that ends with the caller's key. */
-
 const forever = () => new Promise<never>(() => {})
 
 describe('work that ends with a key', () => {
@@ -17,7 +15,7 @@ describe('work that ends with a key', () => {
     await expect(atOnce).rejects.toThrow('at once')
   })
 
-  it('is refused with the first reason when the key ends, and its signal aborts', async () => {
+  it('is rejected with the first reason when the key ends, and its signal aborts', async () => {
     const key = new AbortController()
     const signals: AbortSignal[] = []
     const all = [1, 2, 3].map(() =>
@@ -57,7 +55,7 @@ describe('work that ends with a key', () => {
     expect(await late).toBe(true)
   })
 
-  it('leaves nothing at the key, and 10,000 calls share one listener', async () => {
+  it('leaves no callback on the key, and 10,000 calls share one listener', async () => {
     const key = new AbortController()
     const added = vi.spyOn(key.signal, 'addEventListener')
     const signals: AbortSignal[] = []

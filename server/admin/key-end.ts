@@ -3,12 +3,12 @@ import { RewardOpsError } from '../errors.ts'
 const ANOTHER = 'Request a new key from an admin.'
 
 /**
- * The callbacks for the end of each key, with one listener per signal. Adding a listener scans all existing ones, which
- * is too slow for 5,000 concurrent calls.
+ * The callbacks for the end of each key. Each signal has one listener for all callbacks, because adding a listener
+ * scans the existing ones, which is too slow for 5,000 concurrent calls.
  */
 const waiting = new WeakMap<AbortSignal, Set<(why: unknown) => void>>()
 
-/** Ends a key; its calls fail with the message `why`. Later calls change nothing. */
+/** Ends a key: its running calls fail with the message `why`. Ending a key again changes nothing. */
 export function endKey(end: AbortController, why: string, hint = ANOTHER): void {
   end.abort(new RewardOpsError('unauthorized', why, { hint }))
 }
@@ -31,8 +31,8 @@ function onKeyEnd(ended: AbortSignal, callback: (why: unknown) => void): () => v
 }
 
 /**
- * Runs `work` while the caller's key is valid. When the key ends or the caller disconnects (`gone`), the work's signal
- * aborts and its result is no longer awaited. It is meant for reads and waits; a change that has begun is finished.
+ * Runs `work` while the caller's key is valid. The signal of `work` aborts when the key ends or the caller disconnects
+ * (`gone`). After the end of the key, the result is not awaited, so use this only for work that may be abandoned.
  * @throws RewardOpsError `unauthorized` when the key ends first
  */
 export async function whileKeyHolds<T>(

@@ -24,7 +24,7 @@ import {
 import { readSetting, writeSetting } from '../store/sql/settings.ts'
 import { endKey } from './key-end.ts'
 
-/** Largest number of unrevoked keys, because all are kept in memory. */
+/** Maximum unrevoked keys. All of them are kept in memory. */
 export const MAX_KEYS = 1_000
 const LISTED = 500
 /** Interval of the poll that backs up the notifications of changed keys. */
@@ -37,7 +37,7 @@ const REQUIRED = 'access.required'
 
 /** A caller with its key, or an anonymous local caller. */
 export interface KeyHolder extends Actor {
-  /** The stored key's number; null: a key of the environment, or none. */
+  /** The stored key's number; null: a key of REWARDOPS_API_KEYS, or no key. */
   keyId: number | null
   /** False for an anonymous caller on this machine. */
   hasKey: boolean
@@ -57,7 +57,7 @@ export function sessionOf(key: string): string {
   return createHash('sha256').update(`rewardops session ${key}`).digest('hex')
 }
 
-/** A digest by which keys and cookies are looked up, so that the time of a comparison reveals nothing. */
+/** The digest by which keys and cookies are looked up, so that comparison times do not reveal them. */
 export function lookUpOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex')
 }
@@ -114,7 +114,7 @@ export class KeyRing {
   /** Reads the keys; resolves when changes stored before the call are known. */
   async reload(): Promise<void> {
     if (this.#reading !== null) {
-      // The running read may be older than the change.
+      // The running read may have begun before the change.
       this.#readAgain = true
       await this.#reading
       return
@@ -130,7 +130,7 @@ export class KeyRing {
     await this.#reading
   }
 
-  /** True when the setting requires keys. Keys of the environment are always required. */
+  /** True when the stored setting requires keys. Keys of REWARDOPS_API_KEYS require them in any case. */
   get required(): boolean {
     return this.#required
   }
@@ -238,8 +238,8 @@ export class KeyRing {
   }
 
   /**
-   * Makes keys required or optional. Requiring them takes an admin key without expiry, which proves that the caller has
-   * kept one.
+   * Makes keys required or optional. To require keys, the caller sends an admin key without expiry, as proof that an
+   * admin can still sign in.
    * @throws RewardOpsError `admin_key_needed`, `keys_configured`
    */
   async require({ required, key }: RequireKeysInput, by: string): Promise<KeysDto> {
@@ -297,7 +297,7 @@ export class KeyRing {
       const known = this.#byId.get(row.id)
       const sameRole = known?.holder.role === row.role
       if (!sameRole && known !== undefined) endKey(known.end, 'The role of the key has changed.')
-      // A new name or expiry keeps the key, so its running calls continue.
+      // A new name or expiry does not end the key, so its running calls continue.
       const goesOn = sameRole && known?.end.signal.aborted === false
       const kept = toRingKey(row, goesOn ? known.end : undefined)
       if (kept.expiresAtMs !== null && kept.expiresAtMs <= now) endKey(kept.end, EXPIRED)

@@ -39,13 +39,13 @@ import {
 } from '../store/sql/retention.ts'
 import { readSetting, writeSetting } from '../store/sql/settings.ts'
 
-/** Interval of the check for data to remove. */
+/** Interval of the check for pending removals. */
 const TICK_MS = 2_000
 /** Interval at which the policy is applied. */
 const POLICY_EVERY_MS = 3_600_000
-/** Shortest pause between two pieces. A pause lasts as long as its piece, so that scoring has the disk half of the time. */
+/** Minimum pause after a piece. A pause lasts as long as its piece, which leaves half of the disk time to scoring. */
 const PAUSE_MS = 10
-/** Pause after a failed piece or a lock conflict. */
+/** Pause after a failed piece, for example one that waited too long for a lock. */
 const RETRY_MS = 1_000
 const MAX_EVENTS = 100_000
 const MAX_DAYS = 400
@@ -55,8 +55,8 @@ const POLICY = 'retention'
 
 /**
  * Removes old data or a run. It first marks the batches, so that pages show the removal at once, and then deletes in
- * pieces of about 2,000 rows; a day of texts that is removed entirely is dropped as a table. One process at a time works,
- * and the progress is in the tables, so that another can continue after a crash.
+ * pieces of about 2,000 rows. If all texts of a day are removed, their partition is dropped. One process at a time
+ * works, and its progress is stored, so that another process continues after a crash.
  *
  *   policy or run ─▶ running ─mark─▶ drop days ─▶ delete rows ─▶ prune events ─▶ done
  *                       └──cancel──▶ cancelled (batches whose deletion has not begun are kept)
@@ -65,7 +65,7 @@ export class Retention {
   readonly #db: Database
   readonly #log: Logger
   readonly #task: PeriodicTask
-  /** The removal whose batches are all marked. */
+  /** The id of the removal whose batches are all marked; null: none. */
   #marked: number | null = null
   #lookAgainAt = 0
 
@@ -198,7 +198,7 @@ export class Retention {
     return toDto(job)
   }
 
-  /** Runs the removal to its end. */
+  /** Runs the pending removals to their end. */
   async settle(): Promise<void> {
     while (!this.#task.stopping && (await hasPendingRemoval(this.#db))) await this.#task.run()
   }
@@ -218,7 +218,7 @@ export class Retention {
     await this.#pieces()
   }
 
-  /** Removes in one transaction per piece, so that exports can use the connection in between. */
+  /** Removes in one transaction per piece, because exports share the pool's only connection. */
   async #pieces(): Promise<void> {
     let noted: string | null = null
     while (!this.#task.stopping) {
@@ -246,11 +246,11 @@ export class Retention {
     }
   }
 
-  /** Removes a piece; false: nothing is left. */
+  /** Marks or removes one piece; false: nothing is left. */
   async #piece(client: Client, job: RetentionJobRow | undefined): Promise<boolean> {
     if (job !== undefined && job.id !== this.#marked) {
       if (await markPiece(client, job)) return true
-      // All batches were checked. Data that becomes old later belongs to the next removal.
+      // All batches were checked. The next removal covers batches that become old later.
       this.#marked = job.id
     }
     if (await dropDay(client)) return true

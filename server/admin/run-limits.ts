@@ -18,7 +18,7 @@ export const MAX_LIMITED_RUNS = 1_000
 const TTL_MS = 1_000
 const RETRY_AFTER_MS = 2_000
 
-/** Name of the default's row. */
+/** The run name under which the default limits are stored. */
 const DEFAULT = ''
 const NO_LIMITS: RunLimitValues = {
   maxQueuedSamples: null,
@@ -51,7 +51,7 @@ export async function limitsOf(db: Database, run: string): Promise<RunLimitValue
   return (await limitsReader(db))(run)
 }
 
-/** Reads all limits now, for a transaction that learns its run later. */
+/** Returns a function from run to limits, up to a second old, for transactions that learn their run later. */
 export async function limitsReader(db: Database): Promise<(run: string) => RunLimitValues | null> {
   let memo = known.get(db)
   if (memo === undefined) {
@@ -84,8 +84,8 @@ export function checkPriority(
 }
 
 /**
- * Enforces a run's limits within the transaction that adds to it. Only committed data counts, and other additions to the
- * run wait.
+ * Enforces a run's limits within the transaction that adds to the run. Usage is counted under a lock, so other
+ * additions to the run wait for the end of the transaction.
  * @throws RewardOpsError `run_queue_full`, `run_limit`
  */
 export async function enforceLimits(
@@ -98,7 +98,7 @@ export async function enforceLimits(
   checkAddition(limits, run.name, await usageHeld(client, run.id), adds)
 }
 
-/** Checks the limits before the work begins, without a lock. */
+/** Checks a run's limits without a lock, so that most requests over a limit are refused before they cost work. */
 export async function foreseeLimits(
   db: Database,
   limits: RunLimitValues | null,
@@ -127,7 +127,7 @@ export function checkAddition(
       throw new RewardOpsError(
         'run_limit',
         `The request has ${adds.samples} samples, and run "${run}" may queue at most ${maxQueuedSamples}.`,
-        { hint: 'Send fewer samples at once; an admin sets the limit under Settings, Limits.' },
+        { hint: 'Send fewer samples per request. An admin sets the limit under Settings, Limits.' },
       )
     }
     if (has.queued + adds.samples > maxQueuedSamples) {

@@ -12,8 +12,8 @@ interface Call {
 }
 
 /**
- * Runs a mutation and records it in the audit log if it succeeds. Where roles.ts says how, the changed object is read
- * before and after.
+ * Runs a mutation and records it in the audit log if it succeeds. If roles.ts has a `look` for it, the changed object
+ * is read before and after.
  */
 export async function audit<R extends { ok: boolean; data?: unknown }>(
   { modules, actor, path, input }: Call,
@@ -42,7 +42,7 @@ export async function audit<R extends { ok: boolean; data?: unknown }>(
   return result
 }
 
-/** The fields of the input that the changed object does not show; all of them where it is not read. */
+/** Input fields that the changed object does not show, or all of them if the object is not read. */
 function unseen(
   { refs = [], secrets = [] }: Audited,
   given: Fields,
@@ -68,9 +68,9 @@ function fieldsOf(value: unknown): Fields {
 
 /** Fields whose values are never stored. */
 const SECRET = /key|secret|token$|password|authorization|^env$|^headers$|webhook/i
-/** Longer values are cut: a list has no room for a chat template of 4 kB. */
+/** Maximum characters of a recorded value, because a chat template may have 4 kB. */
 const MAX_CHARS = 200
-/** Elements of a list beyond this many are left out. */
+/** Maximum recorded elements of a list. */
 const MAX_ELEMENTS = 20
 
 /** Returns the top-level fields that differ between two values, as JSON without secrets. Null stands for no value. */

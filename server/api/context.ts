@@ -74,10 +74,10 @@ export interface Modules {
 export interface RequestContext extends Modules {
   requestId: string
   session: SessionDto
-  /** Null: the caller has not signed in; `signedIn` in trpc.ts refuses the call where a key is needed. */
+  /** Null: a key is required, and the request has no valid one. `signedIn` in trpc.ts refuses such calls. */
   actor: Actor | null
-  /** Aborts when the key of the request is revoked or expires; the reason is the refusal. */
+  /** Aborts when the key of the request is revoked or expires, with the error for the caller as reason. */
   keyEnded: AbortSignal
-  /** Sets or clears the login cookie; null clears. */
+  /** Sets the login cookie, or clears it (null). Returns false for an invalid key. */
   setSessionKey(key: string | null): boolean
 }

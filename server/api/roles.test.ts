@@ -32,12 +32,12 @@ describe('the table of roles', () => {
     expect(silent).toEqual([])
   })
 
-  it('needs the role admin for unknown mutations', () => {
+  it('requires the role admin for unknown mutations', () => {
     expect(roleNeeded('some.thing', 'mutation')).toBe('admin')
     expect(roleNeeded('some.thing', 'query')).toBe('viewer')
   })
 
-  it('names the needed role and that of the key', () => {
+  it('refuses with the required role and the role of the key', () => {
     const may = (role: 'viewer' | 'trainer' | 'admin', path: string) => {
       try {
         checkRole({ name: 'board', role }, roleNeeded(path, 'mutation'), path)
@@ -56,7 +56,7 @@ describe('the table of roles', () => {
 })
 
 describe('the recorded fields of a change', () => {
-  it('are those that differ, without secrets', () => {
+  it('are those with different values, without secrets', () => {
     const before = { state: 'ready', weight: 1, apiKey: 'old', env: null }
     const after = { state: 'draining', weight: 1, apiKey: 'new', env: { A: 'b' } }
     expect(changesOf(before, after)).toEqual([
@@ -80,7 +80,7 @@ describe('the recorded fields of a change', () => {
   })
 })
 
-describe('the entry of servers.update', () => {
+describe('the audit entry of servers.update', () => {
   const fields = Object.keys(UpdateServerInput.shape).filter((f) => f !== 'id' && f !== 'name')
   const column = (field: string) => (field === 'route' ? 'namedRoute' : field)
 
@@ -109,7 +109,7 @@ describe('the entry of servers.update', () => {
   })
 })
 
-describe('the entry of a change that the object does not show', () => {
+describe('the audit entry of a change that the object does not show', () => {
   it('has the input, without the address and the secret of a webhook', async () => {
     const entries: Omit<AuditEntryDto, 'id' | 'at'>[] = []
     const webhook = { id: 'w1', name: 'ops', displayUrl: 'https://host/…abcd', signed: true }

@@ -5,13 +5,13 @@ import { RewardOpsError } from '../errors.ts'
 import { settingsOfRow } from '../store/sql/servers.ts'
 import type { Modules } from './context.ts'
 
-/** The audit entry of a mutation, in addition to caller and time. */
+/** How to write the audit entry of a mutation, besides caller and time. */
 export interface Audited {
-  /** The name of the changed object, from input or output. */
+  /** Returns the name of the changed object, from input or output. */
   target(input: Fields, output: Fields): string
   /**
-   * Reads the changed object. It is called before and after, and the difference is recorded. Input fields that it does
-   * not return are recorded as given.
+   * Reads the changed object before and after the mutation; changed fields are recorded. Input fields that the object
+   * does not have are recorded as given.
    */
   look?(modules: Modules, input: Fields): Promise<unknown>
   /** Input fields that identify the object or the caller and change nothing. Only used with `look`. */
@@ -25,7 +25,7 @@ export type Fields = Readonly<Record<string, unknown>>
 
 interface MutationRow {
   role: Role
-  /** Null: not recorded, because it changes nothing, or is called thousands of times per hour. */
+  /** Null: the mutation is not recorded, because it changes nothing or is routine work. */
   audit: Audited | null
 }
 
@@ -44,10 +44,10 @@ const named =
   }
 
 const server: Audited = {
-  // The name, even if the call named an id.
+  // The server's name, even if the caller gave its id.
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
   refs: ['id', 'name'],
-  // A command may contain keys; the stored one is masked.
+  // A command may contain keys. The stored command, which `look` returns, is masked.
   secrets: ['command'],
   async look({ models }, { id, name }) {
     const row = await models.find({ id, name } as ServerRef)
@@ -62,7 +62,7 @@ const onServer = recorded('admin', server)
 const webhook: Audited = {
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
   refs: ['id'],
-  // Only the displayed part of the address, because the rest is secret.
+  // `look` returns the part of the address that is not secret.
   secrets: ['url'],
   look: async ({ webhooks }, { id, name }) => {
     const found = (await webhooks.list()).find((one) =>
@@ -85,8 +85,8 @@ const key: Audited = {
 }
 
 /**
- * The role and the audit entry of every mutation. A mutation without an entry needs the role admin and is recorded; a
- * test fails until it has one.
+ * The role and the audit entry of every mutation. A mutation that is not listed requires the role admin and is
+ * recorded; roles.test.ts fails until it is listed.
  */
 export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'batches.submit': byTrainer,
@@ -96,7 +96,7 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'batches.rescore': recorded('trainer', batch),
   'samples.score': byTrainer,
   'rewards.try': byTrainer,
-  // Only translates text.
+  // Stores nothing.
   'rewards.importConfig': { role: 'viewer', audit: null },
   'demo.load': byTrainer,
   'annotations.add': byTrainer,
@@ -145,7 +145,7 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'keys.rename': recorded('admin', key),
   'keys.revoke': recorded('admin', key),
   'keys.require': recorded('admin', {
-    target: () => 'keys needed',
+    target: () => 'API keys required',
     refs: ['key'],
     look: async ({ keys }) => ({ required: keys.requiresKey }),
   }),
@@ -171,21 +171,21 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'retention.cancel': recorded('admin', { target: named('id') }),
 }
 
-/** Queries that need more than the role viewer. */
+/** Queries that require a higher role than viewer. */
 export const QUERIES: Readonly<Record<string, Role>> = {
   'keys.list': 'admin',
   'audit.list': 'admin',
   'retention.preview': 'admin',
 }
 
-/** Procedures that need no role, because they come before signing in. */
+/** Procedures that require no role, because they are called before signing in. */
 export const OPEN: ReadonlySet<string> = new Set([
   'session.get',
   'session.signIn',
   'session.signOut',
 ])
 
-/** Parts of the service that are not procedures, with their least roles. */
+/** Parts of the service outside tRPC, with their least roles. */
 const SURFACES = {
   /** `GET /api/export/…`. */
   export: 'viewer',
@@ -205,7 +205,7 @@ const SURFACES = {
   'samples.score': 'trainer',
 } as const satisfies Record<string, Role>
 
-/** A part of the service that is not a procedure. */
+/** A part of the service outside tRPC. */
 export type SurfaceName = keyof typeof SURFACES
 
 /** Returns the least role for a part of the service. */
@@ -218,7 +218,7 @@ export function roleNeeded(path: string, type: 'query' | 'mutation' | 'subscript
   return type === 'mutation' ? (MUTATIONS[path]?.role ?? 'admin') : (QUERIES[path] ?? 'viewer')
 }
 
-/** @throws RewardOpsError `forbidden_role`, which names the needed role and that of the key */
+/** Checks the caller's role. @throws RewardOpsError `forbidden_role` with the required role and the role of the key */
 export function checkRole(actor: Actor, needed: Role, what: string): void {
   if (mayDo(actor.role, needed)) return
   throw new RewardOpsError(

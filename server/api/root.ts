@@ -157,7 +157,7 @@ export const appRouter = router({
      */
     groups: procedure.input(BatchGroupsInput).query(({ ctx, input }) => ctx.batches.groups(input)),
     /**
-     * Returns the group timeline of a batch as columns. With `after`, it returns only what may have changed since.
+     * Returns the group timeline of a batch as columns. With `after`, returns only entries that may have changed.
      * @throws batch_not_found
      * @example {"batchId": "b12"}
      */
@@ -212,7 +212,7 @@ export const appRouter = router({
     /** Lists all reward-model servers. */
     list: procedure.input(nothing).query(({ ctx }) => ctx.fleet.servers()),
     /**
-     * Returns a server with its events, its last minutes and its share of the pool.
+     * Returns a server with its events, its statistics per minute and its share of the pool.
      * @throws server_not_found
      * @example {"name": "rm-0"}
      */
@@ -424,9 +424,9 @@ export const appRouter = router({
   }),
   /** Data of the Overview page. */
   overview: router({
-    /** Returns what the Overview page shows. */
+    /** Returns the data of the Overview page. */
     get: procedure.input(nothing).query(({ ctx }) => ctx.overview.get()),
-    /** Counts the retries of each minute by reason. */
+    /** Counts the retries of the last hour by minute and reason. */
     retries: procedure.input(nothing).query(({ ctx }) => ctx.overview.retries()),
   }),
   /**
@@ -499,5 +499,5 @@ export const appRouter = router({
   }),
 })
 
-/** The type for TypeScript clients and the pages. */
+/** The type of the API, for TypeScript clients and the pages. */
 export type AppRouter = typeof appRouter

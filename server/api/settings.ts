@@ -79,7 +79,7 @@ export const retentionRouter = router({
   /** Returns the retention policy, the last removals and the kept runs. */
   get: procedure.input(nothing).query(({ ctx }) => ctx.retention.get()),
   /**
-   * Returns what a policy, or deleting a run, would remove now.
+   * Returns the amount of data that a policy or the deletion of a run would remove now.
    * @throws run_not_found
    * @example {"policy": {"textsDays": 30, "batchesDays": null, "keepRollUps": true, "eventsDays": 90, "auditDays":
    * 365}}
@@ -116,7 +116,7 @@ export const retentionRouter = router({
       ctx.retention.deleteRun(input.run, input.confirm, ctx.actor.name),
     ),
   /**
-   * Stops a removal after its current step.
+   * Cancels a removal. Batches whose deletion has not begun are kept.
    * @throws not_found
    * @example {"id": "r3"}
    */

@@ -6,7 +6,7 @@ import { createCallerFactory } from './trpc.ts'
 
 const diskFull = Object.assign(new Error('could not extend file'), { code: '53100' })
 
-/** Calls `runs.get` while its module throws `error`. Returns the refusal, and the outages that readiness heard of. */
+/** Calls `runs.get` while its module throws `error`. Returns the refusal, and the outages reported to readiness. */
 async function failing(error: unknown, input: unknown = { name: 'r' }) {
   const suspected: unknown[] = []
   const context = {
@@ -50,7 +50,7 @@ describe('an error of a module', () => {
     })
   })
 
-  it('is no outage if an invalid input quotes the message of one', async () => {
+  it('is no outage if invalid input contains the message of an outage', async () => {
     const wrong = await failing(null, { name: 'r', 'too many clients': 1 })
     expect(wrong).toMatchObject({ code: 'BAD_REQUEST', suspected: [] })
   })

@@ -38,9 +38,9 @@ const REASON_OF_CODE: Partial<Record<string, ErrorReason>> = {
 }
 
 /**
- * Translates an error of the database, for every procedure and route: an outage becomes `database_unavailable`, and is
- * reported to the readiness check as it was thrown, because the check reads its code; a query over its time limit becomes
- * `query_timeout`. Any other error is returned as it is.
+ * Translates an error of the database, for every procedure and route. An outage becomes `database_unavailable`; the
+ * readiness check gets the original error, because it reads the error's code. A query over its time limit becomes
+ * `query_timeout`. Any other error is returned unchanged.
  */
 export function translateError(error: unknown, readiness: Modules['readiness']): unknown {
   if (isRewardOpsError(error)) return error
@@ -146,7 +146,7 @@ const refusals = t.middleware(async ({ ctx, next }) => {
   return result
 })
 
-/** Refuses callers without a key where keys are required, and callers without the role that roles.ts requires. */
+/** Refuses callers without a required key, and callers without the role that roles.ts requires. */
 const signedIn = t.middleware(({ ctx, next, path, type }) => {
   const { actor } = ctx
   if (actor === null) {
@@ -160,13 +160,13 @@ const signedIn = t.middleware(({ ctx, next, path, type }) => {
   return next({ ctx: { actor } })
 })
 
-/** Records every successful mutation, so that no procedure can omit it. */
+/** Records successful mutations in the audit log, except those that roles.ts excludes. */
 const recorded = t.middleware(async ({ ctx, next, path, type, getRawInput }) => {
   if (type !== 'mutation' || ctx.actor === null) return next()
   return audit({ modules: ctx, actor: ctx.actor, path, input: getRawInput }, next)
 })
 
-/** Ends a procedure when the key of its caller does: `until` aborts the work, and the caller is refused. */
+/** Ends a procedure when the caller's key ends: `until` aborts the work, and the caller gets the error of the key. */
 const untilKeyEnds = t.middleware(({ ctx, next, signal }) =>
   whileKeyHolds(ctx.keyEnded, signal, (until) => next({ ctx: { until } })),
 )
@@ -174,6 +174,6 @@ const untilKeyEnds = t.middleware(({ ctx, next, signal }) =>
 export const router = t.router
 export const openProcedure = t.procedure.use(refusals)
 export const procedure = openProcedure.use(signedIn).use(recorded)
-/** For calls that may wait for minutes. Ending them loses no change that the caller needs to know. */
+/** A procedure for calls that may wait for minutes and may be abandoned at any moment. */
 export const lastingProcedure = procedure.use(untilKeyEnds)
 export const createCallerFactory = t.createCallerFactory

@@ -7,7 +7,7 @@ export interface AboutDto {
   embedded: boolean
   startedAt: string
   databaseBytes: number
-  /** Size of the data folder; null: part of it cannot be read. */
+  /** Size of the data folder; null: unknown. */
   dataDirBytes: number | null
   dataDir: string
   /** The largest tables with their indexes. The daily partitions of texts count as one table. */

@@ -7,7 +7,7 @@ export const KeyId = z.string().regex(/^k\d{1,9}$/, 'must be a key id such as k7
 const KeyName = z
   .string()
   .trim()
-  .min(1, 'a name is needed')
+  .min(1, 'must not be empty')
   .max(80)
   .regex(/^[^\p{Cc}]*$/u, 'control characters are not allowed')
   .refine((name) => !/^(local|policy|configured key.*)$/i.test(name), {
@@ -29,9 +29,9 @@ export const RenameKeyInput = z.strictObject({ id: KeyId, name: KeyName })
 export const KeyRef = z.strictObject({ id: KeyId })
 /** `keys.require`. */
 export const RequireKeysInput = z.strictObject({
-  /** True: every call needs a key. */
+  /** True: every call requires a key. */
   required: z.boolean(),
-  /** An admin key without expiry. Needed to require keys: it proves that the caller stored one. */
+  /** An admin key without expiry, as proof that an admin can still sign in. Must be given if `required` is true. */
   key: z.string().min(1).max(4_096).nullable().default(null),
 })
 export type RequireKeysInput = z.infer<typeof RequireKeysInput>
@@ -41,7 +41,7 @@ export interface ApiKeyDto {
   id: string
   name: string
   role: Role
-  /** The first letters of the key. */
+  /** The first eight characters of the key. */
   prefix: string
   createdAt: string
   createdBy: string
@@ -56,7 +56,7 @@ export interface ApiKeyDto {
 
 /** `keys.list`: whether keys are required, and the stored keys, active keys first. */
 export interface KeysDto {
-  /** Every call needs a key. */
+  /** Every call requires a key. */
   requiresKey: boolean
   /** Keys of REWARDOPS_API_KEYS: admin keys, named by their position, that the API cannot change. */
   configured: { name: string }[]

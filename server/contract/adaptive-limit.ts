@@ -1,8 +1,8 @@
 /**
- * The highest limit of a server without `maxInFlight`, over all processes. Within it, the adaptive limit finds the best
- * value by measuring. In the model, engines were saturated by 2 to 32 requests.
+ * The maximum of the adaptive limit, over all processes. It applies to servers without `maxInFlight`. In simulations,
+ * 2 to 32 requests saturated a server.
  */
 export const ADAPTIVE_MAX_IN_FLIGHT = 96
 
-/** The initial adaptive limit, over all processes. Judges take longer, so more of their requests are in flight. */
+/** The initial adaptive limit, over all processes. Judges take longer per request, so more requests are in flight. */
 export const ADAPTIVE_INITIAL_IN_FLIGHT = { discriminative: 8, generative: 16 } as const

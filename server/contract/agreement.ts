@@ -1,6 +1,6 @@
 /** Words for measures of agreement. The Compare page and docs/compare.md print these tables. */
 
-/** A word for absolute values from `from` up. */
+/** A word for absolute values of at least `from`. */
 export interface AgreementWord {
   from: number
   word: string
@@ -20,7 +20,7 @@ export const CORRELATION_WORDS: readonly AgreementWord[] = [
 
 /**
  * Cohen's κ, after Landis and Koch, “The Measurement of Observer Agreement for Categorical Data”, Biometrics 33(1),
- * 1977. A bound belongs to the lower word; values below 0 are poor.
+ * 1977. Here, a value equal to `from` has the next lower word. Values below 0 are poor.
  */
 export const KAPPA_WORDS: readonly AgreementWord[] = [
   { from: 0.8, word: 'almost perfect' },

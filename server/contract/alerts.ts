@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { FLEET_MONITORS, MONITORS, SEVERITIES } from './monitors.ts'
 
-/** Attempts per delivery: half an hour on average, with full jitter and at most ten minutes between two. */
+/** Maximum attempts per delivery: half an hour on average, with full jitter and waits of at most ten minutes. */
 export const MAX_ATTEMPTS = 15
 
 const WebhookId = z.string().regex(/^w\d{1,9}$/, 'must be the id of a webhook, such as w1')
@@ -66,7 +66,7 @@ export type DeliveriesInput = z.infer<typeof DeliveriesInput>
 export interface WebhookDto {
   id: string
   name: string
-  /** Scheme, host, and the last four characters of the rest. */
+  /** Scheme and host; of a long path, also the last four characters. */
   displayUrl: string
   signed: boolean
   severities: (typeof SEVERITIES)[number][]
@@ -79,14 +79,14 @@ export interface WebhookDto {
   createdBy: string
   /** Deliveries of the last 24 hours that succeeded. */
   delivered: number
-  /** Deliveries of the last 24 hours that failed finally. */
+  /** Deliveries of the last 24 hours that were given up. */
   gaveUp: number
   /** Deliveries that wait for an attempt. */
   waiting: number
   last: DeliveryDto | null
 }
 
-/** `gave_up`: the last attempt failed. */
+/** `gave_up`: the last attempt failed, or the webhook was removed or disabled. */
 export type DeliveryState = 'waiting' | 'delivered' | 'gave_up'
 
 /** The delivery of one event to one webhook. */
@@ -154,6 +154,6 @@ export interface AlertPayload {
   threshold: number | null
   detail: string | null
   incidentId: string | null
-  /** The page with the details, without the address of the service, which it does not know. */
+  /** The path of the page with the details. The service does not know its public address. */
   path: string
 }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { SampleFilter, SampleIds } from './sample-filter.ts'
 import { SampleId } from './trainer.ts'
 
-/** Samples that one call may annotate by a filter. */
+/** Maximum samples that one call annotates by a filter. */
 export const MAX_ANNOTATED_SAMPLES = 10_000
 
 const plain = (text: string) => text.isWellFormed() && !text.includes('\u0000')

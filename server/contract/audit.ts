@@ -9,7 +9,7 @@ export const AuditInput = z.strictObject({
   action: z.string().min(1).max(100).optional(),
   cursor: z
     .string()
-    .regex(/^\d{1,18}$/, 'must be nextCursor of the page before')
+    .regex(/^\d{1,18}$/, 'must be the nextCursor of the previous page')
     .nullish(),
   limit: z.int().min(1).max(200).default(50),
 })
@@ -23,7 +23,7 @@ export interface AuditChange {
   to: string | null
 }
 
-/** One change. */
+/** An entry of the audit log: one change. */
 export interface AuditEntryDto {
   id: string
   at: string

@@ -54,7 +54,7 @@ export type CompareCandidatesInput = z.infer<typeof CompareCandidatesInput>
 
 /** `compare.runs`: up to eight runs by step. */
 export const CompareRunsInput = z.strictObject({
-  /** Names of runs. The others are compared with the first. */
+  /** Names of runs. Each further run is compared with the first. */
   runs: z.array(z.string().min(1).max(256)).min(1).max(MAX_COMPARED_RUNS),
   split: z.enum(['train', 'val']).default('train'),
 })
@@ -70,7 +70,7 @@ export interface ComparedBatchDto {
   rewardName: string
   /** For custom functions: the version; otherwise null. */
   rewardVersion: string | null
-  /** The options of its rule or manager, as JSON of at most 200 characters; empty: none. */
+  /** The options of the rule or manager, as JSON of at most 200 characters; empty: none. */
   rewardOptions: string
   samples: number
   scored: number
@@ -81,7 +81,7 @@ export interface ComparedBatchDto {
   rescoredFrom: string | null
 }
 
-/** Reasons why samples are not compared. First and second are the batches. */
+/** Reasons why samples are not compared. `first` and `second` are the batches. */
 export const UNMATCHED_REASONS = [
   'failed_first',
   'failed_second',
@@ -300,6 +300,6 @@ export interface CompareRunsDto {
   missing: string[]
   /** Each other run compared with the first, at the steps of both. */
   deltas: { run: string; steps: StepDelta[] }[]
-  /** With two runs: the same by data source, for the twelve largest. */
+  /** With two runs: the differences by data source, for the twelve largest data sources. */
   sources: { name: string; steps: StepDelta[] }[]
 }

@@ -22,8 +22,8 @@ function describe(issue: Issue, before: PropertyKey[]): string {
 }
 
 /**
- * Describes why a value matches no variant of a union. A variant with a problem inside the value comes first, because
- * it is the closest match.
+ * Describes why a value matches no variant of a union. If a variant's problem is inside the value, only that problem is
+ * described, because this variant is the closest match.
  */
 function describeUnion(forms: Issue[][], path: PropertyKey[]): string {
   const inside = forms.find((issues) => issues.some((issue) => issue.path.length > 0))?.[0]

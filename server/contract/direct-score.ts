@@ -1,8 +1,8 @@
 import type { SampleFailureReason } from './sample-reason.ts'
 
 /**
- * Requests that a local worker scores a sample before it is stored: a model that answers in a millisecond is done
- * sooner than the sample could be stored, announced and fetched. The sample is then stored together with its score.
+ * Requests that a local worker scores a sample before it is stored, because a reward of a millisecond takes less time
+ * than storing and fetching the sample. The sample is then stored together with its score.
  */
 export interface DirectScoreMessage {
   type: 'score'
@@ -20,13 +20,13 @@ export interface DirectScoreMessage {
   acceptedAtMs: number
 }
 
-/** Gives up direct scoring because it took too long; the sample is queued as usual. */
+/** Cancels a direct score that took too long; the sample is queued as usual. */
 export interface ForgetScoreMessage {
   type: 'forget'
   id: number
 }
 
-/** The worker's answer; `end` is null if the worker could not start. */
+/** The worker's answer; `end` is null if the worker did not score the sample. */
 export interface DirectEndMessage {
   type: 'scored'
   id: number
@@ -50,7 +50,7 @@ export interface DirectEnd {
   serverName: string | null
   /** Epoch ms. */
   dispatchedAtMs: number
-  /** Null if the sample's own row holds everything. */
+  /** Null if the sample's table row holds its only attempt. */
   attemptLog:
     | {
         serverId: number

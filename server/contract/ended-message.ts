@@ -1,8 +1,8 @@
 import type { SampleFailureReason } from './sample-reason.ts'
 
 /**
- * Samples that a call waits for and whose results a local worker has committed. The message holds what the server would
- * read from the table, two hops earlier. It may be lost, so waiting calls also read the table.
+ * Reports committed results that a call waits for. A local worker sends it, which is faster than the database's
+ * notification and a read of the table. The message may be lost, so waiting calls also read the table.
  */
 export interface EndedMessage {
   type: 'ended'

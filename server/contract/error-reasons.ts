@@ -1,6 +1,6 @@
 /**
  * The HTTP status and the remedy of one reason for refusing a call. Clients switch on the reasons, and docs/api.md
- * prints them.
+ * lists them.
  */
 export interface ErrorReasonRow {
   httpStatus: 400 | 401 | 403 | 404 | 405 | 409 | 413 | 415 | 422 | 429 | 500 | 502 | 503 | 504
@@ -301,7 +301,7 @@ export const ERROR_REASONS = {
   },
 } as const satisfies Record<string, ErrorReasonRow>
 
-/** One word of {@link ERROR_REASONS}. */
+/** A key of {@link ERROR_REASONS}. */
 export type ErrorReason = keyof typeof ERROR_REASONS
 
 /** `error.data` of every refused call. */

@@ -54,13 +54,13 @@ const Columns = z
               (name.startsWith(EXTRA_COLUMN) && name.length > EXTRA_COLUMN.length),
             {
               error: ({ input }) =>
-                `there is no column "${input}": ${EXPORT_COLUMNS.join(', ')} and rewardExtraInfo.KEY are`,
+                `there is no column "${input}"; known: ${EXPORT_COLUMNS.join(', ')}, rewardExtraInfo.KEY`,
             },
           ),
       )
       .min(1)
       .max(200)
-      .refine((names) => new Set(names).size === names.length, 'names a column twice'),
+      .refine((names) => new Set(names).size === names.length, 'must not name a column twice'),
   )
 
 /** Writes columns as {@link ExportQuery} reads them. */
@@ -77,10 +77,10 @@ export const ExportQuery = z
       [Name in keyof typeof SAMPLE_FILTER_TEXT]: z.ZodOptional<(typeof SAMPLE_FILTER_TEXT)[Name]>
     }),
     format: ExportFormat.default('jsonl'),
-    /** `kept` exports what is left after retention removed texts or samples; `all` refuses such an export. */
+    /** If retention removed texts or samples: `kept` exports the remaining data, `all` refuses the export. */
     texts: z.enum(['all', 'kept']).default('all'),
     columns: Columns.optional(),
-    /** Continues after this sample, the last one that arrived completely. */
+    /** Resumes after this sample, the last one that arrived completely. */
     after: SampleId.optional(),
   })
   .refine((query) => SAMPLE_FILTER_NAMES.some((name) => query[name] !== undefined), {
@@ -88,7 +88,7 @@ export const ExportQuery = z
     path: ['batch'],
   })
   .refine(({ format, columns }) => format !== 'verl' || columns === undefined, {
-    message: 'the verl dump has columns of its own',
+    message: 'the verl format has fixed columns',
     path: ['columns'],
   })
 export type ExportQuery = z.infer<typeof ExportQuery>

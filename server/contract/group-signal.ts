@@ -1,6 +1,6 @@
 /**
- * Signals of groups. Only a `varied` group has a learning signal; the other words say why a group has none. Pages list
- * them in this order.
+ * Signals of groups. Only a `varied` group has a learning signal; the other values say why a group has none. Pages list
+ * the signals in this order.
  */
 export const GROUP_SIGNALS = [
   'varied',
@@ -29,8 +29,8 @@ export const GROUP_SIGNAL_TEXT: Record<GroupSignal, string> = {
 }
 
 /**
- * The signal of a group whose batch has one single score from reward models: such a model proves no answer right or
- * wrong.
+ * The signal of a group in a batch to which reward models gave one single score. Such a score does not show that
+ * answers are correct or incorrect.
  */
 export function withoutSpread(signal: GroupSignal): GroupSignal {
   return signal === 'all_correct' || signal === 'all_incorrect' ? 'all_equal' : signal

@@ -17,7 +17,7 @@ const RunName = z.string().min(1).max(256)
 
 /** `limits.set`. */
 export const SetLimitsInput = z.strictObject({
-  /** Null sets the default limits, which hold for runs without limits of their own. */
+  /** Null sets the default limits, which apply to runs without limits of their own. */
   run: RunName.nullable(),
   limits: RunLimitValues,
 })

@@ -6,7 +6,7 @@ const Label = z.string().trim().min(1).max(60)
 const MarkId = z.string().regex(/^m\d{1,9}$/, 'must be the id of a mark, such as m4')
 const Note = z.string().trim().max(2_000)
 
-/** Marks per run: more lines would hide the chart. */
+/** Maximum marks per run, because more lines would hide the chart. */
 export const MAX_MARKS = 200
 
 /** `marks.create`. */
@@ -33,9 +33,9 @@ export const MarkRef = z.strictObject({ id: MarkId })
 /** `marks.list`. */
 export const MarksInput = z.strictObject({ run: RunName })
 
-/** A mark on the charts of a run: a change that may explain a jump. */
+/** A mark on the charts of a run, such as a change that explains a jump. */
 export interface RunMarkDto {
-  /** Null for an automatic mark, which shows where another reward started. */
+  /** Null for an automatic mark, which shows the first step with another reward. */
   id: string | null
   kind: 'manual' | 'auto'
   step: number

@@ -111,7 +111,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     label: 'Failures',
     short: 'Failures',
     measures: 'share of samples that failed',
-    why: 'Failed samples have no score, so groups shrink, and not at random.',
+    why: 'Failed samples have no score. Groups shrink, and often lose one kind of sample.',
     ...{ unit: 'share', bad: 'above', warning: 0.02, alerting: 0.1, openAfter: 1 },
     ...{ countedUnit: 'samples', minCount: 32 },
   },
@@ -141,7 +141,7 @@ export const FLEET_DEFINITIONS: Record<FleetMonitorName, { label: string; severi
 
 /** Previous batches of the same split that a monitor compares with. */
 export const WINDOW = 20
-/** The newest batches that `monitors.run` returns at most. */
+/** Maximum number of newest batches that `monitors.run` returns. */
 export const MAX_POINTS = 1_000
 
 const RunName = z.string().min(1).max(256)
@@ -195,7 +195,7 @@ export interface MonitorSettingDto {
   alerting: number
   /** Batches in a row beyond the threshold before an incident opens. */
   openAfter: number
-  /** The most specific layer that sets any of the values. */
+  /** The most specific level at which any of the values is set. */
   source: SettingSource
   changedBy: string | null
   changedAt: string | null

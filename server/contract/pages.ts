@@ -21,7 +21,7 @@ export interface WorkerDto extends Omit<WorkerStats, 'history' | 'servers'> {
   local: boolean
   /** The last 60 readings, one per second, oldest first; null: no reading. */
   samplesPerSecondHistory: (number | null)[]
-  /** Samples that were requeued when it died or stopped. */
+  /** Samples that were requeued when the worker died or stopped. */
   requeued: number
 }
 
@@ -49,9 +49,9 @@ export interface OverviewDto {
     /** Samples of all batches submitted within the last hour. */
     failedLastHour: number
     scoredLastHour: number
-    /** Among both, samples of validation batches. */
+    /** Failed and scored samples of validation batches, part of both numbers. */
     validationLastHour: number
-    /** Among both, samples of rescored batches. */
+    /** Failed and scored samples of rescored batches, part of both numbers. */
     rescoredLastHour: number
     workersAlive: number
     serversReady: number
@@ -103,7 +103,7 @@ export interface BatchViewDto extends BatchProgressDto {
   groupSize: number | null
   priority: number
   deadlineAt: string | null
-  /** Accepts more samples. */
+  /** The batch accepts more samples. */
   open: boolean
   dataSources: {
     dataSource: string

@@ -36,7 +36,7 @@ export const TypedSource = z.strictObject({
   /** Samples per prompt. */
   groupSize: z.int().min(1).max(1_024),
   reward: TypedReward,
-  /** Share of requests that fail after their time. They are retried at once, up to `maxAttempts`. */
+  /** Share of requests that take their time and then fail. They are retried immediately, up to `maxAttempts`. */
   failedShare: z.number().min(0).max(0.95).default(0),
   maxAttempts: z.int().min(1).max(20).default(4),
   /** The seed of the random numbers. */
@@ -77,11 +77,11 @@ export interface PlannedStrategy {
   strategy: Strategy
   /** Includes filling and draining the pipeline. */
   stepMs: number
-  /** A step in the middle, when the pipeline is full. */
+  /** The step time while the pipeline is full. */
   steadyMs: number
   /** Time in which the trainer only waits for rewards. */
   waitMs: number
-  /** The share of the barrier's step time that it saves under the same limit; negative: it is slower. */
+  /** The share of the barrier's step time that the strategy saves under the same limit; negative: it is slower. */
   saving: number
 }
 
@@ -96,7 +96,7 @@ export interface PlannedColumn {
   boundMs: number
   boundBy: 'compute' | 'rewards'
   strategies: PlannedStrategy[]
-  /** The simplest strategy within 1 % of the shortest step time. */
+  /** The simplest strategy whose step time exceeds the shortest by less than 1 % of the barrier's. */
   best: Strategy
   /** No strategy saves 1 % of the barrier's step. */
   noGain: boolean
@@ -110,7 +110,7 @@ export interface PlannedSpan {
   toMs: number
 }
 
-/** The first steps under one strategy. */
+/** The chart of the first steps under one strategy. */
 export interface PlannedPicture {
   strategy: Strategy
   spans: PlannedSpan[]
@@ -129,9 +129,9 @@ export interface PlannedRewards {
   maxMs: number
   /** The sum of a step's reward times, on average. */
   workMs: number
-  /** Their batches, oldest first; empty for entered numbers. */
+  /** The recorded batches, oldest first; empty for entered numbers. */
   batches: { batchId: string; step: number }[]
-  /** Samples of those batches that have not ended, which are left out. */
+  /** Samples of the recorded batches that have not ended, which are left out. */
   pending: number
   /** Samples without a request (scored before, or cancelled), which take no time. */
   withoutCall: number

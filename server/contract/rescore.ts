@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { SampleFilter } from './sample-filter.ts'
 import { RescoreInput, type SubmitResult } from './trainer.ts'
 
-/** Samples that one call may select; to rescore more, rescore the whole batch. */
+/** Maximum samples that one call selects. To rescore more, rescore the whole batch. */
 export const MAX_SELECTED_SAMPLES = 100_000
 
 /** Selects samples of a batch by index, group or filter. */

@@ -66,7 +66,7 @@ export interface RequestLimits {
   burstSeconds: number
   /**
    * `verl`: the bucket holds one second's worth, so that below 60 requests a minute, or with calls of more than a
-   * second's tokens, even the first call waits. Default: the bucket always admits one call at once.
+   * second's tokens, even the first call waits. Default: the bucket admits one call immediately.
    */
   compat?: 'verl'
 }
@@ -96,7 +96,7 @@ export function componentNames({
   return names.length === 0 ? [] : ['', ...names]
 }
 
-/** Whether only reward models decide the score. Their equal scores prove no answer right or wrong. */
+/** Whether only reward models decide the score. Their equal scores do not show whether answers are correct. */
 export function isByModelsAlone(reward: ScoredBy): boolean {
   if (reward.wraps !== undefined) return isByModelsAlone(reward.wraps)
   const components = reward.components ?? []

@@ -8,7 +8,7 @@ export const RetentionPolicy = z.strictObject({
   textsDays: days,
   /** Days until whole batches are removed. Null: never. */
   batchesDays: days,
-  /** Keep removed batches and their statistics, so that run pages look as before. */
+  /** Keep the summaries and statistics of removed batches, so that run pages look as before. */
   keepRollUps: z.boolean(),
   /** Days until server events, figures per minute and attempts are removed. Null: never. */
   eventsDays: days,
@@ -28,7 +28,7 @@ export const DEFAULT_POLICY: RetentionPolicy = {
 
 const RunName = z.string().min(1).max(256)
 
-/** `retention.preview`: what a policy, or deleting a run, would remove now. */
+/** `retention.preview`: the amount of data that a policy or the deletion of a run would remove now. */
 export const PreviewInput = z.union([
   z.strictObject({ policy: RetentionPolicy }),
   z.strictObject({ run: RunName }),
@@ -70,7 +70,7 @@ export interface RemovedDto {
 
 /** `retention.preview`. */
 export interface RetentionPreviewDto extends RemovedDto {
-  /** Batches of the right age that stay: of kept runs, running, or being rescored. */
+  /** Batches old enough for removal that stay: of kept runs, running, or being rescored. */
   skipped: { kept: number; underWay: number }
   /** `events` is a lower bound. */
   eventsCapped: boolean
@@ -100,7 +100,7 @@ export interface RetentionDto {
   policy: RetentionPolicy
   changedAt: string | null
   changedBy: string | null
-  /** Runs that the policy leaves alone, by name, at most 1,000. */
+  /** Runs that are exempt from the policy, by name, at most 1,000. */
   kept: { run: string; keptAt: string; keptBy: string }[]
   /** The newest 20. */
   jobs: RetentionJobDto[]

@@ -60,7 +60,7 @@ export interface ComponentPointDto {
 
 /** A component over the steps of a run, oldest first. */
 export interface ComponentDto {
-  /** The name of a part or the key of a dimension; empty: the reward itself. */
+  /** The name of a component, or the key of a `gdpo` dimension; empty: the reward itself. */
   name: string
   /** Its weight in the newest batch; null: no weight. */
   weight: number | null
@@ -260,7 +260,7 @@ export interface TriedFunction {
   end: TriedEnd
 }
 
-/** A part of a composite reward. */
+/** A component of a composite reward. */
 export interface TriedComponent {
   name: string
   weight: number
@@ -318,7 +318,7 @@ export interface ImportedConfigDto {
   groupSize: number | null
   /** Worker processes (REWARDOPS_WORKERS). */
   workers: number | null
-  /** Whether advantages are divided by the deviation. */
+  /** Whether advantages are divided by the standard deviation. */
   normAdvByStd: boolean | null
   /** The column that names the reward function, to be sent as `dataSource`. */
   dataSourceColumn: string | null

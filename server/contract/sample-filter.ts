@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { BatchId, FailureReason, SampleId, SampleStatus } from './trainer.ts'
 
-/** The most conditions on the reward extra info. */
+/** Maximum conditions on the reward extra info. */
 const MAX_EXTRA_FILTERS = 8
 
 const words = (most: number) =>
@@ -58,7 +58,7 @@ export const SampleFilter = z.strictObject({
   /** The shortest response, in tokens. Samples without a length are left out. */
   lengthMin: z.int().min(0).optional(),
   lengthMax: z.int().min(0).optional(),
-  /** The least number of attempts. */
+  /** The minimum number of attempts. */
   attemptsMin: z.int().min(0).optional(),
   /** Only samples whose score a failure policy set or removed, or only others. */
   substituted: z.boolean().optional(),

@@ -15,7 +15,7 @@ export const SAMPLE_FAILURE_REASONS = [
   'cancelled',
 ] as const
 
-/** One word of {@link SAMPLE_FAILURE_REASONS}. */
+/** A value of {@link SAMPLE_FAILURE_REASONS}. */
 export type SampleFailureReason = (typeof SAMPLE_FAILURE_REASONS)[number]
 
 /** The meaning of each reason, as the dashboard and the docs print it. */
@@ -31,6 +31,6 @@ export const SAMPLE_FAILURE_TEXT: Readonly<Record<SampleFailureReason, string>> 
   function_error: 'The rule or reward function raised an error on this sample.',
   worker_lost: 'Three workers died while they held this sample.',
   no_server: 'No healthy server of the model was free before the timeout.',
-  deadline: 'The batch’s deadlineMs passed before it was scored.',
-  cancelled: 'The batch was cancelled before it was scored.',
+  deadline: 'The batch’s deadlineMs passed before the sample was scored.',
+  cancelled: 'The batch was cancelled before the sample was scored.',
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 
-/** The current version of the format of `state`; a page reads older ones as far as it can. */
+/** The version of the format of `state` in views that are saved now. */
 export const VIEW_VERSION = 1
-/** Saved views per page. */
+/** Maximum saved views per page. */
 export const MAX_VIEWS = 200
 
 const plain = (text: string) => text.isWellFormed() && !text.includes('\u0000')

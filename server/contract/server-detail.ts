@@ -57,8 +57,8 @@ export interface ServerWorkerDto extends WorkerServerStats {
 /**
  * Findings over the last ten minutes:
  * - `degraded`: ejected by a process, over 5 % of its requests failed, or its p50 is at least 3 times its peers' median
- * - `black_hole`: twice its capacity's share of the requests, and half of them fail
- * - `tie_collapse`: it gets over 60 % of the requests of at least three servers that are equal in capacity, latency,
+ * - `black_hole`: its share of the requests is at least twice its share of the capacity, and half of them fail
+ * - `tie_collapse`: it gets over 60 % of the requests to at least three servers that are equal in capacity, latency,
  *   errors and health
  * - `sticky_retries`: retries return to the server that failed, while others are ready
  * - `masked_client_errors`: over 5 % of the requests are refused with a 4xx

@@ -3,8 +3,8 @@ import { ADAPTIVE_MAX_IN_FLIGHT } from './adaptive-limit.ts'
 import type { SelfTestVerdict } from './self-test-verdict.ts'
 
 /**
- * Returns the most requests in flight over all processes: `maxInFlight`, or as many as the server reports to take at
- * once.
+ * Returns the maximum requests in flight over all processes: `maxInFlight`, or the concurrency that the server reports,
+ * at most 96.
  */
 export function mostInFlight(maxInFlight: number | null, maxConcurrent: number | null): number {
   return maxInFlight ?? Math.min(ADAPTIVE_MAX_IN_FLIGHT, Math.max(1, maxConcurrent ?? Infinity))
@@ -24,7 +24,7 @@ const text = (max: number) =>
       'must not hold NUL or lone surrogates',
     )
 
-/** Sent in a header, which holds neither spaces nor line ends. */
+/** The key is sent in a header, which cannot contain spaces or line ends. */
 const apiKey = z
   .string()
   .max(4096)
@@ -95,7 +95,7 @@ export const ServerSettings = z.strictObject({
 })
 export type ServerSettings = z.infer<typeof ServerSettings>
 
-/** Settings that need a probe when they change. A launched server takes them from its launch alone. */
+/** Settings that require a probe when they change. For a launched server, only the launch sets them. */
 export const PROBED_SETTINGS = [
   'apiKey',
   'chatTemplate',
@@ -202,7 +202,7 @@ export const ServerLogInput = z
   })
   .refine(givesOne, GIVE_ONE)
 
-/** A word of a command line, or a value of its environment. */
+/** An argument of a command, or the value of an environment variable. */
 const word = z
   .string()
   .max(32_768)
@@ -225,8 +225,8 @@ export const LaunchServerInput = z
     command: z.array(word).min(1).max(256),
     /** The working directory. */
     cwd: word.min(1).optional(),
-    /** Added to the service's environment without its keys and database. Values are never shown. */
-    env: z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'is no name of a variable'), word).default({}),
+    /** Added to the service's environment, which is passed without API keys and database. Values are never shown. */
+    env: z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'is not a variable name'), word).default({}),
   })
   .refine((s) => s.url !== undefined || s.port !== undefined, 'give url or port')
   .refine(
@@ -235,7 +235,7 @@ export const LaunchServerInput = z
   )
 export type LaunchServerInput = z.infer<typeof LaunchServerInput>
 
-/** The TCP port of an address; null where it is none. */
+/** The TCP port of a URL; null: the URL is invalid. */
 function portOf(url: string): number | null {
   if (!URL.canParse(url)) return null
   const { port, protocol } = new URL(url)
@@ -252,7 +252,7 @@ function portOf(url: string): number | null {
  *     ready ──sleep──▶ draining ──nothing in flight──▶ sleeping ──wake──▶ waking ──answers──▶ probing
  *
  * `registering`: launched, and its process does not answer yet · `probing`: answers, and is being tested · `ready`: gets
- * traffic · `unreachable`: does not answer, and is probed on · `quarantined`: failed the self-test, and gets no traffic
+ * traffic · `unreachable`: does not answer, is still probed · `quarantined`: failed the self-test, and gets no traffic
  * unless overridden · `draining`: completes its requests and gets no new ones · `sleeping`, `waking` · `dead`: unreachable
  * for ten minutes, and probed once a minute.
  */
@@ -331,7 +331,7 @@ export interface ServerDto extends ListedSettings {
   awakeUntil: string | null
   /** Launched by the service. */
   launched: boolean
-  /** Processes by the health that they see. A process without requests to the server counts as `ok`. */
+  /** Numbers of processes by the health that they measure. A process without requests to the server counts as `ok`. */
   health: { ok: number; suspect: number; ejected: number; halfOpen: number; slowStart: number }
   /** True: `limit` was set; false: adaptive, at most 96. */
   hasFixedLimit: boolean

@@ -57,8 +57,7 @@ export const SampleInput = z
   })
   .refine((sample) => sample.rewardExtraInfo == null || sample.score != null, {
     path: ['rewardExtraInfo'],
-    message:
-      'belongs to a score, and the sample has none; use extraInfo for what the reward is to read',
+    message: 'belongs to a score, and the sample has none; use extraInfo for inputs of the reward',
   })
   .refine((sample) => (sample.verdict ?? sample.extracted) == null || sample.score != null, {
     path: ['verdict'],
@@ -98,11 +97,11 @@ export const RewardComponent = z.strictObject({
 })
 export type RewardComponent = z.infer<typeof RewardComponent>
 
-/** A part of a composite reward. Its score is stored in the extra info under its name. */
+/** A component of a composite reward. Its score is stored in the extra info under its name. */
 export const CompositeComponent = z.strictObject({
   name: name(64)
     .refine((s) => !s.includes('/'), 'must not hold "/"')
-    .refine((s) => s !== '__proto__', 'is not a name that extra info can have'),
+    .refine((s) => s !== '__proto__', 'is reserved'),
   weight: finite.default(1),
   /** The fields have the meanings of RewardSpec. */
   reward: RewardComponent.prefault({}),
@@ -278,7 +277,7 @@ export interface Result {
   queueMs: number | null
   /** From the first dispatch to the end, retries included. */
   scoreMs: number | null
-  /** 1, plus the retries of its calls of reward models; 0 before it was scored. */
+  /** 1, plus the retries of its calls to reward models; 0 before the sample is scored. */
   attempts: number
   serverName: string | null
   workerId: string | null

@@ -92,7 +92,7 @@ export function toolPieces(text: string): TextPiece[] {
   return pieces
 }
 
-/** Numbers with so many digits would lose precision. */
+/** Parsing numbers of 16 or more digits may lose precision. */
 const LONG_NUMBER = /\d{16,}/
 
 function readCall(json: string): TextPiece | null {

@@ -23,7 +23,7 @@ export interface WorkerStats {
   inFlight: number
   /** Samples claimed and not ended. */
   inUse: number
-  /** The most samples that it would claim now. */
+  /** Maximum samples that the worker would hold now. */
   capacity: number
   eventLoopP99Ms: number
   eventLoopMaxMs: number

@@ -202,7 +202,7 @@ describe('filtered samples', () => {
     ['scoreMin=abc', 'scoreMin: must be a number'],
     ['substituted=yes', 'substituted: '],
     ['run=one&columns=nonsense', 'there is no column "nonsense"'],
-    ['run=one&columns=score&format=verl', 'the verl dump has columns of its own'],
+    ['run=one&columns=score&format=verl', 'the verl format has fixed columns'],
   ])('what cannot be read is refused, not ignored: %s', async (query, message) => {
     expectRefusal(await service.raw(`/api/export/samples?${query}`), {
       ...{ status: 400, reason: 'invalid_input', message },

@@ -267,7 +267,7 @@ describe('keys', () => {
       changes: [{ field: 'state', from: '"active"', to: '"revoked"' }],
     })
     expect(entries).toContainEqual({
-      ...{ actor: 'local', action: 'keys.require', target: 'keys needed' },
+      ...{ actor: 'local', action: 'keys.require', target: 'API keys required' },
       changes: [{ field: 'required', from: 'false', to: 'true' }],
     })
     expect(entries.filter(({ action }) => action === 'keys.create')).toHaveLength(4)

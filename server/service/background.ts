@@ -12,7 +12,7 @@ export interface Part {
   stop(): Promise<void>
 }
 
-/** Periodic work. Of several servers on one database, only one does each kind at a time. */
+/** Periodic work. Of several servers on one database, one at a time does each kind; all of them deliver alerts. */
 export interface Background {
   sweeps: Sweeps
   /** All parts, in the order in which they start. */

@@ -9,9 +9,9 @@ import type { Logger } from '../log.ts'
 
 /** State of the health checks, updated as the process starts and stops. */
 export interface Health {
-  /** Why the process takes no batches, while it starts or stops; null when it serves. */
+  /** Why the process accepts no batches while it starts or stops; null when it serves. */
   notServing: string | null
-  /** Why the database takes no writes; null if it does. */
+  /** Why the database accepts no writes; null if it accepts them. */
   unready: () => string | null
   /** Why no worker is alive; null if one is or none is configured. */
   problem: () => Promise<string | null>
@@ -31,12 +31,12 @@ export interface Front {
   health: Health
 }
 
-/** Opens the port. Throws when it is taken. */
+/** Opens the port. @throws Error when the port is in use */
 export async function openFront(config: Config, log: Logger): Promise<Front> {
   const loopDelay = monitorEventLoopDelay({ resolution: 10 })
   loopDelay.enable()
   const health: Health = {
-    notServing: 'starting: the database is not up yet',
+    notServing: 'the service is starting',
     unready: () => null,
     problem: async () => null,
     postgresPid: () => null,
@@ -68,7 +68,7 @@ export async function openFront(config: Config, log: Logger): Promise<Front> {
     server.once('error', (error: NodeJS.ErrnoException) =>
       reject(
         error.code === 'EADDRINUSE'
-          ? new Error(`Port ${config.port} on ${config.host} is taken. Set PORT to a free one.`)
+          ? new Error(`Port ${config.port} on ${config.host} is in use. Set PORT to a free one.`)
           : error,
       ),
     )

@@ -32,7 +32,7 @@ import { TimelineView } from '../queries/timeline-view.ts'
 import type { Scoring } from './scoring.ts'
 import type { Stores } from './stores.ts'
 
-/** Opens the ring of stored keys, which is in force from then on. Throws when the database does not answer. */
+/** Reads the stored keys and checks access by them from now on. @throws when the database does not answer */
 export async function openKeys(
   config: Config,
   access: Access,

@@ -32,7 +32,7 @@ export interface Scoring {
   playedFunctions: FunctionPool
 }
 
-/** Creates the parts that accept and score. `toLaunch`: the servers in the file of REWARDOPS_SERVERS_FILE. */
+/** Creates the parts that accept and score batches. `toLaunch`: the servers in the file REWARDOPS_SERVERS_FILE. */
 export function createScoring(
   config: Config,
   toLaunch: ReturnType<typeof readServersFile>,

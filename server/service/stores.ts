@@ -25,9 +25,9 @@ export interface Stores {
   /** Connection pools by use. */
   databases: ServerDatabases
   queue: JobQueue
-  /** The table row that makes this process known to others. */
+  /** The table row that makes this process known to other processes. */
   row: ProcessRow
-  /** Turns of background work among the servers. */
+  /** Decides which kinds of background work this server does. */
   turns: BackgroundTurns
 }
 
@@ -48,7 +48,7 @@ export async function openStores(config: Config, log: Logger): Promise<Stores> {
   return { database, databases, queue, row, turns: new BackgroundTurns(databases.api, row.id) }
 }
 
-/** Among servers that start together on a new database, one creates the tables. */
+/** Prepares queues and partitions under a lock, because several servers may start together on a new database. */
 async function prepare(db: Database, queue: JobQueue): Promise<void> {
   await db.holding(async (client) => {
     await client.query('select pg_advisory_lock($1)', [START_LOCK])
