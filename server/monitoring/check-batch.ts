@@ -30,8 +30,8 @@ import { advance, newStanding, type Standing } from './hysteresis.ts'
 import { settingsOf } from './monitor-settings.ts'
 
 /**
- * Evaluates the monitors of an ended batch and stores readings, states, incidents and alerts. Everything is in the
- * caller's transaction together with a mark, so a retry changes nothing. True when there is an alert to deliver.
+ * Evaluates the monitors of an ended batch and stores readings, states, incidents and alerts. The caller's transaction
+ * also marks the batch as evaluated, so a retry changes nothing. Returns true if an alert may be waiting for delivery.
  */
 export async function checkBatch(client: Client, batchId: number): Promise<boolean> {
   const batch = await takeToMonitor(client, batchId)
@@ -78,7 +78,7 @@ export async function checkBatch(client: Client, batchId: number): Promise<boole
   return hasAlert
 }
 
-/** Opens, updates or closes the incident of a change. Easing only changes the state; the incident keeps its worst value. */
+/** Opens, escalates or closes the incident of a monitor and queues its alert. `eased` changes neither. */
 async function follow(
   client: Client,
   batch: MonitoredBatch,

@@ -21,7 +21,7 @@ const past = (std: number | null, min = 0, max = 1) => ({
 })
 
 describe('the values of the monitors', () => {
-  test('shares leave out empty groups and groups of one sample', () => {
+  test('shares leave out empty groups, and have no value if every group has a single sample', () => {
     const signals = {
       ...noSignals(),
       varied: 4,
@@ -53,7 +53,7 @@ describe('the values of the monitors', () => {
     for (const reading of Object.values(read)) expect(reading.value).toBeNull()
   })
 
-  test('a collapse is compared with the median before it, for as long as it lasts', () => {
+  test('a variance collapse is compared with the median before it, for as long as it lasts', () => {
     const window = [0.8, 0.1, 1, 0.9, 0.7].map((std) => past(std))
     expect(readMonitors(watched({ window })).variance_collapse.value).toBeCloseTo(0.5, 12)
     expect(readMonitors(watched({ window: window.slice(1) })).variance_collapse.value).toBeNull()
@@ -63,7 +63,7 @@ describe('the values of the monitors', () => {
     expect(readMonitors(flat).variance_collapse.value).toBeNull()
   })
 
-  test('the range includes the batches before', () => {
+  test('the score range includes the previous batches', () => {
     const window = [past(null, -1, 2)]
     const ends = figures({ bin_values: [-1, 0, 1.98, 2], bin_counts: [10, 40, 20, 30], min: -1 })
     const read = readMonitors(watched({ figures: { ...ends, max: 2 }, window }))
@@ -95,12 +95,12 @@ describe('the values of the monitors', () => {
     expect(readMonitors(wide).ceiling.value).toBeCloseTo(0.00505 / 0.0078125, 9)
   })
 
-  test('numbers beyond double precision give no value', () => {
+  test('a score range that overflows a double gives no value', () => {
     const far = figures({ min: -1.7e308, max: 1.7e308, bin_values: [], bin_counts: [50, 50] })
     expect(readMonitors(watched({ figures: far })).ceiling.value).toBeNull()
   })
 
-  test('no spread: one batch of equal scores by a reward model is enough, by a rule it is not', () => {
+  test('equal scores of a reward model have no spread; equal scores of a rule have no value', () => {
     const flat = figures({ min: 1, max: 1, std: 0, bin_values: [1], bin_counts: [64] })
     const byModel = { kind: 'model' as const }
     const read = (change: Partial<Watched>) => readMonitors(watched(change)).no_spread

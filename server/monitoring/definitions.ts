@@ -5,7 +5,7 @@ import type { FigureRow, WindowRow } from '../store/sql/monitor-batches.ts'
 
 /** A monitor's value at a batch. */
 export interface Reading {
-  /** The value; null: too few samples, or its inputs were not recorded. */
+  /** Null: too few samples, or the inputs of the monitor were not recorded. */
   value: number | null
   n: number
   /** Details shown next to the value. */
@@ -19,13 +19,16 @@ export interface Watched {
   reward: Pick<ResolvedReward, 'kind' | 'components' | 'wraps' | 'gdpo'>
   /** Up to `WINDOW` previous batches. */
   window: readonly WindowRow[]
-  /** The reference of an open collapse, fixed when it opened; a moving window would follow it down and close it. */
+  /**
+   * The standard deviation with which an open variance collapse is compared; null: none is open. It is fixed when the
+   * incident opens, because a moving median would follow the collapse and close the incident.
+   */
   reference: number | null
 }
 
-/** Share of the score range that counts as its end. */
+/** Share of the score range that counts as its top or bottom. */
 const END_OF_RANGE = 0.01
-/** Fewest previous batches for a comparison. */
+/** Minimum previous batches for a comparison. */
 const MIN_REFERENCES = 5
 
 /** Computes all monitors of a batch. docs/monitors.md has the definitions and their sources. */
@@ -33,7 +36,7 @@ export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
   const { figures, signals } = watched
   const { ceiling, floor } = readEnds(watched)
   const groups = signals === null ? 0 : GROUP_SIGNALS.reduce((n, s) => n + signals[s], 0)
-  // Groups with one scored sample have nothing to compare; a run of such groups has no advantages by design.
+  // If every group has a single scored sample, the run has no advantages by design, and no share is computed.
   const compared = signals === null || signals.single_sample === groups ? 0 : groups - signals.empty
   const readings: Record<MonitorName, Reading> = {
     length_correlation: {
@@ -90,7 +93,7 @@ function readDominance(watched: Watched): Reading {
   return { value: most.share, n: most.n, detail: most.name }
 }
 
-/** The smallest spread among the reward and its components that only reward models scored. */
+/** The smallest range of scores among the reward and its components, as far as only reward models score them. */
 function readSpread({ figures, reward }: Watched): Reading {
   const seen: Reading[] = []
   const note = (name: string | null, n: number, min: number | null, max: number | null) => {
@@ -128,7 +131,7 @@ function readCollapse({ figures, window, reference }: Watched): Reading {
   }
 }
 
-/** The reference of a collapse's reading. */
+/** The standard deviation that a variance-collapse ratio was computed with; null: none. */
 export function referenceOf({ figures }: Watched, ratio: number | null): number | null {
   return ratio === null || ratio === 0 || figures.group_std === null
     ? null

@@ -20,13 +20,13 @@ describe('a monitor over the batches', () => {
     expect(walk([0.5], { ...ABOVE, openAfter: 1 })).toEqual(['warning opened'])
   })
 
-  test('values around the threshold do not open and close it repeatedly', () => {
+  test('values around the threshold do not open and close incidents repeatedly', () => {
     const hover = Array.from({ length: 12 }, (_, at) => (at % 2 === 0 ? 0.51 : 0.49))
     expect(walk(hover).filter((one) => one !== 'ok')).toEqual([])
     expect(walk([0.6, 0.6, ...hover]).slice(2)).toEqual(Array(12).fill('warning'))
   })
 
-  test('closes after three batches that are clear by a tenth', () => {
+  test('closes after three consecutive batches that are clear of the threshold by a tenth', () => {
     expect(walk([0.6, 0.6, 0.4, 0.4, 0.46, 0.4, 0.4, 0.4]).slice(1)).toEqual([
       ...['warning opened', 'warning', 'warning', 'warning', 'warning', 'warning', 'ok resolved'],
     ])
@@ -39,7 +39,7 @@ describe('a monitor over the batches', () => {
     ])
   })
 
-  test('a batch without a value neither closes it nor counts', () => {
+  test('a batch without a value neither closes an incident nor counts', () => {
     expect(walk([null, 0.1, null, 0.6, null, 0.6, null])).toEqual([
       ...['insufficient', 'ok', 'insufficient', 'ok', 'insufficient', 'warning opened', 'warning'],
     ])

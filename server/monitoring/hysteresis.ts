@@ -1,8 +1,8 @@
 import type { MonitorDefinition, MonitorState, Severity } from '../contract/monitors.ts'
 
-/** Relative margin inside a threshold from which a value is clear of it, so that values around it change nothing. */
+/** A value is clear of a threshold if it is better by this share of the threshold. Values in between change nothing. */
 const MARGIN = 0.1
-/** Clear batches in a row after which an incident closes or its severity falls. */
+/** Consecutive clear batches after which an incident closes or its severity falls. */
 export const CLOSE_AFTER = 3
 
 /** The stored state of a monitor between two batches. */

@@ -106,7 +106,6 @@ async function figuresOf(id: number): Promise<FigureRow> {
   return row!
 }
 
-/** The Pearson correlation. */
 function pearson(x: number[], y: number[]): number {
   const mean = (v: number[]) => v.reduce((a, b) => a + b) / v.length
   const [mx, my] = [mean(x), mean(y)]
@@ -122,7 +121,7 @@ const usual = (change: (i: number) => Partial<Made> = () => ({})): Made[] =>
   Array.from({ length: 64 }, (_, i) => ({ group: i >> 2, score: i % 2, ...change(i) }))
 
 describe('a batch’s roll-up for the monitors', () => {
-  it('correlates length and score over the samples that count', async () => {
+  it('correlates length and score without failed and substituted samples', async () => {
     const tokens = Array.from({ length: 64 }, (_, i) => 100 + ((i * 37) % 50) + (i % 2) * 20)
     const made = usual((i) => ({ tokens: tokens[i] as number, score: (i * 13) % 7 }))
     made[5] = { ...made[5]!, score: null }
@@ -138,7 +137,7 @@ describe('a batch’s roll-up for the monitors', () => {
       ),
       12,
     )
-    // If one length is missing, all are the texts' lengths in bytes.
+    // If one token count is missing, all lengths are those of the texts in bytes.
     const words = usual((i) => ({
       tokens: i === 3 ? null : 7,
       response: 'é'.repeat(i + 1),
@@ -155,7 +154,7 @@ describe('a batch’s roll-up for the monitors', () => {
     for (const [at, response] of [
       [0, 'same'],
       [1, 'same'],
-      // This text has a common prefix of 200 characters.
+      // These two long texts differ only in the last character.
       [4, `${long}a`],
       [5, `${long}b`],
       [8, `${long}c`],
@@ -255,7 +254,7 @@ describe('the monitors', () => {
       monitor: 'variance_collapse',
       limit: 9,
     })
-    // It is still open after 20 such batches, because it is compared with the batches before it.
+    // The incident outlasts the window of 20 batches, because its reference is fixed.
     expect(items).toMatchObject([
       { severity: 'alerting', openedStep: 9, closedAt: null, value: expect.closeTo(0.1, 9) },
     ])
@@ -269,7 +268,7 @@ describe('the monitors', () => {
     expect(ended).toMatchObject({ closedStep: 33, worstStep: expect.any(Number) })
   })
 
-  it('report one batch that a reward model scored without spread, which is neither correct nor incorrect', async () => {
+  it('report one batch of equal scores by a reward model, whose groups are all equal', async () => {
     const flat = usual(() => ({ score: 1 }))
     const id = await batchOf('flat', 1, flat, { reward: { kind: 'model', model: 'rm' } })
     await loop.all()
@@ -295,7 +294,7 @@ describe('the monitors', () => {
       [id],
     )
     expect(groups).toEqual([{ signal: 'all_equal' }])
-    // The same scores by a rule are correct answers, and so is a group of a model whose scores vary.
+    // Equal scores by a rule are correct answers. So are those by a model whose scores vary within the batch.
     const ruled = await batchOf('flat-rule', 1, flat, { reward: { kind: 'rule', model: null } })
     expect(await signals(ruled)).toMatchObject({ all_correct: 16 })
     const some = usual((i) => ({ score: i < 32 ? 1 : i % 2 }))
@@ -303,7 +302,7 @@ describe('the monitors', () => {
     expect(await signals(varied)).toMatchObject({ all_correct: 8, varied: 8 })
   })
 
-  it('name the component that decides', async () => {
+  it('name the dominant component', async () => {
     const reward = {
       kind: 'combine',
       components: [
@@ -349,7 +348,7 @@ describe('the monitors', () => {
     await loop.all()
     const { monitors } = await view.run({ run: 'set', split: 'train', points: 9 })
     expect(monitors.find(({ setting }) => setting.monitor === 'ceiling')?.state).toBe('alerting')
-    // Useless thresholds are refused, and nothing changes.
+    // Contradictory and impossible thresholds are refused, and nothing changes.
     await expect(
       view.configure({ run: 'set', monitor: 'ceiling', ...blank, alerting: 0.1 }, 'c'),
     ).rejects.toThrow('is reached before the warning at 0.3')
@@ -366,7 +365,7 @@ describe('the monitors', () => {
     expect((await view.settings({})).find((s) => s.monitor === 'ceiling')?.source).toBe('default')
   })
 
-  it('forget a removed run and report nothing of it', async () => {
+  it('hide and delete the data of a removed run', async () => {
     const view = new MonitorsView(db)
     await batchOf(
       'removed',

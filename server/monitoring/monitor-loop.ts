@@ -7,13 +7,13 @@ import { deleteRemovedRuns, lockMonitors } from '../store/sql/monitor-state.ts'
 import { checkBatch } from './check-batch.ts'
 import { checkFleet } from './fleet-conditions.ts'
 
-/** Interval of the check for ended batches, ms; the same as of their roll-ups. */
+/** Interval of the check for ended batches, ms; the same as the interval of their roll-ups. */
 const TICK_MS = 500
-/** Ticks between two checks of the fleet, whose states change by probes of at least a second. */
+/** Ticks between two checks of the fleet, whose states change with probes, at most about once a second. */
 const FLEET_EVERY = 4
 /** Ticks between two checks for removed runs. */
 const FORGET_EVERY = 2 * 600
-/** Batches evaluated in a tick, about 4 ms each. */
+/** Maximum batches evaluated in a tick, about 4 ms each. */
 const MAX_BATCHES = 64
 /** Delay before a failed evaluation of a batch is retried, ms. */
 const FAILED_AGAIN_MS = 60_000
@@ -30,7 +30,7 @@ export class MonitorLoop {
   #ticks = 0
   readonly #notBefore = new Map<number, number>()
 
-  /** @param onAlert called when there may be an alert to deliver */
+  /** @param onAlert called when an alert may be waiting for delivery */
   constructor(db: Database, log: Logger, onAlert: () => void, isTurn?: () => Promise<boolean>) {
     this.#db = db
     this.#log = log
@@ -83,7 +83,7 @@ export class MonitorLoop {
         if (hasAlert) this.#onAlert()
       } catch (error) {
         if (isOutage(error)) throw error
-        // A failing batch does not block the others.
+        // A failing batch does not block the batches after it.
         this.#notBefore.set(id, performance.now() + FAILED_AGAIN_MS)
         this.#log.warn({ err: (error as Error).message, batch: id }, 'a batch was not evaluated')
       }

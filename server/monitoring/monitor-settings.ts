@@ -6,7 +6,7 @@ import {
 } from '../contract/monitors.ts'
 import type { SettingRow } from '../store/sql/monitor-state.ts'
 
-/** The settings of a run's monitors: for each field the run's own, otherwise that for all runs, otherwise the default. */
+/** The settings of a run's monitors. Each field is the run's own, otherwise that of all runs, otherwise the default. */
 export function settingsOf(
   rows: readonly SettingRow[],
   runId: number,

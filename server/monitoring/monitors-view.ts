@@ -30,13 +30,13 @@ import {
 import { isBeyond } from './hysteresis.ts'
 import { settingsOf } from './monitor-settings.ts'
 
-/** Largest number of open incidents in the list. */
+/** Maximum open incidents in the list. */
 const MAX_OPEN = 100
-/** Largest number of runs and splits in the overview, those with the newest batches. */
+/** Maximum runs and splits in the list: those with the newest batches. */
 const MAX_RUNS = 40
-/** Largest number of incidents shown with a run. */
+/** Maximum incidents shown with a run. */
 const RUN_INCIDENTS = 100
-/** Limit of the count of waiting batches. */
+/** Waiting batches are counted up to this number. */
 const MAX_WAITING = 10_000
 
 /** The data and settings of the monitor pages. */

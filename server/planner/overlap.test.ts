@@ -18,12 +18,12 @@ function theirs(concurrency: number | null, steps = 7): Workload {
   }
 }
 
-/** Evenly distributed over 0 to 1, unordered. */
+/** The n-th number of a sequence that is evenly distributed over 0 to 1. */
 function fraction(n: number): number {
   return (n * 0.6180339887498949) % 1
 }
 
-/** Small enough to calculate by hand: two groups of one, two mini-batches. */
+/** A workload that can be calculated by hand: groups of one sample, two mini-batches. */
 function small(rewards: number[], over: { steps?: number; concurrency?: number } = {}): Workload {
   return {
     phases: { rolloutMs: 10, logProbMs: 5, updateMs: 20 },
@@ -52,11 +52,11 @@ describe('one step, calculated by hand', () => {
   })
 
   it('trains on the first mini-batch while the second is scored', () => {
-    // 10 rolled out; 15 log-probs; 17 first reward (7); 37 second (30): 27 updated, 40 second, 50 updated.
+    // Rollout until 10, log-probs until 15, first reward at 17, update until 27, second reward at 40, update until 50.
     expect(predict(small([30, 7]), 'pipeline')).toMatchObject({ totalMs: 50, waitMs: 2 + 13 })
   })
 
-  it('starts scoring during the rollout where samples are streamed', () => {
+  it('starts scoring during the rollout if samples are streamed', () => {
     // The first rollout ends at 5, the second at 10.
     expect(predict(small([30, 7]), 'streaming')).toMatchObject({ totalMs: 35 + 25, waitMs: 25 })
   })
@@ -67,7 +67,7 @@ describe('one step, calculated by hand', () => {
     expect(predict(whole, 'streaming').totalMs).toBe(10 + 30 + 25)
   })
 
-  it('serves rewards in order if there is one place', () => {
+  it('serves rewards in order if there is one slot', () => {
     const { totalMs } = predict(small([7, 30], { concurrency: 1 }), 'barrier')
     expect(totalMs).toBe(10 + 37 + 25)
   })
@@ -75,7 +75,7 @@ describe('one step, calculated by hand', () => {
   it('completes a group with its slowest reward, in any order of its members', () => {
     const work = small([1, 2, 30, 4])
     const uneven = [{ rewardMs: [1, 2, 30, 4], groupOf: [0, 1, 0, 1], groups: 2 }]
-    // The second group is complete at 4, the first at 30.
+    // After the rollout, the second group is complete at 4, the first at 30.
     expect(predict({ ...work, steps: uneven }, 'pipeline').waitMs).toBe(15)
     const apart = [{ rewardMs: [1, 2, 30, 4], groupOf: [0, 0, 1, 1], groups: 2 }]
     expect(predict({ ...work, steps: apart }, 'pipeline').waitMs).toBe(15)
@@ -83,7 +83,7 @@ describe('one step, calculated by hand', () => {
     expect(predict({ ...work, steps: late }, 'pipeline').waitMs).toBe(7 + 8)
   })
 
-  it('repeats it in the steady state, where steps do not overlap', () => {
+  it('takes the same time per step in the steady state if steps do not overlap', () => {
     const { stepMs, steadyMs } = predict(small([7, 30], { steps: 5 }), 'barrier')
     expect({ stepMs, steadyMs }).toEqual({ stepMs: 65, steadyMs: 65 })
   })
@@ -107,12 +107,12 @@ describe('one step ahead', () => {
 describe('the upstream authors’ experiment', () => {
   const barrier = predict(theirs(256), 'barrier')
 
-  it('matches their measurement: 613 s per step, two thirds of it due to the cap of 256 calls', () => {
+  it('matches their measurement: 613 s per step, two thirds of it due to the limit of 256 calls', () => {
     expect(barrier.stepMs / 1_000).toBeGreaterThan(610)
     expect(barrier.stepMs / 1_000).toBeLessThan(650)
   })
 
-  it('is bounded by compute without that cap, and both strategies together reach it', () => {
+  it('is bounded by compute without that limit, and both strategies together reach the bound', () => {
     const work = theirs(null)
     const both = predict(work, 'both')
     expect(boundOf(work)).toEqual({ boundMs: 203_000, boundBy: 'compute' })
@@ -120,12 +120,12 @@ describe('the upstream authors’ experiment', () => {
     expect(1 - both.stepMs / barrier.stepMs).toBeGreaterThan(0.65)
   })
 
-  it('is bounded by the rewards with that cap', () => {
+  it('is bounded by the rewards with that limit', () => {
     const work = theirs(256)
     const { boundMs, boundBy } = boundOf(work)
     expect(boundBy).toBe('rewards')
     expect(boundMs / 1_000).toBeCloseTo((5_120 * 20.5) / 256, 0)
-    // The one-time excess over the bound: the first rollout, and the last mini-batch after the last reward.
+    // The excess over the bound occurs once: the first rollout, and the last mini-batch after the last reward.
     const both = predict(work, 'both')
     expect(both.steadyMs / boundMs).toBeLessThan(1.001)
     expect(both.stepMs / boundMs).toBeLessThan(1.035)
@@ -137,7 +137,7 @@ describe('the upstream authors’ experiment', () => {
 describe('every strategy', () => {
   const works = [theirs(null), theirs(256), theirs(64, 3), small([7, 30], { steps: 5 })]
 
-  it.each(STRATEGIES)('%s: never below its bound, spans without gap or overlap', (strategy) => {
+  it.each(STRATEGIES)('%s: takes at least its bound; spans have no gap or overlap', (strategy) => {
     for (const work of works) {
       const { totalMs, stepMs, spans, waitMs, endsMs } = predict(work, strategy)
       const own = work.phases.rolloutMs + work.phases.logProbMs + work.phases.updateMs
@@ -153,7 +153,7 @@ describe('every strategy', () => {
     }
   })
 
-  it.each(STRATEGIES)('%s: never more rewards at once than places', (strategy) => {
+  it.each(STRATEGIES)('%s: never has more rewards in flight than slots', (strategy) => {
     const changes: [number, number][] = []
     predict(theirs(64, 2), strategy, (_, fromMs, toMs) => {
       changes.push([fromMs, 1], [toMs, -1])

@@ -5,7 +5,7 @@ export { type Phases, STRATEGIES, type Strategy }
 
 /** The timing of one step's rewards. */
 export interface StepRewards {
-  /** Duration of each reward in ms once it has a place, in the order requested. */
+  /** Duration of each reward in ms once it has a slot, in the order requested. */
   rewardMs: ArrayLike<number>
   /** The group of each reward, counted from 0. */
   groupOf: ArrayLike<number>
@@ -27,7 +27,7 @@ export interface Workload {
 /** The predicted times of one strategy. */
 export interface Prediction {
   strategy: Strategy
-  /** From the first rollout to the last update. */
+  /** Time from the first rollout to the last update. */
   totalMs: number
   /** `totalMs / steps`. */
   stepMs: number
@@ -63,7 +63,6 @@ export function evenSteps(shape: {
   }))
 }
 
-/** How the strategies differ. */
 const TRAITS: Record<Strategy, { ahead: boolean; byMiniBatch: boolean; streamed: boolean }> = {
   barrier: { ahead: false, byMiniBatch: false, streamed: false },
   streaming: { ahead: false, byMiniBatch: false, streamed: true },
@@ -86,9 +85,9 @@ export function traitsOf(strategy: Strategy): {
 }
 
 /**
- * Replays a training job on a virtual clock. Rewards are served in the order requested, by a service without overhead; a
- * group is complete with its slowest reward. Linear in samples, logarithmic in concurrency: 36,000 samples take about 8
- * ms.
+ * Replays a training job on a virtual clock. Rewards are served in the order requested, by a service without overhead.
+ * A group is complete when its slowest reward is. The cost is linear in samples and logarithmic in concurrency: 36,000
+ * samples take about 8 ms.
  */
 export function predict(work: Workload, strategy: Strategy, observe?: RewardObserver): Prediction {
   const { phases, steps, miniBatches } = work
@@ -118,7 +117,7 @@ export function predict(work: Workload, strategy: Strategy, observe?: RewardObse
     const part = Math.ceil(n / (work.streamedParts ?? n)) || 1
     const ends = new Float64Array(groups)
     for (let i = 0; i < n; i++) {
-      // Rollouts end one after the other; only streaming makes use of it.
+      // Rollouts end at equal intervals; only streaming requests rewards before the last one ends.
       const delivered = Math.min(n, (Math.floor(i / part) + 1) * part)
       const requestedMs = streamed ? fromMs + (rolloutMs * delivered) / n : nowMs
       const tookMs = rewardMs[i] as number
@@ -171,7 +170,7 @@ export interface Bound {
 
 /**
  * The lower bound of a step's mean time under any strategy: the trainer's own work, or the time of all rewards divided by
- * the places. The slowest single reward is no bound: with two steps in flight it may take longer than a step.
+ * the slots. The slowest single reward is no bound: with two steps in flight it may take longer than a step.
  */
 export function boundOf(work: Workload): Bound {
   const { rolloutMs, logProbMs, updateMs } = work.phases
@@ -187,10 +186,10 @@ export function boundOf(work: Workload): Bound {
     : { boundMs: computeMs, boundBy: 'compute' }
 }
 
-/** A service with a fixed number of places: each call, in the order requested, takes the place that is free first. */
+/** A service with a fixed number of slots: each call, in the order requested, takes the slot that is free first. */
 class FreeSlots {
   readonly #places: number | null
-  /** When each place is free, as a binary heap with the earliest first. */
+  /** When each slot is free, as a binary heap with the earliest first. */
   readonly #freeAt: number[] = []
 
   /** @param places null: unlimited */
@@ -198,7 +197,7 @@ class FreeSlots {
     this.#places = places
   }
 
-  /** End time of a call requested at `atMs` that takes `forMs`. */
+  /** Takes a slot for a call requested at `atMs` that takes `forMs`; returns its end time. */
   take(atMs: number, forMs: number): number {
     if (this.#places === null) return atMs + forMs
     if (this.#freeAt.length < this.#places) {

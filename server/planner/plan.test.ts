@@ -57,7 +57,7 @@ describe('typed rewards', () => {
 })
 
 describe('rewards in flight', () => {
-  it('are the mean of each interval', () => {
+  it('are averaged over each interval', () => {
     const inFlight = new InFlight(100, 4)
     inFlight.add(0, 50)
     inFlight.add(10, 15)
@@ -69,7 +69,7 @@ describe('rewards in flight', () => {
 })
 
 describe('a plan', () => {
-  it('has one column per limit and number of servers, with the product as places', async () => {
+  it('has one column per limit and number of servers, with their product as `places`', async () => {
     const input = typed()
     const { columns } = await planSteps(input, stepsOf(input))
     expect(columns.map(({ limit, servers, places }) => [limit, servers, places])).toEqual([
@@ -91,14 +91,14 @@ describe('a plan', () => {
     }
   })
 
-  it('shows no gain where rewards take milliseconds', async () => {
+  it('shows no gain if rewards take milliseconds', async () => {
     const reward = { kind: 'uniform', fromMs: 2, toMs: 20 }
     const input = typed({ source: { kind: 'typed', prompts: 64, groupSize: 8, reward } })
     const { columns } = await planSteps(input, stepsOf(input))
     for (const column of columns) expect(column).toMatchObject({ noGain: true, best: 'barrier' })
   })
 
-  it('draws the selected combination for two steps of its barrier', async () => {
+  it('draws the selected combination for the time of two barrier steps', async () => {
     const input = typed({ show: { limit: 32, servers: 2 } })
     const { columns, shown } = await planSteps(input, stepsOf(input))
     const barrierMs = columns[2]?.strategies[0]?.stepMs as number
@@ -128,14 +128,14 @@ describe('a plan', () => {
     ).rejects.toThrow('gone')
   })
 
-  it('is refused if it would take too long', () => {
+  it('is refused if it is too large', () => {
     const plan: Plan = typed({ steps: 32, limits: [1, 2, 3, 4, 5, 6], servers: [1, 2, 3] })
     expect(tooLarge(plan, 64)).toBeNull()
     expect(tooLarge(plan, MAX_PLANNED_REWARDS / 32 + 1)).toContain('at most 131,072')
     expect(tooLarge(plan, 4_000)).toContain('at most 10,000,000')
   })
 
-  it('accepts groups of different sizes', async () => {
+  it('accepts fewer groups than mini-batches', async () => {
     const steps = evenSteps({ steps: 7, groups: 3, groupSize: 2, rewardMs: () => 5 })
     const { columns } = await planSteps(typed({ limits: [null], servers: [1] }), steps)
     expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(203_005)

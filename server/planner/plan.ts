@@ -14,7 +14,7 @@ import { boundOf, predict, STRATEGIES, type StepRewards, type Workload } from '.
 
 /** The chart is as long as this many steps of the barrier strategy. */
 const DRAWN_STEPS = 2
-/** Intervals of the chart in which rewards in flight are counted. */
+/** Number of equal intervals of the chart, each with its mean number of rewards in flight. */
 const DRAWN_STRETCHES = 160
 
 /** The planner's input without the source of the rewards' times. */
@@ -34,8 +34,8 @@ export function tooLarge(plan: Plan, samplesOfStep: number): string | null {
 }
 
 /**
- * Predicts every strategy under every limit. Yields to the event loop after each prediction, of which the largest takes
- * some 40 ms, so that the server keeps serving.
+ * Predicts every strategy under every limit. The function yields to the event loop between predictions, because the
+ * largest takes some 40 ms.
  * @throws the signal's reason once it is aborted
  */
 export async function planSteps(
@@ -79,11 +79,11 @@ export async function planSteps(
   return { columns, shown: { ...show, ...(await draw(workOf(show.limit, show.servers), signal)) } }
 }
 
-/** The simplest strategy within 1 % of the barrier's step of the best one. */
+/** The simplest strategy whose step exceeds the shortest one by less than 1 % of the barrier's step. */
 function verdictOf(strategies: readonly PlannedStrategy[]): { best: Strategy; noGain: boolean } {
   const most = Math.max(...strategies.map(({ saving }) => saving))
   const noGain = most < NO_GAIN_SHARE
-  // STRATEGIES are ordered by what they require of a trainer.
+  // STRATEGIES is ordered by the demands on the trainer, simplest first.
   const best = strategies.find(({ saving }) => saving > most - NO_GAIN_SHARE)
   return { best: noGain ? 'barrier' : (best?.strategy ?? 'barrier'), noGain }
 }
@@ -118,8 +118,8 @@ export class InFlight {
   readonly #untilMs: number
   readonly #stretchMs: number
   /**
-   * Time in ms that rewards fill only partly in each interval. Fully covered intervals are recorded in `#change`, by
-   * their differences.
+   * Per interval: the time in flight, ms, of rewards that cover only a part of the interval. Rewards that cover whole
+   * intervals are counted in `#change`: +1 at the first one, −1 after the last one.
    */
   readonly #partMs: Float64Array
   readonly #change: Int32Array
@@ -132,7 +132,7 @@ export class InFlight {
     this.#change = new Int32Array(stretches + 1)
   }
 
-  /** Adds a reward that was being computed between two times. */
+  /** Adds a reward that is in flight between two times, ms. */
   add(fromMs: number, toMs: number): void {
     const end = Math.min(toMs, this.#untilMs)
     if (!(end > fromMs)) return

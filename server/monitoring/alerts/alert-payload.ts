@@ -8,7 +8,7 @@ import {
   type Severity,
 } from '../../contract/monitors.ts'
 
-/** The subject of an alert. */
+/** The content of an alert. */
 export type AlertSubject = Pick<
   AlertPayload,
   'severity' | 'run' | 'split' | 'step' | 'batchId' | 'subject' | 'value' | 'threshold' | 'detail'
@@ -46,7 +46,7 @@ export function testPayload(webhook: string): AlertPayload {
   return { ...payload, text: `[test] rewardops reaches “${webhook}”. No action is needed.` }
 }
 
-/** A value as text in its monitor's unit. */
+/** A value as text in the unit of its monitor. */
 export function valueText(monitor: MonitorName | FleetMonitorName, value: number | null): string {
   if (value === null) return '–'
   const unit = monitor in MONITOR_DEFINITIONS ? unitOf(monitor as MonitorName) : null

@@ -14,20 +14,20 @@ import { ANSWER_MS, postWebhook } from './post-webhook.ts'
 
 /** Interval of the check for due deliveries, ms. */
 const TICK_MS = 500
-/** Concurrent deliveries. Slow receivers delay only one another. */
+/** Maximum concurrent deliveries of a process. */
 const MAX_CONCURRENT = 16
-/** Time for which a process owns a claimed delivery, ms. Later the process counts as dead. */
+/** Time for which a process holds a claimed delivery, ms. Then any process may claim the delivery again. */
 export const CLAIM_MS = ANSWER_MS + 5_000
-/** Wait of a stopping process for answers, ms. */
+/** How long a stopping process waits for answers, ms. */
 const STOP_MS = 1_000
 const FIRST_WAIT_MS = 1_000
 const MAX_WAIT_MS = 600_000
-/** Interval of the removal of old events from the log, ms. */
+/** Interval at which old alerts are deleted, ms. */
 const FORGET_EVERY_MS = 3_600_000
 
 /**
- * The random wait after the n-th attempt, up to a limit that doubles, so that deliveries to a recovered receiver do not
- * all arrive together. Null: no further attempt.
+ * The wait after the n-th attempt, ms: random, up to a limit that doubles, so that deliveries to a recovered receiver
+ * do not all arrive together. Null: no further attempt.
  */
 export function waitAfter(attempts: number, random: () => number): number | null {
   if (attempts >= MAX_ATTEMPTS) return null
@@ -77,7 +77,7 @@ export class AlertSender {
     void this.#looking.run()
   }
 
-  /** Waits briefly for open deliveries. The next process repeats unanswered ones. */
+  /** Waits briefly for deliveries in progress. Another process repeats unanswered ones. */
   async stop(): Promise<void> {
     await Promise.all([this.#looking.stop(), this.#forgetting.stop()])
     await withTimeout(Promise.all(this.#sending), STOP_MS)

@@ -10,8 +10,6 @@ import { waitAfter } from './alert-sender.ts'
 import { postWebhook, webhookUrlProblem } from './post-webhook.ts'
 import { displayUrl } from './webhooks.ts'
 
-/** Calls a receiver in a separate process. */
-
 let receiver: WebhookReceiver
 beforeAll(async () => {
   receiver = await startWebhookReceiver()
@@ -37,7 +35,7 @@ describe('a call to a webhook', () => {
     expect(headers).toMatchObject({ 'x-rewardops-event': 'e-1', 'x-rewardops-attempt': '3' })
   })
 
-  it('is not delivered by an error, a redirect, a timeout or a refused connection', async () => {
+  it('counts as failed after an error, a redirect, a timeout or a refused connection', async () => {
     expect(await post('/error')).toMatchObject({
       ...{
         delivered: false,
@@ -69,7 +67,7 @@ describe('a call to a webhook', () => {
       expect(webhookUrlProblem(url), url).not.toBeNull()
   })
 
-  it('shows only enough of an address to distinguish two', () => {
+  it('is shown with only the end of its address', () => {
     expect(displayUrl('https://hooks.slack.com/services/T000/B000/abcdefghijkl')).toBe(
       'https://hooks.slack.com/…ijkl',
     )
@@ -77,7 +75,7 @@ describe('a call to a webhook', () => {
     expect(displayUrl('http://127.0.0.1:4000')).toBe('http://127.0.0.1:4000')
   })
 
-  it('is retried after a random wait with a doubling limit, and not forever', () => {
+  it('is retried after a random wait with a doubling limit, up to the last attempt', () => {
     expect(waitAfter(1, () => 0)).toBe(0)
     expect(waitAfter(1, () => 0.999)).toBe(999)
     expect(waitAfter(4, () => 1)).toBe(8_000)

@@ -16,13 +16,13 @@ export interface WebhookAnswer {
   latencyMs: number
   /** The beginning of the answer's body. */
   answer: string | null
-  /** The reason of a failed delivery, without the address or the secret. */
+  /** Why the delivery failed, without the address or the secret; null: delivered. */
   error: string | null
   /** The receiver's Retry-After, ms. */
   retryAfterMs: number | null
 }
 
-/** The problem of a webhook's address; null: it is valid. A query is allowed, because some receivers put a key there. */
+/** The error in a webhook's address; null: none. A query is allowed, because some receivers put a key there. */
 export function webhookUrlProblem(text: string): string | null {
   let url: URL
   try {
@@ -37,8 +37,8 @@ export function webhookUrlProblem(text: string): string | null {
 }
 
 /**
- * The signature header: the time of signing, and HMAC-SHA-256 with the secret over the time, a dot and the body. A
- * receiver that refuses old times is safe from replays.
+ * The signature header: the time of signing, and HMAC-SHA-256 with the secret over the time, a dot and the body.
+ * Receivers can refuse old times to prevent replays.
  */
 export function signatureOf(secret: string, body: string, atMs: number): string {
   const t = Math.floor(atMs / 1_000)
@@ -92,7 +92,7 @@ function refusalOf(status: number): string {
   return `responded with ${status}`
 }
 
-/** Reads only the part of an answer that is shown. */
+/** Reads only the beginning of an answer, which the test button shows. */
 async function beginningOf(response: Response): Promise<string | null> {
   if (response.body === null) return null
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()

@@ -75,7 +75,7 @@ export class Webhooks {
     return { removed: true }
   }
 
-  /** Sends a test event once and returns the answer; it is logged like any other. @throws RewardOpsError `webhook_not_found` */
+  /** Sends a test event once and returns the answer. `deliveries` lists it. @throws RewardOpsError `webhook_not_found` */
   async test(id: string): Promise<TestedWebhookDto> {
     const no = refOf(id)
     const target = await webhookTarget(this.#db, no)
