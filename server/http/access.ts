@@ -16,7 +16,7 @@ const NEVER = new AbortController().signal
 /** Headers that proxies add to a request, in addition to those that begin with `x-forwarded-`. */
 const FORWARDING = new Set(['forwarded', 'x-real-ip', 'via'])
 
-/** The name of the header that shows that a proxy passed the request on; null: there is none. */
+/** The name of a header that a proxy added to the request; null: none. */
 export function forwardingHeader({ headers }: Pick<IncomingMessage, 'headers'>): string | null {
   for (const name in headers) {
     if (FORWARDING.has(name) || name.startsWith('x-forwarded-')) return name
@@ -29,10 +29,10 @@ function hostName(host: string): string {
 }
 
 /**
- * Decides which callers are allowed. Without API keys, only processes of the service's own user and of root on this
- * machine are, not through a proxy and only under the machine's own names, so that a page of another origin or a
- * rebound DNS name reaches nothing. With keys, a caller sends a bearer key or the login cookie of the pages. The keys
- * of REWARDOPS_API_KEYS are admins; stored keys have roles.
+ * Decides which callers are allowed. Without API keys, these are processes of the service's own user and of root on
+ * this machine. Their requests must not come through a proxy and must name a loopback host, so that pages of another
+ * origin and rebound DNS names get no access. With keys, a caller sends a bearer key or the login cookie of the pages.
+ * The keys of REWARDOPS_API_KEYS have the role admin; stored keys have their own roles.
  */
 export class Access {
   readonly #configured = new Map<string, KeyHolder>()
@@ -40,10 +40,10 @@ export class Access {
   #ring: KeyRing | null = null
   #localEnd = new AbortController()
   #local: KeyHolder = localHolder(this.#localEnd)
-  /** The last Host header that was accepted. A trainer sends the same one a million times. */
+  /** The last Host header that was accepted, because trainers send the same one in every request. */
   #knownHost: string | null = null
   readonly #owners = new PeerOwners()
-  /** The owner of the other end, for each connection checked so far. */
+  /** The owner of the other end of each connection checked so far. */
   readonly #peers = new WeakMap<Socket, PeerOwner | Promise<PeerOwner>>()
   readonly #ownUids = new Set([0, process.getuid?.() ?? 0, process.geteuid?.() ?? 0])
 
@@ -61,14 +61,14 @@ export class Access {
     })
   }
 
-  /** Makes stored keys count. Calls without a key are ended when a key becomes required. */
+  /** Checks stored keys from now on. Running calls without a key end when keys become required. */
   use(ring: KeyRing): void {
     this.#ring = ring
     ring.onRequired = () => {
       const end = this.#localEnd
       this.#localEnd = new AbortController()
       this.#local = localHolder(this.#localEnd)
-      endKey(end, 'A key is needed from now on.', ERROR_REASONS.unauthorized.hint)
+      endKey(end, 'An API key is required from now on.', ERROR_REASONS.unauthorized.hint)
     }
   }
 
@@ -83,8 +83,8 @@ export class Access {
   }
 
   /**
-   * Refuses calls through a proxy and calls of other users while the service has no keys. Each of them would otherwise
-   * count as an admin's. The owner of a connection is looked up once; the result is a promise only during that lookup.
+   * Refuses calls through a proxy and calls of other users while no key is required. They would otherwise count as
+   * calls of an admin. The owner of a connection is looked up once; the result is a promise only during that lookup.
    * @throws RewardOpsError `forbidden_proxy`, `forbidden_user`
    */
   checkPeer(req: IncomingMessage): Promise<void> | undefined {
@@ -93,7 +93,7 @@ export class Access {
     if (header !== null) {
       throw new RewardOpsError(
         'forbidden_proxy',
-        `The call came through a proxy (it has the header ${header}), and the service has no keys.`,
+        `The request came through a proxy (it has the header ${header}), and no API key is required.`,
       )
     }
     if (!HAS_PEER_OWNERS) return
@@ -116,14 +116,14 @@ export class Access {
       if (this.#ownUids.has(owner.uid)) return
       throw new RewardOpsError(
         'forbidden_user',
-        `The call came from a process of the user with id ${owner.uid}, and the service has no keys.`,
+        `The request came from a process of user id ${owner.uid}, and no API key is required.`,
       )
     }
     // On a system that does not report owners, only the other checks apply.
     if (owner.why === 'unreadable') return
     throw new RewardOpsError(
       'forbidden_user',
-      'It is not known which user the call came from, and the service has no keys.',
+      'The user who sent the request is unknown, and no API key is required.',
     )
   }
 
@@ -135,7 +135,7 @@ export class Access {
       else
         throw new RewardOpsError(
           'forbidden_host',
-          `The service is not known as "${host.slice(0, 100)}".`,
+          `The host "${host.slice(0, 100)}" is not allowed.`,
         )
     }
     const { origin } = req.headers
@@ -144,7 +144,7 @@ export class Access {
       try {
         from = new URL(origin).host
       } catch {
-        // An origin such as "null" is not ours.
+        // An origin such as "null" is no URL and is refused below.
       }
       if (from !== host.toLowerCase()) {
         throw new RewardOpsError(
@@ -169,8 +169,8 @@ export class Access {
   }
 
   /**
-   * The caller; null: a key is required, and the request has none. Where no key is required, a known key still gives
-   * its holder's name and role. An unknown key is ignored there, because clients of other services always send one.
+   * The caller; null: a key is required, and the request has no valid one. If no key is required, a valid key still
+   * gives its holder's name and role, and an unknown key is ignored, because some clients always send one.
    */
   actorOf(req: IncomingMessage): KeyHolder | null {
     const { authorization, cookie } = req.headers
@@ -195,7 +195,7 @@ export class Access {
 
   /** The holder of a key; null: the key is unknown. */
   holderOf(key: string): KeyHolder | null {
-    // Without configured keys, no digest is computed.
+    // Without configured keys, no digest needs to be computed.
     const configured = this.#configured.size > 0 ? this.#configured.get(lookUpOf(key)) : undefined
     return configured ?? this.#ring?.byKey(key) ?? null
   }
@@ -210,7 +210,7 @@ export class Access {
     if (holder === null) {
       throw new RewardOpsError(
         'unauthorized',
-        'A key is needed, and none or a wrong one was sent.',
+        'A valid API key is required.',
         surface === 'dialects'
           ? { hint: 'Send "Authorization: Bearer <key>", or end the address with /k/<key>.' }
           : {},

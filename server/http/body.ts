@@ -3,30 +3,30 @@ import type { Transform } from 'node:stream'
 import { createGunzip, createZstdDecompress } from 'node:zlib'
 import { RewardOpsError } from '../errors.ts'
 
-/** Largest size of a body, decompressed. */
+/** Maximum size of a decompressed body. */
 export const MAX_BODY_BYTES = 256 << 20
-/** Largest body that is parsed on the server's event loop. Larger ones of submit and append go to the ingest thread. */
+/** Maximum body parsed on the server's event loop. Larger bodies of submit and append go to the ingest thread. */
 export const INLINE_BYTES = 1 << 20
-/** Largest body of the other procedures: 16 MiB parse in about 100 ms. */
+/** Maximum body of the other procedures. Parsing 16 MiB takes about 100 ms. */
 export const MAX_PLAIN_BYTES = 16 << 20
 
 function tooLarge(limit: number): RewardOpsError {
   return new RewardOpsError(
     'body_too_large',
-    `The body is larger than ${limit >> 20} MiB unpacked.`,
+    `The body is larger than ${limit >> 20} MiB uncompressed.`,
     {
       ...(limit === MAX_BODY_BYTES
         ? {}
         : {
-            hint: 'Large content belongs into batches.submit or batches.append, which take 256 MiB.',
+            hint: 'Send large content with batches.submit or batches.append, which accept 256 MiB.',
           }),
     },
   )
 }
 
 /**
- * Yields the decompressed chunks of a body. When it ends early, by an error or by the caller, the connection stays open and
- * the caller discards the rest with {@link discardRest}.
+ * Yields the decompressed chunks of a body. If the generator ends early, by an error or by the caller, the connection
+ * stays open, and the caller discards the rest with {@link discardRest}.
  * @throws RewardOpsError `unsupported_encoding`, `bad_encoding`, `body_too_large`
  */
 export async function* unpacked(req: IncomingMessage, limit: number): AsyncGenerator<Buffer> {
@@ -40,7 +40,7 @@ export async function* unpacked(req: IncomingMessage, limit: number): AsyncGener
   } else if (encoding !== 'identity' && encoding !== '') {
     throw new RewardOpsError(
       'unsupported_encoding',
-      `Content-Encoding "${encoding.slice(0, 40)}" is not known.`,
+      `Content-Encoding "${encoding.slice(0, 40)}" is not supported.`,
     )
   } else if (Number(req.headers['content-length'] ?? 0) > limit) {
     throw tooLarge(limit)
@@ -61,7 +61,7 @@ export async function* unpacked(req: IncomingMessage, limit: number): AsyncGener
       code.startsWith('ZSTD_') ||
       code === 'ERR_ZLIB_INITIALIZATION_FAILED'
     ) {
-      throw new RewardOpsError('bad_encoding', `The body does not unpack as ${encoding}.`)
+      throw new RewardOpsError('bad_encoding', `The body is not valid ${encoding}.`)
     }
     throw error
   } finally {
@@ -69,7 +69,7 @@ export async function* unpacked(req: IncomingMessage, limit: number): AsyncGener
   }
 }
 
-/** Pipes the request into the decoder; returns a function that stops it. `pipeline` would destroy the connection too. */
+/** Pipes the request into the decoder; returns a function that ends this. `pipeline` would destroy the connection. */
 function feed(decoder: Transform, req: IncomingMessage): () => void {
   const lost = () => {
     if (!req.complete) decoder.destroy(new Error('the client went away'))

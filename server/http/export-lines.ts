@@ -23,7 +23,7 @@ interface LineWriter {
 
 const USUAL = [...EXPORTED_ROLLOUT_COLUMNS, ...EXPORTED_RESULT_COLUMNS] as const
 
-/** The writer of a format. `columns` selects and orders the columns; without it all are written. */
+/** The writer of a format. `columns` selects and orders the columns; without it, all but `annotations` are written. */
 export function lineWriter(
   format: ExportFormat,
   columns: readonly string[] | undefined,

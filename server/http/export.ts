@@ -29,11 +29,11 @@ import type { SampleFilter } from '../store/sql/sample-filter.ts'
 import type { Access } from './access.ts'
 import { lineWriter } from './export-lines.ts'
 
-/** Samples read at once. They are written within 20 ms, so other calls on this event loop do not wait long. */
+/** Maximum samples per page. A page is written within 20 ms, so other calls on this event loop do not wait long. */
 const PAGE_ROWS = 500
 /** Encoded size of texts after which a page takes no further sample. */
 const PAGE_BYTES = 2 << 20
-/** Concurrent exports, each with up to two pages in memory. Further ones are refused as busy. */
+/** Maximum concurrent exports, each with up to two pages in memory. Further exports are refused as `busy`. */
 const MAX_EXPORTS = 8
 
 /** Dependencies of {@link createExport}. */
@@ -44,7 +44,7 @@ export interface ExportSources {
   readiness: Modules['readiness']
 }
 
-/** The sample after which an export begins. */
+/** The first sample of an export. */
 interface Place {
   batchId: number
   idx: number
@@ -65,11 +65,11 @@ export function createExport({ db, access, readiness }: ExportSources) {
     const { ended } = access.admit(req, 'export')
     if (req.method !== 'GET' && req.method !== 'HEAD') {
       res.setHeader('allow', 'GET, HEAD')
-      throw new RewardOpsError('method_not_allowed', `${EXPORT_PATH} takes GET.`)
+      throw new RewardOpsError('method_not_allowed', `${EXPORT_PATH} accepts only GET.`)
     }
     const query = readQuery(url.searchParams)
     if (underWay >= MAX_EXPORTS) {
-      throw new RewardOpsError('busy', `${MAX_EXPORTS} exports are under way already.`, {
+      throw new RewardOpsError('busy', `${MAX_EXPORTS} exports are already running.`, {
         retryAfterMs: 2_000,
       })
     }
@@ -77,7 +77,7 @@ export function createExport({ db, access, readiness }: ExportSources) {
     const gone = new AbortController()
     res.once('close', () => gone.abort())
     try {
-      // When the key ends, the connection is broken off, so that the file does not look complete.
+      // When the key ends, the connection is destroyed, so that the file does not look complete.
       await whileKeyHolds(ended, gone.signal, (until) => send(query, req, res, until))
     } catch (error) {
       if (res.destroyed) return
@@ -106,7 +106,7 @@ export function createExport({ db, access, readiness }: ExportSources) {
         size.batches === 1
           ? `The texts of ${query.batch ?? 'the batch'} were removed by retention.`
           : `The texts of ${size.removed} of these ${size.batches} batches were removed by retention.`,
-        { hint: 'Add texts=kept to have what is left, with null where a text was.' },
+        { hint: 'Add texts=kept to export the remaining data, with null for removed texts.' },
       )
     }
     const { contentType, head, line } = lineWriter(format, columns)
@@ -185,7 +185,7 @@ export function createExport({ db, access, readiness }: ExportSources) {
   }
 }
 
-/** The batches and filters of an export. */
+/** What an export reads: its filter, page limits and annotations. */
 interface Chosen {
   filter: SampleFilter
   /** True when a filter excludes some samples of the batches. */
@@ -266,8 +266,8 @@ function nothingThere({ batch, run, step, split }: ExportQuery): RewardOpsError 
         : 'The service'
   return new RewardOpsError(
     'not_found',
-    `${where} has nothing${steps}${split === undefined ? '' : ` of split ${split}`}.`,
-    { hint: 'batches.list shows which batches there are.' },
+    `${where} has no batches${steps}${split === undefined ? '' : ` of split ${split}`}.`,
+    { hint: 'batches.list shows existing batches.' },
   )
 }
 

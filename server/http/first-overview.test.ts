@@ -7,7 +7,7 @@ import { withFirstOverview } from './first-overview.ts'
 
 const OVERVIEW = { empty: true } as OverviewDto
 
-/** The preloaded data that the page of a request finds. */
+/** Returns the preloaded data that the page of a request finds, and the number of reads. */
 async function atHand(
   options: {
     path?: string
@@ -59,12 +59,12 @@ describe('the overview’s document', () => {
     expect(firstAnswers().getStore()).toBeUndefined()
   })
 
-  it('nothing is read for other pages, client-side navigation and callers without a key', async () => {
+  it('is the only page for which data is read, and only for callers with access', async () => {
     for (const options of [{ path: '/runs' }, { headers: { rsc: '1' } }, { signedIn: false }])
       expect(await atHand(options)).toEqual({ found: undefined, reads: 0 })
   })
 
-  it('is rendered without data that fail or take too long', async () => {
+  it('is rendered without its data if the read fails or takes too long', async () => {
     for (const overview of [
       () => Promise.reject(new Error('away')),
       () => new Promise<never>(() => {}),

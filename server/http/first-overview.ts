@@ -6,7 +6,7 @@ import type { ServerView } from '../queries/server-view.ts'
 import { withTimeout } from '../with-timeout.ts'
 import type { Access } from './access.ts'
 
-/** Longest time that a page waits for its data, ms. Without them, the browser fetches them itself. */
+/** Maximum time that a page waits for its data, ms. The browser fetches late data itself. */
 const PATIENCE_MS = 300
 
 /** Renders a page and answers the request. */
@@ -21,7 +21,7 @@ export interface FirstOverviewSources {
 }
 
 /**
- * Wraps `render` so that the overview's document contains its data, if the caller may read them. The browser then paints
+ * Wraps `render` so that the overview's document contains its data, if the caller may read it. The browser then paints
  * the page first instead of a skeleton, which scripts would fill a second later on a slow machine. All other requests,
  * client-side navigation included, are rendered unchanged.
  */

@@ -6,7 +6,7 @@ import { forwardingHeader } from './access.ts'
 export interface HealthSources {
   /** Null when batches can be accepted; otherwise the reason: starting, stopping, or no writes to the database. */
   unready(): string | null
-  /** Null when a worker is alive or none is wanted; otherwise the reason. Called only when the service is ready. */
+  /** Null when a worker is alive or none is configured; otherwise the reason. Called only when the service is ready. */
   problem(): Promise<string | null>
   pids(): { server: number; postgres: number | null; workers: number[] }
   /** Longest block of the event loop since the last call, ms. */
@@ -17,7 +17,7 @@ export interface HealthSources {
 export const HEALTH_PATHS = new Set(['/healthz', '/livez', '/readyz'])
 
 /**
- * The health checks, each 200 or 503 with the reason.
+ * Answers the health checks with 200, or with 503 and the reason.
  *
  * - `/livez`: the process works. Restart it when this fails.
  * - `/readyz`: batches can be accepted. Send no requests while this fails.

@@ -15,7 +15,7 @@ export type Handler = (
   requestId: string,
 ) => Promise<void> | void
 
-/** The handlers of requests; filled in as the parts of the service start. */
+/** The handlers of requests, set as the parts of the service start. */
 export interface Routes {
   health: Handler
   metrics?: Handler | null
@@ -28,7 +28,7 @@ export interface Routes {
   proxy: Handler | null
   /** The dialects of trainers that support a remote reward server. */
   compat?: Handler | null
-  /** Awaited, so that a page opened during the start loads late instead of failing. Null: not built or not wanted. */
+  /** A promise, so that a page opened during the start loads late instead of failing. Null: not built, or disabled. */
   pages: Promise<Handler | null> | null
   /** True while the service stops: everything but health checks is answered with 503 and Retry-After. */
   stopping: boolean
@@ -36,7 +36,7 @@ export interface Routes {
 
 /**
  * Creates the service's only listener: health, metrics, tRPC, the router address and pages. Idle connections stay open
- * for 65 s, longer than the usual 60 s of proxies and clients, so that the server never closes one under a request.
+ * for 65 s, longer than the usual 60 s of proxies and clients, so that the client closes an idle connection first.
  */
 export function createListener(access: Access, routes: Routes, log: Logger): Server {
   const server = createServer({ keepAliveTimeout: 65_000, requestTimeout: 600_000 }, (req, res) => {
@@ -113,7 +113,7 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
     if (!pages) {
       throw new RewardOpsError(
         'busy',
-        'The pages are not there (yet): run "npm start", which builds them.',
+        'The pages are starting, disabled or not built. "npm start" builds them.',
         {
           retryAfterMs: 1_000,
         },

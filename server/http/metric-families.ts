@@ -40,7 +40,7 @@ const HEALTH = ['ok', 'suspect', 'ejected', 'half_open', 'slow_start'] as const
 /** Every fourth bucket of the router, so that each bound doubles: 1.6 ms to 210 s. */
 const DURATION_BUCKETS = Array.from({ length: 18 }, (_, i) => 4 * (i + 4))
 
-/** The metrics of everything that the database and the processes report. `views` is by name of the process. */
+/** The metrics of everything that the database and the processes report. `views`: server statistics by process name. */
 export function metricFamilies(
   figures: Figures,
   views: ReadonlyMap<string, ProcessView>,
@@ -67,19 +67,19 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
   return [
     gauge(
       'server_up',
-      '1 while the server takes work.',
+      '1 while the server takes traffic.',
       one((s) => flag(s.state === 'ready')),
     ),
     gauge(
       'server_state',
-      'The registry’s state of the server: 1 for the present one.',
+      'State of the server in the registry: 1 for the current one.',
       each((s) =>
         SERVER_STATES.map((state) => ({ labels: { state }, value: flag(s.state === state) })),
       ),
     ),
     gauge(
       'server_health_processes',
-      'Processes that see the server in this health; those that never called it see none.',
+      'Processes that see the server in this health. Processes without calls to it are not counted.',
       each((s) =>
         HEALTH.map((health) => ({
           labels: { health },
@@ -87,20 +87,16 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
         })),
       ),
     ),
-    gauge('server_in_flight', 'Calls in flight, over all processes.', seen('inFlight')),
-    gauge(
-      'server_slots',
-      'Calls that may be in flight by the leases processes hold.',
-      seen('slots'),
-    ),
+    gauge('server_in_flight', 'Requests in flight, over all processes.', seen('inFlight')),
+    gauge('server_slots', 'Slots for requests in flight that processes lease.', seen('slots')),
     gauge(
       'server_lease_slots',
-      'Calls that may be in flight by unexpired leases in the database.',
+      'Slots for requests in flight in unexpired leases in the database.',
       one((s) => s.lease_slots),
     ),
     gauge(
       'server_limit',
-      'Most requests in flight over all processes: as given, else as found by measuring.',
+      'Maximum requests in flight over all processes, fixed or adaptive.',
       one((s) => limitOf(s, viewsOf(s, views))),
     ),
     gauge(
@@ -110,27 +106,27 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     counter(
       'server_requests_total',
-      'Calls sent; samples that share one count each.',
+      'Requests sent. In a request with several samples, each sample counts.',
       one((s) => s.requests),
     ),
     counter(
       'server_errors_total',
-      'Calls that failed: client (refused as the request’s own fault), busy, corrupt (no score), fault (errors of the server or the way to it, and silence).',
+      'Failed requests: client (refused as invalid), busy, corrupt (invalid response), fault (server or network error, or no answer).',
       each((s) => errorsOf(calls.get(s.id))),
     ),
     counter(
       'server_retries_total',
-      'Calls sent for a sample that had failed before.',
+      'Retries: requests for a sample that had failed before.',
       one((s) => s.retries),
     ),
     counter(
       'server_hedges_total',
-      'Calls sent while another was out for the same sample.',
+      'Hedged requests: sent while the first request for the sample was running.',
       counted('hedges'),
     ),
     counter(
       'server_ejections_total',
-      'Times a process put the server out.',
+      'Ejections of the server by a process.',
       servers.flatMap((s) =>
         [...views].flatMap(([process, view]) => {
           const stats = view[s.id]
@@ -142,14 +138,14 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     counter('server_tokens_total', 'Tokens scored.', counted('tokens')),
     gauge(
       'server_tokens_per_second',
-      'Tokens a second the server was seen to score, over all processes.',
+      'Measured tokens per second, over all processes.',
       seen('tokensPerSecond'),
     ),
     {
       ...family(
         'histogram',
         'server_request_duration_seconds',
-        'Durations of calls that gave a score. The sum is made of the buckets: right to a few percent.',
+        'Durations of requests that returned a score. The sum is computed from buckets, within a few percent.',
       ),
       values: servers.flatMap((s) =>
         histogram(labels.get(s.id) as Record<string, string>, calls.get(s.id)?.latency ?? []),
@@ -157,7 +153,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     },
     gauge(
       'server_self_test',
-      'Verdict of the last raw-score self-test: 1 for the present one.',
+      'Verdict of the last self-test: 1 for the current one.',
       each((s) =>
         Object.keys(VERDICTS).map((verdict) => ({
           labels: { verdict },
@@ -175,10 +171,10 @@ function workerFamilies({ workers }: Figures): Family[] {
       value: value(w.stats as Partial<WorkerStats>) ?? 0,
     }))
   return [
-    gauge('workers', 'Workers that live.', [{ labels: {}, value: workers.length }]),
+    gauge('workers', 'Live workers.', [{ labels: {}, value: workers.length }]),
     gauge(
       'worker_samples_per_second',
-      'Samples ended a second.',
+      'Samples ended per second.',
       of((s) => s.samplesPerSecond),
     ),
     gauge(
@@ -188,12 +184,12 @@ function workerFamilies({ workers }: Figures): Family[] {
     ),
     gauge(
       'worker_samples_in_use',
-      'Samples taken from the queue and not ended.',
+      'Samples claimed and not ended.',
       of((s) => s.inUse),
     ),
     gauge(
       'worker_event_loop_p99_seconds',
-      'Delay of the event loop over the last second, 99th percentile.',
+      'Event-loop delay p99 over the last second.',
       of((s) => (s.eventLoopP99Ms ?? 0) / 1_000),
     ),
     gauge(
@@ -217,12 +213,12 @@ function loopFamilies({ batches, queues }: Figures): Family[] {
       })),
     ),
     gauge('samples_pending', 'Samples accepted and not ended.', single(batches.pending)),
-    counter('samples_scored_total', 'Samples that got a score.', single(batches.scored)),
-    counter('samples_failed_total', 'Samples that ended without a score.', single(batches.failed)),
-    counter('groups_completed_total', 'Groups whose samples all ended.', single(batches.groups)),
+    counter('samples_scored_total', 'Scored samples.', single(batches.scored)),
+    counter('samples_failed_total', 'Failed samples.', single(batches.failed)),
+    counter('groups_completed_total', 'Completed groups.', single(batches.groups)),
     gauge(
       'queue_jobs',
-      'Chunks of samples in a pool’s queue: queued, or in a worker’s hands.',
+      'Jobs (chunks of samples) of a pool: queued or claimed.',
       queues.map(({ pool, state, jobs }) => ({ labels: { pool, state }, value: jobs })),
     ),
   ]

@@ -97,7 +97,7 @@ const worker = async (stats: object) => {
 }
 
 describe('a server', () => {
-  it('is reported with its counters, their classes and the state in each process', async () => {
+  it('is reported with its counters, the classes of its errors and its state in each process', async () => {
     const id = await insertServer(db, { name: 'judge "a"\\', model: 'm\n1', max_in_flight: 12 })
     const label = { server: 'judge "a"\\', model: 'm\n1', engine: 'vllm' }
     const a = await worker({
@@ -181,7 +181,7 @@ describe('a server', () => {
   })
 })
 
-describe('the loop', () => {
+describe('the reward loop', () => {
   it('is reported by its batches, however long ago they ended', async () => {
     const batch = (
       status: string,
@@ -231,7 +231,7 @@ describe('the loop', () => {
   })
 })
 
-it('workers are reported in base units, dead ones not at all', async () => {
+it('reports workers in base units, and leaves out dead workers', async () => {
   const id = await worker({
     samplesPerSecond: 12.5,
     inFlight: 7,
@@ -248,7 +248,7 @@ it('workers are reported in base units, dead ones not at all', async () => {
   expect(m.get('rewardops_worker_in_flight_samples')?.series).toHaveLength(1)
 })
 
-it('this process is reported even when the database does not answer', async () => {
+it('reports this process even when the database does not answer', async () => {
   const gone = new Database('postgres://nobody@127.0.0.1:1/none', log, { max: 1, name: 'test' })
   const m = await (await scraper(gone))()
   expect(seriesValue(m, 'rewardops_database_up')).toBe(0)

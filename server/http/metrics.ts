@@ -9,7 +9,7 @@ import { withTimeout } from '../with-timeout.ts'
 import type { Access } from './access.ts'
 import { counter, type Family, gauge, metricFamilies, type ProcessView } from './metric-families.ts'
 
-/** Time that a scrape is cached, so that several scrapers cost as much as one. */
+/** Time for which an answer is cached, so that several scrapers cost as much as one. */
 const KEEP_MS = 1_000
 /** The database is reported down when it does not answer within this time. */
 const DATABASE_MS = 2_000
@@ -24,7 +24,7 @@ export interface MetricsSources {
   db: Database
   access: Access
   version: string
-  /** The servers' statistics in this process's router; null: it has none. */
+  /** The servers' statistics in this process's router; null: the process has no router. */
   own: (() => ProcessView) | null
   /** Number of open live streams of pages. */
   liveStreams(): number
@@ -33,7 +33,7 @@ export interface MetricsSources {
   log: Logger
 }
 
-/** `GET /metrics` in Prometheus' text format: servers, workers, the loop and this process. */
+/** `GET /metrics` in Prometheus' text format: servers, workers, batches, queues and this process. */
 export function createMetrics(sources: MetricsSources) {
   const { access, log } = sources
   const reader = new MetricsReader(sources.db)
@@ -54,16 +54,16 @@ export function createMetrics(sources: MetricsSources) {
     if (sources.own !== null) views.set('server', sources.own())
     const info = { version: sources.version, node_version: process.version }
     return [
-      gauge('build_info', 'Which build this is; always 1.', [{ labels: info, value: 1 }]),
+      gauge('build_info', 'Version of the service; always 1.', [{ labels: info, value: 1 }]),
       gauge('database_up', '1 when the database answered. At 0, only this process is reported.', [
         { labels: {}, value: figures === null ? 0 : 1 },
       ]),
-      gauge('live_streams', 'Live streams that pages hold open, one a browser.', [
+      gauge('live_streams', 'Open live streams, one per browser.', [
         { labels: {}, value: sources.liveStreams() },
       ]),
       counter(
         'orphaned_samples_total',
-        'Pending samples that no job held, returned to the queue by this process. Above 0 is a defect: report it.',
+        'Pending samples without a job that this process requeued. Above 0 is a defect: report it.',
         [{ labels: {}, value: sources.orphanedSamples() }],
       ),
       ...(figures === null ? [] : metricFamilies(figures, views)),
@@ -82,7 +82,7 @@ export function createMetrics(sources: MetricsSources) {
 
   return async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
     if (req.method !== 'GET' && req.method !== 'HEAD') {
-      throw new RewardOpsError('method_not_allowed', '/metrics is read with GET.')
+      throw new RewardOpsError('method_not_allowed', '/metrics accepts only GET.')
     }
     access.admit(req, 'metrics')
     const body = await memo.get('', text)

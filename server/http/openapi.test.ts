@@ -27,7 +27,7 @@ it('has every procedure', () => {
   expect(Object.keys(document.paths)).toEqual(procedures.map(([path]) => `/api/trpc/${path}`))
 })
 
-it('has an example of every input that the procedure accepts', () => {
+it('has a valid example of every input', () => {
   for (const [path, { _def }] of procedures) {
     const input = inputOf(path)
     const example = input === undefined ? undefined : input.example

@@ -5,14 +5,14 @@ import type { Access } from './access.ts'
 import type { Handler } from './listener.ts'
 
 /**
- * `GET /api/openapi.json`: the procedures as an OpenAPI document, which scripts/api-doc.ts generates. Its 0.4 MB are read
- * at the first request: most services never serve them.
+ * `GET /api/openapi.json`: the procedures as an OpenAPI document, which scripts/api-doc.ts generates. The file (0.4 MB)
+ * is read at the first request, because most services never serve it.
  */
 export function createOpenApi(access: Access): Handler {
   let document: { body: Buffer; etag: string } | undefined
   return (req, res) => {
     if (req.method !== 'GET' && req.method !== 'HEAD')
-      throw new RewardOpsError('method_not_allowed', '/api/openapi.json is read with GET.')
+      throw new RewardOpsError('method_not_allowed', '/api/openapi.json accepts only GET.')
     access.admit(req, 'openapi')
     document ??= readDocument()
     const { body, etag } = document

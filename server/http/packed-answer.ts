@@ -10,8 +10,8 @@ type Flushing = ServerResponse & { flush?: () => void }
  * query still arrives before a slow one of the same request. The fastest level in zlib's threads gives 100 MB/s and more;
  * a page needs less than 1 MB/s.
  *
- * Answers that are not JSON (such as the live stream) or already compressed are sent unchanged. Call it before the head
- * is sent.
+ * Answers that are not JSON (such as the live stream) or already compressed are sent unchanged. This function must be
+ * called before the head is sent.
  */
 export function packAnswer(req: IncomingMessage, res: ServerResponse): void {
   if (chosenEncoding(req.headers['accept-encoding'], ['gzip']) === null) return
@@ -41,7 +41,7 @@ export function packAnswer(req: IncomingMessage, res: ServerResponse): void {
     stream.on('drain', () => res.emit('drain'))
     stream.once('end', () => end())
     stream.once('error', () => res.destroy())
-    // Otherwise a reader that disconnects leaks the stream and its 256 KB.
+    // Without this, a client that disconnects leaks the stream and its 256 KB.
     res.once('close', () => stream.destroy())
     return stream
   }

@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { endianness } from 'node:os'
 
-/** Tables of all TCP sockets in the network namespace. Programs with IPv6 sockets that reach 127.0.0.1 are in the second. */
+/** Tables of all TCP sockets in the network namespace. IPv6 sockets connected to 127.0.0.1 are in the second table. */
 const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
-/** Reads before an entry counts as missing. A read is no snapshot, so an entry that moves meanwhile may be missed. */
+/** Reads before an entry counts as missing. A read is no snapshot, so it may miss an entry that moves meanwhile. */
 const LOOKS = 3
 
 /** The owner of the other end of a connection from this machine. */
@@ -35,7 +35,7 @@ export class PeerOwners {
     this.#read = read
   }
 
-  /** Never rejects. */
+  /** Finds the owner of the other end of a connection. Never rejects. */
   async of(socket: Pick<Socket, keyof Connection>): Promise<PeerOwner> {
     // A closed socket has no addresses.
     const { localAddress, localPort, remoteAddress, remotePort } = socket

@@ -31,7 +31,7 @@ export function refuse(
   sendRefusal(res, data.httpStatus, body, data.retryAfterMs)
 }
 
-/** Sends the JSON of an error, with `Retry-After` if it has one. If an answer has begun, the connection is broken off. */
+/** Sends the JSON of an error, with `Retry-After` if given. If an answer has begun, destroys the connection instead. */
 export function sendRefusal(
   res: ServerResponse,
   status: number,

@@ -103,7 +103,7 @@ describe('files of the build', () => {
     'secret.key',
     'chunks',
     '%E0%A4%A',
-  ])('%s is not one of them', async (path) => {
+  ])('%s is not found', async (path) => {
     const answer = await fetchRaw(`${url}/${path}`, {})
     expect(answer.statusCode).toBe(404)
     answer.resume()
@@ -156,7 +156,7 @@ describe('answers of the pages', () => {
     close()
   })
 
-  test('other types, and answers to requests without Accept-Encoding, are sent unchanged', async () => {
+  test('other types, and answers to clients that do not accept gzip, are sent unchanged', async () => {
     for (const [type, accepted] of [
       ['text/event-stream', 'gzip'],
       ['application/json', 'identity'],

@@ -20,7 +20,7 @@ const TYPES: Record<string, { type: string; packs: boolean }> = {
   '.png': { type: 'image/png', packs: false },
 }
 
-/** Smaller files fit into a packet uncompressed. */
+/** Smaller files are not compressed, because they fit into one packet. */
 const WORTH_PACKING_BYTES = 1_000
 
 /**
@@ -42,9 +42,9 @@ const packers: Record<ContentEncoding, (plain: Buffer) => Promise<Buffer>> = {
 }
 
 /**
- * Serves the files of the pages' build (scripts, styles, fonts). Each is compressed once a process and kept in memory,
- * 3 MB in all; Next would compress it again for each visitor. File names contain a digest of the content, so browsers
- * cache them forever.
+ * Serves the files of the pages' build (scripts, styles, fonts). Each is compressed once per process and kept in
+ * memory, 3 MB in all; Next would compress it again for each visitor. File names contain a digest of the content, so
+ * browsers cache them forever.
  *
  * The handler returns false and sends nothing if the build has no such file or the method is neither GET nor HEAD.
  */

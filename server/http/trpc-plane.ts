@@ -26,7 +26,7 @@ const INGESTED: Readonly<Record<string, IngestKind>> = {
   'batches.append': 'append',
 }
 
-/** Called once for each sample while the caller waits. It is answered here, because tRPC costs half a millisecond a call. */
+/** This procedure is called once per sample. It is answered here, because tRPC costs half a millisecond per call. */
 const SINGLE = 'samples.score'
 
 /** Dependencies of {@link createTrpcPlane}. */
@@ -38,7 +38,7 @@ export interface TrpcPlaneOptions {
   log: Logger
 }
 
-/** Anonymous callers have no key, so it never ends. */
+/** Never aborts, because callers who have not signed in have no key that could end. */
 const NEVER_ENDS = new AbortController().signal
 
 type Annotated = IncomingMessage & { requestId: string; body?: string }
@@ -138,7 +138,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         return
       }
       const text = utf8(Buffer.concat(begun), 'the body')
-      // tRPC parses it a second time, 4 ms for 1 MiB; this parse gives better error messages.
+      // tRPC parses the text again, which takes 4 ms for 1 MiB. Parsing here gives better error messages.
       const input = text === '' ? undefined : parseJsonText(text, 'the body')
       if (procedure === SINGLE && !url.searchParams.has('batch')) {
         const { ended } = access.admit(req, SINGLE)
@@ -146,7 +146,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         answer(res, await whileKeyHolds(ended, closed(res), score))
         return
       }
-      // An empty body calls procedures without input; others then report their missing fields.
+      // Procedures without input accept an empty body; the others report their missing fields.
       annotated.body = text === '' ? '{}' : text
       handler(req, res)
     } catch (error) {

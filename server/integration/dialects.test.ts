@@ -151,7 +151,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
     expectRefusal(await sent(''), {
       status: 400,
       reason: 'invalid_input',
-      message: 'what scores',
+      message: 'names no reward',
       hint: /\?model=/,
     })
     expectRefusal(await sent('?modell=x'), {

@@ -233,8 +233,8 @@ describe('row for row', () => {
     const [batch] = await batchesOf('selected')
     expect(await count('--batch', batch?.batchId as string, '--format', 'csv')).toBeGreaterThan(70)
     for (const [args, message] of [
-      [['--run', 'nowhere'], 'Run "nowhere" has nothing.'],
-      [['--run', 'selected', '--step', '9'], 'Run "selected" has nothing of step 9.'],
+      [['--run', 'nowhere'], 'Run "nowhere" has no batches.'],
+      [['--run', 'selected', '--step', '9'], 'Run "selected" has no batches of step 9.'],
       [['--batch', 'b999999'], 'There is no batch b999999.'],
     ] as const) {
       const run = await cli('export', ...args)
@@ -530,12 +530,12 @@ describe('GET /api/export/samples', () => {
     expectRefusal(await service.raw(path, { headers: { authorization: 'Bearer wrong-key' } }), {
       status: 401,
       reason: 'unauthorized',
-      message: 'A key is needed',
+      message: 'API key is required',
     })
     expectRefusal(await service.raw(path, { method: 'POST' }), {
       status: 405,
       reason: 'method_not_allowed',
-      message: 'takes GET',
+      message: 'only GET',
     })
     for (const [query, message] of [
       ['', 'either batch or run must be given'],

@@ -15,10 +15,10 @@ const list = z
 /** Query parameters of a dialect's address. Lists are separated by `;`, because some trainers split addresses at commas. */
 const Query = z.strictObject({
   model: text.optional().describe('the reward model whose servers score'),
-  judge: text.optional().describe('how a generative model judges: a template’s name'),
+  judge: text.optional().describe('the judge template of a generative model'),
   rule: text.optional().describe('a built-in rule, for every sample'),
   function: text.optional().describe('a reward function: its path, or path:name'),
-  dataSource: text.optional().describe('selects the rule where nothing else scores'),
+  dataSource: text.optional().describe('selects the rule if nothing else is given'),
   manager: text.optional().describe('the reward manager'),
   kwargs: text
     .transform((json, context) => {
@@ -36,20 +36,20 @@ const Query = z.strictObject({
   onFailure: z
     .union([z.literal('error'), z.coerce.number()])
     .default('error')
-    .describe('what a sample without a score is answered by: error (503), or a number'),
+    .describe('the answer for a sample without a score: error (503), or a number'),
   stepGapMs: z.coerce.number().int().min(1).max(3_600_000).default(STEP_GAP_MS),
-  extra: list.describe('keys of the extra info to answer with, where the protocol takes some'),
+  extra: list.describe('keys of the extra info to return, if the protocol supports them'),
   format: z
     .enum(['number', 'object'])
     .default('number')
     .describe('slime: a bare number or an object'),
-  groundTruth: text.optional().describe('nemo-gym: the task’s field that holds it'),
+  groundTruth: text.optional().describe('nemo-gym: the task’s field with the ground truth'),
 })
 
 /** The options in a dialect's address. */
 export type CompatOptions = z.output<typeof Query>
 
-/** Parses the query of a dialect's address. @throws RewardOpsError `invalid_input` naming the parameter and the closest known one */
+/** Parses the query of a dialect's address. @throws RewardOpsError `invalid_input` with the parameter */
 export function readCompatOptions(query: URLSearchParams): CompatOptions {
   const known = Object.keys(Query.shape)
   const given: Record<string, string> = {}
@@ -58,7 +58,7 @@ export function readCompatOptions(query: URLSearchParams): CompatOptions {
       const near = nearestName(key, known)
       throw new RewardOpsError(
         'invalid_input',
-        `The address has ?${key.slice(0, 60)}=, which is not known. ${near ? `Did you mean ${near}? ` : ''}Known: ${known.join(', ')}.`,
+        `The address has the unknown parameter ?${key.slice(0, 60)}=. ${near ? `Did you mean ${near}? ` : ''}Known: ${known.join(', ')}.`,
       )
     }
     if (key in given) {
@@ -75,7 +75,7 @@ export function readCompatOptions(query: URLSearchParams): CompatOptions {
   if (scorers.length > 1) {
     throw new RewardOpsError(
       'invalid_input',
-      `The address has ?${scorers.join('= and ?')}=: one of them scores.`,
+      `The address has ?${scorers.join('= and ?')}=. Give only one of them.`,
     )
   }
   return options

@@ -23,7 +23,7 @@ export const COMPAT_PATH = '/compat/'
 /** All dialects. */
 export const DIALECTS: readonly Dialect[] = [openrlhf, slime, nemoGym]
 
-/** Largest number of samples in a request. A caller waits for each of them. */
+/** Maximum samples in a request, because the caller waits for all of them. */
 const MAX_SAMPLES = 4_096
 /** Reward of a failed sample in protocols that report the failure in a field next to it. */
 const NO_REWARD = 0
@@ -33,7 +33,7 @@ export interface CompatSources {
   access: Access
   /** Scores each sample, as `samples.score` does. */
   manager: Modules['manager']
-  /** The highest step of a run; null: it has none. */
+  /** The highest step of a run; null: the run has none. */
   lastStep(run: string): Promise<number | null>
   readiness: Modules['readiness']
 }
@@ -42,7 +42,7 @@ export interface CompatSources {
 interface Target {
   dialect: Dialect
   run: string
-  /** The path below the run's address: `` or for example `/verify`. */
+  /** The path below the run's address, such as `/verify`; may be empty. */
   rest: string
   key: string | null
 }
@@ -50,7 +50,7 @@ interface Target {
 /**
  * Serves unchanged trainers that already speak the protocol of a remote reward server, on `/compat/<dialect>/<run>`. A
  * trainer that cannot send headers puts its API key into the path: `/compat/<dialect>/<run>/k/<key>`. Query parameters
- * say how to score. Each sample is scored like one of `samples.score`, in the run's present step and its prompt's group.
+ * select the reward. Each sample is scored as by `samples.score`, in the run's current step and its prompt's group.
  */
 export function createCompat({ access, manager, lastStep, readiness }: CompatSources) {
   const clock = new StepClock(lastStep)
@@ -68,7 +68,10 @@ export function createCompat({ access, manager, lastStep, readiness }: CompatSou
     if (rest !== dialect.scorePath) throw notThere(dialect, rest)
     if (req.method !== 'POST') {
       res.setHeader('allow', 'POST')
-      throw new RewardOpsError('method_not_allowed', `${COMPAT_PATH}${dialect.name} takes POST.`)
+      throw new RewardOpsError(
+        'method_not_allowed',
+        `${COMPAT_PATH}${dialect.name} accepts only POST.`,
+      )
     }
     const options = readCompatOptions(url.searchParams)
     const body = await jsonOf(req)
@@ -77,7 +80,7 @@ export function createCompat({ access, manager, lastStep, readiness }: CompatSou
       throw new RewardOpsError(
         'invalid_input',
         `The request has ${samples.length} samples, more than ${MAX_SAMPLES}.`,
-        { hint: 'Send them in several requests, or by batches.submit.' },
+        { hint: 'Send them in several requests, or with batches.submit.' },
       )
     }
     const gone = new AbortController()
@@ -111,8 +114,8 @@ function scoreInput(
   const reward = rewardOf(options)
   if (source === undefined && options.model === undefined && options.function === undefined) {
     if (options.rule === undefined) {
-      throw new RewardOpsError('invalid_input', 'The address does not say what scores.', {
-        hint: 'Add ?model=, ?function=, ?rule= or ?dataSource= to it: docs/dialects.md has examples.',
+      throw new RewardOpsError('invalid_input', 'The address names no reward.', {
+        hint: 'Add ?model=, ?function=, ?rule= or ?dataSource=; docs/dialects.md has examples.',
       })
     }
   }
@@ -128,7 +131,7 @@ function scoreInput(
   })
 }
 
-/** @throws RewardOpsError `not_scored` when a sample failed and neither the protocol nor the address provides for failures */
+/** @throws RewardOpsError `not_scored` for a failed sample, unless the protocol or the address provides for failures */
 function endsOf(
   dialect: Dialect,
   results: readonly ScoreResult[],
@@ -184,7 +187,7 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {
-    throw new RewardOpsError('invalid_input', 'The address is not well escaped.', {
+    throw new RewardOpsError('invalid_input', 'The address has an invalid % escape.', {
       hint: 'Write % as %25.',
     })
   }

@@ -4,9 +4,9 @@ import type { CompatOptions } from './compat-options.ts'
 /** A sample read from a dialect's request. */
 export interface DialectSample
   extends Pick<SampleInput, 'prompt' | 'response' | 'groundTruth' | 'extraInfo' | 'index'> {
-  /** The prompt's id in the protocol; null: it has none, and samples with equal prompts form a group. */
+  /** The prompt's id; null: the protocol has none, so samples with equal prompts form a group. */
   uid: string | null
-  /** The data source in the request; null: the address names it. */
+  /** The data source in the request; null: the one in the address. */
   dataSource: string | null
 }
 
@@ -18,12 +18,12 @@ export interface DialectEnd {
   failed: boolean
 }
 
-/** An answer: constant JSON, or a function of the request's body, which throws `invalid_input` naming the field. */
+/** An answer: constant JSON, or a function of the request's body that throws `invalid_input` for an invalid body. */
 export type DialectAnswer = string | object | ((body: unknown) => unknown)
 
 /**
- * A trainer's protocol for remote reward servers, answered on `/compat/<name>/<run>`. Each has its own file; compat.ts
- * holds the common part: access, steps, groups and failures.
+ * A trainer's protocol for remote reward servers, answered on `/compat/<name>/<run>`. Each dialect has its own file;
+ * compat.ts has the common part: access, steps, groups and failures.
  */
 export interface Dialect {
   readonly name: string

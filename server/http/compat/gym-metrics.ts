@@ -62,7 +62,7 @@ function describe(rows: readonly Row[], names: readonly string[]): Metrics {
     name,
     values: numbers.flatMap((row) => (row[name] === undefined ? [] : [row[name]])),
   }))
-  // A single row has no deviation: Gym writes 0, unless another column has one.
+  // For a single row, Gym writes the standard deviation 0. A single number in several rows has none.
   const single = columns.every(({ values }) => values.length < 2)
   const out: Metrics = {}
   for (const { name, values } of columns) {

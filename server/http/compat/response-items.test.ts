@@ -26,7 +26,7 @@ test('all output items are kept, in order', () => {
   ])
 })
 
-test('items that text cannot hold are refused by type and position', () => {
+test('items that cannot be written as text are refused with their type and position', () => {
   const image = { type: 'message', role: 'user', content: [{ type: 'input_image' }] }
   expect(() => messagesOf([image], 'input')).toThrow(
     'input[0].content[0] is a part of type "input_image"',

@@ -24,7 +24,7 @@ export type ResponseItem = z.infer<typeof ResponseItem>
 
 type Message = z.infer<typeof ChatMessage>
 
-/** Converts all items to chat messages. @throws RewardOpsError `invalid_input` naming images and other tools, which no message holds */
+/** Converts items to chat messages. @throws RewardOpsError `invalid_input` for items that are no text, such as images */
 export function messagesOf(items: readonly ResponseItem[], path: string): Message[] {
   return items.flatMap((item, i): Message[] => {
     const at = `${path}[${i}]`
@@ -48,7 +48,7 @@ export function messagesOf(items: readonly ResponseItem[], path: string): Messag
     }
     throw new RewardOpsError(
       'invalid_input',
-      `${at} is of type "${type}", which a reward cannot be given as text.`,
+      `${at} is of type "${type}", which cannot be written as text.`,
     )
   })
 }
@@ -74,7 +74,7 @@ function textOf(content: z.infer<typeof Parts> | null | undefined, path: string)
       if (typeof part.text === 'string') return part.text
       throw new RewardOpsError(
         'invalid_input',
-        `${path}[${i}] is a part of type "${part.type ?? 'unknown'}", which a reward cannot be given as text.`,
+        `${path}[${i}] is a part of type "${part.type ?? 'unknown'}", which cannot be written as text.`,
       )
     })
     .join('')

@@ -12,8 +12,8 @@ const Body = z.looseObject({
 })
 
 /**
- * `--rm-type remote_rm --rm-url` of slime and miles: one sample a request, answered with a bare number, or with
- * `?format=object` with an object for `--reward-key score`. `group_index` and `metadata` are read if a custom function
+ * `--rm-type remote_rm --rm-url` of slime and miles: one sample per request. The answer is a bare number, or with
+ * `?format=object` an object for `--reward-key score`. `group_index` and `metadata` are read if a custom function
  * sends them.
  * Source: slime/rollout/rm_hub/__init__.py.
  */

@@ -34,7 +34,7 @@ describe('the step of samples whose protocol has none', () => {
     }
   })
 
-  it('stays while a sample of it is still being scored, however long that takes', async () => {
+  it('stays while one of its samples is being scored, however long that takes', async () => {
     const { time, clock } = clockOf(null)
     const slow = await clock.enter('r', 100)
     time.nowMs = 5_000

@@ -9,14 +9,14 @@ const MAX_RUNS = 1_000
 
 /**
  * Assigns a step to samples whose protocol has none: the step of the previous samples, until a pause passes with no
- * sample in flight. Samples of one step therefore share a batch, as in a run that sends its steps.
+ * sample in flight. Samples of one step therefore share a batch, as if the trainer sent the step.
  */
 export class StepClock {
   readonly #lastStep: (run: string) => Promise<number | null>
   readonly #runs = new Map<string, Promise<Current>>()
   readonly #nowMs: () => number
 
-  /** @param lastStep reads the highest step of a run; null: it has none */
+  /** @param lastStep reads the highest step of a run; null: the run has none */
   constructor(
     lastStep: (run: string) => Promise<number | null>,
     nowMs: () => number = () => performance.now(),

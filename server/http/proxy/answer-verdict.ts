@@ -1,12 +1,12 @@
 import type { SlotEnd } from '../../router/router-types.ts'
 import type { UpstreamCall } from './upstream-call.ts'
 
-/** Largest number of calls for one request. One more is allowed when a reused connection closes under the call. */
+/** Maximum calls for one request. One more is allowed if a reused connection closes before an answer begins. */
 export const MAX_ATTEMPTS = 3
 
 /**
  * True for answers that are not passed on: redirects, and errors that another server may avoid. A 408 or 424 (TEI with a
- * failed backend) of the last call is passed on, because a 4xx is never turned into another status.
+ * failed backend) of the last call is passed on, because a 4xx other than 429 never becomes another status.
  */
 export function isFailure(status: number, attempt: number): boolean {
   if (status < 300) return false
@@ -15,7 +15,7 @@ export function isFailure(status: number, attempt: number): boolean {
   return status >= 500 && status !== 501
 }
 
-/** vLLM answers 200 with this when it is put to sleep in mid-generation. The partial text is not an answer. */
+/** The pattern in vLLM's 200 answer if the server is put to sleep during generation. The text is then incomplete. */
 const ABORTED = /"finish_reason"\s*:\s*"abort"/
 
 /** True when the server aborted the generation. No text can contain the pattern, because quotes in texts are escaped. */
@@ -23,7 +23,7 @@ export function isAborted(body: Buffer): boolean {
   return body.includes('"abort"') && ABORTED.test(body.toString('latin1'))
 }
 
-/** The outcome for the server of a call whose answer was passed on. `body` is the answer if it was kept. */
+/** The outcome that the router records for a call whose answer was passed on. `body` is the answer if it was kept. */
 export function endOf(call: UpstreamCall, body: Buffer | null): SlotEnd {
   const { status } = call
   if (status >= 400) {
@@ -36,7 +36,7 @@ export function endOf(call: UpstreamCall, body: Buffer | null): SlotEnd {
 
 const TOTAL = '"total_tokens"'
 
-/** `usage.total_tokens`, at any depth. */
+/** The last `total_tokens` in an answer, at any depth; null: none. */
 function tokensOf(body: Buffer): number | null {
   const at = body.lastIndexOf(TOTAL)
   if (at < 0) return null

@@ -27,7 +27,7 @@ const valid: [what: string, text: string][] = [
   ['the model last, after a long text', `{"input":"${long}","model":"judge/7b"}`],
   ['backslashes before a quote', String.raw`{"input":"x\\","model":"m\"\\"}`],
   [
-    'a backslash where the bytewise search ends',
+    'a backslash at the end of the bytewise search',
     `{"input":"${'x'.repeat(47)}\\"${'y'.repeat(60)}\\\\","model":"m"}`,
   ],
   ['a model inside other values', '{"a":{"model":"no"},"b":[{"model":"no"}],"c":"\\"model\\":1"}'],
@@ -92,7 +92,7 @@ describe('a body that is not JSON', () => {
     ['cut off in an escape', '{"model":"rm","x":"a\\', 'rm'],
     ['no colon', '{"model" "rm"}', null],
     ['a model that does not parse', '{"model":"\\x","stream":true}', null],
-  ])('%s: returns the facts before the fault', (_, text, model) => {
+  ])('%s: gives the fields before the error', (_, text, model) => {
     expect(read(text).model).toBe(model)
   })
 })

@@ -13,14 +13,14 @@ export interface BodyFacts {
   model: string | null
   /** True when the answer is requested token by token. */
   stream: boolean
-  /** Largest number of tokens to generate; null: the request does not say. */
+  /** Maximum tokens to generate; null: not in the request. */
   maxTokens: number | null
 }
 
 /**
  * Reads the top-level fields that decide where a body is sent, without parsing the rest: a judge's 3 KB cost 1.3 µs,
  * 32 MiB of texts full of quotes 50 ms. The last of two equal keys counts, as in the servers' parsers. A body that is not
- * JSON gives the fields before the fault; the server refuses it.
+ * JSON gives the fields before the error; the server refuses such a body.
  */
 export function readBodyFacts(body: Buffer): BodyFacts {
   const facts: BodyFacts = { model: null, stream: false, maxTokens: null }
@@ -92,7 +92,7 @@ function skipSpace(body: Buffer, from: number): number {
   return at
 }
 
-/** Bytes of a string searched one by one before `indexOf`, whose call costs as much as about 50 bytes. */
+/** Bytes of a string searched one by one before `indexOf`, because calling it costs as much as about 50 bytes. */
 const NEAR = 48
 
 /** The index of the closing quote of a string whose first byte is at `from`; -1: there is none. */
@@ -109,7 +109,7 @@ function endOfString(body: Buffer, from: number): number {
     if (at < 0) return -1
     let before = at - 1
     while (before >= from && body[before] === BACKSLASH) before--
-    // An even number of backslashes escapes no quote.
+    // A quote after an even number of backslashes is not escaped.
     if ((at - before) % 2 === 1) return at
     at++
   }

@@ -16,17 +16,17 @@ import { generates, type ProxiedPath } from './routes.ts'
 import { type AnswerMode, type CallOwner, SMALL_BYTES, UpstreamCall } from './upstream-call.ts'
 import type { Upstreams } from './upstreams.ts'
 
-/** Longest random delay before the third call, ms. The second is sent at once, to another server if there is one. */
+/** Maximum random delay before the third call, ms. The second call is immediate, if possible to another server. */
 const BACKOFF_MS = 400
-/** An answer without data for this time is broken off, ms. */
+/** An answer is broken off after this time without data, ms. */
 const IDLE_MS = 300_000
 /** Retry-After for failed requests, ms: the default without a server's own value, and the maximum. */
 const RETRY_AFTER_MS = 1_000
 const RETRY_AFTER_MAX_MS = 30_000
-/** Estimates: bytes of JSON per token, and tokens of a reply without `max_tokens`. The router uses the same. */
+/** Estimates: bytes of JSON per token, and tokens of a reply without `max_tokens`. The router uses the same values. */
 const BYTES_PER_TOKEN = 3.6
 const REPLY_TOKENS = 256
-/** Bytes at the end of a body that its key is computed from. */
+/** The key of a body is computed from this many bytes at its end. */
 const KEY_BYTES = 512
 
 /** Unused controllers for the next requests. Creating one, with the router's listener on it, costs 4 µs. */
@@ -76,13 +76,13 @@ export class Exchange implements CallOwner, SlotSearch {
   request!: SlotSearch['request']
   #slot: RouterSlot | null = null
   #call: UpstreamCall | null = null
-  /** Ends the current wait for a call or a pause. */
+  /** Ends the current wait, which is for a call or a pause. */
   #wake: (() => void) | null = null
   #attempts = 0
   #queueMs = 0
   #workerName = ''
   #raced = false
-  /** The last call's failure and status; status 0: no answer came. */
+  /** The last call's failure and status; status 0: no answer. */
   #failure: EngineFailure | null = null
   #failedStatus = 0
   readonly failed: number[] = []
@@ -126,7 +126,7 @@ export class Exchange implements CallOwner, SlotSearch {
     }
   }
 
-  /** Checks for idle calls. Called about once a second instead of a timer for each call. */
+  /** Stops the exchange if it is idle, has waited too long, or its key has ended. Called once a second. */
   tick(nowMs: number): void {
     const call = this.#call
     if (this.#keyEnded.aborted) {
@@ -139,7 +139,7 @@ export class Exchange implements CallOwner, SlotSearch {
     }
   }
 
-  /** Ends the exchange at once, as if the client had disconnected. */
+  /** Ends the exchange immediately, as if the client had disconnected. */
   cut(): void {
     this.#stopFor('gone')
     this.#res.destroy()
@@ -155,7 +155,7 @@ export class Exchange implements CallOwner, SlotSearch {
       typeof chosen === 'string'
         ? chosen
         : await chosen.catch((error: unknown) => {
-            // A body that is not JSON gets that error instead of a missing model.
+            // For a body that is not JSON, the error says so instead of reporting a missing model.
             throw named === null ? (notJson(body) ?? error) : error
           })
     this.#startDeadline(options.deadlineMs)
@@ -207,7 +207,7 @@ export class Exchange implements CallOwner, SlotSearch {
 
   #ended(call: UpstreamCall, slot: RouterSlot, serviceMs: number): boolean {
     if (this.#halt !== null) {
-      // The caller's deadline says nothing about the server; the service's own does.
+      // A deadline of the caller is no evidence against the server; a time limit of the service is.
       const silent = this.#halt === 'idle' || (this.#halt === 'expired' && !this.#hasDeadline)
       this.#release({ outcome: silent ? 'stall' : 'cancelled' })
       if (call.passedOn) {
@@ -238,7 +238,7 @@ export class Exchange implements CallOwner, SlotSearch {
     if (call.passedOn || !isFailure(status, this.#attempts)) {
       const text = call.body()
       if (call.mode === 'hold' && !call.passedOn && text !== null && isAborted(text)) {
-        const detail = 'answered with finish_reason "abort": it went to sleep'
+        const detail = 'answered with finish_reason "abort", because it was put to sleep'
         const failure = { ok: false, class: 'fault', reason: 'transport', detail } as const
         return this.#callFailed(failure, status, slot)
       }
@@ -362,12 +362,12 @@ export class Exchange implements CallOwner, SlotSearch {
           retryAfterMs: 2_000,
         })
       case 'no_server':
-        // The servers may have been put to sleep meanwhile; this reports it and requests a wake.
+        // If the servers were put to sleep meanwhile, `lacking` throws `model_asleep` and requests a wake.
         this.#context.directory.lacking(model, this.path)
         if (this.#failure !== null) return this.#exhausted()
         return new RewardOpsError(
           'no_server',
-          `No server of "${model}" can be used: ${refusal.detail}.`,
+          `No server of "${model}" is available: ${refusal.detail}.`,
           { retryAfterMs: refusal.retryAfterMs },
         )
     }
@@ -376,7 +376,7 @@ export class Exchange implements CallOwner, SlotSearch {
   #expired(): RewardOpsError {
     const after = Math.round(performance.now() - this.#startedAtMs)
     const last = this.#failure === null ? '' : ` The last server ${this.#failure.detail}.`
-    return new RewardOpsError('deadline', `No answer had begun after ${after} ms.${last}`)
+    return new RewardOpsError('deadline', `No response started within ${after} ms.${last}`)
   }
 
   #exhausted(): RewardOpsError {
@@ -408,7 +408,7 @@ export class Exchange implements CallOwner, SlotSearch {
   /** Breaks the answer off in a way that the client notices. */
   #breakOff(call: UpstreamCall): void {
     const res = this.#res
-    // Without chunks or a length, a normal end of the connection would look like the end of the body.
+    // Without chunks or a length, the client would take a normal end of the connection for the end of the body.
     if (!res.chunkedEncoding && call.headers['content-length'] === undefined) {
       res.socket?.resetAndDestroy()
     }
@@ -438,7 +438,7 @@ export class Exchange implements CallOwner, SlotSearch {
 
 /**
  * The key by which the `deterministic` policy sends equal bodies to the same server: the length and an FNV-1a hash of
- * every eighth byte of the end, where the response is. Two bodies with the same key do no harm.
+ * every eighth byte of the end, where the response is. Different bodies with the same key do no harm.
  */
 function keyOf(body: Buffer): string {
   let key = 0x811c9dc5

@@ -7,7 +7,7 @@ import type {
 import type { ModelDirectory } from './model-directory.ts'
 import { hasPath, type ProxiedPath } from './routes.ts'
 
-/** Pause between two searches while only servers without the path are free, ms. */
+/** Pause between two searches while only servers whose engine lacks the path are free, ms. */
 const OTHER_ENGINE_MS = 25
 
 /** The search for a slot. */
@@ -52,7 +52,7 @@ export async function findSlot(
     queueMs += slot.queueMs
     if (hasPath(slot.engine, path)) return { ok: true, slot, queueMs }
     slot.release({ outcome: 'cancelled' })
-    // The servers with the path are busy. Without a pause, the router would offer the same slot again at once.
+    // The servers with the path are busy. Without a pause, the router would immediately offer the same slot again.
     await search.pause(OTHER_ENGINE_MS)
   }
 }

@@ -41,7 +41,7 @@ it('leaks nothing, and gives each client its own answer', async () => {
     const { answered, refused, failed, aborted, broken, wrong } = counts
     expect(wrong).toEqual([])
     expect(answered + refused + failed + aborted + broken).toBe(REQUESTS)
-    // 4 % of the calls fail before their answer begins, so three failures in a row are rare.
+    // 3 % of the calls fail before their answer begins, so three failures in a row are rare.
     expect(answered).toBeGreaterThan((REQUESTS * 5) / 6)
     expect(failed).toBeLessThan(REQUESTS / 150)
     expect(aborted).toBeGreaterThan(REQUESTS / 60)

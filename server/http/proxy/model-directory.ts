@@ -8,7 +8,7 @@ const WAKE_EVERY_MS = 1_000
 const ASLEEP_RETRY_MS = 10_000
 /** Retry-After when a model's servers cannot be used, ms. */
 const RETRY_MS = 2_000
-/** Largest number of models that a refusal names. */
+/** Maximum models that an error message names. */
 const NAMED = 20
 
 /** The fields of a registered server that the directory uses. */
@@ -44,7 +44,7 @@ export class ModelDirectory {
     this.#sources = sources
   }
 
-  /** The models with servers in any state, just registered ones included. Falls back to the last known ones. */
+  /** The models with servers in any state, after a reload of the registry. If that fails, the last known models. */
   async list(): Promise<KnownModel[]> {
     this.#listing ??= this.#sources
       .refresh()
@@ -82,7 +82,7 @@ export class ModelDirectory {
     if (named === null) {
       throw new RewardOpsError(
         'model_not_named',
-        `The request names no model, and there is not exactly one. ${there}`,
+        `The request names no model. It can be left out only if exactly one is registered. ${there}`,
       )
     }
     throw new RewardOpsError(
@@ -92,9 +92,9 @@ export class ModelDirectory {
   }
 
   /**
-   * The servers of a model whose engine lacks a path, usually none. Throws when no server has the path, or when those
-   * that have it sleep or cannot be used while others can. Requests a wake for a sleeping model.
-   * @throws RewardOpsError `path_not_served`, `model_asleep`, `no_server`
+   * Ids of the servers of a model whose engine lacks a path, usually none.
+   * @throws RewardOpsError `path_not_served` if no server has the path; `model_asleep`, after a wake request, if no server
+   * with the path is ready and one sleeps; `no_server` if none with the path is ready and others lack the path
    */
   lacking(model: string, path: ProxiedPath): number[] {
     const servers = this.#known().get(model)?.servers ?? []
@@ -110,7 +110,7 @@ export class ModelDirectory {
       const engines = [...new Set(servers.map((s) => s.engine))].join(', ')
       throw new RewardOpsError(
         'path_not_served',
-        `The servers of "${model}" are of the engine ${engines}, which has no ${path}; ${enginesWith(path).join(', ')} have it.`,
+        `The engine of the servers of "${model}" is ${engines}, which has no ${path}. Engines with this path: ${enginesWith(path).join(', ')}.`,
       )
     }
     if (ready === 0 && asleep > 0) {
@@ -124,7 +124,7 @@ export class ModelDirectory {
     if (ready === 0 && lacking.length > 0) {
       throw new RewardOpsError(
         'no_server',
-        `No server of "${model}" that has ${path} can be used now.`,
+        `No server of "${model}" with ${path} is available now.`,
         { retryAfterMs: RETRY_MS },
       )
     }

@@ -2,10 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import { RewardOpsError } from '../../errors.ts'
 import { unpacked } from '../body.ts'
 
-/** Largest body that is passed on, decompressed. It is kept for retries until an answer begins. */
+/** Maximum decompressed body that is passed on. The body is kept for retries until an answer begins. */
 export const MAX_PROXIED_BYTES = 32 << 20
 
-/** The client disconnected before its request was complete. */
+/** The client disconnected. */
 export class ClientGone extends Error {}
 
 /**
@@ -65,7 +65,7 @@ async function readPacked(req: IncomingMessage): Promise<Buffer> {
 
 function tooLarge(): RewardOpsError {
   const mib = MAX_PROXIED_BYTES >> 20
-  return new RewardOpsError('body_too_large', `The body is larger than ${mib} MiB unpacked.`, {
-    hint: `The router address passes on at most ${mib} MiB a call: send the texts in several calls.`,
+  return new RewardOpsError('body_too_large', `The body is larger than ${mib} MiB uncompressed.`, {
+    hint: `The router address accepts at most ${mib} MiB per request. Send the texts in several requests.`,
   })
 }

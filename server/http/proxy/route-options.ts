@@ -2,9 +2,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { RewardOpsError } from '../../errors.ts'
 import { POLICY_NAMES, type PolicyName } from '../../router/policies/policy.ts'
 
-/** Longest wait for an answer to begin, ms; a caller's longer deadline is reduced to it. */
+/** Maximum wait for an answer to begin, ms. Longer deadlines of callers are reduced to it. */
 export const MAX_WAIT_MS = 600_000
-/** Longest name of a group or a run, in characters. Names are kept in memory while the call waits. */
+/** Maximum characters in the name of a group or run. Names are kept in memory while the call waits. */
 const MAX_NAME_CHARS = 256
 
 /** Routing options from a caller's headers. */

@@ -134,7 +134,7 @@ describe('requests and answers are passed on', () => {
     })
   })
 
-  it('nothing of the connection, in either direction, and no cookies of a server', async () => {
+  it('without headers of the connection, in either direction, and without cookies of a server', async () => {
     const rm = await upstream((res) =>
       json(
         res,
@@ -187,7 +187,7 @@ describe('requests and answers are passed on', () => {
     ['gzip', gzipSync],
     ['zstd', zstdCompressSync],
   ] as const)(
-    'requests compressed with %s, decompressed: engines take plain JSON',
+    'requests compressed with %s, decompressed, because engines read plain JSON',
     async (name, pack) => {
       const rm = await upstream()
       const { bed } = await bedOver([{ url: rm.url }])
@@ -276,14 +276,14 @@ describe('requests and answers are passed on', () => {
     expect(parts.slice(20).join('')).toBe('data: [DONE]\n\n')
   })
 
-  it('a small answer of a judge in one write, a large one as it arrives, with their tokens', async () => {
+  it('a small answer of a judge in one write, a large one as it arrives, with their token counts', async () => {
     const small = JSON.stringify({ choices: [], usage: { prompt_tokens: 7, total_tokens: 9 } })
     const large = JSON.stringify({ text: 'x'.repeat(200_000), usage: { total_tokens: 1 } })
     const answers = [small, large, small, '{"usage":{"total_tokens":12}}']
     const { url } = await upstream((res) => {
       const text = answers.shift() as string
       res.writeHead(200, { 'content-type': 'application/json' })
-      // Without a length, in two pieces.
+      // The answer has no length and comes in two pieces.
       res.write(text.slice(0, 40))
       setImmediate(() => res.end(text.slice(40)))
     })
@@ -297,7 +297,7 @@ describe('requests and answers are passed on', () => {
 })
 
 describe('a client that disconnects', () => {
-  it('cancels the call upstream, and its slot', async () => {
+  it('cancels the call upstream and releases its slot', async () => {
     let closed = 0
     const rm = await upstream((res) => res.once('close', () => closed++))
     const { bed, slots } = await bedOver([{ url: rm.url }])
@@ -310,7 +310,7 @@ describe('a client that disconnects', () => {
     expect(slots.ends).toEqual([{ serverId: 1, end: { outcome: 'cancelled' } }])
   })
 
-  it('in the middle of a stream cancels it too', async () => {
+  it('in the middle of a stream cancels the call too', async () => {
     let closed = 0
     const rm = await upstream((res) => {
       res.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -347,7 +347,7 @@ describe('a client that disconnects', () => {
     expect(rm.received).toHaveLength(1)
   })
 
-  it('before its request is complete is forgotten', async () => {
+  it('before its request is complete causes no call', async () => {
     const rm = await upstream()
     const { bed } = await bedOver([{ url: rm.url }])
     const { hostname, port } = new URL(bed.url)
@@ -363,7 +363,7 @@ describe('a client that disconnects', () => {
 })
 
 describe('retries', () => {
-  it.each([500, 502, 504, 503, 429, 408, 424])('an answer %i: another server', async (status) => {
+  it.each([500, 502, 504, 503, 429, 408, 424])('%i: retried on another server', async (status) => {
     const bad = await upstream((res) =>
       json(res, status, { error: { message: 'no' } }, { 'retry-after': '7' }),
     )
@@ -381,7 +381,7 @@ describe('retries', () => {
     ])
   })
 
-  it('a server that is down, and one that hangs up without an answer: another server', async () => {
+  it('a server that is down or hangs up without an answer is replaced by another', async () => {
     const dead = await upstream()
     await dead.close()
     const rude = await upstream((_, __, req) => req.socket.destroy())
@@ -393,7 +393,7 @@ describe('retries', () => {
     expect(slots.ends.map(({ end }) => end.outcome)).toEqual(['fault', 'fault', 'ok'])
   })
 
-  it('a reused connection that closes before the first byte: repeated once, at once, uncounted', async () => {
+  it('a call whose reused connection closes before the first byte is repeated once, uncounted', async () => {
     const seen = new WeakMap<object, number>()
     const rm = await upstream((res, _, { socket }) => {
       const calls = (seen.get(socket) ?? 0) + 1
@@ -466,7 +466,7 @@ describe('retries', () => {
     await waitFor('its end', () => endless.open === 0)
   })
 
-  it('a server put to sleep in mid-answer: its 200 is not passed on', async () => {
+  it('the 200 of a server put to sleep during its answer is not passed on', async () => {
     const asleep = await upstream((res) =>
       json(res, 200, { choices: [{ text: 'half', finish_reason: 'abort' }] }),
     )
@@ -596,7 +596,7 @@ describe('headers', () => {
     expect(rm.received).toHaveLength(0)
   })
 
-  it('x-request-id goes through and comes back', async () => {
+  it('x-request-id is passed on and returned', async () => {
     const rm = await upstream((res) => json(res, 200, {}, { 'x-request-id': 'of the server' }))
     const { bed } = await bedOver([{ url: rm.url }])
     const answer = await bed.send('/classify', {
@@ -607,7 +607,7 @@ describe('headers', () => {
     expect(rm.received[0]?.headers['x-request-id']).toBe('run-7.3')
   })
 
-  it('a server whose name no header can hold is named in encoded form', async () => {
+  it('a server name that no header can hold is URI-encoded', async () => {
     const rm = await upstream()
     const { bed } = await bedOver([{ url: rm.url, name: 'judge № 1\n' }])
     const answer = await bed.send('/classify', { body: chat() })
@@ -664,7 +664,7 @@ describe('time limits', () => {
     expect(text).toBe('data: 1\n\ndata: 2\n\n')
   })
 
-  it('a full queue is refused: 429', async () => {
+  it('a full queue refuses requests: 429', async () => {
     const open: ServerResponse[] = []
     const rm = await upstream((res) => open.push(res))
     const { bed, slots } = await bedOver([{ url: rm.url, slots: 1 }])
@@ -694,7 +694,7 @@ describe('servers that cannot be used', () => {
     })
   })
 
-  it('all asleep: 503, Retry-After 10 s, and one wake request', async () => {
+  it('none is ready and one sleeps: 503, Retry-After 10 s, and one wake request', async () => {
     const rm = await upstream()
     const woken: string[] = []
     const { bed, slots } = await bedOver(
@@ -720,14 +720,14 @@ describe('servers that cannot be used', () => {
       })
     }
     expect(woken).toEqual(['rm'])
-    // A woken server is used at once.
+    // A woken server is used immediately.
     ;(slots.servers[0] as SlotServer).state = 'ready'
     expect((await bed.send('/classify', { body: chat() })).status).toBe(200)
   })
 })
 
 describe('the model', () => {
-  it('is named by the body, else by the header, else the only one there is', async () => {
+  it('is named by the body, otherwise by the header, otherwise it is the only registered one', async () => {
     const [a, b] = await Promise.all([upstream(), upstream()])
     const { bed, slots } = await bedOver([
       { url: a.url, model: 'a', engine: 'sglang' },
@@ -782,7 +782,7 @@ describe('the model', () => {
     expect(rm.received).toHaveLength(1)
   })
 
-  it('lists them', async () => {
+  it('is listed by GET /v1/models', async () => {
     const { bed } = await bedOver([
       { url: 'http://127.0.0.1:1', model: 'a' },
       { url: 'http://127.0.0.1:1', model: 'a' },
@@ -825,7 +825,7 @@ describe('the path', () => {
     expect(slots.ends.every(({ end }) => end.outcome === 'ok')).toBe(true)
   })
 
-  it('does not go again to a server that failed, while another lacks the path', async () => {
+  it('is not retried on a server that failed, even if another server lacks the path', async () => {
     const bad = await upstream((res) => json(res, 500, {}))
     const tei = await upstream()
     const good = await upstream()
@@ -839,7 +839,7 @@ describe('the path', () => {
     expect(slots.requests[1]?.avoid).toEqual([1, 2])
   })
 
-  it('waits for a busy server that has it while one without it is free', async () => {
+  it('makes a request wait for a busy server that has it, even if a server without it is free', async () => {
     const open: ServerResponse[] = []
     const vllm = await upstream((res) => open.push(res))
     const sglang = await upstream()

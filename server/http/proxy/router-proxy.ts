@@ -35,7 +35,7 @@ export interface RouterProxyCounts {
 
 /** The router address: passes requests for a model on to one of its servers. */
 export interface RouterProxy {
-  /** Answers a request to one of its paths. */
+  /** Answers a request to a path of the router address. */
   handle(req: IncomingMessage, res: ServerResponse, requestId: string): Promise<void>
   counts(): RouterProxyCounts
   /** Waits up to `ms` for open requests, cuts off the rest and closes the connections. */
@@ -99,7 +99,7 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
         const method = path === MODELS_PATH ? 'GET' : 'POST'
         if (req.method !== method && !(method === 'GET' && req.method === 'HEAD')) {
           res.setHeader('allow', method)
-          throw new RewardOpsError('method_not_allowed', `${path} is called by ${method}.`, {
+          throw new RewardOpsError('method_not_allowed', `${path} accepts only ${method}.`, {
             hint: `Send the request as ${method}.`,
           })
         }

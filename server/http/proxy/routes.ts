@@ -24,7 +24,7 @@ export type ProxiedPath = (typeof PROXIED_PATHS)[number]
 /** The list of models, answered by the service itself. */
 export const MODELS_PATH = '/v1/models'
 
-/** Paths of generative models. Answers may arrive token by token, and end in `abort` if the server was put to sleep. */
+/** Paths of generative models. Answers may be streamed. If the server was put to sleep, `finish_reason` is `abort`. */
 const GENERATING: ReadonlySet<string> = new Set<ProxiedPath>([
   '/generate',
   '/v1/chat/completions',
@@ -79,7 +79,7 @@ const ENGINE_PATHS: Readonly<Partial<Record<EngineName, ReadonlySet<ProxiedPath>
     '/tokenize',
     '/detokenize',
   ]),
-  // Text from tokens is /decode here, not /detokenize.
+  // TEI converts tokens to text at /decode, not at /detokenize.
   tei: new Set(['/predict', '/rerank', '/v1/embeddings', '/tokenize']),
   llamacpp: new Set([
     '/rerank',
@@ -90,7 +90,7 @@ const ENGINE_PATHS: Readonly<Partial<Record<EngineName, ReadonlySet<ProxiedPath>
     '/tokenize',
     '/detokenize',
   ]),
-  // Such an address may be a gateway of the engines above, with all paths of /v1.
+  // An OpenAI-style address may be a gateway to the engines above, with all paths of /v1.
   openai: new Set([
     '/v1/embeddings',
     '/v1/score',

@@ -13,7 +13,10 @@ interface Upstream {
   usedAtMs: number
 }
 
-/** Connections to the servers by address. Each carries one call at a time and stays open for 4 s; link-local addresses are refused. */
+/**
+ * Connections to the servers by address. Each carries one call at a time and stays open for 4 s after it. Link-local
+ * addresses are refused.
+ */
 export class Upstreams {
   readonly #byUrl = new Map<string, Upstream>()
 

@@ -17,7 +17,7 @@ export interface Received {
   body: Buffer
 }
 
-/** An upstream server of a test that records its requests. */
+/** A test's upstream server, which records its requests. */
 export interface TestUpstream {
   url: string
   received: Received[]

@@ -18,7 +18,7 @@ export interface SlotServer {
   engine?: EngineName
   apiKey?: string | null
   state?: ServerState
-  /** Largest number of concurrent calls. */
+  /** Maximum concurrent calls; the default is 1,000. */
   slots?: number
 }
 
@@ -39,7 +39,7 @@ export class SlotRouter {
   readonly requests: SlotRequest[] = []
   readonly ends: { serverId: number; end: SlotEnd }[] = []
   readonly inFlight = new Map<number, number>()
-  /** Largest number of waiting requests; further ones are refused. */
+  /** Maximum waiting requests; further requests are refused. */
   queueRows = Number.POSITIVE_INFINITY
   #waiting: Waiting[] = []
 
@@ -47,7 +47,7 @@ export class SlotRouter {
     this.servers = servers
   }
 
-  /** The router in the form that the proxy takes. */
+  /** This router with the type that the proxy requires. */
   get router(): RewardRouter {
     return this as unknown as RewardRouter
   }
