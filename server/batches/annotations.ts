@@ -23,11 +23,11 @@ import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
 import type { SampleKey } from '../store/sql/sample-texts.ts'
 import { batchNumber } from './batch-reader.ts'
 
-/** Samples annotated per transaction: about 20 ms. */
+/** Samples annotated per transaction, which takes about 20 ms. */
 const PAGE_SAMPLES = 1_000
-/** Time limit for one call to find matching samples. */
+/** Time after which a call with a filter stops and reports `hasMore`. */
 const LOOK_MS = 5_000
-/** Maximum number of ids returned, from which the caller can undo the annotation. */
+/** Maximum number of annotation ids returned, with which the caller can undo the call. */
 const MAX_LISTED = 1_000
 
 /** Annotations of samples. Every user may add one; only its author or an admin may change or delete it. */
@@ -40,7 +40,7 @@ export class Annotations {
 
   /**
    * Annotates the given samples, or those that match a filter: at most {@link MAX_ANNOTATED_SAMPLES}, newest
-   * first, one page per transaction. Repeating the call adds no duplicates and continues where it stopped.
+   * first, one page per transaction. Repeating the call adds no duplicates.
    */
   async add(input: AddAnnotationInput, actor: Actor): Promise<AddedAnnotationsDto> {
     const annotation = { label: input.label, note: input.note || null, author: actor.name }
@@ -134,7 +134,7 @@ export function sampleKey(id: string): SampleKey {
   return { batch_id: batchNumber(batch), idx: Number(index) }
 }
 
-/** Maps an annotation to the shape that pages show. */
+/** Maps an annotation's row to the API's shape. */
 export function toAnnotation(row: AnnotationRow): AnnotationDto {
   return {
     id: `a${row.id}`,

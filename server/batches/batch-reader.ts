@@ -21,7 +21,7 @@ import { cursorAt, seqOf } from './cursor.ts'
 import { countSignals, memberOf, reportsOf } from './group-reports.ts'
 import type { BatchSignals } from './signals.ts'
 
-/** Parses a batch id: `b12` → 12. Ids beyond int4 belong to no batch. */
+/** Parses a batch id: `b12` → 12. Throws `batch_not_found` for a number beyond int4. */
 export function batchNumber(batchId: string): number {
   const id = Number(batchId.slice(1))
   if (id > 2_147_483_647)
@@ -76,7 +76,7 @@ export class BatchReader {
     return summary
   }
 
-  /** Number of completed groups per class. */
+  /** Number of completed groups per signal. */
   async signalCounts(row: BatchRow): Promise<GroupSignalCounts> {
     const count = () => countSignals(this.#db, row.id, row.reward)
     if (row.completed_at === null) return count()
@@ -87,7 +87,7 @@ export class BatchReader {
     return this.summaryOf(await this.row(batchId))
   }
 
-  /** Waits until the batch has ended, or `waitMs`. */
+  /** Waits until the batch has ended, at most `waitMs`. */
   async wait(batchId: string, waitMs: number, signal?: AbortSignal): Promise<BatchSummary> {
     const until = performance.now() + waitMs
     for (;;) {
@@ -117,8 +117,8 @@ export class BatchReader {
   }
 
   /**
-   * Runs a read. Returns null while the database is unavailable and time is left, so that a long poll
-   * outlives an outage; the caller retries after a pause.
+   * Runs a read. If the database is unavailable and time is left, returns null after a pause, so that the caller
+   * retries and a long poll outlives the outage.
    */
   async #duringOutage<T>(
     until: number,
@@ -135,7 +135,7 @@ export class BatchReader {
     }
   }
 
-  /** Returns the answer of `next`, or null after a wait in which something may have changed. */
+  /** Returns the answer of `next`, or null after a wait; the caller then reads again. */
   async #page(
     id: number,
     after: number,
@@ -267,7 +267,7 @@ export class BatchReader {
     const unknown = done
       .flatMap((group) => (group.advantages === null ? [group.no] : []))
       .sort((a, b) => a - b)
-    // The usual case after a batch's end: the page holds all its samples.
+    // Trainers usually read all samples of an ended batch in one page.
     const whole = offset === 0 && page.idx.length === batch.samples
     const [place, members] = await Promise.all([
       membersBefore(this.#db, batch.id, offset),

@@ -8,7 +8,10 @@ const DEMO_ROLLOUTS = fileURLToPath(
   new URL('../../examples/data/demo-rollouts.jsonl', import.meta.url),
 )
 
-/** Reads the bundled rollouts as one batch, scored by rules, to fill an empty service. Throws `not_found`. */
+/**
+ * Reads the bundled rollouts as one batch, scored by rules, to fill an empty service. Throws `not_found` if the
+ * installation lacks them.
+ */
 export async function demoBatch(): Promise<SubmitInput> {
   if (!existsSync(DEMO_ROLLOUTS)) {
     throw new RewardOpsError('not_found', 'The bundled rollouts are not part of this installation.')

@@ -7,7 +7,7 @@ import type {
 import type { SampleInput } from '../contract/trainer.ts'
 import type { BatchSpec } from '../store/sql/worker-reads.ts'
 
-/** Rewards slower than this on average are not scored directly, because storing first costs about as much. */
+/** Rewards that take longer on average are not scored directly, because storing samples first costs about as much. */
 const QUICK_MS = 3
 /** Direct scoring is cancelled after this time, and the sample is queued as usual. */
 const WITHIN_MS = 8
@@ -40,7 +40,7 @@ interface Waiting {
 }
 
 /**
- * Lets a local worker score a single sample before it is stored, where this takes a millisecond or two. One
+ * Lets a local worker score a single sample before it is stored, if that takes a millisecond or two. One
  * transaction then stores sample and score, instead of two with a fetch between them. Slower calls are cancelled and
  * the sample is queued as usual, as are all samples until a reward of the batch has been timed.
  */
@@ -48,7 +48,7 @@ export class DirectScores {
   readonly #channel: WorkerChannel
   readonly #nowMs: () => number
   readonly #waiting = new Map<number, Waiting>()
-  /** Smoothed time to score, by batch. */
+  /** Smoothed time to score, ms, by batch. */
   readonly #scoreMs = new Map<number, number>()
   readonly #slowUntilMs = new Map<number, number>()
   #next = 0
@@ -111,7 +111,7 @@ export class DirectScores {
     waiting.settle(end === null ? null : { workerId, end })
   }
 
-  /** Records how long a reward of the batch took, however it was scored. */
+  /** Records the time that one reward of the batch took, scored directly or from the queue. */
   timed(batchId: number, scoreMs: number): void {
     if (this.#scoreMs.size > MAX_REMEMBERED) {
       this.#scoreMs.clear()

@@ -18,7 +18,7 @@ export function memberOf(row: MemberRow): GroupMember {
   return { scored: row.status === 2, score: row.score, substituted: row.substituted }
 }
 
-/** Returns the reports of groups; members are in order of their index, and all lists have one length. */
+/** Returns reports by group number. `members` are samples in order of their index, as columns of equal length. */
 export function reportsOf(
   members: {
     group_no: readonly number[]
@@ -58,7 +58,7 @@ export async function lacksSpread(
   return min !== null && min === max
 }
 
-/** Counts a batch's completed groups by class before its roll-up exists. */
+/** Counts a batch's completed groups by signal before its roll-up exists. */
 export async function countSignals(
   db: Database,
   batchId: number,

@@ -13,8 +13,8 @@ import { RewardLoopManager } from './reward-loop-manager.ts'
 import { BatchSignals } from './signals.ts'
 
 /**
- * Runs the server's transactions on a pool with one connection: a transaction that requested a second one would wait
- * for itself, just as many concurrent ones wait for each other on a pool of any size.
+ * Runs the server's transactions on a pool with one connection, where a transaction that requests a second one waits
+ * for itself. On a larger pool, enough such transactions wait for each other.
  */
 
 const database = testDatabaseForFile()
@@ -49,7 +49,7 @@ afterAll(async () => {
 const submit = (fields: object) =>
   manager.submit(SubmitInput.parse({ run: 'one', step: 1, samples: rollouts(64), ...fields }))
 
-it('submit, append, close and cancel', async () => {
+it('submit, append, close and cancel need one connection', async () => {
   // The queue is new: pg-boss looks it up within the transaction that first inserts into it.
   const [first, open] = await Promise.all([submit({}), submit({ open: true, samples: [] })])
   const appends = rollouts(64, 8, 'more')
@@ -59,7 +59,7 @@ it('submit, append, close and cancel', async () => {
   expect(await queue.fetch(RULES_POOL, 100, [])).not.toHaveLength(0)
 })
 
-it('a rescore, and a concurrent repetition of it', async () => {
+it('a rescore and its concurrent repetition need one connection', async () => {
   const { batchId } = await submit({})
   await end(batchId)
   const again = () =>
@@ -72,7 +72,7 @@ it('a rescore, and a concurrent repetition of it', async () => {
   expect(one.batchId).toBe(other.batchId)
 })
 
-it('a removal, its batches of rows and its audit entry', async () => {
+it('the removal of a run and its audit entry need one connection', async () => {
   const { batchId } = await submit({ run: 'gone' })
   await end(batchId)
   const retention = new Retention(db, log)

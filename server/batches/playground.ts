@@ -7,11 +7,11 @@ import { resolveReward } from '../rewards/resolve.ts'
 import { trySample } from '../rewards/trace/try-sample.ts'
 import type { RouterServer } from '../router/router-types.ts'
 
-/** Maximum number of concurrent tries; each is a click of a user. */
+/** Maximum number of concurrent tries of all users. */
 const MAX_TRIES = 8
 /** Time limit of one rule, equal to math_verify's default for one comparison. */
 const MAX_RULE_MS = 100
-/** Time for the router to end its calls by itself. */
+/** Time after the deadline in which the router ends its calls itself. */
 const GRACE_MS = 250
 
 /**
@@ -39,10 +39,13 @@ export class Playground {
     this.#onAsleep = options.onAsleep
   }
 
-  /** Throws RewardOpsError as `batches.submit` does for an invalid reward; later failures are part of the result. */
+  /**
+   * Scores one sample. Throws `busy`, and the errors of `batches.submit` for an invalid reward. Later failures are
+   * part of the result.
+   */
   async try(input: TryInput, signal?: AbortSignal): Promise<TriedDto> {
     if (this.#under >= MAX_TRIES) {
-      throw new RewardOpsError('busy', `${MAX_TRIES} samples are already in the playground.`, {
+      throw new RewardOpsError('busy', `The playground is already scoring ${MAX_TRIES} samples.`, {
         retryAfterMs: 1_000,
       })
     }
@@ -64,7 +67,7 @@ export class Playground {
           .map(({ model }) => model),
       ),
     ]
-    // One sample puts no server to sleep, so `sleepAfter` is no reason to refuse it.
+    // A try never puts a server to sleep, so `sleepAfter` is ignored.
     const spec = { ...input.reward, sleepAfter: false }
     const { versions } = await this.#functions.resolve(spec)
     const resolved = resolveReward(spec, [sample.dataSource], {
@@ -89,7 +92,7 @@ function refuseLongRules(reward: ResolvedReward): void {
   if (typeof deadlineMs === 'number' && deadlineMs > MAX_RULE_MS) {
     throw new RewardOpsError(
       'unsupported_setting',
-      `reward.kwargs.deadline_ms: ${deadlineMs} is more than the ${MAX_RULE_MS} that a rule may take while it is tried.`,
+      `reward.kwargs.deadline_ms: ${deadlineMs} is more than the ${MAX_RULE_MS} ms that the playground allows a rule.`,
       {
         hint: 'The playground runs rules in the server process. Workers, which score batches, allow more time.',
       },
@@ -100,8 +103,8 @@ function refuseLongRules(reward: ResolvedReward): void {
 }
 
 /**
- * The router ends its calls at the deadline by itself and reports their servers. Functions and sandboxes have no
- * deadline; if they are still running shortly after it, they are cancelled and the sample ends as `deadline`.
+ * Runs `work` with a deadline. The router ends its own calls at the deadline and reports their servers. Functions and
+ * sandboxes that still run {@link GRACE_MS} later are cancelled, and the sample ends as `deadline`.
  */
 async function within(
   deadlineMs: number,

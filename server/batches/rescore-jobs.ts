@@ -2,8 +2,8 @@ import type { ChunkJob } from '../store/job-queue.ts'
 import { chunk, wholeGroupJobs } from './accept/jobs.ts'
 
 /**
- * Samples cut into jobs per slice: 10 to 15 ms of the event loop. Cutting a batch of a million at once would block it
- * for half a second.
+ * Samples per window, or a few more so that no group is cut. Cutting a window into jobs takes 10 to 15 ms of the event
+ * loop; cutting a batch of a million samples as a whole would block it for half a second.
  */
 const WINDOW_SAMPLES = 32_768
 
@@ -21,8 +21,8 @@ export interface JobsOf {
 }
 
 /**
- * Yields the jobs of a whole batch, one window of groups at a time. A batch that fits one window, as any training
- * step does, is cut like a submit of the same samples.
+ * Yields the jobs of a whole batch, one window of groups at a time. A batch that fits one window is cut like a submit
+ * of the same samples.
  */
 export function* rescoreJobs(of: JobsOf): Generator<ChunkJob[]> {
   const { batchId, nowMs, groupOf, workOf } = of

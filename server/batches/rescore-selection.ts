@@ -6,9 +6,9 @@ import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
 
 const KEYS_AT_ONCE = 5_000
 
-/** A part of a batch to be rescored. */
+/** The samples of a batch to be rescored. */
 export interface SelectedPart extends PartToCopy {
-  /** Number of selected samples; the others belong to their groups. */
+  /** Number of selected samples. The remaining ones were added because they belong to the same groups. */
   selected: number
 }
 
@@ -26,7 +26,7 @@ export async function selectPart(
   let rows = await chosenOf(db, batch.id, select)
   if (rows.length === 0) {
     throw new RewardOpsError('sample_not_found', `No sample of b${batch.id} is selected.`, {
-      hint: 'Widen the filter; samples.count says how many fit.',
+      hint: 'Widen the filter; samples.count returns the number of matches.',
     })
   }
   const chosen = rows.length

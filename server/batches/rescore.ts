@@ -38,9 +38,9 @@ import { selectPart } from './rescore-selection.ts'
  * Postgres busy.
  */
 const MAX_COPIES = 2
-/** Samples whose group and size are read at once: 5 ms of the event loop. */
+/** Samples whose group and size one query reads, which takes 5 ms of the event loop. */
 const PAGE_SAMPLES = 4_096
-/** Bytes of text copied per statement: about 30 ms, so that flushes of other batches run in between. */
+/** Bytes of text copied per statement, which takes about 30 ms, so that flushes of other batches run in between. */
 const STATEMENT_BYTES = 4 << 20
 const STATEMENT_ROWS = 1_024
 const PAGE_GROUPS = 4_096
@@ -54,7 +54,7 @@ interface Copied {
 /**
  * Scores the rollouts of a batch again as a new batch. They are copied within Postgres, in statements of about 30 ms
  * that each commit. The batch appears only with the last transaction, so no query sees a part of it. A sweep deletes
- * what an interrupted copy left behind.
+ * the rows of an interrupted copy.
  *
  *   nextval, lock ─▶ texts, samples, groups, piece by piece ─▶ batch and jobs in one transaction ─▶ unlock
  */
@@ -73,7 +73,7 @@ export class Rescores {
   /**
    * Resolves when the new batch is committed.
    * Throws `batch_not_found`, `batch_open`, `empty_batch`, `removed_by_retention`, `busy`, `run_queue_full`,
-   * `run_limit`, `idempotency_conflict`, and the errors of `resolveRegistered`.
+   * `run_limit`, `idempotency_conflict`, and the errors of `resolveRegistered` and `selectPart`.
    */
   async rescore(input: RescoreSomeInput): Promise<RescoreResult> {
     const { idempotencyKey } = input
@@ -168,7 +168,7 @@ export class Rescores {
         })
       } catch (error) {
         const e = error as { code?: string; constraint?: string }
-        // Copied rows are left to the sweep, both here and when the connection is lost together with its lock.
+        // The sweep deletes the copied rows, both here and when the connection is lost together with its lock.
         if (!hash || e.code !== '23505' || e.constraint !== 'batch_idempotency_key_key') throw error
         await releaseCopy(client, copy.toId)
         return { repeated: error }

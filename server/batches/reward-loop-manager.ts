@@ -62,7 +62,7 @@ export class RewardLoopManager {
     this.#rescores = new Rescores(accept, this.reader)
   }
 
-  /** A reader on other connections, for the pages. */
+  /** A reader on the connections of `db`, for the pages. */
   readerOn(db: Database): BatchReader {
     return new BatchReader(db, this.#signals)
   }
@@ -75,7 +75,7 @@ export class RewardLoopManager {
     return appendParsed(this.#accept, input)
   }
 
-  /** Scores the same rollouts again as a new batch, by another reward. */
+  /** Scores the rollouts of a batch again, as a new batch with another reward. */
   rescore(input: RescoreSomeInput): Promise<RescoreResult> {
     return this.#rescores.rescore(input)
   }
@@ -95,7 +95,8 @@ export class RewardLoopManager {
   }
 
   /**
-   * Closes a batch: no more samples follow. Closing a closed batch changes nothing; a cancelled one cannot be closed.
+   * Closes a batch: no more samples follow. Closing a closed batch changes nothing. Throws `batch_closed` for a
+   * cancelled or failed batch.
    */
   async close(batchId: string): Promise<BatchSummary> {
     const row = await this.reader.row(batchId)
@@ -119,12 +120,12 @@ export class RewardLoopManager {
       if (batch !== undefined) await this.#queueWhatWaited(client, id, batch)
     })
     await throughOutage(() => settleClosed(this.#db, id), { forMs: 5_000 })
-    // Groups may have waited only for the close. If queueing fails, the sweep does it.
+    // Some groups may have waited only for the close. If queueing fails, the sweep queues them.
     const { queue } = this.#accept
     if (await isPostProcessed(this.#db, id)) await queuePostProcessing(this.#db, queue, id)
   }
 
-  /** Rewards that score whole groups have waited for the groups that no append filled. */
+  /** Queues the groups that no append filled, if the reward scores whole groups. */
   async #queueWhatWaited(client: Client, batchId: number, batch: ClosedBatch): Promise<void> {
     const { run, priority, reward, group_size, now } = batch
     if (!scoresWholeGroups(reward)) return
@@ -132,7 +133,7 @@ export class RewardLoopManager {
     await queueUnfilledGroups(client, this.#accept.queue, to, group_size)
   }
 
-  /** Ends the open samples of a failed batch (`fail_batch`). If this fails, the sweep does it. */
+  /** Ends the pending samples of a failed batch (`fail_batch`). If this fails, the sweep ends them. */
   async endFailed(id: number): Promise<void> {
     await throughOutage(() => endUnfinished(this.#db, id), { forMs: 5_000 })
   }

@@ -19,7 +19,7 @@ export class BatchSignals {
     for (const batchId of [...this.#waiters.keys()]) this.notify(batchId)
   }
 
-  /** Wakes all callers for good, because the service is stopping; long polls return the current state. */
+  /** Wakes all callers, because the service is stopping; long polls then return the current state. */
   stop(): void {
     this.#stopped = true
     this.notifyAll()
@@ -29,7 +29,7 @@ export class BatchSignals {
     return this.#stopped
   }
 
-  /** Resolves when the batch changed, after `ms` (at most a second), or when `signal` aborts. */
+  /** Resolves when the batch changes, after `ms` (at most a second), or when `signal` aborts. */
   wait(batchId: number, ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const set = this.#waiters.get(batchId) ?? new Set<() => void>()

@@ -23,16 +23,16 @@ const MAX_JOB_CHARS = 256 << 10
 
 /**
  * Appends samples that arrive one at a time. Samples, keys and jobs are one transaction whose statements are sent
- * together, in one round trip. The first index is known from the previous append; if another server appended
- * meanwhile, Postgres refuses it and the index is read again.
+ * together, in one round trip. The first index is known from the previous append. If another server has appended
+ * meanwhile, Postgres refuses the append and the index is read again.
  */
 export class SingleAppends {
   readonly #accept: AcceptContext
   readonly #nowMs: () => number
   readonly #nextIndex = new Map<number, number>()
   /**
-   * Number of the worker that checks the queue first: two workers that check at once cost each other half a
-   * millisecond.
+   * Decides which worker checks the queue first, because two workers that check it at the same time delay each other
+   * by half a millisecond.
    */
   #turn = 0
 
@@ -43,7 +43,8 @@ export class SingleAppends {
   }
 
   /**
-   * Returns the first index. `scored`: the ends of samples that are scored already, written in the same transaction.
+   * Appends samples and returns the index of the first one, or 'closed' if the batch is closed. `scored`: the ends of
+   * samples that are scored already, written in the same transaction.
    * Throws `group_too_large`, `run_queue_full`, `run_limit`.
    */
   async append(
@@ -120,7 +121,7 @@ function keyStatements(batchId: number, start: number, keys: (ScoreKey | null)[]
   return [scoreKeyStatement(batchId, keyed)]
 }
 
-/** Results count once they are on disk: the flush makes the whole transaction wait for that. */
+/** Statements that store the ends of samples. The flush makes the transaction wait until its commit is on disk. */
 function endStatements(
   batchId: number,
   start: number,

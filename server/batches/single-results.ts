@@ -7,14 +7,14 @@ import { positionOf, samplesByIndex, toResult } from '../store/sql/results.ts'
 import type { BatchSignals } from './signals.ts'
 
 /**
- * Workers report the end of a fresh sample. In case a report is lost, the table is checked after this long, then
- * every second.
+ * Workers report the ends of samples. In case a report is lost, the table is checked after FIRST_LOOK_MS, then every
+ * LOOK_MS.
  */
 const FIRST_LOOK_MS = 50
 const LOOK_MS = 1_000
 
 interface Watched {
-  /** Null for a sample that another call stored: only the table has it. */
+  /** Null for a sample that another call stored; its result is read from the table. */
   sample: SampleInput | null
   resolve: (result: Result) => void
   reject: (error: Error) => void
@@ -70,7 +70,7 @@ export class SingleResults {
       set.add(watched)
       signal?.addEventListener('abort', onAbort)
       void this.#watch(batchId)
-      // The sample may have ended before this call, as an old one or one that came with its score.
+      // A sample that another call stored, or that came with its score, may have ended already.
       if (sample === null || sample.score != null) this.#signals.notify(batchId)
     })
   }
@@ -127,7 +127,7 @@ export class SingleResults {
       }
     } finally {
       this.#watching.delete(batchId)
-      // A caller arrived after the last check.
+      // A caller may have arrived after the last check.
       if (this.#watched.has(batchId)) void this.#watch(batchId)
     }
   }

@@ -19,7 +19,10 @@ import type { BatchSignals } from './signals.ts'
 import { SingleAppends } from './single-appends.ts'
 import { resultOf, SingleResults } from './single-results.ts'
 
-/** Calls that arrive during an append join the next one: 2,000 concurrent calls make 10 commits, not 2,000. */
+/**
+ * Maximum number of calls per append. Calls that arrive during an append join the next one, so that 2,000 concurrent
+ * calls make 10 commits, not 2,000.
+ */
 const MAX_JOINED = 256
 
 interface Waiting {
@@ -30,20 +33,20 @@ interface Waiting {
   settle: (outcome: Stored | Error) => void
 }
 
-/** Where a call's sample is stored. */
+/** The batch and index of a call's sample. */
 interface Stored {
   batchId: number
   index: number
   /**
-   * Whether this call stored the sample, and its end if it had one; false for an earlier call's sample with the same
-   * key.
+   * Whether this call stored the sample, with its end if it was scored directly; false: an earlier call with the same
+   * key stored it.
    */
   stored: boolean
 }
 
 /**
- * `samples.score`: takes one sample and returns its reward. Without a batch it joins the implicit open one of its
- * run, step, split and reward. Appends and reads of results are combined across calls.
+ * `samples.score`: takes one sample and returns its reward. A sample without a batch id joins the implicit open batch
+ * of its run, step, split and reward. Appends and reads of results are combined across calls.
  */
 export class SingleScores {
   readonly #db: Database
@@ -53,7 +56,7 @@ export class SingleScores {
   readonly #waiting = new Map<string, Waiting[]>()
   readonly #appending = new Set<string>()
   readonly #specs = new Map<number, BatchSpec>()
-  /** Batches that received samples recently, by the names that calls use for them. */
+  /** Batches that received samples recently, by batch id or implicit key. */
   readonly #open = new Map<string, BatchSpec>()
   readonly #results: SingleResults
   readonly #direct: DirectScores
@@ -115,7 +118,7 @@ export class SingleScores {
     )
   }
 
-  /** Builds the result with its sample's id. Only a failed sample needs a query. */
+  /** Adds ids, the detail of a failure and the reward's version to a result. */
   async #scoreResult(batchId: number, result: Result): Promise<ScoreResult> {
     const { reward } = this.#specs.get(batchId) ?? (await this.#spec(batchId))
     const id = `b${batchId}`
@@ -188,7 +191,7 @@ export class SingleScores {
     }
   }
 
-  /** A call with the same key stored its sample first: it serves this call too. */
+  /** Returns the sample that a call with the same idempotency key stored first, or else the error. */
   async #afterFailure(call: Waiting, error: unknown): Promise<Stored | Error> {
     if ((error as { constraint?: string }).constraint === 'score_key_pkey') {
       const known = await this.#known(
@@ -223,7 +226,7 @@ export class SingleScores {
     if (start === 'closed') {
       this.#specs.delete(batchId)
       this.#open.delete(key)
-      // The implicit batch closed between two calls, so the next call opens another.
+      // The implicit batch was closed meanwhile, so the samples go to a new one.
       if (again && !first.batchId) {
         this.#implicit.delete(key)
         return this.#append(key, calls, false)
@@ -290,7 +293,10 @@ export class SingleScores {
   }
 }
 
-/** Two calls with one idempotency key are never in one append, so the second finds the first's sample. */
+/**
+ * Removes up to `most` calls with distinct idempotency keys from the list. A second call with the same key then finds
+ * the first one's sample.
+ */
 function takeDistinctKeys(list: Waiting[], most: number): Waiting[] {
   const seen = new Set<string>()
   const taken: Waiting[] = []

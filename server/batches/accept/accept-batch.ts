@@ -41,7 +41,7 @@ import {
   wholeGroupJobs,
 } from './jobs.ts'
 
-/** Texts of a large body that were sent while it arrived, in a transaction that is still open. */
+/** Texts of a large body, sent to Postgres while the body arrived, in a transaction that is still open. */
 export interface EarlyTexts {
   client: Client
   batchId: number
@@ -50,7 +50,7 @@ export interface EarlyTexts {
   finish(draft: BatchDraft): Promise<void>
 }
 
-/** The dependencies of acceptance, on the server's event loop and in the ingest thread. */
+/** Dependencies of acceptance, which runs on the server's event loop and in the ingest thread. */
 export interface AcceptContext {
   db: Database
   queue: JobQueue
@@ -70,7 +70,7 @@ async function runId(db: Database, name: string): Promise<number> {
 
 /**
  * Resolves a reward against the current function files and registered servers. `sources` are the functions'
- * files, to be stored with the batch. Throws as `resolveReward` and `AcceptedFunctions.resolve`.
+ * files, to be stored with the batch. Throws the errors of `resolveReward` and `AcceptedFunctions.resolve`.
  */
 export async function resolveRegistered(
   { db, functions }: AcceptContext,
@@ -121,7 +121,7 @@ export async function acceptBatch(
   options: {
     implicitKey?: string
     early?: EarlyTexts
-    /** Data sources of samples to be appended; unknown ones are refused now. */
+    /** Data sources of samples that will be appended. Those without a rule are refused now. */
     dataSources?: readonly string[]
   } = {},
 ): Promise<SubmitResult> {
@@ -225,8 +225,8 @@ export async function acceptBatch(
 }
 
 /**
- * Returns the batch that was accepted with this key, or null. Throws `idempotency_conflict` for other
- * content.
+ * Returns the batch that was accepted with this key, or null. Throws `idempotency_conflict` if its content
+ * differs.
  */
 export async function duplicateOf(
   db: Database,
@@ -280,7 +280,7 @@ export interface AppendAt {
 
 /**
  * Appends samples to an open batch in one transaction. A repeated append changes nothing. Throws `append_gap`,
- * `append_conflict` for other content at stored indexes, and `batch_closed`.
+ * `append_conflict` if other samples are stored at these indexes, `batch_closed`, and the errors of invalid samples.
  */
 export async function appendToBatch(
   context: AcceptContext,
@@ -349,7 +349,8 @@ export async function appendToBatch(
       )
       await queue.insert(pool, jobs, { run: batch.run, priority: batch.priority, client })
     }
-    // Without a group size, no group completes before the batch is closed; settling would read all ended samples at every append.
+    // Without a group size, no group completes before the batch is closed. Settling would only read all ended samples
+    // at every append.
     if (draft.prescored > 0 && batch.group_size !== null) {
       await settleBatch(client, batchId)
     }
@@ -362,7 +363,10 @@ export async function appendToBatch(
   })
 }
 
-/** Adds groups for new uids and grows the others. Groups are locked in order of their number, as everywhere. */
+/**
+ * Adds groups for new uids and grows the existing ones, locked in order of their number. Returns the number of each
+ * group of the draft.
+ */
 async function appendGroups(
   client: Client,
   batch: AppendedBatch,
@@ -391,7 +395,7 @@ async function appendGroups(
   return groupNo
 }
 
-/** Throws `append_conflict` unless a repeated append equals the stored samples. */
+/** Throws `append_conflict` unless a repeated append has the uids, prompts and responses of the stored samples. */
 async function checkRepetition(
   client: Client,
   batch: AppendedBatch,

@@ -15,8 +15,8 @@ import { type EncodedTexts, encodeTexts, promptKeyOf } from '../../store/stored-
 const TEXT_ROW_HEADER = 2 + 3 * 8
 
 /**
- * The samples of one submit or append. Adding a sample checks it and encodes its texts for COPY; apart from
- * the encoded rows, only a few values per sample are kept. Nothing is stored.
+ * The samples of one submit or append, before they are stored. Adding a sample checks it and encodes its texts
+ * for COPY.
  */
 export class BatchDraft {
   readonly uids: string[] = []
@@ -63,7 +63,7 @@ export class BatchDraft {
     this.addParsed(parsed.data)
   }
 
-  /** As {@link add}, for a sample that has passed the schema. */
+  /** Like {@link add}, for a sample that has passed the schema. */
   addParsed(sample: SampleInput): void {
     const at = this.count
     const texts = encodeTexts(sample)
@@ -105,7 +105,10 @@ export class BatchDraft {
     this.#rows.push(row.endRow())
   }
 
-  /** Checks that given indexes match the order of the samples, which are numbered from `startIndex`. */
+  /**
+   * Checks that given indexes match the order of the samples, which are numbered from `startIndex`. Throws
+   * `duplicate_index`, `invalid_input`.
+   */
   checkIndexes(startIndex: number): void {
     const seen = new Map<number, number>()
     for (const { index, at } of this.#indexes) {
@@ -122,7 +125,7 @@ export class BatchDraft {
       if (index !== startIndex + at) {
         throw new RewardOpsError(
           'invalid_input',
-          `samples[${at}].index is ${index}, but samples are numbered in the order given: it has ${startIndex + at}.`,
+          `samples[${at}].index is ${index}, but must be ${startIndex + at}: samples are numbered in the order given.`,
           { hint: 'Leave "index" out, or send the samples in order.' },
         )
       }
@@ -130,15 +133,15 @@ export class BatchDraft {
   }
 
   /**
-   * Hashes every field of every sample, so that equal content has the same hash however the body was written
-   * or compressed.
+   * Hashes the envelope and every field of every sample. Formatting and compression of the body do not change
+   * the hash.
    */
   contentHash({ idempotencyKey: _, ...content }: SubmitEnvelope): Buffer {
     this.#hashRows(this.count)
     return this.#hash.update(this.#textHash.digest()).update(JSON.stringify(content)).digest()
   }
 
-  /** Hashes in blocks: two hash calls per row took a tenth of the ingest thread's time. */
+  /** Hashes whole blocks of rows, because two hash calls per row took a tenth of the ingest thread's time. */
   #hashRows(until: number): void {
     const parts: string[] = []
     while (this.#hashed < until) {
@@ -161,7 +164,7 @@ export class BatchDraft {
 
   /**
    * Returns the full blocks of text rows, with bucket, batch and index filled in, so that they can be sent
-   * before the rest arrives. They are hashed and released: a body of 256 MiB is never in memory as a whole.
+   * before the rest arrives. The blocks are hashed and released, so a body of 256 MiB is never in memory as a whole.
    */
   takeTextBlocks(bucket: string, batchId: number): Buffer[] {
     let until = this.#handedOn
@@ -176,7 +179,7 @@ export class BatchDraft {
     return this.#texts.takeFull()
   }
 
-  /** Returns the rows of sample_text that were not taken before, and the end of the stream. */
+  /** Returns the text rows that `takeTextBlocks` has not returned, and the end of the COPY stream. */
   textBlocks(bucket: string, batchId: number, startIndex: number): Buffer[] {
     this.#fillIn(bucket, batchId, startIndex, this.#rows.length)
     return this.#texts.blocks()
@@ -202,7 +205,7 @@ export class BatchDraft {
     return this.uids[this.groupOf[i] as number] as string
   }
 
-  /** The rows of the table `sample`. `groupNo[local]` is the number of a local group within the batch. */
+  /** Encodes the rows of the table `sample`. `groupNo[local]` is the number of a local group within the batch. */
   sampleBlocks(
     batchId: number,
     startIndex: number,
@@ -236,7 +239,7 @@ export class BatchDraft {
     return rows.blocks()
   }
 
-  /** {@link toScore} by group. `size` selects groups of that size, 0 all groups, null none. */
+  /** The samples of {@link toScore} by group. `size` selects groups of that size; 0 selects all, null none. */
   groupsToScore(size: number | null): number[][] {
     const groups = new Map<number, number[]>()
     if (size === null) return []
@@ -250,7 +253,7 @@ export class BatchDraft {
     return [...groups.values()]
   }
 
-  /** Local indexes of samples that still need a score. */
+  /** Local indexes of the samples without a given score. */
   toScore(): number[] {
     const out: number[] = []
     for (let i = 0; i < this.count; i++) if (this.#score[i] === null) out.push(i)
@@ -263,7 +266,7 @@ export const SAMPLE_COPY_COLUMNS = `batch_id, idx, group_no, status, score, raw_
 /** Columns of {@link BatchDraft.textBlocks}. */
 export const TEXT_COPY_COLUMNS = `bucket, batch_id, idx, ${columnNames(WRITTEN_TEXT_COLUMNS)}`
 
-/** Upper bound of a value's bytes in a row: a character has up to 3 bytes in UTF-8, a number 4. */
+/** Upper bound of a value's bytes in a row: a UTF-16 unit has up to 3 bytes in UTF-8, a number has 4. */
 function maxBytes(value: ColumnValue): number {
   return typeof value === 'string' ? 3 * value.length : 4
 }

@@ -17,7 +17,7 @@ function split(pieces: Buffer[]): { envelope: unknown; elements: unknown[] } | s
   }
 }
 
-/** A small seeded generator, so that a failure can be reproduced. */
+/** A seeded random generator, so that failures can be reproduced. */
 function random(seed: number): () => number {
   let state = seed
   return () => {
@@ -126,7 +126,7 @@ describe('BodySplitter', () => {
     })
   })
 
-  it('refuses a second "samples", bytes that are not UTF-8, and integers that would be rounded', () => {
+  it('refuses a second key "samples", bytes that are not UTF-8, and integers that would be rounded', () => {
     expect(split([Buffer.from('{"samples":[],"samples":[1]}')])).toBe('malformed_json')
     expect(split([Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])])).toBe('malformed_json')
     expect(split([Buffer.from('{"samples":[{"a":9007199254740993}]}')])).toBe(

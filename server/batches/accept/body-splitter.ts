@@ -22,13 +22,13 @@ function isSpace(c: number): boolean {
 
 /**
  * Splits a submit body, chunk by chunk, into the elements of its top-level `samples` array and the rest (the
- * envelope). Strings are skipped with `indexOf`, so it runs at about 1 GB/s where a general streaming parser
- * reaches 30 MB/s. It buffers at most one unfinished element.
+ * envelope). Strings are skipped with `indexOf`, so the splitter reaches about 1 GB/s; a general streaming
+ * parser reaches 30 MB/s. The splitter buffers the envelope and at most one unfinished element.
  *
  * envelope ──"samples": [──▶ element* ──]──▶ envelope
  *
- * It only finds where elements begin and end; `JSON.parse` on each element and on the envelope (with `[]` in
- * place of the array) checks their validity.
+ * The splitter finds only where elements begin and end. `JSON.parse` checks the validity of each element and of
+ * the envelope (with `[]` in place of the array).
  */
 export class BodySplitter {
   readonly #onElement: (json: Buffer, longInteger: boolean) => void
@@ -41,7 +41,7 @@ export class BodySplitter {
   #inString = false
   #escape = false
   #depth = 0
-  /** Inside the array: an element is open, was just closed, or must follow (after a comma). */
+  /** State inside the array: an element is open, was just closed, or must follow (after a comma). */
   #element: 'none' | 'open' | 'closed' | 'due' = 'none'
   #elementParts: Buffer[] = []
   #envelopeParts: Buffer[] = []
@@ -117,7 +117,7 @@ export class BodySplitter {
         else if (c === OPEN_BRACE || c === OPEN_BRACKET) this.#depth++
         else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
           if (this.#depth === 1) {
-            // A bare value ends with the array; objects end below, at their own brace.
+            // A number, literal or string ends with the array. Objects and arrays end below, at their own bracket.
             this.#closeElement(chunk.subarray(mark, i))
             mark = i
             continue
@@ -159,12 +159,15 @@ export class BodySplitter {
     if (this.#inSamples) {
       if (this.#element === 'open' && mark < end) this.#elementParts.push(chunk.subarray(mark))
     } else if (mark < end) {
-      // Copied, because a slice would keep the whole chunk alive until the end.
+      // The bytes are copied, because a slice would keep the whole chunk in memory until the end.
       this.#envelopeParts.push(Buffer.from(chunk.subarray(mark)))
     }
   }
 
-  /** Returns the envelope with an empty `samples` array. Throws `malformed_json` when the body ended early. */
+  /**
+   * Returns the envelope with an empty `samples` array. Throws `malformed_json`, also if the body ended early, and
+   * `integer_out_of_range`.
+   */
   finish(): unknown {
     if (this.#inSamples) throw malformed('it ends inside "samples"')
     return parseJson(Buffer.concat(this.#envelopeParts), 'the body', this.#longInEnvelope)
@@ -191,8 +194,8 @@ export class BodySplitter {
 }
 
 /**
- * Parses JSON bytes. Throws `malformed_json`. With `longInteger` (a long integer occurs outside strings) it
- * also throws `integer_out_of_range` if that integer would be rounded.
+ * Parses JSON bytes. Throws `malformed_json`, and `integer_out_of_range` for an integer that would be rounded.
+ * @param longInteger whether 16 consecutive digits occur outside strings; otherwise no integer can be rounded
  */
 export function parseJson(bytes: Buffer, where: string, longInteger: boolean): unknown {
   const text = utf8(bytes, where)
@@ -210,7 +213,7 @@ export function utf8(bytes: Buffer, where: string): string {
   return bytes.toString('utf8')
 }
 
-/** As {@link parseJson}, from text. */
+/** Like {@link parseJson}, for text that is already decoded. */
 export function parseJsonText(text: string, where: string): unknown {
   const value = parse(text, where)
   if (/\d{16}/.test(text)) refuseRoundedIntegers(text, where)
@@ -225,7 +228,7 @@ function parse(text: string, where: string): unknown {
   }
 }
 
-/** Called only for JSON with 16 consecutive digits: the reviver is five times slower than a plain parse. */
+/** Called only for JSON with 16 consecutive digits, because the reviver is five times slower than a plain parse. */
 function refuseRoundedIntegers(text: string, where: string): void {
   const reviver = (key: string, value: unknown, context: { source?: string }): unknown => {
     if (typeof value === 'number' && !Number.isSafeInteger(value)) {

@@ -6,14 +6,14 @@ import type { AcceptContext, EarlyTexts } from './accept-batch.ts'
 import { type BatchDraft, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 
 /**
- * Sends the texts of a large body while the rest still arrives: parsing and Postgres's work overlap (8,192
- * rollouts of 3 kB: 150 ms and 190 ms), and memory holds a few blocks instead of the body. All writes belong
+ * Sends the texts of a large body while the rest still arrives. Parsing and Postgres's work then overlap (150 ms
+ * and 190 ms for 8,192 rollouts of 3 kB), and memory holds a few blocks instead of the body. All writes belong
  * to the batch's one transaction, so a body that is refused later stores nothing.
  */
 export class EarlyTextCopy implements EarlyTexts {
   /**
    * Pools with a copy in progress. A copy holds its connection until the body has arrived, so each pool runs
-   * one at a time.
+   * one copy at a time.
    */
   static readonly #underWay = new WeakSet<Database>()
 
@@ -39,7 +39,7 @@ export class EarlyTextCopy implements EarlyTexts {
   }
 
   /**
-   * Opens the transaction and takes the batch's number. Returns null while another body of this pool is being
+   * Opens the transaction and reserves the batch's number. Returns null while another body of this pool is being
    * copied.
    */
   static async begin({ db }: AcceptContext): Promise<EarlyTextCopy | null> {
@@ -62,7 +62,7 @@ export class EarlyTextCopy implements EarlyTexts {
     }
   }
 
-  /** Sends the full blocks. */
+  /** Sends the draft's full blocks. */
   async send(draft: BatchDraft): Promise<void> {
     for (const block of draft.takeTextBlocks(this.bucket, this.batchId))
       await this.#copy.write(block)
@@ -80,7 +80,7 @@ export class EarlyTextCopy implements EarlyTexts {
     this.#release()
   }
 
-  /** Rolls back. An interrupted copy closes its connection. */
+  /** Rolls back. If the copy is unfinished, its connection is closed. */
   async rollback(): Promise<void> {
     if (this.#copying) {
       await this.#copy.abort().catch(() => {})

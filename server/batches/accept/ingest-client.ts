@@ -96,7 +96,7 @@ export class IngestClient {
       }
       return outcome(await ended.promise, this.#log)
     } finally {
-      // Also sent after the end: the thread forgets a body only on this message.
+      // The thread keeps a body until `end` or `abort`. After `end` it ignores `abort`.
       post({ type: 'abort', id })
       this.#bodies.delete(id)
       if (this.#bodies.size === 0) {
@@ -105,7 +105,7 @@ export class IngestClient {
     }
   }
 
-  /** Rejects the bodies in progress so that callers retry. */
+  /** Rejects the bodies in progress with `shutting_down`, so that callers retry, and ends the thread. */
   async close(): Promise<void> {
     clearTimeout(this.#idle)
     const stopping = new RewardOpsError('shutting_down', 'The service is stopping.', {

@@ -46,7 +46,7 @@ export class Ingest {
     await this.#early?.send(this.#draft)
   }
 
-  /** Resolves when the batch is committed. Throws RewardOpsError; then call `drop`. */
+  /** Resolves after the commit. Throws RewardOpsError; then call `drop`. */
   async finish(): Promise<SubmitResult | AppendResult> {
     const body = this.#splitter.finish()
     const { samples, ...rest } = asObject(body)

@@ -20,11 +20,11 @@ const MAX_JOB_SAMPLES = 64
 
 /** The pool whose queue receives a reward's jobs. */
 export function poolOf(reward: ResolvedReward): string {
-  // Jobs that wait for a limiter have their own queue, so that they do not block others.
+  // Jobs that wait for a limiter have their own queue, so that they do not block other jobs.
   if (reward.limiter !== undefined) return poolOfLimiter(reward.limiter.name)
   if (reward.kind === 'rule') return RULES_POOL
   const models = modelsOf(reward)
-  // A composite reward waits for its slowest component, which is a model if it has one.
+  // A composite reward with models uses the pool of the first one, because models are its slowest components.
   if (models.length > 0) return poolOfModel(models[0] as string)
   const isFunction = reward.processes !== undefined || callsFunctions(reward)
   return isFunction ? FUNCTIONS_POOL : SERVICES_POOL
@@ -34,7 +34,7 @@ function callsFunctions({ kind, components = [] }: ResolvedReward): boolean {
   return kind === 'function' || components.some(({ reward }) => callsFunctions(reward))
 }
 
-/** Creates the pool's queue if needed. Workers learn of a limiter's pool from its row. */
+/** Creates the pool's queue if needed. Workers find a limiter's pool by its row in the table `pool`. */
 export async function ensurePool(
   db: Database,
   queue: JobQueue,
@@ -77,7 +77,7 @@ export function chunk(
   const jobs = new JobList(batchId, acceptedAtMs)
   for (const list of groups) {
     if (!jobs.hasRoomFor(list.length)) jobs.end()
-    // A group larger than a job is cut, because groups are delivered by their own count.
+    // A group larger than a job is cut, because delivery counts the group's samples, not its jobs.
     for (let k = 0; k < list.length; k += MAX_JOB_SAMPLES) {
       jobs.add(list.slice(k, k + MAX_JOB_SAMPLES))
       if (jobs.openSamples >= target) jobs.end()
@@ -86,7 +86,7 @@ export function chunk(
   return jobs.end()
 }
 
-/** The jobs of a batch, of which the last one is open: samples are added to it until it is ended. */
+/** The jobs of a batch. The last one is open: samples are added to it until it is ended. */
 class JobList {
   readonly #batchId: number
   readonly #acceptedAtMs: number
@@ -121,7 +121,7 @@ class JobList {
   }
 }
 
-/** Returns whether a reward is called with all samples of a group, so that no job may cut one. */
+/** Returns whether a reward needs all samples of a group in one call, so that no job may cut a group. */
 export function scoresWholeGroups(reward: Pick<ResolvedReward, 'manager'>): boolean {
   return reward.manager === 'batch'
 }
@@ -139,14 +139,14 @@ export function refuseSingles(reward: ResolvedReward): void {
   if (why === null) return
   throw new RewardOpsError(
     'unsupported_setting',
-    `samples.score takes a sample alone, and ${why}.`,
+    `samples.score scores samples one at a time, but ${why}.`,
     {
       hint: 'Submit the group with batches.submit, or stream it in with batches.append.',
     },
   )
 }
 
-/** Cuts groups into jobs without cutting a group. */
+/** Distributes whole groups to jobs. */
 export function wholeGroupJobs(
   groups: Iterable<readonly number[]>,
   batchId: number,
@@ -160,7 +160,7 @@ export function wholeGroupJobs(
   return jobs.end()
 }
 
-/** The batch and queue for the jobs of groups. */
+/** The batch and pool of jobs to be queued. */
 interface GroupsOf {
   batchId: number
   run: string
@@ -171,7 +171,7 @@ interface GroupsOf {
 }
 
 /**
- * Queues those of the given groups that are full now. Each group is queued once, because one append fills it.
+ * Queues the given groups that are full. Each group is queued once, because exactly one append fills it.
  */
 export async function queueFilledGroups(
   client: Client,
