@@ -32,7 +32,7 @@ export function failureEvidence(
 }
 
 /**
- * The chat template of a registration, extracted from a tokenizer_config.json if one was given; null: none was given.
+ * The chat template of a registration, extracted from a tokenizer_config.json if one was given; null: it has none.
  * @throws RewardOpsError `unsupported_setting` if the server would not use it, `invalid_input` if it does not work
  */
 export function readTemplate(
@@ -45,13 +45,13 @@ export function readTemplate(
     throw new RewardOpsError(
       'unsupported_setting',
       'chatTemplate: a judge receives messages, which its server formats with its own template.',
-      { hint: 'Leave it out; a generative server takes its own with --chat-template.' },
+      { hint: 'Leave it out, or start the judge’s server with --chat-template.' },
     )
   }
   if (engine !== 'auto' && !takesChatTemplate(engine, route)) {
     throw new RewardOpsError(
       'unsupported_setting',
-      `chatTemplate: ${engine}${route === 'pair' ? ' by its route for pairs' : ''} receives prompt and response separately.`,
+      `chatTemplate: ${engine}${route === 'pair' ? ' on its pair route' : ''} receives prompt and response separately.`,
       { hint: 'Leave it out.' },
     )
   }
@@ -139,7 +139,7 @@ export function checkKind(engine: EngineName, kind: RegisterServerInput['kind'])
 }
 
 /**
- * Checks that all servers of a model have the same kind. Otherwise calls for scores would fail on servers that only chat.
+ * Checks that all servers of a model have the same kind, because requests for scores fail on judges.
  * @throws RewardOpsError `invalid_input`
  */
 export function checkPool(
@@ -178,12 +178,15 @@ export function probeOfRow(row: ServerRow) {
   return { url, engine, apiKey, ...probeWishes({ ...row, route: row.namedRoute }) }
 }
 
-/** The scoring route found by an earlier probe; a server `inUse` is not probed for it again. */
+/** The scoring route that an earlier probe found, or null. A server `inUse` is not probed for it again. */
 export function knownRoute(row: Pick<ServerRow, 'route' | 'plainText'>, inUse: boolean) {
   return row.route === null ? null : { route: row.route, plainText: row.plainText, inUse }
 }
 
-/** A registration completed by the probe's findings. @throws RewardOpsError `invalid_input` if neither names the model */
+/**
+ * A registration completed by the probe's findings.
+ * @throws RewardOpsError `invalid_input` if neither names the model, `unsupported_setting` for a route or label
+ */
 export function fieldsOf(input: RegisterServerInput, probe: ProbedServer): RegistrationFields {
   const model = input.model ?? probe.model
   if (model === null) {
@@ -200,7 +203,7 @@ export function fieldsOf(input: RegisterServerInput, probe: ProbedServer): Regis
 
 /**
  * The registration of a server that cannot be used yet. A forbidden address is never kept.
- * @throws RewardOpsError the probe's failure, unless the registration requests keeping and names engine and model
+ * @throws RewardOpsError the probe's failure, unless `ifUnreachable` is "keep" and engine and model are given
  */
 export function keptFields(
   input: RegisterServerInput,

@@ -1,19 +1,19 @@
 import { type Calibration, calibrationDiffers, differingText } from '../router/server-admission.ts'
 import type { ServerRow, StoredSelfTest } from '../store/sql/servers.ts'
 
-/** A server's name with its calibration. */
+/** A server's name with its calibrations, one per text. */
 export interface Named {
   name: string
   calibrations: Calibration[]
 }
 
-/** A server's calibration with its engine, because engines count prompt tokens differently. */
+/** A server's calibrations with its engine, because engines count prompt tokens differently. */
 export interface Compared {
   engine: string
   calibrations: Calibration[]
 }
 
-/** The calibration of a server's row. */
+/** The calibrations of a server's row. */
 export function calibrationOfRow(row: Pick<ServerRow, 'engine' | 'selfTest'>): Compared {
   return { engine: row.engine, calibrations: calibrationsOf(row.selfTest) }
 }
@@ -72,7 +72,7 @@ const TEXTS = [
   'score of the second calibration text (digits, code, non-ASCII)',
 ]
 
-/** A hint at tokenizer versions if only the text with digits differs, which is their usual effect. */
+/** A hint at tokenizer versions if only the second text differs, because different versions usually differ there. */
 function tokenizerHint(at: number): string {
   return at === 0 ? '' : ' The plain English text agrees, so the tokenizer versions differ.'
 }

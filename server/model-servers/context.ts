@@ -12,7 +12,7 @@ export interface ModelsContext {
   registry: ServerRegistry
   locks: ServerLocks
   timings: ModelTimings
-  /** Resolves to true when this process is the one that does a kind of background work now. */
+  /** Resolves to true if this process currently does a kind of background work; undefined: it is the only process. */
   isTurn: ((kind: string) => Promise<boolean>) | undefined
   log: Logger
 }

@@ -5,8 +5,8 @@ import { maskSecrets } from './secrets.ts'
 import { GOING_TO_SLEEP, isDrainingToSleep, type SleepCycle } from './sleep-cycle.ts'
 
 /**
- * Finishes a change between sleep and wake that a dead process left half done. Does nothing while another process works
- * on the server.
+ * Completes a change between sleep and wake that a dead process left unfinished. Does nothing while another process
+ * changes the server.
  */
 export async function mendInterrupted(
   context: ModelsContext,
@@ -35,13 +35,14 @@ async function mendWaking(
     await context.registry.transition(row.id, {
       to: 'sleeping',
       from: ['waking'],
-      cause: 'waking was interrupted before the request was sent',
-      // The wake call may have been sent. If the server is found awake, it is put to sleep again after this time.
+      cause: 'waking was interrupted',
+      // The wake call may have been sent. If the server wakes later, it is put to sleep again after this time.
       awakeForMs: Math.max(1, row.awakeLeftMs ?? 1),
     })
     return
   }
-  // A server that does not report its state gets the wake call again. If awake, it refuses, and the self-test shows it.
+  // A server that does not report its state gets the wake call again. If it is awake, it refuses the call, and the
+  // self-test decides.
   await cycle.finishWaking(row, Math.max(1, row.awakeLeftMs ?? 1), asleep === null)
 }
 

@@ -38,14 +38,14 @@ describe('the file of servers to launch', () => {
       /rm: kind: tei/,
     ],
     ['one name twice', [entry, entry], /two servers are called "rm"/],
-    ['no JSON', '[{"apiKey": "sk-secret-key",]', /not valid JSON/],
+    ['invalid JSON', '[{"apiKey": "sk-secret-key",]', /not valid JSON/],
   ]
-  it.each(wrong)('with %s is refused with the position', (_, content, message) => {
+  it.each(wrong)('with %s is refused, and the error names the position', (_, content, message) => {
     expect(() => read(content)).toThrow(message)
     expect(() => read(content)).toThrow(file)
   })
 
-  it('never repeats a value, because it may be a key', () => {
+  it('is never quoted in an error, because its values may be keys', () => {
     for (const content of [
       '[{"apiKey": sk-secret-key}]',
       [{ ...entry, apiKey: 'sk-secret key' }],
@@ -55,7 +55,7 @@ describe('the file of servers to launch', () => {
     }
   })
 
-  it('that is missing is named', () => {
+  it('is named in the error if it is missing', () => {
     expect(() => readServersFile(join(folder, 'none.json'))).toThrow(/none\.json.*ENOENT/)
   })
 })

@@ -25,7 +25,7 @@ import {
  */
 
 const LOOK_MS = 1_000
-/** Wait for the last output in the pipe, ms. Children that keep the pipe open are not waited for. */
+/** Time to wait for the last output in the pipe, ms. Child processes of the server may keep the pipe open longer. */
 const LAST_WORDS_MS = 500
 
 async function keep(): Promise<void> {
@@ -51,7 +51,7 @@ async function keep(): Promise<void> {
   const pidFile = launchFile(folder, name, 'pid')
   const [program, ...args] = argv as [string, ...string[]]
   const begun = performance.now()
-  // A separate process group, which can be killed as a whole.
+  // The server runs in its own process group, which can be killed as a whole.
   const child = spawn(program, args, {
     cwd,
     env,
@@ -89,11 +89,11 @@ async function keep(): Promise<void> {
     process.exit(0)
   }
   child.once('error', (error: NodeJS.ErrnoException) => {
-    // Without a pid the start failed. For a running process, this event is only a failed signal.
+    // Without a pid, the start failed. For a running process, this event means only that a signal was not sent.
     if (pid === undefined) end(null, null, `could not be started (${error.code})`)
   })
   child.once('exit', (code, signal) => {
-    // Child processes left behind would keep its port and memory.
+    // Remaining child processes would keep the server's port and memory.
     if (pid !== undefined) signalGroup(pid, 'SIGKILL')
     setTimeout(() => end(code, signal, null), LAST_WORDS_MS)
     child.once('close', () => end(code, signal, null))

@@ -25,7 +25,7 @@ async function write(chunks: string[], secrets: string[] = []): Promise<LaunchLo
 }
 
 describe('the log of a launched server', () => {
-  it('contains whole lines, however they arrived', async () => {
+  it('contains whole lines for any chunk boundaries', async () => {
     const log = await write(['one\ntw', 'o\r\n 10%\r 90%\rth', 'ree'])
     expect(tailOf(file, 10)).toEqual(['one', 'two', ' 10%', ' 90%', 'three'])
     expect(log.lastLines).toEqual(['one', 'two', ' 10%', ' 90%', 'three'])
@@ -43,7 +43,7 @@ describe('the log of a launched server', () => {
     expect(log.lastLines.join()).not.toContain('sk-')
   })
 
-  it('is rotated at 10 MB, with one old file', async () => {
+  it('is rotated at 10 MiB, and one old file is kept', async () => {
     writeFileSync(`${file}.1`, 'of the day before\n')
     await write([`${'x'.repeat(1_000)}\n`.repeat(10_600), 'the first after\n', 'the last\n'])
     expect(readFileSync(`${file}.1`, 'utf8').length).toBeGreaterThan(10 << 20)

@@ -14,9 +14,9 @@ import { maskSecrets } from './secrets.ts'
 
 /** Size at which the log is renamed to `<name>.log.1`, which replaces an older one. */
 const ROTATE_AT_BYTES = 10 << 20
-/** Longest line; longer ones are cut. */
+/** Maximum line length; longer lines are cut. */
 const MAX_LINE_CHARS = 16_384
-/** Number of last lines kept for the record of the process's end. */
+/** Number of last lines that the record of the process's end contains. */
 const LAST_LINES = 20
 /** Bytes read from the end of a log to find its last lines. */
 const TAIL_BYTES = 1 << 20
@@ -34,7 +34,7 @@ export class LaunchLog {
     this.#bytes = existsSync(file) ? statSync(file).size : 0
   }
 
-  /** The last lines of this process. */
+  /** The last lines that this process wrote. */
   get lastLines(): string[] {
     return [...this.#last]
   }
@@ -56,11 +56,11 @@ export class LaunchLog {
     stream.on('end', () => {
       if (rest !== '') this.#write([rest])
     })
-    // A broken pipe ends the output.
+    // An error of the pipe ends the output.
     stream.on('error', () => {})
   }
 
-  /** Writes a line of rewardops itself. */
+  /** Writes a message of rewardops itself, with the time. */
   note(text: string): void {
     this.#write([`[rewardops ${new Date().toISOString()}] ${text}`])
   }

@@ -10,7 +10,7 @@ import { inspectProcess } from '../store/postgres/processes.ts'
 /** Identifies a process even if its pid is reused later. */
 export interface ProcessMark {
   pid: number
-  /** The start time in the process table. */
+  /** The start time as the process table has it. */
   startedAt: string
 }
 

@@ -61,7 +61,7 @@ const running = (what = 'a launched process') =>
     PATIENCE_MS,
   )
 
-/** A service that launches the process and is killed. */
+/** Launches the process from a service that is then killed. */
 async function launchedByTheDead(adoptWithinMs: number): Promise<LaunchRecord> {
   const file = join(dataDir, 'service.mjs')
   writeFileSync(
@@ -80,7 +80,7 @@ async function launchedByTheDead(adoptWithinMs: number): Promise<LaunchRecord> {
   return found
 }
 
-test('runs behind a keeper that writes its log without secrets and records its end', async () => {
+test('a launched process runs behind a keeper that writes its log without secrets and records its end', async () => {
   const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
   const found = await running()
   await waitFor(
@@ -101,7 +101,7 @@ test('runs behind a keeper that writes its log without secrets and records its e
   await waitFor('the end of its keeper', () => !isRunning(found.keeper), PATIENCE_MS)
 })
 
-test('stops together with its child processes', async () => {
+test('a launched process stops together with its child processes', async () => {
   const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
   const found = await running()
   await launched.stop(5_000)
@@ -109,13 +109,13 @@ test('stops together with its child processes', async () => {
   expect((await launched.ended).signal).toBe('SIGTERM')
 })
 
-test('that cannot be started reports the reason', async () => {
+test('a launched process that cannot be started reports the reason', async () => {
   const command = { ...COMMAND, argv: ['/nowhere/vllm'] }
   const { error } = await LaunchedProcess.start(folder, command, 1_000).ended
   expect(error).toBe('could not be started (ENOENT)')
 })
 
-test('whose keeper is killed ends', async () => {
+test('a launched process ends if its keeper is killed', async () => {
   const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
   const found = await running()
   process.kill(found.keeper.pid, 'SIGKILL')
@@ -123,7 +123,7 @@ test('whose keeper is killed ends', async () => {
   await waitFor('its end', () => !isRunning(found), PATIENCE_MS)
 })
 
-test('is taken over from a dead service and stopped by the new one', async () => {
+test('a launched process is taken over from a dead service and stopped by the new one', async () => {
   const found = await launchedByTheDead(60_000)
   claimLaunched(dataDir)
   expect(isOwnedByAnother(folder, 'rm')).toBe(false)
@@ -137,7 +137,7 @@ test('is taken over from a dead service and stopped by the new one', async () =>
   expect((await adopted.ended).signal).toBe('SIGTERM')
 })
 
-test('is ended by the next start if that would start a different one', async () => {
+test('a launched process is ended by the next start if that would start a different one', async () => {
   const found = await launchedByTheDead(60_000)
   claimLaunched(dataDir)
   expect(await endLeftovers(folder, 5_000, (_, { fingerprint }) => fingerprint === 'two')).toEqual([
@@ -146,13 +146,13 @@ test('is ended by the next start if that would start a different one', async () 
   await waitFor('its end', () => !isRunning(found), PATIENCE_MS)
 })
 
-test('that no service takes over is ended by its keeper', async () => {
+test('a launched process that no service takes over is ended by its keeper', async () => {
   const found = await launchedByTheDead(1_000)
   await waitFor('its end', () => !isRunning(found) && !isRunning(found.keeper), PATIENCE_MS)
   expect(logText()).toMatch(/no service has taken it over/)
 })
 
-itInFullRun('of a stopped (SIGSTOP) service is not taken from it', async () => {
+itInFullRun('a launched process of a paused (SIGSTOP) service stays with it', async () => {
   const launched = LaunchedProcess.start(folder, COMMAND, 1_000, 1_000)
   const found = await running()
   const halted = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' })
@@ -165,7 +165,7 @@ itInFullRun('of a stopped (SIGSTOP) service is not taken from it', async () => {
     writeRecord(join(folder, 'rm.owner'), mark)
     process.kill(halted.pid as number, 'SIGSTOP')
     const begun = performance.now()
-    // Three times the keeper's wait after the death of its owner.
+    // More than three times the time after which the keeper ends a server without an owner.
     while (performance.now() - begun < 3_500) {
       expect(isRunning(found)).toBe(true)
       await new Promise((resolve) => setTimeout(resolve, 100))

@@ -59,7 +59,7 @@ export class LaunchedProcess {
   readonly #keeper: ProcessMark | null
   #isOver = false
 
-  /** Starts a process. */
+  /** Starts a process behind a new keeper. `stopWithinMs` and `adoptWithinMs` are those of {@link KeeperOptions}. */
   static start(
     folder: string,
     command: LaunchCommand,
@@ -91,7 +91,10 @@ export class LaunchedProcess {
     return new LaunchedProcess(folder, command.name, markOfChild(keeper), gone)
   }
 
-  /** Takes over a running process that belongs to this service; null: there is none. */
+  /**
+   * Takes over the running process of this name; null: there is none. The caller checks that no other service owns the
+   * process.
+   */
   static adopt(folder: string, name: string): LaunchedProcess | null {
     const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
     if (record === null || !isRunning(record) || !isRunning(record.keeper)) return null
@@ -160,8 +163,8 @@ export class LaunchedProcess {
 }
 
 /**
- * Ends the processes that a dead service left running, except those to be `kept`. Processes of another running service
- * are left alone. Returns the names of the servers whose processes were ended.
+ * Ends the processes that a dead service left running, except those that `isKept` selects. Processes of another
+ * running service are left alone. Returns the names of the servers whose processes were ended.
  */
 export async function endLeftovers(
   folder: string,

@@ -19,12 +19,12 @@ import {
 } from './launched-process.ts'
 import { maskSecrets } from './secrets.ts'
 
-/** Lifetime after which a process that ends is restarted without a delay, ms. */
+/** Lifetime after which the restart delay of a process that ends begins again at 1 s, ms. */
 const STEADY_MS = 60_000
 /** Time for which reading the registry is retried during a database outage, ms. */
 const READ_WITHIN_MS = 120_000
 
-/** Environment variables that launched processes must not inherit: the service's keys, database and port. */
+/** Environment variables that launched processes must not inherit: the service's own settings, such as its keys. */
 const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
 
 /** Configuration of launches. */
@@ -56,8 +56,8 @@ interface Supervised {
  *     start ─▶ registering ──answers──▶ probing ─▶ ready …
  *     its process ends ─▶ registering ──1, 2, 4 … 30 s──▶ start
  *
- * They end with the service. After a crash, the next start on the same data folder within a minute takes over those that
- * it would start identically. The others are ended by that start or by their keepers.
+ * The servers end with the service. After a crash, the next start on the same data folder within a minute takes over
+ * the processes that it would start identically. The others are ended by that start or by their keepers.
  */
 export class ServerLauncher {
   readonly #o: ModelsContext
@@ -80,11 +80,11 @@ export class ServerLauncher {
     const launched = rows.filter((row) => row.launch !== null)
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       const wanted = this.#wantedAgain(name, launched)
-      // Without its secrets a launch has no fingerprint. The process is then the last one launched under its name.
+      // Without its secrets, a launch's fingerprint is unknown. The process is kept, as the last one of this name.
       return wanted !== null && (!wanted.complete || fingerprintOf(wanted.input) === fingerprint)
     })
     if (left.length > 0)
-      log.warn({ servers: left }, 'servers that an earlier run left running ended')
+      log.warn({ servers: left }, 'ended servers that an earlier run left running')
     for (const row of launched) await this.#resume(row)
     for (const entry of this.#options.servers) {
       if (!this.#stopping) await this.#beginUnlessTaken(entry, 'file')
@@ -118,7 +118,10 @@ export class ServerLauncher {
     await this.#begin(input, source, complete)
   }
 
-  /** `servers.launch`: registers a server and starts its process. Launching an existing name restarts it. */
+  /**
+   * `servers.launch`: registers a server and starts its process. Launching an existing name restarts it.
+   * @throws RewardOpsError `launch_disabled`, `server_busy`, and the errors of an invalid registration
+   */
   async launch(input: LaunchServerInput): Promise<number> {
     if (!this.#options.allowCalls) {
       throw new RewardOpsError(
@@ -161,7 +164,7 @@ export class ServerLauncher {
       [...this.#running.values()].map(async (supervised) => {
         supervised.stopping = true
         clearTimeout(supervised.timer)
-        // Workers on other machines may still be running.
+        // Workers on other machines may still be running, so the state changes before the process ends.
         const gone = this.#o.registry.transition(supervised.id, {
           to: 'unreachable',
           cause: 'the process ends with the service',
@@ -183,7 +186,10 @@ export class ServerLauncher {
     return { name: row.name, lines: tailOf(launchLogFile(this.#folder, row.name), lines) }
   }
 
-  /** Restarts a server of an earlier run that is not in the servers file, if its launch is fully known. */
+  /**
+   * Continues a server of an earlier run that is not in the servers file: takes over or restarts its process, or
+   * marks the server as unreachable. A server that was in the file is removed.
+   */
   async #resume(row: ServerRow): Promise<void> {
     const { registry } = this.#o
     const launch = row.launch as StoredLaunch
@@ -264,7 +270,7 @@ export class ServerLauncher {
     return supervised
   }
 
-  /** Continues with the process of a stopped service. Its state is kept, and the watch probes it. */
+  /** Continues with the process of a stopped service. The server keeps its state, and the watch probes it. */
   async #takeOver(
     row: ServerRow,
     input: LaunchServerInput,
@@ -273,7 +279,7 @@ export class ServerLauncher {
   ): Promise<number> {
     const { registry, log } = this.#o
     this.#watchEnd(this.#supervise(row.id, input, complete), process)
-    // The probed settings are those of the process, and a user may have set the override since its launch.
+    // These settings stay: the probed ones are those of the process, and a user may have set the override later.
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
       toStored(input)
     await registry.update(row.id, settings)
@@ -317,7 +323,7 @@ export class ServerLauncher {
       })
   }
 
-  /** Marks a server whose secrets were lost with the service that launched it. */
+  /** Marks a server that cannot be restarted, because its secrets were lost with the service that launched it. */
   async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
     this.#running.delete(input.name)
     const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
@@ -366,7 +372,7 @@ export class ServerLauncher {
   }
 }
 
-/** The stored launch of a server, without secrets if these were not kept. */
+/** Rebuilds the launch of a server from its row. Secrets and environment are not stored. */
 function inputOf(row: ServerRow, launch: StoredLaunch): LaunchServerInput {
   return {
     name: row.name,

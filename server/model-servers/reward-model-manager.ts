@@ -41,12 +41,12 @@ import { isDrainingToSleep, SleepCycle } from './sleep-cycle.ts'
 import { SleepSweep } from './sleep-sweep.ts'
 import { MODEL_TIMINGS, type ModelTimings } from './timings.ts'
 
-/** Shortest time awake of a server woken by a proxied request, ms. */
+/** Minimum time awake of a server woken by a request, ms. */
 const AWAKE_FOR_CALLERS_MS = 300_000
 
 /** Dependencies of {@link RewardModelManager}. */
 export interface RewardModelManagerOptions {
-  /** Resolves to true when this process does a kind of background work now; unset: it is the only one. */
+  /** Resolves to true if this process currently does a kind of background work; unset: it is the only process. */
   isTurn?: (kind: string) => Promise<boolean>
   db: Database
   /** A pool of one permanent connection, which owns the locks of servers. */
@@ -111,8 +111,9 @@ export class RewardModelManager {
   }
 
   /**
-   * Registers a server after a probe and a self-test, as `ready` or as `quarantined` with the verdict.
-   * @throws RewardOpsError when it is refused; nothing changes then
+   * Registers a server after a probe and a self-test, as `ready` or as `quarantined` with the verdict. A sleeping
+   * server is not tested. A server that cannot be used is refused, or `unreachable` if it is to be kept.
+   * @throws RewardOpsError when the server is refused; nothing changes then
    */
   async register(input: RegisterServerInput): Promise<ServerRow> {
     readTemplate(input, null)
@@ -160,7 +161,7 @@ export class RewardModelManager {
     await queue.ensure(pool)
     if (!probe.ok) return this.#keep(input, fields, probe, pool)
     const facts = factsOf(probe, apiKey)
-    // A server that does not report its state is still taken for asleep, because a call could crash it.
+    // A server that does not report its state counts as still asleep, because a call could crash it.
     const remembered = known?.state === 'sleeping' && known.url === fields.url && !probe.sleeping
     const asleep = probe.sleeping || (remembered && probe.engine === 'sglang')
     const seen = { probeMs: probe.durationMs, engine: probe.engine, version: probe.version }
@@ -185,7 +186,7 @@ export class RewardModelManager {
     return this.find({ id: `s${id}` })
   }
 
-  /** Registers a server that cannot be used yet, as its registration requests. */
+  /** Registers a server that cannot be used yet, because `ifUnreachable` is "keep". */
   async #keep(
     { name }: RegisterServerInput,
     fields: RegistrationFields,
@@ -204,7 +205,7 @@ export class RewardModelManager {
     return this.find({ id: `s${id}` })
   }
 
-  /** Starts a server as a child process and registers it. @throws RewardOpsError `launch_disabled` */
+  /** Starts a server as a child process and registers it. @throws RewardOpsError `launch_disabled`, `server_busy` */
   async launch(input: LaunchServerInput): Promise<ServerRow> {
     return this.find({ id: `s${await this.#launcher.launch(input)}` })
   }
@@ -214,7 +215,10 @@ export class RewardModelManager {
     return this.#launcher.log(await this.find(ref), lines)
   }
 
-  /** Changes a server. A new address or key is probed first; a new chat template is followed by a self-test. */
+  /**
+   * Changes a server. A new address, key, chat template, route or label registers the server again, with a probe and
+   * a self-test.
+   */
   async update(ref: ServerRef, changes: ServerChanges): Promise<ServerRow> {
     const row = await this.find(ref)
     const given = Object.fromEntries(
@@ -239,7 +243,10 @@ export class RewardModelManager {
     return this.find(ref)
   }
 
-  /** Sets or removes a user's override of the self-test. */
+  /**
+   * Changes the server's state to match a user's override of the self-test.
+   * @throws RewardOpsError `unsupported_setting` for a verdict that cannot be overridden
+   */
   async #override(row: ServerRow, override: boolean): Promise<void> {
     const test = row.selfTest
     if (test === null || isTrusted(test.verdict)) return
@@ -274,7 +281,7 @@ export class RewardModelManager {
     return this.find(ref)
   }
 
-  /** Returns a drained server to service after a probe and a self-test, or keeps one awake that drains before sleep. */
+  /** Returns a drained server to service after a probe and a self-test, or cancels a sleep that waits for a drain. */
   async resume(ref: ServerRef): Promise<ServerRow> {
     const row = await this.find(ref)
     await this.#cycle.cancelSleep(row.id, 'resume requested')
@@ -285,7 +292,7 @@ export class RewardModelManager {
     return this.find(ref)
   }
 
-  /** Probes a server now and tests its scores. */
+  /** Probes a server now and tests its scores. A server that is waking or draining is returned unchanged. */
   async probe(ref: ServerRef): Promise<ServerRow> {
     const row = await this.find(ref)
     if (row.state === 'waking' || row.state === 'draining') return row
@@ -323,10 +330,10 @@ export class RewardModelManager {
     )
   }
 
-  /** Removes a server; a launched one's process ends. */
+  /** Removes a server, and ends its process if it was launched. */
   async remove(ref: ServerRef): Promise<ServerRow> {
     const row = await this.find(ref)
-    // A server removed during a wake would stay awake unnoticed.
+    // Waits for a wake in progress, because a server removed during it would stay awake unnoticed.
     if (!(await this.#o.locks.takeWithin(row.id, PROBE_WAIT_MS))) {
       throw busy(await this.find(ref), 'removed')
     }
@@ -369,12 +376,12 @@ function noScoreRoute(
     ok: false,
     reason: 'server_not_recognised',
     cause: 'other_engine',
-    message: `the server has no route for scores as ${engine} has it: ${detail}`,
-    hint: 'Register it with "engine": "auto", or check which engine it is and that its model gives scores.',
+    message: `the server lacks the scoring route of ${engine}: ${detail}`,
+    hint: 'Register it with "engine": "auto", or check its engine and that its model returns scores.',
   }
 }
 
-/** Wait for a server's lock, ms: enough for a probe or a self-test, not for a wake or a drain. */
+/** Time to wait for a server's lock, ms: enough for a probe or a self-test, not for a wake or a drain. */
 const PROBE_WAIT_MS = 10_000
 
 function busy(row: ServerRow, what: string): RewardOpsError {

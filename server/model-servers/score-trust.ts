@@ -24,7 +24,7 @@ import type { ModelsContext } from './context.ts'
 import { oddOnesOut, type Vote } from './pool-agreement.ts'
 import { maskSecrets } from './secrets.ts'
 
-/** Delay before the second try of a test without a verdict, ms, so that one lost call has no consequence. */
+/** Delay before a failed test is repeated, ms, so that one lost call has no effect. */
 const SECOND_TRY_MS = 300
 
 /** The fields of a server that its self-test needs. */
@@ -54,8 +54,8 @@ export class ScoreTrust {
   }
 
   /**
-   * Tests a server that is awake and compares it with its pool, without storing anything ({@link keep} and
-   * {@link settle} do). `fresh`: the server is being registered, so its present scores become its baselines.
+   * Tests a server that is awake and compares it with its pool. Stores nothing; {@link keep} and {@link settle} do.
+   * `fresh`: the server is being registered, so its present scores become its baselines.
    */
   async examine(row: Subject, fresh = false): Promise<Examination> {
     const result = await this.#test(row)
@@ -73,8 +73,8 @@ export class ScoreTrust {
   }
 
   /**
-   * Checks with one call whether the calibration score changed or differs from the pool's. Null: no finding, because the
-   * server has no such score or did not answer.
+   * Checks whether the calibration scores changed or differ from the pool's, with one call per text. Null: no
+   * finding, because the server has no calibration or did not answer.
    */
   async lookForDrift(row: ServerRow): Promise<Examination | null> {
     const known = row.selfTest
@@ -103,7 +103,7 @@ export class ScoreTrust {
     })
   }
 
-  /** Stores a test's result. It is called before the change of state, so that every state has its explanation. */
+  /** Stores a test's result. Call it before the change of state, so that every state has its explanation. */
   keep(id: number, examination: Examination): Promise<void> {
     return this.#o.registry.selfTested(id, examination.selfTest)
   }
@@ -238,7 +238,7 @@ export class ScoreTrust {
   }
 }
 
-/** True for servers whose calibration counts in a pool's comparison: tested, raw, and not gone. */
+/** True for servers whose calibration counts in a pool's comparison: tested, with raw scores, and reachable. */
 function votes(row: Subject): boolean {
   const { selfTest: test, state } = row
   return (

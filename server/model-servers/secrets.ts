@@ -5,7 +5,7 @@ const MASK = '***'
 /** Masks secrets in a text. A server may echo its key in an error, and a process may print its command line. */
 export function maskSecrets(text: string, secrets: readonly (string | null | undefined)[]): string {
   let out = text
-  // The longest come first, because one may be part of another.
+  // Longer secrets are replaced first, because a shorter one may be part of a longer one.
   const known = secrets.filter((s): s is string => typeof s === 'string')
   for (const secret of known.sort((a, b) => b.length - a.length)) {
     if (secret.length >= MIN_SECRET_CHARS) out = out.replaceAll(secret, MASK)

@@ -15,14 +15,14 @@ import type { ScoreTrust } from './score-trust.ts'
 import { maskSecrets } from './secrets.ts'
 import { isDrainingToSleep, type SleepCycle } from './sleep-cycle.ts'
 
-/** Failed probes in a row that make a server unreachable. One success makes it ready again. */
+/** Number of consecutive failed probes that make a server unreachable. */
 const FAILURES_TO_UNREACHABLE = 2
-/** Servers probed concurrently. A probe needs one connection and a few calls. */
+/** Maximum number of concurrent probes. Each needs one connection and a few calls. */
 const AT_ONCE = 32
 
 /**
- * Watches the registered servers: probes them, checks their scores and finishes changes that a dead process left half
- * done. The states are those of server/contract/servers.ts.
+ * Watches the registered servers: probes them, checks their scores and completes changes that a dead process left
+ * unfinished. The states are those of server/contract/servers.ts.
  */
 export class ServerWatch {
   readonly #o: ModelsContext
@@ -31,7 +31,7 @@ export class ServerWatch {
   readonly #failures = new Map<number, number>()
   readonly #nextProbe = new Map<number, number>()
   readonly #nextTest = new Map<number, number>()
-  /** The number of answered calls of each server at its last check, and the time of its last increase. */
+  /** Requests and successful requests of each server at its last check, and the times of their last increase. */
   readonly #traffic = new Map<
     number,
     { requests: number; good: number; usedAt: number; goodAt: number }
@@ -63,14 +63,14 @@ export class ServerWatch {
     await this.#task.stop()
   }
 
-  /** Forgets a server's failures after it was registered again. */
+  /** Resets a server's failures and postpones its probe and self-test, because it was just registered. */
   forget(id: number): void {
     this.#failures.delete(id)
     this.#nextProbe.set(id, performance.now() + this.#o.timings.probeEveryMs)
     this.#nextTest.set(id, performance.now() + this.#o.timings.calibrateEveryMs)
   }
 
-  /** True when a server answered a call within the idle time. */
+  /** True when a server had a request within `idleAfterMs`. */
   isBusy(id: number): boolean {
     const usedAt = this.#traffic.get(id)?.usedAt
     return usedAt !== undefined && performance.now() - usedAt < this.#o.timings.idleAfterMs
@@ -91,7 +91,7 @@ export class ServerWatch {
       if (this.#probing.has(row.id) || (this.#nextProbe.get(row.id) ?? 0) > now) continue
       this.#nextProbe.set(row.id, now + this.#pauseOf(row) * (0.8 + 0.4 * Math.random()))
       this.#probing.add(row.id)
-      // Not awaited, so that one server that takes 3 s does not delay the others.
+      // The probe is not awaited, so that a server that takes 3 s does not delay the others.
       void this.#attend(row)
         .catch((error: Error) => {
           if (!isOutage(error)) {
@@ -194,7 +194,7 @@ export class ServerWatch {
     await this.#test(row, why, probe)
   }
 
-  /** Handles the probe of a sleeping server. If it is awake, it was woken outside the service. No report counts as asleep. */
+  /** Checks whether a sleeping server was woken outside the service. Without its report, it counts as asleep. */
   async #checkSleeper(row: ServerRow): Promise<void> {
     const asleep = await isAsleep(row, this.#o.timings.probeTimeoutMs)
     if (asleep === null) return
@@ -249,7 +249,8 @@ export class ServerWatch {
   #isTestDue(row: ServerRow): boolean {
     const due = this.#nextTest.get(row.id)
     if (due === undefined) {
-      // The time of the last test is unknown, so the next is spread randomly; a start must not test all at once.
+      // The time of the last test is unknown, so the next one gets a random time: a start must not test all servers
+      // together.
       const { calibrateEveryMs, retestEveryMs } = this.#o.timings
       const every = row.selfTest?.verdict === 'failed' ? retestEveryMs : calibrateEveryMs
       this.#nextTest.set(row.id, performance.now() + every * Math.random())
@@ -258,7 +259,7 @@ export class ServerWatch {
     return performance.now() >= due
   }
 
-  /** Checks an idle server's calibration score with one call, at an interval. */
+  /** Checks an idle server's calibration at an interval, with one call per text. */
   async #calibrate(row: ServerRow): Promise<void> {
     if (!this.#isTestDue(row) || this.isBusy(row.id)) return
     const { registry, locks, timings } = this.#o
@@ -296,7 +297,7 @@ export class ServerWatch {
       })
       return
     }
-    // A starting process is not gone, and a sleeping server that does not report its state stays asleep.
+    // A starting process stays `registering`, and a sleeping server that does not report its state stays asleep.
     if (row.state === 'registering') {
       // The cause of the process's end is more informative than a failed probe.
       if (row.stateCause?.includes('; restarts in ')) return

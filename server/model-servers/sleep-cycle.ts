@@ -21,7 +21,7 @@ import { cannotSleep, notNow } from './sleep-refusals.ts'
 
 /** The cause of a drain before sleep. A drain by a user has another cause, and only a user ends it. */
 export const BEFORE_SLEEP = 'finishes its requests in flight before sleep'
-/** The cause set before the sleep call is sent. From then on the server may be asleep even if this process dies. */
+/** The cause set before the sleep call is sent. If this process dies after that, the server may be asleep. */
 export const GOING_TO_SLEEP = 'is being put to sleep'
 
 /** True when a server drains before sleep rather than by a user's request. */
@@ -36,7 +36,7 @@ export function isDrainingToSleep(row: ServerRow): boolean {
 const OTHERS_LOOK_MS = 250
 
 interface SleepRun {
-  /** The reason of a cancellation. The server stays awake unless the call was sent already. */
+  /** The reason of a cancellation; null: not cancelled. The server stays awake unless the call was sent already. */
   cancelled: string | null
   done: Promise<ServerRow>
 }
@@ -44,12 +44,12 @@ interface SleepRun {
 /**
  * Puts servers to sleep and wakes them.
  *
- *     ready ─▶ draining ──no lease, no load──▶ (call) ──it says so──▶ sleeping
- *                 └── not within a minute, or cancelled ──▶ ready
- *     sleeping ─▶ waking ──(call) answers awake──▶ probing ──self-test──▶ ready | quarantined
+ *     ready ─▶ draining ──no lease, no load──▶ (sleep call) ──reports sleep──▶ sleeping
+ *                 └── not idle within a minute, or cancelled ──▶ ready
+ *     sleeping ─▶ waking ──(wake call) responds awake──▶ probing ──self-test──▶ ready | quarantined
  *
  * The sleep call is sent only when nothing is in flight, because it aborts or crashes running requests. A server has one
- * change at a time over all processes ({@link ModelsContext.locks}); concurrent wakes share one.
+ * change at a time over all processes ({@link ModelsContext.locks}); concurrent wakes share one call.
  */
 export class SleepCycle {
   readonly #o: ModelsContext
@@ -63,8 +63,10 @@ export class SleepCycle {
   }
 
   /**
-   * Puts a server to sleep once nothing is in flight. On an error the server keeps its previous state.
-   * @throws RewardOpsError `server_cannot_sleep` if it does not support sleep, `server_busy` if it is not idle in time
+   * Puts a server to sleep once nothing is in flight. On an error the server returns to its previous state, or is
+   * unreachable if it no longer responds.
+   * @throws RewardOpsError `server_cannot_sleep` if it does not support sleep, `server_busy` if it is not idle in
+   * time, `server_unreachable`
    */
   async sleep(row: ServerRow, level: SleepLevel, why: string): Promise<ServerRow> {
     const known = this.#sleeps.get(row.id)
@@ -87,12 +89,12 @@ export class SleepCycle {
     if (at === 2) return row
     throw new RewardOpsError(
       'server_busy',
-      `${row.name} already sleeps at ${at === null ? 'a level that is not known' : `level ${at}`}, and a server asleep cannot go to level 2.`,
+      `${row.name} already sleeps at ${at === null ? 'an unknown level' : `level ${at}`}, and a sleeping server cannot go to level 2.`,
       { hint: 'Wake it, then put it to sleep at level 2.' },
     )
   }
 
-  /** Cancels a running sleep. Resolves when the server is awake or asleep. */
+  /** Cancels a sleep in progress. Resolves when the server is awake or asleep. */
   async cancelSleep(id: number, why: string): Promise<void> {
     const run = this.#sleeps.get(id)
     if (!run) return
@@ -100,12 +102,12 @@ export class SleepCycle {
     await run.done.catch(() => {})
   }
 
-  /** True while this process puts a server to sleep. */
+  /** True while this process is putting a server to sleep. */
   isPuttingToSleep(id: number): boolean {
     return this.#sleeps.has(id)
   }
 
-  /** Cancels the waits. Calls already sent are handled by the next start. */
+  /** Cancels sleeps that wait for a drain. The next start completes those whose call was sent. */
   stop(): void {
     for (const run of this.#sleeps.values()) run.cancelled ??= 'the service is stopping'
   }
@@ -122,7 +124,7 @@ export class SleepCycle {
       const waking = this.#wakes.get(row.id)
       if (waking) {
         const { state } = await waking
-        // Another process may be changing the server, and this call only waits for it.
+        // The other wake may only have waited for a change by another process.
         if (state !== 'ready' && state !== 'quarantined') continue
         await registry.prolong([row.id], forMs)
         return this.#row(row.id)
@@ -151,7 +153,7 @@ export class SleepCycle {
 
   async #sleep(row: ServerRow, level: SleepLevel, why: string, run: SleepRun): Promise<ServerRow> {
     const { locks, registry } = this.#o
-    // A self-test may be running; it ends soon.
+    // Waits for a self-test in progress.
     if (!(await locks.takeWithin(row.id, this.#o.timings.selfTestTimeoutMs))) {
       throw notNow(row, 'put to sleep')
     }
@@ -175,7 +177,7 @@ export class SleepCycle {
     }
   }
 
-  /** Waits until nothing is in flight. Null: idle; otherwise the reason why not. */
+  /** Waits until nothing is in flight. Returns null when the server is idle, otherwise the reason why it is not. */
   async #untilIdle(row: ServerRow, run: SleepRun): Promise<string | null> {
     const { db, timings } = this.#o
     const until = performance.now() + timings.drainWithinMs
@@ -185,7 +187,7 @@ export class SleepCycle {
       let busy = `${slots} ${slots === 1 ? 'request' : 'requests'} in flight`
       if (slots === 0) {
         const load = await readLoad(row, timings.probeTimeoutMs)
-        // Without a reported load only the leases decide. Reported work of other clients is waited for too.
+        // Without a reported load, only the leases decide. The reported load includes requests of other clients.
         if (load === null || load.running + load.waiting === 0) return null
         busy = `the server reports ${load.running} running and ${load.waiting} waiting`
       }
@@ -196,7 +198,7 @@ export class SleepCycle {
     }
   }
 
-  /** Sets the state before the sleep call; false: the state changed meanwhile. */
+  /** Stores {@link GOING_TO_SLEEP} as the cause; false: the server is no longer draining. */
   async #announce(id: number): Promise<boolean> {
     return noteDrainingCause(this.#o.db, id, GOING_TO_SLEEP)
   }
@@ -268,7 +270,7 @@ export class SleepCycle {
 
   async #wake(row: ServerRow, forMs: number, why: string): Promise<ServerRow> {
     const { locks, registry } = this.#o
-    // The caller waits for the other process's change.
+    // Another process is changing the server; the caller waits for it.
     if (!(await locks.take(row.id))) {
       await pause(OTHERS_LOOK_MS)
       return this.#row(row.id)
@@ -289,7 +291,7 @@ export class SleepCycle {
   }
 
   /**
-   * Brings a server from `waking` to `ready`; `call`: send the wake call first. The caller has the server's lock.
+   * Brings a server from `waking` to `ready`; `call`: send the wake call first. The caller holds the server's lock.
    * @throws RewardOpsError `server_unreachable`; the server is then sleeping or unreachable
    */
   async finishWaking(row: ServerRow, forMs: number, call: boolean): Promise<ServerRow> {

@@ -3,7 +3,7 @@ import { newestBatch, type ServerRow, sleepRequests } from '../store/sql/servers
 import type { ModelsContext } from './context.ts'
 import type { SleepCycle } from './sleep-cycle.ts'
 
-/** Newest batches checked at the first sweep, because they may have ended before it. */
+/** Number of newest batches checked at the first sweep, because they may have ended before it. */
 const LOOK_BACK = 200
 /** Time awake of a server that the next sweep puts to sleep, ms. */
 const AT_ONCE_MS = 1
@@ -14,7 +14,7 @@ const CLOCK_SLACK_MS = 300
  * Keeps servers awake for as long as batches need them, and no longer:
  * - a batch with `sleepAfter` wakes the sleeping servers of its model
  * - a woken server is kept awake while any batch of its model has not ended
- * - a server whose time awake is over is put to sleep if no batch and no caller needs it
+ * - a server whose time awake is over is put to sleep if no batch needs it and it has no requests
  * - a server that was never woken is left alone, unless a batch with `sleepAfter` used its pool
  *
  * The end of a server's time awake is in Postgres, so another process continues after a crash.
@@ -28,7 +28,10 @@ export class SleepSweep {
   readonly #noSleepBefore = new Map<number, number>()
   /** Servers that this sweep is putting to sleep; a batch may cancel that. */
   readonly #own = new Set<number>()
-  /** End of the time awake set by batches alone, by server. It ends at once with the last batch. */
+  /**
+   * End of the time awake as batches set it, by server, on the local clock. If no caller has extended that time, the
+   * server is put to sleep as soon as the last batch ends.
+   */
   readonly #byBatches = new Map<number, number>()
   #newest: number | null = null
   readonly #task: PeriodicTask

@@ -11,16 +11,16 @@ export interface ModelTimings {
   /** Time for which a server that just became unreachable is probed more often, because a step waits for it. */
   newlyGoneForMs: number
   newlyGoneEveryMs: number
-  /** Time unreachable after which a server is dead and probed less often. */
+  /** Time for which a server is unreachable before it counts as dead and is probed less often. */
   deadAfterMs: number
   deadEveryMs: number
   /** Time limit of a self-test's call. */
   selfTestTimeoutMs: number
   /** Interval of an idle server's calibration and of a quarantined server's self-test. */
   calibrateEveryMs: number
-  /** Time before an impossible self-test is retried. */
+  /** Time before a failed self-test is repeated. */
   retestEveryMs: number
-  /** Time without a call after which a server is idle. A success within it replaces a probe. */
+  /** Time without a request after which a server is idle. A successful request within it replaces a probe. */
   idleAfterMs: number
   /** Time limit of the drain before sleep; a server that is not idle by then stays awake. */
   drainWithinMs: number
@@ -28,7 +28,7 @@ export interface ModelTimings {
   /** Time limit from the sleep call until the server reports sleep. */
   asleepWithinMs: number
   asleepLookMs: number
-  /** Time limit from the wake call until the server answers awake. */
+  /** Time limit from the wake call until the server responds and is awake. */
   awakeWithinMs: number
   awakeLookMs: number
   /** Interval of the sweep for batches that need servers awake. */
