@@ -23,7 +23,7 @@ import { type BatchRow, listBatches, liveBatches, toSummary } from '../store/sql
 import { rescoresOf } from '../store/sql/rescore.ts'
 import type { RateMeter } from './rate-meter.ts'
 
-/** Largest number of distinct values shown as bars; more are a histogram of {@link BINS} bins. */
+/** Largest number of distinct values shown as bars; more are shown as a histogram of {@link BINS} bins. */
 const MAX_BARS = 12
 const BINS = 40
 const CURVE_POINTS = 200
@@ -31,8 +31,8 @@ const MAX_RESCORES = 50
 /** Shortest time between two computations of a running batch's page, for all readers. */
 const RUNNING_TTL_MS = 700
 /**
- * Largest age of sums over a running batch's samples. They take 100 ms and more during scoring, so a page shows older
- * ones meanwhile. Pages poll every 2 s even without changes, so the final sums appear too.
+ * Largest age of sums over a running batch's samples. Computing them takes 100 ms or more during scoring, so pages
+ * show older sums meanwhile. Pages poll every 2 s even without changes, so the final sums appear too.
  */
 const RUNNING_STALE_MS = 2_000
 const ENDED_TTL_MS = 10_000
@@ -56,12 +56,12 @@ export class BatchViews {
     const row = await this.#reader.row(batchId)
     const memo = row.completed_at === null ? this.#running : this.#ended
     const [view, rescores] = await Promise.all([
-      // The roll-up of an ended batch may not exist yet.
+      // The key changes with the roll-up, which an ended batch may not have yet.
       memo.get(
         `${row.id} ${row.min === null} ${row.texts_removed_at} ${row.samples_removed_at}`,
         () => this.#compute(row),
       ),
-      // Not cached, so that a new rescore appears at once.
+      // Rescores are not cached, so that a new one appears immediately.
       rescoresOf(this.#db, row.id, MAX_RESCORES),
     ])
     // The progress is cheap and always fresh; sums over samples are cached.

@@ -20,7 +20,7 @@ export class CompareRunsView {
     this.#db = db
   }
 
-  /** The comparison; the answer names unknown runs. */
+  /** Compares runs with the first one; `missing` names unknown runs. */
   get(input: CompareRunsInput): Promise<CompareRunsDto> {
     const names = [...new Set(input.runs)]
     return this.#memo.get(JSON.stringify([names, input.split]), () =>
@@ -30,7 +30,7 @@ export class CompareRunsView {
 
   async #compute(names: readonly string[], split: 'train' | 'val'): Promise<CompareRunsDto> {
     const columns: RunColumns[] = []
-    // Runs are read one after the other, because eight at once would use all connections of the pages.
+    // Runs are read one after the other, because eight concurrent reads would use all connections of the pages.
     for (const name of names) {
       const run = await runColumns(this.#db, name, split, MAX_STEPS)
       if (run !== undefined) columns.push(run)
@@ -87,7 +87,7 @@ export class CompareRunsView {
   }
 }
 
-/** The figures of the steps that have a roll-up. */
+/** The figures of each step; null without a roll-up. */
 function stepsOf(run: RunColumns) {
   return run.step.map((step, at) => {
     const isIn = run.rolled_up[at] === true

@@ -29,12 +29,13 @@ import {
 import { readColumns } from './compared-columns.ts'
 import { inPortions } from './in-portions.ts'
 
-/** Cached comparisons of ended batches, up to 20 MB each at 131,072 samples. */
+/** Maximum number of cached comparisons of ended batches, up to 20 MB each at 131,072 samples. */
 const REMEMBERED = 6
-/** Shortest time between two comparisons while a batch is scored. They also use at most a tenth of the time. */
+/** Shortest time between two comparisons while a batch is scored. */
 const LIVE_TTL_MS = 2_000
+/** Largest share of the time that comparisons of a pair take while a batch is scored. */
 const LIVE_SHARE = 0.1
-/** Cached comparisons of running batches. */
+/** Maximum number of cached comparisons of running batches. */
 const MAX_LIVE = 4
 /** Largest number of queued comparisons; each takes up to 3 s. */
 const MAX_WAITING = 8
@@ -57,9 +58,9 @@ interface Ordered {
 }
 
 /**
- * Compares two batches sample by sample. A comparison of ended batches is cached; one with a running batch is recomputed
- * at most every 2 s, or every ten times its duration. Comparisons run one at a time in short slices, so that the process
- * keeps serving.
+ * Compares two batches sample by sample. A comparison of ended batches is cached. One with a running batch is
+ * recomputed after 2 s or ten times its duration, whichever is longer. Comparisons run one at a time in short slices,
+ * so that the process keeps serving.
  */
 export class CompareView {
   readonly #db: Database
@@ -72,7 +73,7 @@ export class CompareView {
     this.#db = db
   }
 
-  /** @throws RewardOpsError `batch_not_found`, `comparison_too_large`, or `busy` when eight others are queued */
+  /** Summarizes a pair. @throws RewardOpsError `batch_not_found`, `comparison_too_large`, `busy` if eight are queued */
   async pair(input: ComparePairInput): Promise<ComparePairDto> {
     const { first, second, isLive, made } = await this.#made(input)
     return {
@@ -84,7 +85,7 @@ export class CompareView {
     }
   }
 
-  /** The samples that both scored, worst disagreement first. @throws as {@link pair} */
+  /** The samples that both batches scored, largest disagreement first. @throws the errors of {@link pair} */
   async samples(input: CompareSamplesInput): Promise<ComparedPage<ComparedSampleDto>> {
     const { first, second, made } = await this.#made(input)
     const { matched, groups } = made
@@ -123,7 +124,7 @@ export class CompareView {
     }
   }
 
-  /** The groups with at least two compared members, the lowest τ first. @throws as {@link pair} */
+  /** The groups with at least two compared members, the lowest τ first. @throws the errors of {@link pair} */
   async groups(input: CompareGroupsInput): Promise<ComparedPage<ComparedGroupDto>> {
     const { made } = await this.#made(input)
     const { matched, groups } = made
@@ -204,7 +205,7 @@ export class CompareView {
     }
     this.#live.delete(key)
     let made = this.#ended.get(key)
-    // The most recently used one is moved to the end; the first one is evicted.
+    // The most recently used comparison is moved to the end; the first one is evicted.
     this.#ended.delete(key)
     made ??= this.#inLine(first, second)
     this.#ended.set(key, made)
@@ -354,7 +355,7 @@ function rangeOfGroup({ first, matched }: Made, uid: string): { from: number; to
   return { from: matched.starts[at] as number, to: matched.starts[at + 1] as number }
 }
 
-/** The page after a cursor of key and position, which stays valid when the list grows. */
+/** The page after a cursor. The cursor has a key and a position, so it stays valid when the list grows. */
 function pageOf(
   keys: Float64Array,
   order: Int32Array,
@@ -401,7 +402,7 @@ function numberOf(value: number | undefined): number | null {
   return value === undefined || Number.isNaN(value) ? null : value
 }
 
-/** A reward's options as text; two batches of one rule often differ only in them. */
+/** A reward's options as text, because two batches of one rule often differ only in their options. */
 function optionsOf({ kwargs, function: own }: BatchRow['reward']): string {
   const all = { ...kwargs, ...own?.kwargs }
   const text = Object.keys(all).length === 0 ? '' : JSON.stringify(all)

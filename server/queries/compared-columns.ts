@@ -9,7 +9,7 @@ import type { Database } from '../store/database.ts'
 import type { BatchRow } from '../store/sql/batches.ts'
 import { comparedColumns, comparedUids, responseHashes } from '../store/sql/compare.ts'
 
-/** Samples read at once; parsing them blocks the event loop for about 5 ms. */
+/** Samples that one statement reads; parsing them blocks the event loop for about 5 ms. */
 const PAGE_SAMPLES = 8_192
 const PAGE_GROUPS = 8_192
 /** Texts that one statement reads. */

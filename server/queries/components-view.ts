@@ -10,9 +10,9 @@ import {
 
 /** Number of newest batches shown for a run. */
 const MAX_BATCHES = 200
-/** Ended batches whose sums are cached. */
+/** Maximum number of ended batches whose sums are cached. */
 const REMEMBERED = 4_000
-/** Time budget of an answer; pages request the rest again. 5,000 samples take about 20 ms per component. */
+/** Time budget of an answer; pages repeat the request for the rest. 5,000 samples take about 20 ms per component. */
 const BUDGET_MS = 1_500
 
 /** Exact figures of composite rewards' components by step. Each batch is summed once, at its first request. */

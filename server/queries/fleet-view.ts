@@ -63,7 +63,7 @@ export class FleetView {
 
   /** A server with the workers' statistics; removed servers too. */
   async describe(row: ServerRow): Promise<ServerDto> {
-    // Shares are parts of the whole pool, so all servers are described first.
+    // A server's share depends on its whole pool, so all servers are described.
     const server = (await this.servers()).find(({ id }) => id === `s${row.id}`)
     return server ?? ((await this.#describe([row])).servers[0] as ServerDto)
   }

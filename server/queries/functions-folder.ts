@@ -5,15 +5,15 @@ import type { FunctionFileDto } from '../contract/rewards.ts'
 import { Memo } from '../memo.ts'
 import { readSource } from '../rewards/functions/read-source.ts'
 
-/** Largest number of listed files, and depth of folders. */
+/** Largest number of listed files, and largest depth of folders. */
 const MAX_FILES = 200
 const DEEPEST = 4
-/** Largest file that is read; of larger ones only the size is shown. */
+/** Size up to which a file's exports are listed. */
 const MAX_FILE_BYTES = 1 << 20
 
 const SOURCE = /\.[cm]?[jt]s$/
 
-/** Time that a version is cached. A file's imports may change without the file. */
+/** Time for which the listing is cached. It is short, because a file's imports may change without the file. */
 const TTL_MS = 2_000
 
 interface Listing {
@@ -22,7 +22,7 @@ interface Listing {
   hasMore: boolean
 }
 
-/** Lists the folder of reward functions, with the version that a new batch would use. */
+/** Lists the folder of reward functions, with the version of each file that a new batch would use. */
 export class FunctionsFolder {
   readonly folder: string
   readonly #memo = new Memo<Listing>(TTL_MS)
@@ -31,7 +31,7 @@ export class FunctionsFolder {
     this.folder = folder
   }
 
-  /** The sources by path. They are never run. */
+  /** The source files, sorted by path. They are never run. */
   list(): Promise<Listing> {
     return this.#memo.get('', () => this.#list())
   }
@@ -55,7 +55,7 @@ export class FunctionsFolder {
     try {
       entries = await readdir(folder, { withFileTypes: true })
     } catch {
-      // Removed meanwhile, or not readable.
+      // The folder was removed meanwhile or cannot be read.
       return
     }
     for (const entry of entries) {
@@ -81,7 +81,7 @@ export class FunctionsFolder {
         exports: text === null ? null : exportsOf(text),
       }
     } catch {
-      // Removed meanwhile, or not readable.
+      // The file was removed meanwhile or cannot be read.
       return null
     }
   }

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 
-/** Time after which work yields to the event loop, so that a page does not delay a trainer's call. */
+/** Time after which work yields to the event loop, so that a page does not delay a trainer's request. */
 const PORTION_MS = 10
 
 /**

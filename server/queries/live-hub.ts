@@ -1,9 +1,9 @@
 import type { LiveEvent, Topic } from '../contract/pages.ts'
 
-/** Interval at which changes are sent, about three times a second. */
+/** Time for which changes are collected before they are sent. */
 const COALESCE_MS = 300
 
-/** Collects changes and sends them to all subscribers, about three times a second at most. */
+/** Collects changes and sends them to all subscribers, at most about three times a second. */
 export class LiveHub {
   readonly #subscribers = new Set<(event: LiveEvent) => void>()
   readonly #topics = new Set<Topic>()
@@ -23,12 +23,12 @@ export class LiveHub {
     return this.#subscribers.size
   }
 
-  /** Events until `signal` aborts or the hub closes. The first one reports that the stream is open. */
+  /** Yields events until `signal` aborts or the hub closes. The first event reports that the stream is open. */
   async *subscribe(signal: AbortSignal | undefined): AsyncGenerator<LiveEvent> {
     const waiting: LiveEvent[] = [{ seq: this.#seq, at: new Date().toISOString(), topics: [] }]
     let wake = () => {}
     const onEvent = (event: LiveEvent) => {
-      // A slow reader gets the union of changes, not each one.
+      // A slow reader gets the union of several changes in one event.
       const last = waiting.at(-1)
       if (last && waiting.length > 1) last.topics = [...new Set([...last.topics, ...event.topics])]
       else waiting.push({ ...event })

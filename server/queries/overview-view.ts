@@ -9,7 +9,7 @@ import type { BatchViews } from './batch-view.ts'
 import type { FleetView } from './fleet-view.ts'
 
 const ACTIVE_SHOWN = 20
-/** Number of newest incidents shown one by one. */
+/** Maximum number of open incidents shown, newest first. */
 const ATTENTION_INCIDENTS = 8
 /** Time that retries are cached, because each reading scans an hour of attempts. */
 const RETRIES_KEPT_MS = 5_000
@@ -36,7 +36,7 @@ export class OverviewView {
     return this.#memo.get('', () => this.#compute())
   }
 
-  /** Retries of the last hour by minute and cause, up to 5 s old. */
+  /** Retries of the last hour by minute and reason, up to 5 s old. */
   retries(): Promise<RetryMinuteDto[]> {
     return this.#retries.get('', async () => {
       const rows = await retriesPerMinute(this.#db)
@@ -155,7 +155,7 @@ function sum(values: number[]): number {
   return values.reduce((a, b) => a + b, 0)
 }
 
-/** Adds the workers' readings, aligned at the newest. A second without any reading is null. */
+/** Adds the workers' histories, aligned at the newest second. A second without any reading is null. */
 function addHistories(histories: (number | null)[][]): (number | null)[] {
   const length = Math.max(0, ...histories.map((h) => h.length))
   return Array.from({ length }, (_, i) => {

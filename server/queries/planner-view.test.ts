@@ -25,7 +25,7 @@ beforeAll(async () => {
   await batch(3, 3, 'completed', 40, '2026-01-01T00:09:00Z')
   await batch(4, 4, 'running', 8, '2026-01-01T00:14:00Z')
   await batch(5, 5, 'running', 4, '2026-01-01T00:18:00Z')
-  // Members of a group are not adjacent; the reward of sample i of batch b takes b × 100 + i ms.
+  // Members of a group are not adjacent. The reward of sample i of batch b takes b × 100 + i ms.
   await db.adhoc(
     `insert into sample (batch_id, idx, group_no, status, data_source, score, reason, score_ms)
      select b, i, i % 10, status, 'd', case status when 2 then 1 end, case status when 3 then 'timeout' end,
@@ -64,11 +64,11 @@ describe('a recorded batch', () => {
       withoutCall: 1,
       recordedStepMs: null,
     })
-    // Every step equals that batch: rollout, wait for the slowest reward, training.
+    // Every planned step consists of rollout, wait for the slowest reward of this batch, and training.
     expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(350 + 239)
   })
 
-  it('that still runs counts its ended samples', async () => {
+  it('that is still running counts its ended samples only', async () => {
     const { rewards } = await plan({ kind: 'batch', batchId: 'b4' })
     expect(rewards).toMatchObject({ samples: 5, groups: 5, pending: 3, maxMs: 404 })
   })
@@ -85,14 +85,14 @@ describe('a recorded batch', () => {
 })
 
 describe('a recorded run', () => {
-  it('gives each step a batch, oldest first, and starts over', async () => {
+  it('provides a batch for each step, oldest first, and starts over after the last', async () => {
     const { rewards, columns } = await plan({ kind: 'run', run: 'recorded' }, { steps: 6 })
     expect(rewards.batches.map(({ step }) => step)).toEqual([1, 2, 3])
     expect(rewards).toMatchObject({ samples: 40, recordedStepMs: 240_000, withoutCall: 3 })
     expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(350 + (139 + 239 + 339) / 3)
   })
 
-  it('uses the newest when there are more than steps', async () => {
+  it('provides its newest batches when it has more batches than the plan has steps', async () => {
     const { rewards } = await plan({ kind: 'run', run: 'recorded' }, { steps: 2 })
     expect(rewards.batches.map(({ step }) => step)).toEqual([2, 3])
   })
@@ -123,7 +123,7 @@ it('refuses plans that would take too long', async () => {
   })
 })
 
-it('computes one plan at a time and refuses too many', async () => {
+it('refuses a plan while eight others are queued', async () => {
   const source = { kind: 'batch', batchId: 'b1' }
   const all = await Promise.allSettled(Array.from({ length: 12 }, () => plan(source)))
   const made = all.filter(({ status }) => status === 'fulfilled')
@@ -136,7 +136,7 @@ it('computes one plan at a time and refuses too many', async () => {
   await expect(plan(source)).resolves.toBeDefined()
 })
 
-it('is ended by its signal', async () => {
+it('stops computing when its signal aborts', async () => {
   const gone = new AbortController()
   function* work() {
     gone.abort(new Error('gone'))

@@ -89,7 +89,7 @@ export class PlannerView {
       from.push(batch)
     }
     if (recorded.length === 0) {
-      throw new RewardOpsError('nothing_recorded', 'None of its samples has ended yet.')
+      throw new RewardOpsError('nothing_recorded', 'No sample of the selected batches has ended yet.')
     }
     const steps = Array.from(
       { length: plan.steps },
@@ -129,7 +129,7 @@ function checkSize(plan: PlannerInput, samplesOfStep: number): void {
   if (why !== null) throw new RewardOpsError('plan_too_large', why)
 }
 
-/** Groups samples by their group number, which may have gaps where samples have not ended. */
+/** Renumbers groups without gaps, because groups without an ended sample are missing. */
 function stepOf(rewardMs: Float64Array, groupNo: Int32Array): StepRewards {
   const known = new Map<number, number>()
   const groupOf = groupNo.map((no) => {
@@ -172,7 +172,7 @@ function describe(steps: StepRewards[], from: PlannableBatch[], pending: number)
   }
 }
 
-/** The median gap between batches; null: fewer than two. */
+/** The median time between the submissions of two batches, ms; null for fewer than two batches. */
 function medianGapMs(batches: readonly PlannableBatch[]): number | null {
   const gaps = batches
     .slice(1)

@@ -1,11 +1,11 @@
 /** Largest age of readings that count. */
 const WINDOW_MS = 5_000
 
-/** Rates per second of counters read at intervals, over about the last 5 s. */
+/** Rates per second of counters that are read at intervals, over about the last 5 s. */
 export class RateMeter {
   readonly #readings = new Map<number, { at: number; count: number }[]>()
 
-  /** Records a reading and returns the rate over the window; 0 with fewer than two readings. */
+  /** Records a reading and returns the rate over the window; 0 while the readings span less than 100 ms. */
   rate(key: number, count: number): number {
     const now = performance.now()
     const list = this.#readings.get(key) ?? []

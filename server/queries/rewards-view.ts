@@ -3,7 +3,7 @@ import { describeJudges, describeManagers, describeRules } from '../rewards/regi
 import type { FleetView } from './fleet-view.ts'
 import type { FunctionsFolder } from './functions-folder.ts'
 
-/** Lists the values of a batch's `reward`: built-in rules, models with their servers, and functions. */
+/** Lists what a batch's `reward` can name: rules, managers, judges, models with their servers, and functions. */
 export class RewardsView {
   readonly #fleet: FleetView
   readonly #folder: FunctionsFolder

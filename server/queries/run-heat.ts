@@ -4,12 +4,12 @@ import type { RunHeatDto } from '../contract/runs.ts'
 const MAX_ROWS = 24
 const ROWS = 32
 
-/** A step's scores in its roll-up. */
+/** A step's scores, from its roll-up. */
 export interface StepBins {
   step: number
   min: number
   max: number
-  /** The distinct scores, parallel to the counts; empty: the counts are of equal bins from min to max. */
+  /** The distinct scores, parallel to the counts. Empty: the counts are those of equal bins from min to max. */
   values: readonly number[]
   counts: readonly number[]
 }
@@ -56,7 +56,7 @@ function distinct(steps: readonly StepBins[]): number[] | null {
   return [...all].sort((a, b) => a - b)
 }
 
-/** Maps a step's bins to the common ones. Scores count as evenly spread within a bin. */
+/** Maps a step's bins to the common bins. Scores count as evenly spread within a bin. */
 function spread(at: StepBins, low: number, width: number): number[] {
   const shares = new Array<number>(ROWS).fill(0)
   const n = total(at.counts)

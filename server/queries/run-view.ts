@@ -97,7 +97,7 @@ export class RunView {
 
 function stepOf(row: RunStepRow, next: RunStepRow | undefined): RunStepDto {
   const submittedMs = row.submitted_at.getTime()
-  // A step that was sent again later has no gap to the next one.
+  // Negative if the step was submitted again after the next one; it then has no step time.
   const untilNextMs = next === undefined ? null : next.submitted_at.getTime() - submittedMs
   const quantiles = row.quantiles?.length === 5 ? row.quantiles : null
   return {

@@ -36,10 +36,10 @@ import { sampleFacets } from '../store/sql/sample-facets.ts'
 import { type SampleCursor, sampleKeys, sampleList } from '../store/sql/sample-list.ts'
 import { decodeTexts } from '../store/stored-texts.ts'
 
-/** Time that facets' counts are cached. */
+/** Time for which the counts of facets are cached. */
 const FACETS_TTL_MS = 1_500
 
-/** Largest number of samples, and of their batches, in `byBatch`. */
+/** Largest numbers of samples and of batches in `byBatch`. */
 const MAX_PLACED = 10_000
 const MAX_PLACES = 20
 

@@ -6,7 +6,7 @@ import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { RecentCalls } from '../store/sql/fleet.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 
-/** A server's statistics from the processes and the last minutes. */
+/** A server's statistics: those of the live processes, and those of the last minutes. */
 export interface SeenOfServer {
   /** Statistics of each live process. */
   stats: readonly WorkerServerStats[]

@@ -59,7 +59,7 @@ describe('the monitors', () => {
     )
     const big = four({ requests: 6_000, capacityShare: 0.7 }, { capacityShare: 0.1 })
     expect(seen(big)).toEqual([])
-    // The others were not ready for the whole window.
+    // One server was not ready for the whole window.
     const late = four({ requests: 6_000 })
     late[3]!.inStateMs = 60_000
     expect(seen(late)).toEqual([])

@@ -7,12 +7,11 @@ export interface WatchedServer {
   name: string
   model: string
   state: ServerState
-  /** Time in the present state. */
   inStateMs: number
   requests: number
   /** Failed calls of every class, including `client`, `busy` and `corrupt`. */
   errors: number
-  /** Calls refused with a 4xx. */
+  /** Calls that failed because of the request, usually with a 4xx. */
   client: number
   /** Calls refused with 429 or 503. */
   busy: number
@@ -24,13 +23,13 @@ export interface WatchedServer {
   health: ServerDto['health']
   /** Share of the capacity of the pool's ready servers, 0–1. */
   capacityShare: number
-  /** Samples that failed here and were retried, and how many of them here. */
+  /** Samples that failed on this server and were retried, and how many of them were retried on this server. */
   retries: number
   retriesBack: number
   selfTest: SelfTestDto | null
 }
 
-/** Fewest calls for a share to count. */
+/** Minimum number of calls from which a share counts. */
 const MIN_CALLS = 20
 const MIN_CALLS_FOR_TIES = 100
 const MIN_RETRIES = 10
@@ -39,7 +38,7 @@ const WINDOW_MS = 600_000
 /** A failed share and a latency ratio from which a server counts as degraded. */
 const DEGRADED_FAILED_SHARE = 0.05
 const DEGRADED_LATENCY_RATIO = 3
-/** Largest differences of equal servers. The histogram's buckets alone cause a ratio of 1.19. */
+/** Largest differences between equal servers. The buckets of the latency histogram alone cause a ratio of 1.19. */
 const EQUAL_FAILED_SHARE = 0.01
 const EQUAL_LATENCY_RATIO = 1.5
 
@@ -155,7 +154,7 @@ function degradedBy(server: WatchedServer, ready: readonly WatchedServer[]): str
   return parts.length === 0 ? null : parts.join('; ')
 }
 
-/** Failed calls without those refused with a 4xx, which have their own monitor. */
+/** Share of failed calls without those of the class `client`, which have their own monitor. */
 function ownFailures(server: WatchedServer): number {
   return shareOf(server.errors - server.client, server)
 }
@@ -182,7 +181,7 @@ function peersRefusedText(server: WatchedServer, ready: readonly WatchedServer[]
   return `, against ${percent(refused)} of its peers’ ${count(calls)}`
 }
 
-/** True for at least three servers that were ready all the time, with equal capacity, latency and failures. */
+/** True for three or more servers that were ready for the whole window, with equal capacity, latency and failures. */
 function areEqual(servers: readonly WatchedServer[]): boolean {
   const capacities = servers.map((s) => s.capacityShare)
   const latencies = servers.flatMap(({ p50Ms }) => p50Ms ?? [])
@@ -209,7 +208,7 @@ function latenciesText(servers: readonly WatchedServer[]): string {
 }
 
 function shareOf(n: number, { requests }: WatchedServer): number {
-  // A call may end in a later minute than it began.
+  // A call may end in a later minute than it began, so failures may exceed requests.
   return requests > 0 ? Math.min(1, n / requests) : 0
 }
 

@@ -22,7 +22,7 @@ import { monitorPool, type WatchedServer } from './server-monitors.ts'
 
 const EVENTS = 200
 const MINUTES = 60
-/** Time that the monitors' attempts are cached. */
+/** Time for which the retries that the monitors need are cached. */
 const RETRIES_TTL_MS = 5_000
 
 /** The data of a server's page: events, share of its pool, findings of the monitors. */

@@ -103,7 +103,7 @@ describe('a batch’s timeline', () => {
     expect(t.groups.completedMs.slice(1)).toEqual([null, null])
   })
 
-  it('has the calls only of a group’s last sample', async () => {
+  it('has the calls of each group’s last sample only', async () => {
     const batch = await makeBatch(2, 2)
     const call = (attempt: number, at: number, outcome: string) => ({
       ...{ attempt, serverId: null as unknown as number, startedAtMs: batch.submitted + at },
@@ -186,7 +186,7 @@ describe('a batch’s timeline', () => {
     expect(first.groups.no.at(-1)).toBe(TIMELINE_GROUPS - 2)
     expect(first.samples.index).toEqual([7, last])
     const second = await read(batch, null, 1)
-    // Its groups move up as others complete, so it has no cursor.
+    // The groups of the second part move up as others complete, so the part has no cursor.
     expect(second).toMatchObject({ groupsInPart: 500, cursor: null })
     expect(second.groups.no[0]).toBe(TIMELINE_GROUPS - 1)
   })

@@ -10,13 +10,16 @@ import type { Database } from '../store/database.ts'
 import type { BatchRow } from '../store/sql/batches.ts'
 import { type TimelineRow, timelinePart } from '../store/sql/timeline.ts'
 
-/** Time that an answer is shared. Pages read changes three times a second. */
+/** Time for which readers share an answer. Pages read changes three times a second. */
 const RUNNING_TTL_MS = 250
 const ENDED_TTL_MS = 10_000
-/** Overlap of two reads, because a flush sets its time before it commits. Later commits are found by the reader's count. */
+/**
+ * Overlap of two reads, because a flush sets its samples' time before it commits. If a commit takes longer, the page
+ * notices the missing samples and reads the part in full.
+ */
 const OVERLAP_MS = 3_000
 
-/** The timelines of batches. All readers of a part share one answer for a quarter of a second. */
+/** The timelines of batches. Readers of a part share one answer for 250 ms, or for 10 s once the batch has ended. */
 export class TimelineView {
   readonly #db: Database
   readonly #reader: BatchReader
@@ -47,13 +50,13 @@ export class TimelineView {
   }
 }
 
-/** The number of groups with about TIMELINE_SAMPLES samples, at most TIMELINE_GROUPS. */
+/** The number of groups in a part: about TIMELINE_SAMPLES samples, and at most TIMELINE_GROUPS groups. */
 function groupsInAPart(batch: Pick<BatchRow, 'samples' | 'groups' | 'group_size'>): number {
   const size = batch.group_size ?? Math.ceil(batch.samples / Math.max(1, batch.groups))
   return Math.max(1, Math.min(TIMELINE_GROUPS, Math.floor(TIMELINE_SAMPLES / Math.max(1, size))))
 }
 
-/** The time of a cursor in epoch ms, rounded to a quarter of a second so that readers share answers; null: read everything. */
+/** The time of a cursor, epoch ms, rounded to 250 ms so that readers share answers; null: read the part in full. */
 function changedAfterOf(cursor: string | null, partGroups: number): number | null {
   const match = /^(\d{1,6})-(\d{1,15})$/.exec(cursor ?? '')
   if (match === null || Number(match[1]) !== partGroups) return null
