@@ -7,7 +7,7 @@ import { sample } from '../../testkit/service/rollouts.ts'
 import { environment, runToEnd, Service } from '../../testkit/service/service.ts'
 import { appRouter } from '../api/root.ts'
 
-/** Access: only this machine without keys, every holder of a key with keys, and refused settings. */
+/** Access with API keys, access without them (only from this machine), and settings that are refused at start. */
 
 const KEYS = ['first-key-1', 'second-key-2']
 const submission = { run: 'access', step: 1, samples: [sample()] }
@@ -39,14 +39,14 @@ describe('with keys', () => {
     ['no key', {}],
     ['a wrong key', { authorization: 'Bearer first-key-2' }],
     ['the beginning of a key', { authorization: 'Bearer first-key' }],
-    ['both keys at once', { authorization: `Bearer ${KEYS.join(', ')}` }],
+    ['both keys together', { authorization: `Bearer ${KEYS.join(', ')}` }],
     ['an empty key', { authorization: 'Bearer ' }],
     ['another scheme', { authorization: `Basic ${btoa(`:${KEYS[0]}`)}` }],
-    ['a key for a cookie', { cookie: `rewardops_session=${KEYS[0]}` }],
+    ['a key as the cookie', { cookie: `rewardops_session=${KEYS[0]}` }],
     ['an unknown cookie', { cookie: `rewardops_session=${'0'.repeat(64)}` }],
-    ['a key with more behind it', { authorization: `Bearer ${KEYS[0]}x` }],
+    ['a key with a suffix', { authorization: `Bearer ${KEYS[0]}x` }],
   ]
-  it.each(wrong)('refuses %s, small bodies and large', (_, headers) =>
+  it.each(wrong)('refuses %s, with small and large bodies', (_, headers) =>
     nothingStored(keyed, async () => {
       expectRefusal(await submit(keyed, headers), { ...requiresKey, hint: /Bearer/ })
       expectRefusal(await submit(keyed, headers, large), requiresKey)
@@ -54,7 +54,7 @@ describe('with keys', () => {
     }),
   )
 
-  it('refuses every procedure but those of the session', async () => {
+  it('refuses every procedure except those of the session without a key', async () => {
     for (const [name, kind] of procedures()) {
       const answer =
         kind === 'mutation' ? await keyed.post(name, '{}') : await keyed.raw(`/api/trpc/${name}`)
@@ -82,14 +82,14 @@ describe('with keys', () => {
     expect(known.status).toBe(304)
   })
 
-  it.each(KEYS)('takes each of its keys', async (key) => {
+  it.each(KEYS)('accepts the key %s', async (key) => {
     const answer = await submit(keyed, { authorization: `Bearer ${key}` })
     expect(answer.json).toMatchObject({ result: { data: { accepted: 1 } } })
     const big = await submit(keyed, { authorization: `bearer ${key}` }, large)
     expect(big.json).toMatchObject({ result: { data: { accepted: 1 } } })
   })
 
-  it('signs a page in and out by a cookie that is not the key', async () => {
+  it('signs a page in and out with a cookie that is not the key', async () => {
     const refused = await keyed.post('session.signIn', '{"key":"first-key-2"}')
     expectRefusal(refused, { status: 401, reason: 'unauthorized', message: 'not valid' })
     expect(refused.headers['set-cookie']).toBeUndefined()
@@ -105,7 +105,7 @@ describe('with keys', () => {
       signedIn: true,
     })
     expect((await submit(keyed, { cookie })).status).toBe(200)
-    // On a foreign page the browser sends the cookie, but not our Origin.
+    // From a page of another site, the browser sends the cookie and that site's Origin.
     expectRefusal(await submit(keyed, { cookie, origin: 'https://evil.example' }), {
       status: 403,
       reason: 'forbidden_origin',
@@ -115,7 +115,7 @@ describe('with keys', () => {
     expect(String(out.headers['set-cookie'])).toMatch(/Max-Age=0/)
   })
 
-  it('is known by any name, to those with a key', async () => {
+  it('accepts any host name and forwarded requests with a key', async () => {
     const host = 'rewards.example.org'
     const behind = { host, 'x-forwarded-for': '192.0.2.1', authorization: `Bearer ${KEYS[1]}` }
     expect((await submit(keyed, behind)).status).toBe(200)
@@ -124,7 +124,7 @@ describe('with keys', () => {
     expect(status).toBe(200)
   })
 
-  it('tells its health to everybody', async () => {
+  it('reports its health without a key', async () => {
     const { status, json } = await keyed.raw('/healthz')
     expect(status).toBe(200)
     expect(json).toMatchObject({ status: 'ok', pids: { workers: [] } })
@@ -161,7 +161,7 @@ describe('without keys', () => {
     ['x-real-ip', '127.0.0.1'],
     ['via', '1.1 squid'],
   ] as const
-  it.each(forwarded)('refuses what a proxy passed on with %s', (name, value) =>
+  it.each(forwarded)('refuses requests that a proxy forwarded with %s', (name, value) =>
     nothingStored(open, async () => {
       const refusal = {
         status: 403,
@@ -189,7 +189,7 @@ describe('without keys', () => {
   )
 
   const isRoot = process.platform === 'linux' && process.getuid?.() === 0
-  it.runIf(isRoot)('refuses processes of other users, and serves its own', () =>
+  it.runIf(isRoot)('refuses processes of other users, and accepts those of its own', () =>
     nothingStored(open, async () => {
       const listed = (uid: number) => callAs(uid, `${open.url}/api/trpc/batches.list`)
       expect(await listed(65_534)).toMatch(/^403 .*user with id 65534.*forbidden_user/)
@@ -197,7 +197,7 @@ describe('without keys', () => {
     }),
   )
 
-  it('refuses requests from a page of another site without an origin', async () => {
+  it('refuses requests from a page of another site that have no origin', async () => {
     const headers = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }
     expectRefusal(await open.raw('/api/trpc/batches.list', { headers }), {
       status: 403,
@@ -206,7 +206,7 @@ describe('without keys', () => {
     })
   })
 
-  it('takes this machine under its own names, and its own pages', async () => {
+  it('accepts this machine’s own names and its own pages', async () => {
     const { port } = new URL(open.url)
     for (const host of [`localhost:${port}`, `127.0.0.1:${port}`, `[::1]:${port}`, 'LOCALHOST']) {
       expect((await submit(open, { host })).status, host).toBe(200)
@@ -227,17 +227,17 @@ describe('without keys', () => {
   })
 })
 
-describe('settings that it refuses to start with', () => {
+describe('settings with which a start is refused', () => {
   const refused: [what: string, settings: Record<string, string>, message: RegExp][] = [
-    ['another machine without keys', { HOST: '0.0.0.0' }, /HOST=0\.0\.0\.0.*REWARDOPS_API_KEYS/],
+    ['a network address without keys', { HOST: '0.0.0.0' }, /HOST=0\.0\.0\.0.*REWARDOPS_API_KEYS/],
     [
       'a setting that does not exist',
       { REWARDOPS_WORKER: '4' },
       /REWARDOPS_WORKER is not a setting.*REWARDOPS_WORKERS/s,
     ],
-    // config.test.ts has the other settings.
+    // config.test.ts covers the other settings.
     ...inFullRun<[string, Record<string, string>, RegExp]>([
-      'a database address that is none',
+      'a database address of MySQL',
       { DATABASE_URL: 'mysql://x' },
       /DATABASE_URL/,
     ]),
@@ -249,7 +249,7 @@ describe('settings that it refuses to start with', () => {
     expect(code).toBe(1)
   })
 
-  it('a port in use is refused', async () => {
+  it('a port in use', async () => {
     const { port } = new URL(open.url)
     const { code, stderr } = await runToEnd({ PORT: port })
     expect(stderr).toMatch(new RegExp(`${port}.*taken.*PORT`))
@@ -257,7 +257,7 @@ describe('settings that it refuses to start with', () => {
   })
 })
 
-/** Calls from a process of another user; returns status and body. */
+/** Sends a request from a process of another user; returns status and body. */
 async function callAs(uid: number, url: string): Promise<string> {
   const script = 'fetch(process.argv[1]).then(async (r) => console.log(r.status, await r.text()))'
   const child = spawn(process.execPath, ['-e', script, url], {

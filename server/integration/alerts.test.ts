@@ -13,7 +13,7 @@ import {
 import type { AlertPayload } from '../contract/alerts.ts'
 import type { ErrorReason } from '../contract/error-reasons.ts'
 
-/** Alerts from the submitted batch to the receiving webhook. */
+/** Alerts, from a submitted batch to the webhook that receives them. */
 
 const SECRET = 'a-secret-that-nobody-sees'
 let service: Service
@@ -31,7 +31,7 @@ afterAll(async () => {
   expect(JSON.stringify(problems)).not.toContain('very-hidden')
 })
 
-/** A step of 32 samples in groups of 8; the last `failing` samples fail. */
+/** Submits a step of 32 samples in groups of 8, of which the last `failing` fail, and waits for its end. */
 async function step(run: string, number: number, failing: number): Promise<string> {
   const samples = rollouts(32).map((sample, i) =>
     i >= 32 - failing ? { ...sample, groundTruth: { not: 'text' } } : sample,
@@ -51,7 +51,7 @@ async function alertsAt(path: string, run: string): Promise<AlertPayload[]> {
 }
 
 describe('alerts', () => {
-  it('go from a batch to the receiver, signed, when an incident opens and when it is over', async () => {
+  it('are sent to the receiver, signed, when an incident opens and when it ends', async () => {
     const hook = await create({
       ...{ name: 'team', url: `${receiver.url}/ok?key=very-hidden`, secret: SECRET },
       ...{ monitors: ['failures'], runs: ['watched'] },
@@ -75,13 +75,13 @@ describe('alerts', () => {
     expect(call.headers['x-rewardops-event']).toBe(opened!.id)
 
     for (const number of [2, 3, 4]) await step('watched', number, 0)
-    const alerts = await waitFor('the end of it', async () => {
+    const alerts = await waitFor('the second alert', async () => {
       const found = await alertsAt('/ok', 'watched')
       return found.length > 1 && found
     })
     expect(alerts.map(({ kind }) => kind)).toEqual(['opened', 'resolved'])
     expect(await alertsAt('/ok', 'other')).toEqual([])
-    const log = await waitFor('both to be noted', async () => {
+    const log = await waitFor('two recorded deliveries', async () => {
       const found = await deliveries(hook.id)
       return found.every(({ state }) => state === 'delivered') && found
     })
@@ -110,7 +110,7 @@ describe('alerts', () => {
     expect(failures.state).toBe('ok')
   })
 
-  itInFullRun('arrive when the receiver is back, with the id they began with', async () => {
+  itInFullRun('arrive with their first event id once the receiver is back', async () => {
     const gone = await startWebhookReceiver()
     const hook = await create({
       ...{ name: 'comes back', url: `${gone.url}/ok`, monitors: ['failures'], runs: ['outage'] },
@@ -131,7 +131,7 @@ describe('alerts', () => {
     expect((JSON.parse(call!.body) as AlertPayload).id).toBe(tried!.eventId)
     expect(Number(call!.headers['x-rewardops-attempt'])).toBeGreaterThan(1)
     await waitFor(
-      'it to be noted',
+      'the recorded delivery',
       async () => (await deliveries(hook.id))[0]?.state === 'delivered',
     )
     await back.stop()
@@ -148,7 +148,7 @@ describe('alerts', () => {
     )
     await service.kill9('server')
     await service.restart()
-    const delivered = await waitFor('it to arrive', async () => {
+    const delivered = await waitFor('the delivery', async () => {
       const [one] = await deliveries(hook.id)
       return one?.state === 'delivered' && one
     })
@@ -178,7 +178,7 @@ describe('alerts', () => {
     expect((await receiver.received()).slice(before).map(({ path }) => path)).toEqual(['/redirect'])
   })
 
-  it('keep their secrets, and refuse addresses that cannot be called', async () => {
+  it('never return their secrets, and are refused for forbidden addresses', async () => {
     const list = await service.api.alerts.list.query()
     expect(JSON.stringify(list)).not.toContain(SECRET)
     expect(JSON.stringify(list)).not.toContain('very-hidden')

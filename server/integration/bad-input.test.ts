@@ -10,7 +10,7 @@ import { Service } from '../../testkit/service/service.ts'
 import type { SubmitResult } from '../contract/trainer.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 
-/** Bad calls are refused with their own reason and a clear message, and store nothing. */
+/** Invalid requests are refused with a specific reason and a clear message, and store nothing. */
 
 let service: Service
 let rm: SimulatedServers
@@ -60,12 +60,12 @@ describe('batches.submit', () => {
       { status: 400, reason: 'malformed_json', message: 'position' },
     ],
     ['no body', '', invalid('run: is missing')],
-    ['a list for a body', [], invalid(/object/)],
+    ['a list as the body', [], invalid(/object/)],
     ['a missing run', { ...valid, run: undefined }, invalid('run: is missing')],
     ['a missing step', { ...valid, step: undefined }, invalid('step: is missing')],
     ['no samples at all', { ...valid, samples: undefined }, invalid('samples: is missing')],
-    ['samples that are no list', { ...valid, samples: {} }, invalid(/^samples: .*array/)],
-    ['a step that is no integer', { ...valid, step: 1.5 }, invalid(/^step: /)],
+    ['samples that are not a list', { ...valid, samples: {} }, invalid(/^samples: .*array/)],
+    ['a step that is not an integer', { ...valid, step: 1.5 }, invalid(/^step: /)],
     ['a negative step', { ...valid, step: -1 }, invalid(/^step: /)],
     ['an unknown split', { ...valid, split: 'test' }, invalid(/^split: .*"train".*"val"/)],
     ['an unknown field', { ...valid, grouped: 8 }, invalid('unknown field "grouped"')],
@@ -159,18 +159,18 @@ describe('batches.submit', () => {
       { status: 422, reason: 'invalid_function', message: 'mine.py', hint: /serve-reward/ },
     ],
     [
-      'a function that is not there',
+      'a missing function file',
       { ...valid, reward: { function: { path: 'mine.ts' } } },
       { status: 422, reason: 'invalid_function', message: /functions folder/ },
     ],
     [
-      'a manager class that is not there',
+      'a manager class outside the functions folder',
       { ...valid, reward: { manager: { path: '../mine.ts' } } },
       { status: 400, reason: 'function_outside_folder', message: 'reward.manager.path' },
     ],
     ...([['reward.sleepAfter', { sleepAfter: true }]] as const).map(
       ([field, reward]): [string, unknown, Refusal] => [
-        `${field}, which this version does not honour`,
+        `${field} for a rule`,
         { ...valid, reward },
         { status: 422, reason: 'unsupported_setting', message: field },
       ],
@@ -186,7 +186,7 @@ describe('batches.submit', () => {
       },
     ],
     [
-      'a negative one deep in extraInfo',
+      'an integer below −2^53 deep in extraInfo',
       JSON.stringify(submit({}, { extraInfo: { a: [{ seed: 0 }] } })).replace(
         '"seed":0',
         '"seed":-12345678901234567890',
@@ -202,12 +202,12 @@ describe('batches.submit', () => {
     ['prompt', 'samples[1].prompt: is missing'],
     ['response', 'samples[1].response: is missing'],
   ]
-  it.each(missing)('names a missing %s with its path', (field, message) =>
+  it.each(missing)('reports a missing %s with its path', (field, message) =>
     refused('batches.submit', submit({}, {}, { [field]: undefined }), invalid(message)),
   )
 
   const wrong: [what: string, fields: Record<string, unknown>, message: RegExp][] = [
-    ['a number for a response', { response: 5 }, /^samples\[0\]\.response: /],
+    ['a number as the response', { response: 5 }, /^samples\[0\]\.response: /],
     ['a prompt that is neither text nor messages', { prompt: 5 }, /^samples\[0\]\.prompt: /],
     ['messages without a role', { prompt: [{ content: 'x' }] }, /^samples\[0\]\.prompt.*role/],
     ['an empty uid', { uid: '' }, /^samples\[0\]\.uid: must not be empty/],
@@ -233,7 +233,7 @@ describe('existing batches', () => {
     await service.api.batches.wait.query({ batchId: other.batchId, waitMs: 30_000 })
   })
 
-  it('refuses a gap in startIndex, naming the next index', () =>
+  it('refuses a gap in startIndex and names the next index', () =>
     refused(
       'batches.append',
       { batchId: open.batchId, startIndex: 3, samples: [sample()] },
@@ -275,14 +275,14 @@ describe('existing batches', () => {
       { status: 409, reason: 'batch_closed', message: other.batchId },
     ))
 
-  it('refuses a key used for other content', () =>
+  it('refuses an idempotency key used for other content', () =>
     refused('batches.submit', submit({ idempotencyKey: 'key-1', step: 2 }), {
       status: 409,
       reason: 'idempotency_conflict',
       message: new RegExp(`"key-1" belongs to batch ${other.batchId}`),
     }))
 
-  it('refuses a key of samples.score used for other content', async () => {
+  it('refuses an idempotency key of samples.score used for other content', async () => {
     const call = { run: 'bad-input', step: 1, sample: sample(), idempotencyKey: 'key-1' }
     await service.api.samples.score.mutate(call)
     await refused(
@@ -321,7 +321,7 @@ describe('existing batches', () => {
     },
   )
 
-  it('tells a sample that is not there', async () => {
+  it('reports unknown samples and invalid sample ids', async () => {
     const ask = (id: string) => service.raw(`/api/trpc/samples.get?input={"id":"${id}"}`)
     for (const id of [`${open.batchId}-9`, 'b99999999-0', `${open.batchId}-999999999`]) {
       const refusal = { status: 404, reason: 'sample_not_found', message: id } as const
@@ -378,7 +378,7 @@ describe('requests that reach no procedure', () => {
     service.raw(path, { method, headers, ...(method === 'POST' ? { body: '{}' } : {}) })
   const json = { 'content-type': 'application/json' }
 
-  it('reports unknown objects', async () => {
+  it('reports unknown procedures and paths', async () => {
     const gone = { status: 404, reason: 'not_found' } as const
     expectRefusal(await ask('/api/trpc/batches.submitt', 'POST', json), {
       ...gone,
@@ -388,14 +388,14 @@ describe('requests that reach no procedure', () => {
     expectRefusal(await ask('/api/nothing', 'GET'), { ...gone, message: '/api/nothing' })
   })
 
-  it('tells the wrong method', () =>
+  it('reports a wrong method', () =>
     nothingStored(service, async () => {
       const wrong = { status: 405, reason: 'method_not_allowed', message: /./ } as const
       expectRefusal(await ask('/api/trpc/batches.submit', 'GET'), wrong)
       expectRefusal(await ask('/api/trpc/batches.close?input={"batchId":"b1"}', 'GET'), wrong)
     }))
 
-  it('tells the wrong content type and the wrong encoding', () =>
+  it('reports a wrong content type and a wrong encoding', () =>
     nothingStored(service, async () => {
       const wrong = { status: 415, reason: 'unsupported_encoding' } as const
       const path = '/api/trpc/batches.submit'
@@ -410,7 +410,7 @@ describe('requests that reach no procedure', () => {
       })
     }))
 
-  it('tells input in the address that is not JSON', async () => {
+  it('reports input in the URL that is not JSON', async () => {
     expectRefusal(await service.raw('/api/trpc/batches.get?input={nope'), {
       status: 400,
       reason: 'malformed_json',
@@ -490,7 +490,7 @@ describe('servers.register', () => {
       { status: 422, reason: 'model_not_served', message: /another.*simulated-rm/ },
     ))
 
-  it('refuses names and settings that it would not honour', async () => {
+  it('refuses invalid names and unsupported settings', async () => {
     await register({ url: rm.url, name: 'a b' }, invalid(/^name: /))
     await register({ url: rm.url, maxInFlight: 0 }, invalid(/^maxInFlight: /))
     await register({ url: rm.url, engine: 'vlm' }, invalid(/^engine: .*"vllm"/))
@@ -515,7 +515,7 @@ describe('servers.register', () => {
     )
   })
 
-  it('tells a server that is not there', () =>
+  it('reports an unknown server', () =>
     refused(
       'servers.drain',
       { name: 'nobody' },
@@ -523,8 +523,8 @@ describe('servers.register', () => {
     ))
 })
 
-describe('a reward model that answers badly', () => {
-  /** The reasons of its samples: the fault is the server's. */
+describe('a reward model with a fault in every answer', () => {
+  /** The failure reasons of samples when the server is at fault. */
   const UNAVAILABLE = ['no_server', 'timeout']
   const faults: [fault: string, reasons: string[], detail: RegExp][] = [
     ['nan', UNAVAILABLE, /NaN/],
@@ -538,7 +538,7 @@ describe('a reward model that answers badly', () => {
   ]
 
   it.each(faults)(
-    'to every text is at fault: "%s" ends samples as %j, never as a score',
+    'fails its samples on the fault "%s" with a reason of %j, and never scores them',
     async (fault, reasons, detail) => {
       await rm.control({ faults: { [fault]: 1 } })
       try {

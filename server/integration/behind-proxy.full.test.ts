@@ -131,7 +131,7 @@ async function insist<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Submits batch after batch and reads each to its end; returns the number of samples received. */
+/** Submits one batch after the other and reads each to its end; returns the number of samples received. */
 async function train(model: Model, until: number): Promise<number> {
   let got = 0
   for (let step = 0; performance.now() < until; step++) {
@@ -191,7 +191,7 @@ describe.runIf(hasNginx)('two servers behind nginx', () => {
   )
 
   it(
-    'lose and double nothing, and hold every limit, while they are killed in turn',
+    'lose and duplicate nothing and keep every limit while they are killed one after the other',
     async () => {
       for (const rm of Object.values(rms)) await rm.control({ resetStats: true })
       const until = performance.now() + SECONDS * 1_000

@@ -6,7 +6,7 @@ import { type Sandbox, startSandbox } from '../../testkit/service/sandbox/proces
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
-/** The code rule: a sandbox service runs the programs, called by two workers. */
+/** The code rule: two workers call a sandbox service, which runs the programs. */
 
 let service: Service
 let sandbox: Sandbox
@@ -35,7 +35,7 @@ const submit = (samples: Sample[], reward: Submit['reward'], fields: Partial<Sub
   calls.submit(samples, { reward, ...fields })
 
 describe('programs', () => {
-  it('score the share of cases they pass, next to samples that a rule scores immediately', async () => {
+  it('are scored by the share of cases that they pass, beside samples of another rule', async () => {
     const samples = [
       program(RIGHT),
       program('print(3)'),
@@ -71,7 +71,7 @@ describe('programs', () => {
       ['runtime_error', 'runtime_error'],
       ['runtime_error', 'runtime_error'],
     ])
-    // The columns are the union of both rules' keys; the number rule has no cases.
+    // The columns are the union of both rules' keys; the rule gsm8k has no cases.
     expect(rewardExtraInfo.passed?.slice(6)).toEqual([1, null, null, 0])
     expect(rewardExtraInfo.acc?.[7]).toBe(1)
   })
@@ -99,7 +99,7 @@ describe('programs', () => {
     },
   )
 
-  it('can also be scored by the rule’s name, singly, and in an open batch', async () => {
+  it('can also be scored by rule name, as single samples, and in an open batch', async () => {
     const named = { function: { name: 'code', kwargs: kwargs() } }
     const one = await service.api.samples.score.mutate({
       run: 'code',
@@ -120,7 +120,7 @@ describe('programs', () => {
 })
 
 describe('a sandbox that gives no verdict', () => {
-  it('fails its samples with why, never a 0, and no other', async () => {
+  it('fails its samples with a reason, never with a 0, and no other samples', async () => {
     const gone = await startSandbox()
     await gone.stop()
     const samples = [program(RIGHT), sample()]
@@ -138,7 +138,7 @@ describe('a sandbox that gives no verdict', () => {
     expect(detail.attemptLog[0]?.detail).toContain('422')
   })
 
-  it('is a time-out past the reward’s own time, and the program is stopped being waited for', async () => {
+  it('fails its sample as timeout at the reward’s own time limit', async () => {
     const reward = { kwargs: kwargs({ timeout: 30 }), timeoutMs: 400 }
     const { batchId } = await submit([program('while True: pass')], reward)
     expect(await wait(batchId)).toMatchObject({ failed: 1 })

@@ -55,7 +55,7 @@ const submit = (samples: Sample[], reward: Submit['reward'], fields: Partial<Sub
   calls.submit(samples, { reward, ...fields })
 const numbers = (column: unknown[] | undefined) => (column ?? []) as number[]
 
-// First, because it expects no composite rewards at its begin.
+// Runs first, because it expects that no composite rewards exist yet.
 describe('rewards.components', () => {
   const combine = [
     { name: 'right', weight: 1 },
@@ -76,7 +76,7 @@ describe('rewards.components', () => {
   const meanOf = (values: unknown[]) =>
     values.reduce((sum: number, value) => sum + Number(value), 0) / values.length
 
-  it('has none without composite rewards', async () => {
+  it('lists no components without composite rewards', async () => {
     await scored('plain', 1, {})
     expect(await components()).toEqual({
       runs: [],
@@ -88,7 +88,7 @@ describe('rewards.components', () => {
     })
   })
 
-  it('adds up each part over the scored samples of a step, and the reward itself', async () => {
+  it('aggregates each component and the reward itself over the scored samples of a step', async () => {
     await scored('summed', 1, { combine })
     const odd = rollouts(8)
     // A failed sample does not count as 0.
@@ -112,7 +112,7 @@ describe('rewards.components', () => {
     expect(await components()).toEqual(found)
   })
 
-  it('adds up the dimensions of gdpo, true as 1', async () => {
+  it('aggregates the dimensions of gdpo and counts true as 1', async () => {
     await scored('dimensions', 1, {
       manager: 'gdpo',
       function: { name: 'math_verify' },
@@ -125,7 +125,7 @@ describe('rewards.components', () => {
     expect(acc?.points[0]?.mean).toBe(score?.points[0]?.mean)
   })
 
-  it('leaves out an extra info that cannot be decoded, and n tells', async () => {
+  it('leaves out extra info that cannot be decoded, as n shows', async () => {
     await scored('later', 1, { combine })
     await service.sql(
       `update sample set reward_extra = '{"right": 1, "loose": 1, "text": "\\u0000"}'
@@ -136,8 +136,8 @@ describe('rewards.components', () => {
   })
 })
 
-describe('a rule and a reward model, added as upstream’s training loop adds them', () => {
-  it('return their weighted sum and each part', async () => {
+describe('a composite reward', () => {
+  it('returns the weighted sum and each component', async () => {
     const samples = rollouts(37, 5)
     const { batchId } = await submit(samples, { combine: [correct, preference] })
     expect(await wait(batchId)).toMatchObject({
@@ -160,7 +160,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     }
   })
 
-  it('and a judge, with its own keys and tokens; keys that some samples lack are null', async () => {
+  it('can include a judge with its own keys; keys that some samples lack are null', async () => {
     const judged = { name: 'taste', weight: 0.05, reward: { model: JUDGE, judge: 'rating-1-10' } }
     const bySource = { name: 'correct' }
     const samples = [sample(), sample({ dataSource: 'math_dapo', response: 'Answer: 72' })]
@@ -180,7 +180,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     }
   })
 
-  it('one failure of 1,024 leaves 1,023 scored, on any number of workers', async () => {
+  it('scores 1,023 of 1,024 samples when one fails', async () => {
     const samples = rollouts(1_024, 8)
     samples[517] = { ...(samples[517] as Sample), groundTruth: null }
     const { batchId } = await submit(samples, { combine: [correct, preference] })
@@ -209,7 +209,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     expect(await wait(batchId)).toMatchObject({ status: 'completed', samples: 0 })
   })
 
-  it('takes the overlong penalty of dapo from the sum', async () => {
+  it('is reduced by the overlong penalty of dapo', async () => {
     const buffer = { enable: true, len: 40, penalty_factor: 1 }
     const kwargs = { max_resp_len: 100, overlong_buffer_cfg: buffer }
     const reward = { manager: 'dapo', kwargs, combine: [correct, preference] }
@@ -219,7 +219,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     expect(score[0]).toBeCloseTo((rawScore[0] as number) - 0.5, 12)
   })
 
-  it('includes a custom function, whose failure names the part', async () => {
+  it('can include a custom function, whose failure names the component', async () => {
     writeFileSync(
       join(folder, 'shape.js'),
       `export function shape({ solution_str, most }) {
@@ -262,7 +262,7 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
   })
 })
 
-describe('a part that fails', () => {
+describe('a component that fails', () => {
   it('fails its sample with its reason and its name', async () => {
     const judged = { name: 'taste', reward: { model: JUDGE, judge: 'rating-1-10' } }
     const reward = { combine: [judged, { ...preference, reward: { model: RM, maxAttempts: 1 } }] }
@@ -289,7 +289,7 @@ describe('a part that fails', () => {
     expect(score[1]).toBeCloseTo(2 / 3, 12)
   })
 
-  it('has its own time', async () => {
+  it('has its own time limit', async () => {
     rm.control({ latency: 'constant:2000' })
     const late = { name: 'rm', reward: { model: RM, timeoutMs: 200, maxAttempts: 1 } }
     const { batchId } = await submit([sample()], { combine: [correct, late] })
@@ -298,7 +298,7 @@ describe('a part that fails', () => {
   })
 })
 
-it('sleepAfter wakes the servers of every part’s model, and puts them back', async () => {
+it('sleepAfter wakes the servers of every component’s model and puts them back to sleep', async () => {
   const names = ['sleepy-a', 'sleepy-b']
   const servers = await Promise.all(
     names.map((model) => SimulatedServer.start({ model, wakeMs: 50 })),

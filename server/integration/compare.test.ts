@@ -78,7 +78,7 @@ function expectGolden(pair: ComparePairDto, want: Golden): void {
 
 describe('a batch and its rescore', () => {
   it.skipIf(!hasData)(
-    'a rule against a real reward model’s scores, as an independent script has them',
+    'are compared as by an independent script: a rule with a real reward model',
     async () => {
       const rows = lines<{ query: string; answer: string; code: string[]; pred_score: number[][] }>(
         'qwen-math-rm8/groups.first20.jsonl',
@@ -99,13 +99,13 @@ describe('a batch and its rescore', () => {
       const pair = await pairOf(rule, by)
       expect(pair).toMatchObject({ joinedBy: 'index', isLive: false, unmatched: [] })
       expectGolden(pair, goldenOf('qwen-math-rm8'))
-      // One reward ends at 1, the other at 3, so equal scores mean nothing.
+      // The largest scores of the two rewards are 1 and 3, so equal scores mean nothing.
       expect(pair.classes).toBeNull()
     },
   )
 
   it.skipIf(!hasData)(
-    'strict against flexible on 200 real groups, and every page of the lists',
+    'are compared as by that script: strict with flexible on 200 real groups, over all pages',
     async () => {
       const rows = lines<{
         question: string
@@ -151,7 +151,7 @@ describe('a batch and its rescore', () => {
       const wrong = seen.filter((row) => {
         const apart = Math.abs((row.secondAdvantage as number) - (row.firstAdvantage as number))
         const index = Number(row.secondId.split('-')[1])
-        // Nothing failed, so the advantage equals the delivered one.
+        // No sample failed, so the advantage equals the delivered one.
         const delivered = results.advantage[index] as number
         const isRight =
           apart <= before &&
@@ -189,9 +189,9 @@ describe('a batch and its rescore', () => {
     },
   )
 
-  it('is available while one run still scores, and complete at the end', async () => {
+  it('are compared while one is still being scored, and completely at the end', async () => {
     const first = await submit(rollouts(64, 4))
-    // Two at a time take 8 s, unless the model becomes faster.
+    // With two concurrent calls, the batch takes 8 s unless the latency is reduced, as below.
     await rm.control({ latency: 'uniform:100,400' })
     const second = await rescore(first, { model: 'simulated-rm', maxConcurrency: 2 })
     const live = await waitFor('a comparison that grows', async () => {
@@ -210,7 +210,7 @@ describe('a batch and its rescore', () => {
   })
 })
 
-describe('batches that are no rescore of each other', () => {
+describe('batches that are not rescores of each other', () => {
   it('are joined by uid and response, in any order, and unmatched samples are reported', async () => {
     const samples = rollouts(24, 4).map((one, at) => ({
       ...one,
@@ -231,7 +231,7 @@ describe('batches that are no rescore of each other', () => {
     expect(pair.prompts.n).toBe(3)
   })
 
-  it('parts of a batch are joined by their responses, even with equal batch and size', async () => {
+  it('are joined by response if they are parts of one batch, even parts of equal size', async () => {
     const samples = rollouts(8, 4).map((one, at) => ({ ...one, response: `${one.response} ${at}` }))
     const whole = await submit(samples, { run: 'parts' })
     await ended(whole)
@@ -249,7 +249,7 @@ describe('batches that are no rescore of each other', () => {
     expect(await pairOf(whole, one)).toMatchObject({ joinedBy: 'response', n: 4 })
   })
 
-  it('are refused with a hint', async () => {
+  it('are refused if one is unknown or too large, or both are the same', async () => {
     const ask = (input: object) =>
       service.raw(`/api/trpc/compare.pair?input=${encodeURIComponent(JSON.stringify(input))}`)
     const one = await submit(rollouts(4), { run: 'large' })
@@ -270,7 +270,7 @@ describe('batches that are no rescore of each other', () => {
 })
 
 describe('runs', () => {
-  it('are reported per step against the first; rescores are excluded, also from components', async () => {
+  it('are compared with the first one by step; rescores are excluded, also from components', async () => {
     const combine = [
       { name: 'right', weight: 1 },
       { name: 'loose', weight: 0.5, reward: { kwargs: { method: 'flexible' } } },

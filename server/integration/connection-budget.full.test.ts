@@ -26,7 +26,7 @@ const ROUNDS = 2
 
 let database: TestDatabase
 const services: Service[] = []
-/** Answers most calls; the other servers answer the calls that a load balancer would send them. */
+/** The server for most requests; the others get the requests that a load balancer would send them. */
 let service: Service
 let rm: SimulatedServers
 let watcher: Database
@@ -49,7 +49,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** Maximum of concurrent connections by name during `work`. */
+/** Maximum number of concurrent connections by name during `work`. */
 async function mostWhile(work: () => Promise<unknown>): Promise<Map<string, number>> {
   const most = new Map<string, number>()
   let isOver = false
@@ -87,7 +87,7 @@ async function batch(run: string, large: boolean, fields: Partial<Submit> = {}):
   return batchId
 }
 
-it('stay within the budget, and every wait for a connection ends', async () => {
+it('connections stay within the budget, and every wait for a connection ends', async () => {
   const model = { reward: { model: 'simulated-rm' } }
   const { batchId: open } = await submit('appended', [], { open: true })
   let appended = 0
@@ -145,7 +145,7 @@ it('stay within the budget, and every wait for a connection ends', async () => {
   const budget = Object.fromEntries([
     ...Object.values(SERVER_POOLS).map((pool) => [pool.name, SERVERS * pool.max]),
     [WORKER_POOL.name, WORKERS * WORKER_POOL.max],
-    // One per process.
+    // One connection per process.
     ['rewardops listener', WORKERS + SERVERS],
   ])
   const total = [...most.values()].reduce((sum, n) => sum + n, 0)

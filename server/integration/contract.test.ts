@@ -35,7 +35,7 @@ const scored = (batchId: string, count: number) =>
   waitFor(`${count} samples scored`, async () => (await get(batchId)).scored === count)
 
 describe('a batch', () => {
-  it('is acknowledged, scored, and summed up', async () => {
+  it('is acknowledged, scored and summarized', async () => {
     const samples = [right('a'), wrong('a'), right('b'), right('b'), right('c')]
     const answer = await submit(samples, { step: 120, split: 'val' })
     expect(answer).toEqual({
@@ -113,7 +113,7 @@ describe('a batch', () => {
     expect(page.rewardExtraKeys).toEqual(['score', 'acc', 'pred'])
   })
 
-  it('stores scores that came with it as they are, and scores the others', async () => {
+  it('stores given scores unchanged, and scores the other samples', async () => {
     const given = [
       right('a'),
       sample({ uid: 'a', score: -3.25 }),
@@ -126,7 +126,7 @@ describe('a batch', () => {
     expect(columns.rewardExtraInfo).toEqual({ acc: [1, null, null] })
   })
 
-  it('needs no rule for samples that came with a score', async () => {
+  it('needs no rule for samples with given scores', async () => {
     const { batchId } = await submit([
       sample({ uid: 'a', dataSource: 'my/own-env', score: 0.5 }),
       sample({ uid: 'b', dataSource: 'my/own-env', score: 2 }),
@@ -181,7 +181,7 @@ describe('batches.next', () => {
     })
   })
 
-  it('gives a sample as the contract has it', async () => {
+  it('returns a sample with all fields of the contract', async () => {
     const { batchId } = await submit([sample({ responseLength: 12 })])
     const { groups } = await next(batchId, null)
     expect(groups[0]?.samples[0]).toEqual({
@@ -219,7 +219,7 @@ describe('batches.next', () => {
     })
     const second = await next(batchId, first.cursor, 1, 0)
     expect(second).toEqual(first)
-    // An hour is limited to a minute; the completed group ends the wait.
+    // A wait of an hour is limited to a minute. The completed group ends it.
     const long = next(batchId, first.cursor, 1, 3_600_000)
     await append(batchId, 1, [right('a')])
     expect(await long).toMatchObject({ delivered: 2, timedOut: false, done: false })
@@ -242,7 +242,7 @@ describe('batches.next', () => {
 })
 
 describe('open batches', () => {
-  it('take samples until they are closed, a repeated append changing nothing', async () => {
+  it('accept samples until they are closed; a repeated append changes nothing', async () => {
     const { batchId, accepted } = await submit([], { open: true })
     expect(accepted).toBe(0)
     const first = [right('a'), wrong('b')]
@@ -286,9 +286,9 @@ describe('open batches', () => {
     expect((await results(batchId)).index).toEqual([])
   })
 
-  it('take appends of many callers, one after the other', async () => {
+  it('accept the appends of many callers, one after the other', async () => {
     const { batchId } = await submit([], { open: true, groupSize: 4 })
-    // Each caller knows its start index; one that is too early gets `append_gap` and retries.
+    // Each caller knows its start index. A caller that is too early gets `append_gap` and retries.
     const parts = Array.from({ length: 12 }, (_, i) => rollouts(4, 4, `p${i}`))
     await Promise.all(
       parts.map((part, i) =>
@@ -351,7 +351,7 @@ describe('samples.score', () => {
     expect(await batchesOf(1)).toHaveLength(3)
   })
 
-  it('takes kwargs that suit the sample’s rule, and refuses those that do not', async () => {
+  it('accepts kwargs of the sample’s rule, and refuses others', async () => {
     const math = sample({ dataSource: 'math_dapo', response: 'Answer: 72' })
     const flexible = { reward: { kwargs: { method: 'flexible' } } }
     expect(await score(5, flexible)).toMatchObject({ score: 1 })
@@ -375,7 +375,7 @@ describe('samples.score', () => {
     await service.api.batches.close.mutate({ batchId: open.batchId })
   })
 
-  it('gives texts back as they were sent', async () => {
+  it('stores texts exactly as they were sent', async () => {
     const odd = {
       prompt: 'NUL \u0000 and \ud83d',
       response: '\u0000\udc00\n#### 72',
@@ -387,7 +387,7 @@ describe('samples.score', () => {
     expect(await service.api.samples.get.query({ id })).toMatchObject({ ...odd, score: 1 })
   })
 
-  it('called one after the other, returns and stores the same fields for every way of scoring', async () => {
+  it('returns and stores the same fields for scored and failed samples of sequential calls', async () => {
     const answers: ScoreResult[] = []
     for (const s of rollouts(60, 4, 'inturn')) answers.push(await score(8, { sample: s }))
     expect(answers.map((a) => a.score)).toEqual(answers.map((_, i) => (i % 2 === 0 ? 1 : 0)))
@@ -412,7 +412,7 @@ describe('samples.score', () => {
     expect(await batchesOf(8)).toMatchObject([{ samples: 62 }])
   })
 
-  it('completes the groups of an open batch, called one after the other', async () => {
+  it('completes the groups of an open batch in sequential calls', async () => {
     const { batchId } = await submit([], { open: true, groupSize: 2, step: 9 })
     for (let i = 0; i < 12; i++) await score(9, { batchId, sample: right(`g${i >> 1}`) })
     expect((await next(batchId, null, 12)).groups.map((g) => g.seq)).toEqual([1, 2, 3, 4, 5, 6])
@@ -435,7 +435,7 @@ describe('samples.score', () => {
     await service.api.batches.close.mutate({ batchId })
   })
 
-  it('reports a failure as one, and an invalid call without affecting others', async () => {
+  it('reports a failed sample, and refuses an invalid call without affecting the other calls', async () => {
     const failed = await score(4, { sample: sample({ groundTruth: { not: 'text' } }) })
     expect(failed).toMatchObject({ status: 'failed', reason: 'function_error', score: null })
     const calls = Array.from({ length: 20 }, (_, i) =>
@@ -447,7 +447,7 @@ describe('samples.score', () => {
   })
 })
 
-/** Null for `append_gap`, so that the caller retries; rethrows other errors. */
+/** Returns null for `append_gap`, so that the caller retries; rethrows other errors. */
 function gapOnly(error: { data?: { reason?: string } }): null {
   if (error.data?.reason !== 'append_gap') throw error
   return null

@@ -7,7 +7,7 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
 /**
- * Dialects called by the peer's own client, installed from its package index. Skipped where it cannot be installed;
+ * The openrlhf dialect, called by OpenRLHF's own client from PyPI. Skipped if that cannot be installed;
  * dialects.test.ts has the payloads that it sends.
  */
 
@@ -42,7 +42,7 @@ afterAll(() => stopCleanly(service, () => rmSync(dir, { recursive: true, force: 
 
 describe.skipIf(!installed)('openrlhf’s own rollout executor', () => {
   it.each(VERSIONS)(
-    'version %s gets a reward for every rollout, from three addresses',
+    'of version %s gets a reward for every rollout, from three addresses',
     (version) => {
       const name = `openrlhf-${version}`
       const urls = ['a', 'b', 'c'].map(

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { Service } from '../../testkit/service/service.ts'
 
-/** Trainers with a remote reward server: the requests of each one's client, and the responses it can read. */
+/** Dialects: the requests that each trainer's own client sends, and the responses that it can read. */
 
 const KEY = 'dialect-key-1'
 let open: Service
@@ -82,7 +82,7 @@ const CASES = [
 ]
 
 describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
-  it('scores right and wrong, and keeps the sample as any other', async () => {
+  it('scores correct and incorrect responses, and stores the samples', async () => {
     const run = `${name}-usual`
     for (const [response, score] of [
       [RIGHT, 1],
@@ -103,7 +103,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
     expect(sample).toMatchObject({ response: RIGHT, groundTruth: '72' })
   })
 
-  it('takes a packed body', async () => {
+  it('accepts a gzipped body', async () => {
     const packed = gzipSync(JSON.stringify(ask(RIGHT, '72')))
     const answer = await post(`${path(`${name}-gzip`)}${gsm8k}`, packed, {
       'content-encoding': 'gzip',
@@ -144,7 +144,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
     expect(substituted).toEqual([true])
   })
 
-  it('names the problem of the address or the body', async () => {
+  it('names the problem of an invalid address or body', async () => {
     const at = path(`${name}-wrong`)
     const usual = ask(RIGHT, '72')
     const sent = (query: string, body: unknown = usual) => post(`${at}${query}`, body)
@@ -201,7 +201,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
     })
   })
 
-  it('takes the key in the path, where the trainer can send no header', async () => {
+  it('accepts the key in the path, because some trainers cannot send headers', async () => {
     const [, compat, dialect, run, ...rest] = path('keyed').split('/')
     const at = (key: string) => `/${[compat, dialect, run, 'k', key, ...rest].join('/')}`
     const usual = ask(RIGHT, '72')
@@ -209,7 +209,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
     const needs = { status: 401, reason: 'unauthorized', message: 'key', hint: /\/k\// } as const
     expectRefusal(await sent(path('keyed')), needs)
     expectRefusal(await sent(at(`${KEY}x`)), needs)
-    // With the key, the refusal is about the address.
+    // With the key, only the query of the address is refused.
     expectRefusal(await sent(at(KEY)), { status: 400, reason: 'invalid_input', message: 'modell' })
     expectRefusal(await sent(path('keyed'), { authorization: `Bearer ${KEY}` }), {
       status: 400,
@@ -222,7 +222,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
 describe('openrlhf', () => {
   const at = `/compat/openrlhf/lists${gsm8k}`
 
-  it('answers empty lists by empty lists: the trainer’s other addresses get them', async () => {
+  it('answers empty lists, which OpenRLHF sends to further addresses, with empty lists', async () => {
     const answer = await post(at, { query: [], prompts: [], labels: [] })
     expect(JSON.parse(answer.text)).toEqual({
       rewards: [],
@@ -246,14 +246,14 @@ describe('openrlhf', () => {
     for (const values of Object.values(extra_logs)) expect(values).toHaveLength(n)
   })
 
-  it('takes the whole text where no prompt came with it', async () => {
+  it('scores the whole text of a request without prompts', async () => {
     const answer = await post(at, { query: [`${PROMPT}#### 72`], labels: ['72'] })
     expect(JSON.parse(answer.text).rewards).toEqual([1])
   })
 })
 
 describe('slime', () => {
-  it('answers what its client sends, word for word: a bare number, or an object for --reward-key', async () => {
+  it('answers the exact request of its client with a number, or with an object for --reward-key', async () => {
     const at = `/compat/slime/words${gsm8k}`
     const sent =
       '{"prompt": [{"role": "user", "content": "48 + 24?"}], "response": "\\u2713 #### 72", "label": "72"}'
@@ -279,7 +279,7 @@ describe('nemo-gym', () => {
       [RIGHT, '72'],
       ['#### 71', '72'],
       [RIGHT, '72'],
-      // Without a ground truth the row has reward 0 and is not a measurement.
+      // Without a ground truth the sample fails, so its reward of 0 is left out.
       [RIGHT, null],
     ] as const
     const verify_responses: object[] = []
@@ -302,7 +302,7 @@ describe('nemo-gym', () => {
     })
   })
 
-  it('gives the request back with its reward, and groups by the task', async () => {
+  it('returns the request with its reward, and groups samples by task', async () => {
     const { ask } = CASES[2] as (typeof CASES)[2]
     const body = { ...ask(RIGHT, '72'), _ng_task_index: 4, _ng_rollout_index: 1, difficulty: 'low' }
     const answer = JSON.parse((await post(`${at}/verify${gsm8k}`, body)).text)
@@ -325,7 +325,7 @@ describe('a dialect', () => {
     expect(items.map(({ step }) => step).sort()).toEqual([3, 7, 8])
   })
 
-  it('that is not known is named with the nearest', async () => {
+  it('is refused with a suggestion if it is unknown, or without a run', async () => {
     expectRefusal(await post('/compat/openrhlf/x', {}), {
       status: 404,
       reason: 'not_found',

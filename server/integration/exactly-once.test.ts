@@ -28,7 +28,7 @@ const GROUPS = SAMPLES / 8
 const RM_OPTIONS = ['--latency', String(LATENCY_MS)]
 /** Log lines caused by the injected faults; every other warning is a problem. */
 const EXPECTED = ['Postgres died; starting it again']
-/** Time of a batch without faults, many times the usual 2 s. */
+/** Maximum time of a batch without faults, many times the usual 2 s. */
 const UNDISTURBED_MS = 15_000
 /** Maximum additional time until the samples of a killed worker end. */
 const LOST_WORKER_MS = 15_000
@@ -88,7 +88,7 @@ async function expectAllScored(
 }
 
 describe('a batch', () => {
-  itInFullRun('is scored undisturbed', async () => {
+  itInFullRun('is scored without faults', async () => {
     const samples = rollouts(SAMPLES, 8, 'undisturbed')
     const followed = followBatch(service, await submit(samples))
     await followed.done
@@ -96,7 +96,7 @@ describe('a batch', () => {
     expect((await get(followed.batchId)).retries).toBe(0)
   })
 
-  it('survives a worker: the service stays up, its samples end soon, another takes its place', async () => {
+  it('survives a killed worker: the service stays up, and a new worker replaces it', async () => {
     const samples = rollouts(SAMPLES, 8, 'worker')
     const followed = followBatch(service, await submit(samples))
     await middleOf(followed.batchId)
@@ -130,7 +130,7 @@ describe('a batch', () => {
       process.kill(still, 'SIGCONT')
     }
     // The worker writes its claimed samples and counts as alive again.
-    await waitFor('the worker that stood still', async () => {
+    await waitFor('the resumed worker', async () => {
       const [row] = await service.sql<{ state: string; in_use: number }>(
         `select state, (stats ->> 'inUse')::int as in_use from process where pid = $1
          and last_seen_at > now() - interval '1 second'`,
@@ -191,13 +191,13 @@ describe('a batch', () => {
     120_000,
   )
 
-  it('returns samples that no job holds to the queue, counts and logs them', async () => {
+  it('requeues, counts and logs samples that no job holds', async () => {
     await rm.control({ latency: 600_000 })
     const samples = rollouts(64, 8, 'orphans')
     const followed = followBatch(service, await submit(samples))
     await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
     const { workers } = await service.pids()
-    // The defect: jobs with pending samples vanish, together with the workers that held them.
+    // Simulates a defect: jobs with pending samples vanish, together with the workers that held them.
     await service.sql(`delete from claim; delete from pgboss.job where name like 'rm-%'`)
     for (const pid of workers) process.kill(pid, 'SIGKILL')
     await rm.control({ latency: LATENCY_MS })
@@ -226,7 +226,7 @@ describe('a batch', () => {
     const single = service.api.samples.score
       .mutate({ run: 'exactly-once', step: 2, reward: { model: 'simulated-rm' }, sample: sample() })
       .catch((error: CallError) => error.data.reason)
-    await waitFor('a single score under way', async () => {
+    await waitFor('a pending single sample', async () => {
       const [row] = await service.sql<{ n: number }>(
         'select count(*)::int as n from batch where step = 2',
       )

@@ -15,7 +15,7 @@ import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
 
-/** Custom reward functions over a real service: its workers, their child processes, its tables. */
+/** Custom reward functions in a real service, with its workers, their child processes and its database. */
 
 const WORKER = fileURLToPath(new URL('../worker/start.ts', import.meta.url))
 
@@ -47,7 +47,7 @@ const results = (batchId: string) => service.api.batches.results.query({ batchId
 const detail = (id: string) => service.api.samples.get.query({ id })
 
 describe('a reward function', () => {
-  it('is listed by its file, without declarations and packages', async () => {
+  it('is listed by its file; type declarations and packages are not', async () => {
     const path = file('listed/one.ts', 'export const score = () => 1')
     file('listed/one.d.ts', 'export declare const score: () => number')
     file('listed/node_modules/two.js', 'export default () => 2')
@@ -56,7 +56,7 @@ describe('a reward function', () => {
     expect(listed).toMatchObject([{ path, exports: ['score'], problem: null }])
   })
 
-  it('scores a batch, by its path, name and kwargs, and the batch tells its version', async () => {
+  it('scores a batch by path, name and kwargs, and the batch reports its version', async () => {
     const path = file(
       'lengths.ts',
       `import { countOf } from './lib/count.ts'
@@ -94,7 +94,7 @@ describe('a reward function', () => {
     expect(answers.map((answer) => answer.score)).toEqual([1, 2, 3, 4, 5])
   })
 
-  it('tells the caller of a single sample its failure, the function version and the location', async () => {
+  it('reports a failure to the caller of a single sample, with the detail and its version', async () => {
     const path = file('single-fails.ts', 'export default () => { throw { code: 7 } }')
     const answer = await service.api.samples.score.mutate({
       run: 'own',
@@ -115,7 +115,7 @@ describe('a reward function', () => {
     })
   })
 
-  it('is a part of a sum, beside a rule', async () => {
+  it('can be a component of a composite reward, beside a rule', async () => {
     const path = file('part.ts', 'export const compute_score = async () => 0.25')
     const { batchId } = await submit({
       combine: [
@@ -129,7 +129,7 @@ describe('a reward function', () => {
     )
   })
 
-  it('asks reward models and judges through the router of its worker', async () => {
+  it('calls reward models and judges through the router of its worker', async () => {
     const scorer = await SimulatedServer.start({ model: 'scorer' })
     const judge = await SimulatedServer.start({ dialect: 'chat', model: 'judge' })
     try {
@@ -180,7 +180,7 @@ describe('a reward function', () => {
     )
   })
 
-  it('is the version that it was when the batch was accepted', async () => {
+  it('scores a batch in the version that it had when the batch was accepted', async () => {
     const path = file('edited.ts', 'export default () => 1')
     const open = { run: 'own', step: 3, open: true, reward: { function: { path } } }
     const first = await service.api.batches.submit.mutate({ ...open, samples: rollouts(8) })
@@ -208,7 +208,7 @@ describe('a reward function', () => {
     expect(stored?.n).toBe(2)
   })
 
-  it('that cannot be is refused with the reason, and nothing is stored', async () => {
+  it('is refused with the reason if it is invalid, and nothing is stored', async () => {
     const counts = async () =>
       service.sql(
         'select (select count(*) from batch) as b, (select count(*) from function_source) as f',
@@ -228,7 +228,7 @@ describe('a reward function', () => {
     expect(await counts()).toEqual(before)
   })
 
-  it('works with a body parsed by the ingest thread', async () => {
+  it('scores a batch whose body the ingest thread parsed', async () => {
     const path = file('large.ts', 'export default ({ solutionStr }) => solutionStr.length')
     const samples = rollouts(8).map((one) => ({ ...one, response: padding(200_000) }))
     const { batchId } = await submit({ function: { path } }, samples)
@@ -278,7 +278,7 @@ describe('a reward function', () => {
   })
 })
 
-describe('a function that brings its process down', () => {
+describe('a function that crashes or blocks its process', () => {
   const TEXT = `
     const sleep = (ms) => new Promise((done) => setTimeout(done, ms))
     const hold = []
@@ -305,7 +305,7 @@ describe('a function that brings its process down', () => {
       ['uncaught error', 'function_error'],
     ),
   ])(
-    '%s: that sample alone fails, another batch goes on, the process is gone',
+    '%s: only its sample fails, another batch continues, and the process ends',
     async (what, reason) => {
       const path = file(`${what.replaceAll(' ', '-')}.ts`, TEXT)
       const samples = rollouts(64, 8, what)
@@ -314,7 +314,7 @@ describe('a function that brings its process down', () => {
       const from = service.log.lines.length
       const { batchId } = await submit({ function: { path }, timeoutMs }, samples)
       const id = `${batchId}-41`
-      const inProcess = await waitFor('the culprit to begin', () =>
+      const inProcess = await waitFor('the start of the faulty call', () =>
         service.log.find('in process', from).find(({ raw }) => raw.includes(id)),
       )
       const pid = Number(/in process (\d+)/.exec(inProcess.msg)?.[1])
@@ -328,7 +328,7 @@ describe('a function that brings its process down', () => {
       expect(culprit).toMatchObject({ reason, score: null })
       const problem = culprit.attemptLog.at(-1)?.detail
       expect(problem).toContain(what === 'uncaught error' ? 'uncaught: much later' : id)
-      await waitFor('the process to be gone', () => inspectProcess(pid)?.running !== true)
+      await waitFor('the end of the process', () => inspectProcess(pid)?.running !== true)
       if (what !== 'uncaught error') {
         expect(service.log.find('was ended', from).some(({ raw }) => raw.includes(id))).toBe(true)
       }
@@ -336,7 +336,7 @@ describe('a function that brings its process down', () => {
   )
 })
 
-describe('an endless loop with all the time it wants', () => {
+describe('an endless loop without a time limit', () => {
   it('ends with its worker, and with its batch', async () => {
     const path = file(
       'patient.ts',
@@ -368,7 +368,7 @@ describe('an endless loop with all the time it wants', () => {
   })
 })
 
-describe('a worker elsewhere', () => {
+describe('a worker without the functions folder', () => {
   itInFullRun('reads the source from the database only', async () => {
     const away = mkdtempSync(join(tmpdir(), 'rewardops-away-'))
     const other = await Service.start({

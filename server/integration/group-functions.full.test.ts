@@ -8,7 +8,7 @@ import { type Sample, type Submit, sample } from '../../testkit/service/rollouts
 import { type Part, Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Functions of whole groups: post-processing at completion, and one call with lists. */
+/** Functions of whole groups: post-processing when a group completes, and one call per group with lists. */
 
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-groups-'))
 let service: Service
@@ -46,7 +46,7 @@ const next = (batchId: string, samples: number, waitMs = 20_000) =>
 /** A sample whose response is its score. */
 const of = (uid: string, score: number | string): Sample => sample({ uid, response: `${score}` })
 
-/** An agent like upstream's, which scores each sample and centers the scores of a group. */
+/** An agent like verl's, which scores each sample and centers the scores of a group. */
 const AGENT = `export default class {
   constructor({ delayMs = 0 } = {}) { this.delayMs = delayMs }
   compute_score({ solution_str }) {
@@ -93,7 +93,7 @@ describe('post_process_scores', () => {
     expect(a?.samples.map((s) => s.score)).toEqual([-1, 1, 0])
   })
 
-  it('is found beside a function too', async () => {
+  it('may also be exported beside a function', async () => {
     const path = file(
       'function.ts',
       `export const compute_score = ({ solutionStr }) => Number(solutionStr)
@@ -104,7 +104,7 @@ describe('post_process_scores', () => {
     expect((await results(batchId)).score).toEqual([10, 20])
   })
 
-  it('receives the scored members only, and changes neither failed nor given ones', async () => {
+  it('receives the scored members only; failed members and given scores stay unchanged', async () => {
     const path = file('agent.ts', AGENT)
     const { batchId } = await submit({ function: { path } }, [
       of('a', 1),
@@ -118,7 +118,7 @@ describe('post_process_scores', () => {
     expect(reason).toEqual([null, 'function_error', null, null])
   })
 
-  it('that fails fails its group with the reason, and no other group', async () => {
+  it('fails only its own group, with the reason, if it throws or returns invalid scores', async () => {
     const path = file('agent.ts', AGENT)
     const uids = ['throws', 'short', 'text', 'endless', 'fine']
     const { batchId } = await submit(
@@ -140,7 +140,7 @@ describe('post_process_scores', () => {
     expect(detail.attemptLog.at(-1)?.detail).toContain('1 scores for a group of 2')
   })
 
-  it('is called when a group of an open batch is full, and for the others when it is closed', async () => {
+  it('is called when a group of an open batch is full, and for partial groups at the close', async () => {
     const path = file('agent.ts', AGENT)
     const { batchId } = await submit({ function: { path } }, [of('a', 1), of('a', 3), of('b', 7)], {
       open: true,
@@ -149,7 +149,7 @@ describe('post_process_scores', () => {
     const first = await next(batchId, 2)
     expect(first.groups.map(({ uid }) => uid)).toEqual(['a'])
     expect(first.groups[0]?.samples.map((s) => s.score)).toEqual([-1, 1])
-    await waitFor('the sample that waits', async () => {
+    await waitFor('the sample of the partial group', async () => {
       const { status } = await results(batchId)
       return status[2] === 'running'
     })
@@ -159,7 +159,7 @@ describe('post_process_scores', () => {
     expect((await results(batchId)).score).toEqual([-1, 1, 0])
   })
 
-  it('that hangs ends with its batch', async () => {
+  it('ends with its batch or at its time limit if it hangs', async () => {
     const path = file('agent.ts', AGENT)
     const samples = [of('stuck', 1), of('stuck', 3), of('a', 1), of('a', 3)]
     const { batchId } = await submit({ function: { path } }, samples)
@@ -183,7 +183,7 @@ describe('post_process_scores', () => {
     ['worker', false],
     ['all', true],
   ])(
-    'survives kill -9 of %s in its middle: every group once, post-processed',
+    'survives kill -9 of %s: every group is post-processed and delivered once',
     async (part, restart) => {
       const path = file('agent.ts', AGENT)
       const samples = Array.from({ length: 400 }, (_, i) => of(`g${i >> 2}`, (i * 7) % 13))
@@ -201,7 +201,7 @@ describe('post_process_scores', () => {
     },
   )
 
-  it('belongs to whole groups: a sample alone is refused, and so is a part of a composite reward', async () => {
+  it('is refused for single samples and in components of a composite reward', async () => {
     const path = file('agent.ts', AGENT)
     const fn = { function: { path } }
     await expect(
@@ -239,7 +239,7 @@ describe('the manager batch', () => {
     function: { path, kwargs },
   })
 
-  it('calls once a group, with lists of all its members', async () => {
+  it('calls the function once per group, with lists of all members', async () => {
     const path = file('ranks.ts', RANKS)
     const samples = [3, 9, 1, 20, 5, 7].map((score, i) => ({
       ...of(i % 2 === 0 ? 'a' : 'b', score),
@@ -275,7 +275,7 @@ describe('the manager batch', () => {
     expect(failed.attemptLog[0]?.detail).toContain('not this one')
   })
 
-  it('never cuts a group, however large, and calls with members that came with a score too', async () => {
+  it('never cuts a group, and passes members with a given score too', async () => {
     const path = file('ranks.ts', RANKS)
     const samples = [
       ...Array.from({ length: 150 }, (_, i) => of('large', i)),
@@ -292,7 +292,7 @@ describe('the manager batch', () => {
     expect(rewardExtraInfo.members?.[150]).toBe(2)
   })
 
-  it('waits in an open batch for a group to be full, and calls for the others when it is closed', async () => {
+  it('waits until a group of an open batch is full, and scores partial groups at the close', async () => {
     const path = file('ranks.ts', RANKS)
     const { batchId } = await submit(batch(path), [of('a', 3), of('b', 5)], {
       open: true,
@@ -314,7 +314,7 @@ describe('the manager batch', () => {
     expect(rewardExtraInfo.members).toEqual([3, 2, 3, 2, 3, 1])
   })
 
-  it('a failed call is the failure of its group, a member without a result its own', async () => {
+  it('fails a group whose call fails, and a single member without a result', async () => {
     const path = file('ranks.ts', RANKS)
     const { batchId } = await submit(batch(path), [
       of('a', 1),
@@ -334,7 +334,7 @@ describe('the manager batch', () => {
   it.each<[Part, boolean]>([
     ['worker', false],
     ['all', true],
-  ])('survives kill -9 of %s: every group is scored whole, and once', async (part, restart) => {
+  ])('survives kill -9 of %s: every group is scored as a whole, once', async (part, restart) => {
     const path = file('ranks.ts', RANKS)
     const samples = Array.from({ length: 400 }, (_, i) => of(`g${i >> 2}`, (i * 7) % 401))
     const { batchId } = await submit(
@@ -353,7 +353,7 @@ describe('the manager batch', () => {
     }
   })
 
-  it('post-processes its scores if the function supports it', async () => {
+  it('post-processes its scores if the function exports postProcessScores', async () => {
     const path = file(
       'both.ts',
       `export default {

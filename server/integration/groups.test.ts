@@ -89,7 +89,7 @@ describe('advantages', () => {
     ['group_mean', { policy: 'group_mean' }, [-1, 1, 0, 0]],
     ['constant', { policy: 'constant', value: -5 }, [-1, 1, 0, null]],
     ['drop_group', { policy: 'drop_group' }, [null, null, null, null]],
-  ] as const)('with %s', async (_, onFailure, wanted) => {
+  ] as const)('follow the failure policy %s', async (_, onFailure, wanted) => {
     const { batchId } = await submit([given('a', 1), given('a', 3), given('a', 2), broken('a')], {
       reward: { onFailure },
     })
@@ -98,7 +98,7 @@ describe('advantages', () => {
     expectClose((await stored(batchId))[0]!.advantages, wanted)
   })
 
-  it('without the standard deviation, if the batch requests that', async () => {
+  it('are not divided by the standard deviation if normByStd is false', async () => {
     const { batchId } = await submit([given('a', 4), given('a', 8), given('b', 0.5)], {
       reward: { advantages: { normByStd: false } },
     })
@@ -106,7 +106,7 @@ describe('advantages', () => {
     expect((await results(batchId)).advantage).toEqual([-2, 2, 0.5])
   })
 
-  it('match their samples across pages, and are absent before a group is complete', async () => {
+  it('match their samples across pages, and are null before a group is complete', async () => {
     const scores = Array.from({ length: 40 }, (_, i) => (i * 7) % 11)
     const order = shuffled([...scores.keys()], 7)
     const samples = order.map((i) => given(`g${i % 5}`, scores[i] as number))
@@ -129,7 +129,7 @@ describe('advantages', () => {
 })
 
 describe('training signal of groups', () => {
-  it('is counted by class in the summary, and said of every group', async () => {
+  it('is counted in the summary and reported for every group', async () => {
     const { batchId } = await submit([
       ...[1, 0].map((s) => given('varied', s)),
       ...[1, 1].map((s) => given('right', s)),
@@ -174,7 +174,7 @@ describe('training signal of groups', () => {
     expect(advantage[uid.indexOf('left')]).toBe(0)
   })
 
-  it('is null while the batch runs; a cancelled batch’s groups are counted too', async () => {
+  it('is not in the summary while the batch runs; a cancelled batch’s groups are counted too', async () => {
     const { batchId } = await submit([given('a', 1), given('a', 0), given('b', 1)], {
       open: true,
       groupSize: 2,
@@ -190,7 +190,7 @@ describe('training signal of groups', () => {
 })
 
 describe('1,600 GSM8K responses in groups of 8', () => {
-  it.skipIf(!existsSync(GROUPS8))('are as recomputed', async () => {
+  it.skipIf(!existsSync(GROUPS8))('have the recomputed advantages and signals', async () => {
     const lines = readFileSync(GROUPS8, 'utf8').trim().split('\n')
     const samples = lines.flatMap((line, at) => {
       const row = JSON.parse(line) as {
@@ -248,7 +248,7 @@ describe('1,600 GSM8K responses in groups of 8', () => {
   })
 })
 
-/** Upstream's GRPO (`compute_grpo_outcome_advantage`) in the given order, computed by sums, without our functions. */
+/** verl's `compute_grpo_outcome_advantage` in the order of `rows`, computed from sums without the tested functions. */
 function advantagesOf(rows: readonly { uid: string; score: number }[]): number[] {
   const byUid = Map.groupBy(rows, (row) => row.uid)
   return rows.map(({ uid, score }) => {
@@ -273,7 +273,7 @@ describe('a failed sample, by reward.onFailure', () => {
     })
 
   describe('group_mean', () => {
-    it('gives a failed member its group’s mean, marked; statistics and other groups know nothing of it', async () => {
+    it('gives a failed member its group’s mean, marked as substituted; statistics do not include it', async () => {
       const { batchId } = await byPolicy(
         [right('a'), wrong('a'), broken('a'), right('b'), right('b'), broken('c')],
         'group_mean',
@@ -295,7 +295,7 @@ describe('a failed sample, by reward.onFailure', () => {
       expect(a?.samples[2]).toMatchObject({ score: 0.5, substituted: true, status: 'failed' })
     })
 
-    it('for groups that arrive by append, one sample at a time', async () => {
+    it('applies to groups that arrive by append, one sample at a time', async () => {
       const { batchId } = await byPolicy([], 'group_mean', { open: true, groupSize: 2 })
       const append = (startIndex: number, s: Sample) =>
         service.api.batches.append.mutate({ batchId, startIndex, samples: [s] })
@@ -308,7 +308,7 @@ describe('a failed sample, by reward.onFailure', () => {
   })
 
   describe('drop_group', () => {
-    it('removes all scores of a group with a failed member, and still delivers it, marked', async () => {
+    it('removes all scores of a group with a failed member, and still delivers the group', async () => {
       const { batchId } = await byPolicy(
         [right('a'), wrong('a'), broken('a'), right('b'), wrong('b')],
         'drop_group',
@@ -356,7 +356,7 @@ describe('a failed sample, by reward.onFailure', () => {
       await expect(more).rejects.toMatchObject({ data: { reason: 'batch_closed' } })
     })
 
-    it('is nothing to a batch without a failure', async () => {
+    it('does not affect a batch without failures', async () => {
       const { batchId } = await byPolicy([right('a'), wrong('a')], 'fail_batch')
       expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 2 })
     })

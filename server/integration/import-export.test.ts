@@ -22,8 +22,8 @@ import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
 /**
- * The CLI against a real service: exports return the imported rows unchanged in every format, also after the importer, the
- * exporter or the service was killed half-way.
+ * The CLI with a real service: exports return the imported rows unchanged in every format, also after the importer,
+ * the exporter or the service was killed half-way.
  */
 
 // Each test starts the CLI a few times. A start takes 0.3 s on an idle machine and several times that beside other suites.
@@ -78,7 +78,7 @@ function write(rows: readonly unknown[], path = at('rows.jsonl')): string {
   return path
 }
 
-/** Rows with odd texts, messages, every kind of ground truth and lengths; some have no score. */
+/** Scored rows with odd texts, messages and every kind of ground truth; some have lengths or extra info. */
 function oddRows(run: string): Row[] {
   const texts = ['', 'NUL \u0000', 'lone \ud800', '"quoted",\r\n', ' \u2028 é😀 ', 'json:1', '[1]']
   const truths: unknown[] = ['72', '', 72, null, undefined, { target: ['a', 'ä'] }, ['\u0000']]
@@ -126,8 +126,8 @@ const batchesOf = async (run: string) => (await service.api.batches.list.query({
 const storedOf = async (run: string): Promise<number> =>
   (await batchesOf(run)).reduce((sum, batch) => sum + batch.samples, 0)
 
-describe('row for row', () => {
-  it('JSON Lines in, JSON Lines out', async () => {
+describe('rows are exported as they were imported', () => {
+  it('in JSON Lines', async () => {
     const rows = oddRows('lines')
     const result = await done('import', write(rows))
     expect(result).toMatchObject({ rows: 210, before: 0, badRows: 0 })
@@ -145,7 +145,7 @@ describe('row for row', () => {
   })
 
   itInFullRun(
-    'CSV exported, imported and exported again is equal except for batch ids and times',
+    'in CSV: a second export after an import of the first differs only in batch ids and times',
     async () => {
       const rows = oddRows('csv')
       await done('import', write(rows))
@@ -165,7 +165,7 @@ describe('row for row', () => {
     },
   )
 
-  it('upstream’s dump: a folder with a file a step, in and out', async () => {
+  it('in verl’s dump, a folder with one file per step', async () => {
     const dump = at('dump')
     const row = (step: number, i: number) => ({
       input: `Question ${Math.floor(i / 4)}? ####`,
@@ -186,7 +186,7 @@ describe('row for row', () => {
       rewardExtraInfo: { acc: false },
       extraInfo: { request_id: 'r1-3' },
     })
-    // Validation is no part of upstream's dump.
+    // verl's dump has no validation rows.
     const { batchId } = await service.api.batches.submit.mutate({
       ...{ run: 'dump', step: 3, split: 'val' as const },
       samples: [sample()],
@@ -204,7 +204,7 @@ describe('row for row', () => {
   })
 
   itInFullRun(
-    'packed by gzip, the steps mixed: each step’s rows in the order of the file',
+    'from gzipped JSON Lines with mixed steps: each step’s rows are in the order of the file',
     async () => {
       const rows = shuffled(oddRows('mixed'), 7)
       const path = at('mixed.jsonl.gz')
@@ -218,7 +218,7 @@ describe('row for row', () => {
     },
   )
 
-  itInFullRun('a selection: a step, a range of steps, a split, one batch, stdout', async () => {
+  itInFullRun('for a selected step, range of steps, split or batch, also to stdout', async () => {
     const rows = oddRows('selected')
     await done('import', write(rows))
     const count = async (...args: string[]) => {
@@ -245,7 +245,7 @@ describe('row for row', () => {
 })
 
 describe('scores', () => {
-  it('those in the file are kept, the rest is made by the reward; --ignore-scores makes all', async () => {
+  it('in the file are kept, and missing ones are computed; --ignore-scores computes all', async () => {
     const rows = rollouts(8, 4).map((row, i) => ({
       ...row,
       run: 'scored',
@@ -267,7 +267,7 @@ describe('scores', () => {
     expect(linesOf(out)[0]).toMatchObject({ score: 1, extraInfo: { logged_score: -3 } })
   })
 
-  it('reward extra info comes with a score, and is delivered with it', async () => {
+  it('may have reward extra info, which is returned with them and refused without them', async () => {
     const given = {
       ...sample({ uid: 'q' }),
       score: 0.5,
@@ -291,7 +291,7 @@ describe('scores', () => {
     await expect(refused).rejects.toThrow(/samples\[0\]\.rewardExtraInfo: .*score/)
   })
 
-  it('a data source without a rule is refused, and the number of stored rows is reported', async () => {
+  it('need a rule: other data sources are refused, and the number of stored rows is reported', async () => {
     const rows = rollouts(4).map((row) => ({ ...row, run: 'ruleless', step: 1 }))
     const path = write([...rows.slice(0, 3), { ...rows[3], dataSource: 'no/rule' }])
     const { code, stderr } = await cli('import', path)
@@ -312,7 +312,7 @@ describe('bad rows', () => {
     return path
   }
 
-  it('each is named, and nothing is sent', async () => {
+  it('are each reported, and nothing is sent', async () => {
     const path = bad()
     const { code, stderr } = await cli('import', path)
     expect(code).toBe(EXIT.badInput)
@@ -322,19 +322,19 @@ describe('bad rows', () => {
     expect(await batchesOf('bad')).toEqual([])
   })
 
-  it('--skip-bad leaves them out and counts them', async () => {
+  it('are left out and counted with --skip-bad', async () => {
     expect(await done('import', bad(), '--skip-bad')).toMatchObject({ rows: 6, badRows: 2 })
     expect(await batchesOf('bad')).toMatchObject([{ samples: 6 }])
   })
 
-  itInFullRun('rows that name no run or no step', async () => {
+  itInFullRun('include rows without a run or a step', async () => {
     const path = write(rollouts(2))
     expect((await cli('import', path)).stderr).toContain('names no run: give --run NAME')
     expect((await cli('import', path, '--run', 'r')).stderr).toContain('names no step: give --step')
   })
 })
 
-describe('again, and after a kill', () => {
+describe('repeated and interrupted commands', () => {
   /** Short rows, enough for many chunks. */
   const many = (run: string, count = 24_000): Row[] =>
     Array.from({ length: count }, (_, i) => ({
@@ -343,7 +343,7 @@ describe('again, and after a kill', () => {
       ...sample({ uid: `q-${i >> 3}`, prompt: 'p', response: `r ${i}`, score: i % 2 }),
     }))
 
-  it('the same files with the same options are one import; another key starts a new one', async () => {
+  it('import the same files with the same options once; another key starts a new import', async () => {
     const path = write(oddRows('twice'))
     const first = await done<{ batches: unknown[] }>('import', path)
     const copy = at('copy.jsonl')
@@ -355,7 +355,7 @@ describe('again, and after a kill', () => {
   })
 
   itInFullRun(
-    'an importer that is killed twice: the same command ends it, nothing is missing or there twice',
+    'complete an import that is killed twice, without missing or duplicate rows',
     async () => {
       const rows = many('killed')
       const path = write(rows)
@@ -363,7 +363,7 @@ describe('again, and after a kill', () => {
       for (let kill = 0; kill < 2; kill++) {
         const importer = startCli(['import', path], env())
         const before = stored
-        stored = await waitFor('more of it to be stored', async () => {
+        stored = await waitFor('more stored rows', async () => {
           const samples = await storedOf('killed')
           return samples > before && samples
         })
@@ -385,7 +385,7 @@ describe('again, and after a kill', () => {
     },
   )
 
-  itInFullRun('Ctrl-C reports the stored rows and how to continue', async () => {
+  itInFullRun('report on Ctrl-C the stored rows and how to continue', async () => {
     const path = write(many('interrupted'))
     const importer = startCli(['import', path], env())
     await waitFor('some of it', async () => (await batchesOf('interrupted')).length > 0)
@@ -399,7 +399,7 @@ describe('again, and after a kill', () => {
     expect(await storedOf('interrupted')).toBe(24_000)
   })
 
-  itInFullRun('after a killed export, --resume continues after the last whole row', async () => {
+  itInFullRun('continue a killed export after the last whole row with --resume', async () => {
     for (const format of ['jsonl', 'csv', 'verl'] as const) {
       const name = format === 'verl' ? 'dump' : `out.${format}`
       const [whole, cut] = [at(name), at(name)]
@@ -424,7 +424,7 @@ describe('again, and after a kill', () => {
   })
 
   itInFullRun(
-    'an import continues by itself after the service is killed and restarted',
+    'continue an import by themselves after the service is killed and restarted',
     async () => {
       const rows = many('outage')
       const path = write(rows)
@@ -442,10 +442,10 @@ describe('again, and after a kill', () => {
   )
 })
 
-describe('submit, wait, results, servers', () => {
+describe('the commands submit, wait, results, rescore and servers', () => {
   const file = () => write(rollouts(16).map((row) => ({ ...row, run: 'submitted', step: 3 })))
 
-  it('a file is handed over, waited for, and its results are read', async () => {
+  it('submit a file, wait for its end, and print its results', async () => {
     const { code, stdout } = await cli('submit', file(), '--wait')
     expect(code).toBe(EXIT.ok)
     const batchId = /^(b\d+) {2}16 samples in 2 groups/.exec(stdout)?.[1] as string
@@ -468,7 +468,7 @@ describe('submit, wait, results, servers', () => {
     )
   })
 
-  it('a body of batches.submit from stdin; the same key gives the same batch', async () => {
+  it('submit a body from stdin; the same key returns the same batch', async () => {
     const body = JSON.stringify({ run: 'stdin', step: 1, samples: rollouts(2) })
     const args = ['submit', '-', '--key', 'once', '--json']
     const [first, again] = [await runCli(args, env(), body), await runCli(args, env(), body)]
@@ -476,7 +476,7 @@ describe('submit, wait, results, servers', () => {
     expect(JSON.parse(again.stdout)).toMatchObject({ batchId, duplicate: true, accepted: 2 })
   })
 
-  it('a batch’s rollouts by another reward', async () => {
+  it('rescore a batch’s rollouts with another reward', async () => {
     const { batchId } = await done<{ batchId: string }>(
       'submit',
       file(),
@@ -491,7 +491,7 @@ describe('submit, wait, results, servers', () => {
   })
 
   itInFullRun(
-    'exit codes: a time-out, failed samples, a cancelled batch, an unknown one',
+    'exit with different codes for a timeout, failed samples, a cancelled and an unknown batch',
     async () => {
       const open = await service.api.batches.submit.mutate({
         run: 'codes',
@@ -513,7 +513,7 @@ describe('submit, wait, results, servers', () => {
     },
   )
 
-  it('servers: none, an unreachable one, one registered anyway', async () => {
+  it('refuse an unreachable server, or add it with --keep-unreachable, and list and remove it', async () => {
     expect(await done<unknown[]>('servers')).toEqual([])
     const refused = await cli('servers', 'add', 'rm', 'http://127.0.0.1:9', '--model', 'm')
     expect(refused.code).toBe(EXIT.refused)
@@ -525,7 +525,7 @@ describe('submit, wait, results, servers', () => {
 })
 
 describe('GET /api/export/samples', () => {
-  it('is refused as everything else is', async () => {
+  it('refuses a wrong key, method, query or path', async () => {
     const path = '/api/export/samples?run=lines'
     expectRefusal(await service.raw(path, { headers: { authorization: 'Bearer wrong-key' } }), {
       status: 401,
@@ -557,7 +557,7 @@ describe('GET /api/export/samples', () => {
     })
   })
 
-  it('texts that are no longer there are null, not empty', async () => {
+  it('returns null, not empty text, for texts that were removed', async () => {
     const dropped = await done<{ batches: { batchId: string }[] }>(
       ...['import', write(oddRows('dropped')), '--step', '7', '--split', 'val'],
     )
@@ -575,7 +575,7 @@ describe('GET /api/export/samples', () => {
     expect(csv.text.split('\r\n')[4]).toContain('openai/gsm8k,json:null,json:null,,')
   })
 
-  it('its output is read as JSON Lines', async () => {
+  it('returns JSON Lines that the CLI can import', async () => {
     const { text, headers } = await service.raw('/api/export/samples?run=lines')
     expect(headers).toMatchObject({
       'content-type': 'application/x-ndjson',

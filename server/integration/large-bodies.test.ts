@@ -30,13 +30,13 @@ function submit(samples: Partial<Sample>[], fields: Partial<Submit> = {}): Submi
   return { run: 'large-bodies', step: 1, samples: samples.map(sample), ...fields }
 }
 
-/** Three samples for the event loop, 300 samples of 1.5 MB for the ingest thread; the tested sample is in the middle. */
+/** Three samples for the event loop, and 300 with 1.5 MB in total for the ingest thread. The middle one is tested. */
 const ways = [
-  { way: 'the loop', count: 3, at: 1, pad: '' },
+  { way: 'the event loop', count: 3, at: 1, pad: '' },
   { way: 'the ingest thread', count: 300, at: 150, pad: padding(5_000) },
 ] as const
 
-describe.each(ways)('by way of $way', ({ count, at, pad }) => {
+describe.each(ways)('$way', ({ count, at, pad }) => {
   const body = (odd: Record<string, unknown>, fields: Partial<Submit> = {}): Submit =>
     submit(
       Array.from({ length: count }, (_, i) => ({
@@ -66,7 +66,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
       { status: 400, reason: 'malformed_json', message: /not valid JSON/ },
     ],
     [
-      'more after its end',
+      'text after the end of the body',
       () => `${JSON.stringify(body({}))}{}`,
       { status: 400, reason: 'malformed_json', message: /not valid JSON/ },
     ],
@@ -91,7 +91,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
       { status: 400, reason: 'invalid_input', message: `samples[${at}]: unknown field "reward"` },
     ],
     [
-      'a sample that is no object',
+      'a sample that is not an object',
       () => JSON.stringify(body({ uid: 'HERE' })).replace(/\{[^{]*"HERE"[^}]*\}/, '5'),
       { status: 400, reason: 'invalid_input', message: `samples[${at}]: ` },
     ],
@@ -151,7 +151,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
       { status: 400, reason: 'invalid_input', message: 'samples: is missing' },
     ],
     [
-      'a list for a body',
+      'a list as the body',
       () => JSON.stringify(body({}).samples),
       { status: 400, reason: 'invalid_input', message: /object/ },
     ],
@@ -162,7 +162,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
     })
   })
 
-  it('refuses bytes that are not UTF-8, rather than storing others', async () => {
+  it('refuses bytes that are not UTF-8 instead of changing them', async () => {
     const [before, after] = JSON.stringify(body({ uid: 'HERE' })).split('HERE') as [string, string]
     const bytes = Buffer.concat([
       Buffer.from(`${before}x`),
@@ -178,7 +178,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
     })
   })
 
-  it('refuses a key used for other content, and knows the same content again', async () => {
+  it('refuses an idempotency key used for other content, and recognizes equal content', async () => {
     const idempotencyKey = `large-bodies-${count}`
     const first = await service.api.batches.submit.mutate(body({}, { idempotencyKey }))
     await nothingStored(service, async () => {
@@ -193,7 +193,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
     })
   })
 
-  it('appends, knows a repetition, and refuses gaps and conflicts', async () => {
+  it('appends, recognizes a repeated append, and refuses gaps and conflicts', async () => {
     const open = { run: 'large-bodies', step: 2, samples: [], open: true }
     const { batchId } = await service.api.batches.submit.mutate(open)
     const { samples } = body({})
@@ -225,7 +225,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
     await service.api.batches.close.mutate({ batchId })
   })
 
-  it('gives every text back as it was sent', async () => {
+  it('stores every text exactly as it was sent', async () => {
     const odd = {
       prompt: 'NUL \u0000, a lone high \ud83d and a lone low \udc00 surrogate, BOM \ufeff, 𝔘',
       response: `\u0000\ud800 "quotes" \\ back\\u0000slash \r\n\t \u2028 ${pad}\n#### 72\udfff`,
@@ -255,7 +255,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
   it.each([
     ['gzip', gzipSync],
     ['zstd', zstdCompressSync],
-  ] as const)('takes it packed with %s', async (encoding, pack) => {
+  ] as const)('accepts a body compressed with %s', async (encoding, pack) => {
     const packed = pack(Buffer.from(JSON.stringify(body({}))))
     const answer = await service.post('batches.submit', packed, { 'content-encoding': encoding })
     expect(answer.json).toMatchObject({ result: { data: { accepted: count } } })
@@ -264,7 +264,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
   it.each([
     ['gzip', gzipSync],
     ['zstd', zstdCompressSync],
-  ] as const)('refuses what claims %s and is not, or is cut short', async (encoding, pack) => {
+  ] as const)('refuses a body that is not valid %s or is cut short', async (encoding, pack) => {
     const plain = Buffer.from(JSON.stringify(body({})))
     const packed = pack(plain)
     const broken = Buffer.from(packed)
@@ -288,7 +288,7 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
   })
 })
 
-describe('past the limit', () => {
+describe('above its limits, the service', () => {
   const tooLarge: Refusal = { status: 413, reason: 'body_too_large', message: '256 MiB' }
 
   /** A submit of 300 samples of 1 MiB, valid as far as it is read. */
@@ -300,7 +300,7 @@ describe('past the limit', () => {
     yield Buffer.from(']}')
   }
 
-  itInFullRun('answers 413 to 300 MiB that say how many they are', async () => {
+  itInFullRun('answers 413 to 300 MiB with a content-length', async () => {
     let length = 0
     for (const chunk of tooMuch()) length += chunk.length
     await nothingStored(service, async () => {
@@ -328,10 +328,10 @@ describe('past the limit', () => {
     }))
 
   it.each([
-    // Packing takes a tenth of gzip's time.
+    // zstd compresses in a tenth of gzip's time.
     ['zstd', (bytes: Buffer) => zstdCompressSync(bytes)],
     ...inFullRun(['gzip', (bytes: Buffer) => gzipSync(bytes, { level: 1 })] as const),
-  ] as const)('answers 413 to a bomb of %s', async (encoding, pack) => {
+  ] as const)('answers 413 to a %s bomb', async (encoding, pack) => {
     const text = JSON.stringify(submit([{}]))
     const bomb = pack(Buffer.concat([Buffer.from(text.slice(0, -2)), Buffer.alloc(300 * MIB, ' ')]))
     expect(bomb.length).toBeLessThan(2 * MIB)
@@ -345,9 +345,9 @@ describe('past the limit', () => {
     })
   })
 
-  /** Waits for `count` bodies being copied. The pool copies one at a time; further ones are read and wait. */
+  /** Waits until `count` bodies are being copied. The pool copies one at a time; further bodies are read and wait. */
   const underWay = (count: number) =>
-    waitFor(`${count} bodies under way`, async () => {
+    waitFor(`${count} bodies in a copy`, async () => {
       const [row] = await service.sql<{ n: number }>(
         `select count(*)::int as n from pg_stat_activity
          where application_name = 'rewardops ingest' and xact_start is not null`,
@@ -362,10 +362,10 @@ describe('past the limit', () => {
   const most = Buffer.from(large.slice(0, (large.length * 10) / 12))
   const rest = Buffer.from(large.slice((large.length * 10) / 12))
 
-  it('asks a third large body to come back, and takes it then', async () => {
+  it('refuses a third concurrent large body as busy, and accepts it later', async () => {
     const gate = Promise.withResolvers<void>()
     const held = [1, 2].map(() => holdHalfWay(endpoint('batches.submit'), most, rest, gate.promise))
-    // Both were read beyond the buffers of the network.
+    // Both bodies are then read further than the buffers of the network reach.
     await Promise.all(held.map((h) => h.sent))
     await underWay(1)
     const busy = await service.post('batches.submit', large)
@@ -389,7 +389,7 @@ describe('past the limit', () => {
       }
       await underWay(0)
     })
-    // The places are free again.
+    // Both slots are free again.
     const answer = await service.api.batches.submit.mutate(JSON.parse(large))
     expect(answer.accepted).toBe(12)
   })

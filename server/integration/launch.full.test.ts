@@ -103,7 +103,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     expect(lastLines.join('\n')).toMatch(/non-default args: --port/)
   })
 
-  it('keeps a log in which nothing secret stands; its environment has nothing of ours', async () => {
+  it('has a log without secrets, and does not inherit the service’s settings', async () => {
     const lines = await log('launched')
     expect(lines.join('\n')).toMatch(/ended with SIGKILL/)
     expect(lines).toContain(`non-default args: --port ${port} --api-key ***`)
@@ -130,7 +130,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     await service.kill9('all')
     expect(runs(pid)).toBe(true)
     await service.restart()
-    const { events } = await waitFor('its take-over', async () => {
+    const { events } = await waitFor('the adoption', async () => {
       const server = await get('launched')
       return server.events.some((e) => e.cause.includes('taken over')) && server
     })
@@ -139,7 +139,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     expect(pidOf('launched')).toBe(pid)
     expect(runs(pid)).toBe(true)
     expect(service.log.find('earlier run left running')).toEqual([])
-    // The death is detected as for any server.
+    // The end of an adopted process is detected like that of any other.
     process.kill(pid, 'SIGKILL')
     await waitFor('another process', () => existsSync(pidFile()) && pidOf('launched') !== pid)
     await inState('launched', 'ready')
@@ -148,7 +148,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     ).toHaveLength(2)
   })
 
-  it('is ended by the next start when its launch is another by then', async () => {
+  it('is ended by the next start if its launch has changed', async () => {
     const pid = pidOf('launched')
     await service.kill9('all')
     const file = join(folder, 'servers.json')
@@ -156,7 +156,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     const [entry] = JSON.parse(before)
     writeFileSync(file, JSON.stringify([{ ...entry, env: { ...entry.env, MORE: '1' } }]))
     await service.restart()
-    await waitFor('the end of what was left', () => !runs(pid))
+    await waitFor('the end of the old process', () => !runs(pid))
     await inState('launched', 'ready')
     expect(pidOf('launched')).not.toBe(pid)
     expect(service.log.find('earlier run left running').length).toBe(1)
@@ -171,7 +171,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     await inState('launched', 'ready')
   })
 
-  it('that is invalid prevents the start, with the location', async () => {
+  it('prevents the start of the service if it is invalid, and the error names the position', async () => {
     const file = join(folder, 'wrong.json')
     writeFileSync(file, JSON.stringify([{ name: 'rm', engine: 'vllm', port: 1, apiKey: KEY }]))
     const { code, stderr } = await runToEnd({ REWARDOPS_SERVERS_FILE: file })

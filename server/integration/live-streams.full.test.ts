@@ -54,7 +54,7 @@ async function subscribers(): Promise<number> {
 const wait = (n: number) => waitFor(`${n} open streams`, async () => (await subscribers()) === n)
 
 describe('live streams', () => {
-  it(`${STREAMS} that were opened and closed leave no subscriber, and all received changes while they were open`, async () => {
+  it(`receive changes while open, and leave no subscriber once closed: ${STREAMS} streams`, async () => {
     const streams = await Promise.all(Array.from({ length: STREAMS }, open))
     await wait(STREAMS)
     const { batchId } = await service.api.batches.submit.mutate({
@@ -69,7 +69,7 @@ describe('live streams', () => {
     await wait(0)
   })
 
-  it('streams aborted before the first byte or during an event leave none either', async () => {
+  it('leave no subscriber when aborted before the first byte or during an event', async () => {
     for (let round = 0; round < 5; round++) {
       const submit = service.api.batches.submit.mutate({
         run: 'streams',

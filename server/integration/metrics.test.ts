@@ -70,7 +70,7 @@ describe('GET /metrics', () => {
     })
   })
 
-  it('needs a key where keys are set, is read only, and answers a HEAD', async () => {
+  it('requires a key if keys are set, is read-only, and answers HEAD', async () => {
     const refused = await service.raw('/metrics', { headers: { authorization: 'Bearer another' } })
     expectRefusal(refused, { status: 401, reason: 'unauthorized', message: 'key' })
     expect(refused.text).not.toContain('rewardops_server')
@@ -80,7 +80,7 @@ describe('GET /metrics', () => {
     expect([head.status, head.text]).toEqual([200, ''])
   })
 
-  it('is not for pages of another site', async () => {
+  it('refuses requests from pages of another site', async () => {
     const headers = { origin: 'https://evil.example' }
     const refused = await service.raw('/metrics', { headers })
     expectRefusal(refused, { status: 403, reason: 'forbidden_origin', message: 'evil.example' })

@@ -72,7 +72,7 @@ afterEach(async () => {
   servers = []
 })
 
-/** Another manager, like that of another process; `watch: false`: it runs no background checks. */
+/** Creates a manager like that of another process; with `watch: false` it runs no background checks. */
 function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModelManager {
   const own = new Database(database.url, log, { max: 4, name: 'manager', keyed: true })
   const control = new Database(database.url, log, SERVER_POOLS.control)
@@ -161,7 +161,7 @@ describe('a server that disappears', () => {
 })
 
 describe('calibration', () => {
-  it('finds new weights in an idle server, and takes them for right once it is registered again', async () => {
+  it('finds new weights in an idle server, and accepts them when it is registered again', async () => {
     const rm = await simulated()
     const m = manager()
     await register(m, 'rm', rm)
@@ -188,7 +188,7 @@ describe('calibration', () => {
       selfTest: { verdict: 'differs' },
     })
     expect(await row('b')).toMatchObject({ state: 'ready', selfTest: { verdict: 'raw' } })
-    // The later server is the later registration, even under a name that was known before.
+    // A server registered again under a known name counts as the later one.
     await m.remove({ name: 'a' })
     await m.remove({ name: 'b' })
     expect(await register(m, 'a', a!)).toMatchObject({ state: 'quarantined' })
@@ -241,7 +241,7 @@ describe('sleep', () => {
     expect(last).toMatchObject({ to: 'sleeping', evidence: { level: 1, reportedAsleep: true } })
   })
 
-  it('waits for work that is not ours too', async () => {
+  it('waits for requests of other clients too', async () => {
     const rm = await simulated({ latency: 'constant:250' })
     const m = manager({ drainWithinMs: 10_000 }, false)
     await register(m, 'rm', rm)
@@ -272,7 +272,7 @@ describe('sleep', () => {
     })
   })
 
-  it('is remembered of an SGLang, which does not tell: it is never sent work or tested asleep', async () => {
+  it('is remembered for SGLang, which does not report it: a sleeping server gets no requests', async () => {
     const rm = await simulated({ dialect: 'sglang' })
     const m = manager()
     await register(m, 'rm', rm)
@@ -287,7 +287,7 @@ describe('sleep', () => {
     expect(lifecycle(rm)).toEqual(['POST /resume_memory_occupation'])
   })
 
-  it('is found by a probe, and so is its end', async () => {
+  it('is detected by a probe, and so is its end', async () => {
     const rm = await simulated()
     const m = manager()
     await register(m, 'rm', rm)
@@ -315,7 +315,7 @@ describe('wake', () => {
     expect(awakeUntil!.getTime() - Date.now()).toBeGreaterThan(50_000)
   })
 
-  it('tests the scores, so that a dropped and not reloaded model is not used', async () => {
+  it('tests the scores, so that a server that has not reloaded its weights is not used', async () => {
     const rm = await simulated()
     const m = manager({}, false)
     await register(m, 'rm', rm)
@@ -327,7 +327,7 @@ describe('wake', () => {
     expect(woken.state).toBe(reloaded ? 'ready' : 'quarantined')
   })
 
-  it('that fails leaves the server asleep and reports the cause', async () => {
+  it('that gets no answer marks the server as unreachable and reports the cause', async () => {
     const rm = await simulated()
     const m = manager({ awakeWithinMs: 500 }, false)
     await register(m, 'rm', rm)
@@ -340,7 +340,7 @@ describe('wake', () => {
     expect(await row('rm')).toMatchObject({ state: 'unreachable' })
   })
 
-  it('calls off a sleep that has not been sent', async () => {
+  it('cancels a sleep whose call has not been sent', async () => {
     const rm = await simulated()
     const m = manager({ drainWithinMs: 20_000 }, false)
     const { id } = await register(m, 'rm', rm)
@@ -358,7 +358,7 @@ describe('wake', () => {
 })
 
 describe('a time awake', () => {
-  it('ends in sleep, unless no caller woke the server', async () => {
+  it('ends in sleep; a server that no caller woke stays awake', async () => {
     const [woken, left] = await Promise.all([simulated(), simulated()])
     const m = manager()
     await register(m, 'woken', woken!)
@@ -388,7 +388,7 @@ describe('a time awake', () => {
     // The wake was recorded, and the call was not sent.
     await point('waking', 'is being woken: wake requested', 60_000)
     await inState('rm', 'sleeping')
-    // The server woke, and this was not recorded: it is tested, and its time awake runs.
+    // The server woke, and this was not recorded: it is tested and stays awake for its time.
     rm.control({ asleep: false })
     await point('waking', 'is being woken: wake requested', 60_000)
     expect((await inState('rm', 'ready')).awakeUntil).not.toBeNull()
@@ -403,7 +403,7 @@ describe('a time awake', () => {
     rm.control({ asleep: false })
     await inState('rm', 'ready')
     await before.drain({ name: 'rm' })
-    await waitFor('some more looks', () => {
+    await waitFor('further probes', () => {
       return (rm.stats().calls['GET /v1/models']?.['200'] ?? 0) > 0
     })
     expect(await row('rm')).toMatchObject({ state: 'draining', stateCause: 'drain requested' })
@@ -424,7 +424,7 @@ describe('a batch with sleepAfter', () => {
       )
   }
 
-  it('wakes its pool, keeps it awake while any batch needs it, and has it put to sleep', async () => {
+  it('wakes its pool, keeps it awake while any batch needs it, and puts it to sleep', async () => {
     const [a, b, other] = await Promise.all([
       simulated(),
       simulated(),
@@ -457,11 +457,11 @@ describe('a batch with sleepAfter', () => {
     }
   })
 
-  it('has servers put to sleep that it found awake, also when it came and went between two looks', async () => {
+  it('puts awake servers to sleep, even if it began and ended between two sweeps', async () => {
     const rm = await simulated()
     const m = manager({ sweepEveryMs: 150 })
     await register(m, 'rm', rm)
-    await waitFor('a first look', async () => (await row('rm')).lastProbeAt !== null)
+    await waitFor('a first probe', async () => (await row('rm')).lastProbeAt !== null)
     await (await batch('simulated-rm', true))()
     await inState('rm', 'sleeping')
   })

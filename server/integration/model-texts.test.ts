@@ -21,7 +21,7 @@ beforeAll(async () => {
   service = await Service.start({
     env: { REWARDOPS_WORKERS: '1', REWARDOPS_FUNCTIONS_DIR: folder },
   })
-  // SGLang with a reward model: the score is the text's length, minus 100 if it is raw.
+  // A fake SGLang with a reward model, whose raw score is the text's length minus 100.5.
   rm = await FakeServer.start(({ path, body }, res) => {
     const info = {
       '/v1/models': { data: [{ id: 'rm', owned_by: 'sglang', max_model_len: 8192 }] },
@@ -52,7 +52,7 @@ async function submit(samples: Partial<Sample>[]): Promise<string> {
   return batchId
 }
 
-/** Workers receive a change shortly after it is made. */
+/** Waits until workers send this text for a sample, because they receive a changed template with a short delay. */
 const writes = (text: string) =>
   expect
     .poll(
@@ -68,7 +68,7 @@ const writes = (text: string) =>
 const detailOf = (batchId: string, index: number) =>
   service.api.samples.get.query({ id: `${batchId}-${index}` })
 
-it('writes every text as the model reads it, those of the self-test included', async () => {
+it('a chat template is applied to every text, including those of the self-test', async () => {
   // Users paste the whole tokenizer_config.json.
   const config = {
     ...LLAMA3,
@@ -97,7 +97,7 @@ it('writes every text as the model reads it, those of the self-test included', a
   ])
 })
 
-it('is available to reward functions in the template of its model', async () => {
+it('reward functions can apply the chat template of a model', async () => {
   const path = 'by-template.ts'
   writeFileSync(
     join(folder, path),
@@ -127,7 +127,7 @@ it('is available to reward functions in the template of its model', async () => 
   expect(await scored('other')).toMatchObject({ status: 'failed', reason: 'no_server' })
 })
 
-it('changes with it; a conversation that it refuses fails with its words, its siblings are scored', async () => {
+it('a changed chat template is applied; a conversation that it refuses fails with its message', async () => {
   const changed = { name: 'rm', chatTemplate: JSON.stringify(MISTRAL) }
   expect(await service.api.servers.update.mutate(changed)).toMatchObject({
     state: 'ready',
@@ -185,7 +185,7 @@ describe('judges', () => {
   const results = (batchId: string) => service.api.batches.results.query({ batchId })
 
   describe('a judge', () => {
-    it('rates every sample by its template, and reports the cost', async () => {
+    it('rates every sample with its template, and reports the tokens', async () => {
       const { batchId } = await judged({ model: 'judge', judge: 'rating-1-10' })
       expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 16, failed: 0 })
       const { score, rewardExtraInfo } = await results(batchId)
@@ -199,7 +199,7 @@ describe('judges', () => {
       }
     })
 
-    it('is called once per vote: k votes are k calls, identical or not', async () => {
+    it('is called once per vote, although the requests of a sample are equal', async () => {
       judge.control({ resetStats: true })
       const template = {
         name: 'votes',
@@ -213,7 +213,7 @@ describe('judges', () => {
       expect(judge.stats().textsTotal).toBe(24)
     })
 
-    it('whose reply cannot be read gives a failure, never a score', async () => {
+    it('fails the sample if its reply cannot be parsed, and never scores it', async () => {
       const template = {
         name: 'yes-or-no',
         turns: [{ role: 'user', content: 'Say A or B: {response}' }],
@@ -228,7 +228,7 @@ describe('judges', () => {
       expect(detail.attemptLog.length).toBeGreaterThan(0)
     })
 
-    it('needs a template that exists and is valid; a discriminative model needs none', async () => {
+    it('needs an existing and valid template; a discriminative model accepts none', async () => {
       const refuse = (reward: Record<string, unknown>, message: RegExp) =>
         expect(judged(reward, 1)).rejects.toMatchObject({
           message: expect.stringMatching(message),
@@ -249,7 +249,7 @@ describe('judges', () => {
   })
 
   describe('the dapo manager', () => {
-    it('adds the overlong penalty to the rule’s score and keeps that as the raw one', async () => {
+    it('adds the overlong penalty to the rule’s score, which is kept as the raw score', async () => {
       const reward = {
         manager: 'dapo',
         kwargs: {

@@ -44,7 +44,7 @@ async function appendAll(batchId: string, samples: Sample[]): Promise<void> {
   }
 }
 
-it('groups spread over many chunks by appends in random order all complete, once', async () => {
+it('groups that appends spread over many jobs in random order complete once each', async () => {
   const kinds = [
     { reward: { model: 'simulated-rm' }, groupSize: 8 },
     { reward: { model: 'simulated-rm' }, groupSize: null },

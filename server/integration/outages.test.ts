@@ -12,7 +12,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 
 /** A database that refuses writes: callers get Retry-After, and no sample is scored twice. */
 
-/** Eight calls of 0.4 s at a time: 7 s in the quick run. */
+/** With eight concurrent calls of 0.4 s, the quick run's batch takes 7 s. */
 const SAMPLES = FULL ? 300 : 144
 
 let service: Service
@@ -82,7 +82,7 @@ it('a read-only database is an outage like any other', async () => {
   expect((await waiting).groups).toHaveLength(SAMPLES / 4)
   const results = await expectExactlyOnce(service, followed, SAMPLES, SAMPLES / 4)
   expect(results.map((r) => r.score)).toEqual(samples.map(hashScore))
-  // No later call was for a scored sample.
+  // No scored sample was requested again.
   expect((await rm.counters()).requests).toBeLessThanOrEqual(SAMPLES - before + 0.02 * SAMPLES)
   const [left] = await service.sql<{ n: number }>(
     "select count(*)::int as n from batch join run on run.id = run_id where run.name = 'outages'",

@@ -21,7 +21,7 @@ import { hashScore } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Several steps in flight at once, and a trainer that dies before they end: no group is lost or delivered twice. */
+/** Several concurrent steps, and a trainer that dies before they end: no group is lost or delivered twice. */
 
 const TRAINER = fileURLToPath(
   new URL('../../testkit/service/overlapping/trainer.ts', import.meta.url),
@@ -58,7 +58,7 @@ afterAll(async () => {
 
 const batches = async () => (await service.api.batches.list.query({ run: 'overlapping' })).items
 
-it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice, each once and in its place', {
+it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice, each once and in order', {
   timeout: 180_000,
 }, async () => {
   const journal = join(dir, 'journal.jsonl')
@@ -135,6 +135,6 @@ it('8,192 samples in 4 overlapping batches reach a trainer that is killed twice,
       )
   }
   const { maxInFlight } = await rm.counters()
-  // The model had samples of several steps in flight at once.
+  // The model had samples of several steps in flight at the same time.
   expect(maxInFlight).toBeGreaterThan(BATCH_SAMPLES)
 })

@@ -47,7 +47,7 @@ async function startingPostgres(): Promise<{ port: number; close(): void }> {
   return { port: (server.address() as AddressInfo).port, close: () => void server.close() }
 }
 
-/** Starts PgBouncer on a free port; returns the address of the test database behind it, or of the server at `port`. */
+/** Starts PgBouncer on a free port, in front of the test database or of the server `behind`; returns its address. */
 async function startPgBouncer(
   settings: Record<string, string | number>,
   behind?: { port: number },
@@ -93,7 +93,7 @@ async function startPgBouncer(
   return address
 }
 
-describe.skipIf(!isInstalled)('in session mode', () => {
+describe.skipIf(!isInstalled)('PgBouncer in session mode', () => {
   let service: Service
 
   beforeAll(async () => {
@@ -123,7 +123,7 @@ describe.skipIf(!isInstalled)('in session mode', () => {
     close()
   })
 
-  it('a batch is accepted, scored and delivered, large bodies included', async () => {
+  it('passes batches that are accepted, scored and delivered, large bodies included', async () => {
     for (const [run, samples] of [
       ['small', rollouts(256, 8, 'small')],
       ['large', rollouts(256, 8, 'large').map((s) => ({ ...s, prompt: padding(30_000) }))],
@@ -141,7 +141,7 @@ describe.skipIf(!isInstalled)('in session mode', () => {
     expect(single.score).not.toBeNull()
   })
 
-  it('pages, metrics and exports answer', async () => {
+  it('passes the queries of pages, metrics and exports', async () => {
     await service.api.batches.list.query({})
     await service.api.overview.get.query()
     await service.api.samples.list.query({ limit: 10 })
@@ -151,8 +151,8 @@ describe.skipIf(!isInstalled)('in session mode', () => {
   })
 })
 
-describe.skipIf(!isInstalled)('what the service cannot live with is refused at the start', () => {
-  it.each([20, 2])('transaction mode, with a pool of %s', async (size) => {
+describe.skipIf(!isInstalled)('PgBouncer in transaction mode', () => {
+  it.each([20, 2])('is refused at the start, with a pool of %s', async (size) => {
     const url = await startPgBouncer({ pool_mode: 'transaction', default_pool_size: size })
     const { code, stderr } = await runToEnd({ DATABASE_URL: url, REWARDOPS_PAGES: '0' })
     expect(code).toBe(1)

@@ -9,7 +9,7 @@ import type { TriedJudge, TriedModel, TriedRule, TriedSum } from '../contract/re
 import type { SampleInput } from '../contract/trainer.ts'
 import { current, legacy } from '../rewards/config/testing/upstream-yaml.ts'
 
-/** The calls of the Rewards page: list what is registered, try one sample, import a configuration. */
+/** The requests of the Rewards page: list rewards, try one sample, import a configuration. */
 
 let service: Service
 let scorer: SimulatedServer
@@ -91,7 +91,7 @@ const refusalOf = async (call: Promise<unknown>) => {
 }
 
 describe('rewards.list', () => {
-  it('names everything that a batch’s reward can name, with its options', async () => {
+  it('lists everything that a batch’s reward can name, with its options', async () => {
     const list = await service.api.rewards.list.query()
     const gsm8kRule = list.rules.find(({ name }) => name === 'gsm8k')
     expect(gsm8kRule).toMatchObject({ dataSources: ['openai/gsm8k'], callsService: false })
@@ -117,7 +117,7 @@ describe('rewards.list', () => {
     ])
   })
 
-  it('lists the functions’ folder without running its files', async () => {
+  it('lists the functions folder without running its files', async () => {
     const list = await service.api.rewards.list.query()
     expect(list.functions).toMatchObject({ folder: functions, exists: true, hasMore: false })
     expect(list.functions.files).toMatchObject([
@@ -132,7 +132,7 @@ describe('rewards.list', () => {
 })
 
 describe('rewards.try', () => {
-  it('shows how a rule came to its score', async () => {
+  it('shows the options, found answer and verdict of a rule', async () => {
     const { steps, ...rest } = await tried(gsm8k, { kwargs: { score: 2 } })
     expect(rest).toMatchObject({
       rewardName: 'gsm8k',
@@ -186,7 +186,7 @@ describe('rewards.try', () => {
     }
   })
 
-  it('tells the manager’s part: the penalty for an overlong response, and why', async () => {
+  it('shows the manager’s penalty for an overlong response, with its calculation', async () => {
     const reward = {
       manager: 'dapo',
       kwargs: { max_resp_len: 100, overlong_buffer_cfg: { enable: true, len: 50 } },
@@ -252,7 +252,7 @@ describe('rewards.try', () => {
     expect(end).toEqual({ ok: true, score: length - 1 })
   })
 
-  it('shows each part of a sum with its weight, the part that failed by its reason', async () => {
+  it('shows each component of a composite reward with its weight, or its failure reason', async () => {
     const combine = [
       { name: 'right', weight: 1 },
       { name: 'rm', weight: 0.5, reward: { model: 'scorer' } },
@@ -278,7 +278,7 @@ describe('rewards.try', () => {
     expect(failedSum.components[1]).toMatchObject({ name: 'rm', steps: [], end: { ok: false } })
   })
 
-  it('asks a pair in both orders, once each', async () => {
+  it('calls a pair judge once in each order', async () => {
     const before = judge.stats().texts.length
     const { steps } = await tried(gsm8k, { model: 'judge', judge: 'pair-against-reference' })
     const [step] = steps as [TriedJudge]
@@ -306,7 +306,7 @@ describe('rewards.try', () => {
     expect(wrong.steps[0]?.end).toEqual(wrong.end)
   })
 
-  it('ends by its deadline where no server answers in time', async () => {
+  it('ends at its deadline if no server answers in time', async () => {
     scorer.control({ faults: { hang: 1 } })
     try {
       const { end } = await service.api.rewards.try.mutate({
@@ -320,7 +320,7 @@ describe('rewards.try', () => {
     }
   })
 
-  it('calls a function off by the deadline', async () => {
+  it('cancels a function at the deadline', async () => {
     const { end } = await service.api.rewards.try.mutate({
       sample: gsm8k,
       reward: { function: { path: 'loop.ts' } },
@@ -369,7 +369,7 @@ describe('rewards.importConfig', () => {
     ['old', legacy, 'legacy'],
     ['new', current, 'current'],
   ])(
-    'takes upstream’s own YAML of the %s shape, each key accounted for',
+    'accepts verl’s own YAML of the %s shape, and explains each of its keys',
     async (_, text, shape) => {
       const config = await imported(text)
       expect(config).toMatchObject({ shape, problems: [] })
@@ -378,7 +378,7 @@ describe('rewards.importConfig', () => {
     },
   )
 
-  it('gives a reward that can be tried, and names the key that was meant', async () => {
+  it('returns a reward that can be tried, and suggests a key for a misspelt one', async () => {
     const config = await imported(
       'reward_model.reward_manager=dapo +reward_model.reward_kwargs.max_resp_len=100 reward_model.reward_manger=dapo',
     )
@@ -393,7 +393,7 @@ describe('rewards.importConfig', () => {
     })
   })
 
-  it('blocks no other caller with any text', async () => {
+  it('does not delay other callers, even with deeply nested YAML aliases', async () => {
     const names = [...'abcdefghijklmnopqrs']
     const aliases = names.map(
       (name, at) =>
@@ -409,7 +409,7 @@ describe('rewards.importConfig', () => {
     expect((await importing).keys.length).toBeLessThan(20_001)
   })
 
-  it('reports a value that is not text', async () => {
+  it('reports malformed YAML, and refuses a text that is too long', async () => {
     expect((await imported('reward: [1, 2')).problems).toHaveLength(1)
     expect(await refusalOf(imported('x'.repeat(400_001)))).toMatchObject({
       reason: 'invalid_input',

@@ -12,7 +12,7 @@ const CLIENT = join(import.meta.dirname, '../../packages/client-python')
 const python = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'])
 const missing = python.status !== 0
 if (missing) {
-  console.warn('python3 (3.9 or newer) is not there; tests of the Python client are skipped')
+  console.warn('python3 (3.9 or newer) is not installed: tests of the Python client are skipped')
 }
 
 /** Files that restart services take two minutes and run only in the full run. */

@@ -8,7 +8,7 @@ import { type Sample, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Unchanged verl reward functions in Python: `rewardops serve-reward` registers them, and a batch is scored by them. */
+/** Unchanged verl reward functions in Python, which `rewardops serve-reward` registers as servers, score batches. */
 
 const CLIENT = join(import.meta.dirname, '../../packages/client-python')
 const REWARDS = join(CLIENT, 'tests/rewards.py')
@@ -17,7 +17,7 @@ const SAMPLES = FULL ? 2_000 : 400
 const python = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'])
 const missing = python.status !== 0
 if (missing) {
-  console.warn('python3 (3.9 or newer) is not there; tests of the Python client are skipped')
+  console.warn('python3 (3.9 or newer) is not installed: tests of the Python client are skipped')
 }
 
 let service: Service
@@ -131,14 +131,14 @@ function answers(count: number): Sample[] {
   )
 }
 
-describe.skipIf(missing)('a reward function of verl’s, unchanged', () => {
+describe.skipIf(missing)('an unchanged verl reward function', () => {
   const shapes: [string, string[]][] = [
     ['compute_score', ['acc']],
     ['compute_score_async', ['acc', 'pred']],
     ['Scorer', ['acc', 'explanation', 'prompt']],
   ]
   it.concurrent.each(FULL ? shapes : shapes.slice(2))(
-    `scores ${SAMPLES} samples as when it is called: %s`,
+    `scores ${SAMPLES} samples as in direct calls: %s`,
     async (name, extraKeys) => {
       const { model, child, events } = await serve(name, '--processes', '1')
       expect(await listed(model)).toMatchObject([
@@ -152,7 +152,7 @@ describe.skipIf(missing)('a reward function of verl’s, unchanged', () => {
       expect([...results.rewardExtraKeys].sort()).toEqual(extraKeys)
 
       child.kill('SIGTERM')
-      await waitFor('it to be gone', () => child.exitCode !== null)
+      await waitFor('its exit', () => child.exitCode !== null)
       expect(child.exitCode).toBe(0)
       // The last line may be read after the exit event.
       await waitFor('its last line', () => events.at(-1)?.event === 'stopped')
@@ -178,7 +178,7 @@ describe.skipIf(missing)('a reward function of verl’s, unchanged', () => {
     expect(score).toEqual([5, 0.25, 0])
   })
 
-  it('runs by the command that an imported configuration gives, and scores by its reward', async () => {
+  it('runs with the command of an imported configuration, and scores with its reward', async () => {
     const text = `
 custom_reward_function:
   path: ${REWARDS}
@@ -202,7 +202,7 @@ custom_reward_function:
   })
 
   it.concurrent.each(FULL ? ['misbehaves', 'misbehaves_async'] : ['misbehaves'])(
-    'that hangs, dies or raises fails only that sample, with the reason: %s',
+    'fails only the sample on which it hangs, exits or raises, with the reason: %s',
     async (name) => {
       const { model, events } = await serve(name, '--timeout', '2', '--processes', '2')
       const bad = {
@@ -228,7 +228,7 @@ custom_reward_function:
     },
   )
 
-  it('that ends a process shared by several calls fails only those that do so alone', async () => {
+  it('fails, of several calls in a crashed process, only those that also crash it alone', async () => {
     const { model } = await serve('misbehaves_async', '--processes', '1')
     const texts = ['crash later', 'crash later', 'fine']
     const samples = texts.map((response, i) => sample({ uid: `u-${i}`, response }))

@@ -12,11 +12,11 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import { textId } from '../../testkit/simulated-rm/text.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
-/** Limits of a server over several workers, counted by the server, also when a worker is killed. Takes minutes. */
+/** Limits of a server over several workers, counted by the server, also when a worker is killed. */
 
 const WORKER = fileURLToPath(new URL('../worker/start.ts', import.meta.url))
 const RPM = 600
-/** Requests allowed at once after a pause: 2 s of the rate. */
+/** Size of the burst after a pause, in requests: 2 s of the rate. */
 const BURST = RPM / 30
 const MINUTE_MS = 60_000
 /** Maximum time until the other worker has the killed one's share. */
@@ -75,7 +75,7 @@ async function arrivals(samples: readonly Sample[]): Promise<number[]> {
   return texts.filter(({ id }) => ids.has(id)).map(({ atMs }) => atMs)
 }
 
-/** Maximum number of times within any window of that length. */
+/** Maximum number of times within any window of `forMs`. */
 function mostWithin(sorted: readonly number[], forMs: number): number {
   let most = 0
   let from = 0
@@ -98,7 +98,7 @@ it('a limit of requests a minute holds over two workers, and passes to the other
     return row!.n === 2
   })
   const [first] = (await arrivals(samples)) as [number]
-  await waitFor('20 s of it', async () => Date.now() - first > 20_000)
+  await waitFor('20 s of requests', async () => Date.now() - first > 20_000)
   const [victim] = workers as [ChildProcess]
   victim.kill('SIGKILL')
   const killedAt = Date.now()
@@ -118,7 +118,7 @@ it('a limit of requests a minute holds over two workers, and passes to the other
   const all = (await arrivals(samples)).sort((a, b) => a - b)
   const most = mostWithin(all, MINUTE_MS)
   expect(most).toBeLessThanOrEqual(RPM + BURST)
-  // The limit was used up, in spite of the kill.
+  // The limit was used up despite the kill.
   expect(most).toBeGreaterThan(0.9 * RPM)
   for (const forMs of [1_000, 5_000, 20_000]) {
     const allowed = (RPM * forMs) / MINUTE_MS + BURST
@@ -128,7 +128,7 @@ it('a limit of requests a minute holds over two workers, and passes to the other
   expect(cancelled.scored).toBeGreaterThan(0.9 * all.length)
 }, 180_000)
 
-it('a limit of one call in flight holds over four workers, and survives its holder', async () => {
+it('a limit of one call in flight holds over four workers, also when its holder is killed', async () => {
   await service.api.servers.update.mutate({ name: 'rm', rpm: null, maxInFlight: 1 })
   await Promise.all([startWorker(), startWorker(), startWorker()])
   await waitFor('an idle server', async () => (await statsOf()).inFlight === 0)
@@ -148,7 +148,7 @@ it('a limit of one call in flight holds over four workers, and survives its hold
   await waitFor('the end', async () => (await scored()) === 400, 120_000)
   const { texts, maxInFlight } = await statsOf()
   const calls = texts.toSorted((x, y) => x.atMs - y.atMs)
-  // Overlapping calls, for the message of a failure.
+  // Overlapping calls, which the message of a failure shows.
   const together = calls.flatMap((call, i) => {
     const before = calls[i - 1]
     return before !== undefined && (before.endedAtMs ?? Infinity) > call.atMs

@@ -45,11 +45,11 @@ async function refused(fields: object, refusal: Refusal): Promise<void> {
 
 describe('a server that gives raw scores', () => {
   const raw: [string, ServerOptionsInput, string][] = [
-    ['vLLM of today', {}, 'vllm'],
-    ['vLLM by its old word', { version: '0.11.0' }, 'vllm'],
-    ['vLLM between the words', { version: '0.12.0' }, 'vllm'],
+    ['the current vLLM', {}, 'vllm'],
+    ['vLLM 0.11.0 with its older parameter', { version: '0.11.0' }, 'vllm'],
+    ['vLLM 0.12.0', { version: '0.12.0' }, 'vllm'],
     ['vLLM, without an activation', { activation: 'identity' }, 'vllm'],
-    ['vLLM, token by token', { serves: 'token' }, 'vllm'],
+    ['vLLM, a score per token', { serves: 'token' }, 'vllm'],
     ['SGLang', { dialect: 'sglang' }, 'sglang'],
     ['TEI', { dialect: 'tei' }, 'tei'],
     ['TEI, pairs', { dialect: 'tei', serves: 'pair' }, 'tei'],
@@ -67,7 +67,7 @@ describe('a server that gives raw scores', () => {
     expect(server.selfTest!.calibration).toEqual(expect.any(Number))
   })
 
-  it('is described by all its page needs, from the first moment', async () => {
+  it('has all data of its page right after the registration', async () => {
     const rm = await simulated({ dialect: 'tei', permits: 40 })
     const limits = { rpm: 600, tpm: 1e6, tags: ['a100'] }
     await register('described', rm.url, { ...limits, maxInFlight: 12 })
@@ -97,13 +97,13 @@ describe('a server that gives raw scores', () => {
   })
 })
 
-describe('a server whose scores cannot be trained with', () => {
+describe('a server with unusable scores', () => {
   const wrong: [string, ServerOptionsInput, string][] = [
     ['always the sigmoid', { activation: 'ignored' }, 'squashed'],
-    ['a vLLM before there was a word for it', { version: '0.9.2' }, 'squashed'],
+    ['a vLLM without a parameter for raw scores', { version: '0.9.2' }, 'squashed'],
     ['raw and activated scores are swapped', { activation: 'inverted' }, 'inverted'],
   ]
-  it.each(wrong)('is registered, kept out and says why: %s', async (_, options, verdict) => {
+  it.each(wrong)('is quarantined with the reason: %s', async (_, options, verdict) => {
     const rm = await simulated(options)
     const server = await register('rm', rm.url)
     expect(server).toMatchObject({
@@ -119,7 +119,7 @@ describe('a server whose scores cannot be trained with', () => {
     expect(again).toMatchObject({ state: 'ready', selfTest: { verdict, overridden: true } })
   })
 
-  it('is quarantined when it truncates texts, or warned about when it announces that', async () => {
+  it('is quarantined if it truncates texts, and has a warning if it reports that it does', async () => {
     const shortSighted = await FakeServer.start((call, res) => {
       if (call.method === 'GET') {
         const isList = call.path === '/v1/models'
@@ -149,7 +149,7 @@ describe('a server whose scores cannot be trained with', () => {
     expect(warnings).toMatchObject([expect.stringMatching(/cut|truncat/i)])
   })
 
-  it('is kept out when it differs from its pool', async () => {
+  it('is quarantined if its scores differ from its pool’s', async () => {
     const [a, b] = await Promise.all([simulated({}), simulated({ weights: 5 })])
     expect(await register('a', a.url)).toMatchObject({ state: 'ready' })
     expect(await register('b', b.url)).toMatchObject({
@@ -160,7 +160,7 @@ describe('a server whose scores cannot be trained with', () => {
     expect(monitors).toMatchObject([{ kind: 'drift', serverName: 'b' }])
   })
 
-  it('is quarantined when it returns none', async () => {
+  it('is quarantined if it returns none', async () => {
     const rm = await simulated({ faults: { error500: 1 } })
     expect(await register('rm', rm.url)).toMatchObject({
       state: 'quarantined',
@@ -217,7 +217,7 @@ describe('a pool', () => {
     await refused({ url: judge.url, kind: 'generative', engine: 'openai' }, kind)
   })
 
-  it('reports a server listed twice', async () => {
+  it('warns about two servers with one address', async () => {
     const rm = await simulated({})
     await register('rm', rm.url)
     const { warnings } = await register('again', `${rm.url}/`)
@@ -230,7 +230,7 @@ describe('a pool', () => {
     expect(await warningsOf('again')).toEqual([])
   })
 
-  it('is not this service itself', async () => {
+  it('refuses this service itself as a server', async () => {
     const rm = await simulated({})
     await register('rm', rm.url)
     const itself = {
@@ -297,7 +297,7 @@ describe('a server that cannot be used', () => {
     }
   })
 
-  it('is kept and marked on request, and ready once it is valid', async () => {
+  it('is kept as unreachable on request, and ready once it is valid', async () => {
     for (const [what, fields, { reason }] of await unusable()) {
       const kept = await register('kept', '', { ...fields, ifUnreachable: 'keep' })
       expect(kept, what).toMatchObject({
@@ -316,7 +316,7 @@ describe('a server that cannot be used', () => {
   })
 })
 
-it('never reveals its key: no answer, event or log holds it, also when the server repeats it', async () => {
+it('a server’s key is in no answer, event or log, even if the server repeats it', async () => {
   // Repeats the received key in every error, as some gateways do.
   const echo = await FakeServer.start((call, res) => {
     res.writeHead(call.path === '/v1/models' ? 503 : 500, { 'content-type': 'application/json' })

@@ -90,7 +90,7 @@ describe('a rescored batch', () => {
     })
   })
 
-  it('is in no count of its run’s rollouts, and is marked and filtered apart from them', async () => {
+  it('is excluded from the counts of its run’s rollouts, and can be filtered', async () => {
     const run = 'counted-apart'
     const train = await submit(rollouts(40, 4, 'train'), { run, step: 1 })
     const val = await submit(rollouts(12, 4, 'val'), { run, step: 1, split: 'val' })
@@ -209,7 +209,7 @@ describe('a rescored batch', () => {
     expect(await ended(ofFailed.batchId)).toMatchObject({ status: 'completed', scored: 2 })
   })
 
-  it('includes samples that arrived singly', async () => {
+  it('includes samples of samples.score', async () => {
     const odd = sample({ uid: 'one', prompt: '\u0000 \ud800' })
     const singles = [odd, sample({ uid: 'two' }), sample({ uid: 'one', response: '#### 1' })]
     const scored = await Promise.all(
@@ -240,7 +240,7 @@ describe('a rescored batch', () => {
     expect(await ended(second.batchId)).toMatchObject({ scored: 24, rescoredFrom: first })
   })
 
-  it('is created once per key', async () => {
+  it('is created once per idempotency key', async () => {
     const first = await submit(rollouts(16, 4, 'once'))
     const [a, b] = await Promise.all([
       rescore(first, BY_RULE, 'k-1'),
@@ -263,7 +263,7 @@ describe('a rescored batch', () => {
     expect(rescores).toEqual([a.batchId])
   })
 
-  it('is refused with the problem, and leaves nothing behind', async () => {
+  it('is refused for an open, empty or unknown batch or an invalid reward, and stores nothing', async () => {
     const open = await submit([sample()], { open: true })
     const empty = await submit([], { open: true })
     await service.api.batches.close.mutate({ batchId: empty })
@@ -307,9 +307,9 @@ describe('a rescored batch', () => {
   })
 })
 
-describe('a large one', () => {
+describe('a large rescore', () => {
   itInFullRun(
-    'holds up neither the server nor a step beside it',
+    'delays neither the server nor a step that runs at the same time',
     { timeout: 120_000 },
     async () => {
       const texts = rollouts(4_096, 8, 'large').map((one) => ({
@@ -346,7 +346,7 @@ describe('a large one', () => {
       const [{ last }] = (await service.sql<{ last: number }>(
         'select max(id) as last from batch',
       )) as [{ last: number }]
-      // A lock holds up the groups, which are copied last, so the kill comes after all texts and samples.
+      // A lock blocks the copy of groups, which comes last, so the kill comes after all texts and samples.
       const client = new pg.Client({
         connectionString: runningEmbeddedUrl(service.dataDir) as string,
       })
@@ -377,7 +377,7 @@ describe('a large one', () => {
         reason: 'batch_not_found',
         message: `b${id}`,
       })
-      await waitFor('what it left to be taken back', async () => (await copied()).length === 0)
+      await waitFor('the removal of its rows', async () => (await copied()).length === 0)
       const [left] = await service.sql<{ rows: number }>(
         `select (select count(*) from sample where batch_id = $1) + (select count(*) from sample_text where batch_id = $1)
          + (select count(*) from sample_group where batch_id = $1) as rows`,
@@ -397,7 +397,7 @@ describe('a large one', () => {
 })
 
 describe('a part of a batch', () => {
-  it('by index, with their whole groups or without, renumbered, with their origins kept', async () => {
+  it('is rescored by index, with or without whole groups, renumbered and with its origins', async () => {
     const samples = rollouts(40, 4, 'part')
     const first = await submit(samples, { groupSize: 4 })
     await ended(first)
@@ -424,7 +424,7 @@ describe('a part of a batch', () => {
     expect(await get(first)).toMatchObject({ samples: 40, rewardName: 'gsm8k' })
   })
 
-  it('by a filter and by group; a key repeated gives the same batch, another selection is a conflict', async () => {
+  it('is rescored by filter or group; a repeated key returns the same batch or a conflict', async () => {
     const first = await submit(rollouts(24, 8, 'chosen'))
     await ended(first)
     const input = {
@@ -432,7 +432,7 @@ describe('a part of a batch', () => {
       select: { filter: { scoreMin: 1, text: 'ROLLOUT CHOSEN 1' }, wholeGroups: false },
     }
     const made = await service.api.batches.rescore.mutate(input)
-    // Samples 10, 12, 14, 16 and 18 are correct and begin with a 1.
+    // The matches are samples 10, 12, 14, 16 and 18, which are correct and whose numbers begin with 1.
     expect(made).toMatchObject({ accepted: 5, groups: 2, duplicate: false })
     expect(await ended(made.batchId)).toMatchObject({ scored: 5, mean: 1 })
     expect(await service.api.batches.rescore.mutate(input)).toMatchObject({
@@ -452,11 +452,11 @@ describe('a part of a batch', () => {
   })
 
   it.each([
-    ['an index that is not there', { indexes: [3, 99] }, 404, 'There is no sample b'],
-    ['a group that is not there', { uids: ['nobody'] }, 404, 'has 0 of the 1 groups'],
-    ['nothing that fits', { filter: { scoreMin: 99 } }, 404, 'No sample of b'],
-    ['nothing', {}, 400, 'one of indexes, uids and filter'],
-  ])('%s is refused, and nothing is made', async (_, select, status, message) => {
+    ['an unknown index', { indexes: [3, 99] }, 404, 'There is no sample b'],
+    ['an unknown group', { uids: ['nobody'] }, 404, 'has 0 of the 1 groups'],
+    ['a filter without matches', { filter: { scoreMin: 99 } }, 404, 'No sample of b'],
+    ['an empty selection', {}, 400, 'one of indexes, uids and filter'],
+  ])('with %s is refused, and nothing is stored', async (_, select, status, message) => {
     const first = await submit(rollouts(4, 4, 'refused'))
     await ended(first)
     expectRefusal(await refused({ batchId: first, reward: BY_RULE, select }), {

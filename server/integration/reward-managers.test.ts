@@ -10,7 +10,7 @@ import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { textId } from '../../testkit/simulated-rm/text.ts'
 
-/** The managers `rate_limited` and `gdpo` over a real service with several workers; the server counts the calls. */
+/** The managers `rate_limited` and `gdpo` in a service with several workers; the reward model counts the calls. */
 
 const WORKERS = FULL ? 4 : 2
 
@@ -48,7 +48,7 @@ async function arrivals(samples: readonly Sample[]): Promise<number[]> {
     .sort((a, b) => a - b)
 }
 
-/** Maximum number of times within any window of that length. */
+/** Maximum number of times within any window of `forMs`. */
 function mostWithin(sorted: readonly number[], forMs: number): number {
   let from = 0
   return sorted.reduce((most, atMs, i) => {
@@ -66,7 +66,7 @@ describe('rate_limited', () => {
       const samples = rollouts(140, 4, 'rpm')
       await servers.control({ resetStats: true })
       const { batchId } = await submit(samples, limited({ max_rpm: rpm, max_concurrent: 64 }))
-      await waitFor('a third of it', async () => (await arrivals(samples)).length > 50)
+      await waitFor('a third of the calls', async () => (await arrivals(samples)).length > 50)
       await service.kill9('worker')
       expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 140, failed: 0 })
       const all = await arrivals(samples)
@@ -97,7 +97,7 @@ describe('rate_limited', () => {
     expect((await statsOf()).maxInFlight).toBeLessThanOrEqual(3)
   })
 
-  it('is one limit for batches that name the same', async () => {
+  it('is one limit for all batches that name the same limiter', async () => {
     const kwargs = { max_rpm: 1_200, max_concurrent: 32, limiter: 'together' }
     const [one, other] = [rollouts(20, 4, 'one'), rollouts(20, 4, 'other')]
     await servers.control({ resetStats: true })
@@ -128,7 +128,7 @@ describe('rate_limited', () => {
     expect(detail.queueMs! + detail.scoreMs!).toBeLessThan(totalMs + 2)
   })
 
-  it('limits a composite reward as one', async () => {
+  it('counts a composite reward as one call', async () => {
     const combine = [
       { name: 'correct' },
       { name: 'rm', weight: 0.1, reward: { model: servers.model } },
@@ -167,10 +167,10 @@ describe('rate_limited', () => {
     })
   })
 
-  it('waits for no cancelled batch, and accepts single samples', async () => {
+  it('stops waiting when its batch is cancelled, and accepts single samples', async () => {
     const kwargs = { max_rpm: 1, limiter: 'slow' }
     const { batchId } = await submit(rollouts(8, 4, 'cancelled'), limited(kwargs))
-    await waitFor('the first', async () => {
+    await waitFor('the first score', async () => {
       return (await service.api.batches.get.query({ batchId })).scored === 1
     })
     const cancelled = await service.api.batches.cancel.mutate({ batchId })
@@ -210,7 +210,7 @@ describe('gdpo', () => {
     )
   })
 
-  it('has a sum’s parts for its dimensions', async () => {
+  it('uses the components of a composite reward as dimensions', async () => {
     const combine = [
       { name: 'correct' },
       { name: 'rm', weight: 0, reward: { model: servers.model } },

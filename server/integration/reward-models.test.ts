@@ -65,7 +65,7 @@ const workersOf = ({ groups }: NextResult) =>
   new Set(groups.flatMap((g) => g.samples.map((s) => s.workerId)))
 const attempts = async (id: string) => (await service.api.samples.get.query({ id })).attemptLog
 
-/** Waits until no call is in flight and counters are back at zero. */
+/** Waits until no call is in flight. */
 const idle = (rm: SimulatedServers) =>
   waitFor('an idle reward model', async () => (await rm.counters()).inFlight === 0)
 
@@ -83,10 +83,11 @@ describe('a score', () => {
       rewardExtraInfo: {},
     })
     expect(first.score).toBe(first.rawScore)
-    // Equal texts have equal scores: logits, not probabilities.
+    // Equal texts have equal scores.
     expect(second.score).toBe(first.score)
     const many = await submit(rollouts(64), {})
     const { min, max } = await wait(many.batchId)
+    // The scores are logits, not probabilities.
     expect(min).toBeLessThan(-1)
     expect(max).toBeGreaterThan(1)
   })
@@ -103,7 +104,7 @@ describe('limits, as the server sees them', () => {
     expect(workersOf(groups).size).toBe(2)
   })
 
-  it('keep to maxInFlight 1, and to a change while calls are in flight', async () => {
+  it('keep to a maxInFlight of 1 that is set while calls are in flight', async () => {
     await limited.control({ latency: 10, resetStats: true })
     const { batchId } = await submit(rollouts(160), {})
     await waitFor('the first half', async () => (await limited.counters()).answered > 60)
@@ -117,7 +118,7 @@ describe('limits, as the server sees them', () => {
       return row?.slots === 1
     })
     const before = await limited.counters()
-    await waitFor('what was in flight to end', async () => {
+    await waitFor('the end of earlier calls', async () => {
       return (await limited.counters()).answered > before.answered + 10
     })
     await limited.control({ resetStats: true })
@@ -136,7 +137,7 @@ describe('limits, as the server sees them', () => {
   })
 
   itInFullRun(
-    'keep many single scores at the maxConcurrency of their batch, to the last',
+    'keep single samples from several callers at the maxConcurrency of their batch',
     async () => {
       await limited.control({ latency: 2, resetStats: true })
       const reward = { model: LIMITED, maxConcurrency: 2 }
@@ -144,7 +145,7 @@ describe('limits, as the server sees them', () => {
         service.api.samples.score.mutate({ run: 'models', step: 2, reward, sample: s })
       const texts = rollouts(120)
       const answers: Result[] = []
-      // Four callers, each with one call after the other, so that batches begin and end in the workers all the time.
+      // Four callers make sequential calls, so that batches begin and end in the workers all the time.
       await Promise.all(
         [0, 1, 2, 3].map(async (caller) => {
           for (let i = caller; i < texts.length; i += 4)
@@ -158,7 +159,7 @@ describe('limits, as the server sees them', () => {
 })
 
 describe('two servers of a model', () => {
-  it('share its samples by turns', async () => {
+  it('share its samples about equally', async () => {
     // The order of the leases is random, so counting starts when both servers have them.
     await waitFor('leases of both', async () => {
       const { batchId } = await submit(rollouts(32), { model: MODEL })
@@ -171,7 +172,7 @@ describe('two servers of a model', () => {
       return leased?.n === 2
     })
     await Promise.all([a, b].map((rm) => rm.control({ latency: 20, resetStats: true })))
-    // Long enough that the first leases do not decide.
+    // The batch is long enough that the first leases do not decide the shares.
     const { batchId } = await submit(rollouts(600), { model: MODEL })
     expect(await wait(batchId)).toMatchObject({ scored: 600, retries: 0 })
     const [inA, inB] = [(await a.counters()).answered, (await b.counters()).answered]
@@ -240,7 +241,7 @@ describe('two servers of a model', () => {
     for (const { index, serverName } of twice.slice(0, 5)) {
       expect(serverName).toBe('b')
       const log = await attempts(`${batchId}-${index}`)
-      // A call that raced with the end of its connection is retried under the same number.
+      // A call that raced with the end of its connection is retried under the same attempt number.
       const numbers = log.map((entry) => entry.attempt)
       expect(numbers).toEqual([...numbers].sort((x, y) => x - y))
       const lost = log.find((entry) => entry.serverName === 'a')
@@ -259,7 +260,7 @@ describe('two servers of a model', () => {
     expect(probed).toMatchObject({ state: 'unreachable', stateCause: expect.stringMatching(/\w/) })
     a = await startSimulatedServers(['--model', MODEL, '--port', port])
     await stateOfA('ready')
-    await waitFor('work for the one that is back', async () => {
+    await waitFor('answers of the restarted server', async () => {
       const more = await submit(rollouts(40), { model: MODEL })
       await wait(more.batchId)
       return (await a.counters()).answered > 0
@@ -268,8 +269,8 @@ describe('two servers of a model', () => {
 })
 
 describe('failed samples', () => {
-  it('are distinguished, and substituted on request', async () => {
-    // The share does not include the router's canary text, so the server stays in use.
+  it('have a reason and no raw score, and are substituted on request', async () => {
+    // The refused texts do not include the router's canary text, so the server stays in use.
     await limited.control({ faults: { refused: 0.15 }, drawBy: 'text' })
     const samples = rollouts(64)
     const reward = { maxAttempts: 1, onFailure: { policy: 'constant', value: -7 } } as const
@@ -296,7 +297,7 @@ describe('failed samples', () => {
     }
   })
 
-  it('ends as timeout after timeoutMs, and the call with it', async () => {
+  it('end as timeout after timeoutMs, and their calls are cancelled', async () => {
     await limited.control({ latency: 600_000 })
     const { batchId } = await submit([sample(), sample()], { timeoutMs: 200 })
     expect(await wait(batchId)).toMatchObject({ scored: 0, failed: 2 })
@@ -308,7 +309,7 @@ describe('failed samples', () => {
     ['a constant', { policy: 'constant', value: 0.25 }, 0.25],
     ...inFullRun(['null', { policy: 'null' }, null] as const),
   ] as const)(
-    'ends as deadline after deadlineMs, with %s for a score',
+    'end as deadline after deadlineMs, with %s as the score',
     async (_, onFailure, score) => {
       await limited.control({ latency: 600_000 })
       const { batchId } = await submit(rollouts(160), { onFailure }, { deadlineMs: 300 })
@@ -325,7 +326,7 @@ describe('failed samples', () => {
     },
   )
 
-  it('waits for a server of the model, until its time is up', async () => {
+  it('wait for a server of the model until their time limit', async () => {
     await service.api.servers.drain.mutate({ name: 'limited' })
     const { batchId } = await submit([sample()], { timeoutMs: 300 }, { deadlineMs: 2_000 })
     const end = await wait(batchId)
@@ -381,7 +382,7 @@ describe('batches.cancel', () => {
     await expect(more).rejects.toMatchObject({ data: { reason: 'batch_closed' } })
   })
 
-  it('leaves an ended batch as it is', async () => {
+  it('does not change an ended batch', async () => {
     const { batchId } = await submit([sample()], {})
     const end = await wait(batchId)
     expect(await service.api.batches.cancel.mutate({ batchId })).toEqual(end)

@@ -47,7 +47,7 @@ afterAll(async () => {
   expect(end?.code).toBe(0)
 })
 
-it('100,000 requests: everybody gets its own answer, counters return to zero, memory stays flat', async () => {
+it('100,000 requests get their own answers, counters return to zero, and memory stays flat', async () => {
   const { server: pid } = await service.pids()
   const heapMb: number[] = []
   const residentMb: number[] = []
@@ -84,7 +84,7 @@ it('100,000 requests: everybody gets its own answer, counters return to zero, me
     (await service.api.servers.list.query()).every(({ inFlight }) => inFlight === 0),
   )
 
-  // In the second half a leak per request would count 50,000 times.
+  // A leak per request would add up 50,000 times in the second half.
   const [heapAtHalf, heapAtEnd] = [heapMb[4], heapMb[9]] as [number, number]
   expect(heapAtEnd, `heap: ${heapMb.map(Math.round).join(', ')} MB`).toBeLessThan(1.1 * heapAtHalf)
   const [residentAtHalf, residentAtEnd] = [residentMb[4], residentMb[9]] as [number, number]

@@ -7,7 +7,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 
-/** The router address, as reward functions use it: a whole service and engines with their own protocols. */
+/** The router address as reward functions use it, with a whole service and engines with their own protocols. */
 
 const KEY = 'key-of-a-caller'
 const SERVER_KEY = 'sk-registered-with-the-server'
@@ -108,7 +108,7 @@ describe('each engine answers on its own paths, like the engine itself', () => {
 })
 
 describe('a pool', () => {
-  it('is known from the moment its server is registered, and listed', async () => {
+  it('answers as soon as its server is registered, and is listed', async () => {
     await simulated(open, 'a', { model: 'first' })
     expect((await send(open, '/classify', { model: 'first', input: 'x' })).status).toBe(200)
     await simulated(open, 'b', { model: 'second' })
@@ -126,7 +126,7 @@ describe('a pool', () => {
     const answers = Array.from({ length: 24 }, (_, i) =>
       send(open, '/classify', { model: 'simulated-rm', input: `text ${i}` }),
     )
-    await waitFor('calls on it', () => dying.stats().inFlight > 0)
+    await waitFor('calls in flight', () => dying.stats().inFlight > 0)
     await dying.die()
     const workers = (await Promise.all(answers)).map((answer) => {
       expect(answer.status, answer.text).toBe(200)
@@ -136,7 +136,7 @@ describe('a pool', () => {
     await open.api.servers.drain.mutate({ name: 'steady' })
     const ask = () =>
       send(open, '/classify', { model: 'simulated-rm', input: 'x' }, { 'x-deadline-ms': '500' })
-    await waitFor('the word of it to have come round', async () => (await ask()).status !== 200)
+    await waitFor('the effect of the drain', async () => (await ask()).status !== 200)
     steady.control({ resetStats: true })
     expect([503, 504]).toContain((await ask()).status)
     expect(steady.stats().textsTotal).toBe(0)
@@ -208,7 +208,7 @@ describe('keys', () => {
         apiKey: SERVER_KEY,
       },
     )
-    // The registration sent a request.
+    // The registration has sent a request.
     rm.control({ resetStats: true })
     const without = await send(keyed, '/v1/chat/completions', chat(), { authorization: '' })
     expect(without.status).toBe(401)

@@ -30,7 +30,7 @@ beforeAll(async () => {
     await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
     batches.push(batchId)
   }
-  // Extra info as from a function, and a few failures.
+  // Adds extra info like that of a function, and a few failures.
   await service.sql(
     `update sample set reward_extra = json_build_object('acc', idx % 2 = 0, 'len', idx * 1.5, 'pred', 'p' || idx % 4) where idx % 4 < 3`,
   )
@@ -38,7 +38,7 @@ beforeAll(async () => {
     `update sample set status = 3, reason = 'timeout', score = null, attempts = 3 where idx % 20 = 7`,
   )
   await service.sql('update batch set scored = samples - 8, failed = 8, rolled_up = false')
-  await waitFor('roll-ups of what was changed', async () => {
+  await waitFor('roll-ups of the changes', async () => {
     const [row] = await service.sql<{ done: boolean }>(
       'select bool_and(rolled_up) as done from batch',
     )
@@ -128,7 +128,7 @@ describe('filtered samples', () => {
       ) as SampleFilter
       return [JSON.stringify(filter), filter] as const
     }),
-  )('is listed, counted and exported alike: %s', async (_, filter) => {
+  )('are the same in lists, counts and exports: %s', async (_, filter) => {
     const ids = await listed(filter)
     expect(new Set(ids).size).toBe(ids.length)
     const rows = await exported(filter, '&columns=batchId,index,score')
@@ -139,7 +139,7 @@ describe('filtered samples', () => {
     })
   })
 
-  it('its order does not change its content', async () => {
+  it('are the same in every sort order', async () => {
     const filter: SampleFilter = { status: 'scored', text: 'rollout r2' }
     const ids = await listed(filter)
     expect(ids.length).toBeGreaterThan(50)
@@ -147,13 +147,13 @@ describe('filtered samples', () => {
       expect(inOrder(await listed(filter, sort))).toEqual(inOrder(ids))
   })
 
-  it('facets match the list of the same run', async () => {
+  it('are as many in the list as in the facets of a run', async () => {
     const facets = await service.api.samples.facets.query({ run: 'two' })
     for (const { name, samples } of facets.dataSources)
       expect((await listed({ run: 'two', dataSource: name })).length).toBe(samples)
   })
 
-  it('the keys that are offered are those that samples have', async () => {
+  it('have all extra-info keys that are offered, and no others', async () => {
     const { keys } = await service.api.samples.extraKeys.query({ run: 'one' })
     const { items } = await list({ run: 'one' }, { limit: 200 })
     const seen = new Set(items.flatMap((row) => Object.keys(row.rewardExtraInfo)))
@@ -161,7 +161,7 @@ describe('filtered samples', () => {
     expect(keys.find(({ key }) => key === 'len')).toMatchObject({ min: 0, max: 237 })
   })
 
-  it('in the columns chosen, as CSV and JSON Lines, with annotations', async () => {
+  it('are exported in chosen columns, as CSV and JSON Lines, with annotations', async () => {
     const filter: SampleFilter = { run: 'two', reason: 'timeout' }
     const columns = 'batchId,index,rewardExtraInfo.pred,annotations,groundTruth'
     const rows = await exported(filter, `&columns=${columns}`)
@@ -186,11 +186,11 @@ describe('filtered samples', () => {
         new RegExp(`^${batches[1]},7,,"\\[\\{""label"":""hack"",""note"":null,.*\\]",72$`),
       ),
     ])
-    // The number of filtered rows is not counted; that of a whole run is known beforehand.
+    // Filtered rows are not counted beforehand, so the header is missing.
     expect(csv.headers['x-rewardops-rows']).toBeUndefined()
   })
 
-  it('an export continues after a sample and ends at the same place', async () => {
+  it('are exported from a given sample on', async () => {
     const filter: SampleFilter = { text: 'rollout', run: 'one' }
     const all = (await exported(filter)).map(idOf)
     const middle = all[100] as string
@@ -203,7 +203,7 @@ describe('filtered samples', () => {
     ['substituted=yes', 'substituted: '],
     ['run=one&columns=nonsense', 'there is no column "nonsense"'],
     ['run=one&columns=score&format=verl', 'the verl format has fixed columns'],
-  ])('what cannot be read is refused, not ignored: %s', async (query, message) => {
+  ])('are refused for an invalid filter or column: %s', async (query, message) => {
     expectRefusal(await service.raw(`/api/export/samples?${query}`), {
       ...{ status: 400, reason: 'invalid_input', message },
     })
@@ -211,7 +211,7 @@ describe('filtered samples', () => {
 })
 
 describe('annotations', () => {
-  it('several a sample, changed and deleted; the panel and the table show them', async () => {
+  it('are added, several per sample, changed and deleted, and shown with samples', async () => {
     const id = `${batches[0]}-5`
     const add = (label: string, note?: string) =>
       service.api.annotations.add.mutate({ samples: [id], label, note })
@@ -239,7 +239,7 @@ describe('annotations', () => {
     expect(labels.map(({ label }) => label)).toContain('check')
   })
 
-  it('unknown samples are reported, and so are both or neither of samples and filter', async () => {
+  it('report unknown samples, and are refused with both or neither of samples and filter', async () => {
     expect(
       await service.api.annotations.add.mutate({ samples: [`${batches[0]}-999999`], label: 'x' }),
     ).toMatchObject({ added: 0, missing: 1 })

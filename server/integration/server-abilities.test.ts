@@ -66,7 +66,7 @@ const register = (name: string, { url }: { url: string }, fields = {}) =>
   manager.register(RegisterServerInput.parse({ name, url, ...fields }))
 
 describe('a server that scores everything the same', () => {
-  it('is kept out, also against an override, where it serves a model’s head', async () => {
+  it('is quarantined despite an override if it serves a model’s head', async () => {
     const rm = await simulated({ dialect: 'llamacpp', activation: 'softmax' })
     const kept = await register('rm', rm, { selfTestOverride: true })
     expect(kept).toMatchObject({
@@ -83,7 +83,7 @@ describe('a server that scores everything the same', () => {
   it.each([
     ['http', '{"results":[]}', { engine: 'http' }],
     ['openrlhf', scoreBody('openrlhf', '1'), { engine: 'openrlhf' }],
-  ] as const)('is used where 0 and 1 are normal scores: %s', async (engine, probed, fields) => {
+  ] as const)('is used if 0 and 1 are normal scores: %s', async (engine, probed, fields) => {
     const verifier = await fake((call, response) => {
       const probing = call.body.includes('"samples":[]')
       answer(200, probing ? probed : scoreBody(engine, '1'))(call, response)
@@ -101,7 +101,7 @@ describe('a model of two labels', () => {
   })
   const isGood = (score: number, bounded: boolean) => score > (bounded ? 0.5 : 0)
 
-  it('has one sign on every engine, for the named label', async () => {
+  it('has scores of the same sign on every engine for a named label', async () => {
     for (const label of [0, 1]) {
       const signs = new Set<boolean>()
       for (const dialect of ['vllm', 'sglang', 'tei', 'llamacpp'] as const) {
@@ -131,7 +131,7 @@ describe('a model of two labels', () => {
     }
   })
 
-  it('waits on llama.cpp for its label to be named, then for consent', async () => {
+  it('is quarantined on llama.cpp until its label is named and the self-test overridden', async () => {
     const rm = await simulated(options('llamacpp'))
     expect(await register('rm', rm, { selfTestOverride: true })).toMatchObject({
       state: 'quarantined',
@@ -153,7 +153,7 @@ describe('a model of two labels', () => {
     ['openrlhf', { label: 0 }, /openrlhf cannot score the label/],
     ['sglang', { route: 'pair' }, /sglang does not support "pair"/],
     ['vllm', { route: 'pair', label: 0 }, /the server returns one score/],
-  ] as const)('a setting that %s cannot honour is refused: %j', async (engine, fields, message) => {
+  ] as const)('is refused on %s with unsupported settings: %j', async (engine, fields, message) => {
     await expect(
       register('rm', { url: 'http://127.0.0.1:9' }, { engine, ...fields }),
     ).rejects.toMatchObject({
@@ -187,7 +187,7 @@ describe('the route', () => {
     expect(await manager.probe({ name: 'rm' })).toMatchObject({ state: 'ready', route: 'token' })
   })
 
-  it('llama.cpp reports how prompt and response reach the model', async () => {
+  it('of llama.cpp has a warning about how prompt and response are joined', async () => {
     const rm = await simulated({ dialect: 'llamacpp' })
     expect(await register('rm', rm)).toMatchObject({
       state: 'ready',
@@ -215,7 +215,7 @@ describe('a judge', () => {
     expect(await register('judge', prm, kept)).toMatchObject({ state: 'unreachable' })
   })
 
-  it('that fails is not ready', async () => {
+  it('is quarantined if it fails', async () => {
     const judge = await simulated({ serves: 'generate', faults: { error500: 1 } })
     expect(await register('judge', judge, { kind: 'generative' })).toMatchObject({
       state: 'quarantined',

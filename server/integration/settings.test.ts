@@ -107,14 +107,14 @@ describe('keys', () => {
     for (const { row } of rows) expect(row).not.toContain(viewer.key.slice(8))
   })
 
-  it('have a name of their own while they work', async () => {
+  it('have unique names while they are active', async () => {
     const again = await service.post('keys.create', '{"name":"board","role":"admin"}')
     expectRefusal(again, { status: 409, reason: 'name_taken', message: 'board' })
     const reserved = await service.post('keys.create', '{"name":"policy","role":"admin"}')
     expectRefusal(reserved, { status: 400, reason: 'invalid_input', message: 'reserved' })
   })
 
-  it('are counted where none is required, and anonymous callers stay allowed', async () => {
+  it('are recognized even if none is required, and anonymous callers stay allowed', async () => {
     expect(await service.api.session.get.query()).toMatchObject({
       ...{ auth: 'open', name: 'local', role: 'admin', hasKey: false },
     })
@@ -126,7 +126,7 @@ describe('keys', () => {
     expect(other.status).toBe(200)
   })
 
-  it('let a viewer read, and nothing else, by every way in', async () => {
+  it('let a viewer only read, at every address', async () => {
     const headers = bearer(viewer.key)
     expect((await service.raw('/metrics', { headers })).status).toBe(200)
     expect((await service.raw('/v1/models', { headers })).status).toBe(200)
@@ -166,7 +166,7 @@ describe('keys', () => {
     )
   })
 
-  it('let a trainer score, and an admin everything', async () => {
+  it('let a trainer score, and an admin do everything', async () => {
     const { batches } = service.apiWith(bearer(trainer.key))
     const { batchId } = await batches.submit.mutate({
       run: 'trained',
@@ -181,13 +181,13 @@ describe('keys', () => {
     expect(renamed.name).toBe('wall')
   })
 
-  it('note when they were used', async () => {
+  it('record when they were last used', async () => {
     const { keys } = await service.api.keys.list.query()
     const used = keys.find(({ name }) => name === 'ppo')?.lastUsedAt
     expect(Math.abs(Date.now() - Date.parse(used as string))).toBeLessThan(120_000)
   })
 
-  it('are required once an admin’s key requires them, and the last admin key stays', async () => {
+  it('are required once an admin key requests it, and the last admin key cannot be revoked', async () => {
     const ask = (key: string | null) =>
       service.post('keys.require', JSON.stringify({ required: true, key }))
     for (const [key, message] of [
@@ -216,7 +216,7 @@ describe('keys', () => {
     expectRefusal(last, { status: 409, reason: 'last_admin_key', message: '"ops"' })
   })
 
-  it('end with everything that was opened by them when they are revoked, or when their time is over', async () => {
+  it('end when they are revoked or expire, with their sessions and streams', async () => {
     const signIn = await service.post('session.signIn', JSON.stringify({ key: viewer.key }))
     const cookie = String(signIn.headers['set-cookie']).split(';')[0] as string
     const stream = await request(`${service.url}/api/trpc/live.events`, { headers: { cookie } })
@@ -250,7 +250,7 @@ describe('keys', () => {
     expect((await service.raw('/api/trpc/batches.list')).status).toBe(200)
   })
 
-  it('changes and their authors are in the paged audit log', async () => {
+  it('have their changes and authors in the paged audit log', async () => {
     const { items, actors, actions } = await service.api.audit.list.query({
       action: 'keys.',
       limit: 200,
@@ -281,7 +281,7 @@ describe('keys', () => {
       cursor = page.nextCursor
       if (cursor === null) break
     }
-    // Ids of one and two digits would be in another order as texts.
+    // Sorted as text, ids of one and two digits would be in another order.
     expect(ids.length).toBeGreaterThan(9)
     expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => b - a))
     const one = await service.api.audit.list.query({ actor: 'ops' })
@@ -296,7 +296,7 @@ describe('a key that ends', () => {
   beforeAll(async () => {
     rm = await SimulatedServer.start({ model: 'slow-rm' })
     await service.api.servers.register.mutate({ name: 'slow', url: rm.url })
-    // The keys end before the first answer. Its samples are still scored, while the other tests run.
+    // The keys end before the first answer. The samples are still scored while the other tests run.
     rm.control({ latency: 'constant:4000' })
     const names = [
       'waits',
@@ -329,7 +329,7 @@ describe('a key that ends', () => {
   const revoke = (name: string) => service.api.keys.revoke.mutate({ id: keys[name]!.id })
   /** Waits until requests with these keys are in progress: a key counts as used before its request waits. */
   const letIn = (...names: string[]) =>
-    waitFor('requests under way', async () => {
+    waitFor('requests in progress', async () => {
       const listed = (await service.api.keys.list.query()).keys
       const used = listed.filter(({ lastUsedAt }) => lastUsedAt !== null)
       return names.every((name) => used.some(({ id }) => id === keys[name]!.id))
@@ -339,7 +339,7 @@ describe('a key that ends', () => {
       .batchId
   const revoked = { status: 401, reason: 'unauthorized', message: 'The key was revoked.' } as const
 
-  it('ends its running scores at every address, also on expiry', async () => {
+  it('ends its pending score requests at every address, also on expiry', async () => {
     const reward = { model: 'slow-rm' }
     const score = postWith('scores', '/api/trpc/samples.score', {
       ...{ run: 'single', step: 1, reward, sample: sample() },
@@ -361,7 +361,7 @@ describe('a key that ends', () => {
     })
   })
 
-  it('ends its waiting calls, but not those of a renamed key', async () => {
+  it('ends its long polls, but not those of a renamed key', async () => {
     const [first, second] = [await open('waited'), await open('renamed')]
     const wait = askWith('waits', 'batches.wait', { batchId: first, waitMs: 60_000 })
     const next = askWith('polls', 'batches.next', {
@@ -380,7 +380,7 @@ describe('a key that ends', () => {
     })
   })
 
-  it('refuses a large body that still arrives by it, and keeps nothing of it', async () => {
+  it('refuses its large body that is still arriving, and stores nothing of it', async () => {
     const submission = { run: 'sent', step: 1, samples: [sample({ prompt: padding(3 << 20) })] }
     const body = Buffer.from(JSON.stringify(submission))
     async function* pieces() {
@@ -402,13 +402,13 @@ describe('a key that ends', () => {
     expect(items).toEqual([])
   })
 
-  it('breaks off its downloads, so that they do not look complete', async () => {
+  it('aborts its downloads, so that they do not look complete', async () => {
     const { batchId } = await service.api.batches.submit.mutate({
       run: 'downloaded',
       step: 1,
       samples: rollouts(400),
     })
-    // More than the buffers of an unread connection hold. Written in the database, which is faster than submitting it.
+    // The texts must exceed the buffers of an unread connection. An update is faster than a submit of such texts.
     await service.sql("update sample_text set prompt = repeat('x', 40000) where batch_id = $1", [
       Number(batchId.slice(1)),
     ])
@@ -426,7 +426,7 @@ describe('limits of a run', () => {
   const limits = { maxQueuedSamples: null, maxOpenBatches: null, maxPriority: null }
   const submit = (run: string, samples: object[], more: object = {}) =>
     service.post('batches.submit', JSON.stringify({ run, step: 1, samples, ...more }))
-  // Its samples stay pending, because the model's only server is unreachable.
+  // Samples with this reward stay pending, because the model's only server is unreachable.
   const waiting = { reward: { model: 'never' } }
   beforeAll(async () => {
     await service.sql(
@@ -443,7 +443,7 @@ describe('limits of a run', () => {
     for (const { id } of left) await service.api.batches.cancel.mutate({ batchId: `b${id}` })
   })
 
-  it('queue waiting samples, and refuse batches that never fit', async () => {
+  it('refuse batches while the queue is full, and batches that never fit', async () => {
     await service.api.limits.set.mutate({
       run: 'held',
       limits: { ...limits, maxQueuedSamples: 10 },
@@ -461,7 +461,7 @@ describe('limits of a run', () => {
     expectRefusal(await submit('held', rollouts(16), waiting), {
       ...{ status: 422, reason: 'run_limit', message: 'may queue at most 10' },
     })
-    // A given score does not wait.
+    // A sample with a given score is not queued.
     expect((await submit('held', [sample({ score: 1 })], waiting)).status).toBe(200)
     const { runs } = await service.api.limits.get.query()
     expect(runs).toMatchObject([{ run: 'held', queuedSamples: 8, openBatches: 1 }])
@@ -492,7 +492,7 @@ describe('limits of a run', () => {
     ])
   })
 
-  it('of priority apply to every run without its own', async () => {
+  it('for all runs apply to every run without its own limits', async () => {
     await service.api.limits.set.mutate({ run: null, limits: { ...limits, maxPriority: 5 } })
     await waitFor('the limit', async () => {
       const answer = await submit('any', [sample()], { priority: 6 })
@@ -659,7 +659,7 @@ describe('retention', () => {
     expect(items[0]).toMatchObject({ action: 'retention.removed', target: 'doomed' })
   })
 
-  it('a run that was deleted while its trainer continues reappears', async () => {
+  it('lets a deleted run reappear if its trainer continues', async () => {
     await scored('again', 8)
     await ended(await service.api.retention.deleteRun.mutate({ run: 'again', confirm: 'again' }))
     const batchId = await scored('again', 8)
@@ -667,7 +667,7 @@ describe('retention', () => {
   })
 })
 
-it('tells of itself without secrets', async () => {
+it('about.get reports the database and the settings', async () => {
   const about = await service.api.about.get.query()
   expect(about).toMatchObject({ embedded: true, databaseBytes: expect.any(Number) })
   expect(about.tables.map(({ name }) => name)).toContain('sample_text')

@@ -8,8 +8,8 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
 /**
- * Micro-batching over two workers with a reward model that answers at once. The number of samples per request depends on
- * the machine; the score of each sample must not.
+ * Micro-batching over two workers with a reward model that answers immediately. The number of samples per request
+ * depends on the machine; the score of each sample must not.
  */
 
 const SAMPLES = 8_192
@@ -57,7 +57,7 @@ it('every sample has the score of its own text', async () => {
   }
 })
 
-it('among texts that the model refuses, only those fail', async () => {
+it('only samples with texts that the model refuses fail', async () => {
   const long = 'far too long for this model '.repeat(6_000)
   const samples = rollouts(SAMPLES / 4, 8, 'mixed').map((sample, i) =>
     i % 100 === 7 ? { ...sample, response: `${long}${sample.response}` } : sample,

@@ -47,7 +47,7 @@ const submit = (count: number, reward: Submit['reward']) =>
     reward: { model: 'simulated-rm', ...reward },
   })
 const wait = (batchId: string) => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
-/** The server's sleep and wake calls. */
+/** The server's sleep and wake calls, with the number of texts in flight at each. */
 const lifecycle = (server: SimulatedServer) =>
   server.stats().lifecycle.map(({ route, inFlight }) => [route.replace(/\?.*/, ''), inFlight])
 
@@ -91,7 +91,7 @@ describe('wake', () => {
     expect(events.map((e) => e.to).reverse()).toEqual(path)
   })
 
-  it('is over when its time is, also when the service was killed in between', async () => {
+  it('ends in sleep when its time is over, even if the service was killed meanwhile', async () => {
     const rm = await simulated('rm')
     await service.api.servers.sleep.mutate({ name: 'rm' })
     await service.api.servers.wake.mutate({ name: 'rm', awakeForMs: 4_000 })
@@ -107,7 +107,7 @@ describe('wake', () => {
     ])
   })
 
-  it('cut off by a kill while it is under way is ended by the next start', async () => {
+  it('interrupted by a kill is completed by the next start, and ends in sleep', async () => {
     const rm = await simulated('rm', { wakeMs: 1_500 })
     await service.api.servers.sleep.mutate({ name: 'rm' })
     const cut = service.api.servers.wake.mutate({ name: 'rm', awakeForMs: 5_000 }).catch(() => null)
@@ -141,7 +141,7 @@ describe('a batch with sleepAfter', () => {
     await Promise.all([inState('a', 'sleeping'), inState('b', 'sleeping')])
   })
 
-  it('is refused where no server of the model can sleep, and for a rule', async () => {
+  it('is refused if no server of the model can sleep, and for a rule', async () => {
     const tei = await SimulatedServer.start({ dialect: 'tei', model: 'sleepless' })
     servers.push(tei)
     await service.api.servers.register.mutate({ name: 'tei', url: tei.url })

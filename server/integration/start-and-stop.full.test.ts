@@ -16,19 +16,19 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 
 /** A service stopped or killed at any moment of its start leaves no process behind, and a stop exits 0. */
 
-/** The entry, with a line printed once it handles requests to stop; before that only Node itself runs. */
 const STOP_REQUEST = new URL('../stop-request.ts', import.meta.url).href
+/** A module that prints a line once `STOP_REQUEST` handles signals. Before that, only Node itself runs. */
 const SAYS_SO = 'data:text/javascript,console.log("listening")'
 const START = fileURLToPath(new URL('../start.ts', import.meta.url))
 const RUN = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url))
-/** A stage takes a second or two, and many times that on a busy machine. */
+/** Time limit of a stage, which takes a second or two, and many times that on a busy machine. */
 const STAGE_MS = 120_000
 /** Maximum time that a process may outlive its service. */
 const OUTLIVE_MS = 10_000
-/** Stages of a start on a fresh folder, with their detection from outside. */
+/** Stages of a start on a fresh folder, each with a check whether it has been reached. */
 const STAGES: Record<string, (dir: string, said: string) => boolean> = {
-  'its first line': (_, said) => said.includes('listening'),
-  'it has the data folder': (dir) => existsSync(join(dir, 'postgres.owner')),
+  'it handles signals': (_, said) => said.includes('listening'),
+  'it owns the data folder': (dir) => existsSync(join(dir, 'postgres.owner')),
   'initdb runs': (dir) => existsSync(join(dir, 'postgres.new')),
   'Postgres starts': (dir) => existsSync(join(dir, 'postgres/postmaster.pid')),
   'its workers start': (dir) =>
@@ -83,7 +83,7 @@ const reached = (stage: string, dir: string, said: () => string) =>
 
 describe.runIf(process.platform === 'linux')('a service that is starting', () => {
   test.each(MOMENTS)(
-    'is stopped when %s, %i ms later: exit code 0, no process left',
+    'exits with code 0 and leaves no process if it is stopped when %s, %i ms later',
     async (stage, ms) => {
       const { child, dir, said } = begin()
       await reached(stage, dir, said)
@@ -93,14 +93,14 @@ describe.runIf(process.platform === 'linux')('a service that is starting', () =>
       expect({ end, said: said().slice(-500) }).toMatchObject({ end: [0, null] })
       expect(said()).not.toMatch(/could not start|unhandled/i)
       await waitFor('the end of its processes', () => processesOf(dir).length === 0, OUTLIVE_MS)
-      // If Postgres had started, it was shut down; otherwise its lock would remain.
+      // A Postgres that had started was shut down; otherwise its lock would remain.
       expect(existsSync(join(dir, 'postgres/postmaster.pid'))).toBe(false)
       expect(existsSync(join(dir, 'postgres.owner'))).toBe(false)
     },
   )
 
   test.each(MOMENTS)(
-    'is killed when %s, %i ms later: no process of it lives 10 s later',
+    'leaves no process after 10 s if it is killed when %s, %i ms later',
     async (stage, ms) => {
       const { child, dir, said } = begin()
       await reached(stage, dir, said)
@@ -114,7 +114,7 @@ describe.runIf(process.platform === 'linux')('a service that is starting', () =>
     },
   )
 
-  test.each([0, 50, 200, 500, 1_500])('by run.mjs, stopped after %i ms: 0', async (ms) => {
+  test.each([0, 50, 200, 500, 1_500])('by run.mjs leaves no process after %i ms', async (ms) => {
     const { child, dir, said } = begin([RUN, 'worker'])
     const exit = once(child, 'exit')
     const isEntry = ({ commandLine }: SeenProcess) => commandLine.includes('server/worker/start.ts')

@@ -68,7 +68,7 @@ async function followOverBoth(batchId: string): Promise<GroupResult[]> {
   return groups
 }
 
-it('a cursor chain over both loses and duplicates no group', async () => {
+it('a chain of cursors over both servers loses and duplicates no group', async () => {
   const samples = rollouts(400, 8, 'chain')
   const batchId = await submit(first, samples)
   const groups = await followOverBoth(batchId)
@@ -77,7 +77,7 @@ it('a cursor chain over both loses and duplicates no group', async () => {
   expect(results.map((r) => r.score)).toEqual(samples.map(hashScore))
 })
 
-it('a limit holds over batches and the router addresses of both', async () => {
+it('a limit holds over batches and the router addresses of both servers', async () => {
   await rm.control({ resetStats: true })
   const batch = submit(first, rollouts(200, 8, 'limit'))
   const call = (service: Service, n: number) =>
@@ -93,11 +93,11 @@ it('a limit holds over batches and the router addresses of both', async () => {
   await followOverBoth(await batch)
   const { maxInFlight } = await rm.counters()
   expect(maxInFlight).toBeLessThanOrEqual(MAX_IN_FLIGHT)
-  // A slow machine may not fill every slot at once.
+  // A slow machine may not fill all slots at the same time.
   expect(maxInFlight).toBeGreaterThan(MAX_IN_FLIGHT / 2)
 })
 
-it('a single score requested from one is delivered, whichever worker scored it', async () => {
+it('a server answers a single score, whichever worker scored it', async () => {
   const ask = (service: Service, n: number) =>
     service.api.samples.score.mutate({
       run: 'two-servers',
@@ -114,7 +114,7 @@ it('a single score requested from one is delivered, whichever worker scored it',
   expect(new Set(results.map((r) => r.batchId)).size).toBe(1)
 })
 
-it('idempotency keys hold over both', async () => {
+it('idempotency keys hold over both servers', async () => {
   const samples = rollouts(16, 8, 'key')
   const ids = await Promise.all(
     [first, second, first, second].map((service) =>
@@ -124,7 +124,7 @@ it('idempotency keys hold over both', async () => {
   expect(new Set(ids).size).toBe(1)
 })
 
-itInFullRun('background work continues on the other when one is killed', async () => {
+itInFullRun('background work continues on the other server when one is killed', async () => {
   await rm.control({ latency: 600_000 })
   const batchId = await submit(first, rollouts(16, 8, 'deadline'), { deadlineMs: 8_000 })
   await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)

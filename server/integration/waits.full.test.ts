@@ -14,7 +14,7 @@ beforeAll(async () => {
 
 afterAll(() => stopCleanly(service))
 
-it('long polls are clamped to a minute; an implicit batch closes after a minute of silence', async () => {
+it('long polls are limited to a minute; an implicit batch closes after a minute without samples', async () => {
   const call = { run: 'waits', step: 1, sample: sample() }
   const first = await service.api.samples.score.mutate(call)
   expect(first.score).toBe(1)

@@ -6,12 +6,12 @@ import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { type FakeCall, FakeServer } from '../engines/testing/fake-server.ts'
 
-/** Samples whose workers die: only those fail, after the third death. Heartbeats expire after 10 s. */
+/** Samples that kill their workers fail after the third death; others are scored. Heartbeats expire after 10 s. */
 
 const MODEL = 'killer'
-/** Long enough that samples that run alone wait longer than a job's heartbeat (10 s). */
+/** Latency of the model, long enough that samples that run alone wait longer than a job's heartbeat (10 s). */
 const DELAY_MS = 400
-/** Kills the worker at once, with all other samples of the job in flight. */
+/** A text that kills the worker immediately, with all other samples of the job in flight. */
 const POISON = 'POISON'
 
 let service: Service
@@ -22,7 +22,7 @@ let onText: (text: string) => Promise<void> | void = () => {}
 beforeAll(async () => {
   rm = await FakeServer.start(answer)
   service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
-  // A limit for many jobs at once, so that samples fetched with the poison are lost as well.
+  // The limit allows many concurrent jobs, so that samples fetched with the poison are lost as well.
   await service.api.servers.register.mutate({
     name: 'rm',
     url: rm.url,
@@ -69,7 +69,7 @@ const submit = (samples: Sample[], fields: Partial<Submit> = {}) =>
     ...fields,
   })
 
-it('a sample that kills its workers fails after the third; its neighbours are scored', async () => {
+it('a sample that kills its workers fails after the third death; its neighbours are scored', async () => {
   const AT = 20
   let kills = 0
   const samples = rollouts(48, 8).map((s, i) => (i === AT ? { ...s, response: POISON } : s))
@@ -92,7 +92,7 @@ it('a sample that kills its workers fails after the third; its neighbours are sc
   expect(kills).toBe(3)
 }, 180_000)
 
-it('results that the database refuses are not lost: they are scored again', async () => {
+it('samples whose results the database refuses are scored again', async () => {
   onText = () => {}
   // The database refuses results with a certain score, as on a full disk; the samples are not at fault.
   const refused = rollouts(1)[0]!.response.length
@@ -112,7 +112,7 @@ it('results that the database refuses are not lost: they are scored again', asyn
   expect(results.map((r) => r.score)).toEqual(samples.map((s) => s.response.length))
 }, 120_000)
 
-it('a worker that was paused until its jobs were given away sends none of their texts again', async () => {
+it('a worker that was paused until its jobs were requeued sends none of their texts again', async () => {
   const SLOTS = 32
   const answered: string[] = []
   const two = await Service.start({ env: { REWARDOPS_WORKERS: '2' } })
@@ -146,7 +146,7 @@ it('a worker that was paused until its jobs were given away sends none of their 
        where worker_id = (select id from process where pid = ${paused} and role = 'worker')`,
     )
     const heldSamples = held.reduce((n, { first, last }) => n + last - first + 1, 0)
-    // Jobs that come back are fetched last: the other worker has reached them, and has not finished them.
+    // Requeued jobs are fetched last, so the other worker has then reached them but not finished them.
     await waitFor(
       'the other worker to score samples that the paused one held',
       async () => {
@@ -165,7 +165,7 @@ it('a worker that was paused until its jobs were given away sends none of their 
     process.kill(paused, 'SIGCONT')
     await followed.done
     await expectExactlyOnce(two, followed, 960, 120)
-    // What was in flight at the pause, or was answered just before, the paused worker could not read.
+    // The paused worker could not read answers to texts in flight at the pause, or answered just before it.
     const unread = new Set(answered.slice(answeredBefore - SLOTS, answeredBefore + SLOTS))
     const answeredTwice = answered.filter(
       (text, i) => answered.indexOf(text) < i && !unread.has(text),

@@ -80,7 +80,7 @@ async function follow(label: string) {
   }
 }
 
-it('score together, and requeue unfinished samples when they are stopped', async () => {
+it('remote workers score together, and a stopped one gives back its unfinished samples', async () => {
   const batch = await follow('stop')
   await batch.middle()
   const [worker] = workers as [ChildProcess]
@@ -95,7 +95,7 @@ it('score together, and requeue unfinished samples when they are stopped', async
   expect(row?.requeued).toBe(0)
 })
 
-it('lose nothing when one dies: the other scores its samples', async () => {
+it('remote workers lose nothing when one is killed: the others score its samples', async () => {
   const undisturbed = await follow('undisturbed')
   const begun = performance.now()
   await undisturbed.followed.done
@@ -107,5 +107,5 @@ it('lose nothing when one dies: the other scores its samples', async () => {
   const ended = batch.followed.done.then(() => true)
   await waitFor('the end', () => Promise.race([ended, null]), undisturbedMs + LOST_WORKER_MS)
   await batch.allScored()
-  await waitFor('the dead to be known', async () => !(await alive()).includes(worker.pid as number))
+  await waitFor('the detected death', async () => !(await alive()).includes(worker.pid as number))
 })
