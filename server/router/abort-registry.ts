@@ -1,8 +1,8 @@
 import { SwapList } from './swap-list.ts'
 
 /**
- * The samples that an AbortSignal ends. A batch's signal serves thousands of samples: with a listener each, every add and
- * remove would walk over all of them, so there is one listener per signal and a list behind it.
+ * Members to call back when their AbortSignal is aborted. One signal may serve thousands of samples. Adding or removing
+ * one of thousands of listeners scans all of them, so each signal has a single listener and a list of members.
  */
 export class AbortRegistry<T extends { abortIndex: number }> {
   readonly #groups = new WeakMap<AbortSignal, SwapList<T>>()
@@ -24,7 +24,7 @@ export class AbortRegistry<T extends { abortIndex: number }> {
       )
       group = members
       this.#groups.set(signal, members)
-      // The listener stays for the signal's life: one small closure, collected with the signal.
+      // The listener is never removed. It is garbage-collected with its signal.
       signal.addEventListener(
         'abort',
         () => {
@@ -36,7 +36,7 @@ export class AbortRegistry<T extends { abortIndex: number }> {
     group.add(member)
   }
 
-  /** Removes a member that ended in another way. */
+  /** Removes a member; `onAbort` is no longer called for it. */
   delete(signal: AbortSignal, member: T): void {
     this.#groups.get(signal)?.delete(member)
   }

@@ -1,20 +1,23 @@
-/** Longest pause a server may request by Retry-After. */
+/** Longest pause that a server can request with Retry-After. */
 const MAX_RETRY_AFTER_MS = 30_000
-/** Consecutive busy answers without Retry-After, without a score between them, after which a server pauses. */
+/** A busy answer without Retry-After pauses its server if it is at least the third since the last score. */
 const REFUSALS_TO_PAUSE = 3
-/** Length of that pause: 100 ms, doubled while busy answers continue, at most 5 s; half of it is random. */
+/**
+ * Length of a pause without Retry-After: 100 ms, doubled with each such pause since the last score, at most 5 s, times
+ * a random factor from 0.5 to 1.
+ */
 const BUSY_STEP_MS = 100
 const MAX_BUSY_MS = 5_000
 
 /**
- * A server's pauses after busy answers. Its Retry-After applies to every sample. Without Retry-After, refused samples
- * back off individually, and the server pauses only when it refuses all: sent at full speed, each waiting sample would
- * use up its attempts.
+ * The pauses of one server after busy answers. A Retry-After applies to every sample. Without Retry-After, refused
+ * samples back off individually, and the server pauses only after several busy answers without a score in between.
+ * Otherwise every waiting sample would be sent to the server at full speed and refused.
  */
 export class BusyPause {
   #untilMs = 0
   #pausedAtMs = 0
-  /** Pauses since the last score. */
+  /** Pauses without Retry-After since the last score. */
   #pauses = 0
   /** Busy answers since the last score. */
   #refusals = 0
@@ -24,20 +27,20 @@ export class BusyPause {
     return this.#untilMs
   }
 
-  /** Resets the counts: the server returned a score. */
+  /** Records a score, which resets the counts. */
   scored(): void {
     this.#refusals = 0
     this.#pauses = 0
   }
 
-  /** Records a busy answer to a call begun at `startedAtMs`; returns true when the server pauses because of it. */
+  /** Records a busy answer to a call begun at `startedAtMs`; returns true if it pauses the server. */
   refused(retryAfterMs: number | undefined, startedAtMs: number, nowMs: number): boolean {
     this.#refusals++
     let pauseMs = 0
     if (retryAfterMs !== undefined) {
       pauseMs = Math.min(MAX_RETRY_AFTER_MS, retryAfterMs)
     } else if (this.#refusals >= REFUSALS_TO_PAUSE && startedAtMs >= this.#pausedAtMs) {
-      // When many calls in flight are all refused, only a call begun since the last pause makes the next pause longer.
+      // Calls sent before the last pause began cause no further pause, because they are refused together.
       pauseMs = Math.min(MAX_BUSY_MS, BUSY_STEP_MS * 2 ** this.#pauses) * (0.5 + Math.random() / 2)
       this.#pausedAtMs = nowMs
       this.#pauses++

@@ -4,8 +4,8 @@ import { FORBIDDEN_ADDRESS_CODE } from '../engines/link-local.ts'
 import { ANSWER_LIMIT_BYTES, type HttpCall } from './transport.ts'
 
 /**
- * Longest time from sending a call to the end of its connection that still counts as a connection race: the server was
- * closing an idle connection at that moment. Later, the server had begun to work and died.
+ * A reused connection that ends within this time of sending a call counts as a connection race: the server was closing
+ * it because it was idle. A later end is a fault, because the server had received the call.
  */
 const MAX_RACE_MS = 50
 
@@ -28,7 +28,7 @@ export function classifyCallError(call: HttpCall, serviceMs: number): EngineFail
     case FORBIDDEN_ADDRESS_CODE:
       return broken('transport', error.message)
     case 'UND_ERR_INVALID_ARG':
-      // The invalid argument is in the path or the headers, for example an API key with a line end; a body is never
+      // The invalid argument is in the path or the headers, for example an API key with a line break. A body is never
       // invalid.
       return broken('transport', `the request cannot be sent: ${error.message}`)
     case 'ECONNREFUSED':

@@ -7,7 +7,7 @@ import type { PoolServer } from './pool-server.ts'
 import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { HttpCall } from './transport.ts'
 
-/** Time limit of a canary: it waits in the server's queue behind a step's samples. */
+/** Time limit of a canary, which may wait inside the server behind the samples of a step. */
 const CANARY_TIMEOUT_MS = 30_000
 /** Estimated tokens of a canary. */
 const CANARY_TOKENS = 16
@@ -17,14 +17,11 @@ const CHAT: ChatRequest = {
   maxTokens: 16,
 }
 
-/**
- * A test text whose score, or a judge's reply, shows that a server works. It belongs to no batch and is sent to one
- * server only.
- */
+/** A test request to one server: its score, or a judge's reply, shows that the server works. It belongs to no batch. */
 export class CanarySample extends RoutedSample {
-  /** Why it has no score; null also if no answer arrived. */
+  /** The failure of its call; null if the call succeeded, was cancelled or timed out. */
   failure: EngineFailure | null = null
-  /** It was cancelled because the router closed or no sample of the pool is left. */
+  /** Whether it was cancelled, because the router closed or the pool has no unfinished samples. */
   wasCancelled = false
   readonly #input: ScoreInput | null
   readonly #onEnd: (canary: CanarySample, problem: string | null) => void
@@ -68,7 +65,7 @@ export class CanarySample extends RoutedSample {
         ? parseChatResponse(status, headers, call.bodyText())
         : server.engine.parseScoreResponse(status, headers, call.bodyText(), server.target)
     if (answer.ok) return { ok: true, tokens: answer.promptTokens ?? null }
-    // A withheld reply or a reward function's own error: the server works.
+    // A withheld reply, or an error that a custom scorer reports, also shows that the server works.
     const works = answer.class === 'client' && answer.unconfirmed !== true && status < 300
     return works ? { ok: true, tokens: null } : answer
   }

@@ -8,16 +8,16 @@ import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterChatRequest, RouterChatResult } from './router-types.ts'
 import type { HttpCall } from './transport.ts'
 
-/** Assumed length of a reply before it is known, in tokens. */
+/** Estimated length of a reply, in tokens, unless the request allows fewer. */
 const REPLY_TOKENS = 256
 
-/** A shorter reply is useless; the error that maxTokens does not fit is better. */
-const MIN_REPLY_TOKENS = 16
-
 /**
- * A chat request to a judge. It is never hedged: replies differ, so the fastest of several replies would be another
+ * Minimum reply tokens of a retry after a `maxTokens` that does not fit. With fewer, the error is more useful than a
  * reply.
  */
+const MIN_REPLY_TOKENS = 16
+
+/** A chat request to a judge. It is never hedged: a judge's replies differ, and hedging would prefer the fast ones. */
 export class ChatSample extends RoutedSample {
   declare readonly request: RouterChatRequest
   readonly #resolve: (result: RouterChatResult) => void

@@ -3,8 +3,8 @@ import type { EngineName, SampleTemplate, ScoreRoute } from '../engines/engine.t
 import { engineOf } from '../engines/registry.ts'
 
 /**
- * Chat templates for modules above the router, which may not import the engines: registration checks them, and reward
- * functions may render conversations with them.
+ * Chat templates for modules that use the router, which may not import the engines. Registration checks templates, and
+ * reward functions may render conversations with them.
  */
 export {
   type ChatTemplate,
@@ -13,14 +13,13 @@ export {
   type RenderOptions,
 } from '../engines/chat-template.ts'
 
-/** Whether a server is sent texts that a chat template can render. */
+/** Whether a server of this engine and route receives whole texts, which a chat template can render. */
 export function takesChatTemplate(engine: EngineName, route: ScoreRoute | null): boolean {
   return engineOf(engine).templated && route !== 'pair'
 }
 
 /**
- * Compiles a template and renders a short sample with it, so that a broken template fails at once. @throws
- * ChatTemplateError
+ * Compiles a template and renders a short sample with it, to find a broken template early. @throws ChatTemplateError
  */
 export function tryChatTemplate(text: string): ChatTemplate {
   const template = chatTemplateOf(text)
@@ -31,7 +30,10 @@ export function tryChatTemplate(text: string): ChatTemplate {
   return template
 }
 
-/** A server's stored template. If this version cannot compile it, every sample fails with the reason. */
+/**
+ * Compiles a server's stored template; null: it has none. If the template does not compile, every sample fails with the
+ * reason.
+ */
 export function storedChatTemplate(text: string | null | undefined): SampleTemplate | null {
   if (text == null) return null
   try {

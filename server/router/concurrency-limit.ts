@@ -4,68 +4,70 @@ import type { RouterServer } from './router-types.ts'
 
 /** Bounds of a limit, in samples in flight. */
 export interface LimitOptions {
-  /** The first limit; if `fixed`, the limit itself. */
+  /** The limit to start from; if `fixed`, the limit itself. */
   initial: number
   /** The lower bound, even if the server is always busy; at least 1. */
   min: number
   max: number
-  /** A configured limit: it only shrinks temporarily when the server is busy. */
+  /** Whether the limit is configured. It then shrinks only temporarily, while the server is busy. */
   fixed: boolean
 }
 
-/** Completions per epoch, or the limit if that is larger: each sample in flight once. */
+/** Completed samples per epoch. An epoch has as many as the limit if that is more. */
 const EPOCH_SAMPLES = 16
-/** Share of an epoch's dispatches that must have filled the limit for the epoch to be evaluated. */
+/** Share of an epoch's dispatches that must have filled the limit; other epochs are not evaluated. */
 const FILLED_SHARE = 0.7
-/** Startup grows by this factor while each step gains this share of the samples it adds: 8 % for half as many again. */
+/**
+ * In startup, the limit grows by this factor as long as the relative gain of goodput is at least this share of the
+ * growth: 8 % for 50 % more samples.
+ */
 const STARTUP_STEP = 1.5
 const STARTUP_GAIN = 0.16
-/** Epochs between two probes. */
+/** Evaluated epochs between two probes. */
 const HOLD_EPOCHS = 2
 /**
- * An upward probe and the gain it needs to be kept (6 % for a quarter more); a downward probe and the loss it may cause
- * (3 %).
+ * Factor of an upward probe, and the relative gain of goodput that it needs, as a share of the growth: 6 % for 25 %
+ * more samples. Factor of a downward probe, and the loss that it may cause: 3 % for 15 % fewer samples.
  */
 const UP_STEP = 1.25
 const UP_GAIN = 0.24
 const DOWN_STEP = 0.85
 const DOWN_LOSS = 0.2
-/** Smaller gains count as noise, even if the step adds few samples compared with those of other processes. */
+/**
+ * Smaller changes of the goodput count as noise. This matters where other processes have most of the samples in flight.
+ */
 const MIN_GAIN = 0.02
 /** Weight of the newest epoch in the remembered goodput. */
 const NEWEST_SHARE = 0.3
-/** Factor applied to the limit by a busy answer, at most once per interval. */
+/** A busy answer multiplies the limit by this factor, at most once per {@link BUSY_EVERY_MS}. */
 const BUSY_STEP = 0.7
 const BUSY_EVERY_MS = 1_000
 /** Share of a fixed limit that is restored for each second without a busy answer. */
 const RECOVERY_A_SECOND = 0.1
-/** How long an adaptive limit stays below the one that was too much for the server. */
+/** How long an adaptive limit stays below the value at which the server was busy. */
 const BUSY_REMEMBERED_MS = 30_000
-/**
- * A report of samples waiting in the engine is valid for this long: two and a half of the two-second intervals between
- * reads.
- */
+/** How long a report of requests waiting in the engine stops growth: 2.5 times the interval between two reports. */
 const NO_GROWTH_MS = 5_000
 
-/** The lower bound of an adaptive limit, over all processes. */
+/** The lower bound of an adaptive limit, summed over all processes. */
 const MIN_LIMIT = 4
 
 /**
- * The number of samples that one server may have in flight, adapted to its measured goodput:
+ * The number of samples that this process may have in flight to one server, adapted to the server's measured goodput:
  *
- *     startup ──gain < 8 %──▶ hold ──2 epochs──▶ up or down, in turn
+ *     startup ──gain < 8 %──▶ hold ──2 epochs──▶ up or down, alternately
  *       │  ▲                   ▲                        │
  *       └──┘ × 1.5             └── kept, or back to ────┘
  *                                  the limit remembered
  *
- * It remembers the limit with the best goodput, and that goodput. A limit controlled by latency grows too far on a
- * server that batches, and one that shrinks while nothing is lost collapses on a deeply saturated server.
+ * It remembers the limit with the best goodput, and that goodput. A limit controlled by latency would grow too far on a
+ * server that batches. A limit that shrank as long as goodput did not fall would collapse on a deeply saturated server.
  *
- * Goodput is samples in flight × tokens ÷ time in flight, over the samples that ended in an epoch (Little's law). Tokens
- * per wall time would be the same in the long run. Over one epoch they differ by the samples half done at its two ends:
- * by 23 % with samples of usual sizes, where 6 % decide. Epochs that did not fill the limit are skipped. Samples in flight
- * are those of all processes. A process that counted only its own would gain with each further sample, at the expense of
- * the other processes, and all would grow to the maximum.
+ * Goodput is samples in flight × tokens ÷ time in flight, over the samples that ended in an epoch (Little's law).
+ * Tokens per wall time are the same in the long run. Over one epoch they differ by the samples that were half done at
+ * its start and end: by 23 % with samples of usual sizes, while a gain of 6 % decides about a probe. Samples in flight
+ * are those of all processes. A process that counted only its own samples would gain with each further one, at the
+ * expense of the other processes, and all limits would grow to the maximum.
  */
 export class AdaptiveLimit {
   readonly #min: number
@@ -84,7 +86,7 @@ export class AdaptiveLimit {
   #held = 0
   #nextProbe: 'up' | 'down' = 'up'
 
-  /** When the limit was last set: samples sent before are not counted. */
+  /** When the limit was last set. Samples sent before are not counted. */
   #setAtMs = Number.NEGATIVE_INFINITY
   // The current epoch: samples ended, their tokens and time in flight; samples sent, the sum of samples in flight at
   // those moments, and how many of them filled the limit.
@@ -98,7 +100,7 @@ export class AdaptiveLimit {
   #busyAtMs = Number.NEGATIVE_INFINITY
   /** A fixed limit, as reduced by the last busy answer. */
   #shrunk: number
-  /** The limit at the last busy answer. */
+  /** The limit when a busy answer last reduced it. */
   #tooMuch = Number.POSITIVE_INFINITY
   #noGrowthUntilMs = Number.NEGATIVE_INFINITY
 
@@ -111,7 +113,7 @@ export class AdaptiveLimit {
     this.#fixed = options.fixed ? this.#limit : null
   }
 
-  /** Maximum samples in flight, an integer. A fixed limit recovers only when a method is called. */
+  /** Maximum samples in flight, an integer. A fixed limit recovers only when one of the methods below is called. */
   get limit(): number {
     return this.#limit
   }
@@ -133,8 +135,8 @@ export class AdaptiveLimit {
   }
 
   /**
-   * Records the end of a sample after `elapsedMs` in flight. If it failed (`ok` false), its time counts but its tokens do
-   * not, because its work was taken from other samples. Cancelled samples need not be recorded.
+   * Records the end of a sample after `elapsedMs` in flight. If it failed (`ok` false), its time counts but its tokens
+   * do not, because it took capacity from other samples. Cancelled samples need not be recorded.
    */
   completed(nowMs: number, tokens: number, ok: boolean, elapsedMs: number): void {
     if (this.#fixed !== null) {
@@ -154,7 +156,7 @@ export class AdaptiveLimit {
     if (filled && Number.isFinite(goodput)) this.#judge(goodput, inFlight, nowMs)
   }
 
-  /** Reduces the limit after a busy answer. */
+  /** Reduces the limit after a busy answer, and restarts the measurements. */
   busy(nowMs: number): void {
     if (this.#fixed !== null) this.#recover(nowMs)
     if (nowMs - this.#busyAtMs < BUSY_EVERY_MS) return
@@ -171,7 +173,9 @@ export class AdaptiveLimit {
     this.#beginEpoch()
   }
 
-  /** Stops growth for a while because samples already wait inside the engine. Callers repeat it while that lasts. */
+  /**
+   * Stops growth for 5 s, because requests already wait inside the engine. Callers repeat it with every such report.
+   */
   noGrowth(nowMs: number): void {
     this.#noGrowthUntilMs = nowMs + NO_GROWTH_MS
   }
@@ -287,9 +291,9 @@ export class AdaptiveLimit {
 }
 
 /**
- * Limits the calls in flight from one process to a server. A configured limit applies as it is and shrinks only while the
- * server is busy. An adaptive one starts from this process's part of the usual limit for its kind: 8 samples for a reward
- * model, 16 for a judge, the slots of llama.cpp, and at most TEI's permits.
+ * Limits the samples in flight from one process to a server. A configured limit shrinks only while the server is busy.
+ * An adaptive limit starts from this process's part of the initial limit: 8 for a reward model, 16 for a judge, the
+ * slots of llama.cpp, and at most TEI's permits.
  */
 export class ServerLimit {
   #limit = new AdaptiveLimit({ initial: 1, min: 1, max: 1, fixed: true })
@@ -326,12 +330,12 @@ export class ServerLimit {
     })
   }
 
-  /** The adaptive limit, which is notified of the calls. */
+  /** The limit's measurements, which receive every dispatch and completion. */
   get search(): AdaptiveLimit {
     return this.#limit
   }
 
-  /** Maximum calls in flight from this process now. */
+  /** Maximum samples in flight from this process now. */
   get most(): number {
     return Math.min(this.#limit.limit, this.#most)
   }

@@ -5,8 +5,8 @@ import type { PoolServer } from './pool-server.ts'
 const QUIET_MS = 50
 
 /**
- * Notifies the lease holder that samples wait for more slots. Notifications are combined at the end of the present turn
- * of the event loop, and sent at most every 50 ms per server while the shortage lasts.
+ * Notifies its listeners that samples wait for slots or permits of a server. Notifications are combined at the end of
+ * the current turn of the event loop, and are sent at most every 50 ms per server while the shortage lasts.
  */
 export class DemandNotifier {
   readonly listeners = new Set<(serverId: number) => void>()
@@ -14,7 +14,7 @@ export class DemandNotifier {
   readonly #due = new Map<PoolServer, ModelPool>()
   #immediate: NodeJS.Immediate | null = null
 
-  /** Reports that samples of the pool wait and none of its servers can take one. */
+  /** Notifies, soon, about each server of the pool that has fewer slots or permits than it could use. */
   poolIsShort(pool: ModelPool): void {
     if (this.listeners.size === 0) return
     const nowMs = performance.now()
@@ -24,7 +24,7 @@ export class DemandNotifier {
       this.#due.set(server, pool)
       const timer = setTimeout(() => {
         this.#timers.delete(server)
-        // Samples may have arrived in the quiet time, and no other event may follow for long.
+        // Samples may have arrived in the meantime, and no other event may report them soon.
         if (pool.isShort) this.poolIsShort(pool)
       }, QUIET_MS)
       timer.unref()
@@ -33,7 +33,7 @@ export class DemandNotifier {
     if (this.#due.size > 0) this.#immediate ??= setImmediate(() => this.#notify())
   }
 
-  /** Slots were granted: the next shortage is reported at once. */
+  /** Ends the quiet time of a server that was granted slots, so that its next shortage is reported without delay. */
   slotsGiven(server: PoolServer): void {
     clearTimeout(this.#timers.get(server))
     this.#timers.delete(server)

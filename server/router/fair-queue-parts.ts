@@ -1,38 +1,35 @@
 import { type Checks, IndexedHeap } from './indexed-heap.ts'
 
-/**
- * Deadlines within the same second are considered equal: those of one batch differ by the milliseconds between its
- * samples' arrivals.
- */
+/** Deadlines within the same second are considered equal, because those of one batch differ by milliseconds. */
 const DEADLINE_STEP_MS = 1_000
 /**
- * Larger groups overtake a group only within this many consecutive samples of their run; otherwise a stream of large
- * groups would hold back small ones forever.
+ * A larger group overtakes an earlier one only if both arrived within the same block of this many items of their run.
+ * Otherwise a stream of large groups would hold back small ones forever.
  */
 const OVERTAKEN_WITHIN = 2_048
-/** Clocks of runs without waiting items that a class keeps; beyond this number, half of them are removed. */
+/** Maximum runs without waiting items whose clocks a class keeps. Beyond it, half of these clocks are removed. */
 const MAX_RESTING_RUNS = 256
 
 /** The properties of an item that a {@link FairQueue} uses; none may change while the item is queued. */
 export interface FairItem {
-  /** Its cost. */
+  /** Its estimated cost. */
   readonly tokens: number
-  /** The run it belongs to; shares are between runs. */
+  /** The run it belongs to. Runs share capacity equally, or by `runWeight`. */
   readonly run: string
   readonly priorityClass: PriorityClass
-  /** On the clock of `performance.now()`; infinite: no deadline. */
+  /** Its deadline on the clock of `performance.now()`; infinite: none. */
   readonly deadlineAtMs: number
-  /** The group it belongs to. */
+  /** The group it belongs to; undefined: none. */
   readonly group: string | undefined
-  /** Within a run, items of lower order come first; default 0. Equal for all items of a group. */
+  /** Items with a lower number come first within their run. Equal for all items of a group. Default 0. */
   readonly order?: number
-  /** Memory in use by the item; absent: not counted. */
+  /** Memory used by the item; absent: not counted. */
   readonly bytes?: number
-  /** Weight of its run relative to other runs of the class; the run's last item decides; default 1. */
+  /** Weight of its run relative to other runs of its class, as given by the run's last item. Default 1. */
   readonly runWeight?: number
 }
 
-/** Classes share 4 : 3 : 1. */
+/** The priority classes, which share capacity 4 : 3 : 1 in tokens. */
 export type PriorityClass = 'interactive' | 'step' | 'backfill'
 
 /** A queued item. */
@@ -57,24 +54,27 @@ export class Entry<T extends FairItem> {
   }
 }
 
-/** The waiting items of one group of one run, longest first. An item without a group forms its own group. */
+/**
+ * The waiting items of one group of one run, by deadline, then longest first. An item without a group forms its own
+ * group.
+ */
 export class Group<T extends FairItem> {
   readonly name: string | undefined
   readonly flow: Flow<T>
   readonly entries = new IndexedHeap<Entry<T>>(entryBefore, placeEntry)
   /** Tokens of its waiting items. */
   tokens = 0
-  /** Sequence number of the moment its first item was taken; 0: none was taken. */
+  /** Sequence number of the moment when its first item was taken; 0: none was taken yet. */
   begun = 0
   readonly number: number
   readonly order: number
-  /** Index of the block of 2,048 items of its run in which it arrived. */
+  /** Number of the block of 2,048 items of its run in which it arrived. */
   readonly era: number
-  /** Index in the heap of its flow, begun or not. */
+  /** Index in its flow's heap of fresh or begun groups. */
   index = -1
   /** Index in the queue's heap of begun groups. */
   workIndex = -1
-  /** Another run's group of the same name. */
+  /** The next group of the same name, of another flow. */
   namesake: Group<T> | null = null
 
   constructor(item: T, flow: Flow<T>, number: number) {
@@ -94,10 +94,10 @@ export class Group<T extends FairItem> {
 export class Flow<T extends FairItem> {
   readonly run: string
   readonly lane: Lane<T>
-  /** Groups without a taken item, and groups with one. */
+  /** Groups of which no item was taken yet; `begun` has the others. */
   readonly fresh = new IndexedHeap<Group<T>>(freshBefore, placeGroup)
   readonly begun = new IndexedHeap<Group<T>>(begunBefore, placeGroup)
-  /** Tokens taken divided by weight, on the lane's clock; the lowest flow is next. */
+  /** Tokens taken, divided by the flow's weight. The flow with the lowest value is next. */
   virtual = 0
   readonly number: number
   weight = 1
@@ -117,7 +117,10 @@ export class Flow<T extends FairItem> {
     return group.begun === 0 ? this.fresh : this.begun
   }
 
-  /** The next item: among equally due groups, begun ones come first, so that groups finish one after the other. */
+  /**
+   * The next item. Among groups of equal deadline and order, begun ones come first, so that groups finish one after the
+   * other.
+   */
   get first(): Entry<T> {
     const fresh = this.fresh.first
     const begun = this.begun.first
@@ -125,7 +128,7 @@ export class Flow<T extends FairItem> {
     return fresh !== null && comesBefore(fresh.first, begun.first) ? fresh.first : begun.first
   }
 
-  /** The first accepted item. */
+  /** The first accepted item; null: none within the allowed checks. */
   find(accept: (item: T) => boolean, checks: Checks): Entry<T> | null {
     const begun = findIn(this.begun, accept, checks)
     const fresh = findIn(this.fresh, accept, checks)
@@ -134,14 +137,14 @@ export class Flow<T extends FairItem> {
   }
 }
 
-/** One priority class. */
+/** The waiting items of one priority class. */
 export class Lane<T extends FairItem> {
   readonly weight: number
   readonly active = new IndexedHeap<Flow<T>>(flowBefore, placeFlow)
-  /** Tokens taken divided by weight, on the queue's clock. */
+  /** Tokens taken, divided by the class's weight. The class with the lowest value is next. */
   virtual = 0
   size = 0
-  /** Runs with waiting items, and runs whose clock is ahead of the lane's. */
+  /** Runs with waiting items, and idle runs whose clock is ahead of the lane's. */
   readonly #flows = new Map<string, Flow<T>>()
   /** The lane's clock: the lowest `virtual` of its flows, as last seen. A new flow starts from here. */
   #now = 0
@@ -155,7 +158,10 @@ export class Lane<T extends FairItem> {
     return this.#flows.size
   }
 
-  /** The run's flow; the clock of a flow without waiting items is advanced. `number` identifies a new flow. */
+  /**
+   * Returns the run's flow, or a new one. The clock of an idle flow is advanced to the lane's. `number` orders a new
+   * flow among flows with equal clocks.
+   */
   flowOf(run: string, number: number): Flow<T> {
     this.tick()
     let flow = this.#flows.get(run)
@@ -167,13 +173,13 @@ export class Lane<T extends FairItem> {
     return flow
   }
 
-  /** Advances the clock to the slowest flow. */
+  /** Advances the lane's clock to that of the slowest flow. */
   tick(): void {
     const slowest = this.active.first
     if (slowest !== null) this.#now = Math.max(this.#now, slowest.virtual)
   }
 
-  /** Removes a run without waiting items, unless its clock is ahead of the lane's. */
+  /** Handles a flow that has become idle: its run is removed, unless its clock is ahead of the lane's. */
   rest(flow: Flow<T>): void {
     this.active.remove(flow.index)
     if (this.size === 0) {
@@ -183,7 +189,7 @@ export class Lane<T extends FairItem> {
     else if (this.#flows.size - this.active.size > MAX_RESTING_RUNS) this.#forgetResting()
   }
 
-  /** Removes runs whose clock was passed, then the oldest. */
+  /** Removes idle runs whose clock is no longer ahead, then the oldest idle runs. */
   #forgetResting(): void {
     for (const [run, each] of this.#flows) {
       if (each.size === 0 && each.virtual <= this.#now) this.#flows.delete(run)

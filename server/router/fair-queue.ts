@@ -10,16 +10,16 @@ import { type Checks, IndexedHeap } from './indexed-heap.ts'
 
 export type { FairItem, PriorityClass } from './fair-queue-parts.ts'
 
-/** Shares of the classes; ties go to the first. */
+/** Weights of the classes. Ties go to the first. */
 const CLASS_WEIGHTS: Record<PriorityClass, number> = { interactive: 4, step: 3, backfill: 1 }
 /** Maximum number of items, groups and runs that one filtered search checks: about 20 µs. */
 const MAX_CHECKS = 512
 
 /** Bounds of a queue. */
 export interface FairQueueOptions {
-  /** Default: unlimited. */
+  /** Maximum number of items. Default: unlimited. */
   maxSamples?: number
-  /** Counts only items with `bytes`. Default: unlimited. */
+  /** Maximum memory of the items with `bytes`. Default: unlimited. */
   maxBytes?: number
 }
 
@@ -32,9 +32,9 @@ export interface FairQueueOptions {
  *     item    earliest deadline · longest first
  *
  * Shares follow start-time fair queueing: every class and run has a clock, which each item taken advances by its tokens
- * divided by the weight, and the slowest clock is next. Items taken out of order (a server continuing its group) advance
- * the clock too, so other runs lose nothing. Unlike with deficits, peeking changes no state. A run that returns starts
- * from the slowest clock, or from its own if that is ahead: absence earns no credit.
+ * divided by the weight, and the slowest clock is next. Items taken out of order (a server continuing its group)
+ * advance the clock too, so other runs lose nothing. Peeking changes no state. A run that returns starts from the
+ * slowest clock, or from its own if that is ahead, so absence earns no credit.
  */
 export class FairQueue<T extends FairItem> {
   readonly #maxSamples: number
@@ -84,7 +84,7 @@ export class FairQueue<T extends FairItem> {
     return this.#lanes[priorityClass].size
   }
 
-  /** Number of runs and groups remembered; 0 when no item waits. */
+  /** Number of runs and groups in memory; 0 when no item waits. */
   get remembered(): { runs: number; groups: number } {
     let runs = 0
     for (const lane of this.#inOrder) runs += lane.runs
@@ -96,7 +96,7 @@ export class FairQueue<T extends FairItem> {
     return this.#entries.has(item)
   }
 
-  /** Adds an item that is not queued yet; false if the queue is full. */
+  /** Adds an item that is not queued yet. Returns false if the queue is full. */
   push(item: T): boolean {
     const bytes = item.bytes !== undefined && item.bytes > 0 ? item.bytes : 0
     if (this.size >= this.#maxSamples || this.#bytes + bytes > this.#maxBytes) return false
@@ -132,7 +132,7 @@ export class FairQueue<T extends FairItem> {
     })
   }
 
-  /** The next item among groups without a taken item; items without a group count. Null if there is none. */
+  /** The next item among groups that were not begun, and items without a group. Null if there is none. */
   peekUnbegun(): T | null {
     const checks: Checks = { left: Number.POSITIVE_INFINITY }
     return this.#firstOfLanes((lane) => {
@@ -141,7 +141,7 @@ export class FairQueue<T extends FairItem> {
     })
   }
 
-  /** The next item of a group: the most urgent, then the longest. Null if none waits. */
+  /** The next item of a group: the earliest deadline, then the longest. Null if none waits. */
   firstOfGroup(group: string): T | null {
     return this.#groups.get(group)?.first.item ?? null
   }
@@ -160,7 +160,7 @@ export class FairQueue<T extends FairItem> {
     return samples
   }
 
-  /** Takes the next or the given item to be sent, and charges its run and class. Null if it does not wait. */
+  /** Takes the given item, or the next one, and charges its run and class. Null if it does not wait. */
   take(item: T | null = this.peek()): T | null {
     const entry = item === null ? undefined : this.#entries.get(item)
     if (entry === undefined) return null
@@ -182,12 +182,12 @@ export class FairQueue<T extends FairItem> {
     return entry.item
   }
 
-  /** Takes the next item of the group to be sent; null if none waits. */
+  /** Takes the next item of a group; null if none waits. */
   takeOfGroup(group: string): T | null {
     return this.take(this.firstOfGroup(group))
   }
 
-  /** Removes an item that will not be sent, free of charge. False if it does not wait here. */
+  /** Removes an item without charging its run and class. Returns false if the item does not wait. */
   remove(item: T): boolean {
     const entry = this.#entries.get(item)
     if (entry === undefined) return false
@@ -195,7 +195,7 @@ export class FairQueue<T extends FairItem> {
     return true
   }
 
-  /** Marks the rest of a group as not begun, because its server takes no more samples for now. */
+  /** Marks a group as not begun, because its server takes no more samples for now. */
   releaseGroup(name: string): void {
     for (let group = this.#groups.get(name) ?? null; group !== null; group = group.namesake) {
       if (group.begun === 0) continue
@@ -206,12 +206,12 @@ export class FairQueue<T extends FairItem> {
     }
   }
 
-  /** All waiting items, in no order. They may be removed during iteration. */
+  /** All waiting items, unordered. They may be removed during iteration. */
   items(): IterableIterator<T> {
     return this.#entries.keys()
   }
 
-  /** The first result over the lanes: the slowest clock first, ties in class order. */
+  /** Returns the first item that `firstOf` finds: in the lane with the slowest clock first, ties in class order. */
   #firstOfLanes(firstOf: (lane: Lane<T>) => Entry<T> | null): T | null {
     let tried = 0
     for (let n = 0; n < this.#inOrder.length; n++) {
@@ -241,7 +241,7 @@ export class FairQueue<T extends FairItem> {
     return flow
   }
 
-  /** Advances the queue's clock to the slowest class with waiting items. */
+  /** Advances the queue's clock to that of the slowest class with waiting items. */
   #tick(): void {
     let slowest = Number.POSITIVE_INFINITY
     for (const { size, virtual } of this.#inOrder) {

@@ -8,7 +8,7 @@ import type { HedgeKind } from './router-types.ts'
 export class Flight {
   readonly sample: RoutedSample
   readonly server: PoolServer
-  /** Null for a normal call; else the reason for sending it while another call of the sample is in flight. */
+  /** The kind of hedge; null: a normal call. */
   readonly hedge: HedgeKind | null
   readonly startedAtMs: number
   readonly startedEpochMs = monotonicEpochMs()
@@ -16,16 +16,16 @@ export class Flight {
   readonly backoffMs: number
   /** Its estimated cost for the server, in tokens. */
   tokens = 0
-  /** The server had already received its group's prompt. */
+  /** Whether the server had already received the prompt of the sample's group. */
   hasKnownGroup = false
-  /** Number from `ServerHealth.begin`. */
+  /** The server's health period in which it began, from `ServerHealth.begin`. */
   period = 0
-  /** Null if the slot's owner makes the call (router address). */
+  /** The HTTP call; null if the slot's owner sends it (router address). */
   call: FlightCall | null = null
-  /** It has or had a hedge; no further one is sent. */
+  /** Whether the sample was hedged while this call was in flight; no further hedge is sent. */
   isHedged = false
 
-  // Links of its server's list of flights, oldest first.
+  // Neighbours in the server's list of flights, which is ordered by start.
   older: Flight | null = null
   newer: Flight | null = null
 

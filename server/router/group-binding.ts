@@ -3,21 +3,22 @@ import type { BalancingPolicy } from './policies/policy.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 
-/** Maximum groups remembered: the prompts of older ones are no longer in a server's prefix cache. */
+/** Maximum groups remembered. The prompts of older groups are no longer in a server's prefix cache. */
 const MAX_REMEMBERED_GROUPS = 4_096
-/** A group stays with its server while the server's load is at most this factor above the pool's mean. */
+/** A group stays with its server while the server's load is at most this multiple of the pool's mean. */
 const BOUNDED_LOAD = 1.25
 
 /**
- * Chooses the next sample and its server so that the samples of a group find their prompt cached. The policy chooses the
- * server. The server continues the groups it began, else begins the next group without a server, else helps with the
- * group with the most work left. A sample whose group is at another server with room goes there, unless that server is
- * overloaded: a lone group is spread over the pool, a full step is not.
+ * Chooses the next sample and its server so that the samples of a group find their prompt in the server's prefix cache.
+ * If the group of the next sample is bound to a server that is available and not overloaded, the sample goes there.
+ * Otherwise the policy chooses a server. That server continues a group that it began, else begins a group without a
+ * server, else helps with the group that has the most work left. As a result, a lone group is spread over the pool, and
+ * in a full step each group stays with one server.
  */
 export class GroupBinding {
   readonly #queue: FairQueue<RoutedSample>
   readonly #servers: readonly PoolServer[]
-  /** The server that began each group; the oldest are removed. */
+  /** The server that began each group, oldest group first. */
   readonly #homes = new Map<string, PoolServer>()
   /** The server for the sample that {@link next} returned last. */
   server: PoolServer | null = null
@@ -27,7 +28,7 @@ export class GroupBinding {
     this.#servers = servers
   }
 
-  /** The next sample, without taking it; its server is in {@link server}. Null when none waits. */
+  /** Returns the next sample without taking it, and sets {@link server}. Null if none waits. */
   next(withRoom: readonly PoolServer[], policy: BalancingPolicy): RoutedSample | null {
     const head = this.#queue.peek()
     if (head === null) return null
@@ -50,7 +51,7 @@ export class GroupBinding {
     return (heaviest === null ? null : this.#queue.firstOfGroup(heaviest)) ?? head
   }
 
-  /** Releases the groups of a server that takes no samples for a while or was removed. */
+  /** Releases the groups of a server that was ejected, went silent or was removed. */
   orphan(server: PoolServer): void {
     for (const group of server.groups) this.#queue.releaseGroup(group)
     server.groups.length = 0
@@ -69,7 +70,7 @@ export class GroupBinding {
     return sample
   }
 
-  /** A waiting sample of a group that the server began; groups without waiting samples are removed. */
+  /** Returns a waiting sample of the oldest group that the server began; null: none waits. */
   #ownSample(server: PoolServer): RoutedSample | null {
     const { groups } = server
     while (groups.length > 0) {

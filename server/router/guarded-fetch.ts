@@ -1,15 +1,16 @@
 import { Agent, fetch as undiciFetch } from 'undici'
 import { safeLookup } from '../engines/link-local.ts'
 
-/** Connect timeout in ms, equal to that of reward-model servers. */
+/** The same connect timeout as for reward-model servers. */
 const CONNECT_TIMEOUT_MS = 2_000
 
-/** Shared by the process so that connections are kept between calls. */
+/** One agent per process, so that connections are reused. */
 let agent: Agent | undefined
 
 /**
- * `fetch` for addresses entered by users. A name that resolves to a link-local or metadata address is refused at every
- * connection. `checkServerUrl` checks the address itself. Time limits are the caller's.
+ * `fetch` for addresses that users configure. A connection is refused if its name resolves to a link-local or metadata
+ * address. IP addresses are not looked up, so callers check URLs with `checkServerUrl` first. Callers also set their
+ * own time limits.
  */
 export const guardedFetch: typeof fetch = (input, init) => {
   agent ??= new Agent({
@@ -18,7 +19,7 @@ export const guardedFetch: typeof fetch = (input, init) => {
     headersTimeout: 0,
     bodyTimeout: 0,
   })
-  // undici's own `fetch`: Node's is of another version with an incompatible dispatcher interface.
+  // Node's `fetch` comes from another undici version, which cannot use this agent.
   const options = { ...init, dispatcher: agent } as Parameters<typeof undiciFetch>[1]
   return undiciFetch(input as string, options) as unknown as Promise<Response>
 }

@@ -1,18 +1,18 @@
 import { SecondRing } from './second-ring.ts'
 
-/** Share of the begun samples that may be hedged, and the minimum number of hedges. */
+/** Share of the begun samples that may be hedged, and the number of hedges that is always allowed. */
 const SHARE = 0.05
 const MIN_HEDGES = 3
 const WINDOW_SECONDS = 60
-/** Samples begun since the pool was idle count towards a minute's hedges up to this number: a step's worth. */
+/** Maximum samples begun since the pool was idle that count for the hedges of a minute: the size of a large step. */
 const STEP_SAMPLES = 4_096
 
 /**
- * How many samples of a pool may be hedged. Two bounds apply: hedges since the pool was last idle are at most 5 % of the
- * samples begun since then. Those of the last minute are at most 5 % of the larger of that minute's samples and the
- * samples begun since idle, at most 4,096. The last samples of a judge's step are hedged minutes after the last sample
- * began, when the minute alone would allow none. A pool that runs for days saves up no more than one step's hedges for
- * the moment when all its servers slow down.
+ * Limits the hedges of a pool by two bounds. Hedges since the pool was last idle are at most 5 % of the samples begun
+ * since then. Hedges of the last minute are at most 5 % of the larger of that minute's samples and the samples begun
+ * since idle, at most 4,096. The first bound allows the last samples of a slow step to be hedged minutes after they
+ * began. The second keeps a pool that runs for days from saving up more than one step's hedges for the moment when all
+ * its servers slow down.
  */
 export class HedgeBudget {
   readonly #share: number
@@ -23,7 +23,7 @@ export class HedgeBudget {
   #promised = 0
   #hedges = 0
 
-  /** `share`: of the begun samples; `least`: always allowed. */
+  /** `share` of the begun samples that may be hedged; `least`: hedges that are always allowed. */
   constructor(options: { share?: number; least?: number } = {}) {
     this.#share = options.share ?? SHARE
     this.#least = options.least ?? MIN_HEDGES
@@ -39,12 +39,12 @@ export class HedgeBudget {
     return this.#promised
   }
 
-  /** Samples begun since the pool was idle. */
+  /** Samples begun since the pool was idle; a retry counts again. */
   get samples(): number {
     return this.#samples
   }
 
-  /** Records the start of a normal call or of a hedge. A hedge is free here because `promised` charged it. */
+  /** Records the start of a normal call or of a hedge. Only `promised` charges hedges. */
   begun(nowMs: number, isHedge: boolean): void {
     if (isHedge) {
       this.#hedges++
@@ -64,20 +64,20 @@ export class HedgeBudget {
     return this.#minuteHedges.total(nowMs) < this.#of(samples)
   }
 
-  /** Charges a hedge; it may wait for a slot before it is sent. */
+  /** Charges a hedge, which may wait for a slot before it is sent. */
   promised(nowMs: number): void {
     this.#promised++
     this.#minuteHedges.add(nowMs)
   }
 
-  /** Refunds a charged hedge that was not sent. The minute keeps the charge. */
+  /** Refunds a charged hedge that was not sent. The bound of the minute keeps the charge. */
   forgone(): void {
     if (this.#promised > 0) this.#promised--
   }
 
   /**
-   * Resets the counts because the pool has no samples left and the next ones belong to another step. The minute's counts
-   * stay; otherwise each lone sample would have a free hedge.
+   * Resets the counts, because the pool has no samples left and the next ones belong to another step. The counts of the
+   * minute stay, because otherwise each lone sample would have a free hedge.
    */
   idle(): void {
     this.#samples = 0

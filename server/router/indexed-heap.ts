@@ -1,4 +1,4 @@
-/** How many more items a search may check. */
+/** The number of further items that a search may check. */
 export interface Checks {
   left: number
 }
@@ -19,7 +19,7 @@ export class IndexedHeap<T> {
     return this.#items.length
   }
 
-  /** The first item, null when empty. */
+  /** The first item; null: the heap is empty. */
   get first(): T | null {
     return this.#items[0] ?? null
   }
@@ -29,7 +29,7 @@ export class IndexedHeap<T> {
     this.#up(this.#items.length - 1, item)
   }
 
-  /** Removes the item at that index. */
+  /** Removes the item at an index. */
   remove(index: number): void {
     const items = this.#items
     const gone = items[index] as T
@@ -41,7 +41,7 @@ export class IndexedHeap<T> {
     this.#placed(gone, -1)
   }
 
-  /** Moves the item at that index to its place after its order has changed. */
+  /** Moves the item at an index to its new position after its order has changed. */
   moved(index: number): void {
     const item = this.#items[index] as T
     if (index > 0 && this.#before(item, this.#items[(index - 1) >> 1] as T)) this.#up(index, item)
@@ -56,7 +56,7 @@ export class IndexedHeap<T> {
   #search(index: number, accept: (item: T) => boolean, checks: Checks, best: T | null): T | null {
     const item = this.#items[index]
     if (item === undefined || checks.left <= 0) return best
-    // Items below this one come after it, so none can be better than one already found.
+    // Items below this one in the tree come after it, so none of them comes before `best`.
     if (best !== null && !this.#before(item, best)) return best
     checks.left--
     if (accept(item)) return item

@@ -1,6 +1,6 @@
 /**
- * Bounds grow by 2^(1/4) ≈ 1.189 from 0.1 ms: a quantile taken from a bucket's middle is at most 9 % off, and 96 buckets
- * reach 1,400 s, beyond any sample's timeout.
+ * Bucket bounds grow by a factor of 2^(1/4) ≈ 1.189 from 0.1 ms. A quantile taken from the middle of a bucket is at
+ * most 9 % off. 96 buckets reach 1,400 s; longer durations count in the last one.
  */
 const BUCKETS_PER_DOUBLING = 4
 const FIRST_BOUND_MS = 0.1
@@ -17,7 +17,7 @@ export const LATENCY_BOUNDS_MS: readonly number[] = Array.from(
 
 const LOG_SCALE = BUCKETS_PER_DOUBLING / Math.LN2
 
-/** Counts durations in fixed logarithmic buckets, so histograms of several processes can be added. */
+/** Counts durations in fixed logarithmic buckets, so that histograms of several processes can be added. */
 export class LatencyHistogram {
   /** One count per bucket, as in {@link LATENCY_BOUNDS_MS}. */
   readonly counts: number[]
@@ -26,7 +26,7 @@ export class LatencyHistogram {
     this.counts = new Array<number>(BUCKET_COUNT).fill(0)
   }
 
-  /** Restores a histogram from {@link toJSON}'s output. @throws RangeError for any other input */
+  /** Restores a histogram from {@link toJSON}'s output. @throws RangeError for invalid input */
   static from(counts: readonly number[]): LatencyHistogram {
     if (counts.length !== BUCKET_COUNT || !counts.every((n) => Number.isInteger(n) && n >= 0)) {
       throw new RangeError(`a latency histogram has ${BUCKET_COUNT} counts of 0 or more`)

@@ -3,32 +3,32 @@ import type { Flight } from './flight.ts'
 import type { PoolServer } from './pool-server.ts'
 import { type CallListener, HttpCall } from './transport.ts'
 
-/** The operations of a flight on its call, whether the call is its own or shared. */
+/** The operations of a flight on its HTTP request, which other samples of a micro-batch may share. */
 export interface FlightCall {
-  /** HTTP status; 0 until an answer began. */
+  /** HTTP status; 0 before an answer begins. */
   readonly status: number
-  /** Abandons the flight's part of the call; its result is ignored. */
+  /** Abandons the flight's part of the request, whose result is then ignored. */
   abandon(): void
-  /** True for the first caller: a call's failure is counted once against its server, however many samples it had. */
+  /** Returns true only for the first caller, so that a request's failure is counted once against its server. */
   blame(): boolean
 }
 
 /**
- * Samples sent to one server in one request. Each has its own slot, attempt and end. A sample that is aborted, superseded
- * by its hedge or out of time leaves the others; the request is cancelled when the last one leaves.
+ * Samples sent to one server in one request. Each has its own slot, attempt and end. A sample leaves the micro-batch
+ * when it is aborted, superseded by its hedge or out of time. The request is cancelled when its last sample leaves.
  */
 export class MicroBatch {
   readonly server: PoolServer
-  /** The protocol and target when the samples were bound; the server may have another model by the time of the answer. */
+  /** The protocol and target when the samples were bound; the server's own may change before the answer arrives. */
   readonly protocol: MicroBatchProtocol
   readonly target: EngineTarget
   /** When the request was sent; NaN before. */
   sentAtMs = Number.NaN
-  /** Checks of the watch since the request was sent. */
+  /** Checks of the request since it was sent, 100 ms apart. */
   checks = 0
-  /** In the order of the texts sent; null for flights that left since. */
+  /** One per text, in the order sent; null: the flight has left since. */
   readonly flights: (Flight | null)[] = []
-  /** Estimated size of its samples, regardless of a server's prefix cache. */
+  /** Estimated tokens of its samples, without regard to the server's prefix cache. */
   tokens = 0
   chars = 0
   #call: HttpCall<MicroBatch> | null = null
@@ -44,7 +44,7 @@ export class MicroBatch {
     return this.#call?.status ?? 0
   }
 
-  /** Adds a flight, whose call this becomes. Only before the request is sent. */
+  /** Adds a flight. Only before the request is sent. */
   add(flight: Flight): void {
     this.flights.push(flight)
     this.tokens += flight.sample.tokens
@@ -52,14 +52,14 @@ export class MicroBatch {
     flight.call = new MicroBatchPart(this, flight)
   }
 
-  /** Creates the request for the flights in the micro-batch now. */
+  /** Creates the HTTP call for the current flights. */
   callFor(listener: CallListener<MicroBatch>): HttpCall<MicroBatch> {
     this.sentAtMs = performance.now()
     this.#call = new HttpCall<MicroBatch>(this, listener)
     return this.#call
   }
 
-  /** Removes an abandoned flight. */
+  /** Removes an abandoned flight. Without flights, the request is cancelled. */
   leave(flight: Flight): void {
     const at = this.flights.indexOf(flight)
     if (at < 0) return

@@ -20,27 +20,31 @@ const WORK_MS = 20
 const SPLIT_CHECKS = 2
 /** Scored samples after which a server's speed is known. */
 const SEEN_SAMPLES = 64
-/** A server's slots are enough for at least this many calls, so that it has the next call while it answers one. */
+/**
+ * A micro-batch has at most a server's slots divided by this number, so that the server has further requests while it
+ * answers one.
+ */
 const MIN_CALLS = 4
-/** Maximum characters per call: text-embeddings-inference accepts bodies of 2 MB. */
+/** Maximum characters per request. text-embeddings-inference accepts bodies of 2 MB. */
 const MAX_CHARS = 400_000
-/** While at least half of its slots are in use, a server's next call waits this long for more samples, ms. */
+/** While at least half of a server's slots are in use, a micro-batch waits this long for more samples, ms. */
 const WAIT_MS = 2
 
 /**
- * The load is measured again after this many ms: a step of a fast model takes a second, and its first calls are sent one
- * by one.
+ * Interval between measurements of the process's load, ms. It is short because a step of a fast model takes only a
+ * second.
  */
 const CHECK_MS = 20
-/** Measurements further apart than this are ignored, ms. */
+/** A measurement over a longer time than this is ignored, ms. */
 const STALE_MS = 500
 /**
- * Busy starts at this utilization and ends below the other: micro-batching saves work, which must not stop it at once.
+ * The process counts as busy from the first utilization on, until it is below the second. Micro-batching lowers the
+ * utilization, and must not end because of that.
  */
 const BUSY_FROM = 0.7
 const BUSY_UNTIL = 0.4
 
-/** Handles the outcomes of the samples. */
+/** Sends samples alone and handles their outcomes. */
 export interface MicroBatcherOwner {
   sendAlone(flight: Flight): void
   scored(
@@ -51,30 +55,27 @@ export interface MicroBatcherOwner {
     nowMs: number,
   ): void
   /**
-   * An attempt of the sample failed. `blamed`: true for the first sample of its call; the server's fault is counted for
-   * that one only.
+   * An attempt of the sample failed. `blamed`: true for the first sample of its request, because the failure counts
+   * once against the server.
    */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
-  /**
-   * The sample is sent again alone, free of charge. `blamed`: true for the first sample of its call; the failure is
-   * counted for that one only.
-   */
+  /** The sample must be sent again alone, free of charge. `blamed`: as in `failed`. */
   apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
 }
 
 /**
- * Combines samples begun in the same turn of the event loop for the same server into one request, if the server is so
- * fast and this process so busy that the requests themselves limit throughput. Only the first attempts of a step's
- * samples are combined: failed or slow samples are retried alone, so that a sample that breaks or stalls a request
- * affects one request only.
+ * Combines samples that begin within a few milliseconds on the same server into one request, if the server is so fast
+ * and this process so busy that the requests themselves limit throughput. Only the first attempts of a step's samples
+ * are combined. Failed or slow samples are retried alone, so that a sample that breaks or delays a request affects only
+ * one request.
  */
 export class MicroBatcher implements CallListener<MicroBatch> {
   readonly #owner: MicroBatcherOwner
   readonly #options: Omit<MicroBatchOptions, 'slowMs'>
   /**
-   * Micro-batches not sent yet. Each waits until it is full, until this turn of the event loop has processed every ended
-   * call, or a little longer if the server has enough work. Otherwise calls that end one by one would be replaced one by
-   * one.
+   * Micro-batches not sent yet. Each is sent when it is full, at the end of this turn of the event loop, or after
+   * {@link WAIT_MS} if the server has enough work. Without that wait, calls that end one by one would be replaced one
+   * by one.
    */
   readonly #open = new Map<PoolServer, MicroBatch>()
   readonly #sent = new Set<MicroBatch>()
@@ -93,7 +94,10 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     }
   }
 
-  /** Returns true if the flight will be sent with others, or alone if none joins it. */
+  /**
+   * Adds the flight to a micro-batch, which is sent even if no other flight joins. Returns false if the flight must be
+   * sent alone now.
+   */
   take(flight: Flight, nowMs: number): boolean {
     const { server } = flight
     const maxSamples = this.#maxSamples(flight, nowMs)
@@ -119,13 +123,13 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     return true
   }
 
-  /** Maximum samples in a call with this one; 1: it is sent alone. */
+  /** Maximum samples in a request with this one; 1: it is sent alone. */
   #maxSamples({ sample, server, hedge }: Flight, nowMs: number): number {
     const { samplesPerRequest, isBusy, workMs } = this.#options
     if (samplesPerRequest < 2 || hedge !== null || sample.input === null) return 1
     if (sample.attempts.length > 0 || sample.priorityClass === 'interactive') return 1
     if (server.microBatch === null || nowMs < server.apartUntilMs) return 1
-    // Over-long samples are detected one by one: a sample longer than any its server has scored is sent alone.
+    // A sample longer than any that its server has scored is sent alone, because it may exceed the context.
     if (sample.tokens > server.longestTokens) return 1
     const { rating } = server
     if (rating.samples < SEEN_SAMPLES || !isBusy(nowMs)) return 1
@@ -137,7 +141,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     )
   }
 
-  /** Splits calls that one slow sample delays. Called every 100 ms while there are samples. */
+  /** Splits requests that a slow sample delays. Called every 100 ms while there are samples. */
   look(nowMs: number): void {
     for (const microBatch of this.#sent) {
       const isLeft = microBatch.flights.every((flight) => flight === null)
@@ -174,7 +178,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       const isRefused = answer.class === 'client' || answer.class === 'corrupt'
       if (answer.class !== 'conn_race') server.apart(isRefused ? 'refused' : 'slow', nowMs)
       // A refusal or an invalid response does not show which sample caused it, so each is sent again alone. Any other
-      // failure costs each sample an attempt.
+      // failure counts for each sample as for a single one.
       this.#end(isRefused ? 'apart' : 'failed', microBatch, flights, answer, serviceMs)
       return
     }
@@ -183,20 +187,20 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       if (flight === null) return
       const score = scores[i] as EngineScore | EngineFailure
       if (!score.ok) {
-        // The sample may have a score alone: its result must not depend on the other samples in the call.
+        // The sample may get a score when sent alone: its result must not depend on the other samples of the request.
         server.apart('slow', nowMs)
         this.#owner.apart(flight, ofMicroBatch(score, flights), serviceMs, true)
         return
       }
       flight.sample.accept(score)
-      // The server counted the samples together; each is assigned its share.
+      // The server counts the tokens of all samples together. Each sample gets its estimated share.
       const tokens =
         promptTokens === null ? null : (promptTokens * flight.sample.tokens) / microBatch.tokens
       this.#owner.scored(flight, call.status, tokens, serviceMs, nowMs)
     })
   }
 
-  /** Ends all remaining flights of a call; the server's part in it is counted once. */
+  /** Ends all remaining flights of a request; only the first is `blamed`. */
   #end(
     how: 'apart' | 'failed',
     microBatch: MicroBatch,
@@ -221,7 +225,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
   #send(microBatch: MicroBatch): void {
     const { server, protocol, target } = microBatch
     this.#open.delete(server)
-    // Flights that leave before sending are removed from the list, so none is null here.
+    // Flights that left before now were removed from the list, so none is null.
     const flights = microBatch.flights as Flight[]
     let request: EngineRequest | null = null
     if (flights.length > 1) {
@@ -229,7 +233,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
       try {
         request = protocol.build(inputs, target)
       } catch {
-        // One prompt has a shape that the model's template rejects; sent alone, that sample fails with the reason.
+        // The model's template rejects one of the prompts. Sent alone, that sample fails with the reason.
       }
     }
     if (request === null) {
@@ -252,7 +256,7 @@ class OwnLoad {
   #last: EventLoopUtilization = performance.eventLoopUtilization()
   #isBusy = false
 
-  /** Result of the last measurement, at most 20 ms ago. */
+  /** Whether the process was busy at the last measurement, at most 20 ms ago. */
   isBusy(nowMs: number): boolean {
     if (nowMs - this.#at < CHECK_MS) return this.#isBusy
     const now = performance.eventLoopUtilization()

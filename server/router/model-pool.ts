@@ -10,35 +10,38 @@ import type { HedgeKind, RouterOptions } from './router-types.ts'
 import { SampleQueue } from './sample-queue.ts'
 import { TokenEstimate } from './token-estimate.ts'
 
-/** Calls begun per turn of the event loop, so that 5,000 waiting samples do not block it for 0.2 s. */
+/** Maximum calls begun per turn of the event loop, so that 5,000 waiting samples do not block it for 0.2 s. */
 const MAX_DISPATCHES = 64
-/** Samples checked in search of one for a free server: retried samples may not want any of the free servers. */
+/**
+ * Maximum samples of a queue that are checked for one that an available server may take. Retries and hedges avoid the
+ * servers they were sent to.
+ */
 const MAX_SCANNED = 64
-/** Weight of the newest sample in the mean cost: about the last 64 samples count. */
+/** Weight of the newest sample in the mean cost, which covers about the last 64 samples. */
 const COST_STEP = 1 / 64
-/** Maximum servers named in a failure's detail. */
+/** Maximum servers described in a failure's detail. */
 const MAX_DESCRIBED = 3
 /** See `RouterOptions.patienceMs`. */
 const PATIENCE_MS = 2_000
 /** See `RouterOptions.queueSamples`. */
 const MAX_QUEUED = 10_000
-/** Completed calls after which a server's times are used. */
+/** Completed calls before a server's times are used. */
 const SEEN_FOR_TIMES = 20
 
-/** A pool's calls to its router. */
+/** Handles the events of a pool. */
 export interface ModelPoolListener {
-  /** Sends a sample to a server with room. */
+  /** Sends a sample to an available server. */
   start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void
-  /** Probes whether a server works. */
+  /** Sends the server a canary if one is wanted and allowed. */
   probe(pool: ModelPool, server: PoolServer, nowMs: number): void
-  /** Samples wait that more slots or permits would release. */
+  /** Called when samples wait for slots, permits or a canary. */
   onShort(pool: ModelPool): void
 }
 
 /**
- * The servers of one model and its waiting samples. A sample is bound to a server only when that server has a free slot.
- * The order is: hedges, samples that lost an attempt, then all others by class, run, deadline and size. A server that
- * began a group continues it while others begin the next.
+ * The servers of one model and its waiting samples. A sample is bound to a server only when that server has a free
+ * slot. Hedges come first, then retries, then all other samples by class, run, deadline and size. A server that began a
+ * group continues it while other servers begin the next groups.
  */
 export class ModelPool {
   readonly model: string
@@ -46,11 +49,13 @@ export class ModelPool {
   readonly estimate = new TokenEstimate()
   readonly hedgeBudget = new HedgeBudget()
   readonly retryBudget = new RetryBudget()
-  /** Samples of the model that are not done, wherever they are; canaries do not count. */
+  /** Unfinished samples of the model, without canaries. */
   sampleCount = 0
   /** Canaries in flight; they are cancelled when the pool's last sample ends. */
   readonly canaries = new Set<RoutedSample>()
-  /** The pool has judges, or custom scorers, which may call a judge: its samples are never hedged and never shared. */
+  /**
+   * Whether samples are never hedged or shared, because the pool has judges, or custom scorers, which may call a judge.
+   */
   isSentOnce = false
   readonly #hedges = new SampleQueue()
   readonly #retries = new SampleQueue()
@@ -64,9 +69,9 @@ export class ModelPool {
   readonly #eligible: PoolServer[] = []
   #policy: BalancingPolicy
   #pinnedWaiting = 0
-  /** Mean cost of begun samples, as a share of their tokens. */
+  /** Mean cost of the samples begun, as a share of their tokens. */
   #costShare = 1
-  /** Samples admitted without waiting in the present microtask. */
+  /** Samples that {@link admit} handled without queueing them first, in the current callback. */
   #burst = 0
   readonly #endBurst = () => {
     this.#burst = 0
@@ -99,7 +104,7 @@ export class ModelPool {
     return this.#hedges.size + this.#retries.size + this.#fresh.size + this.#pinnedWaiting
   }
 
-  /** Waiting samples that were never sent. */
+  /** Waiting samples that were not sent yet. */
   get fresh(): number {
     return this.#fresh.size + this.#pinnedWaiting
   }
@@ -115,7 +120,7 @@ export class ModelPool {
     return this.waiting >= this.#queueSamples
   }
 
-  /** Calls in flight over its servers. */
+  /** Samples in flight to its servers. */
   get inFlight(): number {
     let n = 0
     for (const server of this.servers) n += server.inFlight
@@ -138,18 +143,20 @@ export class ModelPool {
     this.unhold(server)
   }
 
-  /** Releases the samples that waited for a server's canary, to be retried. */
+  /** Releases the samples that wait for a server's canary. They are sent again. */
   unhold(server: PoolServer): void {
     for (const sample of server.canary.release()) this.readmit(sample)
   }
 
-  /** Releases the groups of a server that takes no samples for a while. */
+  /** Releases the groups of a server that was ejected or went silent. */
   orphan(server: PoolServer): void {
     this.#groups.orphan(server)
     if (server.canary.isWanted) this.pumpSoon()
   }
 
-  /** Records the cost of a begun sample; waiting samples are assumed to find the same share of their tokens cached. */
+  /**
+   * Records the cost of a sample that was sent. The waiting samples are assumed to cost the same share of their tokens.
+   */
   began(sample: RoutedSample, cost: number): void {
     this.#costShare += COST_STEP * (cost / sample.tokens - this.#costShare)
   }
@@ -163,14 +170,17 @@ export class ModelPool {
     return (1_000 * this.#fresh.tokens * this.#costShare) / perSecond
   }
 
-  /** Suggested retry delay in ms: the time to process the waiting samples, 1 to 30 s. */
+  /**
+   * Suggested delay before another request, in ms: the time to process the waiting samples, from 1 to 30 s; 2 s if
+   * unknown.
+   */
   suggestedRetryMs(nowMs: number): number {
     const drainMs = this.drainMs(nowMs)
     if (!Number.isFinite(drainMs)) return 2_000
     return Math.min(30_000, Math.max(1_000, Math.ceil(drainMs / 1_000) * 1_000))
   }
 
-  /** Minimum time of a sample of this size, by the median of the fastest server, in ms; 0 if not measured. */
+  /** Median time of a sample of this size on the fastest healthy server, in ms; 0 unless all servers are measured. */
   fastestMs(tokens: number, nowMs: number): number {
     let fastest = Number.POSITIVE_INFINITY
     for (const server of this.servers) {
@@ -181,7 +191,7 @@ export class ModelPool {
     return Number.isFinite(fastest) ? fastest : 0
   }
 
-  /** Sends a new sample at once if a server has room and no other sample waits, else queues it. */
+  /** Sends a new sample immediately if a server is available and no other sample waits. Otherwise queues it. */
   admit(sample: RoutedSample, nowMs: number): void {
     if (sample.tried !== null) {
       this.readmit(sample)
@@ -200,7 +210,8 @@ export class ModelPool {
       this.#burst >= MAX_DISPATCHES ||
       (sample.group !== undefined && sample.priorityClass === 'step')
     ) {
-      // A step's samples arrive together. Queued together, the longest is sent first and groups stay whole.
+      // The samples of a step arrive together. They are queued first, so that the longest is sent first and groups stay
+      // together.
       this.#queue(sample)
       if (this.#burst >= MAX_DISPATCHES) this.#pumpNextTurn()
       else this.pumpSoon()
@@ -216,7 +227,7 @@ export class ModelPool {
     }
   }
 
-  /** Queues a sample that lost an attempt, ahead of new samples. */
+  /** Queues a sample to be sent again, ahead of new samples. */
   readmit(sample: RoutedSample): void {
     this.#retries.push(sample)
     sample.timer = setTimeout(() => {
@@ -226,7 +237,7 @@ export class ModelPool {
     this.pumpSoon()
   }
 
-  /** Queues a hedge of a sample whose first call is in flight. */
+  /** Queues a hedge for a sample whose first call is in flight. */
   wantHedge(sample: RoutedSample, kind: HedgeKind): void {
     if (sample.queue !== null || sample.hedgeWanted !== null) return
     sample.hedgeWanted = kind
@@ -248,7 +259,7 @@ export class ModelPool {
     this.#fresh.remove(sample)
   }
 
-  /** The reasons why its servers take no sample, for a failure's detail. */
+  /** Why its servers take no samples, for a failure's detail. */
   describe(nowMs: number): string {
     if (this.servers.length === 0) return 'none is registered'
     const described = this.servers.slice(0, MAX_DESCRIBED).map((server) => server.describe(nowMs))
@@ -256,7 +267,7 @@ export class ModelPool {
     return `${described.join('; ')}${more > 0 ? `; and ${more} more` : ''}`
   }
 
-  /** Whether any server can take work, perhaps after waiting for room. */
+  /** Whether any server is healthy and has slots for this process, free or not. */
   anyUsable(nowMs: number): boolean {
     return this.servers.some((server) => server.isUsable(nowMs))
   }
@@ -272,8 +283,8 @@ export class ModelPool {
   }
 
   /**
-   * Binds waiting samples after the present callback: the end of a call is reported from inside the HTTP parser, where no
-   * other connection may be read, and beginning a call reads.
+   * Binds waiting samples after the current callback. The end of a call is reported from inside the HTTP parser, where
+   * no call may begin.
    */
   pumpSoon(): void {
     if (this.#microtask || this.#immediate !== null) return
@@ -284,7 +295,7 @@ export class ModelPool {
     })
   }
 
-  /** Binds waiting samples to servers with room, at most one batch per turn. */
+  /** Binds waiting samples to available servers, at most 64 per turn of the event loop. */
   pump(nowMs: number): void {
     let left = MAX_DISPATCHES
     this.#probeServers(nowMs)
@@ -345,7 +356,10 @@ export class ModelPool {
     return candidates.length > 0
   }
 
-  /** True if fewer than half of the ready servers take work: slow servers are then better than none. */
+  /**
+   * Whether fewer than half of the ready servers are healthy while some are ejected for slowness. Slow servers are then
+   * used.
+   */
   #isPanic(nowMs: number): boolean {
     let soft = false
     for (const server of this.servers) if (server.health.isSoftEjected) soft = true
@@ -402,7 +416,7 @@ export class ModelPool {
     return true
   }
 
-  /** Binds a sample by the `deterministic` policy, which ignores load: the sample waits for that one server. */
+  /** Binds a sample by the `deterministic` policy, regardless of load. The sample waits for a slot of that server. */
   #pin(sample: RoutedSample, nowMs: number): void {
     const eligible = this.#eligible
     eligible.length = 0
@@ -428,7 +442,7 @@ export class ModelPool {
       this.#listener.start(sample, server, null, nowMs)
       return true
     }
-    // Samples pinned to a server that is ejected or removed are assigned to another one.
+    // Samples pinned to a server that is no longer healthy are assigned to another one.
     for (const server of this.servers) {
       if (server.pinned.size > 0 && !server.isHealthy(nowMs) && this.anyHealthy(nowMs)) {
         this.#unpin(server)

@@ -1,8 +1,8 @@
 import type { RatePermits } from './router-types.ts'
 
 /**
- * The permits of this process for a server with a rate limit. They are granted in small parts and expire soon. Tokens are
- * estimates when they are used; any excess is reported and charged later.
+ * The permits of this process for a server with a rate limit. They are granted in small parts and expire soon. Calls
+ * use estimated tokens. The difference to the counted tokens is reported and charged later.
  */
 export class Permits {
   #requestsLimited = false
@@ -33,7 +33,7 @@ export class Permits {
     this.#untilMs = permits.untilMs
   }
 
-  /** Whether another call may be sent. */
+  /** Whether the permits allow another call now. */
   allow(nowMs: number): boolean {
     if (!this.#requestsLimited && !this.#tokensLimited) return true
     if (nowMs >= this.#untilMs) return false
@@ -53,19 +53,19 @@ export class Permits {
     }
   }
 
-  /** Corrects the tokens of a call after the server has counted them. */
+  /** Records how many tokens the server counted for a call. */
   correct(estimated: number, counted: number): void {
     if (this.#tokensLimited) this.#overspent += counted - estimated
   }
 
-  /** Tokens used beyond the permits since the last call of this method; negative if fewer were used. */
+  /** Returns and resets the tokens used beyond the permits; negative if fewer were used. */
   takeOverspent(): number {
     const overspent = this.#overspent
     this.#overspent = 0
     return overspent
   }
 
-  /** Removes and returns the unused permits, for other processes. */
+  /** Removes and returns the unused permits, which other processes can use. */
   takeUnused(nowMs: number): { requests: number; tokens: number } {
     const unused =
       nowMs < this.#untilMs

@@ -23,18 +23,18 @@ import { type OnHealthChange, ServerHealth } from './server-health.ts'
 import { ServerRating } from './server-rating.ts'
 import { type HttpCall, Transport } from './transport.ts'
 
-/** Load reports older than this are ignored. */
+/** Older load reports are ignored. */
 const LOAD_STALE_MS = 10_000
-/** A server is ejected if this share of its calls of the last 30 s failed and there were enough calls. */
+/** A server is ejected if this share of its calls of the last 30 s failed, and there were at least this many calls. */
 const FAULT_SHARE = 0.5
 const MIN_FAULT_CALLS = 10
 const CORRUPT_TO_EJECT = 3
 /** See `MicroBatchOptions.slowMs`. */
 const SLOW_MS = 250
-/** How long samples are sent one by one, ms: after a micro-batch was refused, and after a slow, busy or failed call. */
+/** How long samples are sent one by one, ms: after a refused micro-batch, and after a slow or failed call. */
 const APART_MS = { refused: 60_000, slow: 5_000 }
 
-/** A server's notifications to its router. */
+/** Handles the events of a server. */
 export interface PoolServerListener {
   /** The server may take calls again. */
   onRoom(server: PoolServer): void
@@ -60,7 +60,7 @@ export class PoolServer implements PolicyServer {
     corrupt: 0,
     conn_race: 0,
   }
-  /** Groups it began whose samples still wait, oldest first. */
+  /** Groups that it began and that may have waiting samples, oldest first. */
   readonly groups: string[] = []
   /** Samples bound to it regardless of load, by the `deterministic` policy. */
   readonly pinned = new SampleQueue()
@@ -71,9 +71,9 @@ export class PoolServer implements PolicyServer {
   state: ServerState | 'removed' = 'registering'
   engine: Engine = engineOf('vllm')
   target: EngineTarget = { model: null, version: null }
-  /** The protocol for micro-batches; null if its engine or target has none. */
+  /** The protocol for micro-batches; null: its engine or target supports none. */
   microBatch: MicroBatchProtocol | null = null
-  /** Its stored chat template. */
+  /** Its stored chat template; null: none. */
   templateText: string | null = null
   headers: string[] = []
   transport: Transport
@@ -87,13 +87,13 @@ export class PoolServer implements PolicyServer {
   tokens = 0
   tokensPerSecond: number | null = null
   peakMsPerKtok: number | null = null
-  /** Other clients' calls in the server, from its own load report. */
+  /** Requests of other clients at the server, from its own load report. */
   externalQueue = 0
-  /** Until then it is sent samples one by one, on the clock of `performance.now()`. */
+  /** Until then, it receives samples one by one. On the clock of `performance.now()`. */
   apartUntilMs = 0
-  /** The longest sample it has scored, in tokens as estimated beforehand. */
+  /** Size of the longest sample that it has scored, in estimated tokens. */
   longestTokens = 0
-  /** Calls in flight, oldest first. */
+  /** The oldest call in flight; the others are linked from it in order of start. */
   oldest: Flight | null = null
   #newest: Flight | null = null
   /** When it last answered a call, or received work after being idle. */
@@ -163,7 +163,7 @@ export class PoolServer implements PolicyServer {
     this.state = config.state
   }
 
-  /** The number of processes that share the server; each starts with its part of an adaptive limit. */
+  /** The number of processes that share the server. Each starts with its part of an adaptive limit. */
   set processes(processes: number) {
     this.#processes = Math.max(1, processes)
     this.canary.processes = this.#processes
@@ -174,7 +174,7 @@ export class PoolServer implements PolicyServer {
     return this.#url
   }
 
-  /** Calls in flight from this process. */
+  /** Samples in flight from this process; a hedge counts as another one. */
   get inFlight(): number {
     return this.#inFlight
   }
@@ -188,20 +188,20 @@ export class PoolServer implements PolicyServer {
     return this.#slots
   }
 
-  /** Updates the measures that policies compare; called once for all picks of a moment. */
+  /** Updates the measurements that policies compare. Called once for all picks of a moment. */
   refresh(nowMs: number): void {
     this.tokensPerSecond = this.rating.tokensPerSecond(nowMs)
     this.peakMsPerKtok = this.rating.peakMsPerKtok(nowMs)
     this.externalQueue = nowMs - this.#loadAtMs < LOAD_STALE_MS ? this.#othersWaiting : 0
   }
 
-  /** Sets the leased slots and their expiry. */
+  /** Sets the leased slots, and their expiry on the clock of `performance.now()`. */
   setSlots(slots: number, untilMs: number): void {
     this.#slots = Math.max(0, Math.floor(slots))
     this.#slotsUntilMs = untilMs
   }
 
-  /** Sets the server's own load report; null: it reports none. */
+  /** Sets the load that the server reports; null: it reports none. */
   setLoad(load: EngineLoad | null): void {
     if (load === null) {
       this.#loadAtMs = 0
@@ -213,7 +213,7 @@ export class PoolServer implements PolicyServer {
     if (load.waiting > 0) this.limit.search.noGrowth(nowMs)
   }
 
-  /** Whether it could use more slots than it has. */
+  /** Whether its limit is higher than its slots. */
   get wantsSlots(): boolean {
     return this.state === 'ready' && this.#slots < this.limit.most
   }
@@ -223,12 +223,12 @@ export class PoolServer implements PolicyServer {
     return this.state === 'ready' && !this.permits.allow(nowMs)
   }
 
-  /** Whether a custom HTTP scorer gives its scores; it may accept only texts of its task. */
+  /** Whether it is a custom HTTP scorer, which may accept only texts of its task. */
   get isCustomScorer(): boolean {
     return this.engine.name === 'http'
   }
 
-  /** Whether a sample may be sent now. */
+  /** Whether the server is available: a sample may be sent to it now. `panic`: even if it is ejected for slowness. */
   hasRoom(nowMs: number, panic = false): boolean {
     return !this.canary.isBlocking && this.hasRoomForCanary(nowMs, panic)
   }
@@ -242,23 +242,23 @@ export class PoolServer implements PolicyServer {
     return this.transport.hasLane
   }
 
-  /** Whether it takes samples in general, even if it is full or pausing now. */
+  /** Whether it is healthy and this process has slots for it, free or not. */
   isUsable(nowMs: number): boolean {
     return this.#slots > 0 && this.isHealthy(nowMs)
   }
 
-  /** Whether it would take samples if this process had a slot. */
+  /** Whether it is registered as ready and neither ejected, silent nor being probed. */
   isHealthy(nowMs: number): boolean {
     if (this.state !== 'ready') return false
     const state = this.health.state(nowMs)
     return state === 'ok' || state === 'slow_start'
   }
 
-  /** Slots that this process could use with this many samples waiting for the model. */
+  /** The number of slots that this process could use while this many samples wait for the model. */
   demand(waiting: number, nowMs: number): number {
     if (this.state !== 'ready') return this.#inFlight
     const { canary } = this
-    // One slot is enough to probe a server after an ejection or to send its canary.
+    // One slot is enough for the probes after an ejection, or for a canary.
     const useful =
       this.isHealthy(nowMs) && !canary.isBlocking
         ? Math.max(waiting, Math.min(1, canary.held.size))
@@ -266,7 +266,7 @@ export class PoolServer implements PolicyServer {
     return Math.min(this.#inFlight + useful, Math.max(this.#inFlight, this.#maxNow(nowMs)))
   }
 
-  /** Takes a slot and adds the flight to the list. */
+  /** Takes a slot for a flight and records its start. */
   begin(flight: Flight, isRetry: boolean): void {
     const nowMs = flight.startedAtMs
     if (this.#inFlight === 0) this.progressAtMs = nowMs
@@ -283,14 +283,14 @@ export class PoolServer implements PolicyServer {
     this.#newest = flight
     this.permits.use(flight.sample.tokens)
     this.limit.search.dispatched(nowMs, this.#inFlight)
-    // The server counts as full when this process fills its part of the limit. If full meant the few slots it happens to
-    // have, the server would be measured as slow, be sent fewer samples and have fewer slots.
+    // The server counts as full when this process uses its part of the limit. If a few leased slots counted as full, a
+    // server with few slots would be measured as slow, receive fewer samples and then lease even fewer slots.
     const part = Math.ceil(this.limit.most / this.#processes)
     this.rating.began(this.#inFlight, Math.min(this.limit.most, Math.max(this.#slots, part)))
     flight.period = this.health.begin()
   }
 
-  /** Releases a slot. */
+  /** Releases the slot of a flight. */
   end(flight: Flight): void {
     this.#inFlight--
     this.#workTokens = this.#inFlight === 0 ? 0 : this.#workTokens - flight.tokens
@@ -302,16 +302,16 @@ export class PoolServer implements PolicyServer {
     flight.newer = null
   }
 
-  /** Sends its samples one by one for a while, because they would delay or break each other. */
+  /** Makes its samples be sent one by one for a while, because they would delay or fail each other. */
   apart(why: keyof typeof APART_MS, nowMs: number): void {
     this.apartUntilMs = Math.max(this.apartUntilMs, nowMs + APART_MS[why])
   }
 
-  /** Records a score after `serviceMs`; `tokens` as counted by the server, null: as estimated. */
+  /** Records a score after `serviceMs`. `tokens`: as counted by the server; null: not counted. */
   succeeded(flight: Flight, tokens: number | null, serviceMs: number, nowMs: number): void {
     const { sample } = flight
     const counted = tokens ?? sample.tokens
-    // The tokens that the server processed; a cached prompt does not count.
+    // The tokens that the server processed, without a prompt in its prefix cache.
     const worked = counted * (flight.tokens / sample.tokens)
     this.progressAtMs = nowMs
     if (sample.tokens > this.longestTokens) this.longestTokens = sample.tokens
@@ -327,7 +327,7 @@ export class PoolServer implements PolicyServer {
     this.health.succeeded(flight.period, nowMs)
   }
 
-  /** Records a failure by the server's fault; `weight` is ½ for a call that only took too long. */
+  /** Records a failure by the server's fault. `weight` is ½ for a call that timed out or was abandoned. */
   faulted(flight: Flight, weight: number, serviceMs: number, nowMs: number, cause: string): void {
     if (weight === 1) this.progressAtMs = nowMs
     this.apart('slow', nowMs)
@@ -371,7 +371,7 @@ export class PoolServer implements PolicyServer {
     if (this.pause.refused(retryAfterMs, startedAtMs, nowMs)) this.#wakeLater()
   }
 
-  /** Marks the server as removed from the registry; its calls in flight finish. */
+  /** Marks the server as no longer registered. Its calls in flight finish. */
   remove(): void {
     this.state = 'removed'
     if (this.#wakeTimer !== null) clearTimeout(this.#wakeTimer)
@@ -379,24 +379,24 @@ export class PoolServer implements PolicyServer {
     this.transport.retire()
   }
 
-  /** Sends a call; its listener is called at its end. */
+  /** Sends a call, whose listener is called at its end. */
   post<C>(call: HttpCall<C>, { path, headers, body }: EngineRequest): void {
     const all =
       headers === undefined ? this.headers : [...this.headers, ...Object.entries(headers).flat()]
     this.transport.post(call, path, all, body)
   }
 
-  /** Closes idle connections after one was found closed as a call was sent: the others are probably closed too. */
+  /** Closes idle connections after one of them was found closed, because the others are probably closed too. */
   dropIdleConnections(): void {
     this.transport.dropIdle()
   }
 
-  /** Closes all connections at once. */
+  /** Closes all connections immediately. */
   close(): Promise<void> {
     return this.transport.close()
   }
 
-  /** The reason why it takes no sample now. */
+  /** Why it takes no sample now, for a failure's detail. */
   describe(nowMs: number): string {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`
@@ -407,7 +407,7 @@ export class PoolServer implements PolicyServer {
     return this.#slots === 0 ? `${name} has no slots in this process` : `${name} is full`
   }
 
-  /** A failure's detail without the API key, in case the server echoed it. */
+  /** Removes the API key from a failure's detail, in case the server echoed it. */
   withoutKey(detail: string): string {
     return this.apiKey !== null && this.apiKey !== ''
       ? detail.replaceAll(this.apiKey, '[key]')

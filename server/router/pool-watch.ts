@@ -2,55 +2,56 @@ import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 
-/** How often samples in flight are checked; a check of 5,000 takes about 0.2 ms. */
+/** Interval between checks of the calls in flight. A check of 5,000 calls takes about 0.2 ms. */
 export const WATCH_MS = 100
-/** A server is silent if it answered nothing for this long and for twice the expected time of its calls. */
+/**
+ * A server is silent if it has answered nothing for this long and for the expected time of a call, and that call has
+ * taken this multiple of its expected time.
+ */
 const SILENT_MS = 1_000
 const SILENT_OF_EXPECTED = 2
 /**
- * Silence is significant only while other servers answer: at most this share of a pool may be suspect, but always one
- * server.
+ * At most this share of a pool may be suspect, but always one server, because silence is significant only while other
+ * servers answer.
  */
 const SUSPECT_SHARE = 0.3
 /**
- * A judge's call is abandoned, and retried on an untried server, when it exceeds this multiple of the server's 99th
- * percentile and this minimum. Calls that can be hedged are never abandoned: one reward in 200 may take ten times as
- * long, and would take as long again elsewhere.
+ * A call that cannot be hedged (to a judge or a custom scorer) is abandoned and retried on an untried server when it
+ * exceeds this multiple of the server's 99th percentile and this minimum. Calls that can be hedged are never abandoned:
+ * one reward in 200 may take ten times as long, and would take as long elsewhere.
  */
 const GIVE_UP_OF_P99 = 10
 const GIVE_UP_MS = 30_000
-/**
- * Completed calls after which a server's times are used: for expectations, for abandoning a call, and for tail hedges.
- */
+/** Completed calls before a server's times are used for expectations, for abandoning calls, and for tail hedges. */
 const SEEN_FOR_TIMES = 6
 const SEEN_TO_GIVE_UP = 20
 const SEEN_FOR_TAIL = 50
 /**
- * The last samples of a step are hedged when the rest of their call takes this multiple of a new call elsewhere. The last
- * samples are those without waiting samples behind them, and those that would outlast the waiting ones.
+ * The last samples of a step are hedged when the rest of their call takes this multiple of a new call elsewhere. A
+ * sample is one of the last if no samples wait, or if a new call elsewhere would outlast the waiting ones.
  */
 const LEFT_OF_NEW = 1.5
 /** A call is overdue at this multiple of its expected time. */
 const OVERDUE_OF_EXPECTED = 1.5
-/** No call of a step is hedged earlier, because the gain would be too small. */
+/** Minimum age of a call of a step to be hedged; before, the gain would be too small. */
 const DRAIN_MS = 250
-/** An interactive call is hedged when it is slower than 95 of 100. */
+/** An interactive call is hedged when it exceeds this quantile of its server's times and this minimum. */
 const TAIL_QUANTILE = 0.95
 const TAIL_MS = 50
-/** Above this saturation the pool has no room for tail hedges. */
+/** No tail hedges are sent while a larger share of the pool's slots is in use. */
 const TAIL_SATURATION = 0.8
-/** A server this many times slower than its peers' median, for samples of equal size, is ejected for a while. */
+/** A server that is this many times slower than its peers' median, for samples of equal size, is ejected. */
 const SLOW_TIMES = 6
-/** The least difference for a sample of mean size: 7 ms against 1 ms is noise. */
+/** Minimum difference for that ejection, in ms for a sample of mean size: 7 ms instead of 1 ms is noise. */
 const SLOW_BY_MS = 200
 const OUTLIER_EVERY_MS = 1_000
 
-/** Abandons a call, for {@link PoolWatch}. */
+/** Abandons a call for {@link PoolWatch}, for the reason in `detail`. */
 export type GiveUp = (flight: Flight, nowMs: number, detail: string) => void
 
 /**
- * Checks a pool's calls in flight for silent servers, slow calls, stragglers of a step, and servers slower than their
- * peers. Servers are compared only within the pool: a slowdown of all servers is no server's fault.
+ * Checks the calls in flight of a pool for silent servers, slow calls, the last samples of a step, and servers slower
+ * than their peers. Servers are compared only within the pool, because a slowdown of all servers is no server's fault.
  */
 export class PoolWatch {
   readonly #pool: ModelPool
@@ -68,7 +69,7 @@ export class PoolWatch {
     const mayHedge = hedges && !this.#pool.isSentOnce && servers.length > 1
     for (const server of servers) {
       if (server.inFlight === 0) {
-        // All its calls were abandoned or superseded, so its silence was no slow call.
+        // All its calls were abandoned or superseded before it answered any.
         if (server.health.state(nowMs) === 'suspect') {
           server.health.eject(nowMs, 'did not respond to any request', false, {})
         }
@@ -83,7 +84,10 @@ export class PoolWatch {
     }
   }
 
-  /** Expected time of a sample of this size on a server, in ms; null if the pool has no measurements. */
+  /**
+   * Expected time of a sample of this size on a server, in ms. An unmeasured server counts as the median of its peers;
+   * null: none is measured.
+   */
   expectedMs(server: PoolServer, tokens: number): number | null {
     if (server.rating.samples >= SEEN_FOR_TIMES) return server.rating.expectedMs(tokens)
     const others: number[] = []
@@ -108,7 +112,7 @@ export class PoolWatch {
     if (silentMs < SILENT_MS) return
     const expected = this.#overdue(server, silentMs, nowMs)
     if (expected === null) return
-    // If all other servers are as silent, the server is not at fault.
+    // The server is not at fault if all other servers are about as silent.
     if (
       !this.#pool.servers.some(
         (peer) => peer !== server && nowMs - peer.progressAtMs < silentMs / 2,
@@ -131,7 +135,7 @@ export class PoolWatch {
   }
 
   /**
-   * The expected time of a call that has taken twice as long without a response from the server; null if there is none.
+   * Returns the expected time, in ms, of a call that has taken twice as long while the server was silent; null: none.
    */
   #overdue(server: PoolServer, silentMs: number, nowMs: number): number | null {
     for (let flight = server.oldest; flight !== null; flight = flight.newer) {
@@ -144,8 +148,8 @@ export class PoolWatch {
   }
 
   /**
-   * Hedges all samples of a silent server without waiting for its recovery; there are never more hedges than it had calls
-   * in flight.
+   * Hedges all samples of a silent server, instead of waiting for its recovery. There is at most one hedge per call in
+   * flight.
    */
   #hedgeAll(server: PoolServer): void {
     for (let flight = server.oldest; flight !== null; flight = flight.newer) {
@@ -158,7 +162,7 @@ export class PoolWatch {
     const pool = this.#pool
     const { rating } = server
     const sure = rating.samples >= SEEN_TO_GIVE_UP
-    // With no waiting samples and idle servers, a hedge delays no other sample.
+    // While no samples wait and a server has a free slot, a hedge delays no other sample.
     const idle = mayHedge && pool.waiting === 0 && this.#anyIdle(nowMs)
     const drainMs = pool.waiting === 0 ? 0 : pool.drainMs(nowMs)
     let next: Flight | null = null
@@ -185,7 +189,7 @@ export class PoolWatch {
     }
   }
 
-  /** Whether an interactive call is slower than nineteen of twenty while the pool has spare capacity. */
+  /** Whether an interactive call exceeds the 95th percentile of its server while the pool has spare slots. */
   #isTail(server: PoolServer, flight: Flight, ageMs: number, nowMs: number): boolean {
     if (server.rating.samples < SEEN_FOR_TAIL || this.#saturation(nowMs) > TAIL_SATURATION) {
       return false
@@ -194,7 +198,7 @@ export class PoolWatch {
     return p95 !== null && ageMs > p95
   }
 
-  /** Whether the rest of the call takes longer than a new call elsewhere, which itself outlasts the waiting samples. */
+  /** Whether a hedge would probably end well before the call, and after the waiting samples. */
   #isStraggler(
     server: PoolServer,
     flight: Flight,
@@ -206,11 +210,11 @@ export class PoolWatch {
     const elsewhere = this.#newCallMs(server, flight.sample.tokens, nowMs)
     if (own === null || elsewhere === null || drainMs > elsewhere) return false
     if (ageMs < own) return own - ageMs > LEFT_OF_NEW * elsewhere
-    // For an overdue call the rest is unknown. A hedge is worth it only if it delays no other sample.
+    // How long an overdue call still takes is unknown, so it is hedged only if that delays no other sample.
     return drainMs === 0 && ageMs > OVERDUE_OF_EXPECTED * own
   }
 
-  /** Expected time on the fastest other usable server; null if none is measured. */
+  /** Expected time on the fastest other usable server, in ms; null: none is measured. */
   #newCallMs(server: PoolServer, tokens: number, nowMs: number): number | null {
     let fastest: number | null = null
     for (const peer of this.#pool.servers) {
@@ -236,15 +240,12 @@ export class PoolWatch {
     return slots === 0 ? 1 : inFlight / slots
   }
 
-  /**
-   * Ejects servers that are much slower than their peers for samples of equal size; at most half of the pool is ejected
-   * for that.
-   */
+  /** Ejects servers that are much slower than their peers for samples of equal size, up to half of the pool. */
   #lookForOutliers(nowMs: number): void {
     const { servers } = this.#pool
     const seen = servers.filter((server) => server.rating.samples >= SEEN_FOR_TIMES)
     if (seen.length < 2) return
-    // All servers are compared at one size, because each server's fixed cost per call is only an estimate.
+    // All servers are compared at the same size, because the fixed cost per call is only estimated.
     const tokens = seen.reduce((sum, { rating }) => sum + rating.meanTokens, 0) / seen.length
     let softOut = servers.filter((server) => server.health.isSoftEjected).length
     for (const server of seen) {

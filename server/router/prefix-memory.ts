@@ -1,29 +1,34 @@
 import type { RoutedSample } from './routed-sample.ts'
 
-/** Groups whose prompt is assumed to be in a server's cache: more would not fit next to the samples in flight. */
+/**
+ * Maximum groups whose prompt is assumed to be in a server's prefix cache. More would not fit next to the samples in
+ * flight.
+ */
 const MAX_GROUPS = 64
-/** Weight of the newest sample in the mean times per token: about the last 16 count. */
+/** Weight of the newest sample in the mean times per token, which cover about the last 16 samples. */
 const STEP = 1 / 16
-/** Completed samples of both kinds before their times are compared. */
+/** Completed samples of each kind (first ones of a group, and later ones) before their times are compared. */
 const SEEN_OF_EACH = 4
 
 /**
- * Estimates a sample's cost for a server, in tokens: the whole sample, or only its response if its group's prompt is in
- * the server's prefix cache. Whether a server has such a cache (decoders pooled at the last token do, encoders do not) is
- * inferred: the time per token of a known group's samples matches that of first samples either with or without the
- * prompt. Until then a cache is assumed; without that assumption, a step's first seconds would look like a server that
- * slows down.
+ * Estimates the cost of a sample for a server, in tokens: the whole sample, or only its response if the prompt of its
+ * group is in the server's prefix cache. Decoders pooled at the last token have such a cache, encoders do not. This is
+ * inferred from the times per token: those of a group's later samples match those of its first samples either with or
+ * without the prompt. Until enough samples are known, a cache is assumed. Otherwise the start of a step would look like
+ * a server that slows down.
  */
 export class PrefixMemory {
   readonly #groups = new Set<string>()
   #firstSeen = 0
   #againSeen = 0
-  /** Ms per token: of first samples; of samples of a known group with the prompt counted, and without it. */
+  /**
+   * Mean ms per token: of first samples of a group; of later ones with the prompt counted; of later ones without it.
+   */
   #first = 0
   #whole = 0
   #responseOnly = 0
 
-  /** Whether samples of a known group cost their response only. */
+  /** Whether later samples of a group cost only their response. */
   get pays(): boolean {
     if (this.#firstSeen < SEEN_OF_EACH || this.#againSeen < SEEN_OF_EACH) return true
     return (
@@ -32,7 +37,7 @@ export class PrefixMemory {
     )
   }
 
-  /** Returns whether the server had received the prompt of the sample's group, and records that it has now. */
+  /** Records that the server receives the prompt of the sample's group. Returns whether it had received it before. */
   takes(sample: RoutedSample): boolean {
     const { group } = sample
     if (group === undefined) return false
@@ -45,15 +50,15 @@ export class PrefixMemory {
     return isKnown
   }
 
-  /** Estimated cost of the sample. */
+  /** Estimated cost of the sample, in tokens. `isKnown`: as returned by {@link takes}. */
   costOf(sample: RoutedSample, isKnown: boolean): number {
     return isKnown && this.pays ? Math.max(1, sample.tokens - sample.promptTokens) : sample.tokens
   }
 
-  /** Records the time of a scored sample. */
+  /** Records the time of a scored sample, in ms. */
   took(sample: RoutedSample, isKnown: boolean, serviceMs: number): void {
     const responseTokens = sample.tokens - sample.promptTokens
-    // With almost no prompt or response, the comparison is meaningless.
+    // With almost no prompt or response, the two cannot be compared.
     if (!(serviceMs > 0) || responseTokens < 1 || sample.promptTokens < 1) return
     if (isKnown) {
       const step = this.#againSeen++ === 0 ? 1 : STEP

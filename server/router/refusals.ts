@@ -5,13 +5,13 @@ import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 
-/** A "too long" refusal is doubtful if the server has scored samples this many times as long. */
+/** A refusal as too long is doubtful if the server has scored a sample this many times as long. */
 const TOO_LONG_DOUBT = 2
 
 /** One unconfirmed refusal of a sample, or one invalid response to it. */
 export interface Refusal {
   server: PoolServer
-  /** Number from `ServerHealth.begin`. */
+  /** The server's health period of the call, from `ServerHealth.begin`. */
   period: number
   class: 'client' | 'corrupt'
   atMs: number
@@ -21,16 +21,16 @@ export interface Refusal {
 
 /** Ends samples and sends canaries. */
 export interface RefusalsOwner {
-  /** Ends a sample whose refusal is confirmed. */
+  /** Ends a sample, because its refusal is confirmed. */
   confirmed(sample: RoutedSample, reason: SampleFailureReason, detail: string): void
-  /** Sends a canary to its server, which has room. */
+  /** Sends a canary to its server, which has a free slot. */
   beginCanary(canary: CanarySample, server: PoolServer, nowMs: number): void
 }
 
 /**
- * Decides whether the sample or the server caused a refusal. A refusal ends its sample when a second server refuses the
- * sample as well, or when the refusing server scores a canary sent since. Until then the sample is sent elsewhere or
- * waits, and no attempt is charged.
+ * Decides whether the sample or the server caused a refusal. A refusal ends its sample when a second server also
+ * refuses the sample, or when the refusing server scores a canary sent after the refusal. Until then the sample is sent
+ * to another server or waits, and no attempt is charged.
  */
 export class Refusals {
   readonly #owner: RefusalsOwner
@@ -39,7 +39,7 @@ export class Refusals {
     this.#owner = owner
   }
 
-  /** Whether a failure may be the server's fault, so that it must be confirmed before the sample fails. */
+  /** Whether a failure may be the server's fault and must be confirmed before the sample fails. */
   static isDoubtful(sample: RoutedSample, server: PoolServer, failed: EngineFailure): boolean {
     if (sample instanceof CanarySample) return false
     if (failed.class === 'corrupt') return true
@@ -52,8 +52,8 @@ export class Refusals {
   }
 
   /**
-   * Handles a doubtful failure of a sample whose flight has ended. If its other call is still in flight, that one
-   * decides.
+   * Handles a doubtful failure of a sample whose flight has ended. If another call of the sample is in flight, that
+   * call decides.
    */
   take(
     sample: RoutedSample,
@@ -70,7 +70,7 @@ export class Refusals {
       (other) =>
         other.server !== server &&
         other.class === kind &&
-        // Refusals from before the server refused a canary do not count.
+        // Refusals before a server's last failed canary do not count.
         other.atMs > other.server.canary.failedAtMs,
     )
     sample.refusals ??= []
@@ -78,7 +78,7 @@ export class Refusals {
     if (!again) server.canary.refused(nowMs)
     sample.pool.withdraw(sample)
     if (sample.flight !== null) return
-    // A server that has recently refused everything may be as broken as the other.
+    // A server that must score a canary first may be as broken as the other server.
     if (second === true && !server.canary.isBlocking) {
       this.#owner.confirmed(sample, reason, `${server.name} ${detail}`)
     } else if ((!again && sample.pool.anyUntried(sample, nowMs)) || !canBeProbed(server, nowMs)) {
@@ -90,7 +90,7 @@ export class Refusals {
   }
 
   /**
-   * Counts a fault for each other server that refused the sample or gave an invalid response, because this server scored
+   * Counts a fault for each server that refused the sample or gave an invalid response, because server `by` has scored
    * it.
    */
   overruled(sample: RoutedSample, by: PoolServer, nowMs: number): void {
@@ -109,7 +109,7 @@ export class Refusals {
       for (const sample of canary.release()) pool.readmit(sample)
       return
     }
-    // Without waiting samples no canary is needed.
+    // Without unfinished samples, no canary is needed.
     if (canary.held.size === 0 && pool.sampleCount === 0) return
     if (nowMs < canary.dueAtMs) {
       canary.wake(nowMs, () => pool.pumpSoon())
@@ -119,7 +119,7 @@ export class Refusals {
     const isJudge = server.kind === 'generative'
     const text = isJudge ? null : canary.text(server.isCustomScorer)
     if (text === null && !isJudge) {
-      // No text can show whether the server works, so it keeps taking samples.
+      // No text can show whether the server works, so it continues to take samples.
       canary.isBlocking = false
       return
     }
@@ -147,17 +147,17 @@ export class Refusals {
     } else if (failure?.class === 'busy' || failure?.class === 'conn_race') canary.undecided()
     else if (sample.wasCancelled) canary.undecided()
     else if (isOfText && canary.triesAnother(server.isCustomScorer)) {
-      // The server may only reject the fixed text; another text follows.
+      // The server may reject only the fixed text, so another text is sent.
     } else if (failure?.class === 'fault' && failure.broken !== true && canary.missed()) {
-      // Consecutive failing calls eject the server anyway.
+      // The first failed canary is repeated. Consecutive faults eject the server anyway.
     } else {
       const refused = canary.streak
       const cause =
         refused > 1
           ? `${refused} consecutive samples refused, then a canary: ${problem}`
           : `no score for a canary: ${problem}`
-      // A server that never scored a sample may only reject the canary: it is ejected for a while and then tried with a
-      // sample.
+      // A server that never scored a sample may reject only the canary. It is ejected for a while, and then tried with
+      // a sample.
       const block = !isOfText || canary.hasScored || server.kind === 'generative'
       const samples = canary.failed(nowMs, block)
       server.health.eject(nowMs, cause, false, { refusedInARow: refused, canary: problem })
@@ -167,7 +167,7 @@ export class Refusals {
   }
 }
 
-/** Whether the server is ready and not ejected; if it is full now, it will have room. */
+/** Whether the server is ready and not ejected, so that a slot for a canary will become free. */
 function canBeProbed(server: PoolServer, nowMs: number): boolean {
   return server.state === 'ready' && server.health.state(nowMs) !== 'ejected'
 }

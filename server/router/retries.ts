@@ -1,25 +1,25 @@
 import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 
-/** Share of the calls in flight that may be retries, and the number always allowed. */
+/** Share of the calls in flight that may be retries, and the number of retries that is always allowed. */
 const SHARE = 0.2
 const MIN_RETRIES = 3
-/** A retry does not wait for a server that pauses longer than this. */
+/** A retry does not wait for an untried server that pauses longer than this. */
 const PAUSE_WORTH_MS = 250
-/** Back-off before the second and later retries: full jitter below 100 ms × 2^n, at most 5 s. */
+/** Back-off: a random time below 100 ms × 2^failures, at most 5 s (full jitter). */
 const BACKOFF_STEP_MS = 100
 const MAX_BACKOFF_MS = 5_000
 
 /**
- * Limits the retries that a pool may have in flight. Where most calls fail, retries would multiply the load on failing
- * servers; with a limit of a fifth they help only where failures are few.
+ * Limits the retries of a pool in flight. If most calls fail, unlimited retries would multiply the load on the failing
+ * servers.
  */
 export class RetryBudget {
   readonly #share: number
   readonly #least: number
   #inFlight = 0
 
-  /** `share`: of the calls in flight; `least`: always allowed. */
+  /** `share` of the calls in flight that may be retries; `least`: retries that are always allowed. */
   constructor(options: { share?: number; least?: number } = {}) {
     this.#share = options.share ?? SHARE
     this.#least = options.least ?? MIN_RETRIES
@@ -57,9 +57,9 @@ export class RetryBudget {
 }
 
 /**
- * Selects the servers with room that may take a sample that lost an attempt. While a usable server is untried, only
- * untried servers qualify, even if all are full now. When all were tried, or the sample's patience is over, any but the
- * last one qualifies; a single server always does. Fills `eligible`; returns false if it is empty.
+ * Selects the available servers that may take a sample that is sent again. While a usable server is untried, only
+ * untried servers qualify, even if all of them are full. When all were tried, or the sample's patience is over, any
+ * server but the last one tried qualifies; a single server always does. Fills `eligible`; returns false if it is empty.
  */
 export function serversForRetry(
   sample: RoutedSample,
@@ -72,7 +72,7 @@ export function serversForRetry(
   const last = sample.tried?.at(-1)
   let untried = false
   let other = false
-  // The sample's timer ends its patience; without the timer it waits no longer.
+  // A sample without a running timer has no patience left.
   if (sample.timer !== null) {
     for (const server of servers) {
       if (!server.isUsable(nowMs) || server.pause.untilMs - nowMs > PAUSE_WORTH_MS) continue
@@ -91,8 +91,8 @@ export function serversForRetry(
 }
 
 /**
- * Delay after the `failures`-th failed call, in ms: 0 after the first one if another server can be tried, else random, so
- * that samples that failed together are not retried together.
+ * Delay after the `failures`-th failed call, in ms: 0 after the first one if another server can be tried. Otherwise it
+ * is random, so that samples that failed together are not retried together.
  */
 export function backoffMs(failures: number, otherServer: boolean, random = Math.random): number {
   if (failures === 1 && otherServer) return 0

@@ -28,7 +28,10 @@ import { SampleLifecycle, type SampleLifecycleOwner } from './sample-lifecycle.t
 import { ScoreSample } from './score-sample.ts'
 import { type SlotResult, SlotSample } from './slot-sample.ts'
 
-/** A check of calls in flight that is later than this shows a pause of the process, ms. */
+/**
+ * A check of the calls in flight that comes later than this after the previous one shows that the process was paused,
+ * ms.
+ */
 const LATE_MS = 2 * WATCH_MS
 
 /** Creates a router without servers; samples wait until it has some. */
@@ -36,10 +39,12 @@ export function createRewardRouter(options: RouterOptions = {}): RewardRouter {
   return new Router(options)
 }
 
-/** The registered servers, their pools and their notifications; {@link SampleLifecycle} handles the samples. */
+/**
+ * Holds the registered servers and their pools, and handles their events. {@link SampleLifecycle} handles the samples.
+ */
 class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, ModelPoolListener {
   readonly #servers = new Map<number, PoolServer>()
-  /** Servers removed from the registry with calls still in flight. */
+  /** Servers that are no longer registered, with calls in flight. */
   readonly #leaving = new Set<PoolServer>()
   readonly #pools = new Map<string, ModelPool>()
   readonly #watches = new Map<ModelPool, PoolWatch>()
@@ -94,7 +99,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
       if (server.inFlight > 0) this.#leaving.add(server)
     }
     for (const [model, pool] of this.#pools) {
-      // A pool without servers is kept while it has samples, which wait for a server that may return.
+      // A pool without servers is kept while it has samples, because a server may be registered again.
       if (pool.servers.length === 0 && pool.sampleCount === 0) this.#forget(model, pool)
       else pool.pumpSoon()
     }
@@ -330,7 +335,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
     this.#life.begin(sample, nowMs)
   }
 
-  /** Checks calls in flight at intervals while there are samples. */
+  /** Checks the calls in flight every 100 ms while there are samples. */
   #watch(): NodeJS.Timeout {
     this.#checkedAtMs = performance.now()
     const timer = setInterval(() => onceRead(() => this.#look(timer)), WATCH_MS)
@@ -340,7 +345,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
 
   #look(timer: NodeJS.Timeout): void {
     const nowMs = performance.now()
-    // After a pause of the machine, answers are on their way: the next check decides, however late it is.
+    // After a pause, answers may be about to arrive, so this check is skipped. The next one is never skipped.
     this.#isSkipped = !this.#isSkipped && nowMs - this.#checkedAtMs > LATE_MS
     this.#checkedAtMs = nowMs
     if (this.#isSkipped) return

@@ -12,18 +12,19 @@ import type { ServerCanary } from './server-canary.ts'
 import type { WheelEntry } from './timer-wheel.ts'
 import type { HttpCall } from './transport.ts'
 
-/** 30 days. */
+/** Longer time limits are cut to 30 days. */
 const MAX_TIMER_MS = 30 * 86_400_000
 
-/** A call's success, with the tokens counted by the server. */
+/** The success of a call, with the tokens counted by the server; null: not counted. */
 export interface SampleAnswer {
   ok: true
   tokens: number | null
 }
 
 /**
- * One request in the router: a sample, a chat with a judge, or the wait for a slot. It is queued, in back-off, in flight
- * (twice while a hedge is out), following an identical request, or done. It is in the timer wheel until it is done.
+ * One request in the router: a sample, a chat request to a judge, or the wait for a slot. It is queued, in back-off,
+ * held until a canary has a result, in flight (twice while it is hedged), following an identical request, or done. It
+ * is in the timer wheel until it is done or its slot is granted.
  */
 export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample {
   readonly request: RouteRequest
@@ -31,13 +32,13 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   done = false
 
   dueAtMs: number
-  /** Its batch's deadline, which applies in every state. */
+  /** Its deadline, which applies in every state, on the clock of `performance.now()`; infinite: none. */
   readonly deadlineAtMs: number
   wheelNext: WheelEntry | null = null
   wheelPrev: WheelEntry | null = null
   wheelSlot = -1
 
-  /** Estimated size; its cost for queues, policies and expected times. */
+  /** Its estimated size, which is its cost for queues, policies and expected times. */
   readonly tokens: number
   /** The prompt's part of `tokens`. */
   readonly promptTokens: number
@@ -54,35 +55,36 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   queuePrev: RoutedSample | null = null
   /** Whether it is in the pool's fair queue. */
   isQueuedFresh = false
-  /** The kind of hedge it waits to be sent as, if any. */
+  /** The kind of hedge that waits to be sent; null: none. */
   hedgeWanted: HedgeKind | null = null
-  /** The server to which the `deterministic` policy bound it, regardless of load. */
+  /** The server to which the `deterministic` policy bound it, while it waits. */
   pinned: PoolServer | null = null
-  /** When its present wait began, on the clock of `performance.now()`. */
+  /** When its current wait began, on the clock of `performance.now()`. */
   waitingSinceMs: number
-  /** End of its back-off; after that it waits for a slot. */
+  /** End of its back-off, after which it waits for a slot. */
   backoffUntilMs: number
-  /** Ends its back-off, or its patience for an untried server. */
+  /** The timer that ends its back-off, or its patience for an untried server. */
   timer: NodeJS.Timeout | null = null
 
   readonly attempts: AttemptRecord[] = []
-  /** Calls begun, without hedges. */
+  /** Number of calls, without hedges and calls repeated free of charge. */
   attemptsUsed = 0
-  /** Calls that do not count against `maxAttempts`: unconfirmed refusals and busy answers. */
+  /** The calls among them that do not count against `maxAttempts`: unconfirmed refusals and busy answers. */
   uncharged = 0
   /**
-   * Servers that failed it, in order of the calls; null before the first failure, so that most samples allocate no list.
+   * Servers that failed it, in order of the calls. Null before the first failure, so that most samples allocate no
+   * list.
    */
   tried: PoolServer[] | null = null
   /** Its unconfirmed refusals; null before the first. */
   refusals: Refusal[] | null = null
   /** The canary whose result it waits for. */
   heldBy: ServerCanary | null = null
-  /** Whether its only free repeat after a connection race is used. */
+  /** Whether it was already repeated free of charge after a connection race. */
   hasRaced = false
-  /** Whether it counts against the retry budget. */
+  /** Whether its calls count against the retry budget. */
   isRetry = false
-  /** Its indexes among all unfinished samples and among those of its signal; −1: in neither. */
+  /** Its indexes in the lists of all unfinished samples and of the samples of its signal; −1: not in the list. */
   lifeIndex = -1
   abortIndex = -1
 
@@ -106,7 +108,6 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
     this.order = request.order ?? 0
     this.priorityClass =
       request.urgent === true ? 'interactive' : (request.priority ?? 0) < 0 ? 'backfill' : 'step'
-    // NaN counts as no time; longer times are capped at 30 days.
     const { deadlineMs } = request
     this.deadlineAtMs =
       deadlineMs === undefined ? Number.POSITIVE_INFINITY : nowMs + Math.max(0, deadlineMs)
@@ -117,37 +118,41 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
 
   /** The value that the `deterministic` policy hashes. */
   abstract get key(): string | undefined
-  /** Whether it may be hedged, and answered by an identical sample's call. */
+  /** Whether it may be hedged, and may share the call of an identical sample. */
   abstract get isHedgeable(): boolean
   /**
-   * Builds the request for a server; null: the sample's owner makes the call. May throw for a prompt of an invalid shape.
+   * Builds the request for a server; null: the owner of the slot sends the call. @throws Error for a prompt of an
+   * invalid shape
    */
   abstract build(server: PoolServer): EngineRequest | null
-  /** Parses a complete answer and keeps its result for {@link succeed}. */
+  /** Parses a complete answer, and keeps its result for {@link succeed}. */
   abstract read(server: PoolServer, call: HttpCall<Flight>): SampleAnswer | EngineFailure
-  /** Reports the result to its owner, as last read. */
+  /** Reports the last result that was read or accepted to the caller. */
   abstract succeed(server: PoolServer): void
-  /** Reports to its owner that there is no result. */
+  /** Reports to the caller that there is no result. */
   abstract refuse(reason: SampleFailureReason, detail: string): void
-  /** The text to score, if it may be part of a micro-batch; null: it is sent alone. */
+  /** Its input if it may be part of a micro-batch; null: it is sent alone. */
   get input(): ScoreInput | null {
     return null
   }
-  /** Keeps its score from a micro-batch for {@link succeed}; called only if it has an {@link input}. */
+  /** Keeps its score from a micro-batch for {@link succeed}. Called only if it has an {@link input}. */
   accept(_score: EngineScore): void {}
-  /** Limits the reply to this many tokens from now on; false if that changes nothing. */
+  /** Limits the reply of the next calls to this many tokens. Returns false if the reply cannot be limited to that. */
   fit(_maxTokens: number): boolean {
     return false
   }
-  /** Called when its slot is available; only for samples whose owner makes the call. */
+  /** Called when its slot is granted; only for samples whose slot's owner sends the call. */
   granted(_flight: Flight): void {}
 
-  /** Whether the calls that count against `maxAttempts` are used up. */
+  /** Whether it has used all calls that `maxAttempts` allows. */
   get isSpent(): boolean {
     return this.attemptsUsed - this.uncharged >= this.request.maxAttempts
   }
 
-  /** The end of its time if the clock starts now. */
+  /**
+   * The time at which its time limit ends if it starts now, or its deadline if that is earlier. A time limit of NaN
+   * counts as 0.
+   */
   dueFrom(nowMs: number): number {
     const { timeoutMs } = this.request
     return Math.min(
@@ -163,7 +168,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
     this.timer = null
   }
 
-  /** Whether it was sent to that server before or is in flight there. */
+  /** Whether the server failed it before, or has its first call in flight. */
   hasTried(server: PoolServer): boolean {
     return this.flight?.server === server || this.tried?.includes(server) === true
   }

@@ -25,7 +25,7 @@ export interface RouterServer {
   name: string
   url: string
   engine: EngineName
-  /** Calls to a generative model are never hedged and never shared. Default: discriminative. */
+  /** Calls to generative models are never hedged or shared. Default: discriminative. */
   kind?: 'discriminative' | 'generative'
   /** The name of its pool, and the model name sent to the server. */
   model: string
@@ -34,49 +34,52 @@ export interface RouterServer {
   route?: ScoreRoute | null
   /** The label whose score is used, by index or name; null or absent: the last. */
   label?: string | null
-  /** Its model has no chat template, so it is sent plain text. */
+  /** Whether its model has no chat template, so that samples are sent as plain text. */
   plainText?: boolean
   /** The stored template that renders the text to score; null or absent: none. */
   chatTemplate?: string | null
   /** Maximum concurrent inputs, if the server reports it. */
   maxConcurrent?: number | null
-  /** Share of its pool's calls relative to the other servers. */
+  /** Share of its pool's samples, relative to the other servers. */
   weight: number
-  /** Maximum calls in flight over all processes; null: adaptive. */
+  /** Maximum samples in flight from all processes; null: adaptive. */
   maxInFlight: number | null
-  /** Which of its rates are limited; calls then need permits ({@link RewardRouter.setPermits}). Default: neither. */
+  /** The rates that are limited. Calls then need permits ({@link RewardRouter.setPermits}). Default: neither. */
   limited?: { requests: boolean; tokens: boolean }
   apiKey: string | null
   /** Only `ready` servers are sent samples; the other states are for display. */
   state: ServerState
 }
 
-/** The properties that all requests to a router share. */
+/** Properties of every request to a router. */
 export interface RouteRequest {
   model: string
   /**
-   * Time limit in ms from the first dispatch, including calls, retries and back-off. Waiting for a slot of a healthy
-   * server does not count. Without a healthy server the sample waits this long and then ends as `no_server`.
+   * Time limit in ms. It starts at the first dispatch and includes all calls, back-off and waits for a retry. Before
+   * the first dispatch it limits only the time without a healthy server, after which the sample ends as `no_server`.
    */
   timeoutMs: number
-  /** Time limit in ms from now, including waiting; an unscored sample then ends as `deadline`. */
+  /** Time limit in ms from the request on, including all waiting. The sample then ends as `deadline`. */
   deadlineMs?: number
   /**
-   * Maximum calls that may fail transiently, the first included; at least 1. Busy answers and unconfirmed refusals do not
+   * Maximum number of calls, the first included; at least 1. Hedges, busy answers and unconfirmed refusals do not
    * count.
    */
   maxAttempts: number
   /** Aborting it ends the sample as `cancelled` and cancels its call. One signal may serve many samples. */
   signal?: AbortSignal
-  /** A caller waits for this sample: class `interactive`, with a higher share than a step's samples (4 : 3). */
+  /** A caller waits for this sample: its class is `interactive`, whose share relative to a step's samples is 4 : 3. */
   urgent?: boolean
-  /** Below 0: class `backfill`, with a third of a step's share. */
+  /** Below 0: its class is `backfill`, with a third of a step's share. */
   priority?: number
-  /** The run it belongs to; fair shares are between runs. */
+  /** The run it belongs to. Runs share capacity equally. */
   run?: string
-  /** Samples of one group are sent to one server where that costs nothing, because their prompt is cached there. */
+  /** Samples of one group prefer one server, because their prompt is in its prefix cache. */
   group?: string
-  /** Waiting samples of a run with a lower number are sent first: its batches in the order they arrived. Default 0. */
+  /**
+   * Waiting samples with lower numbers are sent first within a run. All samples of a batch have one number, and earlier
+   * batches have lower ones. Default 0.
+   */
   order?: number
   /** The value that the `deterministic` policy hashes; default: the text. */
   key?: string
@@ -92,7 +95,7 @@ export interface RouterChatRequest extends RouteRequest {
   chat: ChatRequest
 }
 
-/** A request for the right to send one call, for callers that send it themselves (the router address). */
+/** A request for the right to send one call. The caller sends it (router address). */
 export interface SlotRequest
   extends Pick<
     RouteRequest,
@@ -100,13 +103,16 @@ export interface SlotRequest
   > {
   /** Estimated tokens of the call, generated ones included. */
   tokens: number
-  /** Servers to avoid if others are available, because they failed this call before. */
+  /** Ids of servers that failed this call before. Other servers are preferred. */
   avoid?: readonly number[]
   /** Overrides the pool's policy. */
   policy?: PolicyName
 }
 
-/** The outcome of a call made through a slot. `cancelled`: the caller left; it implies nothing about the server. */
+/**
+ * The outcome of a call sent through a slot. `cancelled`: the client disconnected, which implies nothing about the
+ * server.
+ */
 export interface SlotEnd {
   outcome: 'ok' | 'cancelled' | FailureClass
   /** Tokens counted by the server, if known. */
@@ -115,7 +121,7 @@ export interface SlotEnd {
   detail?: string
 }
 
-/** The right to send one call to one server. It must be released exactly once, for any outcome. */
+/** The right to send one call to one server. It must be released exactly once, whatever the outcome. */
 export interface RouterSlot {
   readonly serverId: number
   readonly serverName: string
@@ -123,7 +129,7 @@ export interface RouterSlot {
   /** Origin and base path of the server. */
   readonly url: string
   readonly apiKey: string | null
-  /** Time waited for the slot. */
+  /** Time waited for the slot, ms. */
   readonly queueMs: number
   release(end: SlotEnd): void
 }
@@ -132,12 +138,12 @@ export interface RouterSlot {
 export type SlotRefusal =
   | { ok: false; reason: 'queue_full'; retryAfterMs: number }
   | { ok: false; reason: 'deadline' | 'cancelled' }
-  /** Servers of the model may exist, but none can be used now. */
+  /** The model has no usable server at the moment. */
   | { ok: false; reason: 'no_server'; detail: string; retryAfterMs: number }
 
 /**
- * Why a sample is hedged: `stall`: its server went silent · `drain`: it is one of the last of its step · `tail`: a slow
- * interactive call.
+ * The reason for a hedge. `stall`: the server went silent · `drain`: the sample is one of the last of its step ·
+ * `tail`: an interactive call is slow.
  */
 export type HedgeKind = 'stall' | 'drain' | 'tail'
 
@@ -145,20 +151,24 @@ export type HedgeKind = 'stall' | 'drain' | 'tail'
 export interface AttemptRecord {
   serverId: number
   serverName: string
-  /** Counted from 1; a call repeated after `conn_race` keeps its number. */
+  /**
+   * Number of the attempt, from 1. A call that is repeated free of charge keeps the number, for example after
+   * `conn_race`.
+   */
   attempt: number
+  /** Epoch ms. */
   startedAtMs: number
-  /** Time waited for a free slot. */
+  /** Time waited for a slot, after any back-off, ms. */
   queueMs: number
-  /** Time in back-off before that, or in a pause of the server's Retry-After. */
+  /** Time in back-off, or in a pause requested by Retry-After, ms. */
   backoffMs: number
   serviceMs: number
   /**
-   * `superseded`: the sample was sent to two servers and the other answered first. `recalled`: the call was abandoned
-   * because this process had lost its share of the server's limit.
+   * `superseded`: the sample's other call answered first. `recalled`: the call was abandoned because this process had
+   * lost its share of the server's limit. `client` also stands for a cancelled call.
    */
   outcome: 'ok' | 'superseded' | 'recalled' | FailureClass
-  /** Set if the call is a hedge: the reason for it. */
+  /** The kind of hedge; absent: the call is no hedge. */
   hedge?: HedgeKind
   reason: SampleFailureReason | null
   /** HTTP status; null if no answer arrived. */
@@ -176,7 +186,7 @@ export type RouterResult =
       promptTokens: number | null
       tokenScores?: number[]
       extra?: Record<string, unknown>
-      /** Answered by the call of an identical request; it had no call of its own. */
+      /** True if the score comes from the call of an identical request. */
       shared?: boolean
       attempts: AttemptRecord[]
     }
@@ -188,27 +198,30 @@ export type RouterChatResult =
   | { ok: false; reason: SampleFailureReason; detail: string; attempts: AttemptRecord[] }
 
 /**
- * `ok`: takes samples · `suspect`: silent, takes no new samples and those in flight are hedged · `ejected`: takes none
- * until `ejectedUntilMs` · `half_open`: one call at a time until two succeed · `slow_start`: a growing share of its
- * slots.
+ * State of a server's passive health. `ok`: takes samples · `suspect`: is silent, takes no new samples, and its calls
+ * are hedged · `ejected`: takes no samples until `ejectedUntilMs` · `half_open`: takes one call at a time until two
+ * succeed · `slow_start`: takes a growing share of its slots.
  */
 export type HealthState = 'ok' | 'suspect' | 'ejected' | 'half_open' | 'slow_start'
 
-/** One server's statistics in this process. Counts start at the router's creation. */
+/**
+ * Statistics of one server in this process, counted from its registration on. A sample sent to a server is one call,
+ * even within a micro-batch.
+ */
 export interface RouterServerStats {
   serverId: number
   name: string
   model: string
-  /** `removed`: not registered any more, with its last calls still in flight. */
+  /** `removed`: no longer registered, with its last calls in flight. */
   state: ServerState | 'removed'
   health: HealthState
   /** Epoch ms; null unless ejected. */
   ejectedUntilMs: number | null
   consecutiveFaults: number
-  /** Calls in flight from this process; never negative, 0 at idle. */
+  /** Samples in flight from this process; a hedge counts as another one. Never negative, 0 at idle. */
   inFlight: number
   slots: number
-  /** This process's current limit on calls in flight, adaptive or configured. */
+  /** Maximum samples in flight from this process, adaptive or configured. */
   limit: number
   /** Estimated tokens in flight. */
   workTokens: number
@@ -218,15 +231,15 @@ export interface RouterServerStats {
   waiting: number
   /** Calls sent. */
   requests: number
-  /** Failed calls, without cancelled calls and those repeated after a connection race. */
+  /** Failed calls. Cancelled calls, and connection races that were repeated, do not count. */
   errors: number
-  /** Calls for samples that had failed before. */
+  /** Calls sent as retries. */
   retries: number
   /** Calls sent as hedges. */
   hedges: number
   /** Calls sent to check whether the server works; included in `requests`. */
   canaries: number
-  /** Tokens scored. */
+  /** Tokens of scored samples. */
   tokens: number
   /** Number of ejections. */
   ejections: number
@@ -242,111 +255,119 @@ export interface RouterEvent {
   serverName: string
   from: HealthState
   to: HealthState
-  /** The reason, for display. */
+  /** The reason, in words for users. */
   cause: string
-  /** The measurements behind it. */
+  /** The measurements that led to it. */
   evidence?: Record<string, number | string | null>
+  /** Epoch ms. */
   atMs: number
 }
 
 /** Settings of a router; all have defaults. */
 export interface RouterOptions {
   /**
-   * Duration of a server's first ejection in ms, ±20 %; n times as long for the n-th ejection, at most 12 times. Default
-   * 5,000.
+   * Duration of a server's first ejection in ms, ±20 %. The n-th ejection lasts n times as long, at most 12 times.
+   * Default 5,000.
    */
   ejectionStepMs?: number
   /**
    * How long a sample that failed on one server waits for a slot of an untried server, in ms, before it takes any free
-   * one. Default 2,000: long compared with a reward model's call, short compared with a judge's.
+   * one. Default 2,000, which is longer than most calls to a reward model and shorter than most calls to a judge.
    */
   patienceMs?: number
   /** Default policy of every pool. Default `least_work`. */
   policy?: PolicyName
-  /** Seed of the policies that draw at random or hash. */
+  /** Seed of the policies that use random numbers or hashes. */
   seed?: number
   /**
-   * Maximum waiting samples per model; beyond it, requests for slots are refused (`queue_full`). Samples are never
-   * refused. Default 10,000.
+   * Maximum waiting samples per model. Beyond it, requests for slots are refused (`queue_full`). Requests to score or
+   * chat are never refused. Default 10,000.
    */
   queueSamples?: number
   /** Whether calls are hedged. Default true. */
   hedges?: boolean
   /** Settings of micro-batching. */
   microBatching?: Partial<MicroBatchOptions>
-  /** Processes that share the servers, this one included; adaptive limits start from this process's part. Default 1. */
+  /**
+   * Number of processes that share the servers, this one included. Adaptive limits start from this process's part.
+   * Default 1.
+   */
   processes?: number
 }
 
-/** When samples of a step are combined into micro-batches, for engines that accept several inputs per request. */
+/** Settings of micro-batching, for engines that accept several samples per request. */
 export interface MicroBatchOptions {
   /** Maximum samples per request; 1: no micro-batching. Default 8. */
   samplesPerRequest: number
   /**
-   * Whether this process is short of CPU time, so that combining samples is worth the wait. Default: by its event loop.
+   * Whether this process is short of CPU time, so that fewer requests are worth the wait. Default: by the utilization
+   * of its event loop.
    */
   isBusy: (nowMs: number) => boolean
   /**
-   * Maximum work of one request, in ms at the server's pace. A sample waits for the others of its request, so that time
-   * must be negligible. With the default of 20, a server of 400 samples/s gets eight samples per request and one of 50
+   * Maximum work of one request, in ms at the server's pace. It must be short, because each sample waits for the others
+   * of its request. With the default of 20, a server of 400 samples/s gets eight samples per request, and one of 50
    * samples/s gets one.
    */
   workMs: number
-  /** After a sample that took longer than this, its server is sent samples one by one for 5 s. Default 250. */
+  /** After a sample that took longer than this, in ms, its server receives samples one by one for 5 s. Default 250. */
   slowMs: number
-  /** A request is split after this many checks of the watch, 100 ms apart. Default 2. */
+  /** A request without an answer is split after this many checks, which are 100 ms apart. Default 2. */
   splitLooks: number
 }
 
-/** Assigns samples to servers inside one process: late binding, retries, passive health, hedges. */
+/** Assigns samples to servers within one process, with late binding, retries, passive health and hedges. */
 export interface RewardRouter {
-  /** Replaces the registered servers. Calls in flight on removed servers finish; new calls are sent elsewhere. */
+  /** Replaces the registered servers. Calls in flight to removed servers finish. */
   setServers(servers: readonly RouterServer[]): void
   /** Sets the balancing policy of a model's pool; null: the default. */
   setPolicy(model: string, policy: PolicyName | null): void
   /** Updates {@link RouterOptions.processes}. */
   setProcesses(processes: number): void
   /**
-   * Sets the server's own load report; null: it reports none. Waiting calls stop the growth of its limit and count as its
-   * queue.
+   * Sets the load that a server reports; null: it reports none. Requests waiting inside the server stop the growth of
+   * its limit, and policies take the requests of other clients into account.
    */
   setLoad(serverId: number, load: EngineLoad | null): void
   /**
-   * Sets the lease: how many calls this process may have in flight to a server. Initially 0, which stops dispatch. It
-   * expires at `untilMs` on the clock of `performance.now()`; default: never. `others`: slots of other processes.
+   * Sets the slots of this process for a server: its maximum samples in flight, 0 until set. They expire at `untilMs`
+   * on the clock of `performance.now()`; default: never. `others`: slots of other processes.
    */
   setSlots(serverId: number, slots: number, untilMs?: number, others?: number): void
-  /** Abandons the calls in flight to a server: their samples wait for a slot again, and no attempt is charged. */
+  /** Abandons the calls in flight to a server. Their samples wait for a slot again, and no attempt is charged. */
   recall(serverId: number): void
   /** Adds permits for a server with a rate limit. */
   setPermits(serverId: number, permits: RatePermits): void
-  /** Calls and tokens for which a server with a rate limit lacks permits now, and the tokens used beyond past permits. */
+  /**
+   * Returns the calls and tokens for which a server with a rate limit lacks permits, and the tokens used beyond past
+   * permits since the last call of this method.
+   */
   permitDemand(serverId: number): { requests: number; tokens: number; tokensOverspent: number }
   /** Removes and returns the unused permits, for other processes. */
   reclaimPermits(serverId: number): { requests: number; tokens: number }
-  /** Calls in flight to a server from this process. */
+  /** Samples in flight to a server from this process. */
   inFlight(serverId: number): number
-  /** Slots that this process could use now: calls in flight plus waiting samples of the server's model. */
+  /** Slots of a server that this process could use now, for samples in flight and waiting. */
   demand(serverId: number): number
   /**
-   * Registers a listener for samples that wait for slots or permits; notifications are combined. Returns a function that
-   * removes it.
+   * Registers a listener that receives the id of a server when samples wait for its slots or permits. Returns a
+   * function that removes the listener.
    */
   onDemand(listener: (serverId: number) => void): () => void
-  /** Registers a listener for changes of a server's passive health. Returns a function that removes it. */
+  /** Registers a listener for changes of a server's passive health. Returns a function that removes the listener. */
   onEvent(listener: (event: RouterEvent) => void): () => void
   /** Scores one sample. Never rejects because of a server. */
   score(request: ScoreRequest): Promise<RouterResult>
   /** Sends a chat request to a judge. Never rejects because of a server. */
   chat(request: RouterChatRequest): Promise<RouterChatResult>
-  /** Waits for the right to send one call. Never rejects. */
+  /** Waits for a slot of a server. Never rejects. */
   acquire(request: SlotRequest): Promise<{ ok: true; slot: RouterSlot } | SlotRefusal>
   /** The models with registered servers. */
   models(): { model: string; kind: 'discriminative' | 'generative'; servers: number }[]
-  /** The stored chat template of the first of the model's servers that has one; null: none has one. */
+  /** The stored chat template of the first server of the model that has one; null: none. */
   chatTemplate(model: string): string | null
   snapshot(): RouterServerStats[]
-  /** The POST request that a server would be sent for a sample now; null: no such server. */
+  /** The POST request that would be sent to a server for a sample; null: no such server. */
   requestFor(
     serverId: number,
     input: ScoreInput,

@@ -17,10 +17,10 @@ import { SwapList } from './swap-list.ts'
 import { TimerWheel } from './timer-wheel.ts'
 import { type CallListener, HttpCall } from './transport.ts'
 
-/** Share of a sample's time limit that a server must have had before a timeout counts as its fault. */
+/** A timeout counts as the server's fault if its call had at least this share of the sample's time limit. */
 const BLAMED_SHARE = 0.5
 
-/** Notified when a server or a pool becomes idle. */
+/** Handles servers and pools that become idle. */
 export interface SampleLifecycleOwner {
   /** The last call in flight to the server ended. */
   onServerIdle(server: PoolServer): void
@@ -37,7 +37,7 @@ export interface SampleLifecycleOwner {
  *                 ├──── back-off ◀──────┤ retryable failure, and no other call out
  *                 └────── held ◀────────┘ refused, and no untried server ──its server's canary scored──▶ done
  *     following an identical sample ──its score──▶ done
- *     any state ──timeout · aborted · closed──▶ done
+ *     any state ──timeout · deadline · aborted · closed──▶ done
  *
  * Slots are taken only in `start` and released only in `#endFlight`.
  */
@@ -64,7 +64,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Accepts a sample. Its time limit starts at its first dispatch; until then it limits the wait for a healthy server.
+   * Accepts a sample. Its time limit starts at its first dispatch. Until then it limits the wait while no server is
+   * healthy.
    */
   begin(sample: RoutedSample, nowMs: number): void {
     sample.pool.sampleCount++
@@ -79,7 +80,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     for (const sample of this.#samples.all()) this.#fail(sample, 'cancelled', detail)
   }
 
-  /** Checks micro-batches in flight, every 100 ms while there are samples. */
+  /** Checks micro-batches in flight. Called every 100 ms while there are samples. */
   look(nowMs: number): void {
     this.#microBatcher.look(nowMs)
   }
@@ -98,7 +99,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     else this.failed(flight, answer, serviceMs)
   }
 
-  /** Handles a score that the sample has accepted, from a call of its own or a micro-batch. */
+  /** Handles a score that the sample has kept, from a call of its own or from a micro-batch. */
   scored(
     flight: Flight,
     status: number,
@@ -111,7 +112,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     if (other !== null) this.#supersede(other, nowMs)
     this.#endFlight(flight, 'ok', null, status, null, serviceMs)
     server.succeeded(flight, tokens, serviceMs, nowMs)
-    // This score shows that the servers that refused the sample were at fault.
+    // The score shows that the servers that refused the sample are at fault.
     if (sample.refusals !== null) this.#refusals.overruled(sample, server, nowMs)
     this.#release(sample)
     sample.succeed(server)
@@ -135,7 +136,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     this.#fail(sample, reason, detail, true)
   }
 
-  /** Sends a sample to a server that has room. */
+  /** Sends a sample to an available server. */
   start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void {
     sample.stopTimer()
     if (sample.deadlineAtMs < nowMs + sample.pool.fastestMs(sample.tokens, nowMs)) {
@@ -161,20 +162,20 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     if (!this.#microBatcher.take(flight, nowMs)) this.sendAlone(flight)
   }
 
-  /** Sends a flight's sample in a request of its own. */
+  /** Sends the sample of a flight in its own request. */
   sendAlone(flight: Flight): void {
     const { sample, server } = flight
     let request: EngineRequest | null
     try {
       request = sample.build(server)
     } catch (error) {
-      // The prompt has an invalid shape: only the sample fails, and its slot must be released.
+      // The prompt has an invalid shape: only this sample fails, and its slot is released.
       const refusal = failure('client', 'rejected', `the request cannot be built: ${error}`)
       this.failed(flight, refusal, 0)
       return
     }
     if (request === null) {
-      // From here on the slot's owner keeps the time.
+      // From now on, the owner of the slot limits the time.
       this.#wheel.remove(sample)
       sample.granted(flight)
       return
@@ -184,7 +185,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     server.post(call, request)
   }
 
-  /** Handles the end of a call that the slot's owner made. */
+  /** Handles the end of a call that the owner of a slot sent. */
   slotEnded(flight: Flight, end: SlotEnd): void {
     const { sample, server } = flight
     if (sample.done) return
@@ -215,7 +216,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.pool.pumpSoon()
   }
 
-  /** Abandons a call that took much longer than usual on its server; the sample is retried elsewhere. */
+  /** Abandons a call that takes much longer than usual on its server. The sample is retried on another server. */
   giveUp(flight: Flight, nowMs: number, detail: string): void {
     const { sample, server } = flight
     if (sample.done || flight.call === null) return
@@ -241,7 +242,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Abandons all calls to a server because this process's share of its limit has ended and other processes may use the
+   * Abandons all calls to a server, because this process's share of its limit has ended and other processes may use the
    * slots. The samples wait again, and no attempt is charged.
    */
   recall(server: PoolServer): void {
@@ -263,7 +264,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     }
   }
 
-  /** Releases the slot and records the attempt; the sample's other call, if any, becomes its only call. */
+  /** Releases the slot and records the attempt. If the sample has another call in flight, it becomes its first one. */
   #endFlight(
     flight: Flight,
     outcome: 'ok' | 'superseded' | 'recalled' | FailureClass,
@@ -279,7 +280,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.attempts.push({
       serverId: server.id,
       serverName: server.name,
-      // `attemptsUsed` is 0 if the first call was free of charge and only the hedge is left.
+      // `attemptsUsed` is 0 if the first call was free of charge and only its hedge is left.
       attempt: Math.max(1, sample.attemptsUsed),
       startedAtMs: flight.startedEpochMs,
       queueMs: flight.queueMs,
@@ -295,7 +296,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.second = null
   }
 
-  /** Ends a call because the sample's other call was faster. */
+  /** Ends a call, because the sample's other call was faster. */
   #supersede(flight: Flight, nowMs: number): void {
     this.#endFlight(flight, 'superseded', null, null, null, nowMs - flight.startedAtMs)
     flight.call?.abandon()
@@ -303,7 +304,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Handles a micro-batch failure that may be another sample's fault: this sample is sent again alone, free of charge.
+   * Handles a failed micro-batch that another sample may have caused: this sample is sent again alone, free of charge.
    */
   apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void {
     const { sample, server } = flight
@@ -324,7 +325,10 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     } else sample.pool.pumpSoon()
   }
 
-  /** Handles a failed call. `blamed`: false for further samples of a micro-batch whose failure was already counted. */
+  /**
+   * Handles a failed call. `blamed`: false for further samples of a micro-batch, because its failure was already
+   * counted.
+   */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed = true): void {
     const { sample, server, period } = flight
     const nowMs = performance.now()
@@ -363,14 +367,14 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     } else if (failureClass === 'client') {
       this.#fail(sample, failed.reason, `${server.name} ${detail}`)
     }
-    // The other call is still in flight, so that one decides.
+    // The sample's other call is still in flight, and decides.
     else if (sample.flight !== null) sample.pool.withdraw(sample)
     else if (sample.isSpent) this.#fail(sample, failed.reason, `${server.name} ${detail}`)
     else this.#retry(sample, server, failed, nowMs)
     sample.pool.pumpSoon()
   }
 
-  /** Repeats a call once, free of charge, after a connection race; on the same server if it has room. */
+  /** Repeats a call once, free of charge, after a connection race; on the same server if it is available. */
   #repeat(sample: RoutedSample, server: PoolServer): void {
     sample.hasRaced = true
     sample.attemptsUsed--
@@ -378,7 +382,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     this.#again(sample, server)
   }
 
-  /** Repeats the same call at once, free of charge. */
+  /** Repeats a call after the current callback, free of charge; on the same server if it is available. */
   #again(sample: RoutedSample, server: PoolServer): void {
     queueMicrotask(() => {
       if (sample.done || sample.flight !== null) return
@@ -394,7 +398,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.pool.withdraw(sample)
     const elsewhere = sample.pool.anyUntried(sample, nowMs)
     if (failed.retryAfterMs !== undefined) {
-      // The server pauses for all samples; this one waits for it only if there is no other server.
+      // The server pauses for all samples. This sample waits for the server only if no other server is usable.
       if (!elsewhere) sample.backoffUntilMs = Math.max(nowMs, server.pause.untilMs)
       sample.pool.readmit(sample)
       return
@@ -429,7 +433,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     }
     const waitsForFirst = sample.flight === null && sample.attempts.length === 0
     if (waitsForFirst && (this.#shared.isFollowing(sample) || pool.anyHealthy(nowMs))) {
-      // It waits for its turn, not for a healthy server, so its time has not started.
+      // The sample waits for its turn and not for a healthy server, so its time has not started.
       this.#setDue(sample, sample.dueFrom(nowMs))
       return
     }
@@ -463,7 +467,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
       this.#endFlight(flight, 'stall', 'timeout', null, detail, serviceMs)
       const blamed = flight.call?.blame() !== false
       flight.call?.abandon()
-      // If a sample waited long for its slot, the server had little time and is not at fault.
+      // If the sample had waited long, the server had little time and is not at fault.
       if (blamed && serviceMs >= sample.request.timeoutMs * BLAMED_SHARE) {
         server.faulted(flight, 0.5, serviceMs, nowMs, detail)
       } else server.health.neutral(period)
@@ -472,7 +476,10 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.pool.pumpSoon()
   }
 
-  /** Ends a sample without a score, in any state. `confirmed`: samples with the same text end with it. */
+  /**
+   * Ends a sample without a score, in any state. `confirmed`: its refusal is confirmed, so the samples that follow it
+   * end too.
+   */
   #fail(
     sample: RoutedSample,
     reason: SampleFailureReason,
@@ -484,9 +491,9 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     if (sample.flight !== null) {
       const nowMs = performance.now()
       for (let flight: Flight | null = sample.flight; flight !== null; flight = sample.flight) {
-        // The slot's owner makes the call and releases the slot at its end.
+        // The owner of the slot sends the call, and releases the slot at its end.
         if (flight.call === null) return
-        // Cancelled calls have no class of their own; they are recorded as `client` and counted nowhere.
+        // A cancelled call has no class of its own. It is recorded as `client` and not counted as a failure.
         this.#endFlight(flight, 'client', reason, null, detail, nowMs - flight.startedAtMs)
         flight.call.abandon()
         flight.server.health.neutral(flight.period)
@@ -500,7 +507,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     } else this.#shared.failed(sample)
   }
 
-  /** Marks the sample as done and removes it from all lists. */
+  /** Marks a sample as done and removes it from all lists. */
   #release(sample: RoutedSample): void {
     sample.done = true
     this.#wheel.remove(sample)

@@ -1,6 +1,6 @@
 import type { RoutedSample } from './routed-sample.ts'
 
-/** Doubly linked list of waiting samples, so that a sample that times out or is cancelled is removed in O(1). */
+/** A doubly linked list of waiting samples, from which a sample that times out or is cancelled is removed in O(1). */
 export class SampleQueue {
   #head: RoutedSample | null = null
   #tail: RoutedSample | null = null
@@ -11,7 +11,7 @@ export class SampleQueue {
     return this.#size
   }
 
-  /** The longest-waiting sample, null when empty. */
+  /** The sample that has waited longest; null: none waits. */
   get first(): RoutedSample | null {
     return this.#head
   }

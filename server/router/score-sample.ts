@@ -12,7 +12,7 @@ export class ScoreSample extends RoutedSample {
   declare readonly request: ScoreRequest
   readonly #resolve: (result: RouterResult) => void
   #score: EngineScore | null = null
-  /** Identical samples that wait for this one's score. */
+  /** Identical samples that wait for the score of this one. */
   followers: ScoreSample[] | null = null
   /** The sample whose score it waits for. */
   leader: ScoreSample | null = null

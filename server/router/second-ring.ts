@@ -1,4 +1,4 @@
-/** Counts events of the last seconds, in one bucket per second. Memory is fixed, and nothing is allocated. */
+/** Counts the events of the last seconds, in one bucket per second, without allocating memory. */
 export class SecondRing {
   readonly #buckets: Float64Array
   #second = Number.NaN
@@ -9,7 +9,7 @@ export class SecondRing {
     this.#buckets = new Float64Array(seconds)
   }
 
-  /** Adds to the current second. An earlier time than the last one counts as the last one. */
+  /** Adds events at a time. A time before the last one counts as the last one. */
   add(nowMs: number, count = 1): void {
     this.#advance(nowMs)
     const index = this.#second % this.#buckets.length
@@ -17,7 +17,7 @@ export class SecondRing {
     this.#total += count
   }
 
-  /** The total within the window. */
+  /** The number of events within the window that ends at `nowMs`. */
   total(nowMs: number): number {
     this.#advance(nowMs)
     return this.#total

@@ -7,8 +7,8 @@ import { storedChatTemplate } from './chat-template.ts'
 
 export { type Calibration, calibrationDiffers, differingText } from '../engines/calibration.ts'
 /**
- * Operations on servers other than routing: probing, testing scores, sleep and wake. Modules above the router import
- * them from here, because they may not import the engines.
+ * Operations on servers other than routing: probing, testing scores, sleep and wake. Modules that use the router may
+ * not import the engines, so they import these from here.
  */
 export type { EngineName, ProbeFailure, SleepLevel } from '../engines/engine.ts'
 export { type ProbedServer, type ProbeRequest, probeServer } from '../engines/probe.ts'
@@ -28,23 +28,23 @@ export interface EngineAbilities {
   scores: boolean
   /** It supports chat completions. */
   chats: boolean
-  /** Its scores may be squashed, so the self-test checks them. */
+  /** The self-test checks whether its scores are raw. */
   selfTested: boolean
   /** It supports sleep and wake. */
   sleeps: boolean
   /** The routes that a registration may select. */
   routes: readonly ScoreRoute[]
-  /** How a registration may select a label. */
+  /** How a registration may select a label; null: not at all. */
   labels: 'index' | 'name' | 'two' | null
 }
 
-/** Returns the abilities of an engine. */
+/** The abilities of an engine. */
 export function abilitiesOf(engine: EngineName): EngineAbilities {
   const { scores, chats, selfTested, lifecycle, routes, labels } = engineOf(engine)
   return { scores, chats, selfTested, sleeps: lifecycle !== null, routes, labels }
 }
 
-/** A server whose scores are tested. */
+/** A server to test. */
 export interface ScoringServer extends ServerAddress {
   kind: 'discriminative' | 'generative'
   model: string
@@ -57,7 +57,8 @@ export interface ScoringServer extends ServerAddress {
 }
 
 /**
- * Runs the self-test of a server that is awake: its raw scores, or a judge's reply. Each call takes at most `timeoutMs`.
+ * Runs the self-test of a server that is awake: of its raw scores, or of a judge's reply. Each call takes at most
+ * `timeoutMs`.
  */
 export function testScores(server: ScoringServer, timeoutMs: number): Promise<SelfTestResult> {
   return through(server, timeoutMs, ({ fetch, basePath }) =>
@@ -67,7 +68,10 @@ export function testScores(server: ScoringServer, timeoutMs: number): Promise<Se
   )
 }
 
-/** Scores the calibration texts, one call each; null if none can be scored. @throws Error with the server's answer */
+/**
+ * Scores the calibration texts, one call each; null: the engine cannot score fixed texts. @throws Error with the
+ * server's answer
+ */
 export function calibrate(server: ScoringServer, timeoutMs: number): Promise<Calibration[] | null> {
   return through(server, timeoutMs, ({ fetch, basePath }) =>
     calibrationScores(engineOf(server.engine), fetch, { ...targetOf(server), basePath }),
@@ -80,7 +84,7 @@ function targetOf(server: ScoringServer) {
   return { model, version, route, label, plainText, maxModelLen, chatTemplate }
 }
 
-/** Reads the server's own load report; null if it reports none. Never rejects. */
+/** Reads the load that the server reports; null: it reports none. Never rejects. */
 export async function readLoad(
   server: ServerAddress,
   timeoutMs: number,
@@ -124,7 +128,7 @@ export function tellToWake(server: ServerAddress, timeoutMs: number): Promise<vo
   })
 }
 
-/** Whether an error means that no answer arrived, rather than what the answer was. */
+/** Whether an error of these operations means that the server did not answer. */
 export function isUnanswered(error: unknown): boolean {
   return error instanceof ProbeStop && error.failure.reason === 'server_unreachable'
 }

@@ -3,28 +3,29 @@ import type { RoutedSample } from './routed-sample.ts'
 
 /** All processes together send a server at most one canary per this interval. */
 const INTERVAL_MS = 1_000
-/** Number of different samples refused in a row after which a server gets a canary before further samples. */
+/**
+ * A server that has refused this many different samples in a row must score a canary before it receives more samples.
+ */
 const REFUSALS_TO_PROBE = 8
-/** That number is doubled by every canary scored while refusals continue, up to this. */
+/** Maximum of that number, which doubles with every canary scored while refusals continue. */
 const MAX_REFUSALS_TO_PROBE = 1_024
 
 /** The first canary: a text that any reward model scores. */
 const FIXED: ScoreInput = { prompt: 'What is 1 + 1?', response: '1 + 1 is 2.' }
 
 /**
- * Decides whether a server's refusals are justified. A sample that it refused, and that no other server can decide, is
- * held until the server scores a canary sent after the refusal; then the refusal is the sample's fault. A server that
- * refuses one sample after the other, or gives an answer that no sample can cause, gets no samples until it has scored a
- * canary.
+ * Decides whether a server's refusals are justified. A refused sample that no other server can decide is held. When the
+ * server then scores a canary, the refusal is the sample's fault. A server that refuses several samples in a row, or
+ * gives an answer that no sample can cause, receives no samples until it has scored a canary.
  */
 export class ServerCanary {
-  /** Refused samples that wait for a canary sent since. */
+  /** Refused samples that wait for the result of a canary. */
   readonly held = new Set<RoutedSample>()
-  /** Whether samples are blocked until a canary was scored. */
+  /** Whether the server receives no samples until it has scored a canary. */
   isBlocking = false
   /** Whether a canary is in flight. */
   isOut = false
-  /** When a canary last failed, on the clock of `performance.now()`; earlier refusals do not count. */
+  /** When a canary last failed, on the clock of `performance.now()`. Earlier refusals do not count. */
   failedAtMs = Number.NEGATIVE_INFINITY
   /** Different samples refused since the last score. */
   streak = 0
@@ -36,29 +37,29 @@ export class ServerCanary {
   #intervalMs = INTERVAL_MS
   #about: RoutedSample[] = []
   #timer: NodeJS.Timeout | null = null
-  /** The shortest text it has scored, used if it refuses the fixed one. */
+  /** The shortest text that the server has scored, for canaries after it has refused the fixed text. */
   #known: ScoreInput | null = null
   #knownChars = Number.POSITIVE_INFINITY
-  /** The fixed text was refused, perhaps because of the text itself; the known one is sent next. */
+  /** Whether the server refused the fixed text, perhaps because of the text itself. */
   #fixedRefused = false
   #isMissed = false
 
-  /** The number of processes that share the interval between canaries. */
+  /** The number of processes that share the rate of canaries. */
   set processes(processes: number) {
     this.#intervalMs = INTERVAL_MS * processes
   }
 
-  /** Whether a canary should be sent as soon as allowed. */
+  /** Whether a canary should be sent as soon as possible. */
   get isWanted(): boolean {
     return this.isBlocking || this.#isRequested || this.held.size > 0
   }
 
-  /** When the next canary may be sent. */
+  /** When the next canary may be sent, on the clock of `performance.now()`. */
   get dueAtMs(): number {
     return this.#sentAtMs + this.#intervalMs
   }
 
-  /** Whether it has scored samples before; it is then at fault if it refuses a canary. */
+  /** Whether the server has scored a sample before. If so, a refused canary is its fault. */
   get hasScored(): boolean {
     return this.#known !== null
   }
@@ -70,7 +71,7 @@ export class ServerCanary {
     this.#refusalsToProbe = REFUSALS_TO_PROBE
   }
 
-  /** Keeps the shortest text scored so far. */
+  /** Records a scored text; the shortest one is kept. */
   knows(input: ScoreInput, chars: number): void {
     if (chars >= this.#knownChars) return
     this.#known = input
@@ -83,8 +84,8 @@ export class ServerCanary {
   }
 
   /**
-   * Records an answer that no sample can cause. If the server has just scored a canary, the text may have caused it after
-   * all.
+   * Records an answer that no sample can cause, which blocks samples. They are not blocked if the server has just
+   * scored a canary, because their texts may be the cause after all.
    */
   broke(nowMs: number): void {
     this.#isRequested = true
@@ -92,14 +93,14 @@ export class ServerCanary {
   }
 
   /**
-   * The canary's text; null: there is no text that it can be expected to score. `isCustom`: a custom scorer, which may reject
-   * made-up texts.
+   * The text of the next canary; null: there is no text that the server should be able to score. `isCustom`: whether it
+   * is a custom scorer, which may reject made-up texts.
    */
   text(isCustom: boolean): ScoreInput | null {
     return isCustom || this.#fixedRefused ? this.#known : FIXED
   }
 
-  /** Records a canary being sent, on behalf of the samples held now. */
+  /** Records that a canary is sent, for the samples held now. */
   begin(nowMs: number): void {
     this.isOut = true
     this.#isRequested = false
@@ -107,7 +108,7 @@ export class ServerCanary {
     this.#about = [...this.held]
   }
 
-  /** Records a scored canary. Returns the samples whose refusals it confirms, which are held no longer. */
+  /** Records a scored canary. Returns the samples whose refusals it confirms; they are no longer held. */
   passed(nowMs: number): RoutedSample[] {
     this.isOut = false
     this.#fixedRefused = false
@@ -126,7 +127,7 @@ export class ServerCanary {
     return confirmed
   }
 
-  /** Handles a refused canary; true if another text should be tried because this one may be at fault. */
+  /** Handles a refused canary. Returns true if another text should be tried, because this one may be at fault. */
   triesAnother(isCustom: boolean): boolean {
     if (isCustom || this.#fixedRefused || this.#known === null) return false
     this.#fixedRefused = true
@@ -134,7 +135,7 @@ export class ServerCanary {
     return true
   }
 
-  /** Handles a canary that met an error or a broken connection; true the first time, when another one should be sent. */
+  /** Handles a canary that ended with a fault. Returns true the first time, when another canary should be sent. */
   missed(): boolean {
     if (this.#isMissed) return false
     this.#isMissed = true
@@ -142,14 +143,17 @@ export class ServerCanary {
     return true
   }
 
-  /** Handles a canary without a result (busy, connection race); another one is due. */
+  /** Handles a canary without a result (busy, connection race, cancelled). Another one should be sent. */
   undecided(): void {
     this.isOut = false
     this.#isRequested = true
     this.#about = []
   }
 
-  /** Handles a failed canary. Returns the held samples, which should be retried. */
+  /**
+   * Handles a failed canary. Returns the held samples, which should be retried. `block`: whether the server receives no
+   * samples until it has scored a canary.
+   */
   failed(nowMs: number, block: boolean): RoutedSample[] {
     this.isOut = false
     this.#fixedRefused = false
@@ -161,7 +165,7 @@ export class ServerCanary {
     return this.release()
   }
 
-  /** Releases all held samples because the server cannot be probed. */
+  /** Releases and returns all held samples, whose refusals stay undecided. */
   release(): RoutedSample[] {
     const samples = [...this.held]
     this.#about = []
@@ -169,7 +173,7 @@ export class ServerCanary {
     return samples
   }
 
-  /** Holds a sample until a canary has a result. */
+  /** Holds a refused sample until a canary has a result. */
   hold(sample: RoutedSample): void {
     this.held.add(sample)
     sample.heldBy = this
@@ -189,7 +193,7 @@ export class ServerCanary {
     this.#timer.unref()
   }
 
-  /** Resets the state because the address has changed. */
+  /** Resets the state, because the server has another address. */
   reset(): void {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null

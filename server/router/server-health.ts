@@ -6,18 +6,18 @@ const FAULTS_TO_EJECT = 5
 export const EJECTION_STEP_MS = 5_000
 const MAX_EJECTION_STEPS = 12
 const EJECTION_JITTER = 0.2
-/** Ejections start from the first step again after this time without one. */
+/** If the last ejection ended longer ago than this, the next one has the first duration again. */
 const FORGET_AFTER_MS = 60_000
-/** Consecutive scores that end `half_open`; one may be luck. */
+/** Consecutive scores that end `half_open`. A single one may be luck. */
 const PROBES_TO_PASS = 2
 /**
- * Slow start grows from a tenth of the slots to all of them: a returning server is cold, and 64 calls at once may bring
- * it down again.
+ * The slow start grows from a tenth of the slots to all of them. A returning server is cold, and 64 concurrent calls
+ * may bring it down again.
  */
 const SLOW_START_MS = 20_000
 const SLOW_START_FROM = 0.1
 
-/** Called at every change. */
+/** Called at every change of state. */
 export type OnHealthChange = (
   from: HealthState,
   to: HealthState,
@@ -32,8 +32,8 @@ export type OnHealthChange = (
  *     │ ▲                                                      │ time over
  *     │ └──20 s── slow_start ◀──2 scores in a row── half_open ◀┘
  *     │ ▲                                              └──fault──▶ ejected
- *     │ └──any answer──┐
- *     └──silent──▶ suspect ──all its calls were abandoned──▶ ejected
+ *     │ └───a score────┐
+ *     └──silent──▶ suspect ──none of its calls in flight──▶ ejected
  *
  * `half_open` admits one call at a time, `slow_start` a growing share of the slots. Calls begun before an ejection have
  * no effect when they end after it. Busy answers and refused requests are neither success nor fault: an over-long prompt
@@ -50,8 +50,8 @@ export class ServerHealth {
   #soft = false
   #everEjected = 0
   /**
-   * Number of the current period; each call keeps the number of the period it began in, and a change of state begins a
-   * new one.
+   * Number of the current period, which a call keeps. A change of state begins a new period, except from and to
+   * `suspect`.
    */
   #period = 0
   readonly #onChange: OnHealthChange
@@ -64,7 +64,7 @@ export class ServerHealth {
     this.#random = random
   }
 
-  /** The state at `nowMs` (clock of `performance.now()`); states that have timed out change here. */
+  /** The state at `nowMs` (clock of `performance.now()`). States that have timed out change here. */
   state(nowMs: number): HealthState {
     if (this.#state === 'ejected' && nowMs >= this.#ejectedUntilMs) {
       this.#probing = false
@@ -76,12 +76,12 @@ export class ServerHealth {
     return this.#state
   }
 
-  /** Consecutive faults; a call without an answer within most of its sample's time counts half. */
+  /** Consecutive faults. A call that timed out counts half. */
   get consecutiveFaults(): number {
     return this.#faults
   }
 
-  /** Number of ejections. */
+  /** Number of ejections so far. */
   get ejections(): number {
     return this.#everEjected
   }
@@ -91,12 +91,15 @@ export class ServerHealth {
     return this.#ejectedUntilMs
   }
 
-  /** Whether it is ejected for being slow, not for failing; such a server is used while most of the pool is ejected. */
+  /**
+   * Whether the server is ejected for being slow, and not for failing. Such a server is used while most of the pool is
+   * not healthy.
+   */
   get isSoftEjected(): boolean {
     return this.#state === 'ejected' && this.#soft
   }
 
-  /** The share of its slots it may use: 1 except during a slow start. */
+  /** The share of its slots that it may use: 1 except during a slow start. */
   share(nowMs: number): number {
     if (this.#state !== 'slow_start') return 1
     return Math.min(
@@ -112,7 +115,7 @@ export class ServerHealth {
     return state === 'ok' || state === 'slow_start' || (state === 'half_open' && !this.#probing)
   }
 
-  /** Records the start of a call; the returned number is passed back at the call's end. */
+  /** Records the start of a call. Returns the current period, which is passed back at the call's end. */
   begin(): number {
     if (this.#state === 'half_open') this.#probing = true
     return this.#period
@@ -135,7 +138,7 @@ export class ServerHealth {
     }
   }
 
-  /** Records a fault of the server; `weight` is ½ for a call that only took too long. */
+  /** Records a fault of the server. `weight` is ½ for a call that timed out or was abandoned. */
   faulted(period: number, weight: number, nowMs: number, cause: string): void {
     if (period !== this.#period) return
     this.#faults += weight
@@ -150,14 +153,14 @@ export class ServerHealth {
     if (period === this.#period) this.#probing = false
   }
 
-  /** Marks the server as silent: it answers none of its calls while other servers answer. */
+  /** Marks the server as silent: it answers none of its calls while other servers answer theirs. */
   wentSilent(nowMs: number, cause: string, evidence: Record<string, number>): void {
     if (this.#state === 'ok' || this.#state === 'slow_start') {
       this.#turn('suspect', cause, evidence)
     } else if (this.#state === 'half_open') this.#eject(nowMs, cause, false, evidence)
   }
 
-  /** Ejects the server because of several calls together. `soft`: it works, but slowly. */
+  /** Ejects the server, unless it is ejected already. `soft`: it works, but slowly. */
   eject(
     nowMs: number,
     cause: string,
@@ -167,7 +170,7 @@ export class ServerHealth {
     if (this.#state !== 'ejected') this.#eject(nowMs, cause, soft, evidence)
   }
 
-  /** Resets the health because the registry found the server ready again or its address changed. */
+  /** Resets the health, because the server is registered as ready again or has another address. */
   reset(nowMs: number): void {
     this.#faults = 0
     this.#ejections = 0

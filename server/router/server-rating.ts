@@ -2,34 +2,34 @@ import { SecondRing } from './second-ring.ts'
 
 /** Half-life of the measured tokens/s. */
 const RATE_HALF_LIFE_MS = 10_000
-/** A rate is computed from this many samples or from this much time. */
+/** A rate is computed over at least this many samples and this time, or over {@link MAX_RATE_MS} with fewer samples. */
 const RATE_SAMPLES = 8
 const MIN_RATE_MS = 250
 const MAX_RATE_MS = 2_000
-/** Share of the samples sent that must have filled the server for a lower rate to be accepted. */
+/** A lower rate is accepted only if this share of the samples sent filled the server. */
 const FILLED_SHARE = 0.7
-/** Decay of the peak latency. */
+/** Time constant of the decay of the peak latency. */
 const PEAK_DECAY_MS = 10_000
 /** Measurements older than this are discarded, so that a slow server is tried again. */
 const STALE_MS = 60_000
-/** Number of samples whose times are kept. */
+/** Maximum samples whose times are kept. */
 const MAX_SAMPLES = 256
 /**
- * The fixed cost of a call in tokens: connection, tokenizing, its place in a batch. By tokens alone, a sample of 10
- * tokens in 12 ms would count as 1,200 ms per 1,000 tokens and one of 2,000 tokens on the same server as 60 ms; quantiles
- * would then reflect the mix of sizes, not the server's speed. This default applies until a line fitted through the
- * samples gives another value; samples of nearly equal size determine none.
+ * Default of the fixed cost of a call, expressed in tokens (connection, tokenizing, batching). Without a fixed cost, a
+ * sample of 10 tokens in 12 ms would count as 1,200 ms per 1,000 tokens, and one of 2,000 tokens on the same server as
+ * 60 ms. Quantiles would then reflect the mix of sizes and not the server's speed. The default applies until a line
+ * fitted through the samples gives another value, which needs samples of different sizes.
  */
 const FIXED_TOKENS = 200
 const MAX_FIXED_TOKENS = 4_000
 /**
- * The line is fitted through about 64 samples. It needs at least 12 of them, with a spread in size of a quarter of their
- * mean.
+ * The line is fitted through about the last 64 samples. It needs at least 12, whose sizes have a standard deviation of
+ * at least a quarter of their mean.
  */
 const LINE_STEP = 1 / 64
 const LINE_SAMPLES = 12
 const LINE_SPREAD = 0.25
-/** Assumed time of a failed attempt: this minimum, or this multiple of the 99th percentile. */
+/** A failed attempt counts as this time or this multiple of the 99th percentile, whichever is longer. */
 const MIN_ATTEMPT_MS = 5_000
 const ATTEMPT_OF_P99 = 3
 /** Weight of the newest sample in the mean size. */
@@ -37,9 +37,9 @@ const NEWEST_SHARE = 1 / 32
 const FAULT_SECONDS = 30
 const CORRUPT_SECONDS = 60
 
-/** Measures one server from its calls: its speed and how often it fails. */
+/** Measures the speed of one server, and how often it fails, from its calls. */
 export class ServerRating {
-  // The current window of the rate measurement, and the resulting rate.
+  // The current window of the rate measurement, and the measured rate.
   #windowSamples = 0
   #tokens = 0
   #sampleMs = 0
@@ -54,18 +54,18 @@ export class ServerRating {
   #peakAtMs = Number.NEGATIVE_INFINITY
   #meanTokens = 0
 
-  // Exponential means of size and time, and of their products.
+  // Exponential means of size, time, size squared and size × time, for the line.
   #lineSamples = 0
   #x = 0
   #y = 0
   #xx = 0
   #xy = 0
 
-  /** Sizes and times of the last samples in order of arrival, and a recently sorted list of times per 1,000 tokens. */
+  /** Sizes and times of the last samples in order of arrival, and their times per 1,000 tokens as last sorted. */
   readonly #sizes = new Float64Array(MAX_SAMPLES)
   readonly #times = new Float64Array(MAX_SAMPLES)
   readonly #sorted = new Float64Array(MAX_SAMPLES)
-  /** The fixed cost used for the sorted list. */
+  /** The fixed cost that the sorted list assumes, in tokens. */
   #sortedFixed = FIXED_TOKENS
   #next = 0
   #samples = 0
@@ -76,12 +76,14 @@ export class ServerRating {
   readonly #faults = new SecondRing(FAULT_SECONDS)
   readonly #corrupt = new SecondRing(CORRUPT_SECONDS)
 
-  /** Number of samples whose times are kept, at most 256. */
+  /** Number of samples whose times are known, at most 256. */
   get samples(): number {
     return this.#samples
   }
 
-  /** Records a sample sent; `inFlight` includes it, and `most` is the server's present maximum. */
+  /**
+   * Records a sample sent. `inFlight` includes it; `most` is the number in flight at which the server counts as full.
+   */
   began(inFlight: number, most: number): void {
     this.#begun++
     this.#inFlightSum += inFlight
@@ -109,9 +111,8 @@ export class ServerRating {
   }
 
   /**
-   * Records a failure by the server's fault after `elapsedMs`. It counts as a call that took its whole time limit,
-   * because a server that fails within a millisecond must not look fast. `tokens`: size of the sample, by default the
-   * mean.
+   * Records a failure by the server's fault after `elapsedMs`. It counts as a call of at least `timeoutMs`, because a
+   * server that fails within a millisecond must not look fast. `tokens`: size of the sample, by default the mean.
    */
   fault(
     nowMs: number,
@@ -138,44 +139,47 @@ export class ServerRating {
     return this.#corrupt.total(nowMs)
   }
 
-  /** Number of calls that succeeded or failed by the server's fault within the last 30 s, and the share of faults. */
+  /**
+   * The number of calls of the last 30 s that returned a score or failed by the server's fault, and the share of
+   * failures.
+   */
   faultShare(nowMs: number): { share: number; calls: number } {
     const calls = this.#calls.total(nowMs)
     return { share: calls === 0 ? 0 : this.#faults.total(nowMs) / calls, calls }
   }
 
   /**
-   * Tokens/s of the server at full load, an EWMA with a half-life of 10 s; null if not measured within the last minute.
-   * With fewer samples its rate is lower, so such a measurement only raises the value. Otherwise the server with the
-   * fewest samples would look slowest and be sent even fewer.
+   * Tokens/s of the server at full load, an EWMA with a half-life of 10 s; null: not measured within the last minute.
+   * Below full load the rate is lower, so such a measurement can only raise the value. Otherwise the server with the
+   * fewest samples would look slowest and receive even fewer.
    */
   tokensPerSecond(nowMs: number): number | null {
     return nowMs - this.#rateAtMs > STALE_MS ? null : this.#rate
   }
 
   /**
-   * Recent peak of ms per 1,000 tokens: a slow call or a fault raises it at once, and it decays to the median within
-   * about 10 s; null without a call within the last minute.
+   * Recent peak of ms per 1,000 tokens; null: no call within the last minute. A slow call or a fault raises it
+   * immediately. It decays towards the median with a time constant of 10 s.
    */
   peakMsPerKtok(nowMs: number): number | null {
     const sinceMs = nowMs - this.#peakAtMs
     if (sinceMs > STALE_MS) return null
-    // For a sample of 1,000 tokens including the fixed cost, which differs between servers.
+    // The fixed cost differs between servers, so the peak is given for a sample of 1,000 tokens.
     const ofSample = (1_000 + this.#fixedTokens) / 1_000
     if (sinceMs <= 0) return ofSample * this.#peak
     const usual = this.normalisedMs(0.5) ?? 0
     return ofSample * (usual + (this.#peak - usual) * Math.exp(-sinceMs / PEAK_DECAY_MS))
   }
 
-  /** Exponential mean size of its samples in tokens; 0 without any. */
+  /** Exponential mean size of its samples, in tokens; 0: none. */
   get meanTokens(): number {
     return this.#meanTokens
   }
 
   /**
-   * The time per 1,000 tokens that a share `q` (0–1) of the last 256 samples did not exceed, in ms, with the fixed cost
-   * of a call counted as tokens; null without samples. Sorted again when an eighth of the samples is new, which costs 0.4
-   * µs per sample.
+   * The time per 1,000 tokens that a share `q` (0–1) of the last 256 samples did not exceed, in ms; null: no samples.
+   * The fixed cost of a call counts as tokens. The samples are sorted again when an eighth of them is new, which costs
+   * 0.4 µs per sample.
    */
   normalisedMs(q: number): number | null {
     const samples = this.#samples
@@ -195,18 +199,18 @@ export class ServerRating {
     return this.#sorted[Math.min(count, Math.max(1, Math.ceil(q * count))) - 1] as number
   }
 
-  /** The time that a share `q` of samples of this size would not exceed, in ms; null without samples. */
+  /** The time that a share `q` (0–1) of samples of this size would not exceed, in ms; null: no samples. */
   quantileMs(q: number, tokens: number): number | null {
     const normalised = this.normalisedMs(q)
     return normalised === null ? null : (normalised * (tokens + this.#sortedFixed)) / 1_000
   }
 
-  /** The median time of a sample of this size, in ms; null without samples. */
+  /** The median time of a sample of this size, in ms; null: no samples. */
   expectedMs(tokens: number): number | null {
     return this.quantileMs(0.5, tokens)
   }
 
-  /** Resets all measurements because the server or its model has changed. */
+  /** Resets all measurements, because the server has another address. */
   reset(): void {
     this.#windowSamples = 0
     this.#tokens = 0
@@ -263,8 +267,8 @@ export class ServerRating {
     if (Number.isNaN(this.#windowFromMs)) this.#windowFromMs = nowMs
     const windowMs = nowMs - this.#windowFromMs
     if (windowMs < (this.#windowSamples >= RATE_SAMPLES ? MIN_RATE_MS : MAX_RATE_MS)) return
-    // By Little's law: with so few samples, tokens per wall time would mostly reflect samples that were already half
-    // done.
+    // This follows Little's law. With so few samples, tokens per wall time would mostly reflect samples that were half
+    // done before the window.
     const rate = ((this.#inFlightSum / this.#begun) * this.#tokens * 1_000) / this.#sampleMs
     const filled = this.#filled >= FILLED_SHARE * this.#begun
     this.#windowSamples = 0

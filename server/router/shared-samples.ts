@@ -4,15 +4,15 @@ import type { RoutedSample } from './routed-sample.ts'
 import { ScoreSample } from './score-sample.ts'
 
 /**
- * Combines identical requests in flight: the first is sent, and the others follow it and receive its score. Policies
- * often sample the same short answer to one prompt. This applies only to discriminative models, whose score is a function
- * of the text. If the first fails, is cancelled or times out, its followers are sent themselves, unless its refusal is
- * confirmed.
+ * Combines identical requests in flight: the first one is sent, and the others follow it and receive its score. A
+ * trained policy often samples the same short response several times. This applies only to discriminative models, whose
+ * score is a function of the text. If the first one ends without a score, its first follower is sent instead. If its
+ * refusal was confirmed, its followers end with it.
  */
 export class SharedSamples {
   /**
-   * Samples that others may follow, by group, because identical samples share a prompt. They are compared by length
-   * first: a map by response had to hash every text, which took 3 % of a worker's time.
+   * Samples that other samples may follow, by group, because identical samples have the same prompt. Responses are
+   * compared by length first. A map by response would hash every text, which took 3 % of a worker's time.
    */
   readonly #leaders = new Map<string, ScoreSample[]>()
   readonly #admit: (sample: RoutedSample) => void
@@ -21,7 +21,7 @@ export class SharedSamples {
     this.#admit = admit
   }
 
-  /** Returns true if the sample now follows an identical one. */
+  /** Makes the sample follow an identical one. Returns false if it must be sent itself. */
   follow(sample: RoutedSample): boolean {
     if (!(sample instanceof ScoreSample) || sample.group === undefined || !sample.isHedgeable)
       return false
@@ -35,7 +35,7 @@ export class SharedSamples {
       leaders.push(sample)
       return false
     }
-    // An interactive sample does not wait behind a step's queue.
+    // An interactive sample does not follow a sample that is still queued.
     if (sample.priorityClass === 'interactive' && leader.flight === null) return false
     leader.followers ??= []
     leader.followers.push(sample)
@@ -47,7 +47,7 @@ export class SharedSamples {
     return sample instanceof ScoreSample && sample.leader !== null
   }
 
-  /** Gives a sample's score to its followers. `release` removes each from all lists first. */
+  /** Gives a sample's score to its followers. `release` removes each follower from all lists first. */
   scored(sample: RoutedSample, server: PoolServer, release: (follower: ScoreSample) => void): void {
     if (!(sample instanceof ScoreSample)) return
     this.#leave(sample)
@@ -127,7 +127,7 @@ function samePrompt(a: ScoreSample, b: ScoreSample): boolean {
   return JSON.stringify(p.prompt) === JSON.stringify(q.prompt) && sameRest(a, b)
 }
 
-/** Compares the other inputs of a custom scorer. */
+/** Compares the inputs that only custom scorers receive. */
 function sameRest(a: ScoreSample, b: ScoreSample): boolean {
   const p = a.request.input
   const q = b.request.input

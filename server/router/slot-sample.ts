@@ -6,13 +6,13 @@ import type { ModelPool } from './model-pool.ts'
 import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterSlot, SlotEnd, SlotRefusal, SlotRequest } from './router-types.ts'
 
-/** How long a call without a deadline waits if no server is healthy; the client's own patience is unknown. */
+/** How long a request without a deadline waits if no server is healthy. The patience of the client is unknown. */
 const WITHOUT_SERVER_MS = 10_000
 
 /** The result of a slot request. */
 export type SlotResult = { ok: true; slot: RouterSlot } | SlotRefusal
 
-/** A request for the right to send one call, which its owner sends. */
+/** A request for a slot. Its owner sends the call. */
 export class SlotSample extends RoutedSample {
   readonly slotRequest: SlotRequest
   readonly #resolve: (result: SlotResult) => void

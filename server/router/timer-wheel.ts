@@ -1,8 +1,8 @@
 import { onceRead } from '../with-timeout.ts'
 
-/** An entry with a due time. The wheel owns the links; an entry is in at most one wheel at a time. */
+/** An entry with a due time. The wheel owns the links. An entry is in at most one wheel at a time. */
 export interface WheelEntry {
-  /** On the clock of `performance.now()`. */
+  /** The due time, on the clock of `performance.now()`. */
   dueAtMs: number
   wheelNext: WheelEntry | null
   wheelPrev: WheelEntry | null
@@ -10,24 +10,27 @@ export interface WheelEntry {
   wheelSlot: number
 }
 
-/** Maximum delay of an entry's callback in ms, on an idle event loop. It is never early. */
+/**
+ * Interval of the wheel's timer in ms. On an idle event loop, an entry is called at most two intervals late, and never
+ * early.
+ */
 export const WHEEL_TICK_MS = 10
-/** A turn takes 5.12 s; entries due later are checked once per turn. */
+/** One turn of the wheel takes 5.12 s. Entries that are due later are checked once per turn. */
 const SLOT_COUNT = 512
 
 /**
- * One timer for many deadlines. Adding and removing an entry takes a few assignments; a `setTimeout` per call costs about
- * 1 µs and, because all durations differ (time remaining), a list and a heap entry each. The timer runs, and keeps the
- * process alive, only while there are entries.
+ * One timer for many due times. Adding or removing an entry takes a few assignments. A `setTimeout` per call costs
+ * about 1 µs, and a list and a heap entry in Node, because all durations differ. The timer runs, and keeps the process
+ * alive, only while there are entries.
  */
 export class TimerWheel<T extends WheelEntry> {
   readonly #slots: (WheelEntry | null)[] = new Array<WheelEntry | null>(SLOT_COUNT).fill(null)
   readonly #onDue: (entry: T) => void
   #timer: NodeJS.Timeout | null = null
   #size = 0
-  /** The last processed tick. */
+  /** The tick processed last. */
   #tick = 0
-  /** A call whose answer has arrived is not late. */
+  /** Runs once arrived answers have been read, so that their calls do not count as late. */
   readonly #onTick = () => this.#advance()
 
   constructor(onDue: (entry: T) => void) {

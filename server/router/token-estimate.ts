@@ -1,9 +1,9 @@
-/** Characters per token before any server has counted: English and code with the tokenizers of 2024–26. */
+/** Characters per token before any server has counted tokens: English and code with the tokenizers of 2024–26. */
 const CHARS_PER_TOKEN = 3.6
-/** Weight of the newest count: about the last 100 samples count. */
+/** Weight of the newest count, so that about the last 50 counts matter. */
 const STEP = 0.02
 
-/** Estimates tokens from characters, corrected by the servers' counts. */
+/** Estimates the tokens of a text from its characters, corrected by the servers' counts. */
 export class TokenEstimate {
   #charsPerToken = CHARS_PER_TOKEN
 
@@ -14,7 +14,7 @@ export class TokenEstimate {
 
   /** Records that a server counted `tokens` in `chars` characters. */
   seen(chars: number, tokens: number): void {
-    // Templates add tokens to short texts, which distorts their ratio.
+    // Chat templates add tokens, which distorts the ratio of short texts.
     if (chars < 64 || !(tokens >= 1)) return
     const ratio = Math.min(20, Math.max(0.5, chars / tokens))
     this.#charsPerToken += STEP * (ratio - this.#charsPerToken)

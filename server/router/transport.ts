@@ -5,25 +5,28 @@ import { safeLookup } from '../engines/link-local.ts'
 /** Less than the 5 s after which uvicorn, and so vLLM and SGLang, closes an idle connection. */
 const KEEP_ALIVE_MS = 4_000
 const CONNECT_TIMEOUT_MS = 2_000
-/** Maximum size of an answer in bytes, so that a bad server cannot exhaust the memory. A score takes a few hundred. */
+/**
+ * Maximum size of an answer in bytes, so that a faulty server cannot exhaust the memory. An answer with a score takes a
+ * few hundred bytes.
+ */
 export const ANSWER_LIMIT_BYTES = 4 << 20
 /**
- * Maximum connections being opened at once to one server. 5,000 calls starting together would overrun its accept queue
- * (511 in Node, 2,048 in uvicorn), and a dropped SYN costs a second; opened 128 at a time, they are ready in a fraction
- * of that.
+ * Maximum connections that are opened concurrently to one server. 5,000 together would overrun the server's accept
+ * queue (511 in Node, 2,048 in uvicorn), and each dropped SYN costs a second. With 128 at a time, all are open in a
+ * fraction of a second.
  */
 const MAX_CONNECTING = 128
 
-// Created once: an error per call captures a stack each time, which takes about 15 µs.
+// These errors are created once, because capturing a stack takes about 15 µs.
 const ABANDONED = new Error('the call was abandoned')
 const CLOSED = new Error('the connection was closed')
 
-/** Receives a call's end, except for abandoned calls. */
+/** Receives the end of a call, unless the call was abandoned. */
 export interface CallListener<C> {
   onCallEnd(call: HttpCall<C>): void
 }
 
-/** One POST and its complete answer, collected without a stream or a promise. */
+/** One POST request and its complete answer, collected without a stream or a promise. */
 export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
   readonly context: C
   readonly #listener: CallListener<C>
@@ -39,9 +42,9 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
   headers: ResponseHeaders = {}
   /** Set if no complete answer arrived. */
   error: NodeJS.ErrnoException | null = null
-  /** Whether a response began to arrive. */
+  /** Whether an answer began to arrive. */
   answered = false
-  /** Whether it was sent on a connection that had served another call. */
+  /** Whether its connection had served another call before. */
   reused = false
 
   constructor(context: C, listener: CallListener<C>) {
@@ -49,24 +52,24 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
     this.#listener = listener
   }
 
-  /** The response body as text. */
+  /** The body of the answer as text. */
   bodyText(): string {
     if (this.#first === null) return ''
     if (this.#more === null) return this.#first.toString()
     return Buffer.concat([this.#first, ...this.#more]).toString()
   }
 
-  /** Abandons the call: closing the connection stops the server's work, and the listener is not called. */
+  /** Abandons the call. Its connection is closed, which stops the server's work, and the listener is not called. */
   abandon(): void {
     if (this.#ended || this.#abandoned) return
     this.#abandoned = true
     if (this.#controller !== null) this.#controller.abort(ABANDONED)
-    // The request is not written yet. undici offers no handle before that, so the lane is destroyed together with its
-    // attempt to connect.
+    // The request is not written yet. Before that, undici offers no way to abort it, so the lane and its attempt to
+    // connect are destroyed.
     else this.#lane?.destroy()
   }
 
-  /** Always true, because the call belongs to one sample. */
+  /** See `FlightCall.blame`. Always true, because the call belongs to one sample. */
   blame(): boolean {
     return true
   }
@@ -130,17 +133,17 @@ interface Lane {
 }
 
 /**
- * The connections to one server: one undici `Client` per call in flight, the last used first so that idle ones close.
- * Compared with undici's `Pool` at 64 calls in flight: a bounded pool costs 3 to 4 µs more CPU time per call (queueing,
- * scanning its clients). An unbounded one costs the same as this but opens 128 connections for 64 calls, because it
- * counts a client as busy for one turn of the event loop after each answer, while a `Client` accepts the next call
- * meanwhile. This design also shows which connection a call used, which is needed to detect a connection race.
+ * The connections to one server: one undici `Client` per call in flight. The connection used last is used first, so
+ * that idle ones close. undici's `Pool` is slower at 64 calls in flight: a bounded pool costs 3 to 4 µs more CPU time
+ * per call, for queueing and for scanning its clients. An unbounded pool opens 128 connections for 64 calls, because it
+ * counts a client as busy for one turn of the event loop after each answer. This class also knows which connection a
+ * call used, which is needed to detect a connection race.
  */
 export class Transport {
   readonly #origin: string
   readonly #onRoom: () => void
   readonly #answerLimitBytes: number
-  /** Shared by all clients: otherwise each client creates a TLS session cache and a finalization registry. */
+  /** Shared by all clients, because otherwise each creates a TLS session cache and a finalization registry. */
   readonly #connector = buildConnector({
     timeout: CONNECT_TIMEOUT_MS,
     allowH2: false,
@@ -153,8 +156,8 @@ export class Transport {
   #closing = false
 
   /**
-   * `onRoom`: called when a lane is available again after {@link hasLane} was false. `answerLimitBytes`: −1 if answers
-   * are streamed on and not kept.
+   * `onRoom`: called when {@link hasLane} becomes true again. `answerLimitBytes`: −1 for answers that are streamed on
+   * and not kept.
    */
   constructor(origin: string, onRoom: () => void, answerLimitBytes = ANSWER_LIMIT_BYTES) {
     this.#origin = origin
@@ -162,7 +165,10 @@ export class Transport {
     this.#answerLimitBytes = answerLimitBytes
   }
 
-  /** Whether a call can be sent now without exceeding the connections being opened at once. */
+  /**
+   * Whether a call can be sent now: on an idle connection, or on a new one within the limit of connections being
+   * opened.
+   */
   get hasLane(): boolean {
     return this.#idle.length > 0 || this.#connecting < MAX_CONNECTING
   }
@@ -172,7 +178,7 @@ export class Transport {
     return this.#lanes.size
   }
 
-  /** Sends a POST; the call's listener is called at its end, possibly before this returns. */
+  /** Sends a POST request. The call's listener is called at its end, possibly before this method returns. */
   post<C>(call: HttpCall<C>, path: string, headers: string[], body: string | Buffer): void {
     const lane = this.#idle.pop() ?? this.#open()
     call.boundTo(lane)
@@ -180,7 +186,7 @@ export class Transport {
     lane.client.dispatch({ path, method: 'POST', headers, body }, call)
   }
 
-  /** Closes idle connections now and all others as their calls end. */
+  /** Closes idle connections now, and each other connection when its call ends. */
   retire(): void {
     this.#closing = true
     this.dropIdle()
@@ -191,7 +197,7 @@ export class Transport {
     for (const lane of this.#idle.splice(0)) lane.destroy()
   }
 
-  /** Closes every connection; resolves when all are closed. */
+  /** Closes all connections. Resolves when they are closed. */
   async close(): Promise<void> {
     this.#closing = true
     this.#idle.length = 0
@@ -203,7 +209,7 @@ export class Transport {
       pipelining: 1,
       keepAliveTimeout: KEEP_ALIVE_MS,
       keepAliveMaxTimeout: KEEP_ALIVE_MS,
-      // The router limits the time of the whole sample.
+      // The router limits the time of the sample.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxResponseSize: this.#answerLimitBytes,
@@ -235,7 +241,7 @@ export class Transport {
 interface LaneOwner {
   /** +1 when it starts to connect, −1 when that ends. */
   onConnecting(change: 1 | -1): void
-  /** Offers the lane for the next call; false: not needed. */
+  /** Offers the lane for further calls. Returns false if it is not needed. */
   onIdle(): boolean
   onIdleClosed(): void
   onDestroyed(): void
