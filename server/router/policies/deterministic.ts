@@ -3,10 +3,10 @@ import type { BalancingPolicy } from './policy.ts'
 import { hashNumber, hashText, rendezvousRank, weightedRank } from './rendezvous.ts'
 
 /**
- * The first server in the rendezvous order of the sample's key and a seed, regardless of load: the same seed, keys and
- * servers give the same assignment, for reproducible re-runs. Samples without a key use their group; samples without both
- * use their sequence number. This holds only if all servers of the pool are candidates: among those with room, load would
- * decide.
+ * Picks the first server in the rendezvous order of the sample's key and a seed, regardless of load. The same seed,
+ * keys and servers give the same assignment, which makes runs reproducible. Samples without a key use their group, and
+ * samples without both a sequence number. The candidates must be all servers of the pool: if they were only those with
+ * free slots, load would decide.
  */
 export function deterministic(seed: number): BalancingPolicy {
   let unkeyed = 0

@@ -4,19 +4,20 @@ import type { BalancingPolicy } from './policy.ts'
 import { hashText, rendezvousRank, weightedRank } from './rendezvous.ts'
 
 /**
- * A server with more than this factor of the mean load passes a group's samples to the next server in the group's order.
+ * A server with more than this multiple of the mean load passes a group's samples to the next server in the group's
+ * order.
  */
 const BOUND = 1.25
 /**
- * Samples that count as no load: the size of a usual group. With the bound alone, an idle pool would spread the samples
- * of its only group over all servers, and each would compute the prefix.
+ * A server with fewer samples than this is never above the bound: the size of a usual group. Otherwise, an idle pool
+ * would spread the samples of its only group over all servers, and each server would compute the prefix.
  */
 const FREE_SAMPLES = 8
 
 /**
- * Sends the samples of a group to one server, so that they share its prefix cache: the first in the group's rendezvous
- * order with at most 1.25 times the mean load. It keeps no state, so every process sends a group to the same server.
- * Samples without a group follow least work.
+ * Sends the samples of a group to one server, so that they share its prefix cache: the first server in the group's
+ * rendezvous order with at most 1.25 times the mean load. Groups need no state, so every process sends a group to the
+ * same server. Samples without a group are placed by least work.
  */
 export function groupAffinity(seed: number): BalancingPolicy {
   const ungrouped = leastWork()
@@ -47,7 +48,7 @@ export function groupAffinity(seed: number): BalancingPolicy {
         const busy = load >= FREE_SAMPLES && load > boundPerWeight * weight
         if (busy && !bestBusy) continue
         const plain = rendezvousRank(hash, server.id)
-        // A logarithm costs more than the rest of the loop, and among equal weights it does not change the order.
+        // A logarithm costs more than the rest of the loop. Among equal weights it does not change the order.
         const rank = sameWeight ? plain : weightedRank(plain, weight)
         if (busy !== bestBusy || rank > bestRank || (rank === bestRank && server.id < best.id)) {
           best = server

@@ -3,16 +3,13 @@ import type { BalancingPolicy, PolicyServer } from './policy.ts'
 import { SeenMedian } from './seen-median.ts'
 import { Turn } from './turn.ts'
 
-/**
- * Weight of the newest sample in the mean sample size, which is assumed for other clients' samples: about the last 32
- * count.
- */
+/** Weight of the newest sample in the mean sample size, which covers about the last 32 samples. */
 const NEWEST_SHARE = 1 / 32
 
 /**
- * The server that would finish its work and this sample first: the tokens in flight, this sample and other clients'
- * samples (assumed to be of mean size), divided by its tokens/s and weight. An unmeasured server counts as the median
- * one. Sample sizes differ by a factor of a hundred, which counting samples ignores.
+ * Picks the server that would finish its work and this sample first. Its time is the tokens in flight, of this sample
+ * and of other clients' samples (assumed to be of mean size), divided by its tokens/s and weight. An unmeasured server
+ * counts as the median one. Sizes of samples differ by a factor of a hundred, which counting samples would ignore.
  */
 export function leastWork(): BalancingPolicy {
   const turn = new Turn()

@@ -3,11 +3,11 @@ import type { PolicyServer } from './policy.ts'
 /** Weights are clamped to these bounds so that quotients stay finite. */
 const MIN_WEIGHT = 1e-6
 const MAX_WEIGHT = 1e6
-/** Counts are clamped to this bound. */
+/** Counts are clamped to this maximum. */
 const MAX_COUNT = 1e12
 /**
- * A longer queue is a broken counter and counts as unknown: this is ten times a pool's own maximum. A server that reports
- * 1e9 would otherwise get no samples while it does.
+ * A longer queue counts as unknown, because the counter must be broken: this is ten times the default maximum of a
+ * pool's own queue. A server that reports 1e9 would otherwise receive no samples.
  */
 const MAX_QUEUE = 100_000
 
@@ -18,7 +18,7 @@ export function weightOf(server: { readonly weight: number }): number {
   return weight < MIN_WEIGHT ? MIN_WEIGHT : weight > MAX_WEIGHT ? MAX_WEIGHT : weight
 }
 
-/** A count of samples or tokens; invalid counts are 0. */
+/** A count of samples or tokens; invalid counts become 0. */
 export function countOf(value: number): number {
   if (!(value > 0)) return 0
   return value > MAX_COUNT ? MAX_COUNT : value
@@ -30,12 +30,12 @@ export function externalSamples(server: PolicyServer): number {
   return externalQueue > 0 && externalQueue <= MAX_QUEUE ? externalQueue : 0
 }
 
-/** A measured quantity; 0 for null, NaN, infinity and values not above 0. */
+/** A measured quantity; 0 for null, NaN, values not above 0 and values above the maximum. */
 export function measured(value: number | null): number {
   return value !== null && value > 0 && value <= MAX_COUNT ? value : 0
 }
 
-/** Samples at the server plus one, from any client, divided by its weight: the load that least connections compares. */
+/** Samples at the server from any client, plus one, divided by its weight. Least connections compares this load. */
 export function sampleLoad(server: PolicyServer): number {
   return (countOf(server.inFlight) + externalSamples(server) + 1) / weightOf(server)
 }

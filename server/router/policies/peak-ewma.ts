@@ -4,9 +4,9 @@ import { SeenMedian } from './seen-median.ts'
 import { Turn } from './turn.ts'
 
 /**
- * The server with the lowest product of latency and samples: its peak EWMA of ms per 1,000 tokens, which rises at once
- * and falls slowly, times the samples it would have, divided by its weight. An unmeasured server counts as the median
- * one.
+ * Picks the server with the lowest product of latency and samples: its peak EWMA of ms per 1,000 tokens, which rises
+ * immediately and falls slowly, times the samples it would have, divided by its weight. An unmeasured server counts as
+ * the median one.
  */
 export function peakEwma(): BalancingPolicy {
   const turn = new Turn()

@@ -56,7 +56,7 @@ describe('least_work', () => {
     expect(leastWork().pick(candidates, sample()).id).toBe(1)
   })
 
-  test('an unmeasured server counts as the median of the measured, not as the best or worst', () => {
+  test('an unmeasured server counts as the median of the measured ones, not as the best or worst', () => {
     const measured = [
       server(1, { tokensPerSecond: 100 }),
       server(2, { tokensPerSecond: 1_000 }),
@@ -76,7 +76,7 @@ describe('least_work', () => {
       server(1, { externalQueue: 3, inFlight: 1, workTokens: 500 }),
       server(2, { workTokens: 4_500, inFlight: 1 }),
     ]
-    // 500 + 3 × 1,000 against 4,500; with samples a tenth as large, 500 + 3 × 100.
+    // 500 + 3 × 1,000 against 4,500; below, 500 + 5 × 1,000 against 4,500.
     expect(policy.pick(candidates, sample(1_000)).id).toBe(1)
     expect(
       leastWork().pick(
@@ -86,7 +86,7 @@ describe('least_work', () => {
     ).toBe(2)
   })
 
-  test('equal servers take turns, even as others come and go', () => {
+  test('equal servers take turns, even while candidates change', () => {
     const policy = leastWork()
     const all = [server(1), server(2), server(3), server(4)]
     const order = [all, all, all.slice(1), all, all, all].map(
@@ -97,7 +97,7 @@ describe('least_work', () => {
 })
 
 describe('peak_ewma', () => {
-  test('a slow answer outweighs a few samples', () => {
+  test('a high latency outweighs a few samples', () => {
     const candidates = [
       server(1, { peakMsPerKtok: 900 }),
       server(2, { peakMsPerKtok: 40, inFlight: 10 }),
@@ -120,7 +120,7 @@ describe('group_affinity', () => {
       (_, i) => groupAffinity(0).pick(candidates, sample(100, `group ${i}`)).id,
     )
 
-  test('a group stays with one server while loads are even, regardless of the candidates’ order', () => {
+  test('a group has one server while loads are even, regardless of the order of the candidates', () => {
     const candidates = Array.from({ length: 6 }, (_, i) => server(i + 1, { inFlight: 10 }))
     expect(ids(candidates, 50)).toEqual(ids(candidates.toReversed(), 50))
     expect(new Set(ids(candidates, 50)).size).toBe(6)
@@ -138,7 +138,7 @@ describe('group_affinity', () => {
     expect(policy.pick(candidates, sample(100, 'g'))).not.toBe(first)
   })
 
-  test('above the bound a group moves to the next server in its own order', () => {
+  test('above the bound, each group moves to the next server in its own order', () => {
     const even = Array.from({ length: 6 }, (_, i) => server(i + 1, { inFlight: 10 }))
     const full = even.map((each) => (each.id === 3 ? { ...each, inFlight: 40 } : each))
     const gone = even.filter(({ id }) => id !== 3)
@@ -190,7 +190,7 @@ describe('deterministic', () => {
   })
 })
 
-test('SeenMedian is the median of any number of values', () => {
+test('SeenMedian returns the median of any number of values', () => {
   const median = new SeenMedian()
   expect(median.value).toBe(1)
   for (let i = 0; i < 301; i++) median.add((i * 11) % 301)

@@ -19,14 +19,14 @@ const server = (id: number, facts: Partial<PolicyServer> = {}): TestServer => ({
 const servers = (count: number, facts: Partial<PolicyServer> = {}): TestServer[] =>
   Array.from({ length: count }, (_, i) => server(i + 1, facts))
 
-/** Samples of 125 groups of eight, of 20 to 2,000 tokens. */
+/** A sample of 20 to 2,000 tokens, in a group of eight. */
 const sample = (i: number): PolicySample => ({
   tokens: 20 + ((i * 7919) % 1_981),
   group: `group-${Math.floor(i / 8)}`,
   key: `sample-${i}`,
 })
 
-/** The policies that compare load; the others only use the weights. */
+/** Whether a policy depends on load. */
 const LOAD_AWARE: Record<PolicyName, boolean> = {
   least_work: true,
   least_connections: true,
@@ -71,7 +71,7 @@ function place(
 const sequence = (policy: BalancingPolicy, candidates: TestServer[], samples = 200) =>
   Array.from({ length: samples }, (_, i) => policy.pick(candidates, sample(i)).id)
 
-test('the names are those of the registry', () => {
+test('the registry knows the policy names, and no others', () => {
   expect(POLICY_NAMES).toContain(DEFAULT_POLICY)
   expect(isPolicyName('least_work')).toBe(true)
   expect(isPolicyName('toString')).toBe(false)
@@ -81,7 +81,7 @@ test('the names are those of the registry', () => {
 describe.each(POLICY_NAMES)('policy %s', (name) => {
   const make = (seed = 1) => policyNamed(name, { seed })
 
-  test('has its name', () => expect(make().name).toBe(name))
+  test('has the name it is created by', () => expect(make().name).toBe(name))
 
   test('picks one of the candidates', () => {
     const policy = make()
@@ -105,7 +105,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
     expect(make().pick([only], sample(0))).toBe(only)
   })
 
-  test('starves none of several equal idle servers', () => {
+  test('starves none of three equal idle servers', () => {
     const picked = new Map<number, number>()
     for (const id of sequence(make(), servers(3), 2_400)) picked.set(id, (picked.get(id) ?? 0) + 1)
     for (const { id } of servers(3)) expect(picked.get(id) ?? 0).toBeGreaterThan(500)
@@ -192,7 +192,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
         externalQueue: Number.POSITIVE_INFINITY,
       },
     ],
-  ] as const)('bears servers and samples of %s, and still shares among equals', (_, facts) => {
+  ] as const)('accepts %s in servers and samples, and still spreads the load', (_, facts) => {
     const policy = make()
     const candidates = servers(4, facts)
     const picked = new Map<number, number>()
@@ -202,17 +202,17 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
       picked.set(id, (picked.get(id) ?? 0) + 1)
     }
     for (const { id } of candidates) expect(picked.get(id) ?? 0).toBeGreaterThan(300)
-    // Next to a server with valid numbers, either may be better, but neither blocks the other.
+    // Next to a server with valid numbers, any server may be better, but the pick must be a candidate.
     const beside = [server(9, { tokensPerSecond: 1_000, peakMsPerKtok: 30 }), ...candidates]
     for (let i = 0; i < 50; i++) expect(beside).toContain(policy.pick(beside, sample(i)))
   })
 
   test.each([0, -1, Number.NaN, 1e9, Number.POSITIVE_INFINITY])(
-    'an absurd external queue of %d draws no herd and drives none away',
+    'an invalid or huge external queue of %d attracts no herd and repels no samples',
     (externalQueue) => {
       for (const count of [2, 8]) {
         for (const everywhere of [true, false]) {
-          // Only a real difference in load may separate equal servers; draws and hashes separate them slightly.
+          // Equal servers get nearly equal shares; random numbers and hashes are not exactly even.
           const candidates = servers(count, everywhere ? { externalQueue } : {})
           ;(candidates[1] as TestServer).externalQueue = externalQueue
           const placed = place(make(), candidates, 1_000, 1_000)
@@ -224,7 +224,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
   )
 
   if (LOAD_AWARE[name]) {
-    test('skips a server with far more than its share', () => {
+    test('skips a server that has far more than its share', () => {
       const candidates = servers(4)
       ;(candidates[2] as TestServer).inFlight = 500
       ;(candidates[2] as TestServer).workTokens = 500_000

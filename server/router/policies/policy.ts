@@ -1,25 +1,27 @@
 import { BALANCING_POLICIES, type BalancingPolicyName } from '../../contract/pools.ts'
 
-/** The names of all policies, as used in settings, pages and the API. */
+/** The names of all policies, as in settings, pages and the API. */
 export const POLICY_NAMES = BALANCING_POLICIES
 
 /** One of {@link POLICY_NAMES}. */
 export type PolicyName = BalancingPolicyName
 
-/** A server as seen by a policy. Numbers reported by servers may be invalid; policies accept any. */
+/** A server as seen by a policy. Policies accept any number, because servers may report invalid ones. */
 export interface PolicyServer {
   readonly id: number
-  /** Share of the pool's calls relative to the other servers'. */
+  /** Share of the pool's samples, relative to the other servers. */
   readonly weight: number
-  /** Samples of this process in flight. */
+  /** Samples in flight from this process. */
   readonly inFlight: number
-  /** Samples that it may have in flight now. */
+  /** Maximum samples in flight from this process. */
   readonly slots: number
-  /** Tokens of the samples in flight. */
+  /** Estimated tokens of the samples in flight. */
   readonly workTokens: number
-  /** Measured goodput; null: not measured, so the median of the others is used. */
+  /** Measured goodput; null: not measured. The median of the other servers then applies. */
   readonly tokensPerSecond: number | null
-  /** Peak EWMA of the time per 1,000 tokens, in ms; null as above. */
+  /**
+   * Peak EWMA of the time per 1,000 tokens, in ms; null: not measured. The median of the other servers then applies.
+   */
   readonly peakMsPerKtok: number | null
   /** Samples of other clients, from the server's own load report; 0: none or unknown. */
   readonly externalQueue: number
@@ -27,21 +29,21 @@ export interface PolicyServer {
 
 /** A sample as seen by a policy. */
 export interface PolicySample {
-  /** Its cost, counted or estimated. */
+  /** Its estimated cost. */
   readonly tokens: number
-  /** Samples of one group share a prefix. */
+  /** The group it belongs to. Samples of a group share a prefix. */
   readonly group: string | undefined
   /** Identifies the sample across processes and runs. */
   readonly key: string | undefined
 }
 
 /**
- * Decides which server takes the next sample. Each pool has its own instance. It runs once per call, so it must be cheap
- * (about 10 ns per candidate) and allocate nothing.
+ * Chooses the server for the next sample. Each pool has its own instance. A policy runs once per call, so it must be
+ * cheap (about 10 ns per candidate) and allocate nothing.
  */
 export interface BalancingPolicy {
   readonly name: PolicyName
-  /** Returns one of the candidates, of which there is at least one. */
+  /** Returns one of the candidates, which are not empty. */
   pick<T extends PolicyServer>(candidates: readonly T[], sample: PolicySample): T
   /** Removes the state of a server that left the pool. */
   forget(serverId: number): void

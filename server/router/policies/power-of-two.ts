@@ -3,9 +3,9 @@ import type { BalancingPolicy } from './policy.ts'
 import { seededRandom } from './seeded-random.ts'
 
 /**
- * The less loaded of two servers drawn at random. Its cost does not grow with the pool, and processes that do not know of
- * each other do not all choose the same server. Weights count up to twice the mean: with n servers, no server is drawn
- * for more than two in n samples.
+ * Picks the less loaded of two random servers. The cost does not grow with the pool, and processes that do not know of
+ * each other do not all choose the same server. Weights have an effect only up to twice the mean weight: of n servers,
+ * each is drawn for at most two in n samples.
  */
 export function powerOfTwo(seed: number): BalancingPolicy {
   const random = seededRandom(seed)

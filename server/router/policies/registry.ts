@@ -10,10 +10,10 @@ import { weightedRandom } from './weighted-random.ts'
 
 export { POLICY_NAMES, type PolicyName } from './policy.ts'
 
-/** The policy of pools that set none. */
+/** The default policy of a pool. */
 export const DEFAULT_POLICY: PolicyName = 'least_work'
 
-/** Default seed of the policies that hash: all processes must send a group to the same server. */
+/** Default seed of the policies that hash, equal in all processes, so that they send a group to the same server. */
 const SHARED_SEED = 0
 
 const MAKERS: Record<PolicyName, (seed: number | undefined) => BalancingPolicy> = {
@@ -28,9 +28,9 @@ const MAKERS: Record<PolicyName, (seed: number | undefined) => BalancingPolicy> 
 }
 
 /**
- * Creates a policy by name, for one pool. `seed` (32 bits) applies to policies that draw or hash. Without it, policies
- * that draw use a random seed, so that processes differ, and policies that hash use a constant, so that they agree.
- * @throws RangeError for a name outside {@link POLICY_NAMES}
+ * Creates a policy by name, for one pool. `seed` (32 bits) applies to policies that use random numbers or hashes.
+ * Without it, the former use a random seed, so that processes differ, and the latter a constant, so that processes
+ * agree. @throws RangeError for a name outside {@link POLICY_NAMES}
  */
 export function policyNamed(name: string, options: { seed?: number } = {}): BalancingPolicy {
   if (!isPolicyName(name)) {

@@ -1,4 +1,4 @@
-/** Seeded 32-bit hash of a text: FNV-1a over its UTF-16 units, then mixed. */
+/** Seeded 32-bit hash of a text: FNV-1a over its UTF-16 units, with MurmurHash3's finalizer. */
 export function hashText(text: string, seed: number): number {
   let hash = 0x811c9dc5 ^ seed
   for (let i = 0; i < text.length; i++) {
@@ -13,16 +13,16 @@ export function hashNumber(value: number, seed: number): number {
 }
 
 /**
- * A server's rank for a hashed key, in (0, 1); the highest comes first. Each key has its own order. When a server leaves,
- * only its keys move, each to the next server in that key's order.
+ * A server's rank for a hashed key, in (0, 1). The highest rank comes first. Each key has its own order of servers.
+ * When a server leaves, only its keys move, each to the next server in the key's order.
  */
 export function rendezvousRank(keyHash: number, serverId: number): number {
   return ((mix(keyHash ^ Math.imul(serverId + 1, 0x9e3779b1)) >>> 0) + 0.5) / 2 ** 32
 }
 
 /**
- * The rank adjusted by weight (higher comes first, below 0): a server of twice the weight comes first for twice as many
- * keys.
+ * The rank adjusted by weight, below 0. The highest comes first. A server of twice the weight comes first for twice as
+ * many keys.
  */
 export function weightedRank(rank: number, weight: number): number {
   return Math.log(rank) / weight

@@ -1,18 +1,18 @@
 import { weightOf } from './load.ts'
 import type { BalancingPolicy } from './policy.ts'
 
-/** Round robin uses only a server's id and weight, and no property of a sample. */
+/** Round robin, which uses only the id and weight of a server and no property of a sample. */
 export interface RoundRobin extends BalancingPolicy {
   pick<T extends { readonly id: number; readonly weight: number }>(candidates: readonly T[]): T
 }
 
 /**
- * Smooth weighted round robin: each pick adds every candidate's weight to its credit, takes the candidate with the most
- * and subtracts the sum of the weights from its credit. Servers of weights 5, 1, 1 are picked as a a b a c a a, not a a a
- * a a b c. Ties go to the first.
+ * Smooth weighted round robin. Each pick adds every candidate's weight to its credit, takes the candidate with the most
+ * credit, and subtracts the sum of the weights from it. Servers of weights 5, 1, 1 are picked as a a b a c a a, not a a
+ * a a a b c. Ties go to the first.
  */
 export function roundRobin(): RoundRobin {
-  // Wrapped in objects: updating a number in a map would allocate at every pick.
+  // Credits are objects, because updating a number in a map would allocate at every pick.
   const credits = new Map<number, { credit: number }>()
   return {
     name: 'round_robin',

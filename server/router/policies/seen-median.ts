@@ -1,4 +1,4 @@
-/** The median of a few measured values. Its buffer is reused so that a pick allocates nothing. */
+/** The median of a few measured values. The buffer is reused, so that a pick allocates nothing. */
 export class SeenMedian {
   #sorted = new Float64Array(64)
   #count = 0
@@ -20,7 +20,7 @@ export class SeenMedian {
     sorted[i] = value
   }
 
-  /** The lower median; 1 without values, when all are equally unknown. */
+  /** The lower median; 1 without values, because all servers then count as equal. */
   get value(): number {
     return this.#count === 0 ? 1 : (this.#sorted[(this.#count - 1) >> 1] as number)
   }

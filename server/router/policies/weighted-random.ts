@@ -2,7 +2,7 @@ import { weightOf } from './load.ts'
 import type { BalancingPolicy } from './policy.ts'
 import { seededRandom } from './seeded-random.ts'
 
-/** A random server, in proportion to its weight and regardless of its load. */
+/** Picks a random server, in proportion to the weights and regardless of load. */
 export function weightedRandom(seed: number): BalancingPolicy {
   const random = seededRandom(seed)
   return {
