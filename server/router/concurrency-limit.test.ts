@@ -16,12 +16,12 @@ const SERVERS: [string, SharingServer][] = [
     { tokensPerSecond: 20_000, saturatedBy: 8, thrashing: 1 },
   ],
   ['that is never saturated', { tokensPerSecond: 20_000, saturatedBy: Number.POSITIVE_INFINITY }],
-  ['of a judge, slow and saturated by 24', { tokensPerSecond: 800, saturatedBy: 24 }],
+  ['of a judge, saturated by 24 samples', { tokensPerSecond: 800, saturatedBy: 24 }],
 ]
 
 describe.each(SERVERS)('a server %s', (_, server) => {
   test.each([1, 2, 3, 4])(
-    'ends within 25 %% of the best fixed limit (samples of seed %d)',
+    'reaches at least 75 %% of the goodput of the best fixed limit (seed %d)',
     (seed) => {
       const limit = new AdaptiveLimit(BOUNDS)
       const { limits } = serve(server, limit, { samples: 6_000, seed })
@@ -32,7 +32,7 @@ describe.each(SERVERS)('a server %s', (_, server) => {
     },
   )
 
-  test('with samples of equal size, and of sizes that differ a hundredfold', () => {
+  test('does so with samples of equal size, and of sizes that differ a hundredfold', () => {
     const best = Math.max(...FIXED.map((n) => goodputAt(server, n)))
     for (const spread of [0, 1.2]) {
       const { limits } = serve(server, new AdaptiveLimit(BOUNDS), {
@@ -46,7 +46,7 @@ describe.each(SERVERS)('a server %s', (_, server) => {
     }
   })
 
-  test('a step of 1,024 samples takes at most 1.75 times as long, including the search for the limit', () => {
+  test('takes at most 1.75 times as long as the best fixed limit for a step of 1,024 samples', () => {
     const options = { samples: 1_024, seed: 6 }
     const best = Math.min(...FIXED.map((n) => serve(server, fixedAt(n), options).endMs))
     expect(serve(server, new AdaptiveLimit(BOUNDS), options).endMs).toBeLessThan(1.75 * best)
@@ -93,7 +93,7 @@ test('finds another limit when the server changes', () => {
 })
 
 describe('a busy server', () => {
-  test('reduces the limit to 0.7, at most once a second, never below the minimum', () => {
+  test('multiplies the limit by 0.7, at most once a second, never below the minimum', () => {
     const limit = new AdaptiveLimit({ ...BOUNDS, initial: 40 })
     for (let i = 0; i < 30; i++) limit.busy(1_000 + i)
     expect(limit.limit).toBe(28)
@@ -131,7 +131,7 @@ describe('a busy server', () => {
     expect(limit.limit).toBe(64)
   })
 
-  test('a fixed limit of one stays', () => {
+  test('a fixed limit of one does not shrink', () => {
     const limit = new AdaptiveLimit({ initial: 1, min: 1, max: 1, fixed: true })
     limit.busy(0)
     expect(limit.limit).toBe(1)
@@ -163,7 +163,7 @@ test('does not grow while the engine reports waiting samples', () => {
   expect(Math.max(...after.limits)).toBe(96)
 })
 
-test('failed samples are no goodput: a limit at which half of them fail is not kept', () => {
+test('failed samples add no goodput, so a limit at which half of them fail is not kept', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: 64 }
   const limit = new AdaptiveLimit(BOUNDS)
   let ended = 0

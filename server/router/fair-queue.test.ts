@@ -39,7 +39,7 @@ function drain(queue: FairQueue<Item>): string[] {
   return order
 }
 
-/** Tokens taken of each kind while all kinds had waiting items. */
+/** Each kind's share of the tokens taken while all kinds had waiting items. */
 function shares(queue: FairQueue<Item>, kinds: string[], kindOf: (item: Item) => string) {
   const taken = new Map(kinds.map((kind) => [kind, 0]))
   const left = new Map(kinds.map((kind) => [kind, 0]))
@@ -61,7 +61,7 @@ const lognormal = (random: () => number, mean: number) =>
   ) + 20
 
 describe('order within a run', () => {
-  test('earliest deadline first, no deadline last, deadlines within a second equal', () => {
+  test('items come by deadline in whole seconds, those without a deadline last', () => {
     const queue = queueOf([
       item({ name: 'never', tokens: 900 }),
       item({ name: 'late', deadlineAtMs: 90_000, tokens: 800 }),
@@ -72,7 +72,7 @@ describe('order within a run', () => {
     expect(drain(queue)).toEqual(['soon, long', 'soon, short', 'late', 'never', 'no number'])
   })
 
-  test('the group with the most work first and to its end, longest item first', () => {
+  test('the group with the most work comes first and is finished, longest item first', () => {
     const queue = queueOf([
       ...group('a', [10, 30, 20]),
       ...group('b', [50, 60, 40]),
@@ -82,7 +82,7 @@ describe('order within a run', () => {
     expect(drain(queue)).toEqual(['b1', 'b0', 'b2', 'lone', 'c0', 'a1', 'a2', 'a0'])
   })
 
-  test('equal items in order of arrival', () => {
+  test('equal items come in order of arrival', () => {
     const items = Array.from({ length: 20 }, (_, i) => item({ name: `${i}` }))
     expect(drain(queueOf(items))).toEqual(items.map(({ name }) => name))
   })
@@ -99,9 +99,9 @@ describe('order within a run', () => {
 })
 
 describe('batches of a run', () => {
-  // For rewards one step ahead: otherwise the small groups of a step would wait for the large ones of the next, and the
-  // trainer for them.
-  test('the earlier batch first, regardless of the size of later groups', () => {
+  // A trainer may submit one step ahead. Without this rule, the small groups of a step would wait for the large groups
+  // of the next step, and the trainer for the small groups.
+  test('the earlier batch comes first, regardless of the size of later groups', () => {
     const queue = queueOf([
       ...group('small', [10, 10], { order: 1 }),
       ...group('large', [90, 90], { order: 2 }),
@@ -140,7 +140,7 @@ describe('shares', () => {
     expect(share).toBeLessThan(0.55)
   })
 
-  test('runs by their weight', () => {
+  test('runs get tokens by their weight', () => {
     const random = seededRandom(2)
     const queue = new FairQueue<Item>()
     for (let i = 0; i < 4_000; i++) {
@@ -167,7 +167,7 @@ describe('shares', () => {
     expect(drain(queue).length).toBeGreaterThan(2_000)
   })
 
-  test('a late run is served at once, without credit for its absence', () => {
+  test('a late run is served immediately, without credit for its absence', () => {
     const queue = new FairQueue<Item>()
     for (let i = 0; i < 2_000; i++) queue.push(item({ run: 'old' }))
     for (let i = 0; i < 1_000; i++) queue.take()
@@ -228,7 +228,7 @@ describe('shares', () => {
 })
 
 describe('groups', () => {
-  test('a begun group continues before others, unless those are due earlier', () => {
+  test('a begun group continues before other groups, unless those are due earlier', () => {
     const queue = queueOf([...group('a', [10, 20, 30]), ...group('b', [500, 600])])
     expect(queue.takeOfGroup('a')?.name).toBe('a2')
     expect(queue.peek()?.name).toBe('a1')
@@ -324,7 +324,7 @@ describe('a filtered search', () => {
 })
 
 describe('bounds', () => {
-  test('limit samples and bytes until an item leaves', () => {
+  test('limit the samples and bytes in the queue', () => {
     const queue = new FairQueue<Item>({ maxSamples: 3, maxBytes: 1_000 })
     const large = item({ bytes: 900 })
     expect(queue.push(large)).toBe(true)
@@ -339,7 +339,7 @@ describe('bounds', () => {
     expect(queue.push(item({ bytes: 900 }))).toBe(true)
   })
 
-  test('accept invalid sizes', () => {
+  test('hold with items of invalid size', () => {
     const odd = [0, -5, Number.NaN, Number.POSITIVE_INFINITY, 7]
     const queue = queueOf(
       odd.map((n, i) =>
@@ -405,7 +405,7 @@ test('no item is lost or duplicated and no state remains after random operations
   )
 })
 
-test('runs of one sample each are removed as they end', () => {
+test('runs of one sample each do not accumulate', () => {
   const queue = new FairQueue<Item>()
   for (let i = 0; i < 20_000; i++) {
     queue.push(item({ run: `${i}`, tokens: 1 + (i % 900) }))

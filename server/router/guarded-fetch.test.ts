@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { guardedFetch } from './guarded-fetch.ts'
 
-// The test sets what a name resolves to, like a resolver whose answer changes.
+// The address that every name resolves to. A test changes it, as a DNS server may.
 const resolved = vi.hoisted(() => ({ address: '127.0.0.1' }))
 vi.mock('node:dns', () => ({
   lookup: (_name: string, _options: object, callback: (e: null, found: object[]) => void) =>
@@ -23,7 +23,7 @@ afterAll(() => {
   server.close()
 })
 
-test('calls a name that resolves to an ordinary address', async () => {
+test('fetches from a name that resolves to an allowed address', async () => {
   const response = await guardedFetch(`http://sandbox.test:${port}/run`, {
     method: 'POST',
     body: '{}',
@@ -31,13 +31,13 @@ test('calls a name that resolves to an ordinary address', async () => {
   expect(await response.text()).toBe(`POST sandbox.test:${port}`)
 })
 
-test('refuses a name that has come to resolve to a metadata service', async () => {
+test('refuses a name that resolves to a metadata service', async () => {
   resolved.address = '169.254.169.254'
   const refused = guardedFetch(`http://other.test:${port}/run`, { method: 'POST', body: '{}' })
   await expect(refused).rejects.toMatchObject({ cause: { code: 'ERR_FORBIDDEN_ADDRESS' } })
 })
 
-test('ends with its signal', async () => {
+test('rejects when its signal is aborted', async () => {
   const abort = new AbortController()
   abort.abort(new Error('on purpose'))
   await expect(guardedFetch(`http://127.0.0.1:${port}/`, { signal: abort.signal })).rejects.toThrow(

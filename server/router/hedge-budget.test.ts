@@ -11,7 +11,7 @@ function hedgeAll(budget: HedgeBudget, nowMs: number): number {
   return hedges
 }
 
-test('one sample in twenty may be hedged, and always three', () => {
+test('5 % of the samples may be hedged, and always three', () => {
   const budget = new HedgeBudget()
   expect(hedgeAll(budget, 0)).toBe(3)
   for (let i = 0; i < 1_000; i++) budget.begun(100, false)
@@ -19,11 +19,11 @@ test('one sample in twenty may be hedged, and always three', () => {
   expect([budget.hedges, budget.charged, budget.samples]).toEqual([50, 50, 1_000])
 })
 
-test("the last samples of a judge's step can be hedged minutes after they began", () => {
+test('the last samples of a slow step can be hedged minutes after they began', () => {
   const budget = new HedgeBudget()
   for (let i = 0; i < 1_024; i++) budget.begun(0, false)
   expect(hedgeAll(budget, 240_000)).toBe(51)
-  // The same step gets no more, however long it lasts.
+  // The same step gets no more hedges, however long it lasts.
   expect(hedgeAll(budget, 400_000)).toBe(0)
 })
 

@@ -5,12 +5,12 @@ import type { MicroBatchOptions, RouterResult, ScoreRequest } from './router-typ
 import { config, Harness, until } from './testing/harness.ts'
 import { SimulatedPool } from './testing/pool.ts'
 
-/** Scores samples until the server’s speed is known, so that the next ones may be combined. */
+/** Samples to score before a server’s speed is known and the next samples may be combined. */
 const KNOWN = 128
 
 let harness: Harness
 let fakes: FakeServer[]
-/** The server’s answer to a call with these texts; undefined: it scores each by the number in its text. */
+/** Answers a request with these texts; undefined: the server scores each text by its number. */
 let does: (texts: string[], call: FakeCall, response: ServerResponse) => true | undefined
 
 beforeEach(() => {
@@ -18,7 +18,7 @@ beforeEach(() => {
 })
 afterEach(() => harness?.close())
 
-/** The texts of a call to SGLang: one or several. */
+/** The texts of a request to SGLang. */
 function textsOf(call: FakeCall): string[] {
   return [(JSON.parse(call.body) as { input: string | string[] }).input].flat()
 }
@@ -34,10 +34,12 @@ function respond(response: ServerResponse, status: number, body: string): true {
   return true
 }
 
-/** `#12#` in a text is its score; a canary has none. */
+/** The score of a text: 12 for `#12#`, 0 for a canary. */
 const scoreOf = (text: string) => Number(/#(-?\d+)#/.exec(text)?.[1] ?? 0)
 
-/** A busy process. The long limits keep a stalled machine from looking like a slow server. */
+/**
+ * Options of a process that is always busy. With infinite limits, a stalled machine does not look like a slow server.
+ */
 const ALWAYS: Partial<MicroBatchOptions> = {
   isBusy: () => true,
   workMs: Number.POSITIVE_INFINITY,
@@ -45,7 +47,7 @@ const ALWAYS: Partial<MicroBatchOptions> = {
   splitLooks: Number.POSITIVE_INFINITY,
 }
 
-/** Servers s1, s2 … with known speed. */
+/** Starts servers s1, s2 … and scores samples until their speed is known. */
 async function start(
   microBatching: Partial<MicroBatchOptions> = {},
   { servers = 1, slots = 64 } = {},
@@ -72,7 +74,7 @@ async function start(
   for (const fake of fakes) fake.calls.length = 0
 }
 
-/** A sample with that score, about 70 characters long. */
+/** Scores a sample of about 70 characters, whose score is given. */
 function sample(score: number, over: Partial<ScoreRequest> = {}, more = ''): Promise<RouterResult> {
   const response = `#${score}#`.padEnd(60, '.') + more
   return harness.score({ input: { prompt: 'Question', response }, group: 'g', ...over })
@@ -82,7 +84,7 @@ function samples(count: number, over: Partial<ScoreRequest> = {}): Promise<Route
   return Promise.all(Array.from({ length: count }, (_, i) => sample(i, over)))
 }
 
-/** The number of samples in each call. */
+/** The number of samples in each request. */
 const sizes = (fake = fakes[0]) => fake?.calls.map((call) => textsOf(call).length) ?? []
 
 describe('a micro-batch', () => {
@@ -105,7 +107,7 @@ describe('a micro-batch', () => {
       expect(result.attempts).toMatchObject([{ attempt: 1, outcome: 'ok', status: 200 }])
     }
     expect(sizes()).toEqual([8, 8])
-    // Their sum is the server’s count.
+    // The shares add up to the server’s count.
     expect(harness.stats().tokens).toBe((KNOWN + 16) * 7)
   })
 
@@ -162,7 +164,7 @@ describe('a failed micro-batch', () => {
     const results = await samples(8)
     expect(results.map(({ ok }) => ok)).toEqual([0, 1, 2, 3, 4, 5, 6, 7].map((i) => i !== 3))
     expect(results[3]).toMatchObject({ reason: 'rejected' })
-    // Each sample alone, and the canary that confirms the sample’s refusal.
+    // After the micro-batch, each sample is sent alone, and one canary confirms the refusal.
     expect(sizes()).toEqual([8, ...Array(9).fill(1)])
     expect(harness.stats().canaries).toBe(1)
     expect(results[0]?.attempts).toMatchObject([
@@ -176,12 +178,12 @@ describe('a failed micro-batch', () => {
     expect(harness.stats()).toMatchObject({ health: 'ok', consecutiveFaults: 0, inFlight: 0 })
   })
 
-  test('makes its server receive samples one by one for a while', async () => {
+  test('is followed by single samples for a while', async () => {
     await start()
     does = (texts, _, response) => (texts.length > 1 ? respond(response, 400, refused) : undefined)
     const results = await samples(200)
     expect(results.every(({ ok }) => ok)).toBe(true)
-    // Those in flight when the first one failed, and none after.
+    // Only requests in flight when the first one failed are micro-batches.
     expect(sizes().filter((n) => n > 1).length).toBeLessThanOrEqual(8)
     fakes[0]?.calls.splice(0)
     await samples(40)
@@ -209,7 +211,7 @@ describe('a failed micro-batch', () => {
       (n: number) => embeddings(Array(n).fill(1)).replace('"index":1', '"index":0'),
     ],
     ['an HTML page', () => '<html><title>Hello</title></html>'],
-  ])('with %s is repeated sample by sample, and charged to none', async (_, body) => {
+  ])('with %s is repeated sample by sample, free of charge', async (_, body) => {
     await start()
     does = (texts, _call, response) =>
       texts.length > 1 ? respond(response, 200, body(texts.length)) : undefined
@@ -225,7 +227,7 @@ describe('a failed micro-batch', () => {
     const results = await samples(16)
     expect(results.filter(({ ok }) => !ok)).toHaveLength(1)
     expect(results[3]).toMatchObject({ reason: 'non_finite' })
-    // In the micro-batch (free of charge), alone, and on the other server.
+    // The sample is sent in the micro-batch (free of charge), alone, and to the other server.
     expect(results[3]?.attempts.map(({ attempt, outcome }) => [attempt, outcome])).toEqual([
       [1, 'corrupt'],
       [1, 'corrupt'],
@@ -253,7 +255,7 @@ describe('a failed micro-batch', () => {
     }
   })
 
-  test('counts once in the server’s errors, not once per sample', async () => {
+  test('that was refused counts once in the server’s errors, not once per sample', async () => {
     await start()
     does = (texts, _, response) => (texts.length > 1 ? respond(response, 400, refused) : undefined)
     await samples(8)
@@ -262,7 +264,7 @@ describe('a failed micro-batch', () => {
 })
 
 describe('a slow micro-batch', () => {
-  /** A server that never answers a call containing one of these. */
+  /** Makes the servers leave requests unanswered that contain such a score. */
   function hangsOn(hanging: (score: number) => boolean) {
     does = (texts) => (texts.some((text) => hanging(scoreOf(text))) ? true : undefined)
   }
@@ -281,7 +283,7 @@ describe('a slow micro-batch', () => {
     ])
   })
 
-  test('does not delay others: they finish while the slow ones are in flight', async () => {
+  test('does not delay other samples: they finish while the slow ones are in flight', async () => {
     await start({ splitLooks: 2 })
     const slow = (score: number) => score % 50 === 49
     hangsOn(slow)
@@ -289,7 +291,7 @@ describe('a slow micro-batch', () => {
     const results = Array.from({ length: 600 }, (_, i) => sample(i, { signal: abort.signal }))
     const others = await Promise.all(results.filter((_, i) => !slow(i)))
     expect(others.every(({ ok }) => ok)).toBe(true)
-    // Each of them is sent alone by then.
+    // By now each slow sample is in flight alone.
     expect(harness.stats().inFlight).toBe(12)
     abort.abort()
     await Promise.all(results)
@@ -307,7 +309,7 @@ describe('a slow micro-batch', () => {
 })
 
 describe('a server that is changed', () => {
-  test('to another engine while a call is in flight: the answer is parsed by the old protocol', async () => {
+  test('to another engine while a request is in flight: the answer is parsed by the old protocol', async () => {
     await start()
     let release = () => {}
     does = (texts, _, response) => {
@@ -323,10 +325,10 @@ describe('a server that is changed', () => {
     ])
   })
 
-  test('to another model before a call was sent: samples are sent to their own model', async () => {
+  test('to another model before a request is sent: samples are sent to their own model', async () => {
     await start()
     const results = samples(3)
-    // Bound, but not sent yet.
+    // The samples are now bound, but not sent.
     await Promise.resolve()
     await Promise.resolve()
     harness.router.setServers([
@@ -369,7 +371,7 @@ describe.each([
 })
 
 describe('a sample that leaves a micro-batch', () => {
-  /** Eight samples in a call that is answered on demand. */
+  /** Starts eight samples in one request, which is answered when `release` is called. */
   async function held() {
     await start()
     let release = () => {}
@@ -395,7 +397,7 @@ describe('a sample that leaves a micro-batch', () => {
     expect(fakes[0]?.calls[0]?.aborted).toBe(false)
   })
 
-  test('as the last one cancels the call', async () => {
+  test('as the last one cancels the request', async () => {
     const { aborts, results } = await held()
     for (const abort of aborts) abort.abort()
     for (const result of results) expect(await result).toMatchObject({ reason: 'cancelled' })
@@ -406,7 +408,7 @@ describe('a sample that leaves a micro-batch', () => {
   test('because its hedge was faster: a hanging server releases every slot', async () => {
     await start({}, { servers: 4, slots: 16 })
     does = (_texts, call) => (fakes[0]?.calls.includes(call) ? true : undefined)
-    // Other servers answer in the meantime; otherwise this one could not be recognized as silent.
+    // Other servers answer in the meantime. Without their answers, this server would not be recognized as silent.
     const others = setInterval(() => void sample(1), 50)
     const results = await samples(96).finally(() => clearInterval(others))
     expect(results.map((result) => result.ok && result.score)).toEqual(

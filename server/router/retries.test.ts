@@ -24,7 +24,7 @@ test('a fifth of the calls in flight may be retries, and always three', () => {
   expect(budget.left(Number.NaN)).toBe(3)
 })
 
-test('is never negative, and counts retries begun beyond it', () => {
+test('the count of retries in flight is never negative, and includes those beyond the budget', () => {
   const budget = new RetryBudget({ share: 0.5, least: 1 })
   budget.ended()
   expect(budget.inFlight).toBe(0)

@@ -127,7 +127,7 @@ describe('slots', () => {
   })
 
   test('are shared by weight between servers that are equally fast', async () => {
-    // On a busy machine, slow calls would be sent to the other server too.
+    // Hedges are off, because on a busy machine slow calls would also be sent to the other server.
     await harness.close()
     harness = new Harness({ hedges: false })
     const a = await harness.fake(scores(1))
@@ -158,7 +158,7 @@ describe('demand', () => {
     expect(harness.router.demand(99)).toBe(0)
   })
 
-  test('is reported once for many samples, at once, and again after too few slots', async () => {
+  test('is reported once for many samples, without delay, and again after too few slots', async () => {
     const fake = await harness.fake(scores(1))
     harness.router.setServers([config(1, fake.url)])
     const reported: number[] = []
@@ -193,7 +193,7 @@ describe('the registry', () => {
     expect(a.calls).toHaveLength(0)
   })
 
-  test('a removed server finishes its calls and is then dropped', async () => {
+  test('a removed server finishes its calls and then disappears', async () => {
     let finish = () => {}
     const [a, b] = await harness.serve([
       (call, response) => {
@@ -212,7 +212,7 @@ describe('the registry', () => {
     await until(() => a?.sockets.size === 0)
   })
 
-  test('a new address or model of a server applies', async () => {
+  test('a new address and model of a server apply', async () => {
     const a = await harness.fake(scores(1))
     const b = await harness.fake(scores(2))
     harness.router.setServers([config(1, a.url)])
@@ -293,7 +293,7 @@ describe('the end of a sample', () => {
     })
   })
 
-  test('the router is closed: every sample ends, and none is accepted', async () => {
+  test('the router is closed: every sample ends, and no further one is accepted', async () => {
     const [fake] = await harness.serve([hangs], 1)
     const results = [harness.score(), harness.score(), harness.score({ model: 'unknown' })]
     await until(() => fake?.calls.length === 1)
@@ -320,7 +320,7 @@ describe('the end of a sample', () => {
     })
     harness.router.setServers([config(1, fake.url)])
     harness.router.setSlots(1, 1)
-    // Five calls of 60 ms in sequence, each with its own 150 ms.
+    // Five sequential calls take 60 ms each. Each sample has its own 150 ms.
     const results = await Promise.all(
       Array.from({ length: 5 }, () => harness.score({ timeoutMs: 150 })),
     )

@@ -13,10 +13,13 @@ import {
 import type { RouterEvent } from './router-types.ts'
 import { config, Harness, until } from './testing/harness.ts'
 
-/** Flags of {@link AnsweringThread}: requests received and answered since `hold`, and whether it may answer. */
+/**
+ * Indexes into the flags of {@link AnsweringThread}: requests received and answered since `hold`, and whether it may
+ * answer.
+ */
 const [RECEIVED, ANSWERED, MAY_ANSWER] = [0, 1, 2] as const
 
-/** An SGLang in a thread of its own, which can answer while this thread is paused. */
+/** An SGLang server in its own thread, which can answer while this thread is paused. */
 class AnsweringThread {
   readonly flags: Int32Array
   readonly url: string
@@ -57,7 +60,7 @@ class AnsweringThread {
     return new AnsweringThread(thread, flags, port)
   }
 
-  /** Makes the next requests wait, and counts from 0. */
+  /** Makes the next requests wait, and resets the counts. */
   hold(): void {
     this.flags.fill(0)
   }
@@ -78,14 +81,14 @@ afterEach(() => harness.close())
 const fails = answer(500, { error: { message: 'engine died' } })
 const nan = answer(200, scoreBody('vllm', 'NaN'), { 'content-type': 'application/json' })
 const page = answer(200, '<html><title>Sign in</title></html>', { 'content-type': 'text/html' })
-/** Fails this many times, then works. */
+/** A server that fails this many times and then works. */
 const failsFirst = (times: number, failing: FakeHandler): FakeHandler => {
   let left = times
   return (call, response) => (left-- > 0 ? failing : scores(1))(call, response)
 }
 
 describe('a fault', () => {
-  test('is retried at once on an untried server', async () => {
+  test('is retried immediately on an untried server', async () => {
     await harness.serve([fails, scores(2)])
     const result = await harness.score()
     expect(result).toMatchObject({ ok: true, score: 2, serverId: 2 })
@@ -98,7 +101,7 @@ describe('a fault', () => {
     expect(harness.stats(2)).toMatchObject({ errors: 0, retries: 1 })
   })
 
-  test('waits for a full untried server instead of returning to the first', async () => {
+  test('makes the sample wait for a full untried server instead of returning to the first', async () => {
     let finish = () => {}
     const held: FakeHandler = (call, response) => {
       finish = () => scores(2)(call, response)
@@ -116,7 +119,7 @@ describe('a fault', () => {
     expect(a?.calls).toHaveLength(1)
   })
 
-  test('waits for an untried server only until its patience ends', async () => {
+  test('makes the sample wait for an untried server only until its patience ends', async () => {
     harness = new Harness({ ejectionStepMs: 100, patienceMs: 30 })
     const [a, b] = await harness.serve([failsFirst(1, fails), hangs], 1)
     const controller = new AbortController()
@@ -190,9 +193,9 @@ describe('a fault', () => {
 })
 
 describe('a server process that is killed', () => {
-  test('costs no sample: those in flight are scored elsewhere', async () => {
+  test('fails no sample: those in flight are scored on another server', async () => {
     await harness.close()
-    // Without hedges, because on a machine that stalls for a second they would score the samples in flight first.
+    // Hedges are off, because on a machine that stalls for a second they would score the samples in flight first.
     harness = new Harness({ hedges: false })
     const child = fork(
       new URL('../engines/testing/fake-server-process.ts', import.meta.url).pathname,
@@ -218,13 +221,15 @@ describe('a server process that is killed', () => {
 })
 
 describe('after a pause of this process, an answer', () => {
-  /** Pauses this process for at least this long, once its call is sent; the server answers meanwhile, or afterwards. */
+  /**
+   * Pauses this process for at least this long after its call was sent. The server answers during or after the pause.
+   */
   async function pauseDuringCall(
     { flags }: AnsweringThread,
     forMs: number,
     when: 'meanwhile' | 'afterwards',
   ): Promise<void> {
-    // In the last of these turns, the event loop runs timers next, and reads sockets after them.
+    // After the last of these turns, the event loop runs timers first and then reads sockets.
     for (let turn = 0; turn < 4; turn++) await new Promise<void>((r) => setImmediate(r))
     const answer = () => {
       Atomics.store(flags, MAY_ANSWER, 1)
@@ -263,7 +268,7 @@ describe('after a pause of this process, an answer', () => {
       harness.router.setSlots(1, 64)
       const cleared = vi.spyOn(globalThis, 'clearInterval')
       for (let i = 0; i < 128; i++) await harness.score()
-      // Without samples, the router's two timers end, and start again with the next sample.
+      // Without samples the router's two timers stop. They start again with the next sample.
       cleared.mockClear()
       await until(() => cleared.mock.calls.length === 2)
       server.hold()
@@ -295,7 +300,7 @@ describe('a refused request', () => {
     expect(harness.stats(1)).toMatchObject({ health: 'ok', consecutiveFaults: 0 })
   })
 
-  test('caused by a prompt of invalid shape is a typed failure, and its slot is released', async () => {
+  test('caused by a prompt of invalid shape fails with a reason, and its slot is released', async () => {
     const [fake] = await harness.serve([scores(1)], 1)
     const input = { prompt: 7, response: 'A' } as never
     expect(await harness.score({ input })).toMatchObject({ ok: false, reason: 'rejected' })
@@ -322,7 +327,7 @@ describe('an invalid response', () => {
     ['NaN', nan, 'non_finite'],
     ['a list too long', answer(200, '{"data":[{"probs":[1]},{"probs":[2]}]}'), 'unparseable'],
     ['5 MiB', answer(200, `"${'x'.repeat(5 << 20)}"`), 'unparseable'],
-  ])('%s: once more elsewhere, and two that agree decide', async (_what, bad, reason) => {
+  ])('%s: another server is tried, and two that agree decide', async (_what, bad, reason) => {
     const [a, b, c] = await harness.serve([bad, bad, scores(3)])
     const agreed = await harness.score()
     expect(agreed).toMatchObject({ ok: false, reason })
@@ -384,7 +389,7 @@ describe('an invalid response', () => {
 })
 
 describe('a busy server', () => {
-  test('is replaced by another one at once', async () => {
+  test('is replaced by another one immediately', async () => {
     await harness.serve([answer(503, 'The request queue is full.'), scores(2)])
     const result = await harness.score()
     expect(result).toMatchObject({ ok: true, serverId: 2 })
@@ -420,7 +425,7 @@ describe('a busy server', () => {
     expect(result).toHaveProperty('detail', expect.stringContaining('slow down'))
   })
 
-  test('is never ejected for that, and waiting samples lose no attempt', async () => {
+  test('is never ejected for being busy, and waiting samples lose no attempt', async () => {
     const [fake] = await harness.serve([failsFirst(3, answer(503, 'overloaded'))], 1)
     const results = await Promise.all(Array.from({ length: 40 }, () => harness.score()))
     for (const result of results) expect(result).toMatchObject({ ok: true })
@@ -430,7 +435,9 @@ describe('a busy server', () => {
 })
 
 describe('a connection race', () => {
-  /** Answers the first call of a connection and closes it without a byte when the next call arrives. */
+  /**
+   * A server that answers the first call of a connection, and closes the connection without a byte at the second call.
+   */
   const closesReused = (): FakeHandler => {
     const used = new WeakSet<object>()
     return (call, response) => {
@@ -481,7 +488,7 @@ describe('passive health', () => {
     expect(harness.stats().health).toBe('ejected')
     expect(harness.stats().ejectedUntilMs).toBeGreaterThan(0)
 
-    // From here on the server delays every call, so that all admitted calls are visible together.
+    // From now on the server delays every call, so that all admitted calls are in flight together.
     const held: (() => void)[] = []
     if (fake) {
       fake.handler = (call, response) => held.push(() => scores(1)(call, response))
@@ -493,7 +500,7 @@ describe('passive health', () => {
     harness.router.setSlots(1, 8)
     expect(fake?.maxInFlight).toBe(1)
     held[0]?.()
-    // One score may be luck, so a second probe is sent alone, then a growing share.
+    // One score may be luck, so a second probe is sent alone. A growing share of the slots follows.
     await until(() => held.length === 2)
     expect(harness.stats()).toMatchObject({ health: 'half_open', inFlight: 1, waiting: 28 })
     expect(fake?.maxInFlight).toBe(1)
@@ -521,7 +528,7 @@ describe('passive health', () => {
     const blocker = new AbortController()
     const first = harness.score({ signal: blocker.signal })
     await until(() => fake?.calls.length === 1)
-    // These get the slot when most of their time is over.
+    // These samples get the slot when most of their time is over.
     const late = Array.from({ length: 20 }, () => harness.score({ deadlineMs: 300 }))
     setTimeout(() => blocker.abort(), 250)
     await first
@@ -529,7 +536,7 @@ describe('passive health', () => {
     expect(harness.stats().consecutiveFaults).toBe(0)
   })
 
-  test('a server found ready by the registry takes samples at once', async () => {
+  test('a server that is registered as ready again takes samples immediately', async () => {
     const [fake] = await harness.serve([fails])
     const url = fake?.url ?? ''
     await Promise.all(Array.from({ length: 5 }, () => harness.score({ maxAttempts: 1 })))
@@ -543,7 +550,7 @@ describe('passive health', () => {
 
 describe('counters', () => {
   test('are zero after thousands of calls with random faults, aborts and timeouts, and never negative', async () => {
-    // A fixed sequence, so that every run is the same.
+    // The sequence is fixed, so that every run is the same.
     let seed = 1
     const random = () => {
       seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648
@@ -596,7 +603,7 @@ describe('counters', () => {
 })
 
 describe('an expired share of a limit', () => {
-  test('cancels its calls: another server scores the samples, and no attempt is charged', async () => {
+  test('cancels its calls: the samples are sent again, and no attempt is charged', async () => {
     const [a] = await harness.serve([hangs])
     const result = harness.score({ maxAttempts: 1 })
     await until(() => a?.calls.length === 1)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { ServerHealth } from './server-health.ts'
 
-/** Jitter of 1: ejection times are exact. */
+/** The health of a server whose ejection times have no jitter. */
 function healthOf() {
   const turns: string[] = []
   const health = new ServerHealth(
@@ -15,7 +15,7 @@ function healthOf() {
   return { health, turns, fault, success }
 }
 
-test('five consecutive faults eject it for 5 s; a success in between resets the count', () => {
+test('five consecutive faults eject a server for 5 s; a success in between resets the count', () => {
   const { health, turns, fault, success } = healthOf()
   for (let i = 0; i < 4; i++) fault(0)
   success(0)
@@ -83,7 +83,7 @@ test('slow start admits a share of its slots that grows from a tenth to all with
   expect(health.share(25_000)).toBe(1)
 })
 
-test('a fault in half-open ejects it again, as do five in slow start', () => {
+test('a fault in half-open ejects a server again, as do five in slow start', () => {
   const { health, fault, success } = healthOf()
   for (let i = 0; i < 5; i++) fault(0)
   health.state(5_000)
@@ -131,7 +131,7 @@ test('calls begun before an ejection have no effect when they end after it', () 
   expect(health.admits(5_000)).toBe(false)
 })
 
-test('a silent server gets no new samples until it answers', () => {
+test('a silent server gets no new samples until it returns a score', () => {
   const { health, turns } = healthOf()
   const early = health.begin()
   health.wentSilent(0, 'no answer for 1,200 ms', { silentMs: 1_200 })

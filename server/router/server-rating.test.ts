@@ -3,7 +3,7 @@ import { leastWork } from './policies/least-work.ts'
 import { ServerRating } from './server-rating.ts'
 import { type SharingServer, serve } from './testing/sharing-server.ts'
 
-/** A rating of a simulated server that always has `most` samples while enough are left. */
+/** Rates a simulated server that always has `most` samples in flight while enough are left. */
 function rate(
   server: SharingServer,
   most: number,
@@ -22,7 +22,7 @@ function rate(
   return { rating, ...served }
 }
 
-describe('tokens a second', () => {
+describe('tokens per second', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: 8 }
 
   test('is the server’s rate at full load', () => {
@@ -100,8 +100,8 @@ describe('tokens a second', () => {
 })
 
 describe('peak latency', () => {
-  // With a fixed cost of 200 tokens, a sample of 1,000 counts as 1,200 and one of 800 as 1,000.
-  test('rises at once, falls within about 10 s, is unknown after a minute', () => {
+  // With the fixed cost of 200 tokens, a sample of 1,000 tokens counts as 1,200 and one of 800 as 1,000.
+  test('rises immediately, decays with a time constant of 10 s, is unknown after a minute', () => {
     const rating = new ServerRating()
     expect(rating.peakMsPerKtok(0)).toBeNull()
     for (let i = 0; i < 100; i++) rating.completed(i * 10, 800, 40)
@@ -153,7 +153,7 @@ describe('times', () => {
     expect(rating.normalisedMs(1)).toBe(500)
   })
 
-  test('use the first samples at once', () => {
+  test('are known from the first sample on', () => {
     const rating = new ServerRating()
     for (let i = 1; i <= 8; i++) {
       rating.completed(i, 800, i)

@@ -14,7 +14,7 @@ test('10 · servers that close idle connections as a call is sent: no sample fai
   pool = await SimulatedPool.start([{ latency: 'constant:1', idleCloseMs: 8 }])
   for (let i = 0; i < 60; i++) {
     expect(await pool.score()).toMatchObject({ ok: true })
-    // Around the moment at which the server closes; in either order, the sample is scored.
+    // The next call is sent around the moment when the server closes the connection.
     await new Promise((resolve) => setTimeout(resolve, 5 + (i % 7)))
   }
   expect(pool.events).toEqual([])
@@ -25,7 +25,7 @@ test.each([
   ['0', { running: 0, waiting: 0 }],
   ['1e9', { running: 1e9, waiting: 1e9 }],
   ['none', null],
-])('11 · one server’s load reads %s: no herd', async (_, load) => {
+])('11 · one server reports a load of %s, which attracts no herd', async (_, load) => {
   pool = await SimulatedPool.start([steady, steady, steady, steady])
   pool.router.setLoad(1, load)
   expect(failuresOf(await pool.scoreAll(800))).toEqual([])
@@ -150,14 +150,14 @@ test('24 · in a full step a group of 8 is sent to one or two servers', async ()
     homes.set(group, home)
   })
   const spread = [...homes.values()].map(({ size }) => size)
-  // The last groups of a step are divided among servers that have no groups left.
+  // The last groups of a step are divided among servers without groups of their own.
   expect(spread.filter((size) => size <= 2).length).toBeGreaterThanOrEqual(60)
   expect(Math.max(...pool.router.snapshot().map(({ requests }) => requests))).toBeLessThanOrEqual(
     160,
   )
 })
 
-test('identical samples of a group in flight share one call, each with its own end', async () => {
+test('identical samples of a group in flight share one call, and each has a result', async () => {
   pool = await SimulatedPool.start([{ latency: 'constant:30' }])
   const input = { prompt: 'What is 6 × 7?', response: '42' }
   const results = await pool.scoreAll(8, () => ({ input, group: 'g' }))
@@ -167,7 +167,7 @@ test('identical samples of a group in flight share one call, each with its own e
   expect(pool.requests).toBe(1)
 })
 
-test('a cancelled sample leaves its call to the samples that share it', async () => {
+test('if a sample is cancelled, the identical samples that wait for its call are still scored', async () => {
   pool = await SimulatedPool.start([{ latency: 'constant:40' }])
   const input = { prompt: 'What is 6 × 7?', response: '42' }
   const abort = new AbortController()
@@ -190,7 +190,7 @@ test('identical samples for a judge are sent separately: k votes are k calls', a
   expect(pool.requests).toBe(5)
 })
 
-test('one server of four answers 500 at once: under 5 % of the calls within 2 s, no sample fails', async () => {
+test('one server of four answers 500 immediately: under 5 % of the calls within 2 s, no sample fails', async () => {
   pool = await SimulatedPool.start([steady, steady, steady, steady])
   pool.servers[2]?.control({ faults: { error500: 1 } })
   const endAtMs = performance.now() + 2_000

@@ -24,7 +24,7 @@ test('1 · 50 over-long samples: at most 50 calls, 50 typed failures, no ejectio
   expect(await pool.score()).toMatchObject({ ok: true })
 })
 
-test('2 · one server says 503 queue full: its limit shrinks, it is not ejected, no sample fails', async () => {
+test('2 · one server answers 503 "queue full": its limit shrinks, it is not ejected, no sample fails', async () => {
   pool = await SimulatedPool.start([steady, steady, steady], {
     slots: 16,
     server: { maxInFlight: 16 },
@@ -39,14 +39,14 @@ test('2 · one server says 503 queue full: its limit shrinks, it is not ejected,
 test('3 · a server hangs at sample 20: the step ends without its samples waiting for their timeout', async () => {
   const latency = 'constant:25'
   pool = await SimulatedPool.start([{ latency }, { latency }, { latency }, { latency }])
-  // Usual times are measured first: the guarantee covers a step, not the first seconds of a pool.
+  // These samples measure the usual times first: the guarantee covers a step, not the first seconds of a pool.
   expect(failuresOf(await pool.scoreAll(200))).toEqual([])
   pool.servers[0]?.control({ hangAfterTexts: 20 })
   const before = pool.requests
   const hedgesBefore = pool.hedges
   const results = await pool.scoreAll(2_000, () => ({ timeoutMs: 60_000 }))
   expect(failuresOf(results)).toEqual([])
-  // Its samples in flight were hedged, and otherwise only the last few of the step.
+  // Only its samples in flight and the last few samples of the step are hedged.
   const heldSamples = pool.servers[0]?.stats().maxTextsInFlight ?? 0
   expect(pool.hedges - hedgesBefore).toBeGreaterThan(0)
   expect(pool.hedges - hedgesBefore).toBeLessThanOrEqual(heldSamples + 30)
@@ -101,7 +101,7 @@ test('6 · a judge’s reply that was aborted (200, finish_reason "abort") is re
   )
   for (const result of results) expect(result).toMatchObject({ ok: true, serverId: 2 })
   expect(pool.stats(1).failures.fault).toBeGreaterThan(0)
-  // A judge's sample is never in flight twice.
+  // A judge's request is never hedged.
   expect(pool.hedges).toBe(0)
 })
 
@@ -111,7 +111,7 @@ test('13 · a server that fails within a millisecond gets only five samples and 
   expect(failuresOf(await pool.scoreAll(1_000))).toEqual([])
   const { requests } = pool.stats(1)
   const { ejections } = pool.stats(1)
-  // Samples in flight at the fifth failure count too: at most its slots.
+  // The samples in flight at the fifth failure count too. There are at most as many as the server's slots.
   expect(requests).toBeLessThanOrEqual(5 + 8 + 2 * ejections)
   expect(requests / pool.requests).toBeLessThan(0.05)
 })
@@ -152,14 +152,14 @@ test.each(['seconds', ...inFullRun('date' as const, 'ms' as const, 'x-ms' as con
       ...samples.filter(({ status }) => status === 429).map(({ atMs }) => atMs),
     )
     const next = Math.min(...samples.filter(({ status }) => status === 200).map(({ atMs }) => atMs))
-    // A date has whole seconds, so the pause may be up to one second shorter.
+    // A date has whole seconds, so it may shorten the pause by up to one second.
     expect(next - first).toBeGreaterThanOrEqual(retryAfter === 'date' ? 900 : 1_900)
     expect(refused).toBeLessThanOrEqual(4)
   },
 )
 
-test('18 · every server restarted in turn under load: no sample fails', async () => {
-  // Most of the test would be the wait for the last server's probe.
+test('18 · all servers restart one after the other under load: no sample fails', async () => {
+  // With the default, most of the test would be the wait for the last server's probe.
   pool = await SimulatedPool.start([steady, steady, steady], { router: { ejectionStepMs: 200 } })
   let stop = false
   let scored = 0

@@ -7,7 +7,8 @@ import { config, Harness, until } from '../testing/harness.ts'
 import { failuresOf, SimulatedPool } from '../testing/pool.ts'
 
 /**
- * A broken server costs no sample, for any wording and status of its answers: the router finds out who is at fault.
+ * A broken server fails no sample, whatever the wording and status of its answers. The router decides whether the
+ * server or the sample is at fault.
  */
 
 let pool: SimulatedPool | undefined
@@ -46,7 +47,7 @@ describe('an answer that no sample can cause', () => {
       pool.events.filter(({ to }) => to === 'ejected').map(({ serverId }) => serverId),
     ).toContain(1)
     expect(pool.stats(2).health).toBe('ok')
-    // The samples in flight, and then only probes.
+    // The broken server receives only the samples in flight and, after that, probes.
     expect(pool.stats(1).requests).toBeLessThanOrEqual(8 + 8 + 2 * pool.stats(1).ejections)
   })
 })
@@ -84,7 +85,7 @@ describe('the only server breaks in the middle of a batch and comes back', () =>
       const results = pool.scoreAll(1_500, () => ({ timeoutMs: 60_000 }))
       await until(() => (pool as SimulatedPool).stats(1).latency.reduce((a, b) => a + b, 0) > 300)
       pool.servers[0]?.control({ faults })
-      // Broken for long enough to be ejected twice.
+      // The server stays broken until it is ejected twice.
       await until(() => (pool as SimulatedPool).stats(1).ejections >= 2)
       pool.servers[0]?.control({ faults: null })
       expect(reasonsOf(await results)).toEqual([])
@@ -158,7 +159,7 @@ describe('a server that never scores its canary', () => {
     expect(harness.stats().waiting).toBe(0)
   })
 
-  test('but hangs is cancelled with the last waiting sample', async () => {
+  test('if it hangs, its canary is cancelled when the last waiting sample ends', async () => {
     harness = new Harness()
     let calls = 0
     const [fake] = await harness.serve([
@@ -205,7 +206,7 @@ describe('a refusal', () => {
     expect(await short).toMatchObject({ ok: true, score: 2 })
   })
 
-  test('that the fixed canary shares is decided by a text scored before', async () => {
+  test('that also hits the fixed canary is decided by a text scored before', async () => {
     harness = new Harness()
     const [fake] = await harness.serve([
       (call, response) => (call.body.includes('fine') ? scores(1) : refuses)(call, response),
@@ -230,7 +231,7 @@ describe('a refusal', () => {
     expect(fake?.calls).toHaveLength(2)
   })
 
-  test('waits without a slot, and requests one', async () => {
+  test('waits for a slot for the canary, and requests that slot', async () => {
     harness = new Harness()
     const { router } = harness
     const [fake] = await harness.serve([
@@ -253,7 +254,7 @@ describe('a refusal', () => {
 describe('a custom scorer', () => {
   const samplesOf = (body: string) =>
     (JSON.parse(body) as { samples: { solutionStr: string }[] }).samples
-  /** Accepts only the texts of its task, and refuses some of them. */
+  /** A scorer that accepts only texts of its task, and refuses some of them. */
   const own: FakeHandler = (call, response) => {
     const [sample] = samplesOf(call.body)
     const text = sample?.solutionStr ?? ''
@@ -268,7 +269,7 @@ describe('a custom scorer', () => {
     harness.router.setSlots(1, 8)
     const score = (text: string) =>
       (harness as Harness).score({ input: { prompt: 'Q', response: text } })
-    // No text was scored yet, so the first refused sample waits for one.
+    // No text was scored yet, so the first refused sample waits for a scored text.
     const early = score('sample #bad# 0')
     await until(() => harness?.stats().failures.client === 1)
     expect(await score('sample 1')).toMatchObject({ ok: true })
@@ -280,7 +281,7 @@ describe('a custom scorer', () => {
   })
 })
 
-test('micro-batches follow the same rules: a dead engine costs no sample', async () => {
+test('micro-batches follow the same rules: a server that refuses everything fails no sample', async () => {
   pool = await SimulatedPool.start([{ dialect: 'sglang', latency: 'constant:2' }], {
     slots: 64,
     router: {
@@ -310,7 +311,7 @@ describe('a judge', () => {
     maxAttempts: 4,
   })
 
-  test('that refuses everything and recovers has used no attempts', async () => {
+  test('that refuses everything and then recovers costs no attempt', async () => {
     pool = await SimulatedPool.start([{ dialect: 'chat', replyTokens: 8 }], {
       slots: 8,
       router: { ejectionStepMs: 200 },
@@ -326,7 +327,7 @@ describe('a judge', () => {
 
   test('gets a smaller maxTokens if the requested one exceeds the context', async () => {
     pool = await SimulatedPool.start(
-      // 0.32.0 accepts any number and reduces it itself.
+      // vLLM 0.32.0 accepts any number and reduces it.
       [
         {
           dialect: 'vllm',

@@ -17,7 +17,7 @@ test('two processes with adaptive limits for one server do not outbid each other
   for (const router of routers) router.setServers([config(1, server.url, { maxInFlight: null })])
   const limitOf = (i: number) => routers[i]?.snapshot()[0]?.limit ?? 0
   const inFlightOf = (i: number) => routers[i]?.inFlight(1) ?? 0
-  // As leases do: each process is notified of the other's slots.
+  // Like a lease, this reports to each process how many samples the other one has in flight.
   const lease = () => {
     routers.forEach((router, i) => {
       router.setSlots(1, 96, undefined, inFlightOf(1 - i))
@@ -45,7 +45,7 @@ test('two processes with adaptive limits for one server do not outbid each other
   await Promise.all(routers.map((router) => router.close()))
   await Promise.all(load)
   await server.close()
-  // 8 samples saturate the server, and each process starts with 4. The limit settles at 10 to 14, or 20 on a busy
+  // 8 samples saturate the server, and each process starts with 4. Each limit settles at 10 to 14, or at 20 on a busy
   // machine. Independent processes would have reached 96.
   expect(Math.max(...limits)).toBeLessThanOrEqual(32)
 }, 60_000)

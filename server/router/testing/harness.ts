@@ -38,7 +38,7 @@ export class Harness {
 
   #samples = 0
 
-  /** Scores a sample of model `rm` with a unique text, because identical ones would share a call. */
+  /** Scores a sample of model `rm`. Its text is unique, because identical ones would share a call. */
   score(over: Partial<ScoreRequest> = {}): Promise<RouterResult> {
     return this.router.score({
       model: 'rm',
@@ -72,7 +72,7 @@ export function config(id: number, url: string, over: Partial<RouterServer> = {}
     model: 'rm',
     version: null,
     weight: 1,
-    // Configured, so that tests do not depend on the adaptive limit.
+    // The limit is configured, so that tests do not depend on the adaptive one.
     maxInFlight: 10_000,
     apiKey: null,
     state: 'ready',

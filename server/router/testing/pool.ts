@@ -81,7 +81,7 @@ export class SimulatedPool {
     })
   }
 
-  /** Scores this many samples at once. */
+  /** Scores this many samples concurrently. */
   scoreAll(
     count: number,
     over: (i: number) => Partial<ScoreRequest> = () => ({}),

@@ -1,6 +1,6 @@
 /**
- * Prints the cost of the router's parts: `node server/router/testing/router-cost.ts`. Run by Node itself, because the
- * rewritten imports of a test runner are five times as slow.
+ * Prints the cost of the router's parts: `node server/router/testing/router-cost.ts`. It runs in plain Node, because
+ * the rewritten imports of a test runner are five times as slow.
  */
 import { AdaptiveLimit } from '../concurrency-limit.ts'
 import { type FairItem, FairQueue } from '../fair-queue.ts'
@@ -30,7 +30,7 @@ const samples = Array.from({ length: 64 }, (_, i) => ({
   key: `sample-${i}`,
 }))
 
-console.info('a pick')
+console.info('policies, per pick')
 let picked = 0
 for (const name of POLICY_NAMES) {
   const label = [8, 64].flatMap((count) =>
@@ -52,7 +52,7 @@ for (const name of POLICY_NAMES) {
 }
 if (picked === 0) throw new Error('nothing was picked')
 
-/** The minimum over the rounds, in ns per item. */
+/** The minimum time over the rounds, in ns per item. */
 function costNs(count: number, work: () => void): number {
   let bestNs = Number.POSITIVE_INFINITY
   for (let round = 0; round <= ROUNDS; round++) {
@@ -102,4 +102,4 @@ const ended = costNs(CALLS, () => {
     limit.completed(nowMs, 500 + (i % 700), true, 8 + ((i * 7_919) % 100))
   }
 })
-console.info(`rating and limit, a sample: ${ended} ns`)
+console.info(`rating and limit, per sample: ${ended} ns`)

@@ -4,9 +4,9 @@ import { seededRandom } from '../policies/seeded-random.ts'
 export interface SharingServer {
   /** Tokens per second with `saturatedBy` samples or more. */
   tokensPerSecond: number
-  /** Samples that use its full capacity; fewer leave a part idle. Infinity: each sample runs at its own speed. */
+  /** The number of samples that use its full capacity. Infinity: each sample runs at its own speed. */
   saturatedBy: number
-  /** Beyond twice `saturatedBy`, the loss of capacity for each further `saturatedBy` samples (0: none). */
+  /** The loss of capacity for each further `saturatedBy` samples beyond twice that number; 0: none. */
   thrashing?: number
 }
 
@@ -17,7 +17,7 @@ export interface Limiter {
   completed(nowMs: number, tokens: number, ok: boolean, elapsedMs: number): void
 }
 
-/** Samples that run at their own speed have the speed of a server saturated by this many. */
+/** A sample on a server that is never saturated runs at `tokensPerSecond` divided by this number. */
 const SAMPLE_SPEED_OF = 8
 
 /** Tokens per second of the server with `inFlight` samples. */
@@ -35,14 +35,14 @@ export interface Served {
   endMs: number
   /** Tokens of all samples per second. */
   tokensPerSecond: number
-  /** The limit at each sample's end. */
+  /** The limit at the end of each sample. */
   limits: number[]
 }
 
 /**
- * Sends samples to the server until all are done, as many at a time as the limiter allows. Sizes are lognormal around
- * 1,000 tokens with sigma `spread`; a sample's work differs from its tokens by 50 tokens and by `noise` (sigma).
- * `offered`: maximum samples in flight that there is work for, by time.
+ * Sends samples to the server until all are done, with as many in flight as the limiter allows. Sizes are lognormal
+ * around 1,000 tokens with sigma `spread`. The work of a sample is its tokens plus 50, times lognormal noise with sigma
+ * `noise`. `offered`: maximum samples in flight for which there is work, by time.
  */
 export function serve(
   server: SharingServer,
