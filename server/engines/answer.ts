@@ -24,20 +24,23 @@ export function clip(text: string): string {
 }
 
 /**
- * Messages of the backends for too long texts: vLLM "This model's maximum context length is …", SGLang "The input (n
- * tokens) is longer than the model's context length", llama.cpp `exceed_context_size_error`, TEI "must have less than n
- * tokens" (or characters, which it counts first), OpenAI's code `context_length_exceeded`.
+ * Messages of the backends about texts that are too long: vLLM "This model's maximum context length is …", SGLang "The
+ * input (n tokens) is longer than the model's context length", llama.cpp `exceed_context_size_error`, TEI "must have
+ * less than n tokens" (or characters, which it counts first), OpenAI's code `context_length_exceeded`.
  */
 const CONTEXT_EXCEEDED =
   /context[ _]length|context size|exceed_context_size|max(?:imum)?[ _]model[ _]len|longer than the (?:maximum )?model|token count exceeds|must have less than \d+ (?:tokens|characters)/i
 
-/** llama.cpp answers 500 to a text over its physical batch (`-ub`, 512 by default); another replica would fail too. */
+/**
+ * llama.cpp answers 500 to a text longer than its physical batch (`-ub`, 512 by default). Another replica would fail
+ * too.
+ */
 const BATCH_EXCEEDED = /too large to process\. increase the physical batch/i
 
-/** vLLM answers 400 when a score is NaN: its JSON encoder refuses the number. */
+/** vLLM answers 400 when a score is NaN, because its JSON encoder refuses the number. TEI answers "score is NaN". */
 const NON_FINITE_REFUSAL = /out of range float values|score is nan/i
 
-/** A status 400 of vLLM that is a failure of the engine, not of the request. */
+/** vLLM's message with status 400 for a failure of the engine, not of the request. */
 const ENGINE_FAILED = /failed to generate results for all prompts/i
 
 /** vLLM reports a dead engine process with 400 (0.11), 500, or 200 (0.14). */
@@ -47,8 +50,8 @@ const ENGINE_DEAD = /EngineCore encountered|EngineDeadError|background loop has 
 const NO_ROUTE = /does not support [\w ]{1,40} API\b/i
 
 /**
- * Statuses that concern the server, its address or its key, for any text: missing route or model, refused key,
- * exhausted quota, other protocol. 413 and 422 concern one request.
+ * Statuses that concern the server, its address or its key, whatever the text: missing route or model, refused key,
+ * exhausted quota, wrong protocol. 413 and 422 concern one request.
  */
 const OF_THE_SERVER = new Set([401, 402, 403, 404, 405, 406, 407, 410, 411, 415, 421, 426, 501])
 
@@ -61,7 +64,7 @@ export function classifyStatus(
   return classify(status, headers, bodyText, `answered ${status}`)
 }
 
-/** `prefix` starts the detail. `status` may come from the body of a 200. */
+/** Classifies a failed response. `prefix` starts the detail. `status` may come from the body of a 200. */
 function classify(
   status: number,
   headers: ResponseHeaders,
@@ -75,7 +78,7 @@ function classify(
   }
   const message = errorMessage(bodyText)
   const detail = message === '' ? prefix : `${prefix}: ${message}`
-  // A validation error repeats the input, so its text may come from the sample.
+  // A validation error repeats the input, so its words may come from the sample.
   const words = /^\d+ validation errors?:/.test(message) ? '' : message
   if (ENGINE_DEAD.test(words)) return broken('transport', detail)
   if (status === 429 || status === 503) {
@@ -86,7 +89,7 @@ function classify(
   }
   if (NON_FINITE_REFUSAL.test(words)) return failure('corrupt', 'non_finite', detail)
   if (BATCH_EXCEEDED.test(words)) return failure('client', 'context_exceeded', detail)
-  // With 413, a proxy's page concerns the one large request.
+  // A proxy's page with 413 concerns only the one large request.
   const isPage = status < 500 && status !== 413 && looksLikeHtml(bodyText)
   if (isPage || OF_THE_SERVER.has(status) || NO_ROUTE.test(words)) {
     return broken('transport', detail)
@@ -108,7 +111,7 @@ export function broken(reason: SampleFailureReason, detail: string): EngineFailu
 }
 
 /**
- * Messages of chat servers for a `max_tokens` that does not fit after the conversation: vLLM "'max_tokens' … is too
+ * Messages of chat servers about a `max_tokens` that does not fit after the conversation: vLLM "'max_tokens' … is too
  * large: 1024. This model's maximum context length is 1024 tokens and your request has 115 input tokens"; older vLLM
  * and OpenAI "maximum context length is 4096 tokens. However, you requested 5000 tokens (3000 in the messages, 2000 in
  * the completion)"; SGLang "exceeds the model's maximum context length of 4096 tokens. You requested a total of 5000
@@ -120,13 +123,12 @@ const REPLY_TOO_LONG = [
   /context length of (\d+) tokens\. You requested a total of \d+ tokens: (\d+) tokens from the input messages/i,
 ]
 
-/** Returns the tokens left for the reply, if the server refused its length; otherwise null. */
+/** Returns the tokens left for the reply, if the server refused its length; null: it did not, or none are left. */
 function tokensLeft(message: string): number | null {
   for (const pattern of REPLY_TOO_LONG) {
     const found = pattern.exec(message)
     if (found === null) continue
     const left = Number(found[1]) - Number(found[2])
-    // The conversation itself is too long.
     return left > 0 ? left : null
   }
   return null
@@ -172,7 +174,7 @@ function messageOf(value: unknown): string | null {
   return detail === undefined ? null : JSON.stringify(detail)
 }
 
-/** Writes FastAPI's validation errors without the repeated input. */
+/** Joins FastAPI's validation errors, without the input that they repeat. */
 function validationMessage(detail: unknown[]): string {
   return detail
     .map((entry) => {
@@ -184,7 +186,7 @@ function validationMessage(detail: unknown[]): string {
     .join('; ')
 }
 
-/** Returns `error.code`; `''`: none. */
+/** Returns `error.code` of a JSON body; `''`: none. */
 function errorCode(bodyText: string): string {
   try {
     const code = field(field(JSON.parse(bodyText), 'error'), 'code')
@@ -224,12 +226,12 @@ export function readJsonAnswer(
   return errorInside(status, headers, bodyText, value) ?? { ok: true, value }
 }
 
-/** Fields that hold scores and replies. An `error` next to one of them is only a remark. */
+/** Fields that hold scores and replies. An `error` next to one of them is ignored. */
 const ANSWERS = ['data', 'results', 'rewards', 'choices']
 
 /**
- * Classifies a 2xx response with an error instead of a score. vLLM sends them on /pooling and /score, with the intended
- * status as `code`. Null: no error.
+ * Classifies a 2xx response with an error instead of a score; null: no error. vLLM sends these on /pooling and /score,
+ * with the intended status as `code`.
  */
 function errorInside(
   status: number,
@@ -244,7 +246,7 @@ function errorInside(
   if (Number.isInteger(code) && code >= 400 && code < 600) {
     return classify(code, headers, bodyText, `answered ${status} with error code ${code}`)
   }
-  // An error without a status is most likely a failure of the server.
+  // An error without a status is most likely the server's failure.
   return classify(500, headers, bodyText, `answered ${status} with an error`)
 }
 
@@ -281,8 +283,8 @@ function hasBareNonFinite(bodyText: string): boolean {
 }
 
 /**
- * Checks that a value is a finite number. `null` counts as non-finite rather than missing, because encoders without
- * NaN, such as orjson, write it.
+ * Checks that a value is a finite number; `where` names it in failures. `null` counts as non-finite and not as missing,
+ * because encoders without NaN, such as orjson, write it.
  */
 export function finiteScore(value: unknown, where: string): number | EngineFailure {
   if (typeof value === 'number') {
@@ -297,15 +299,15 @@ export function finiteScore(value: unknown, where: string): number | EngineFailu
   return failure('corrupt', 'unparseable', `${where} is ${typeof value}, not a number`)
 }
 
-/** Returns the element of a list that must have exactly one, because one text was sent. */
+/** Returns the only element of a list, for a request with one text. */
 export function onlyElement(value: unknown, where: string): { item: unknown } | EngineFailure {
   const found = elementsOf(value, where, 1)
   return 'items' in found ? { item: found.items[0] } : found
 }
 
 /**
- * Returns the last number of a list: the one label of a reward model, or its last, as trainers use it. `where` names
- * the list in failures.
+ * Returns the last number of a list, which is the score by the convention of trainers. `where` names the list in
+ * failures.
  */
 export function lastNumber(list: unknown, where: string): number | EngineFailure {
   if (!Array.isArray(list) || list.length === 0) {
@@ -328,7 +330,7 @@ export function elementsOf(
   return { items: value }
 }
 
-/** Returns the entries of `data` in the order of the texts, by their `index`: both vLLM and SGLang number them. */
+/** Returns the entries of `data` in the order of the texts. Both vLLM and SGLang number them by `index`. */
 function dataOf(answer: unknown, count: number): { items: unknown[] } | EngineFailure {
   const found = elementsOf(field(answer, 'data'), 'data', count)
   if (!('items' in found)) return found
@@ -347,7 +349,7 @@ function dataOf(answer: unknown, count: number): { items: unknown[] } | EngineFa
     : failure('corrupt', 'unparseable', `data has entries for ${seen.size} of ${count} texts`)
 }
 
-/** Reads a response for several texts: `data` has a numbered entry per text, and `usage` counts all tokens. */
+/** Reads a response for several texts: `data` has a numbered entry per text, and `usage` counts the tokens of all. */
 export function readMicroBatchData(
   status: number,
   headers: ResponseHeaders,
@@ -366,7 +368,7 @@ export function readMicroBatchData(
   }
 }
 
-/** Returns the only entry of `data`, because one text was sent. */
+/** Returns the only entry of `data`, for a request with one text. */
 export function onlyDatum(answer: unknown): { item: unknown } | EngineFailure {
   return onlyElement(field(answer, 'data'), 'data')
 }
@@ -398,8 +400,8 @@ function promptTokensOf(answer: unknown): number | undefined {
 const HTTP_DATE = /^\s*(?:mon|tue|wed|thu|fri|sat|sun)/i
 
 /**
- * Returns the delay that a server requests, in ms from `nowEpochMs`; null: none. Reads `retry-after-ms`,
- * `x-ms-retry-after-ms` and `retry-after` (seconds, or an HTTP date).
+ * Returns the delay that a server requests, in ms; null: none. Reads `retry-after-ms`, `x-ms-retry-after-ms` and
+ * `retry-after` (seconds, or an HTTP date relative to `nowEpochMs`).
  */
 export function retryAfterMs(headers: ResponseHeaders, nowEpochMs: number): number | null {
   const exact = first(headers['retry-after-ms']) ?? first(headers['x-ms-retry-after-ms'])
@@ -411,7 +413,7 @@ export function retryAfterMs(headers: ResponseHeaders, nowEpochMs: number): numb
   if (after === undefined || after.trim() === '') return null
   const seconds = Number(after)
   if (Number.isFinite(seconds)) return seconds >= 0 ? seconds * 1000 : null
-  // Date.parse reads "2 s" as a day of 2001.
+  // Date.parse would read "2 s" as a day of 2001.
   const date = HTTP_DATE.test(after) ? Date.parse(after) : Number.NaN
   return Number.isNaN(date) ? null : Math.max(0, date - nowEpochMs)
 }

@@ -14,7 +14,7 @@ export interface Calibration {
   promptTokens: number | null
 }
 
-/** A good and a bad answer to one question. They never change, because replicas are compared by the good one. */
+/** A good and a bad answer to one question. They never change, because the stored scores of replicas are compared. */
 export const QUESTION = 'What is the capital of France, and on which river does it lie?'
 export const GOOD: ScoreInput = {
   prompt: QUESTION,
@@ -35,8 +35,8 @@ export const MIXED: ScoreInput = {
     '```python\ndef add(a: int, b: int) -> int:\n\treturn a + b\n\n\nprint(add(1234567890, 42))  # 1,234,567,932\n```\n\n答案是 1234567932。 Voilà — 100 % ✓',
 }
 /**
- * Scores the calibration texts, on which replicas of a model must agree, with one request each. Null: the engine cannot
- * score fixed texts. @throws Error with the server's answer
+ * Scores the two calibration texts, on which replicas of a model must agree. Null: the engine cannot score fixed texts.
+ * @throws Error with the server's answer
  */
 export async function calibrationScores(
   engine: Engine,
@@ -53,14 +53,15 @@ export async function calibrationScores(
   return found
 }
 
-/** The parts of a score that replicas are compared by. */
+/** The parts of a score that are compared between replicas. */
 export function calibrationOf({ score, promptTokens }: EngineScore): Calibration {
   return { score, promptTokens: promptTokens ?? null }
 }
 
 /**
  * Whether two servers differ in model, weights, activation or tokenizer: their scores differ by more than rounding, or
- * their token counts differ. Texts that only one of them scored are ignored (older tests had one text).
+ * their token counts differ. Texts that only one of them scored are ignored: results stored by older versions have one
+ * text.
  */
 export function calibrationDiffers(a: readonly Calibration[], b: readonly Calibration[]): boolean {
   return differingText(a, b) !== null

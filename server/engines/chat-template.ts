@@ -3,9 +3,9 @@ import { MAX_CHAT_TEMPLATE_CHARS } from '../contract/servers.ts'
 import type { SampleTemplate, ScoreInput } from './engine.ts'
 import { type ChatMessage, sampleMessages } from './sample-text.ts'
 
-/** Compiled templates in the cache: one per model, and a service has few models. */
+/** Maximum compiled templates in the cache. Each model has one, and a service has few models. */
 const MAX_COMPILED = 32
-/** Special tokens that the model libraries pass to a template. */
+/** Names of the special tokens that the model libraries pass to a template. */
 const TOKEN = /\b(?:bos|eos|unk|sep|pad|cls|mask)_token\b/g
 
 /** An unusable template, or a conversation that the template rejects. */
@@ -15,7 +15,7 @@ export class ChatTemplateError extends Error {
 
 /** Options of {@link ChatTemplate.render}. */
 export interface RenderOptions {
-  /** Ends with the start of the assistant's next turn. Default: false, for conversations that are scored. */
+  /** Whether the text ends with the start of an assistant's turn. Default: false, for conversations that are scored. */
   addGenerationPrompt?: boolean
   /** Further variables, like the `chat_template_kwargs` of a trainer. */
   variables?: Record<string, unknown>
@@ -29,7 +29,7 @@ interface Source {
   inputEosToken: string | null
 }
 
-/** A compiled chat template. It is immutable. */
+/** A compiled chat template. Immutable. */
 export class ChatTemplate implements SampleTemplate {
   readonly #program: Program
   readonly #source: Source
@@ -60,7 +60,7 @@ export class ChatTemplate implements SampleTemplate {
   render(messages: readonly ChatMessage[], options: RenderOptions = {}): string {
     const variables = {
       ...this.#source.tokens,
-      // None rather than undefined: some templates test these without `is defined`.
+      // These are None and not undefined, because some templates test them without `is defined`.
       tools: null,
       documents: null,
       ...options.variables,
@@ -75,8 +75,8 @@ export class ChatTemplate implements SampleTemplate {
   }
 
   /**
-   * Renders prompt and response, with the response as the assistant's turn without end-of-text tokens (verl's
-   * `_preprocess_reward_inputs`). @throws ChatTemplateError
+   * Renders prompt and response, with the response as the assistant's turn. End-of-text tokens are removed from the
+   * response, as by verl's `_preprocess_reward_inputs`. @throws ChatTemplateError
    */
   renderSample(input: ScoreInput): string {
     const { tokens, inputEosToken } = this.#source
@@ -94,7 +94,7 @@ export class ChatTemplate implements SampleTemplate {
     return bosToken !== '' && text.startsWith(bosToken) ? text.slice(bosToken.length) : text
   }
 
-  /** The template and its tokens as JSON, without the rest of a tokenizer_config.json. */
+  /** The template and its special tokens as JSON, without the other fields of a tokenizer_config.json. */
   get normalized(): string {
     const { template, tokens, inputEosToken } = this.#source
     const input = inputEosToken === null ? {} : { input_eos_token: inputEosToken }
@@ -115,7 +115,7 @@ export function chatTemplateOf(text: string): ChatTemplate {
   return template
 }
 
-/** Reads a tokenizer_config.json, or a template alone. */
+/** Reads a tokenizer_config.json, or a bare template. */
 function readSource(text: string): Source {
   if (text.length > MAX_CHAT_TEMPLATE_CHARS) {
     throw new ChatTemplateError(
@@ -130,7 +130,7 @@ function readSource(text: string): Source {
   const tokens: Record<string, string> = {}
   for (const [key, value] of Object.entries(config)) {
     if (!key.endsWith('_token') || key === 'input_eos_token') continue
-    // Null: the model has no such token, and a template may test for it.
+    // Null means that the model has no such token, for which a template may test.
     const token = value === null ? '' : tokenText(value)
     if (token !== null) tokens[key] = token
   }
@@ -152,7 +152,7 @@ function jsonObject(text: string): Record<string, unknown> | null {
   }
 }
 
-/** Some models have several templates by name. `default` writes conversations. */
+/** Returns the template for conversations. Models with several named templates call it `default`. */
 function templateIn(value: unknown): string {
   const named = Array.isArray(value) ? value.find((entry) => entry?.name === 'default') : undefined
   const template = named === undefined ? value : named.template
@@ -164,28 +164,30 @@ function templateIn(value: unknown): string {
   )
 }
 
-/** Returns a special token, which is text or an object with it as `content`. */
+/** Returns the text of a special token, which is a string or an object with `content`; null: neither. */
 function tokenText(value: unknown): string | null {
   const text =
     typeof value === 'object' && value !== null ? (value as { content?: unknown }).content : value
   return typeof text === 'string' ? text : null
 }
 
-/** Steps per rendering. A conversation of 1,000 turns takes about 50,000; 500,000 take a second or two. */
+/**
+ * Maximum steps per rendering. A conversation of 1,000 turns takes about 50,000 steps; 500,000 take one or two seconds.
+ */
 const MAX_STEPS = 500_000
-/** Longest text that a template may produce, in characters: far above the longest accepted conversation. */
+/** Longest text that a template may produce, in characters: much longer than any accepted conversation. */
 const MAX_CHARS = 64 * 2 ** 20
 /** Longest list that a template may produce. */
 const MAX_ELEMENTS = 1_000_000
-/** Longest `range`: templates count turns, not characters. */
+/** Longest `range`. Templates count turns, not characters. */
 const MAX_RANGE = 100_000
 
 /** A parsed template, for {@link runProgram}. */
 export type Program = Parameters<Interpreter['run']>[0]
 
 /**
- * Parses a template with the settings of the model libraries: `trim_blocks`, `lstrip_blocks`, and `{% generation %}` is
- * ignored. @throws Error
+ * Parses a template with the settings of the model libraries: `trim_blocks` and `lstrip_blocks` are on, and `{%
+ * generation %}` is ignored. @throws Error
  */
 export function readProgram(source: string): Program {
   return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }))
@@ -193,7 +195,7 @@ export function readProgram(source: string): Program {
 
 /**
  * Renders a template with the given variables and those that the model libraries add: `raise_exception`,
- * `strftime_now`, `range`, `namespace`. @throws Error with the message that the template raised, or because a limit is
+ * `strftime_now`, `range`, `namespace`. @throws Error with the message that the template raised, or because a limit was
  * exceeded
  */
 export function runProgram(
@@ -221,7 +223,7 @@ export function runProgram(
   return String(new BoundedInterpreter(environment).run(program).value)
 }
 
-/** An interpreter with limits, so that a template can neither block a worker's event loop nor fill its memory. */
+/** An interpreter with limits, so that no template can block a worker's event loop or fill its memory. */
 class BoundedInterpreter extends Interpreter {
   #steps = 0
 
@@ -242,7 +244,7 @@ function tooLongList(made: unknown): boolean {
   return Array.isArray(made) && made.length > MAX_ELEMENTS
 }
 
-/** Python's `range`. It is limited because a template could create a list of any length in one step. */
+/** Python's `range`, with a limit, because a template could create a list of any length in one step. */
 function range(first: number, stop?: number, step = 1): number[] {
   const [from, to] = typeof stop === 'number' ? [first, stop] : [0, first]
   if (step === 0) throw new Error('range() step must not be zero')
@@ -281,7 +283,7 @@ const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
 
 /**
  * Formats a time like Python's `strftime`, always in English, for `strftime_now` of templates. @throws Error for an
- * unknown directive, so that no prompt contains `%Q`
+ * unknown directive, because otherwise it would become part of a prompt
  */
 export function formatTime(date: Date, format: string): string {
   return format.replace(/%([-#]?)(.?)/gs, (_, unpadded: string, letter: string) => {

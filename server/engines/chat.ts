@@ -11,7 +11,7 @@ import type {
 import { wellFormed } from './sample-text.ts'
 import { rootOf } from './server-url.ts'
 
-/** Builds the request for a judge's reply, from the fields that all backends share. */
+/** Builds a chat request, with the fields that all backends share. */
 export function buildChatRequest(
   engine: EngineName,
   chat: ChatRequest,
@@ -21,7 +21,7 @@ export function buildChatRequest(
   const { jsonSchema, topLogprobs } = chat
   return {
     path: `${rootOf(target.basePath)}/v1/chat/completions`,
-    // JSON.stringify leaves undefined fields out.
+    // JSON.stringify omits undefined fields.
     body: JSON.stringify({
       model: target.model ?? (engine === 'sglang' ? 'default' : undefined),
       messages: chat.messages.map(({ role, content }) => ({ role, content: wellFormed(content) })),
@@ -47,8 +47,8 @@ export function buildChatRequest(
 }
 
 /**
- * Reads the response of a judge. Never throws. A reply counts if the model ended it (`stop`); a reply cut off at the
- * token limit (`length`) is marked `truncated`. An aborted reply also has status 200, and is a failure.
+ * Reads the response of a judge. Never throws. A reply that the model ended (`stop`) is valid. A reply cut off at the
+ * token limit (`length`) is marked `truncated`. An aborted reply is a failure, although its status is 200.
  */
 export function parseChatResponse(
   status: number,
@@ -78,7 +78,7 @@ export function parseChatResponse(
   const usage = field(answer.value, 'usage')
   return {
     ok: true,
-    // A reasoning model may spend the whole limit before its reply begins.
+    // A reasoning model may use all tokens before its reply begins.
     content: content ?? '',
     // Newer vLLM has `reasoning`; older vLLM, SGLang and llama.cpp have `reasoning_content`.
     reasoning: text(field(message, 'reasoning')) ?? text(field(message, 'reasoning_content')),
@@ -90,7 +90,7 @@ export function parseChatResponse(
   }
 }
 
-/** The finish reason. In SGLang's native format, it is an object with a `type`. */
+/** Returns the finish reason; null: none. In SGLang's native format it is an object with a `type`. */
 function finishReason(choice: unknown): string | null {
   const reason = field(choice, 'finish_reason')
   return text(reason) ?? text(field(reason, 'type'))

@@ -5,16 +5,16 @@ import { FORBIDDEN_ADDRESS_CODE, safeLookup } from './link-local.ts'
 import { checkServerUrl, type ServerUrl } from './server-url.ts'
 
 /**
- * Largest response, in bytes. The longest valid ones are /metrics of a vLLM with many data-parallel engines (60 KB
- * each) and SGLang's /server_info (170 KB).
+ * Maximum size of a response, in bytes. The largest valid ones are /metrics of a vLLM with many data-parallel engines
+ * (60 KB each) and SGLang's /server_info (170 KB).
  */
 const MAX_ANSWER_BYTES = 4 << 20
-/** Longest wait for a connection, in ms. */
+/** Maximum time to open a connection, in ms. */
 const CONNECT_TIMEOUT_MS = 2_000
 
 /**
- * Ends a conversation with a server: it is unreachable, redirects or refuses the key. The message does not contain the
- * key.
+ * Ends the requests to a server, because it is unreachable, redirects or refuses the key. The message does not contain
+ * the key.
  */
 export class ProbeStop extends Error {
   readonly failure: ProbeFailure
@@ -25,9 +25,9 @@ export class ProbeStop extends Error {
   }
 }
 
-/** A connection to one server for requests outside the router: probe, self-test, load, sleep and wake. */
+/** A connection to one server, for requests outside the router: probe, self-test, load, sleep and wake. */
 export interface OpenFetch {
-  /** @throws ProbeStop if no usable response arrives */
+  /** Sends a request. @throws ProbeStop if no usable response arrives */
   readonly fetch: EngineFetch
   /** Path of the address, without a trailing slash. */
   readonly basePath: string
@@ -37,15 +37,15 @@ export interface OpenFetch {
 
 /** Time limits of an {@link OpenFetch}. */
 export interface OpenFetchOptions {
-  /** For each request, in ms. */
+  /** Time limit of each request, in ms; ignored with `totalMs`. */
   timeoutMs: number
-  /** For all requests together, in ms. */
+  /** Time limit of all requests together, in ms. */
   totalMs?: number
 }
 
 /**
- * Opens a connection to a server with the rules of all requests: forbidden addresses are refused, redirects are not
- * followed, responses are bounded, and the key is sent as a bearer token. @throws ProbeStop for a forbidden address
+ * Opens a connection to a server. Forbidden addresses are refused, redirects are not followed, the size of responses is
+ * limited, and the key is sent as a bearer token. @throws ProbeStop for a forbidden address
  */
 export function openFetch(
   url: string,
@@ -153,7 +153,7 @@ function unreachable(
   })
   if (name === 'TimeoutError') return failure('timeout', `did not answer within ${timeoutMs} ms`)
   if (code === 'UND_ERR_CONNECT_TIMEOUT') {
-    return failure('timeout', `did not take a connection within ${CONNECT_TIMEOUT_MS} ms`)
+    return failure('timeout', `did not accept a connection within ${CONNECT_TIMEOUT_MS} ms`)
   }
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
     return failure('dns', `is not a known host (${code})`)
@@ -163,14 +163,14 @@ function unreachable(
     return { ...plain, hint: 'Begin its address with http://.' }
   }
   if (isTlsCode(code)) {
-    // OpenSSL's own messages name its source files.
+    // OpenSSL's own messages name its source files and are left out.
     const said = /^[0-9A-F]+:error:/.test(message) ? '' : `: ${message}`
     return failure('tls', `failed the TLS handshake (${code}${said})`)
   }
   return failure('connection', `cannot be reached (${code ?? name}: ${message})`)
 }
 
-/** Whether an error code is of a certificate or handshake failure. */
+/** Whether an error code means a failure of the certificate or the TLS handshake. */
 function isTlsCode(code: string | undefined): boolean {
   return (
     code !== undefined &&

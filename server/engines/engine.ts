@@ -6,9 +6,9 @@ export type EngineName = (typeof ENGINES)[number]
 
 /**
  * Routes of discriminative models on engines that have several. The probe finds the route, and the registry stores it.
- * - `classify`: the whole text, one logit (vLLM /classify, SGLang /classify and /v1/embeddings, TEI /predict)
+ * - `classify`: the whole text, one logit (vLLM /classify, SGLang /v1/embeddings, TEI /predict)
  * - `token`: a logit per token or step, the last of which is the score (vLLM /pooling with `token_classify`)
- * - `pair`: prompt and response apart, for a cross-encoder (vLLM /score, TEI and llama.cpp /rerank)
+ * - `pair`: prompt and response as a pair, for a cross-encoder (vLLM /score, TEI and llama.cpp /rerank)
  */
 export type ScoreRoute = 'classify' | 'token' | 'pair'
 
@@ -17,7 +17,7 @@ export interface ScoreInput {
   /** A turn without content (a tool call) counts as empty. */
   prompt: string | { role: string; content?: string | null | undefined }[]
   response: string
-  /** For engines that score by more than the text (`http`): as submitted. */
+  /** As submitted, like the two fields below. Only custom scorers (`http`) receive them. */
   dataSource?: string
   groundTruth?: unknown
   extraInfo?: Record<string, unknown>
@@ -26,7 +26,7 @@ export interface ScoreInput {
 /** Writes a sample as text for its model. Both methods throw an Error that describes the problem of the sample. */
 export interface SampleTemplate {
   renderSample(input: ScoreInput): string
-  /** Omits a leading BOS, for servers whose tokenizer adds it. */
+  /** Omits the leading BOS, for servers whose tokenizer adds it. */
   renderSampleWithoutBos(input: ScoreInput): string
 }
 
@@ -42,9 +42,9 @@ export interface EngineTarget {
   route?: ScoreRoute | null
   /** The label that is the score, by index or name; null or absent: the last. */
   label?: string | null
-  /** The model has no chat template: it gets prompt, newline, response. */
+  /** Whether the model has no chat template, so that it receives prompt, newline, response. */
   plainText?: boolean
-  /** Requests the activated score (sigmoid) instead of the raw one. Only the self-test does. */
+  /** Requests the activated score (sigmoid) instead of the raw one; only for the self-test. */
   activated?: boolean
   /** Renders the text to score; null or absent: the sample is sent as messages, or as prompt, newline, response. */
   chatTemplate?: SampleTemplate | null
@@ -62,14 +62,16 @@ export type ResponseHeaders = Record<string, string | string[] | undefined>
 
 /**
  * Classes of failed requests, by what they mean for the sample, the server and a retry:
- * - `client`: the request was refused (4xx). It does not affect the server's health, and ends the sample, at once or after
- *   confirmation ({@link EngineFailure.unconfirmed}).
- * - `busy`: 429 or 503. Retried at once on another server, on the same one after `Retry-After`; neutral for health.
+ * - `client`: the request was refused (4xx). It does not affect the server's health, and ends the sample, immediately
+ *   or after confirmation ({@link EngineFailure.unconfirmed}).
+ * - `busy`: 429 or 503. Retried immediately on another server, or on the same one after `Retry-After`. It does not
+ *   affect the server's health.
  * - `fault`: 5xx, connection or TLS errors, and failures that no text can cause, with any status: a missing route, a
  *   refused key, an HTML page, a dead engine. Retried on another server; counts against the server.
  * - `stall`: no response in time.
  * - `corrupt`: a response without a score (NaN, wrong format). Ends the sample after confirmation.
- * - `conn_race`: a reused connection closed before the first byte. Retried once on the same server, without counting.
+ * - `conn_race`: a reused connection that closed before the first byte. Retried once on the same server, free of
+ *   charge.
  */
 export type FailureClass = 'client' | 'busy' | 'fault' | 'stall' | 'corrupt' | 'conn_race'
 
@@ -80,16 +82,16 @@ export interface EngineFailure {
   reason: SampleFailureReason
   /** The problem in words, at most {@link MAX_DETAIL_CHARS} characters. */
   detail: string
-  /** The server's `Retry-After`, uncapped. */
+  /** The server's `Retry-After`, without a maximum. */
   retryAfterMs?: number
   /** The refusal may come from a broken server: it ends a sample only after confirmation. */
   unconfirmed?: true
   /**
-   * A fault of the server or its configuration that affects every request, so no more samples are sent to it without a
-   * probe.
+   * A fault of the server or its configuration that affects every request. No more samples are sent to the server
+   * before it has scored a canary.
    */
   broken?: true
-  /** The tokens left for the reply, at least one, if the requested length did not fit. */
+  /** The tokens left for the reply, at least one, if the requested `maxTokens` did not fit. */
   fitMaxTokens?: number
 }
 
@@ -101,7 +103,7 @@ export interface EngineScore {
   promptTokens?: number
   /** Scores of the tokens or steps, if the model returns them; the last is `score`. */
   tokenScores?: number[]
-  /** Further fields returned by a custom scorer (`http`). */
+  /** Further fields of the answer of a custom scorer (`http`). */
   extra?: Record<string, unknown>
 }
 
@@ -119,10 +121,11 @@ export interface MicroBatchProtocol {
   /** Whether the target accepts several samples per request. */
   takes(target: EngineTarget): boolean
   /**
-   * Builds the request, if the target {@link takes} several. @throws Error if the target's template rejects a sample
+   * Builds the request; only if the target {@link takes} several samples. @throws Error if the target's template
+   * rejects a sample
    */
   build(inputs: readonly ScoreInput[], target: EngineTarget): EngineRequest
-  /** Reads the response for `count` samples. Never throws. A failure is of the request, and not of one sample. */
+  /** Reads the response for `count` samples. Never throws. A returned failure concerns the whole request. */
   parse(
     status: number,
     headers: ResponseHeaders,
@@ -132,7 +135,7 @@ export interface MicroBatchProtocol {
   ): MicroBatchScores | EngineFailure
 }
 
-/** A conversation for a judge to continue, in the chat-completion fields that all backends share. */
+/** A chat request to a judge, in the chat-completion fields that all backends share. */
 export interface ChatRequest {
   messages: { role: string; content: string }[]
   /** Default 0. */
@@ -141,7 +144,7 @@ export interface ChatRequest {
   maxTokens?: number
   stop?: string[]
   seed?: number
-  /** Returns log-probabilities of the chosen token and of so many alternatives. */
+  /** Requests the log-probabilities of each chosen token and of this many alternatives. */
   topLogprobs?: number
   /** The reply must be JSON of this schema. */
   jsonSchema?: { name: string; schema: Record<string, unknown> }
@@ -156,8 +159,8 @@ export interface ChatReply {
   reasoning: string | null
   finishReason: string
   /**
-   * The reply was cut off at the token limit (`finish_reason: length`). The parser decides whether it already holds a
-   * verdict.
+   * The reply was cut off at the token limit (`finish_reason: length`). The judge's parser decides whether it already
+   * holds a verdict.
    */
   truncated: boolean
   promptTokens: number | null
@@ -166,7 +169,7 @@ export interface ChatReply {
   logprobs: { token: string; logprob: number; top: { token: string; logprob: number }[] }[] | null
 }
 
-/** The load that an engine reports, in requests. */
+/** The load that a server reports, in requests. */
 export interface EngineLoad {
   running: number
   waiting: number
@@ -178,12 +181,12 @@ export type SleepLevel = 1 | 2
 /** Sleep and wake of one engine. @throws ProbeStop, or an Error with the server's answer */
 export interface EngineLifecycle {
   /**
-   * Called only with nothing in flight, because sleep may abort requests or crash the server. Resolves when the server
-   * has confirmed.
+   * Puts the server to sleep. Only with nothing in flight, because sleep may abort requests or crash the server.
+   * Resolves when the server has confirmed.
    */
   sleep(fetch: EngineFetch, basePath: string, level: SleepLevel): Promise<void>
   wake(fetch: EngineFetch, basePath: string): Promise<void>
-  /** Null: the server does not report it (SGLang), and the registry's state decides. */
+  /** Whether the server sleeps. Null: it does not report it (SGLang), and the registered state applies. */
   isSleeping(fetch: EngineFetch, basePath: string): Promise<boolean | null>
 }
 
@@ -215,7 +218,7 @@ export type ProbeReason =
   | 'model_not_served'
   | 'key_refused'
 
-/** The cause within a {@link ProbeReason}. */
+/** The cause of a {@link ProbeReason}. */
 export type ProbeCause =
   | 'malformed'
   | 'scheme'
@@ -243,30 +246,30 @@ export interface ProbeFailure {
   hint: string
 }
 
-/** What a server reports about itself. */
+/** The properties that a server reports. */
 export interface ProbeFacts {
   ok: true
   engine: EngineName
   /** Ids of the served models; empty: not reported. */
   models: string[]
   version: string | null
-  /** The max context in tokens, of the first or the requested model. */
+  /** The max context in tokens, of the requested model or the first one. */
   maxModelLen: number | null
   /** Null: not reported. */
   kind: 'discriminative' | 'generative' | null
   /** The scoring route; null or absent: the engine's default. */
   route?: ScoreRoute | null
-  /** The model has no chat template, see {@link EngineTarget.plainText}. */
+  /** Whether the model has no chat template, see {@link EngineTarget.plainText}. */
   plainText?: boolean
-  /** The label that is the score, as the server names it; absent: the engine does not report labels. */
+  /** The label that is the score, by the server's name for it; absent: the engine does not report labels. */
   label?: string | null
-  /** The most simultaneous inputs, if reported (llama.cpp slots, TEI permits). */
+  /** Maximum concurrent inputs, if reported (llama.cpp slots, TEI permits). */
   maxConcurrent?: number | null
-  /** The server has the routes for sleep. */
+  /** Whether the server supports sleep. */
   canSleep?: boolean
-  /** The server sleeps. */
+  /** Whether the server sleeps now. */
   sleeping?: boolean
-  /** Warnings for the admin, for example an SGLang that truncates long texts silently; absent: not checked again. */
+  /** Warnings for the admin, for example that SGLang silently truncates long texts; absent: not checked again. */
   warnings?: string[]
 }
 
@@ -279,55 +282,58 @@ export interface ProbeContext {
   /** The requested model; null: any. */
   model: string | null
   /**
-   * The intended use; null or absent: any. `generative`: no scoring route is tried, and the chat route must exist.
+   * The intended use; null or absent: any. `generative`: the chat route must exist, and no scoring route is tried.
    * `discriminative`: a server that only generates is refused.
    */
   kind?: 'discriminative' | 'generative' | null
-  /** The route named at registration: no other is tried. */
+  /** The route named at registration; no other one is tried. */
   route?: ScoreRoute | null
   /** The label named at registration. */
   label?: string | null
-  /** The registration has a chat template, so the server needs none. */
+  /** Whether the registration has a chat template, so that the server needs none. */
   templated?: boolean
   /**
-   * The result of an earlier probe. `inUse`: the server scores samples by this route, so it is not tried again;
-   * otherwise it remains valid while the server does not answer.
+   * The result of an earlier probe. `inUse`: the server scores samples by this route, so no route is tried. Otherwise
+   * the result is used if the server does not answer.
    */
   known?: { route: ScoreRoute; plainText: boolean; inUse: boolean } | null
 }
 
-/** The protocol of one backend: builds requests, reads scores and classifies failures. Stateless. */
+/** The protocol of one backend: builds requests, reads scores and classifies failures. It keeps no state. */
 export interface Engine {
   readonly name: EngineName
-  /** False: judges only (`openai`). Such a server cannot be registered as discriminative. */
+  /** Whether its servers return scores. False: they are for judges only (`openai`). */
   readonly scores: boolean
-  /** Supports /v1/chat/completions and can be registered as generative. */
+  /** Whether its servers support /v1/chat/completions and can be judges. */
   readonly chats: boolean
   /**
-   * The server runs the model's head itself: raw scores exist, and constant or bounded scores are a fault. False: 0 and
-   * 1 are normal scores.
+   * Whether its servers compute scores with the model's head, so that raw scores exist, and constant or bounded scores
+   * are a fault. False: 0 and 1 are normal scores.
    */
   readonly selfTested: boolean
   /** Routes that a registration can name; empty: there is only one. */
   readonly routes: readonly ScoreRoute[]
-  /** The way to name a label: any by `index`; by `name` or index; or `two`: the first or the second of two. */
+  /** How a registration can name a label: by `index`; by `name` or index; or `two`: index 0 or 1; null: not at all. */
   readonly labels: 'index' | 'name' | 'two' | null
-  /** Scores whole texts, which a chat template renders (the route `pair` keeps prompt and response apart). */
+  /**
+   * Whether its servers score whole texts, which a chat template can render (the route `pair` keeps prompt and response
+   * apart).
+   */
   readonly templated: boolean
   readonly lifecycle: EngineLifecycle | null
   /** Builds the request for one sample. @throws Error if the target's template rejects the sample */
   buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest
-  /** Reads a complete response. Never throws: anything but a finite score is a failure with a reason. */
+  /** Reads a complete response. Never throws: anything except a finite score is a failure with a reason. */
   parseScoreResponse(
     status: number,
     headers: ResponseHeaders,
     bodyText: string,
     target?: EngineTarget,
   ): EngineScore | EngineFailure
-  /** Null: one sample per request. */
+  /** The protocol for micro-batches; null: requests have one sample. */
   readonly microBatch: MicroBatchProtocol | null
-  /** Reads the reported load; null: not reported, or invalid. */
+  /** Reads the load that the server reports; null: none, or an invalid one. */
   readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null>
-  /** Identifies the server. */
+  /** Probes the server: whether it is of this engine, and its properties. */
   probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult>
 }

@@ -17,23 +17,23 @@ import { versionBefore } from './version.ts'
 
 /** The short sample that every candidate route scores. */
 const SHORT: ScoreInput = { prompt: 'What is 1 + 1?', response: '2' }
-/** A longer list for one text or token is an embedding: no reward model has so many labels. */
+/** A longer list of numbers for one text or token is an embedding, because no reward model has so many labels. */
 const MAX_LABELS = 16
-/** Stands in for the template of the registration, because no sample is rendered here. */
+/** Replaces the registered template, because a probe needs only a text. */
 const RENDERED: SampleTemplate = {
   renderSample: () => 'What is 1 + 1?\n2',
   renderSampleWithoutBos: () => 'What is 1 + 1?\n2',
 }
 
-/** The route of a server's scores. `route` null: the server has no scoring route. */
+/** The scoring route of a server. `route` null: the server has none. */
 export interface FoundRoute {
   route: ScoreRoute | null
   plainText: boolean
-  /** Warnings about the choice; absent: nothing new was found. */
+  /** Warnings about the choice; absent: the result is of an earlier probe. */
   warnings?: string[]
 }
 
-/** The answer of a candidate route. */
+/** The result of trying a candidate route. */
 type RouteAnswer =
   | { is: 'score' }
   /** The model has no chat template for `messages`. */
@@ -47,13 +47,13 @@ type RouteAnswer =
 
 type Found = FoundRoute | { refused: ProbeFailure }
 
-/** Input of {@link findRoute}, without the connection. */
+/** The input of {@link findRoute}, without the connection. */
 type RouteQuestion = Pick<ProbeContext, 'route' | 'templated' | 'known'> &
   Pick<EngineTarget, 'model' | 'version' | 'basePath'>
 
 /**
- * Finds the scoring route of a vLLM server: each candidate gets one short text by POST, and the first that returns a
- * score is used. On many versions all routes exist for every model, so their existence proves nothing. If the
+ * Finds the scoring route of a vLLM server. Each candidate receives one short text by POST, and the first that returns
+ * a score is used. In many versions all routes exist for every model, so their existence proves nothing. If the
  * registration names a route, only that one is tried.
  */
 export async function findRoute(
@@ -75,15 +75,15 @@ export async function findRoute(
     const answer = await ask(route)
     if (answer.is === 'score') return scoring(fetch, question, route, ask)
     if (answer.is === 'no_template') {
-      // Only if no score was returned: for classifiers, /pooling of vLLM 0.11 returns hidden states, which look like an
-      // embedding.
+      // This is checked only without a score: for classifiers, /pooling of vLLM 0.11 returns hidden states, which look
+      // like an embedding.
       if (named == null && (await isEmbedding(fetch, question))) {
         return { refused: embeddingModel() }
       }
       return withoutTemplate(question, route, ask)
     }
     answers.push([route, answer])
-    // The self-test waits longer than a probe, and reports the problem.
+    // The self-test, which waits longer than a probe, reports the problem.
     if (answer.is === 'fault') return before ?? found(route)
   }
   if (named == null) {
@@ -116,7 +116,7 @@ const MAY_BE_STEPWISE =
 
 type AskRoute = (route: ScoreRoute, plainText?: boolean) => Promise<RouteAnswer>
 
-/** Checks a route that returned a score, where the score alone does not identify the kind of model. */
+/** Checks a route that returned a score. A score alone does not always identify the kind of model. */
 async function scoring(
   fetch: EngineFetch,
   question: RouteQuestion,
@@ -125,7 +125,7 @@ async function scoring(
 ): Promise<Found> {
   const { version, route: named, templated } = question
   if (route !== 'classify' || named != null || version === null) return found(route)
-  // These versions accept no messages on /classify, so a missing template shows on /tokenize only.
+  // These versions accept no messages on /classify, so only /tokenize shows that a chat template is missing.
   if (versionBefore(version, [0, 12, 0])) {
     if (templated || (await hasTemplate(fetch, question))) return found(route)
     return withoutTemplate(question, route, ask)
@@ -137,8 +137,8 @@ async function scoring(
 }
 
 /**
- * Chooses the route of a model without a chat template: it is a cross-encoder if it scores pairs; otherwise it reads
- * plain text.
+ * Chooses the route of a model without a chat template: the model is a cross-encoder if it scores pairs. Otherwise it
+ * reads plain text.
  */
 async function withoutTemplate(
   question: RouteQuestion,
@@ -173,7 +173,7 @@ async function askRoute(
   const reply = await post(fetch, path, String(body))
   if (reply === null) return { is: 'fault', said: `POST ${path} was not answered` }
   const score = engine.parseScoreResponse(reply.status, reply.headers, reply.bodyText, target)
-  // A NaN comes from a scoring route; the self-test refuses it.
+  // A route that returns NaN is a scoring route. The self-test refuses the NaN.
   if (score.ok || score.reason === 'non_finite') return { is: 'score' }
   const status = statusOf(reply)
   const message = errorMessage(reply.bodyText)
@@ -184,7 +184,7 @@ async function askRoute(
   return { is: status >= 500 && status !== 501 ? 'fault' : 'unsupported', said }
 }
 
-/** Returns null without a response. Rejects for errors that end a probe (a refused key, a redirect). */
+/** Sends a request; null: no response. Rejects for errors that end a probe (a refused key, a redirect). */
 async function post(fetch: EngineFetch, path: string, body: string): Promise<EngineReply | null> {
   try {
     return await fetch(path, { method: 'POST', body })
@@ -194,12 +194,12 @@ async function post(fetch: EngineFetch, path: string, body: string): Promise<Eng
   }
 }
 
-/** The message of transformers, which every version of vLLM passes on. */
+/** Part of the message of transformers, which every version of vLLM passes on. */
 const NO_TEMPLATE = /chat template/i
 /** vLLM 0.11 answers 400 when its engine process has died. */
 const ENGINE_DEAD = /EngineCore encountered|EngineDeadError/
 
-/** The effective status: vLLM answers some failures with 200 and puts the status into `error.code`. */
+/** Returns the effective status: vLLM answers some failures with 200 and the status in `error.code`. */
 function statusOf({ status, bodyText }: EngineReply): number {
   if (status < 200 || status >= 300) return status
   try {
@@ -210,7 +210,7 @@ function statusOf({ status, bodyText }: EngineReply): number {
   }
 }
 
-/** Returns the datum of /pooling for a text in the model's default task, or null. */
+/** Returns the entry of `data` that /pooling returns for a text in the model's default task; null: none. */
 async function pooled(
   fetch: EngineFetch,
   { model, basePath = '' }: RouteQuestion,

@@ -14,19 +14,22 @@ import type {
 import { isBusy, notReady, notRecognised } from './probe-answers.ts'
 import { wellFormed } from './sample-text.ts'
 
-/** Values of `reason` next to a scorer's `error`. Other values, and no value, count as `function_error`. */
+/** The values of `reason` that a scorer may add to its `error`. Other values, and none, count as `function_error`. */
 const ERROR_REASONS = ['function_error', 'timeout', 'non_finite', 'unparseable'] as const
 
-/** Postgres and JSON.stringify overflow their stack at some depth, which would fail all samples of the same write. */
+/**
+ * Maximum nesting of a scorer's extra fields. Postgres and JSON.stringify overflow their stack at some depth, which
+ * would fail all samples of the same write.
+ */
 const MAX_EXTRA_DEPTH = 100
 
-/** Whether a JSON value has more nested lists and objects than `levels`. */
+/** Whether a JSON value is nested more than `levels` levels deep. */
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1))
 }
 
-/** The path of the address is the scoring route. */
+/** Returns the scoring route, which is the path of the server's address. */
 function scorePath(basePath: string | undefined): string {
   return basePath === undefined || basePath === '' ? '/' : basePath
 }
@@ -78,7 +81,7 @@ function parseScoreResponse(
   return { ok: true, score, extra }
 }
 
-/** Probes with an empty list of samples, because a custom scorer has one route and does not identify itself. */
+/** Probes with an empty list of samples, because a custom scorer has only one route and does not identify itself. */
 async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
   const path = scorePath(context.basePath)
   const reply = await fetch(path, { method: 'POST', body: JSON.stringify({ samples: [] }) })

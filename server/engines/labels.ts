@@ -2,17 +2,20 @@ import { broken, failure, finiteScore } from './answer.ts'
 import type { EngineFailure } from './engine.ts'
 
 /**
- * The label of a model that is its score: the last one, as in trainers, unless the registration names another by index
- * or name. All engines share this rule, so that a checkpoint has the same sign everywhere.
+ * The score of a model with several labels is that of the last one, as in trainers, unless the registration names
+ * another label by index or name. All engines share this rule, so that a checkpoint has the same sign everywhere.
  */
 
-/** Returns the index in a label's name: digits, or digits after `LABEL_`. Null for other names. */
+/** Returns the index in a label's name: digits, or digits after `LABEL_`; null: another name. */
 export function labelIndex(label: unknown): number | null {
   const digits = typeof label === 'string' ? /^(?:label_?)?(\d+)$/i.exec(label)?.[1] : undefined
   return digits === undefined ? null : Number(digits)
 }
 
-/** Returns the score of a label from a list with one number per label; `where` names the list in failures. */
+/**
+ * Returns the score of a label from a list with one number per label; null: of the last label. `where` names the list
+ * in failures.
+ */
 export function labelScore(
   list: unknown,
   label: string | null | undefined,
@@ -27,7 +30,7 @@ export function labelScore(
   return finiteScore(list[index], `${where}[${index}]`)
 }
 
-/** The failure for a label that the model does not have; every request would fail. */
+/** Returns the failure for a label that the model does not have. Every request would fail. */
 export function noSuchLabel(label: string, has: string): EngineFailure {
   return broken('unparseable', `the registration names label "${label}"; the model has ${has}`)
 }

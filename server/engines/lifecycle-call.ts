@@ -1,7 +1,10 @@
 import { errorMessage } from './answer.ts'
 import type { EngineFetch } from './engine.ts'
 
-/** Requests sleep or wake. Rejects with the server's answer unless it confirms. */
+/**
+ * Requests sleep or wake. `missing`: the remedy if the server has no such route. @throws Error with the server's answer
+ * unless it confirms
+ */
 export async function lifecyclePost(
   fetch: EngineFetch,
   path: string,

@@ -2,8 +2,8 @@ import { type LookupAddress, type LookupAllOptions, type LookupOptions, lookup }
 import { BlockList, isIPv6 } from 'node:net'
 
 /**
- * Addresses that are refused: link-local networks, and cloud metadata services, which give credentials to every process
- * on the machine. Loopback and private networks are allowed, because servers run there.
+ * Forbidden addresses: link-local networks, and cloud metadata services, which give credentials to every process on the
+ * machine. Loopback and private networks are allowed, because servers run there.
  */
 const forbidden = new BlockList()
 forbidden.addSubnet('169.254.0.0', 16, 'ipv4') // link-local; AWS, Google, Azure, ECS metadata
@@ -27,7 +27,7 @@ const METADATA_NAMES = new Set([
   'metadata.tencentyun.com',
 ])
 
-/** Whether an IP address (without brackets) is link-local or of a metadata service. */
+/** Whether an IP address (without brackets) is link-local or belongs to a metadata service. */
 export function isForbiddenAddress(address: string): boolean {
   const bare = address.split('%', 1)[0] as string
   return forbidden.check(bare, isIPv6(bare) ? 'ipv6' : 'ipv4')
@@ -49,7 +49,7 @@ type LookupCallback = (
 
 /**
  * `dns.lookup` that refuses a name if any of its addresses is forbidden. Every connection uses it, because a name that
- * was harmless at registration may resolve elsewhere later.
+ * was harmless at registration may later resolve to another address.
  */
 export function safeLookup(
   hostname: string,

@@ -32,7 +32,7 @@ import { rootOf } from './server-url.ts'
 
 function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest {
   return {
-    // Not /v1/embeddings, which normalizes: a reward of one logit would be +1 or -1.
+    // Not /v1/embeddings, which normalizes: the reward of a head with one logit would be +1 or −1.
     path: `${rootOf(target.basePath)}/rerank`,
     body: JSON.stringify({
       model: target.model ?? undefined,
@@ -66,7 +66,7 @@ function parseScoreResponse(
 
 /**
  * Returns the score of the named label. llama.cpp returns only label 0: the raw output of a head with one label, or its
- * softmax share with several (Qwen3). With two labels, label 1 has the remaining share.
+ * softmax share among several (Qwen3). With two labels, label 1 has the remaining share.
  */
 function ofLabel(score: number, label: string | null): number | EngineFailure {
   if (label === null || labelIndex(label) === 0) return score
@@ -75,13 +75,14 @@ function ofLabel(score: number, label: string | null): number | EngineFailure {
     : noSuchLabel(label, `a score of ${score}, which is no probability of two labels`)
 }
 
-/** llama-server does not report which template a model was trained with. */
+/** A warning for every registration, because llama-server does not report a model's chat template. */
 const CONCATENATED =
   'llama.cpp gives the model the prompt and the response as plain concatenation, without a chat template, unless its GGUF has a `rerank` template.'
 
 async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null> {
   const base = rootOf(basePath)
-  // /metrics first, because only it reports waiting requests; it needs --metrics, while /slots is on by default.
+  // /metrics is read first, because only it reports waiting requests. It needs --metrics, while /slots is on by
+  // default.
   const text = await metricsText(fetch, `${base}/metrics`)
   if (text !== null) {
     return believableLoad(
@@ -130,7 +131,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     engine: 'llamacpp',
     models: models.ids,
     version: textOrNull(field(props, 'build_info')),
-    // The context of one slot, which is less than that of the model.
+    // The context of one slot, which may be less than that of the model.
     maxModelLen: positiveInt(ofSlot) ?? positiveInt(trained),
     kind: judging ? 'generative' : 'discriminative',
     route: judging ? null : 'pair',
@@ -139,7 +140,10 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   }
 }
 
-/** Checks /rerank, which always exists: without --reranking it answers 501, with it 400 to an empty query. */
+/**
+ * Tries /rerank, which always exists: without --reranking it answers 501, with it 400 to an empty query. Null: the
+ * server reranks.
+ */
 async function refuseWithoutReranking(
   fetch: EngineFetch,
   base: string,
@@ -154,7 +158,10 @@ async function refuseWithoutReranking(
   )
 }
 
-/** llama.cpp's llama-server: POST /rerank, label 0 of the rank head, raw or (Qwen3) after a softmax; chat for judges. */
+/**
+ * llama.cpp's llama-server: POST /rerank returns label 0 of the rank head, raw or (Qwen3) after a softmax. Chat for
+ * judges.
+ */
 export const llamacpp: Engine = {
   name: 'llamacpp',
   scores: true,

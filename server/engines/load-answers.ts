@@ -1,12 +1,12 @@
 import type { EngineFetch, EngineLoad } from './engine.ts'
 import { jsonOrNull } from './probe-answers.ts'
 
-/** A higher load is a broken counter. */
+/** A higher number of requests comes from a broken counter. */
 const BELIEVABLE_REQUESTS = 1_000_000
 
 /**
- * Returns a reported load; null if a number is missing, negative, not finite or implausible: no load is better for
- * routing than a wrong one.
+ * Returns a reported load; null: a number is missing, negative, not finite or implausible. For routing, no load is
+ * better than a wrong one.
  */
 export function believableLoad(running: unknown, waiting: unknown): EngineLoad | null {
   return believable(running) && believable(waiting) ? { running, waiting } : null
@@ -42,7 +42,7 @@ export async function metricsText(fetch: EngineFetch, path: string): Promise<str
   }
 }
 
-/** Reads the JSON of a load route; null: not available, because an unreachable server has no load. */
+/** Reads the JSON of a load route; null: not available, also if the server is unreachable. */
 export async function loadJson(fetch: EngineFetch, path: string): Promise<unknown> {
   try {
     return await jsonOrNull(fetch, path)

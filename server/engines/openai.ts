@@ -16,9 +16,9 @@ import {
 } from './probe-answers.ts'
 import { rootOf } from './server-url.ts'
 
-const NO_SCORES = 'a server of OpenAI’s protocol generates: it gives no scores'
+const NO_SCORES = 'a server of OpenAI’s protocol generates and gives no scores'
 
-/** @throws Error always, because such a server is for judges only */
+/** @throws Error always, because these servers are for judges only */
 function buildScoreRequest(): EngineRequest {
   throw new Error(NO_SCORES)
 }
@@ -50,7 +50,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   }
 }
 
-/** Any server with OpenAI's /v1/chat/completions, for judges only. */
+/** Any server with OpenAI's /v1/chat/completions; for judges only. */
 export const openai: Engine = {
   name: 'openai',
   scores: false,

@@ -13,7 +13,10 @@ import type {
 } from './engine.ts'
 import { promptText, sampleText } from './sample-text.ts'
 
-/** `--reward.remote_url` is the complete address; for an origin alone, serve_rm's own route is used. */
+/**
+ * Returns the scoring route: the path of the address, which is given like OpenRLHF's `--reward.remote_url`, or that of
+ * serve_rm for an origin alone.
+ */
 function scorePath(basePath: string | undefined): string {
   return basePath === undefined || basePath === '' ? '/get_reward' : basePath
 }
@@ -21,9 +24,9 @@ function scorePath(basePath: string | undefined): string {
 function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest {
   return {
     path: scorePath(target.basePath),
-    // serve_rm reads only `query`; other servers for --reward.remote_url also read the other lists.
+    // serve_rm reads only `query`. Other servers for --reward.remote_url also read the other lists.
     body: JSON.stringify({
-      // As OpenRLHF's trainer sends it: with special tokens, because the server adds none.
+      // The text has special tokens, as from OpenRLHF's trainer, because the server adds none.
       query: [target.chatTemplate?.renderSample(input) ?? sampleText(input, target)],
       prompts: [promptText(input)],
       labels: [null],

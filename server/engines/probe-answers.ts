@@ -2,7 +2,7 @@ import { errorMessage, field, looksLikeHtml } from './answer.ts'
 import type { EngineFetch, EngineReply, ProbeFailure } from './engine.ts'
 import { ProbeStop } from './engine-fetch.ts'
 
-/** The answer of /v1/models, or a failure. */
+/** The models that a server lists at /v1/models, or a failure. */
 export type ModelList =
   | {
       ok: true
@@ -17,8 +17,8 @@ export type ModelList =
   | ProbeFailure
 
 /**
- * Reads an OpenAI-style model list. A server without the route (404, 405, 501 from Python's http.server, another 4xx)
- * has an empty list: it may be a custom server with only a scoring route.
+ * Reads an OpenAI-style model list. A server without the route (any 4xx except 408 and 429, or 501 from Python's
+ * http.server) has an empty list, because it may be a custom server with only a scoring route.
  */
 export async function listModels(fetch: EngineFetch, path: string): Promise<ModelList> {
   const reply = await fetch(path)
@@ -54,12 +54,12 @@ function isMissing({ status }: EngineReply): boolean {
   return (status >= 400 && status < 500 && status !== 408 && status !== 429) || status === 501
 }
 
-/** Whether the server is loading or full, or a proxy's server is down. */
+/** Whether the server is loading or full, or the server behind a proxy is down. */
 export function isBusy({ status }: EngineReply): boolean {
   return status === 429 || (status >= 502 && status <= 504)
 }
 
-/** A server that answers but is not ready. */
+/** Returns the failure for a server that answers but is not ready. */
 export function notReady(method: string, path: string, reply: EngineReply): ProbeFailure {
   return {
     ok: false,
@@ -70,10 +70,10 @@ export function notReady(method: string, path: string, reply: EngineReply): Prob
   }
 }
 
-/** The owner of the models in the list of a router address. */
+/** The owner of the models that a router address lists. */
 export const ROUTER_ADDRESS_OWNER = 'rewardops'
 
-/** A router address of rewardops, which is refused because its requests would return to it. */
+/** Returns the failure for a router address of rewardops, whose requests would return to itself. */
 export function routerAddress(): ProbeFailure {
   return notRecognised(
     'this is the router address of a rewardops service, not a reward-model server',
@@ -81,7 +81,7 @@ export function routerAddress(): ProbeFailure {
   )
 }
 
-/** A server of another engine than the one named. */
+/** Returns the failure for a server of another engine than the one named. */
 export function otherEngine(named: string, found: string, engine: string): ProbeFailure {
   return {
     ok: false,
@@ -92,17 +92,17 @@ export function otherEngine(named: string, found: string, engine: string): Probe
   }
 }
 
-/** A server that does not match the named engine. */
+/** Returns the failure for a server that does not answer like the named engine, or like any engine. */
 export function notRecognised(message: string, hint: string): ProbeFailure {
   return { ok: false, reason: 'server_not_recognised', cause: 'unknown_server', message, hint }
 }
 
-/** A server that does not fit its intended use. */
+/** Returns the failure for a server that does not fit its intended use. */
 export function otherKind(message: string, hint: string): ProbeFailure {
   return { ok: false, reason: 'server_not_recognised', cause: 'other_kind', message, hint }
 }
 
-/** A server without a chat route, registered as a judge. */
+/** Returns the failure for a judge without a chat route. */
 export function noChatRoute(server: string): ProbeFailure {
   return otherKind(
     `the server is ${server} without /v1/chat/completions: its model does not generate`,
@@ -128,7 +128,7 @@ async function fetchOptional(fetch: EngineFetch, path: string): Promise<EngineRe
   }
 }
 
-/** Reads JSON by GET; null: the route is missing, needs another key, or returns something else. */
+/** Reads JSON by GET; null: the route is missing, needs another key, or does not return JSON. */
 export async function jsonOrNull(fetch: EngineFetch, path: string): Promise<unknown> {
   const reply = await fetchOptional(fetch, path)
   if (reply === null || reply.status < 200 || reply.status >= 300) return null
@@ -154,14 +154,14 @@ export function positiveInt(value: unknown): number | null {
   return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : null
 }
 
-/** Whether a POST route exists: FastAPI answers 405 to a GET of it, and 404 if it is missing. */
+/** Whether a POST route exists. FastAPI answers 405 to a GET of it, and 404 if it is missing. */
 export async function routeExists(fetch: EngineFetch, path: string): Promise<boolean> {
   return (await fetchOptional(fetch, path))?.status === 405
 }
 
 /**
- * Whether a POST route exists, for servers that answer 404 to a GET of it: an existing route refuses an empty object
- * (400, 422), a missing one answers 404, 405 or 501. Rejects for a refused key.
+ * Whether a POST route exists, for servers that answer 404 to a GET of it. An existing route refuses an empty object
+ * (400, 422); a missing one answers 404, 405 or 501. Rejects for a refused key.
  */
 export async function routeTakesPosts(fetch: EngineFetch, path: string): Promise<boolean> {
   const { status } = await fetch(path, { method: 'POST', body: '{}' })

@@ -30,17 +30,17 @@ export interface ProbeRequest {
   url: string
   engine: 'auto' | EngineName
   apiKey: string | null
-  /** For the whole probe. SGLang's routes may take over 1 s while it is busy: use at least 3,000. */
+  /** Time limit of the whole probe. SGLang's routes may take over 1 s while it is busy, so use at least 3,000. */
   timeoutMs: number
   /** The requested model; null: any. */
   model?: string | null
-  /** The intended use; absent: any. Another kind of server is refused (`other_kind`). */
+  /** The intended use; null or absent: any. A server of another kind is refused (`other_kind`). */
   kind?: 'discriminative' | 'generative' | null
-  /** The route named at registration: no other is tried. */
+  /** The route named at registration; no other one is tried. */
   route?: ScoreRoute | null
   /** The label named at registration, by index or name. */
   label?: string | null
-  /** A chat template was given at registration. */
+  /** Whether a chat template was given at registration. */
   templated?: boolean
   /** The result of an earlier probe. */
   known?: ProbeContext['known']
@@ -52,12 +52,12 @@ export interface ProbedServer extends ProbeFacts {
   url: string
   /** The requested model, or the first that the server lists; null: the server lists none. */
   model: string | null
-  /** The duration of the probe. */
+  /** The duration of the probe, ms. */
   durationMs: number
 }
 
 /**
- * Probes a server: it must be reachable without a redirect, speak the engine's protocol (`auto` detects it), serve the
+ * Probes a server. It must be reachable without a redirect, speak the engine's protocol (`auto` detects it), serve the
  * requested model and fit its intended use. Never throws for problems of the server, and sends nothing to a forbidden
  * address.
  */
@@ -98,12 +98,12 @@ export async function probeServer(request: ProbeRequest): Promise<ProbedServer |
 
 /**
  * Detects the engine by the owner in /v1/models, or by a route that only one engine has. Engines without either are
- * tried last: custom scorers with no samples, OpenRLHF with a short text.
+ * tried last: custom scorers with an empty list of samples, OpenRLHF with a short text.
  */
 async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
   const base = rootOf(context.basePath)
   const models = await listModels(fetch, `${base}/v1/models`)
-  // A busy or loading server would fail every other request too, and is not "unknown".
+  // A busy or loading server would also fail every other request, and is not an unknown server.
   if (!models.ok && models.cause === 'not_ready') return models
   if (models.ok && models.owner === ROUTER_ADDRESS_OWNER) return routerAddress()
   const listed = models.ok && models.ids.length > 0
@@ -124,7 +124,7 @@ async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeR
   )
 }
 
-/** Tries a custom HTTP scorer. Other answers to its POST do not identify a server. */
+/** Probes for a custom HTTP scorer; null: it is none. Rejects if the server does not answer. */
 async function ownScorer(fetch: EngineFetch, context: ProbeContext): Promise<ProbeFacts | null> {
   try {
     const scorer = await engineOf('http').probe(fetch, context)
@@ -145,7 +145,7 @@ async function engineOfRoutes(
   listed: boolean,
 ): Promise<EngineName | null> {
   if (teiModelType(await jsonOrNull(fetch, `${base}/info`)) !== null) return 'tei'
-  // The other engines list their models.
+  // All other engines list their models.
   if (!listed) return null
   if (field(await jsonOrNull(fetch, `${base}/model_info`), 'model_path') !== undefined) {
     return 'sglang'

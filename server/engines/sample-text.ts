@@ -8,15 +8,15 @@ export interface ChatMessage {
 }
 
 /**
- * Replaces lone surrogates with U+FFFD. Servers answer 500 to them (Python cannot encode them), and a single odd
- * rollout would count as a fault of the server. Stored texts keep them.
+ * Replaces lone surrogates with U+FFFD. Servers answer 500 to them, because Python cannot encode them, and one such
+ * response would count as a fault of the server. Stored texts keep them.
  */
 export function wellFormed(text: string): string {
   return text.isWellFormed() ? text : text.toWellFormed()
 }
 
 /**
- * Returns the sample as a conversation: a text prompt is the user's turn, the response the assistant's. Tool calls
+ * Returns the sample as a conversation: a text prompt is the user's turn, and the response the assistant's. Tool calls
  * become part of the content, because templates without tools silently omit them.
  */
 export function sampleMessages(input: ScoreInput): ChatMessage[] {
@@ -37,8 +37,8 @@ export function promptText(input: ScoreInput): string {
 }
 
 /**
- * Returns the sample as one text: by the model's chat template, without the BOS that the server's tokenizer adds;
- * otherwise prompt, newline, response. @throws ChatTemplateError
+ * Returns the sample as one text, rendered by the registered chat template without the BOS that the server's tokenizer
+ * adds; without a template: prompt, newline, response. @throws ChatTemplateError
  */
 export function sampleText(input: ScoreInput, target: EngineTarget): string {
   if (target.chatTemplate != null) return target.chatTemplate.renderSampleWithoutBos(input)

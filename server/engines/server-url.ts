@@ -4,7 +4,7 @@ import { isForbiddenAddress, isMetadataName } from './link-local.ts'
 /** An accepted address. */
 export interface ServerUrl {
   ok: true
-  /** Normalized, without a trailing slash, as stored and shown. */
+  /** The normalized address, without a trailing slash, as stored and shown. */
   url: string
   /** Scheme, host and port. */
   origin: string
@@ -16,8 +16,9 @@ export interface ServerUrl {
 const MAX_URL_CHARS = 2048
 
 /**
- * Checks a server's address without network access: http or https, no credentials, no query or fragment, and neither a
- * link-local nor a metadata address in any notation (`new URL` turns decimal, octal and hex into dotted form).
+ * Checks a server's address without network access. It must be http or https, without credentials, query or fragment,
+ * and neither a link-local nor a metadata address in any notation (`new URL` turns decimal, octal and hex into dotted
+ * form).
  */
 export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
   if (text.length > MAX_URL_CHARS) return refused('malformed', 'the address is too long')
@@ -51,8 +52,8 @@ export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
 }
 
 /**
- * Returns the root of a server's routes: an address that ends in /v1 is the same server, and /classify, /version and
- * others are next to /v1, not under it.
+ * Returns the root of a server's routes. An address that ends in /v1 means the same server, because /classify, /version
+ * and other routes are next to /v1, not under it.
  */
 export function rootOf(basePath: string | undefined): string {
   if (basePath === undefined || basePath === '') return ''

@@ -34,7 +34,7 @@ function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineReque
 
 function embeddings(input: string | string[], target: EngineTarget): EngineRequest {
   return {
-    // Not /v1/classify: its softmax over one label makes every reward 1.0.
+    // Not /v1/classify, whose softmax over one label makes every reward 1.0.
     path: `${rootOf(target.basePath)}/v1/embeddings`,
     body: JSON.stringify({ model: target.model ?? 'default', input }),
   }
@@ -71,7 +71,7 @@ const microBatch: MicroBatchProtocol = {
 const NO_MEMORY_SAVER = 'start SGLang with --enable-memory-saver'
 
 const lifecycle: EngineLifecycle = {
-  // Under load, an assertion of the scheduler ends the server. The body must be an object.
+  // Under load, an assertion in the scheduler would end the server. The body must be an object.
   sleep: (fetch, basePath) =>
     lifecyclePost(
       fetch,
@@ -105,7 +105,10 @@ async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoa
   return believableLoad(running, waiting)
 }
 
-/** Returns the load of one data-parallel rank. The older route counts all requests, including the waiting ones. */
+/**
+ * Returns the load of one data-parallel rank; null: invalid. The older route counts all requests, including the waiting
+ * ones.
+ */
 function rankLoad(rank: unknown): EngineLoad | null {
   const waiting = field(rank, 'num_waiting_reqs')
   const running = field(rank, 'num_running_reqs')
@@ -120,7 +123,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   if (!models.ok) return models
   if (models.owner === 'vllm') return otherEngine('SGLang', 'vLLM', 'vllm')
   if (models.owner === 'llamacpp') return otherEngine('SGLang', 'llama.cpp', 'llamacpp')
-  // Older servers have the routes under their older names only.
+  // Older servers have these routes only under their older names.
   const info =
     (await jsonOrNull(fetch, `${base}/model_info`)) ??
     (await jsonOrNull(fetch, `${base}/get_model_info`))
@@ -152,8 +155,8 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
 }
 
 /**
- * SGLang, started with --is-embedding: POST /v1/embeddings, whose last number, or that of the named label, is the raw
- * score. Chat for judges.
+ * SGLang, started with --is-embedding: POST /v1/embeddings returns a list whose last number, or that of the named
+ * label, is the raw score. Chat for judges.
  */
 export const sglang: Engine = {
   name: 'sglang',

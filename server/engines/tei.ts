@@ -59,7 +59,8 @@ function predict(inputs: readonly ScoreInput[], target: EngineTarget): EngineReq
 }
 
 /**
- * `truncate` is explicit: since 1.9, servers cut the end of long texts by default, which is the part that is scored.
+ * The options of both routes. `truncate` is explicit, because since 1.9 servers by default cut off the end of long
+ * texts, which is the part that is scored.
  */
 function how(target: EngineTarget): Record<string, boolean> {
   return { raw_scores: target.activated !== true, truncate: false }
@@ -84,7 +85,7 @@ function parseScoreResponse(
 }
 
 const microBatch: MicroBatchProtocol = {
-  // A reranker scores many answers to one prompt, but the samples of a step have different prompts.
+  // A reranker scores several responses to one prompt, but the samples of a step have different prompts.
   takes: (target) => target.route !== 'pair',
   build: predict,
   parse(status, headers, bodyText, count, target) {
@@ -113,7 +114,8 @@ function ranked(item: unknown): number | EngineFailure {
 }
 
 /**
- * Returns the score of the named label, or of the label with the highest number (`LABEL_3`). TEI sorts labels by score.
+ * Returns the score of the named label, or of the label with the highest number (`LABEL_3`). Positions mean nothing,
+ * because TEI sorts labels by score.
  */
 function predicted(
   labels: unknown[],
@@ -125,7 +127,7 @@ function predicted(
   const found = wanted == null ? lastLabel(names) : placeOf(wanted, names)
   if (found !== null) return finiteScore(field(labels[found], 'score'), `[${at}] ${names[found]}`)
   if (wanted != null) return noSuchLabel(wanted, names.join(', '))
-  // The probe stores the last label of a model with named labels, so the server now has another model.
+  // For a model with named labels, the probe has stored the last label, so the server now has another model.
   return broken('unparseable', `the last label is unknown: ${names.join(', ')}`)
 }
 
@@ -150,7 +152,7 @@ function lastLabel(names: readonly string[]): number | null {
   return last
 }
 
-/** TEI counts tokens in a header, not in the body. */
+/** Returns the token count, which TEI sends in a header. */
 function tokensOf(headers: ResponseHeaders): number | undefined {
   const value = headers['x-compute-tokens']
   const tokens = typeof value === 'string' ? Number(value) : Number.NaN
@@ -163,7 +165,7 @@ async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoa
   return text === null ? null : believableLoad(0, metricSum(text, 'te_queue_size'))
 }
 
-/** Reads `model_type` of /info: `{"reranker":{…}}`, or in some builds the bare name. */
+/** Reads `model_type` of /info, which is `{"reranker":{…}}`, or in some builds the bare name; null: none. */
 export function teiModelType(info: unknown): { name: string; labels: string[] } | null {
   const type = field(info, 'model_type')
   if (typeof type === 'string') return { name: type.toLowerCase(), labels: [] }
@@ -191,7 +193,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   if (type === null) {
     return notRecognised(`GET ${path} did not answer what text-embeddings-inference does`, NOT_TEI)
   }
-  // TEI calls every model with one label a reranker.
+  // TEI treats every model with one label as a reranker.
   const route: ScoreRoute | null =
     type.name === 'reranker' ? 'pair' : type.name === 'classifier' ? 'classify' : null
   if (route === null) {
@@ -223,8 +225,8 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
 }
 
 /**
- * Returns the label that is the score, as the server names it; null: the server reports no labels, or has one and none
- * was named.
+ * Returns the label that is the score, by the server's name for it; null: the server reports no labels, or only one and
+ * none was requested.
  */
 function namedLabel(
   labels: readonly string[],

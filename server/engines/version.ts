@@ -3,7 +3,7 @@ export type Version = readonly [number, number, number]
 
 /**
  * Whether `version` ("0.11.0", "0.12.0rc1", "0.11.1.dev7+gabc") is older than `other`. Only the three numbers count. An
- * unreadable version counts as current: false.
+ * unreadable version counts as current, so the result is false.
  */
 export function versionBefore(version: string, other: Version): boolean {
   const match = /^v?(\d+)\.(\d+)(?:\.(\d+))?/.exec(version)

@@ -38,21 +38,27 @@ import { promptText, sampleMessages, sampleText, wellFormed } from './sample-tex
 import { rootOf } from './server-url.ts'
 import { type Version, versionBefore } from './version.ts'
 
-/** `messages` on /classify came on 2025-11-14; 0.12.0 is the first release certain to have it. */
+/** /classify accepts `messages` since 2025-11-14. 0.12.0 is the first release that certainly does. */
 const MESSAGES_SINCE: Version = [0, 12, 0]
-/** `queries` and `documents` on /score came in January 2026; older servers take `text_1` and `text_2`. */
+/** /score accepts `queries` and `documents` since January 2026. Older servers accept `text_1` and `text_2`. */
 const QUERIES_SINCE: Version = [0, 16, 0]
-/** Releases from 0.10.1 request raw scores by `activation: false` … */
+/** From this release on, and before {@link USE_ACTIVATION_SINCE}, `activation: false` requests raw scores. */
 const ACTIVATION_SINCE: Version = [0, 10, 1]
-/** … until 0.11.1 renamed it to `use_activation`. Later servers silently ignore the old name and return sigmoids. */
+/**
+ * From this release on, `use_activation: false` requests raw scores. Later servers silently ignore the older name and
+ * return sigmoids.
+ */
 const USE_ACTIVATION_SINCE: Version = [0, 11, 1]
 
-/** Whether a server is known to be older; an unknown version counts as current. */
+/** Whether a server is known to be older than a version. An unknown version counts as current. */
 function before(target: EngineTarget, version: Version): boolean {
   return target.version !== null && versionBefore(target.version, version)
 }
 
-/** Sends one name only: servers of late 2025 read the old one first, with the opposite meaning. */
+/**
+ * Requests raw or activated scores. Only one name is sent, because servers of late 2025 read the older name first, with
+ * the opposite meaning.
+ */
 function activation(target: EngineTarget): Record<string, boolean> {
   const activated = target.activated === true
   const oldWord = !before(target, ACTIVATION_SINCE) && before(target, USE_ACTIVATION_SINCE)
@@ -61,14 +67,14 @@ function activation(target: EngineTarget): Record<string, boolean> {
     : { use_activation: activated }
 }
 
-/** Whether the server gets texts. Otherwise it renders conversations itself, one per request. */
+/** Whether the server receives texts. Otherwise it renders conversations itself, one per request. */
 function asText(target: EngineTarget): boolean {
   return target.chatTemplate != null || target.plainText === true || before(target, MESSAGES_SINCE)
 }
 
 function textOf(input: ScoreInput, target: EngineTarget): string {
   const { chatTemplate } = target
-  // Older servers always add a BOS. The request tells newer ones not to, so the template's own BOS stays.
+  // Older servers always add a BOS. The request keeps newer ones from adding one, so the template's own BOS is sent.
   return chatTemplate != null && !before(target, MESSAGES_SINCE)
     ? chatTemplate.renderSample(input)
     : sampleText(input, target)
@@ -99,7 +105,8 @@ function wholeTextRequest(what: Record<string, unknown>, target: EngineTarget): 
   const base = rootOf(target.basePath)
   const model = target.model ?? undefined
   const raw = activation(target)
-  // By default, `input` gets special tokens: a second BOS if a template wrote one. Plain text needs them.
+  // By default, the server adds special tokens to `input`. A text with a BOS from a template would get a second one.
+  // Plain text needs them.
   const plain = target.plainText === true && target.chatTemplate == null
   const add_special_tokens = plain ? undefined : false
   if (target.route === 'token') {
@@ -126,7 +133,8 @@ function parseScoreResponse(
 }
 
 /**
- * Reads the score of an entry of `data`. For several entries, `answer` is null, because its tokens are those of all.
+ * Reads the score of an entry of `data`. `answer` is null for several entries, because its token count is of all of
+ * them.
  */
 function datumScored(
   datum: unknown,
@@ -134,12 +142,12 @@ function datumScored(
   answer: unknown,
   label: string | null | undefined,
 ): EngineScore | EngineFailure {
-  // Each route has another field for its score.
+  // Each route has its own field for the score.
   const score = field(datum, 'score')
   if (score !== undefined) return scored(finiteScore(score, `data[${at}].score`), answer)
   const rows = field(datum, 'data')
   if (rows !== undefined) return tokenScored(rows, at, answer, label)
-  // Raw logits despite the name, because the activation is off.
+  // `probs` holds raw logits, because the activation is off.
   return scored(labelScore(field(datum, 'probs'), label, `data[${at}].probs`), answer)
 }
 
@@ -153,7 +161,10 @@ const microBatch: MicroBatchProtocol = {
     ),
 }
 
-/** Reads a row of labels per token or step. The label is chosen as for /classify, and the last row is the score. */
+/**
+ * Reads the rows of a response, one per token or step. In each row the label is chosen as for /classify. The last row
+ * is the score.
+ */
 function tokenScored(
   rows: unknown,
   at: number,
@@ -177,7 +188,7 @@ function tokenScored(
 
 const lifecycle: EngineLifecycle = {
   sleep: (fetch, basePath, level) =>
-    // `mode=wait` came in 2026; older servers ignore it, and nothing is in flight.
+    // `mode=wait` exists since 2026. Older servers ignore it, which is safe because nothing is in flight.
     lifecyclePost(
       fetch,
       `${rootOf(basePath)}/sleep?level=${level}&mode=wait`,
@@ -236,7 +247,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     return { ...facts, kind: route === null ? null : 'discriminative', route, plainText }
   }
   const model = context.model ?? models.ids[0] ?? null
-  // The routes would refuse an unknown name, so they are not tried; the caller reports the served names.
+  // The routes would refuse an unknown model, so they are not tried. The caller reports the served models.
   if (model !== null && models.ids.length > 0 && !models.ids.includes(model)) {
     return { ...facts, kind: null, route: null }
   }
@@ -244,14 +255,14 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   if (!('refused' in found) && found.route !== null) {
     return { ...facts, kind: 'discriminative', ...found }
   }
-  // A generative model has no scoring routes, or refuses requests to them.
+  // A generative model has no scoring routes, or they refuse requests.
   if (context.route == null && (await chats())) {
     return { ...facts, kind: 'generative', route: null, warnings: [] }
   }
   return 'refused' in found ? found.refused : { ...facts, kind: null, ...found }
 }
 
-/** vLLM: POST /classify, /pooling or /score, depending on the model, for the raw score. Chat for judges. */
+/** vLLM: POST /classify, /pooling or /score, depending on the model, returns the raw score. Chat for judges. */
 export const vllm: Engine = {
   name: 'vllm',
   scores: true,
