@@ -13,7 +13,7 @@ import {
 } from './testing/chat-templates.ts'
 
 const of = (model: ModelTemplate) => new ChatTemplate(JSON.stringify(model))
-/** The text of such a template without tokens. */
+/** The text that a template without special tokens renders. */
 const written = (template: string, variables: Record<string, unknown> = {}) =>
   new ChatTemplate(template).render([{ role: 'user', content: 'Q' }], { variables })
 
@@ -26,7 +26,7 @@ const CONVERSATION = [
 ]
 const NOW = () => new Date(2026, 10, 5, 9, 3, 4)
 
-// Expected texts are what Python's jinja2 3.1 gives for these templates under the model libraries' settings.
+// The expected texts were rendered by Python's jinja2 3.1 with the settings of the model libraries.
 describe('a template of a known model', () => {
   const single: [string, ModelTemplate, string][] = [
     [
@@ -96,8 +96,8 @@ it('renders the tool calls of a prompt, whether or not the template supports too
   expect(text).toContain('<|im_start|>tool\n72')
 })
 
-describe('the end of a text', () => {
-  it('comes from the template: EOS is removed anywhere in the response', () => {
+describe('a rendered text', () => {
+  it('does not contain the EOS tokens of the response', () => {
     const response = '72<|im_end|> and<|im_end|>'
     expect(of(CHATML).renderSample({ prompt: 'Q', response })).toBe(
       '<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n72 and<|im_end|>\n',
@@ -108,12 +108,12 @@ describe('the end of a text', () => {
     )
   })
 
-  it('and its start stay unchanged if the model has no such token', () => {
+  it('keeps the special tokens of other models', () => {
     const template = new ChatTemplate('{% for m in messages %}{{ m.content }}{% endfor %}')
     expect(template.renderSampleWithoutBos({ prompt: '<s>', response: '</s>' })).toBe('<s></s>')
   })
 
-  it('is well-formed text', () => {
+  it('is well-formed', () => {
     expect(of(CHATML).renderSample({ prompt: 'Q', response: 'x\ud800' })).toContain('x\ufffd')
   })
 })
@@ -137,9 +137,9 @@ describe('a source', () => {
   const refused: [string, string, string][] = [
     ['empty', ' ', 'it is empty'],
     ['without a template', '{"bos_token":"<s>"}', 'no chat_template'],
-    ['of none by default', '{"chat_template":[{"name":"rag","template":"x"}]}', '"default"'],
+    ['without a default one', '{"chat_template":[{"name":"rag","template":"x"}]}', '"default"'],
     ['no Jinja', '{% for m in messages %}', 'cannot be read'],
-    ['in want of a token', MISTRAL.chat_template, 'bos_token and eos_token, which is not given'],
+    ['lacking its tokens', MISTRAL.chat_template, 'bos_token and eos_token, which is not given'],
     ['too long', 'x'.repeat(600_000), '524288'],
   ]
   it.each(refused)('is refused with the reason: %s', (_, text, said) => {
@@ -149,7 +149,7 @@ describe('a source', () => {
 })
 
 describe('built-ins of templates', () => {
-  it('dates in Python’s format', () => {
+  it('include dates in Python’s format', () => {
     const template = new ChatTemplate(
       "{{ strftime_now('%A %a %-d. %B %b %y %Y %m %H:%M:%S %I %p %F %%') }}",
     )
@@ -159,7 +159,7 @@ describe('built-ins of templates', () => {
     expect(() => written("{{ strftime_now('%Q') }}")).toThrow('%Q')
   })
 
-  it('namespaces, macros, loops that end early, tests and filters', () => {
+  it('include namespaces, macros, loops that end early, tests and filters', () => {
     expect(
       written(
         "{% set ns = namespace(n=0) %}{% for i in range(2, 20, 3) %}{% if i > 12 %}{% break %}{% endif %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}{% macro twice(x) %}{{ x }}{{ x }}{% endmacro %} {{ twice('a') }} {{ 'no' if missing is defined else 'yes' }} {{ [1, 2] | tojson(indent=2) }}",
@@ -210,11 +210,11 @@ describe('the text of a registered template is sent', () => {
     expect(body('tei')).toMatchObject({ inputs: [[withoutBos]] })
   })
 
-  it('to OpenRLHF with special tokens, as its trainer sends them', () => {
+  it('to OpenRLHF with special tokens, as its trainer does', () => {
     expect(body('openrlhf')).toMatchObject({ query: [withBos], prompts: ['What is 6 × 12?'] })
   })
 
-  it('but not if prompt and response stay apart', () => {
+  it('but not by a route that keeps prompt and response apart', () => {
     const pair = { route: 'pair' } as const
     const plain = { queries: 'What is 6 × 12?', documents: INPUT.response }
     expect(body('vllm', pair)).toMatchObject(plain)

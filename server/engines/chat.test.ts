@@ -7,7 +7,7 @@ const chat = { messages: [{ role: 'user', content: 'Which is better?' }] }
 const bodyOf = (engine: EngineName, over: object = {}) =>
   JSON.parse(String(buildChatRequest(engine, { ...chat, ...over }, target).body))
 
-/** A chat completion with that choice. */
+/** The body of a chat completion with this choice. */
 const completion = (choice: object, rest: object = {}) =>
   JSON.stringify({
     id: 'c',
@@ -63,7 +63,7 @@ describe('the request', () => {
     expect(bodyOf('vllm', { topLogprobs: 0 })).toMatchObject({ logprobs: true, top_logprobs: 0 })
   })
 
-  test('has the same path for addresses with /v1, and sends lone surrogates as U+FFFD', () => {
+  test('has the same path for addresses with /v1, and contains lone surrogates as U+FFFD', () => {
     for (const basePath of ['', '/v1']) {
       expect(buildChatRequest('openai', chat, { ...target, basePath }).path).toBe(
         '/v1/chat/completions',
@@ -132,12 +132,12 @@ describe('the reply', () => {
     ).toMatchObject({ content: '8/10' })
   })
 
-  test('reads the older name of reasoning too', () => {
+  test('has its reasoning from the older field too', () => {
     const message = { role: 'assistant', content: '8', reasoning_content: 'hm' }
     expect(read(completion({ message, finish_reason: 'stop' }))).toMatchObject({ reasoning: 'hm' })
   })
 
-  test('ignores logprobs that are no numbers', () => {
+  test('has no logprobs if they are not numbers', () => {
     const logprobs = { content: [{ token: 'A', logprob: null }] }
     expect(read(replied('A', { logprobs }))).toMatchObject({ ok: true, logprobs: null })
   })
@@ -228,7 +228,7 @@ describe('the reply', () => {
       "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a total of 5000 tokens: 3000 tokens from the input messages and 2000 tokens for the completion.",
       1_096,
     ],
-  ])('a reply too long for its context tells what is left of it: %s', (message, left) => {
+  ])('a refused maxTokens comes with the tokens left for the reply: %s', (message, left) => {
     const refused = parseChatResponse(400, {}, JSON.stringify({ error: { message } }))
     expect(refused).toMatchObject({ class: 'client', reason: 'rejected', fitMaxTokens: left })
     expect((refused as { detail: string }).detail).toContain('maxTokens')

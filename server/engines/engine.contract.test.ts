@@ -15,20 +15,20 @@ import { answer, type FakeHandler, FakeServer, hangs, scoreBody } from './testin
 type ScoringEngine = Exclude<EngineName, 'openai'>
 const SCORING = ENGINE_NAMES.filter((name): name is ScoringEngine => engineOf(name).scores)
 
-/** The requests of each dialect, for the cases that check what arrives. */
+/** The requests and responses of each engine. */
 const dialects: Record<
   ScoringEngine,
   {
     path: string
-    /** The text to be scored: prompt, newline, response. */
+    /** The text to score in a request: prompt, newline, response. */
     textOf(body: Record<string, unknown>): string
-    /** The part of the body that requests the raw score, whole texts and one text. */
+    /** The fields of the body that request the raw score of one whole text. */
     raw: Record<string, unknown>
-    /** An answer about two texts. */
+    /** A response with the scores of two texts. */
     two: string
-    /** An answer about no text. */
+    /** A response without a score. */
     none: string
-    /** Over the context, in the engine's own words. */
+    /** The engine's responses to a text longer than the max context. */
     tooLong: [status: number, body: unknown][]
   }
 > = {
@@ -281,7 +281,7 @@ describe.each(SCORING)('engine %s', (name) => {
     [400, 'transport'],
     [403, 'transport'],
   ])(
-    'an HTML page with status %i is another program’s, and the detail names its title',
+    'an HTML page with status %i is the answer of another program, and the detail names its title',
     async (status, reason) => {
       const page = '<!DOCTYPE html><html><head><title>Sign in</title></head><body>…</body></html>'
       const result = await score(answer(status, page, { 'content-type': 'text/html' }))
@@ -313,7 +313,7 @@ describe.each(SCORING)('engine %s', (name) => {
   })
 
   test.each([401, 402, 403, 404, 405, 407, 410, 415, 501])(
-    'a %i is the fault of the server or its set-up, never the text’s',
+    'a %i is a fault of the server or its configuration, never of the text',
     async (status) => {
       const result = await score(answer(status, { error: { message: 'no such thing' } }))
       expect(result).toEqual({
@@ -341,7 +341,7 @@ describe.each(SCORING)('engine %s', (name) => {
       200,
       { message: dead, type: 'InternalServerError', param: null, code: 500 },
     ],
-    ['a dead engine that says it is busy', 503, { message: 'EngineDeadError', code: 503 }],
+    ['a dead engine with status 503', 503, { message: 'EngineDeadError', code: 503 }],
     [
       '0.11, without the task',
       200,
@@ -357,7 +357,7 @@ describe.each(SCORING)('engine %s', (name) => {
       200,
       { message: 'The model does not support Classification API', code: 501 },
     ],
-  ])('an engine that cannot score at all is broken: %s', async (_what, status, error) => {
+  ])('an engine that cannot score any text is broken: %s', async (_what, status, error) => {
     const result = await score(answer(status, { error }))
     expect(result).toMatchObject({ class: 'fault', reason: 'transport', broken: true })
     expect((result as EngineFailure).detail).toContain(error.message)
@@ -376,11 +376,11 @@ describe.each(SCORING)('engine %s', (name) => {
       { message: "This model's maximum context length is 1024 tokens. However, …", code: 400 },
       { class: 'client', reason: 'context_exceeded' },
     ],
-  ])('an error with status 200 is what its code says: %j', async (error, expected) => {
+  ])('an error with status 200 is classified by its code: %j', async (error, expected) => {
     expect(await score(answer(200, { error }))).toMatchObject({ ok: false, ...expected })
   })
 
-  test('the repeated input of a validation error is not read as its message', async () => {
+  test('the input that a validation error repeats is not read as its message', async () => {
     const echo =
       "1 validation error:\n  {'type': 'missing', 'input': 'the maximum context length, says EngineDeadError'}"
     expect(await score(answer(400, { error: { message: echo } }))).toMatchObject({
@@ -396,7 +396,7 @@ describe.each(SCORING)('engine %s', (name) => {
   })
 
   test.each(dialect.tooLong)(
-    'a text over the context is context_exceeded (%i %j)',
+    'a text longer than the max context is context_exceeded (%i %j)',
     async (status, body) => {
       expect(await score(answer(status, body))).toMatchObject({
         ok: false,
@@ -414,7 +414,7 @@ describe.each(SCORING)('engine %s', (name) => {
     })
   })
 
-  test('vLLM’s status 400 for its own failures is not a bad request', async () => {
+  test('a status 400 of vLLM for its own failures is not a bad request', async () => {
     expect(
       await score(
         answer(400, { error: { message: 'Failed to generate results for all prompts' } }),
@@ -460,7 +460,7 @@ describe.each(SCORING)('engine %s', (name) => {
     [{ 'retry-after': '2 s' }, undefined],
     [{ 'retry-after': '1e999' }, undefined],
   ] as [Record<string, string>, number | undefined][])(
-    'Retry-After in any form: %j',
+    'Retry-After is read in any form: %j',
     async (headers, expected) => {
       for (const status of [429, 503]) {
         const busy = (await score(answer(status, '', headers))) as EngineFailure
@@ -511,7 +511,7 @@ describe.each(SCORING)('engine %s', (name) => {
   })
 })
 
-/** Requests and responses of each dialect that takes several texts per request. */
+/** Requests and responses of each engine that accepts several texts per request. */
 const microBatchDialects: Record<
   string,
   {
@@ -521,7 +521,7 @@ const microBatchDialects: Record<
   }
 > = {
   vllm: {
-    // A newer one writes conversations out itself, one a call.
+    // Newer versions render conversations themselves, one per request.
     target: { model: 'rm', version: '0.11.2', basePath: '' },
     texts: (body) => body.input as string[],
     body: (scores) =>
@@ -547,7 +547,7 @@ test('these engines accept several texts per request', () => {
 })
 
 describe.each(Object.keys(microBatchDialects) as ScoringEngine[])(
-  'engine %s, several texts in one call',
+  'engine %s, several texts in one request',
   (name) => {
     const engine = engineOf(name)
     const microBatch = engine.microBatch!
@@ -572,14 +572,14 @@ describe.each(Object.keys(microBatchDialects) as ScoringEngine[])(
       expect(ofAll).toEqual(ofOne)
     })
 
-    test('does not support targets that take one pair, or one conversation', () => {
+    test('does not support targets that accept one pair or one conversation per request', () => {
       if (name !== 'sglang')
         expect(microBatch.takes({ ...dialect.target, route: 'pair' })).toBe(false)
       if (name === 'vllm')
         expect(microBatch.takes({ ...dialect.target, version: null })).toBe(false)
     })
 
-    test('reads one score per text, in request order, and the tokens of all', () => {
+    test('reads one score per text, in request order, and the tokens of all texts', () => {
       const answer = parse(dialect.body(['1', '-2.5', '1e-7']), 200, { 'x-compute-tokens': '21' })
       expect(answer).toEqual({ ok: true, scores: [1, -2.5, 1e-7].map(scored), promptTokens: 21 })
     })
@@ -597,7 +597,7 @@ describe.each(Object.keys(microBatchDialects) as ScoringEngine[])(
       ['something else', '{"hello":"world"}'],
       ['null', 'null'],
       ['half a body', dialect.body(['1', '2', '3']).slice(0, -4)],
-    ])('an answer with %s is no answer', (_, body) => {
+    ])('an answer with %s is unparseable', (_, body) => {
       expect(parse(body)).toMatchObject({ ok: false, class: 'corrupt', reason: 'unparseable' })
     })
 
@@ -613,7 +613,7 @@ describe.each(Object.keys(microBatchDialects) as ScoringEngine[])(
 )
 
 test.each(['[1,2,3]', '[{"score":1,"index":0},{"score":2,"index":1},{"score":3,"index":2}]'])(
-  'TEI’s answer is no score for one or several texts: %s',
+  'an answer of TEI without a list of labels per text is unparseable: %s',
   (body) => {
     expect(engineOf('tei').microBatch?.parse(200, {}, body, 3)).toMatchObject({
       ok: false,
@@ -638,7 +638,7 @@ describe.each(['vllm', 'sglang'] as const)('entries of %s’s data', (name) => {
     [[entry(0, 1), entry(2, 2)]],
     [[entry(0, 1), entry(-1, 2)]],
     [[entry(0, 1), { ...entry(1, 2), index: '1' }]],
-  ])('that do not number the texts are no answer: %j', (data) => {
+  ])('that do not number the texts are unparseable: %j', (data) => {
     expect(parse(200, {}, JSON.stringify({ data }), 2)).toMatchObject({ reason: 'unparseable' })
   })
 })

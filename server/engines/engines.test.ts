@@ -17,7 +17,7 @@ const at = (version: string | null, basePath = ''): EngineTarget => ({
 const bodyOf = (request: { body: string | Buffer }) => JSON.parse(String(request.body))
 
 describe('vllm', () => {
-  test('a current server gets messages and use_activation:false, without `activation`', () => {
+  test('a current server receives messages and use_activation:false, without `activation`', () => {
     for (const version of [null, '0.12.0', '0.20.1rc2', '1.0.0', 'dev']) {
       expect(bodyOf(vllm.buildScoreRequest(sample, at(version)))).toEqual({
         model: 'rm',
@@ -31,7 +31,7 @@ describe('vllm', () => {
     }
   })
 
-  test('older servers get the parameters of their release', () => {
+  test('older servers receive the parameters of their release', () => {
     expect(bodyOf(vllm.buildScoreRequest(sample, at('0.11.1')))).toEqual({
       model: 'rm',
       input: 'Q\nA',
@@ -54,13 +54,13 @@ describe('vllm', () => {
     })
   })
 
-  test('an address that ends in /v1 is the same server', () => {
+  test('an address that ends in /v1 means the same server', () => {
     expect(vllm.buildScoreRequest(sample, at(null, '/v1')).path).toBe('/classify')
     expect(vllm.buildScoreRequest(sample, at(null, '/rm/v1')).path).toBe('/rm/classify')
     expect(vllm.buildScoreRequest(sample, at(null, '/rm')).path).toBe('/rm/classify')
   })
 
-  test('without a model none is named', () => {
+  test('without a model, the request names none', () => {
     const request = vllm.buildScoreRequest(sample, { model: null, version: null })
     expect(bodyOf(request)).not.toHaveProperty('model')
   })
@@ -89,7 +89,7 @@ describe('openrlhf', () => {
     })
   })
 
-  test('takes rewards as a list of one or a bare number, and never `scores` in their place', () => {
+  test('reads `rewards` as a list of one or a bare number, and never `scores` instead', () => {
     expect(openrlhf.parseScoreResponse(200, {}, '{"rewards":0.7}')).toEqual({
       ok: true,
       score: 0.7,
@@ -106,7 +106,7 @@ describe('openrlhf', () => {
 })
 
 describe('vllm’s other routes', () => {
-  test('token: a logit for each token or step, the last row is the score', () => {
+  test('token: there is a logit for each token or step, and the last row is the score', () => {
     const request = vllm.buildScoreRequest(sample, { ...at('0.17.0', '/v1'), route: 'token' })
     expect(request.path).toBe('/pooling')
     expect(bodyOf(request)).toEqual({
@@ -151,7 +151,7 @@ describe('vllm’s other routes', () => {
     }
   })
 
-  test('pair: prompt and response apart, in the words of the server’s time', () => {
+  test('pair: prompt and response are sent as a pair, in the fields of the version', () => {
     const body = (version: string | null) =>
       bodyOf(vllm.buildScoreRequest(sample, { ...at(version), route: 'pair' }))
     expect(body(null)).toEqual({
@@ -192,7 +192,7 @@ describe('vllm’s other routes', () => {
 })
 
 describe('tei', () => {
-  test('classifiers by one text, rerankers by a pair, never truncated', () => {
+  test('classifiers receive one text, rerankers a pair, and nothing is truncated', () => {
     expect(bodyOf(tei.buildScoreRequest(sample, at(null)))).toEqual({
       inputs: [['Q\nA']],
       raw_scores: true,
@@ -206,7 +206,7 @@ describe('tei', () => {
     })
   })
 
-  test('the one label’s score, the last of several, tokens from the header', () => {
+  test('the last label is the score, and the header has the number of tokens', () => {
     const headers = { 'x-compute-tokens': '42' }
     expect(tei.parseScoreResponse(200, headers, '[[{"score":-1.5,"label":"LABEL_0"}]]')).toEqual({
       ok: true,
@@ -218,7 +218,7 @@ describe('tei', () => {
     expect(tei.parseScoreResponse(200, {}, sorted)).toEqual({ ok: true, score: 1 })
     const moods = '[[{"score":3,"label":"joy"},{"score":1,"label":"anger"}]]'
     expect(tei.parseScoreResponse(200, {}, moods)).toMatchObject({ class: 'fault', broken: true })
-    // A label that the registration names and the model has not is no fault of a sample either.
+    // A label that the registration names and the model lacks is no fault of a sample either.
     const target = { ...at(null), label: 'LABEL_3' }
     expect(tei.parseScoreResponse(200, {}, sorted, target)).toMatchObject({
       class: 'fault',
@@ -227,7 +227,7 @@ describe('tei', () => {
     })
   })
 
-  test('a rank is that of the one text', () => {
+  test('a rank must belong to the only text', () => {
     expect(tei.parseScoreResponse(200, {}, '[{"index":0,"score":2.5}]')).toEqual({
       ok: true,
       score: 2.5,
@@ -242,7 +242,7 @@ describe('tei', () => {
 })
 
 describe('llamacpp', () => {
-  test('requests the rank of one document, matched by index', () => {
+  test('requests the rank of one document, which is matched by index', () => {
     const request = llamacpp.buildScoreRequest(sample, at(null, '/v1'))
     expect(request.path).toBe('/rerank')
     expect(bodyOf(request)).toEqual({ model: 'rm', query: 'Q', documents: ['A'] })
@@ -252,7 +252,7 @@ describe('llamacpp', () => {
 })
 
 describe('http', () => {
-  test('sends the sample as the trainer gave it, to the very address', () => {
+  test('sends the sample as submitted, to the exact address', () => {
     const request = http.buildScoreRequest(
       {
         prompt: [{ role: 'user', content: 'Q' }],
@@ -288,7 +288,7 @@ describe('http', () => {
     expect(body.samples[0].extraInfo).toEqual({ deep: [{ text: 'x\ufffd' }], escaped: '\\ud800' })
   })
 
-  test('further fields are kept; an error is of the function', () => {
+  test('further fields are kept, and an `error` is a function error', () => {
     const read = (result: unknown) =>
       http.parseScoreResponse(200, {}, JSON.stringify({ results: [result] }))
     expect(read({ score: 0.5, acc: true, note: 'x' })).toEqual({
@@ -317,7 +317,7 @@ describe('http', () => {
     }
   })
 
-  test('takes no extra info so deep that it could not be written', () => {
+  test('refuses extra info that is nested too deeply to be stored', () => {
     const deep = `{"results":[{"score":1,"info":${'['.repeat(50_000)}${']'.repeat(50_000)}}]}`
     expect(http.parseScoreResponse(200, {}, deep)).toMatchObject({
       class: 'corrupt',
@@ -327,7 +327,7 @@ describe('http', () => {
   })
 })
 
-test('openai gives no scores', () => {
+test('openai returns no scores', () => {
   expect(() => openai.buildScoreRequest(sample, at(null))).toThrow('no scores')
   expect(openai.parseScoreResponse(200, {}, '{}')).toMatchObject({ ok: false, class: 'client' })
 })

@@ -26,7 +26,7 @@ async function probe(
   return { found, posts: server.calls.filter((c) => c.method === 'POST').map((c) => c.path) }
 }
 
-describe('the first route that returns a score is used, regardless of which routes exist', () => {
+describe('the first route that returns a score is used, whatever routes exist', () => {
   test.each([
     ['a reward model of 0.11.0', 'rm11', 'classify', false],
     ['a reward model of 0.32.0', 'rm32', 'classify', false],
@@ -50,7 +50,7 @@ describe('the first route that returns a score is used, regardless of which rout
     })
   })
 
-  test('0.14.0 scores tokens of every classifier, so a warning names that route', async () => {
+  test('vLLM 0.14.0 scores the tokens of every classifier, so a warning names the token route', async () => {
     const { found } = await probe(recorded.prm14)
     expect(found).toMatchObject({
       route: 'classify',
@@ -69,7 +69,7 @@ describe('the first route that returns a score is used, regardless of which rout
 })
 
 describe('a server that cannot score', () => {
-  test('an embedding model is refused, although its /score gives numbers', async () => {
+  test('an embedding model is refused, although its /score returns numbers', async () => {
     const { found, posts } = await probe(recorded.embedding32)
     expect(found).toMatchObject({
       ok: false,
@@ -88,7 +88,7 @@ describe('a server that cannot score', () => {
     })
   })
 
-  test('a named route without a score is refused with its answer', async () => {
+  test('a server whose named route returns no score is refused with its answer', async () => {
     const { found } = await probe(recorded.rm11, { route: 'token' })
     expect(found).toMatchObject({
       ok: false,
@@ -114,7 +114,7 @@ test('a failing server keeps its known route', async () => {
   expect(await probe(recorded.rm32, { known })).toMatchObject({ found: { route: 'classify' } })
 })
 
-test('servers in use and sleeping servers get no requests', async () => {
+test('servers in use and sleeping servers receive no scoring requests', async () => {
   const known = { route: 'pair', plainText: false, inUse: true } as const
   expect(await probe(recorded.rm32, { known })).toMatchObject({
     found: { ok: true, route: 'pair' },

@@ -42,7 +42,7 @@ describe('vllm', () => {
     expect(await probe(server)).toMatchObject({ ok: true, kind: 'discriminative', route })
   })
 
-  test('sleep support is detected by its route, and so is a sleeping server', async () => {
+  test('sleep support and a sleeping server are detected by the route /is_sleeping', async () => {
     const awake = { ...base, 'GET /is_sleeping': answer(200, { is_sleeping: false }) }
     expect(await probe(await serve(awake))).toMatchObject({ canSleep: true, sleeping: false })
     const asleep = { ...base, 'GET /is_sleeping': answer(200, { is_sleeping: true }) }
@@ -67,7 +67,7 @@ describe('vllm', () => {
     expect(await probe(rm, { kind: 'discriminative' })).toMatchObject({ ok: true })
   })
 
-  test('it is detected behind a proxy that blocks internal routes', async () => {
+  test('vLLM is detected behind a proxy that blocks internal routes', async () => {
     const forbidden = answer(403, { detail: 'Forbidden' })
     const server = await serve({
       ...base,
@@ -90,7 +90,7 @@ describe('sglang', () => {
   const info = { 'GET /v1/models': models('sglang', 'rm') }
   const embeds = { 'GET /model_info': answer(200, { model_path: '/m', is_generation: false }) }
 
-  test('silent truncation is a warning, and a memory saver enables sleep', async () => {
+  test('silent truncation gives a warning, and a memory saver enables sleep', async () => {
     const server = await serve({
       ...info,
       ...embeds,
@@ -121,7 +121,7 @@ describe('sglang', () => {
     expect(await probe(server)).toMatchObject({ ok: true, version: null, kind: 'discriminative' })
   })
 
-  test('a generating server is a judge, an embedding one is not', async () => {
+  test('a generating server is a judge, and one with --is-embedding is not', async () => {
     const chats = { 'POST /v1/chat/completions': ok }
     const generates = { 'GET /model_info': answer(200, { model_path: '/m', is_generation: true }) }
     const judge = await serve({ ...info, ...generates, ...chats })
@@ -149,7 +149,7 @@ describe('tei', () => {
     }),
   })
 
-  test('detects it by /info, with permits and max context', async () => {
+  test('TEI is detected by /info, with permits and max context', async () => {
     expect(await probe(await serve(info({})))).toMatchObject({
       ok: true,
       engine: 'tei',
@@ -168,7 +168,7 @@ describe('tei', () => {
     ['classifier', 'classify'],
     ['reranker', 'pair'],
     ['Reranker', 'pair'],
-  ])('the model type %j uses %s', async (model_type, route) => {
+  ])('the model type %j uses the route %s', async (model_type, route) => {
     expect(await probe(await serve(info({ model_type })))).toMatchObject({ engine: 'tei', route })
   })
 
@@ -202,13 +202,13 @@ describe('tei', () => {
     expect(await probe(server, { engine: 'tei', model: 'rm' })).toMatchObject({ model: 'rm' })
   })
 
-  test('it cannot judge', async () => {
+  test('TEI cannot judge', async () => {
     expect(await probe(await serve(info({})), { kind: 'generative' })).toMatchObject({
       cause: 'other_kind',
     })
   })
 
-  test('another server, an unavailable one and a missing key are distinguished', async () => {
+  test('another server, an unavailable server and a missing key are distinguished', async () => {
     expect(await probe(await serve({}), { engine: 'tei' })).toMatchObject({
       cause: 'unknown_server',
     })
@@ -237,7 +237,7 @@ describe('llamacpp', () => {
     },
   })
 
-  test('detects it by its model list, with slots and the context of a slot', async () => {
+  test('llama.cpp is detected by its model list, with slots and the context of a slot', async () => {
     const server = await serve({
       'GET /v1/models': listed,
       'GET /props': props,
@@ -261,7 +261,7 @@ describe('llamacpp', () => {
     expect(await probe(server)).toMatchObject({ maxModelLen: 32768, maxConcurrent: null })
   })
 
-  test('without --reranking, it can judge but not score', async () => {
+  test('without --reranking, llama.cpp can judge but not score', async () => {
     const server = await serve({
       'GET /v1/models': listed,
       'GET /props': props,
@@ -292,7 +292,7 @@ describe('llamacpp', () => {
     expect(await probe(server, { kind: 'generative' })).toMatchObject({ cause: 'other_kind' })
   })
 
-  test('a loading server is not ready, and its key protects the scoring route', async () => {
+  test('a loading server is not ready, and a refused key on the scoring route is reported', async () => {
     const loading = await serve({})
     loading.handler = answer(503, {
       error: { code: 503, message: 'Loading model', type: 'unavailable_error' },
@@ -318,7 +318,7 @@ describe('openai', () => {
     }),
   }
 
-  test('detects it by a model list of another owner and the chat route', async () => {
+  test('a server is detected by a model list of another owner and the chat route', async () => {
     const server = await serve(chats)
     const found = { ok: true, engine: 'openai', kind: 'generative', model: 'gpt-y' }
     expect(await probe(server, { model: 'gpt-y' })).toMatchObject(found)
@@ -328,7 +328,7 @@ describe('openai', () => {
     })
   })
 
-  test('it returns no scores', async () => {
+  test('a server cannot score', async () => {
     expect(
       await probe(await serve(chats), { engine: 'openai', kind: 'discriminative' }),
     ).toMatchObject({ cause: 'other_kind' })
@@ -343,7 +343,7 @@ describe('openai', () => {
     })
   })
 
-  test('without the chat route, it is not recognised', async () => {
+  test('a server without the chat route is not recognised', async () => {
     const server = await serve({ 'GET /v1/models': models('someone', 'm') })
     expect(await probe(server, { engine: 'openai' })).toMatchObject({ cause: 'unknown_server' })
     expect(await probe(server)).toMatchObject({ reason: 'server_not_recognised' })
@@ -357,7 +357,7 @@ describe('http', () => {
     return answer(200, { results: samples.map(() => ({ score: 1 })) })(call, response)
   }
 
-  test('detects it with an empty list of samples, at the given path', async () => {
+  test('a scorer is detected with an empty list of samples, at the given path', async () => {
     const server = await serve({ 'POST /my/score': scorer })
     const url = `${server.url}/my/score`
     const found = { ok: true, engine: 'http', models: [], kind: 'discriminative', url }
@@ -368,7 +368,7 @@ describe('http', () => {
     })
   })
 
-  test('detects Python’s http.server, which only supports POST', async () => {
+  test('a scorer on Python’s http.server is detected, although it supports only POST', async () => {
     const server = await serve({})
     server.handler = (call, response) =>
       call.method === 'POST' && call.path === '/score'
@@ -379,7 +379,7 @@ describe('http', () => {
 
   test.each([
     ['another answer', answer(200, { ok: true })],
-    ['results out of nothing', answer(200, { results: [{ score: 1 }] })],
+    ['results without samples', answer(200, { results: [{ score: 1 }] })],
     ['a page', answer(200, '<html></html>')],
     ['an error of its own', answer(500, { detail: 'division by zero' })],
   ])('%s is refused', async (_what, handler) => {
@@ -390,7 +390,7 @@ describe('http', () => {
     })
   })
 
-  test('an OpenRLHF server is not detected as one', async () => {
+  test('an OpenRLHF server is not detected as a custom scorer', async () => {
     const server = await serve({})
     server.handler = (call, response) => {
       const body = call.body === '' ? {} : JSON.parse(call.body)

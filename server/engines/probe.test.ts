@@ -60,7 +60,7 @@ test('detects a vLLM that only generates', async () => {
   expect(await probe(server)).toMatchObject({ engine: 'vllm', kind: 'generative' })
 })
 
-test('detects SGLang, also by the older route names', async () => {
+test('detects SGLang, also by older route names', async () => {
   expect(await probe(await serve(sglangRoutes))).toMatchObject({
     engine: 'sglang',
     models: ['rm'],

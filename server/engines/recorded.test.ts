@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest'
 import { engineOf } from './registry.ts'
 import { type RecordedAnswer, recordings } from './testing/recorded.ts'
 
-/** What the adapters make of answers that real servers gave. */
+/** Tests how engines read recorded answers of real servers. */
 
-/** By the name of the situation; those that are not here are no scoring calls of ours. */
+/** The expected result by situation. Other situations are requests that engines do not send to score samples. */
 const EXPECTED: [situation: RegExp, expected: Record<string, unknown>][] = [
   [/^(?:classify, input|score, text_1|pooling, token_classify, input)$/, { ok: true }],
   [/^(?:rerank|no model|no activation word)$/, { ok: true }],
@@ -12,7 +12,7 @@ const EXPECTED: [situation: RegExp, expected: Record<string, unknown>][] = [
   [/^engine dead, \/(?:classify|score)$/, { ok: false, class: 'fault' }],
 ]
 
-/** A server that has no use for the route says so by 404, 501, or 200 with an error. */
+/** Part of the answer of a server that does not support the route for its model: 404, 501, or 200 with an error. */
 const UNSUPPORTED = /does not support|Not Found|Try switching/
 
 describe.each(recordings())('%s', (_, { engine, models, answers }) => {
@@ -25,7 +25,7 @@ describe.each(recordings())('%s', (_, { engine, models, answers }) => {
   )
   const cases = EXPECTED.flatMap(([situation, expected]) =>
     scoring
-      // The form of a conversation is not known to 0.11.0.
+      // vLLM 0.11.0 answers `messages` with a validation error.
       .filter((a) => situation.test(a.situation) && !a.text.includes('validation error'))
       .map((a): [string, RecordedAnswer, Record<string, unknown>] => [
         `${a.model}: ${a.situation}`,

@@ -13,7 +13,7 @@ afterEach(async () => {
 
 const sigmoid = (x: number) => 1 / (1 + Math.exp(-x))
 
-/** A reward model: likes capitals and dislikes fruit, wherever they stand. */
+/** The logit of a reward model that likes capitals and dislikes fruit, wherever they occur. */
 const logit = (text: string) =>
   (text.match(/Paris/g) ?? []).length * 1.5 -
   (text.match(/bananas/g) ?? []).length * 2 +
@@ -26,7 +26,7 @@ interface Body {
   raw_scores?: boolean
 }
 
-/** Answers as that engine's server: the text is found in the body of any dialect. */
+/** A server of an engine. `score` receives the whole body as text. */
 function model(name: EngineName, score: (text: string, body: Body) => number): FakeHandler {
   return (call, response) => {
     const body = JSON.parse(call.body) as Body
@@ -58,14 +58,14 @@ describe('vLLM’s dialects of activation', () => {
     on ? sigmoid(logit(text)) : logit(text),
   )
 
-  test('honoured: raw', async () => {
+  test('honoured parameter: raw', async () => {
     const result = await selfTest('vllm', honoured)
     expect(result).toMatchObject({ verdict: 'raw', raw: 1.25, calibration: 1.25 })
     expect(result.activated).toBeCloseTo(sigmoid(1.25))
     expect(result.server.calls.length).toBeLessThanOrEqual(9)
   })
 
-  test('honoured by a model whose logits lie between 0 and 1: raw by their sigmoids', async () => {
+  test('honoured parameter, with logits between 0 and 1: raw by their sigmoids', async () => {
     const small = (text: string) => 0.4 + logit(text) / 20
     const handler = model('vllm', (text, { use_activation: on = true }) =>
       on ? sigmoid(small(text)) : small(text),
@@ -76,7 +76,7 @@ describe('vLLM’s dialects of activation', () => {
     })
   })
 
-  test('ignored, as by releases with another parameter: squashed', async () => {
+  test('ignored parameter, as in releases with another name for it: squashed', async () => {
     const ignores = model('vllm', (text) => sigmoid(logit(text)))
     const result = await selfTest('vllm', ignores)
     expect(result).toMatchObject({ verdict: 'squashed' })
@@ -84,14 +84,14 @@ describe('vLLM’s dialects of activation', () => {
     expect(result.detail).toMatch(/0\.777/)
   })
 
-  test('inverted, as by the releases of late 2025: inverted', async () => {
+  test('inverted parameter, as in releases of late 2025: inverted', async () => {
     const inverts = model('vllm', (text, { use_activation: on = true }) =>
       on ? logit(text) : sigmoid(logit(text)),
     )
     expect(await selfTest('vllm', inverts)).toMatchObject({ verdict: 'inverted', activated: 1.25 })
   })
 
-  test('inverted scores are distinguished from honoured ones for logits between 0 and 1', async () => {
+  test('inverted parameter, with logits between 0 and 1: inverted', async () => {
     const small = (text: string) => 0.4 + logit(text) / 20
     const inverts = model('vllm', (text, { use_activation: on = true }) =>
       on ? small(text) : sigmoid(small(text)),
@@ -99,18 +99,18 @@ describe('vLLM’s dialects of activation', () => {
     expect(await selfTest('vllm', inverts)).toMatchObject({ verdict: 'inverted' })
   })
 
-  test('the old parameter for old releases', async () => {
+  test('the older parameter is sent to older releases', async () => {
     const old = model('vllm', (text, { activation: on = true }) =>
       on ? sigmoid(logit(text)) : logit(text),
     )
     expect(await selfTest('vllm', old, { version: '0.11.0' })).toMatchObject({ verdict: 'raw' })
-    // A current server passes over it.
+    // A current server ignores it.
     expect(await selfTest('vllm', honoured, { version: '0.11.0' })).toMatchObject({
       verdict: 'squashed',
     })
   })
 
-  test('a model without activation scores outside 0 to 1 both ways: raw', async () => {
+  test('raw and activated scores outside 0 to 1: raw', async () => {
     const identity = model('vllm', (text) => logit(text))
     expect(await selfTest('vllm', identity)).toMatchObject({ verdict: 'raw' })
   })
@@ -119,7 +119,7 @@ describe('vLLM’s dialects of activation', () => {
     ['within 0 to 1', 0.3, 20],
     ['beyond', 0.3, 1],
   ])('raw scores %s that do not belong to the activated ones: unverified', async (_, at, by) => {
-    // vLLM 0.14.0 leaves the activation of BERT's pooler out of raw scores.
+    // In vLLM 0.14.0, raw scores lack the activation of BERT's pooler.
     const headless = model('vllm', (text, { use_activation: on = true }) =>
       on ? sigmoid(logit(text) / 10) : at + logit(text) / by,
     )
@@ -130,7 +130,7 @@ describe('vLLM’s dialects of activation', () => {
   })
 
   test.each(['pair', 'token'] as const)(
-    'the route %s is tested by its own calls',
+    'the route %s is tested through that route',
     async (route) => {
       const handler: FakeHandler = (call, response) => {
         const on = JSON.parse(call.body).use_activation
@@ -148,7 +148,7 @@ describe('vLLM’s dialects of activation', () => {
 })
 
 test.each(['vllm', 'sglang', 'tei', 'llamacpp'] as const)(
-  '%s that scores unlike texts the same is found constant for any score',
+  '%s with equal scores for different texts is constant, whatever the score',
   async (name) => {
     for (const score of [1, 0, -0.73, 4.25]) {
       const result = await selfTest(
@@ -164,7 +164,7 @@ test.each(['vllm', 'sglang', 'tei', 'llamacpp'] as const)(
   },
 )
 
-test('OpenRLHF’s server may score all texts 0 or 1, which is no fault', async () => {
+test('an OpenRLHF server may score all texts 0 or 1', async () => {
   const result = await selfTest(
     'openrlhf',
     model('openrlhf', () => 1),
@@ -176,7 +176,7 @@ test('OpenRLHF’s server may score all texts 0 or 1, which is no fault', async 
 })
 
 describe('llama.cpp', () => {
-  // Of the two labels' logits, the second is the score's.
+  // The server returns the softmax share of the first of two labels; the second one is the score.
   const softmax = model('llamacpp', (text) => 1 - sigmoid(2 * logit(text)))
 
   test('raw scores are raw', async () => {
@@ -197,7 +197,7 @@ describe('llama.cpp', () => {
     })
   })
 
-  test('a softmax over two needs a named label and an override', async () => {
+  test('a softmax over two labels needs a named label and an override', async () => {
     expect(await selfTest('llamacpp', softmax)).toMatchObject({
       verdict: 'label_unknown',
       detail: expect.stringMatching(/"label": 0 .*or 1 .*selfTestOverride/),
@@ -209,7 +209,7 @@ describe('llama.cpp', () => {
     expect(second.raw).toBeGreaterThan(0.5)
   })
 
-  test('the second label of a raw score does not exist', async () => {
+  test('a raw score has no second label', async () => {
     const result = await selfTest('llamacpp', model('llamacpp', logit), { label: '1' })
     expect(result).toMatchObject({
       verdict: 'failed',
@@ -223,7 +223,7 @@ test('SGLang’s normalized score of one number: squashed, with the reason', asy
   expect(await selfTest('sglang', normalised)).toMatchObject({ verdict: 'squashed' })
 })
 
-test('SGLang has one kind of score: raw by its range, otherwise unverified', async () => {
+test('SGLang has no activated scores: raw if some are outside 0 to 1, otherwise unverified', async () => {
   expect(await selfTest('sglang', model('sglang', logit))).toMatchObject({
     verdict: 'raw',
     raw: 1.25,
@@ -257,7 +257,7 @@ describe('truncation', () => {
       raw: 1.25,
       detail: expect.stringContaining('truncates'),
     })
-    // Known to take 4,096 tokens, it is held to them.
+    // With a known max context of 4,096 tokens, the texts are longer.
     expect(await selfTest('vllm', cutAt(10_000), { maxModelLen: 4096 })).toMatchObject({
       verdict: 'truncated',
     })
@@ -291,18 +291,18 @@ describe('truncation', () => {
     expect(await selfTest('vllm', coarse)).toMatchObject({ verdict: 'raw' })
   })
 
-  test('squashed comes first', async () => {
+  test('is not tested on a server with squashed scores', async () => {
     const both = model('vllm', (text) => sigmoid(logit(text.slice(0, 2_000))))
     expect(await selfTest('vllm', both)).toMatchObject({ verdict: 'squashed' })
   })
 
-  test('is tested without an activation too', async () => {
+  test('is also tested on engines without an activation', async () => {
     const rewards = model('openrlhf', (text) => logit(text.slice(0, 2_000)))
     expect(await selfTest('openrlhf', rewards)).toMatchObject({ verdict: 'truncated' })
   })
 })
 
-test('engines without an activation are not applicable, with a calibration if possible', async () => {
+test('engines without an activation are not applicable, and some have a calibration', async () => {
   expect(
     await selfTest(
       'openrlhf',
@@ -337,7 +337,7 @@ test('a server without a score fails the test with its answer', async () => {
   })
 })
 
-test('the calibration texts score alone as in the self-test, with their tokens', async () => {
+test('a calibration has the same scores and token counts as the self-test', async () => {
   const result = await selfTest('vllm', model('vllm', logit))
   const before = result.server.calls.length
   const scores = await calibrationScores(engineOf('vllm'), result.fetch, result.target)
@@ -345,7 +345,7 @@ test('the calibration texts score alone as in the self-test, with their tokens',
   expect(scores?.[0]).toEqual({ score: result.calibration, promptTokens: 7 })
   const calls = result.server.calls.slice(before).map((call) => call.body)
   expect(calls).toHaveLength(2)
-  // Where tokenizers of two versions differ: digits, code, blank lines, non-ASCII.
+  // Tokenizers of two versions differ on digits, code, blank lines and non-ASCII text.
   const mixed = JSON.parse(calls[1] as string)
     .messages.map((m: { content: string }) => m.content)
     .join()
@@ -358,7 +358,7 @@ test('the calibration texts score alone as in the self-test, with their tokens',
   expect(await calibrationScores(engineOf('http'), result.fetch, result.target)).toBeNull()
 })
 
-test('calibrations differ beyond 5 % of the larger, or 0.05 near zero, and in their tokens', () => {
+test('calibrations differ if scores differ by over 5 % (0.05 near zero), or token counts differ', () => {
   const differ = (a: number, b: number) =>
     calibrationDiffers([{ score: a, promptTokens: null }], [{ score: b, promptTokens: null }])
   expect(differ(1, 1)).toBe(false)
@@ -368,7 +368,7 @@ test('calibrations differ beyond 5 % of the larger, or 0.05 near zero, and in th
   expect(differ(10, 10.6)).toBe(true)
   expect(differ(-3, 3)).toBe(true)
   const english: Calibration = { score: 1, promptTokens: 20 }
-  // Recorded: one checkpoint under two transformers versions, which read digits otherwise.
+  // Recorded: one checkpoint under two versions of transformers, which tokenize digits differently.
   const digits = (score: number, promptTokens: number | null): Calibration[] => [
     english,
     { score, promptTokens },
@@ -391,15 +391,15 @@ describe('a judge', () => {
 
   test.each([
     ['a reply', said({ content: 'Yes' }, 'stop')],
-    ['one cut off', said({ content: 'Ye' }, 'length')],
-    ['reasoning alone', said({ content: null, reasoning: 'hm' }, 'length')],
+    ['a truncated reply', said({ content: 'Ye' }, 'length')],
+    ['only reasoning', said({ content: null, reasoning: 'hm' }, 'length')],
     ['a refusal', said({ content: null, refusal: 'no' }, 'stop')],
-  ])('that answered is one: %s', async (_what, handler) => {
+  ])('passes with %s', async (_what, handler) => {
     expect(await chat(handler)).toMatchObject({ verdict: 'not_applicable' })
   })
 
   test.each([
-    // Recorded: a process reward model on 0.14.0, where every route exists for every model.
+    // Recorded: a process reward model on vLLM 0.14.0, where every route exists for every model.
     [
       '200',
       200,
@@ -411,14 +411,14 @@ describe('a judge', () => {
       { error: { message: 'The model does not support Chat Completions API', code: 400 } },
     ],
     ['404', 404, { detail: 'Not Found' }],
-  ])('whose model cannot chat is none: %s', async (_what, status, body) => {
+  ])('fails if its model cannot chat: %s', async (_what, status, body) => {
     expect(await chat(answer(status, body))).toMatchObject({
       verdict: 'failed',
       routeMissing: true,
     })
   })
 
-  test('that failed temporarily is tested again', async () => {
+  test('that fails temporarily may be tested again', async () => {
     const result = await chat(answer(503, 'loading'))
     expect(result).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('loading') })
     expect(result).not.toHaveProperty('routeMissing')

@@ -23,11 +23,11 @@ import type {
 
 /** The server and model to test. */
 export interface SelfTestTarget extends EngineTarget {
-  /** The max context in tokens, if known: the long texts stay below it. */
+  /** The max context in tokens, if known. The long texts stay below it. */
   maxModelLen?: number | null
 }
 
-/** Verdicts that long texts cannot change. */
+/** Verdicts that are not tested further with long texts. */
 const SERIOUS: ReadonlySet<SelfTestVerdict> = new Set([
   'constant',
   'label_unknown',
@@ -35,21 +35,27 @@ const SERIOUS: ReadonlySet<SelfTestVerdict> = new Set([
   'inverted',
 ])
 
-/** The fourth text: wrong arithmetic. */
+/** The fourth short text, with wrong arithmetic. */
 const ARITHMETIC: ScoreInput = {
   prompt: 'What is 37 × 3?',
   response: '37 × 3 = 37 + 37 + 37 = 113. Answer: \\boxed{113}',
 }
 
-/** The longest text, in characters: about 6,000 tokens, beyond the usual limits of 512 to 4,096 and cheap to score. */
+/**
+ * Maximum length of a long text, in characters: about 6,000 tokens, which exceeds the usual limits of 512 to 4,096 and
+ * is cheap to score.
+ */
 const MAX_LONG_CHARS = 24_000
-/** For a server with an unknown limit: about 1,500 tokens. */
+/** Length of a long text for a server with an unknown max context, in characters: about 1,500 tokens. */
 const LONG_DEFAULT_CHARS = 6_000
-/** English has at least so many characters per token; 0.9 of the limit leaves room for the chat template. */
+/**
+ * English has at least this many characters per token. The share of the max context leaves the rest to the chat
+ * template.
+ */
 const MIN_CHARS_PER_TOKEN = 4
 const LONG_SHARE = 0.9
 /**
- * Three endings of very different quality: with coarse arithmetic, a model may score two long texts alike, but hardly
+ * Three endings of very different quality. With coarse arithmetic, a model may score two long texts alike, but hardly
  * three.
  */
 const ENDS = [
@@ -59,8 +65,8 @@ const ENDS = [
 ]
 
 /**
- * Tests whether a server returns raw scores of whole texts that depend on the text, with six short and at most three
- * long texts, one after the other. Never rejects: any error becomes `failed` with the reason.
+ * Tests whether a server returns raw scores of whole texts that depend on the text. It sends at most six requests with
+ * short texts and three with long ones, sequentially. Never rejects: any error becomes `failed` with the reason.
  */
 export async function rawScoreSelfTest(
   engine: Engine,
@@ -68,7 +74,7 @@ export async function rawScoreSelfTest(
   target: SelfTestTarget,
 ): Promise<SelfTestResult> {
   if (!engine.scores) return untested('The engine returns no scores.')
-  // A custom scorer may depend on the data source and the ground truth, so that fixed texts prove nothing.
+  // A custom scorer may depend on the data source and the ground truth, so fixed texts prove nothing.
   if (engine.name === 'http') return untested('Custom HTTP scorers are not tested.')
   const ask = (input: ScoreInput, activated: boolean) =>
     askScore(engine, fetch, { ...target, activated }, input)
@@ -108,14 +114,14 @@ export async function rawScoreSelfTest(
   }
 }
 
-/** Whether the engine builds another request for activated scores. */
+/** Whether the engine requests activated scores differently from raw ones. */
 function canActivate(engine: Engine, target: EngineTarget): boolean {
   const body = (activated: boolean) =>
     String(engine.buildScoreRequest(GOOD, { ...target, activated }).body)
   return body(true) !== body(false)
 }
 
-/** Returns the activated scores of both answers; null: the server refuses them. */
+/** Returns the activated scores of the good and the bad answer; null: the server refuses them. */
 async function askPair(ask: Ask): Promise<Pair | null> {
   const good = await ask(GOOD, true)
   if (!good.ok) return null
@@ -131,12 +137,12 @@ async function lookForTruncation(
   maxModelLen: number | null,
   judged: Judgement,
 ): Promise<Judgement> {
-  // A model that scores both short answers alike may score the long ones alike too.
+  // A model that scores both short answers alike may also score the long ones alike.
   if (raw.good === raw.bad) return judged
   const scores: number[] = []
   for (const end of ENDS) {
     const answer = await ask(longText(end, maxModelLen), false)
-    // A server that refuses long texts does not truncate them. Other failures do not concern truncation.
+    // A server that refuses long texts does not truncate them. Other failures say nothing about truncation.
     if (!answer.ok) return judged
     scores.push(answer.score)
     if (answer.score !== scores[0]) return judged
@@ -149,7 +155,7 @@ async function lookForTruncation(
 
 const FILLER = 'Let us look at the map of the country and think about it step by step. '
 
-/** Returns the question with a long answer that has the given ending. */
+/** Returns the question with a long answer that ends with `end`. */
 function longText(end: string, maxModelLen: number | null): ScoreInput {
   const wanted =
     maxModelLen === null
@@ -160,7 +166,7 @@ function longText(end: string, maxModelLen: number | null): ScoreInput {
   return { prompt: QUESTION, response: filler + end }
 }
 
-/** A judge is `ready` only if it answers one short request: it may be asleep or broken. */
+/** The short request that a judge must answer to be `ready`, because it may be asleep or broken. */
 const CHAT_QUESTION = 'Answer with the single word Yes.'
 const CHAT_TOKENS = 8
 
@@ -175,7 +181,7 @@ export async function chatSelfTest(
     const { path, body } = buildChatRequest(engine, chat, target)
     const reply = await fetch(path, { method: 'POST', body: String(body) })
     const answer = parseChatResponse(reply.status, reply.headers, reply.bodyText)
-    // A model that refuses, or only reasons, can chat.
+    // A model that refuses or only reasons can chat.
     if (answer.ok || hasChoice(reply.bodyText)) return untested('A chat completion succeeded.')
     const detail = `The chat completion failed: ${answer.detail}`
     return { ...failed(detail, null), ...(isMissing(reply) ? { routeMissing: true } : {}) }
@@ -194,7 +200,7 @@ function hasChoice(bodyText: string): boolean {
 }
 
 /**
- * Whether the server has no chat route for its model, by status, or by vLLM's message, which also comes with 200 and
+ * Whether the server has no chat route for its model, by the status or by vLLM's message, which also comes with 200 and
  * 400.
  */
 function isMissing({ status, bodyText }: EngineReply): boolean {
@@ -204,27 +210,27 @@ function isMissing({ status, bodyText }: EngineReply): boolean {
   )
 }
 
-/** Verdicts for one server. Differences between replicas are found by comparing them. */
+/** Verdicts about one server. `differs` results from comparing replicas. */
 export type SelfTestVerdict = Exclude<PoolVerdict, 'differs'>
 
 /** Outcome of {@link rawScoreSelfTest}. */
 export interface SelfTestResult {
   verdict: SelfTestVerdict
-  /** The raw score of the good answer. */
+  /** The raw score of the good answer; null: none. */
   raw: number | null
-  /** The activated score of the good answer; null: the engine has no activation. */
+  /** The activated score of the good answer; null: not requested, or refused. */
   activated: number | null
   /** The score of the first calibration text; null: no fixed text can be scored. */
   calibration: number | null
-  /** The results for all calibration texts, on which replicas of a model must agree ({@link calibrationDiffers}). */
+  /** The results for the calibration texts, on which replicas of a model must agree ({@link calibrationDiffers}). */
   calibrations: Calibration[]
   /** The finding in one sentence, for users. */
   detail: string
-  /** The server has no such route (404, 405), so it is of another engine. */
+  /** The server has no such route, so it is of another engine or kind. */
   routeMissing?: true
 }
 
-/** Closer scores count as equal: batching changes the last digits of a bfloat16 model. */
+/** Scores that are closer count as equal, because batching changes the last digits of a bfloat16 model. */
 const MAX_EQUAL_DIFFERENCE = 1e-3
 
 /** Scores of the good and the bad answer. */
@@ -239,7 +245,7 @@ export interface Judgement {
   detail: string
 }
 
-/** The verdict for engines where 0 and 1 are normal scores. */
+/** Returns the verdict for engines where 0 and 1 are normal scores. */
 export function judgeUntested(constant: boolean, score: number): Judgement {
   const detail = constant
     ? `Four different texts all score ${show(score)}. This is normal for a verifier that returns 0 or 1, but not for a reward model.`
@@ -247,7 +253,7 @@ export function judgeUntested(constant: boolean, score: number): Judgement {
   return { verdict: 'not_applicable', detail }
 }
 
-/** The verdict for equal scores of different texts. */
+/** Returns the verdict for equal scores of different texts. */
 export function judgeConstant(engine: Engine, score: number): Judgement {
   const why =
     Math.abs(score) === 1
@@ -261,7 +267,10 @@ export function judgeConstant(engine: Engine, score: number): Judgement {
   }
 }
 
-/** Judges raw and activated scores. `bounded`: all raw scores lie within 0 to 1. */
+/**
+ * Judges raw and activated scores. `bounded`: whether all raw scores lie within 0 to 1. `activated`: null: the server
+ * returned none.
+ */
 export function judge(
   engine: Engine,
   { label }: EngineTarget,
@@ -275,14 +284,15 @@ export function judge(
   const both = `${scored} raw, ${show(activated.good)} and ${show(activated.bad)} activated`
   const equal = alike(raw, activated)
   const honest = alike(sigmoids(raw), activated)
-  // One label is activated by a sigmoid. With several, the activation depends on the others, which are unknown here.
+  // A single label is activated by a sigmoid. With several labels, the activation of a named one depends on the others,
+  // which are unknown here.
   const unrelated = label == null && !equal && !honest && withinUnit(activated)
   if (!bounded) {
     return unrelated
       ? judgeUnrelated(engine, both)
       : { verdict: 'raw', detail: `${scored}: not all within 0 to 1, so raw.` }
   }
-  // The sigmoid of 0.659 is 0.659.
+  // Scores near 0.659 equal their sigmoids.
   if (equal && honest) return { verdict: 'unverified', detail: `${both}: indistinguishable.` }
   if (equal) {
     return {
@@ -304,8 +314,8 @@ export function judge(
 }
 
 /**
- * Found with vLLM 0.14.0 and a BERT cross-encoder: raw scores lack the tanh of the model's pooler, activated ones have
- * it.
+ * Returns the verdict for activated scores that do not belong to the raw ones. vLLM 0.14.0 returns such scores for a
+ * BERT cross-encoder: its raw scores lack the tanh of the model's pooler.
  */
 function judgeUnrelated(engine: Engine, both: string): Judgement {
   const cause =
@@ -318,7 +328,10 @@ function judgeUnrelated(engine: Engine, both: string): Judgement {
   }
 }
 
-/** llama.cpp returns bounded scores only after a softmax over several labels, whose logits are unavailable. */
+/**
+ * Returns the verdict for bounded scores of llama.cpp, which come from a softmax over several labels. The logits are
+ * unavailable.
+ */
 function judgeSoftmax(scored: string, label: string | null): Judgement {
   const softmax = `${scored}, all within 0 to 1: llama.cpp applies a softmax to this head (Qwen3), and returns only label 0.`
   if (label === null) {
@@ -333,7 +346,7 @@ function judgeSoftmax(scored: string, label: string | null): Judgement {
   }
 }
 
-/** The verdict for a server without activated scores. */
+/** Returns the verdict for a server without activated scores. */
 function judgeAlone(raw: Pair, bounded: boolean, scored: string): Judgement {
   // A normalized embedding of one number is its sign.
   if (Math.abs(raw.good) === 1 && Math.abs(raw.bad) === 1) return ALWAYS_ONE
@@ -353,7 +366,7 @@ function withinUnit({ good, bad }: Pair): boolean {
   return isProbability(good) && isProbability(bad)
 }
 
-/** Whether an activation could have produced the score. */
+/** Whether the score lies within 0 to 1, as after an activation. */
 export function isProbability(score: number): boolean {
   return score >= 0 && score <= 1
 }
@@ -373,18 +386,18 @@ function sigmoid(x: number): number {
   return 1 / (1 + Math.exp(-x))
 }
 
-/** Writes a score for a sentence. */
+/** Formats a score with five significant digits. */
 export function show(score: number): string {
   return String(Number(score.toPrecision(5)))
 }
 
-/** The result without a test. */
+/** Returns the result for a server that is not tested. */
 export function untested(detail: string): SelfTestResult {
   const none = { raw: null, activated: null, calibration: null, calibrations: [] }
   return { verdict: 'not_applicable', ...none, detail }
 }
 
-/** The result without a score. */
+/** Returns the result for a server without a score; `raw`: the score of the good answer, if known. */
 export function failed(detail: string, raw: number | null): SelfTestResult {
   return { verdict: 'failed', raw, activated: null, calibration: raw, calibrations: [], detail }
 }

@@ -22,7 +22,7 @@ function talkTo(url: string, apiKey: string | null = null, timeoutMs = 5_000): O
   return opened
 }
 
-/** What a promise rejects with. */
+/** The error that a promise rejects with; null: it resolves. */
 const rejection = (promise: Promise<unknown>) =>
   promise.then(
     () => null,
@@ -30,7 +30,7 @@ const rejection = (promise: Promise<unknown>) =>
   )
 
 describe('openFetch', () => {
-  test('follows the rules of all requests: key, JSON, base path', async () => {
+  test('sends the key and JSON, and keeps the base path', async () => {
     const server = await serve({
       'GET /rm/x': answer(200, { a: 1 }),
       'POST /rm/y': answer(404, 'no'),
@@ -89,7 +89,7 @@ describe('openFetch', () => {
 describe('sleep and wake', () => {
   const lifecycleOf = (name: EngineName) => engineOf(name).lifecycle as EngineLifecycle
 
-  test('vLLM sleeps at a level after its requests, wakes, and reports its state', async () => {
+  test('vLLM sleeps at a level in the mode "wait", wakes, and reports its state', async () => {
     let asleep = false
     const set =
       (value: boolean): FakeHandler =>
@@ -104,7 +104,7 @@ describe('sleep and wake', () => {
     })
     const { fetch } = talkTo(server.url)
     const vllm = lifecycleOf('vllm')
-    // An address under /v1 is the same server.
+    // An address that ends in /v1 means the same server.
     expect(await vllm.isSleeping(fetch, '/v1')).toBe(false)
     await vllm.sleep(fetch, '/v1', 2)
     expect(await vllm.isSleeping(fetch, '')).toBe(true)
@@ -145,7 +145,7 @@ describe('sleep and wake', () => {
       expect((await rejection(refused))?.message).toMatch(/answered 500: assert is_fully_idle/)
     }
     server.handler = answer(404, { detail: 'Not Found' })
-    // What to start it with.
+    // The message names the option to start the server with.
     expect((await rejection(lifecycle.sleep(fetch, '', 1)))?.message).toMatch(/--enable-/)
   })
 
@@ -187,7 +187,7 @@ describe('load', () => {
     }
   })
 
-  test('SGLang: summed over its ranks, also by the older route', async () => {
+  test('SGLang: summed over its ranks, also from the older route', async () => {
     const loads = [
       { dp_rank: 0, num_running_reqs: 3, num_waiting_reqs: 1 },
       { dp_rank: 1, num_running_reqs: 4, num_waiting_reqs: 0 },
@@ -196,7 +196,7 @@ describe('load', () => {
       running: 7,
       waiting: 1,
     })
-    // There all requests are counted, those waiting included.
+    // The older route counts all requests, including the waiting ones.
     const older = [{ dp_rank: 0, num_reqs: 5, num_waiting_reqs: 2, num_tokens: 900 }]
     expect(await load('sglang', { 'GET /get_load': answer(200, older) })).toEqual({
       running: 3,
@@ -216,7 +216,7 @@ describe('load', () => {
     expect(await load('sglang', { 'GET /v1/loads': loads })).toBeNull()
   })
 
-  test('TEI: waiting requests', async () => {
+  test('TEI: waiting requests only', async () => {
     const text =
       '# TYPE te_queue_size gauge\nte_queue_size 12\nte_request_count{method="single"} 4\n'
     expect(await load('tei', { 'GET /metrics': answer(200, text) })).toEqual({
@@ -227,7 +227,7 @@ describe('load', () => {
     expect(await load('tei', { 'GET /metrics': answer(200, 'other 1') })).toBeNull()
   })
 
-  test('llama.cpp: by /metrics, or by its slots', async () => {
+  test('llama.cpp: from /metrics, or from its slots', async () => {
     const metrics = 'llamacpp:requests_processing 2\nllamacpp:requests_deferred 3\n'
     const slots = answer(200, [
       { id: 0, is_processing: true },
@@ -244,7 +244,7 @@ describe('load', () => {
   })
 
   test.each(['vllm', 'sglang', 'tei', 'llamacpp', 'openai', 'openrlhf', 'http'] as const)(
-    '%s: no metric, a page, a refused key or a closed port is no load',
+    '%s: a missing metric, a page, a refused key or a closed port is no load',
     async (name) => {
       expect(await load(name, {})).toBeNull()
       const server = await serve({})

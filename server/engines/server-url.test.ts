@@ -11,7 +11,7 @@ describe('checkServerUrl', () => {
     ['http://[::1]:8000', 'http://[::1]:8000', ''],
     ['http://192.168.1.2', 'http://192.168.1.2', ''],
     ['HTTP://RM.Example.com:80/', 'http://rm.example.com', ''],
-  ])('takes %s', (text, url, basePath) => {
+  ])('accepts %s', (text, url, basePath) => {
     expect(checkServerUrl(text)).toMatchObject({ ok: true, url, basePath })
   })
 
@@ -76,7 +76,7 @@ test('safeLookup resolves loopback in both forms', async () => {
 })
 
 test('safeLookup refuses a name that resolves to a link-local address', async () => {
-  // getaddrinfo turns the old spelling of an address into that address, without asking the network.
+  // getaddrinfo resolves a hexadecimal address without network access.
   const error = await new Promise<NodeJS.ErrnoException | null>((resolve) => {
     safeLookup('0xa9fea9fe', {}, (failed) => resolve(failed))
   })

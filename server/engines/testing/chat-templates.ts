@@ -1,6 +1,6 @@
 /**
- * Chat templates as models ship them, with the special tokens of their tokenizer_config.json: the forms their
- * documentation gives, in the shapes that templates come in (set, loops, filters, tools, errors, dates).
+ * A chat template with the special tokens of a model's tokenizer_config.json. The templates below are those of known
+ * models, and cover set, loops, filters, tools, errors and dates.
  */
 export interface ModelTemplate {
   chat_template: string
@@ -8,7 +8,7 @@ export interface ModelTemplate {
   eos_token?: string | { content: string } | null
 }
 
-/** ChatML, as most fine-tunes write it. */
+/** ChatML, which most fine-tuned models use. */
 export const CHATML: ModelTemplate = {
   chat_template:
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
@@ -16,7 +16,7 @@ export const CHATML: ModelTemplate = {
   eos_token: '<|im_end|>',
 }
 
-/** Meta Llama 3 Instruct: BOS before the first turn, contents trimmed. */
+/** Meta Llama 3 Instruct: it writes the BOS before the first turn, and trims contents. */
 export const LLAMA3: ModelTemplate = {
   chat_template:
     "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}",
@@ -24,7 +24,7 @@ export const LLAMA3: ModelTemplate = {
   eos_token: { content: '<|eot_id|>' },
 }
 
-/** The start of Llama 3.2's template: the date, by `strftime_now` if available. */
+/** A part of Llama 3.2's template: it writes the date, by `strftime_now` if available. */
 export const LLAMA32: ModelTemplate = {
   chat_template: `{{- bos_token }}
 {%- if not tools is defined %}
@@ -62,7 +62,7 @@ export const LLAMA32: ModelTemplate = {
   eos_token: '<|eot_id|>',
 }
 
-/** Qwen2.5 Instruct: a system turn of its own, tools by \`tojson\`. */
+/** Qwen2.5 Instruct: it has a default system turn, and writes tools by `tojson`. */
 export const QWEN25: ModelTemplate = {
   chat_template: `{%- if tools %}
     {{- '<|im_start|>system\\n' }}
@@ -97,7 +97,7 @@ export const QWEN25: ModelTemplate = {
   eos_token: '<|im_end|>',
 }
 
-/** Mistral Instruct v0.2: roles must alternate, EOS after each answer. */
+/** Mistral Instruct v0.2: roles must alternate, and each answer ends with EOS. */
 export const MISTRAL: ModelTemplate = {
   chat_template:
     "{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token}}{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}",
@@ -105,7 +105,7 @@ export const MISTRAL: ModelTemplate = {
   eos_token: '</s>',
 }
 
-/** Gemma: the assistant is called model, the tag for training on answers is passed over. */
+/** Gemma: the assistant's role is `model`, and the tag for training on answers is ignored. */
 export const GEMMA: ModelTemplate = {
   chat_template:
     "{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '\n' }}{% if role == 'model' %}{% generation %}{{ message['content'] | trim }}{% endgeneration %}{% else %}{{ message['content'] | trim }}{% endif %}{{ '<end_of_turn>\n' }}{% endfor %}{% if add_generation_prompt %}{{'<start_of_turn>model\n'}}{% endif %}",

@@ -1,8 +1,8 @@
 import { answer, FakeServer, scoreBody } from './fake-server.ts'
 
 /**
- * A fake vLLM in a separate process, for tests that kill it. It sends its address to its parent, answers after
- * `FAKE_DELAY_MS`, and ends with its parent.
+ * A fake vLLM server in a separate process, for tests that kill it. It sends its address to its parent process, answers
+ * after `FAKE_DELAY_MS`, and ends with its parent.
  */
 const delayMs = Number(process.env.FAKE_DELAY_MS ?? 0)
 const respond = answer(200, scoreBody('vllm', '0.5'), { 'content-type': 'application/json' })

@@ -4,20 +4,20 @@ import type { EngineName } from '../engine.ts'
 
 /** A request as received. */
 export interface FakeCall {
-  /** From 0, in the order of arrival. */
+  /** Number of the request, from 0, in order of arrival. */
   index: number
   method: string
   path: string
   headers: IncomingHttpHeaders
   body: string
-  /** True: the client disconnected before the answer. */
+  /** Whether the client disconnected before the end of the answer. */
   aborted: boolean
 }
 
 /** Answers a request, or leaves it unanswered. */
 export type FakeHandler = (call: FakeCall, response: ServerResponse) => void
 
-/** An HTTP server on loopback. Tests set its behaviour and can change it at any time. */
+/** An HTTP server on loopback. Tests can change its handler at any time. */
 export class FakeServer {
   handler: FakeHandler
   readonly calls: FakeCall[] = []
@@ -32,7 +32,7 @@ export class FakeServer {
     this.#server = this.#create()
   }
 
-  /** Starts a server; port 0 picks a free one. */
+  /** Starts a server on a free port. */
   static async start(handler: FakeHandler): Promise<FakeServer> {
     const fake = new FakeServer(handler)
     await fake.listen()
@@ -47,7 +47,7 @@ export class FakeServer {
     return this.#port
   }
 
-  /** Listens, on the same port again after {@link close}. */
+  /** Starts to listen; after {@link close}, on the same port as before. */
   listen(): Promise<void> {
     this.#server = this.#create()
     return new Promise((resolve, reject) => {
@@ -59,7 +59,7 @@ export class FakeServer {
     })
   }
 
-  /** Stops at once and breaks requests in flight. */
+  /** Stops immediately and breaks requests in flight. */
   close(): Promise<void> {
     return new Promise((resolve) => {
       this.#server.close(() => resolve())
@@ -100,7 +100,7 @@ export class FakeServer {
   }
 }
 
-/** Answers with a status, headers and a body; objects become JSON. */
+/** Returns a handler that answers with a status, a body and headers. Objects become JSON. */
 export function answer(
   status: number,
   body: unknown,
@@ -114,7 +114,7 @@ export function answer(
   }
 }
 
-/** The body of an engine's answer with a score, which is inserted as JSON text. */
+/** The body of an engine's answer with a score; `literal` is its JSON. */
 export function scoreBody(engine: EngineName, literal: string): string {
   switch (engine) {
     case 'vllm':
@@ -134,10 +134,10 @@ export function scoreBody(engine: EngineName, literal: string): string {
   }
 }
 
-/** Answers every request with a score, as vLLM does. */
+/** Returns a handler that answers every request with a score, as vLLM does. */
 export function scores(score: number): FakeHandler {
   return answer(200, scoreBody('vllm', String(score)), { 'content-type': 'application/json' })
 }
 
-/** Accepts a request and never answers. */
+/** A handler that never answers. */
 export const hangs: FakeHandler = () => {}

@@ -2,8 +2,8 @@ import { answer, type FakeHandler } from './fake-server.ts'
 import { models, routes } from './routes.ts'
 
 /**
- * Answers of real vLLM servers on a CPU (tiny random models), unchanged except for ids. For models without a recording,
- * the refusal is the one of the same version on another route.
+ * Answers of real vLLM servers on a CPU (tiny random models), unchanged except for ids. Where no answer was recorded, a
+ * refusal of the same version on another route is used.
  */
 
 const text = (status: number, body: string) =>
@@ -35,7 +35,7 @@ const scoredPair = text(
   `{"id":"score-1","object":"list","created":1795337406,"model":"rm","data":[{"index":0,"object":"score","score":5.387810707092285}],${usage(6)}}`,
 )
 
-/** The rows of 0.14.0's process reward model; /classify returns the last one. */
+/** The rows of a process reward model in vLLM 0.14.0. /classify returns the last one. */
 const TOKEN_ROWS =
   '[[-2.0666351318359375],[0.38901782035827637],[-7.546170234680176],[-6.185636043548584],[-3.625654697418213],[-4.239351749420166],[-4.439819812774658],[0.5668504238128662]]'
 
@@ -47,7 +47,7 @@ const noTemplate = text(
   `{"error":{"message":"${NO_TEMPLATE}","type":"BadRequestError","param":null,"code":400}}`,
 )
 
-/** `whenMessages` for a body with messages, `whenText` for one with `input`. */
+/** A handler that uses `whenMessages` for a body with `messages`, and `whenText` for one with `input`. */
 const byForm = (whenMessages: FakeHandler, whenText: FakeHandler): FakeHandler => {
   return (call, response) =>
     (JSON.parse(call.body).messages === undefined ? whenText : whenMessages)(call, response)
@@ -71,7 +71,7 @@ function server(version: string, table: Record<string, FakeHandler>): FakeHandle
   })
 }
 
-/** In 0.11.0 and 0.14.0, every route exists for every model. */
+/** In vLLM 0.11.0 and 0.14.0, every route exists for every model. */
 const everyRoute = {
   'POST /classify': unsupported('Classification'),
   'POST /pooling': unsupported('Pooling'),
@@ -81,7 +81,7 @@ const everyRoute = {
 }
 
 export const recorded = {
-  /** A reward model of one label. */
+  /** A reward model with one label. */
   rm11: server('0.11.0', {
     ...everyRoute,
     'POST /classify': byForm(MISSING_INPUT, classified('2.793051242828369', 8)),
@@ -124,7 +124,7 @@ export const recorded = {
   cross11: server('0.11.0', {
     ...everyRoute,
     'POST /classify': classified('0.3', 8),
-    // Hidden states; a real model has as many as its width.
+    // These are hidden states. A real model has as many as its width.
     'POST /pooling': pooled(JSON.stringify([Array.from({ length: 64 }, (_, i) => i / 64)])),
     'POST /score': scoredPair,
     'POST /tokenize': noTemplate,
@@ -134,13 +134,13 @@ export const recorded = {
     'POST /pooling': byForm(noTemplate, pooled('[0.3]')),
     'POST /score': scoredPair,
   }),
-  /** A reward model without a chat template, whose version scores no pairs. */
+  /** A reward model without a chat template, whose /score is not supported. */
   plain32: server('0.32.0', {
     'POST /classify': byForm(noTemplate, classified('3.3529019355773926', 7)),
     'POST /pooling': byForm(noTemplate, pooled('[3.3529019355773926]')),
     'POST /score': unsupported('Score', 501, 501),
   }),
-  /** An embedding model, whose /score is a cosine. */
+  /** An embedding model, whose /score returns a cosine. */
   embedding32: server('0.32.0', {
     'POST /pooling': byForm(
       noTemplate,
@@ -151,7 +151,7 @@ export const recorded = {
   }),
   /** A generative model. */
   judge14: server('0.14.0', { ...everyRoute, 'POST /v1/chat/completions': answer(200, {}) }),
-  /** A dead engine behind a live front end. */
+  /** A dead engine behind a working HTTP server. */
   dead14: server('0.14.0', {
     ...everyRoute,
     'POST /classify': text(

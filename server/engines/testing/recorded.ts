@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Placeholder of {@link LONG_TEXT} in a recorded request. */
+/** The placeholder of {@link LONG_TEXT} in a recorded request. */
 export const LONG_MARK = '<long text>'
 /** A text with more tokens than any recorded model accepts. */
 export const LONG_TEXT = 'one two three '.repeat(900)
@@ -16,7 +16,7 @@ export interface RecordedAnswer {
   status: number
   /** `content-type`, `allow` and `retry-after`, if sent. */
   headers: Record<string, string>
-  /** The unchanged body, except that the folder of Python's packages is cut from paths. */
+  /** The body, unchanged except that the folder of Python packages is removed from paths. */
   text: string
 }
 
@@ -46,7 +46,7 @@ export function recordings(): [name: string, recording: Recording][] {
     .map((name) => [name, JSON.parse(readFileSync(join(FOLDER, name), 'utf8')) as Recording])
 }
 
-/** Returns the path of a release's recording. */
+/** Returns the path of the file with a release's recording. */
 export function recordingPath(engine: string, version: string): string {
   return join(FOLDER, `${engine}-${version}.json`)
 }

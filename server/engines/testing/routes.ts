@@ -1,8 +1,8 @@
 import { answer, type FakeHandler } from './fake-server.ts'
 
 /**
- * Starts a server with the given routes (`'GET /v1/models'`; a query counts as part of the path only if the route has
- * one). Others are answered as FastAPI does: 404, or 405 for the wrong method.
+ * Returns a handler for the given routes, such as `'GET /v1/models'`. A query is compared only if the route has one.
+ * Other requests are answered as FastAPI does: 404, or 405 for the wrong method.
  */
 export function routes(table: Record<string, FakeHandler>): FakeHandler {
   return (call, response) => {
@@ -15,7 +15,9 @@ export function routes(table: Record<string, FakeHandler>): FakeHandler {
   }
 }
 
-/** Returns an OpenAI-style model list with an owner; the n-th model has a max context of n × 4,096 tokens. */
+/**
+ * Returns a handler that answers with an OpenAI-style model list. The n-th model has a max context of n × 4,096 tokens.
+ */
 export function models(owner: string, ...ids: string[]): FakeHandler {
   return answer(200, {
     object: 'list',
