@@ -334,7 +334,10 @@ export interface RewardRouter {
    * on the clock of `performance.now()`; default: never. `others`: slots of other processes.
    */
   setSlots(serverId: number, slots: number, untilMs?: number, others?: number): void
-  /** Abandons the calls in flight to a server. Their samples wait for a slot again, and no attempt is charged. */
+  /**
+   * Abandons the calls in flight to a server, except those of slot owners. The samples wait for a slot again, and no
+   * attempt is charged.
+   */
   recall(serverId: number): void
   /** Adds permits for a server with a rate limit. */
   setPermits(serverId: number, permits: RatePermits): void

@@ -242,8 +242,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Abandons all calls to a server, because this process's share of its limit has ended and other processes may use the
-   * slots. The samples wait again, and no attempt is charged.
+   * Abandons the calls to a server that this router sent, because this process's share of the limit has ended and other
+   * processes may use the slots. The samples wait again, and no attempt is charged.
    */
   recall(server: PoolServer): void {
     const nowMs = performance.now()
