@@ -453,7 +453,7 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
       'Samples ended': bare(
         `${formatCount(group.size)}of${formatCount(group.size)}${group.failed > 0 ? `·${formatCount(group.failed)}failed` : ''}`,
       ),
-      'Median sample time': duration(group.medianMs),
+      'Time to median sample': duration(group.medianMs),
       'Straggler delay': duration(group.lostMs),
     })
   }
@@ -519,8 +519,8 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
       'Reward wait': duration(step.waitMs),
       'Step time': duration(step.stepMs),
       'Queue, p50': duration(step.queueMsP50),
-      'Score, p50': duration(step.scoreMsP50),
-      'Score, p95': duration(step.scoreMsP95),
+      'Scoring, p50': duration(step.scoreMsP50),
+      'Scoring, p95': duration(step.scoreMsP95),
     })),
   )
   const { heat } = of
@@ -608,7 +608,7 @@ async function readSources(page: Page, of: RunNumbers): Promise<void> {
       points.toReversed().map((point) => ({
         Step: formatCount(point.step),
         Mean: score(point.mean),
-        Deviation: score(point.std),
+        Std: score(point.std),
         n: formatCount(point.n),
       })),
     )

@@ -30,7 +30,7 @@ export function BatchLink({ batchId }: { batchId: string }) {
   )
 }
 
-/** A run's name with its hue. */
+/** A run's name, with a dot in the run's color. */
 export function RunName({ run, link = true }: { run: string; link?: boolean }) {
   const hue = useHue('run', run)
   const inside = (
@@ -54,7 +54,7 @@ export function RunName({ run, link = true }: { run: string; link?: boolean }) {
   )
 }
 
-/** Marks batches other than training: validation and rescored ones. */
+/** Marks validation batches and rescores. */
 export function KindMarks({ of }: { of: { split: 'train' | 'val'; rescoredFrom: string | null } }) {
   const chip = 'shrink-0 rounded border px-1 text-2xs leading-4 text-ink-3'
   return (
@@ -119,7 +119,7 @@ export function BatchTime({ batch }: { batch: BatchProgressDto | BatchSummary })
   )
 }
 
-/** The time from acceptance to the end, or to now. */
+/** The time from acceptance to the end or to `now`, ms; null before `now` is known (0). */
 export function batchDurationMs(
   batch: Pick<BatchSummary, 'submittedAt' | 'completedAt'>,
   now: number,
@@ -128,7 +128,7 @@ export function batchDurationMs(
   return end === 0 ? null : Math.max(0, end - Date.parse(batch.submittedAt))
 }
 
-/** The failed samples of a batch, hatched as in all charts. */
+/** The number of failed samples, with the hatching that marks failures in all charts. */
 export function FailedCount({ failed }: { failed: number }) {
   if (failed === 0) return <span className="num text-ink-3">0</span>
   return (

@@ -1,11 +1,11 @@
 import type { BatchStatus } from '../../server/contract/trainer.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** The filters of the Batches page. The URL uses the same names, with the kind as `split`. */
+/** The filters of the Batches page. The URL parameters have the same names, except `split` for the kind. */
 export interface BatchFilters {
   run: string | null
   status: BatchStatus | null
-  /** Training or validation rollouts as submitted, or a rescore. */
+  /** `train` and `val` exclude rescored batches. */
   kind: BatchKind | null
 }
 
@@ -15,7 +15,7 @@ export const NO_FILTERS: BatchFilters = { run: null, status: null, kind: null }
 
 const KINDS: readonly BatchKind[] = ['train', 'val', 'rescored']
 
-/** Batch states in lifecycle order. */
+/** Batch statuses in lifecycle order. */
 export const BATCH_STATUSES: readonly BatchStatus[] = [
   'open',
   'running',

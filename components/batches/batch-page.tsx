@@ -58,7 +58,7 @@ const DistributionPlot = lazyPlot(
   async () => (await import('../charts/batch-plots.tsx')).DistributionPlot,
 )
 
-/** The polling interval of a running batch, ms. */
+/** The polling interval of an active batch, ms. */
 const SUMS_EVERY_MS = 2_000
 
 /** One batch: its progress, its reward distribution, and the timeline of its groups. */
@@ -70,7 +70,7 @@ export function BatchPage({ batchId }: { batchId: string }) {
       { batchId },
       {
         meta: { topics: [`batch:${batchId}`] },
-        // Counters may lag behind by one read, and a stalled batch emits no events, so a running batch is also
+        // Counters may lag behind by one read, and a stalled batch emits no events, so an active batch is also
         // polled.
         refetchInterval: ({ state: { data } }) =>
           data !== undefined && isActive(data) && state.frozenAt === null ? SUMS_EVERY_MS : false,
@@ -166,7 +166,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   ])
   return (
     <>
-      {/* On a phone the name of the batch needs this room. */}
+      {/* Phones show these links in a menu, to leave space for the batch ID. */}
       <span className="flex items-center gap-2 max-sm:hidden">
         {places.map(({ label, icon, href, title }) => (
           <PageLink
@@ -219,11 +219,11 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** Returns why a batch cannot be rescored, apart from the role of the user. */
+/** Returns why a batch without texts cannot be rescored; null if it has its texts. */
 function textsGone({ textsRemovedAt }: BatchViewDto): string | null {
   return textsRemovedAt === null
     ? null
-    : 'Its texts were removed by retention, so it cannot be rescored.'
+    : 'Retention removed the texts of this batch, so it cannot be rescored.'
 }
 
 function BatchBody({ batch }: { batch: BatchViewDto }) {
@@ -403,7 +403,7 @@ function GroupCompletion({ batch }: { batch: BatchViewDto }) {
   const { state } = useLive()
   const seen = state.frozenAt ?? now
   const elapsed = isActive(batch) && seen > 0 ? seen - Date.parse(batch.submittedAt) : null
-  // Recomputed when data arrive or a second has passed, not on every render.
+  // Recomputes when data arrive or a second has passed, not on every render.
   const data = useMemo(
     () => prepareCompletion(batch.completion, batch.groups, elapsed),
     [batch.completion, batch.groups, elapsed],

@@ -52,7 +52,10 @@ export function ReportHead({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** The timeline of the groups as an image, for the part that the page shows. Same as the saved SVG. */
+/**
+ * The timeline of the part that the page shows, drawn like the saved SVG, in completion order with the default
+ * mini-batches.
+ */
 export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: number }) {
   const query = useTimeline(batch.batchId, part)
   const model = query.data

@@ -23,7 +23,7 @@ import { SegmentBar } from '../ui/segment-bar.tsx'
 import { BatchLink } from './batch-cells.tsx'
 import { GroupSignals } from './group-signals.tsx'
 
-/** The side column: data sources, failures, servers, and the resolved reward. */
+/** The side column of a batch page: data sources, failures, servers, and the resolved reward. */
 export function BatchSide({ batch }: { batch: BatchViewDto }) {
   return (
     <div className="min-w-0 border-t xl:border-t-0 xl:border-l [&>section]:border-b">
@@ -96,7 +96,7 @@ function Failures({ batch }: { batch: BatchViewDto }) {
   return (
     <Section
       title="Failures"
-      note={`${formatCount(batch.failed)} samples, ${quantityText(formatPercent(batch.failed / Math.max(1, batch.samples)))} of the batch`}
+      note={`${plural(batch.failed, 'sample')}, ${quantityText(formatPercent(batch.failed / Math.max(1, batch.samples)))} of the batch`}
     >
       <ul className="pb-3">
         {batch.failures.map(({ reason, count }) => (
@@ -127,7 +127,7 @@ function Failures({ batch }: { batch: BatchViewDto }) {
 function Servers({ batch }: { batch: BatchViewDto }) {
   const total = batch.servers.reduce((sum, server) => sum + server.samples, 0)
   return (
-    <Section title="Scored by" note={`${formatCount(total)} samples`}>
+    <Section title="Scored by" note={plural(total, 'sample')}>
       <SegmentBar
         className="mx-5 mb-1 h-2"
         segments={batch.servers.map(({ serverName, samples }) => ({

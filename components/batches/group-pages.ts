@@ -1,10 +1,9 @@
 /**
- * Completion numbers are dense, so the row index of the table equals the completion number. Any group is one page
- * read away, and a full page never changes.
+ * Groups per page. Completion numbers have no gaps, so a row's number gives its page, and a full page never changes.
  */
 export const GROUP_PAGE = 100
 
-/** The completion number (from 1) of a row. */
+/** The completion number, from 1, of the row with index `row`. */
 export function seqOfRow(row: number, total: number, order: 'completion' | 'latest'): number {
   return order === 'completion' ? row + 1 : total - row
 }

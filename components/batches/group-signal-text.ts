@@ -16,7 +16,7 @@ export const SIGNAL_LABEL: Record<GroupSignal, string> = {
   empty: 'empty',
 }
 
-/** The color of each class: groups with signal stand out, failed ones are also hatched. */
+/** The color of each class. Swatches of `all_failed` are hatched instead. */
 export const SIGNAL_COLOUR: Record<GroupSignal, string> = {
   varied: 'var(--data-1)',
   all_correct: 'var(--data-3)',
@@ -33,7 +33,7 @@ export function countsOf(counts: GroupSignalCounts): { groups: number; nothing: 
   return { groups, nothing: groups - counts.varied }
 }
 
-/** A short form with one number: `18 no-signal, 14 %`. */
+/** The number and share of no-signal groups: `18 no-signal, 14 %`. Other cases read as in `noSignalText`. */
 export function noSignalShortText(counts: GroupSignalCounts): string {
   const { groups, nothing } = countsOf(counts)
   if (groups === 0 || nothing === 0 || counts.single_sample === groups) return noSignalText(counts)

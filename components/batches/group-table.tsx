@@ -30,12 +30,12 @@ const isFull = (page: { items: unknown[] } | undefined) => page?.items.length ==
 const ROW_PX = 36
 const COLUMNS = 'grid-cols-[40px_minmax(110px,1fr)_90px_150px_108px_84px_minmax(190px,1.2fr)]'
 
-/** Groups in completion order, with the stage that delayed each. */
+/** The table of groups in completion order, with the slowest sample of each. */
 export function GroupTable({ batch }: { batch: BatchViewDto }) {
   const [order, setOrder] = useState<'completion' | 'latest'>('completion')
   const [latestShown, setLatestShown] = useState(0)
-  // Oldest first, new groups append at the end. Latest first, they would move the rows under the cursor, so they are
-  // announced instead.
+  // With the first completed on top, new groups append at the end. With the last completed on top, they would move
+  // the rows under the cursor, so the page announces them instead.
   const total = order === 'completion' ? batch.groupsCompleted : latestShown
   return (
     <Section

@@ -85,7 +85,7 @@ export function ActiveBatches({ batches, total }: { batches: BatchProgressDto[];
   )
 }
 
-/** Hidden first on narrow screens: at half of 1,440 px it would cut off the end time. */
+/** Hides columns in containers below 640 px, where they would cut off the end time. */
 const WIDE = '@max-[640px]:hidden'
 
 /** The batches that ended most recently, on the overview. */
@@ -102,7 +102,7 @@ export function RecentBatches({
       className={`@container ${className ?? ''}`}
     >
       {batches.length === 0 ? (
-        <p className="px-5 pb-5 text-ink-2">No recent batch has ended.</p>
+        <p className="px-5 pb-5 text-ink-2">No ended batches.</p>
       ) : (
         <Scroll label="Recent batches">
           <table className="grid-table">

@@ -24,7 +24,7 @@ export function RescoreSheet({
   batch: BatchViewDto
   open: boolean
   onClose(): void
-  /** Called with the new batch; by default its page opens. */
+  /** Called with the ID of the new batch; by default its page opens. */
   onDone?: (batchId: string) => void
 }) {
   return (
@@ -51,13 +51,12 @@ function RescoreForm({
   const router = useRouter()
   const choices = useRewardChoices()
   const before = useMemo(
-    // The resolved reward of the batch, as JSON.
     () => rewardText(requestReward(batch.reward as unknown as ResolvedReward)),
     [batch.reward],
   )
   const [text, setText] = useState(before)
   const [error, setError] = useState<string>()
-  // One idempotency key per dialog, so repeated submits create one batch.
+  // Unchanged repeated submits share this idempotency key, so they create one batch.
   const [key, setKey] = useState(() => crypto.randomUUID())
   const rescore = useMutation(
     trpc.batches.rescore.mutationOptions({

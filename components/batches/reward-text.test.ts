@@ -45,7 +45,7 @@ describe('request form of a resolved reward', () => {
     expect(resolve(requestReward(resolve(request)))).toEqual(resolve(request))
   })
 
-  it('references functions by file, with managers around them', () => {
+  it('refers to functions and managers by file', () => {
     const ref = { hash: 'h', path: 'mine.ts', name: 'score', kwargs: { a: 1 } }
     const base = resolve({})
     expect(requestReward({ ...base, kind: 'function', function: ref })).toEqual({
@@ -59,8 +59,8 @@ describe('request form of a resolved reward', () => {
   })
 })
 
-describe('typed reward', () => {
-  it('is parsed, or has an error message', () => {
+describe('reward entered as JSON', () => {
+  it('is parsed, or refused with a message', () => {
     expect(readReward('{"model": "rm"}')).toEqual({ reward: { model: 'rm' } })
     expect(readReward(rewardText({ kwargs: { a: 1 } }))).toEqual({ reward: { kwargs: { a: 1 } } })
     for (const text of ['', '  ', '{', '[]', '"rm"', 'null'])

@@ -38,7 +38,7 @@ export async function chartRows(page: Page, title: string): Promise<Rows> {
   await page.getByRole('button', { name: `Show ${title} as a table`, exact: true }).click()
   const table = page.getByRole('region', { name: `${title}, table`, exact: true })
   const rows = await rowsOf(table.locator('table'))
-  return rows.map(({ Marked, ...numbers }) => numbers)
+  return rows.map(({ Marks, ...numbers }) => numbers)
 }
 
 /** The figures of a strip: number with unit, and detail line. */

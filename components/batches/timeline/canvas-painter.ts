@@ -122,7 +122,7 @@ export function canvasPainter(
   }
 }
 
-/** Failed samples are hatched as well as red, as in all charts. */
+/** The red hatching of failed samples, as in all charts. */
 function hatchPattern(context: CanvasRenderingContext2D, inks: Inks): CanvasPattern | null {
   const tile = document.createElement('canvas')
   tile.width = 4

@@ -1,6 +1,6 @@
 import type { TimelineRow } from './timeline.prepare.ts'
 
-/** Aggregates rows thinner than a pixel: groups in progress and samples ended per pixel. Counts are exact. */
+/** Counts of rows thinner than a pixel: groups in progress and ended samples per pixel. */
 export interface Density {
   width: number
   height: number

@@ -1,14 +1,14 @@
 import type { Density } from './density.ts'
 import type { Box, Inks } from './painter.ts'
 
-/** Parses a color that the browser resolved into red, green and blue, packed as a pixel without alpha. */
+/** Parses a resolved CSS color into a pixel of ImageData, without alpha. */
 function pixelOf(colour: string): number {
   const [r, g, b] = (colour.match(/[\d.]+/g) ?? []).map(Number)
   // Little-endian, as on every platform with a browser.
   return ((b ?? 0) << 16) | ((g ?? 0) << 8) | (r ?? 0)
 }
 
-/** An off-screen canvas for pixels, reused per size. */
+/** An off-screen canvas and its pixels, reused while the size stays the same. */
 export interface Sheet {
   canvas: OffscreenCanvas
   image: ImageData
@@ -22,8 +22,8 @@ export function sheetFor(density: Density, used: Sheet | null): Sheet {
 }
 
 /**
- * Draws aggregated rows. Opacity grows with the share of groups in progress and with the number of ended samples; any
- * failure is red.
+ * Draws aggregated rows. Opacity grows with the share of groups in progress and with the number of ended samples; a
+ * pixel with a failed sample is red.
  */
 export function drawDensity(
   context: CanvasRenderingContext2D,
@@ -42,7 +42,7 @@ export function drawDensity(
     for (let x = 0; x < width; x++) {
       const cell = y * width + x
       const ended = ends[cell] as number
-      // A single sample is visible, and four samples reach full opacity.
+      // A single sample is visible, and four samples per group reach full opacity.
       if (ended === 0) {
         const under = groups[cell + y] as number
         pixels[cell] = under === 0 ? 0 : bar | ((under * full) << 24)

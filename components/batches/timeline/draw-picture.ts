@@ -29,8 +29,8 @@ const ROWS_PX = 480
 const MAX_ROW_PX = 18
 
 /**
- * Builds the exported image: every row of the view, with title and legend. Rows are not aggregated, so 2,000 groups
- * make 2,000 pixels of height. `width` in pixels; a narrower image keeps its text readable in print.
+ * Lays out the exported image: every row of the view, with title and legend. Rows are at least a pixel high, so 2,000
+ * groups take 2,000 pixels. `width` in pixels; a narrower image keeps its text readable in print.
  */
 export function pictureScene(
   scene: Omit<TimelineScene, 'plot' | 'rowPx' | 'scrollPx'>,
@@ -67,7 +67,7 @@ export function drawPicture(
   drawLegend(p, scene, EDGE, height - EDGE / 2 - 10)
 }
 
-/** The legend in one line, for the marks present. */
+/** Draws the legend in one line, for the marks present. */
 function drawLegend(p: Painter, { data, nowMs }: TimelineScene, fromX: number, y: number): void {
   let x = fromX
   const entry = (text: string, wide: number, draw: (x: number) => void) => {

@@ -12,12 +12,12 @@ import {
 } from './timeline.prepare.ts'
 import { CAUSE_WORDS } from './timeline-words.ts'
 
-/** What to draw, with sizes in pixels. */
+/** A timeline to draw; sizes are in pixels. */
 export interface TimelineScene {
   data: TimelineData
   scale: TimeScale
   window: TimeWindow | null
-  /** The end of running groups; null when nothing runs. */
+  /** The time at which running groups are drawn to end, ms; null when no group runs. */
   nowMs: number | null
   /** The box of the rows. */
   plot: Box
@@ -38,7 +38,7 @@ export const NAMED_ROW_PX = 13
 /** The maximum number of mini-batch lines; with more, none are drawn. */
 export const MAX_MINI_BATCHES = 200
 
-/** The x position of a time. */
+/** Converts times to x positions and back. */
 export function placer(scene: Pick<TimelineScene, 'scale' | 'window' | 'plot'>) {
   const { scale, window, plot } = scene
   const from = scale.at(window?.fromMs ?? 0)
@@ -50,7 +50,7 @@ export function placer(scene: Pick<TimelineScene, 'scale' | 'window' | 'plot'>) 
   }
 }
 
-/** Round times inside the window, at most about one every 84 px, none inside a collapsed range. */
+/** Ticks at round times in the window: at most about one per 84 px, none inside a collapsed range. */
 function sceneTicks(scene: TimelineScene): { x: number; label: string }[] {
   const { scale, window, plot } = scene
   const { x } = placer(scene)
@@ -76,7 +76,7 @@ function sceneTicks(scene: TimelineScene): { x: number; label: string }[] {
   return ticks
 }
 
-/** Decimal places that distinguish two ticks. */
+/** A tick label with enough decimal places to distinguish neighboring ticks. */
 function tickText(ms: number, stepMs: number): string {
   if (ms >= 1_000 && ms < 60_000) {
     const digits = stepMs >= 1_000 ? 0 : stepMs >= 100 ? 1 : stepMs >= 10 ? 2 : 3
@@ -90,7 +90,7 @@ function tickText(ms: number, stepMs: number): string {
   return durationText(ms).replace(/\.0+(?=\D)/, '')
 }
 
-/** Draws the background: time grid, mini-batches, collapsed ranges. */
+/** Draws the background: time grid and collapsed ranges. */
 export function drawBackdrop(p: Painter, scene: TimelineScene): void {
   const { plot } = scene
   const bottom = plot.y + plot.height
@@ -106,7 +106,7 @@ export function drawBackdrop(p: Painter, scene: TimelineScene): void {
   p.clipped(plot, () => p.boxes(stripes, 'line', 0.55))
 }
 
-/** Draws the foreground: mini-batch labels, collapsed ranges, the axis. */
+/** Draws the foreground: mini-batches, collapsed ranges and the axis. */
 export function drawFrame(p: Painter, scene: TimelineScene): void {
   const { plot, data, rowPx } = scene
   const { x } = placer(scene)
@@ -188,7 +188,7 @@ function drawBreaks(p: Painter, scene: TimelineScene): void {
   }
 }
 
-/** The thickness of the bars in a row. */
+/** Sizes of the bars and marks in a row of `rowPx`; `dotPx` is null in rows too thin for dots. */
 export function rowLook(rowPx: number) {
   return {
     barPx: rowPx >= 10 ? Math.min(6, rowPx * 0.34) : Math.max(0.75, rowPx * 0.6),
@@ -254,7 +254,7 @@ export function drawRows(p: Painter, scene: TimelineScene): void {
   })
 }
 
-/** Draws the straggler delay at the end of the row: right of it, or left where there is no room. */
+/** Draws the straggler delay right of the group's end, or left of its start where the right side has no room. */
 function drawDelay(
   p: Painter,
   row: TimelineRow,
@@ -296,7 +296,7 @@ export function drawThinStragglers(p: Painter, scene: TimelineScene): void {
   })
 }
 
-/** Draws row labels on the left: group names where there is room, otherwise counts. */
+/** Draws row labels on the left: completion numbers, with group names if `wide`; thin rows share count labels. */
 export function drawGutter(p: Painter, scene: TimelineScene, wide: boolean): void {
   const { data, plot, rowPx, scrollPx } = scene
   if (rowPx < NAMED_ROW_PX) {

@@ -34,7 +34,7 @@ import { useElapsed, useTimeline } from './use-timeline.ts'
 
 const TITLE = 'Group completion'
 
-/** When each group of a batch completed, sample by sample, and what delayed its last sample. */
+/** A chart of a batch's groups over time: when their samples ended, and what delayed the last one. */
 export function GroupTimeline({ batch }: { batch: BatchViewDto }) {
   const [view] = useUrl(timelineView)
   const query = useTimeline(batch.batchId, view.part)
@@ -152,7 +152,7 @@ function Timeline({
         <div className="px-5 pb-4">
           <p className="flex h-60 items-center justify-center rounded-lg border border-dashed px-5 text-center text-ink-3">
             {groups > 0
-              ? 'This page has no groups.'
+              ? 'No groups in this range.'
               : isActive(batch)
                 ? 'Each group appears as a row once the batch has samples.'
                 : 'The batch ended without groups.'}
@@ -300,7 +300,10 @@ async function savePicture(
 /** The URL updates after this delay: browsers reject more than about a hundred changes in 30 s. */
 const SETTLE_MS = 250
 
-/** A value that changes locally at once and is stored once it settles; an external change (the back button) wins. */
+/**
+ * A value that changes locally at once and is stored after `SETTLE_MS` without changes. Once stored, it follows
+ * external changes, such as the back button.
+ */
 function useSettling<T>(kept: T, keep: (value: T) => void): [T, (value: T) => void] {
   const [moving, setMoving] = useState<{ value: T } | null>(null)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
@@ -308,7 +311,7 @@ function useSettling<T>(kept: T, keep: (value: T) => void): [T, (value: T) => vo
   last.current = keep
   useEffect(() => () => clearTimeout(timer.current), [])
   const known = JSON.stringify(kept)
-  // Kept until the stored value has changed, which happens a few frames after the update.
+  // The local value is kept until the stored one has changed, a few frames after the update.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the effect depends on the change itself
   useEffect(() => {
     if (timer.current === undefined) setMoving(null)

@@ -37,7 +37,7 @@ export const INK_TOKENS: Readonly<Record<Ink, string>> = {
   bad: '--bad',
 }
 
-/** Text alignment relative to its position. */
+/** The look of a text; `align` is relative to its position. */
 interface TextLook {
   ink: Ink
   sizePx?: number
@@ -46,7 +46,7 @@ interface TextLook {
   bold?: boolean
 }
 
-/** Pixels from the left and from the top. */
+/** A rectangle in pixels, from the top left. */
 export interface Box {
   x: number
   y: number
@@ -55,8 +55,8 @@ export interface Box {
 }
 
 /**
- * Draws on a canvas or writes an SVG. Lists are flat (x, y, width, height, x, …), one call per style, so 16,000 marks
- * need only a few paths.
+ * Draws on a canvas or writes an SVG. Lists are flat: x, y, width and height per rectangle, x and y per dot, both
+ * ends per line. There is one call per style, so 16,000 marks need only a few paths.
  */
 export interface Painter {
   boxes(flat: readonly number[], ink: Ink, alpha?: number): void

@@ -8,7 +8,7 @@ type PlotStep =
   | { do: 'pan'; share: number }
   | { do: 'whole' | 'open' | 'leave' }
 
-/** Rows per page. */
+/** Rows that Page Up and Page Down move. */
 const PAGE = 10
 
 /**

@@ -1,16 +1,16 @@
 import { NAMED_ROW_PX } from './draw-timeline.ts'
 
-/** The height of the rows when all are shown at once, of a readable row, and of the visible part. */
+/** Heights: of all rows when shown at once, of a readable row, and of the visible part of readable rows. */
 const FIT_PX = 360
 const READ_ROW_PX = 18
 const MAX_READ_PX = 450
-/** A few groups stay rows, not thick bars. */
+/** The minimum height of the plot. */
 const MIN_PX = 72
 /** Narrower plots have no room for group names. */
 const NAMED_WIDTH_PX = 640
-/** The right margin: half a mark, and the last tick. */
+/** The right margin: half a mark, and the last tick label. */
 export const RIGHT_PX = 14
-/** The left margin without and with names. */
+/** The left margin, without and with group names. */
 const GUTTER_PX = 46
 const NAMED_GUTTER_PX = 152
 
@@ -25,7 +25,7 @@ interface PlotLayout {
   fits: boolean
 }
 
-/** Lays out the plot. When all groups fit as readable rows, they are shown as such in either mode. */
+/** Lays out the plot. Groups that fit as readable rows are readable in either mode. */
 export function layoutPlot(rows: number, readable: boolean, width: number): PlotLayout {
   const read = readable || rows * READ_ROW_PX <= FIT_PX
   const rowPx = read ? READ_ROW_PX : FIT_PX / Math.max(1, rows)

@@ -55,13 +55,13 @@ export function PointedTip({
       )}
       {row.endMs === null ? (
         <Line
-          label="ended so far"
+          label="samples ended"
           value={`${formatCount(track.samples.length)} of ${formatCount(track.size)}`}
         />
       ) : (
         <>
-          <Line label="complete" value={durationText(row.endMs)} />
-          <Line label="median sample time" value={durationText(row.medianMs)} />
+          <Line label="completed" value={durationText(row.endMs)} />
+          <Line label="time to median sample" value={durationText(row.medianMs)} />
         </>
       )}
       {row.failed > 0 && <Line label="failed" value={formatCount(row.failed)} />}

@@ -11,10 +11,7 @@ const MIN_IDLE_MS = 2_000
 const MIN_IDLE_SHARE = 0.1
 /** The share of the remaining length that a collapsed range takes. */
 const BREAK_SHARE = 0.025
-/**
- * The number of columns used to find idle ranges, about the width of a screen; a range of a tenth covers some 200
- * columns.
- */
+/** The number of time buckets used to find idle ranges. The shortest collapsed range covers about 200 of them. */
 const BUCKETS = 2_048
 
 /**
@@ -109,7 +106,7 @@ export interface TimeWindow {
   toMs: number
 }
 
-/** The maximum zoom. */
+/** The smallest window, at maximum zoom. */
 const MIN_WINDOW_MS = 5
 
 /** Clamps a window to the span, at least 5 ms wide; null when it is the whole span. */
@@ -124,7 +121,7 @@ export function clampWindow(window: TimeWindow | null, scale: TimeScale): TimeWi
   return { fromMs: scale.ms(start), toMs: scale.ms(start + size) }
 }
 
-/** Zooms by `factor` (below 1: in) around a fixed time. */
+/** Zooms by `factor` (below 1: in) around a fixed time (default: the middle). */
 export function zoomWindow(
   window: TimeWindow | null,
   scale: TimeScale,

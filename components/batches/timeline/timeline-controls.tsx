@@ -7,7 +7,7 @@ import { Segmented } from '../../ui/field.tsx'
 import { type TimeScale, type TimeWindow, zoomWindow } from './time-scale.ts'
 import { type TimelineView, wholeWindow } from './timeline-url.ts'
 
-/** With more groups than this, all are first shown at once. */
+/** Up to this many groups fit as readable rows, so the choice is hidden. */
 const MAX_READABLE_GROUPS = 20
 
 /** The view controls of the chart: rows, idle time, zoom. */
@@ -76,7 +76,7 @@ export function TimelineControls({
   )
 }
 
-/** Rounded as in the URL, so that a shared link shows the same numbers. */
+/** The window as text, rounded as in the URL, so that a shared link shows the same numbers. */
 function windowText(window: TimeWindow): string {
   const { fromMs, toMs } = wholeWindow(window)
   return `${durationText(fromMs)} to ${durationText(toMs)}`

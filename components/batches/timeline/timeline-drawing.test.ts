@@ -24,7 +24,7 @@ describe('idle time', () => {
     expect(idleStretches(late, 80_000, 80_000)).toHaveLength(1)
     expect(idleStretches(late, 80_000, 80_000)[0]?.fromMs).toBe(0)
   })
-  test('excludes samples claimed by a worker', () => {
+  test('excludes time in which workers hold samples', () => {
     const claimed = rowsOf([[]], { claimed: { group: [0], samples: [1], sinceMs: [0] } }, 0)
     expect(idleStretches(claimed, 60_000, 60_000)).toEqual([])
   })
@@ -221,7 +221,7 @@ test('a zoomed timeline has only rows with activity; totals cover all rows', () 
   expect(rowsBetween(data, null, null)).toBe(data)
 })
 
-test('few groups are readable rows; many are shown at once unless rows are selected', () => {
+test('few groups are readable rows; many are shown at once unless readable rows are selected', () => {
   expect(layoutPlot(12, false, 1_000)).toMatchObject({ rowPx: 18, named: true, fits: true })
   expect(layoutPlot(12, false, 390)).toMatchObject({ named: false })
   expect(layoutPlot(2_000, false, 1_000)).toMatchObject({ rowPx: 0.18, plotPx: 360, fits: true })

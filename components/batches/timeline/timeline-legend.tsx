@@ -10,7 +10,7 @@ import {
 } from './timeline.prepare.ts'
 import { CAUSE_WORDS } from './timeline-words.ts'
 
-/** The legend, with a cause only where a straggler has it. */
+/** The legend, with the causes that stragglers have. */
 export function TimelineLegend({ data, running }: { data: TimelineData; running: boolean }) {
   const causes = stragglerCauses(data)
   return (
@@ -42,7 +42,7 @@ export function TimelineLegend({ data, running }: { data: TimelineData; running:
         <Entry
           key={cause}
           text={`straggler, delay: ${CAUSE_WORDS[cause].word}`}
-          title={`${CAUSE_WORDS[cause].about} A straggler ended later after the median sample of its group than in other groups: by more than their median plus ${STRAGGLER_DEVIATIONS} median absolute deviations, and by at least ${100 * MIN_STRAGGLER_SHARE} % of the batch’s time.`}
+          title={`${CAUSE_WORDS[cause].about} A straggler is the last sample of a group whose tail is unusually long. The tail, from the end of the group’s median sample to the end of its last, exceeds the batch’s median tail by more than ${STRAGGLER_DEVIATIONS} median absolute deviations and is at least ${100 * MIN_STRAGGLER_SHARE} % of the batch’s time.`}
           mark={
             <span className="inline-flex items-center">
               <Bar ink={`var(${INK_TOKENS[cause]})`} />

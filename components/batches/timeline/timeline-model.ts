@@ -1,7 +1,7 @@
 import type { SampleFailureReason } from '../../../server/contract/sample-reason.ts'
 import type { TimelineDto } from '../../../server/contract/timeline.ts'
 
-/** The end of a sample. Times in milliseconds since acceptance. */
+/** An ended sample. Times are milliseconds since acceptance. */
 export interface SampleMark {
   index: number
   /** Null: it ended without a dispatch. */
@@ -13,7 +13,7 @@ export interface SampleMark {
   attempts: number
 }
 
-/** A request of a sample. */
+/** An attempt to score a sample; times in milliseconds. */
 export interface SampleCall {
   startedMs: number
   queueMs: number
@@ -34,7 +34,7 @@ export interface GroupTrack {
   /** The samples claimed by workers, and since when. */
   claimed: number
   claimedSinceMs: number | null
-  /** The requests of the sample that ended last, where there were several. */
+  /** The attempts of the sample that ended last, if it had several or failed. */
   lastCalls: readonly SampleCall[]
 }
 
@@ -141,7 +141,7 @@ function setClaimed(groups: Map<number, GroupTrack>, answer: TimelineDto): void 
   }
 }
 
-/** A group from beyond this page that completed replaces the last pending one. */
+/** Drops the last pending groups if completed groups from beyond this part took their places. */
 function dropDisplaced(groups: Map<number, GroupTrack>, most: number): void {
   if (groups.size <= most) return
   const waiting = [...groups.values()].filter((track) => track.seq === 0)
@@ -150,8 +150,8 @@ function dropDisplaced(groups: Map<number, GroupTrack>, most: number): void {
 }
 
 /**
- * Whether an update was missed because a result took longer to commit than responses overlap. A full read is then
- * needed.
+ * Whether the model missed an update, so that a full read is needed. This happens if a result takes longer to commit
+ * than responses overlap.
  */
 export function hasHoles(model: TimelineModel): boolean {
   if (model.groups.size !== model.groupsInPart) return true

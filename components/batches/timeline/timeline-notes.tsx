@@ -26,14 +26,14 @@ export function LostNote({ data }: { data: TimelineData }) {
   )
 }
 
-/** The keyboard or click selection as text with its link; before a selection, the keys. */
+/** The selected group or sample as text with a link; without a selection, the keys. */
 export function ReachedNote({ pointed, batchId }: { pointed: Pointed | null; batchId: string }) {
   const of = pointed?.mark ?? pointed?.row.last ?? null
   return (
     <div className="num mt-2 min-h-8 text-xs text-ink-2">
       <span role="status" data-timeline-reached>
         {pointed && groupText(pointed.row)}
-        {pointed?.mark && ` — ${sampleText(pointed.mark)}`}
+        {pointed?.mark && `. ${sampleText(pointed.mark)}`}
       </span>
       {of && (
         <PageLink

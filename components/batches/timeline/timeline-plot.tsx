@@ -48,7 +48,7 @@ const NEAR_PX = 9
 /** Shorter pointer movements count as a click. */
 const CLICK_PX = 6
 
-/** Compares by number and index, because prepared rows are new objects. */
+/** Identifies a group or sample across updates, which create new row objects. */
 interface PointedId {
   no: number
   index: number | null
@@ -169,7 +169,7 @@ export function TimelinePlot({
     onPoint(focus)
   })
 
-  // React attaches wheel listeners as passive, so a pinch would also zoom the page.
+  // React's wheel listeners are passive and cannot keep a pinch from zooming the page, so this one is added directly.
   const wheel = useRef<(event: WheelEvent) => void>(() => {})
   wheel.current = (event) => {
     const { x, ms } = placer(scene)
@@ -329,7 +329,7 @@ function SelectionWords({
   )
 }
 
-/** Draws the hovered row and the marker of the hovered sample; `strong` for the keyboard selection. */
+/** Draws the hovered row and the marker of the hovered sample; `strong` for the selected one. */
 function drawPointed(
   p: Painter,
   scene: TimelineScene,

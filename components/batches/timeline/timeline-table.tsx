@@ -27,13 +27,13 @@ const HEADS = [
   'First dispatch',
   'Completed',
   'Samples ended',
-  'Median sample time',
+  'Time to median sample',
   'Straggler delay',
   'Last sample',
   'Delay cause',
 ]
 
-/** The same groups as a table, in the same order. */
+/** The groups of the plot as a table, in the same order. */
 export function TimelineTable({ data, batchId }: { data: TimelineData; batchId: string }) {
   const scroller = useRef<HTMLElement>(null)
   const rows = useVirtualizer({
@@ -155,7 +155,7 @@ function Cells({ row, batchId, late }: { row: TimelineRow; batchId: string; late
   )
 }
 
-/** When each mini-batch was ready. */
+/** A table of when each mini-batch was ready. */
 export function MiniBatchTable({ miniBatches }: { miniBatches: readonly MiniBatch[] }) {
   if (miniBatches.length === 0) return null
   return (

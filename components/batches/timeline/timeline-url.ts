@@ -2,18 +2,18 @@ import type { UrlCodec } from '../../url/use-url.ts'
 import type { TimeWindow } from './time-scale.ts'
 import type { TimelineSort } from './timeline.prepare.ts'
 
-/** The view state of the timeline. The URL uses the same names and omits defaults. */
+/** The view state of the timeline, stored in the URL without defaults. */
 export interface TimelineView {
   sort: TimelineSort
   /** Null: the whole batch. */
   zoom: TimeWindow | null
-  /** Groups per mini-batch; 0: none are drawn; null: a quarter of the groups. */
+  /** Groups per mini-batch; 0: none are drawn; null: `defaultChunk`. */
   chunk: number | null
   /** All groups at once, or readable rows that scroll. */
   rows: 'fit' | 'read'
   /** Idle time is collapsed. */
   collapse: boolean
-  /** The page of a batch with more groups than are shown at once, from 0. */
+  /** The part of a batch with more groups than are shown at once, from 0. */
   part: number
   table: boolean
 }
@@ -47,7 +47,7 @@ export const timelineView: UrlCodec<TimelineView> = {
       chunk: whole(params.get('chunk')),
       rows: params.get('rows') === 'read' ? 'read' : 'fit',
       collapse: params.get('idle') !== 'keep',
-      // 1-based in the URL.
+      // Parts count from 1 in the URL.
       part: Math.max(0, (whole(params.get('part')) ?? 1) - 1),
       table: params.get('timeline') === 'table',
     }

@@ -14,7 +14,7 @@ export const CAUSE_WORDS: Readonly<Record<WaitCause, { word: string; about: stri
   queue: {
     word: 'queue',
     about:
-      'The sample was not dispatched: it waited in the queue, or at a worker for a free server. The two are recorded separately only for samples with more than one request.',
+      'Before its first dispatch, the sample waited in the queue, or at a worker for a free server. The two waits are recorded separately only for samples with several attempts or a failure.',
   },
   router: { word: 'router', about: 'The sample waited at a worker for a free server.' },
   service: {
@@ -52,7 +52,7 @@ export function groupText(row: TimelineRow): string {
   if (row.endMs !== null) parts.push(`completed at ${durationText(row.endMs)}`)
   else
     parts.push(
-      `${formatCount(track.samples.length)} ended${track.claimed > 0 ? `, ${formatCount(track.claimed)} at workers` : ''}`,
+      `${formatCount(track.samples.length)} ended${track.claimed > 0 ? `, ${formatCount(track.claimed)} claimed by workers` : ''}`,
     )
   if (row.lostMs >= MIN_LOST_MS && row.last)
     parts.push(
@@ -80,7 +80,7 @@ export function countsText(data: TimelineData, groups: number): string {
   return `n = ${formatCount(data.complete)} of ${plural(groups, 'group')}, ${plural(data.samples, 'sample')} ended · time since acceptance`
 }
 
-/** The total straggler delay as one line; null while it is negligible. */
+/** The number of stragglers, and the straggler delay summed over all groups; null before a group is complete. */
 export function lostText(data: TimelineData): string | null {
   if (data.complete === 0) return null
   const n = data.stragglers.size

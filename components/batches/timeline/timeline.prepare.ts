@@ -1,17 +1,20 @@
 import type { GroupTrack, SampleCall, SampleMark, TimelineModel } from './timeline-model.ts'
 
 /**
- * The causes of a delay. `queue`: not dispatched; for a sample scored by its first request this includes the wait for
- * a free server, which is recorded separately only with several requests. `router`: waiting for a free server.
- * `service`: waiting for the response. `retry`: a failed request that was retried, and the backoff.
+ * The causes of a delay. `queue`: not dispatched; for a sample scored by its first attempt this includes the wait for
+ * a free server, which is recorded separately only with several attempts or a failure. `router`: waiting for a free
+ * server. `service`: waiting for the response. `retry`: a failed attempt that was retried, and the backoff.
  */
 export type WaitCause = 'queue' | 'router' | 'service' | 'retry'
 export const WAIT_CAUSES: readonly WaitCause[] = ['queue', 'router', 'service', 'retry']
 
-/** A group, prepared for drawing. Milliseconds since acceptance, or durations. */
+/**
+ * A group, prepared for drawing. Times are milliseconds since acceptance; `medianMs`, `lostMs` and `tailMs` are
+ * durations.
+ */
 export interface TimelineRow {
   track: GroupTrack
-  /** First dispatch; without an ended sample, when a worker claimed the first sample. Null: neither. */
+  /** The first dispatch of an ended sample or the claim of a pending one, whichever is earlier; null: neither. */
   startMs: number | null
   /** Completion; null while it runs. */
   endMs: number | null
@@ -19,7 +22,10 @@ export interface TimelineRow {
   medianMs: number | null
   /** The sample of a complete group that ended last. */
   last: SampleMark | null
-  /** How long the other samples waited for the last one; 0 for a single-sample group and while it runs. */
+  /**
+   * The straggler delay: from the end of the second-to-last sample to the end of the last; 0 for a single-sample
+   * group and while it runs.
+   */
   lostMs: number
   /** From the end of the median sample to the end of the last one; null for a single-sample group and while it runs. */
   tailMs: number | null
@@ -31,14 +37,18 @@ export interface TimelineRow {
 }
 
 /**
- * A group has a straggler when its last sample ended later after its median sample than in other groups: by more than
- * the batch's median of that time plus this many median absolute deviations. Of 128 groups whose samples take 0.1 to
- * 4 s, and one in 200 takes 30 s, 4 marks the 8 groups with such a sample; 3 marks 11, and 1 to 6 where none has one.
+ * A group's tail is the time from the end of its median sample to the end of its last. A group has a straggler if its
+ * tail exceeds the batch's median tail by more than this many median absolute deviations. In a batch of 128 groups
+ * whose samples take 0.1 to 4 s, and one in 200 takes 30 s, 4 marks exactly the 8 groups with such a sample. 3 marks
+ * 11, and 1 to 6 groups of a batch without such samples.
  */
 export const STRAGGLER_DEVIATIONS = 4
-/** And by at least this share of the batch's time so far: less does not delay the trainer noticeably. */
+/**
+ * A straggler's tail is also at least this share of the batch's time so far. A shorter tail does not delay the
+ * trainer noticeably.
+ */
 export const MIN_STRAGGLER_SHARE = 0.05
-/** Shorter delays are not significant, because results are written every 50 ms. */
+/** Shorter delays are not significant, because workers write results only every 40 ms. */
 export const MIN_LOST_MS = 50
 
 const prepared = new WeakMap<GroupTrack, TimelineRow>()
@@ -59,7 +69,7 @@ function newRow(track: GroupTrack): TimelineRow {
   for (const mark of samples) {
     if (mark.reason !== null) failed++
     if (mark.dispatchedMs === null) continue
-    // Clock skew: no range begins after its end.
+    // A worker's clock may be ahead, so no range begins after its end.
     const at = Math.max(0, Math.min(mark.dispatchedMs, mark.endedMs))
     if (startMs === null || at < startMs) startMs = at
   }
@@ -90,8 +100,8 @@ function newRow(track: GroupTrack): TimelineRow {
 }
 
 /**
- * What a sample did from `fromMs` to its end, in milliseconds by cause. The request times of a worker are sorted,
- * because its clock may be off by a few milliseconds.
+ * The time of a sample from `fromMs` to its end by cause, ms. Its attempts are placed one after another from the
+ * dispatch by their durations, because a worker's clock may be off by a few milliseconds.
  */
 export function waitsOf(
   sample: SampleMark,
@@ -115,7 +125,7 @@ export function waitsOf(
       at += call.backoffMs + call.queueMs
     }
     const isLast = i === calls.length - 1
-    // The rest after the last request is the write of its result.
+    // The rest after the last attempt is the write of its result, counted as service.
     add(isLast ? 'service' : 'retry', at, isLast ? sample.endedMs : at + call.serviceMs)
     at += call.serviceMs
   })
@@ -126,7 +136,10 @@ export function waitsOf(
 /** The sort order of the rows. */
 export type TimelineSort = 'completion' | 'dispatch' | 'lost'
 
-/** When the groups of a mini-batch were complete, so that a trainer could proceed. */
+/**
+ * A mini-batch: consecutive groups by completion number, ready when the last of them is complete. Times in
+ * milliseconds.
+ */
 export interface MiniBatch {
   /** From 1. */
   no: number
@@ -134,11 +147,11 @@ export interface MiniBatch {
   fromSeq: number
   toSeq: number
   readyMs: number
-  /** Since the previous mini-batch, or since acceptance; null where the previous one is on another page. */
+  /** Since the previous mini-batch, or since acceptance; null if the previous one is in another part. */
   afterMs: number | null
 }
 
-/** A page of a batch's timeline, prepared for drawing. */
+/** A part of a batch's timeline, prepared for drawing. */
 export interface TimelineData {
   rows: readonly TimelineRow[]
   /** The complete groups among the rows. */
@@ -154,7 +167,7 @@ export interface TimelineData {
   spanMs: number
 }
 
-/** Prepares the groups of a page: order, stragglers, delays, mini-batches of `chunk` groups (0: none). */
+/** Prepares the groups of a part: order, stragglers, delays, mini-batches of `chunk` groups (0: none). */
 export function prepareTimeline(
   model: TimelineModel,
   options: { sort: TimelineSort; chunk: number },
@@ -206,7 +219,7 @@ function stragglersAmong(rows: readonly TimelineRow[], spanMs: number): Set<numb
   return new Set(late.map((row) => row.track.no))
 }
 
-/** 0 for no values. */
+/** The median; 0 for no values. */
 function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const n = sorted.length
@@ -221,7 +234,7 @@ export function stragglerCauses(data: TimelineData): Set<WaitCause> {
   return causes
 }
 
-/** When each mini-batch of `chunk` groups was ready; the last one may have fewer groups once all are complete. */
+/** When each mini-batch of `chunk` groups was ready. The last one may have fewer groups once the batch has ended. */
 function miniBatches(
   rows: readonly TimelineRow[],
   chunk: number,
@@ -239,7 +252,7 @@ function miniBatches(
     const end = endOf.get(toSeq)
     // More groups may follow while the batch runs.
     if (end === undefined || (toSeq < no * chunk && !model.ended)) return found
-    // Completion numbers are assigned under a lock, their times slightly earlier.
+    // Completion times are taken slightly before the numbers are assigned, so a later group may have an earlier time.
     const readyMs = Math.max(before ?? 0, end)
     const afterMs = before === null ? null : readyMs - before
     found.push({ no, fromSeq: (no - 1) * chunk + 1, toSeq, readyMs, afterMs })

@@ -20,11 +20,11 @@ describe('timeline model', () => {
     })
     expect(next.groups.get(0)).toMatchObject({ seq: 2, completedMs: 100 })
     expect(next.groups.get(0)?.samples.map((each) => each.index)).toEqual([1, 0])
-    // An unchanged group is the same object, so it is not prepared again.
+    // An unchanged group keeps its list of samples.
     expect(next.groups.get(1)?.samples).toBe(known.groups.get(1)?.samples)
   })
 
-  test('marks failed samples and samples with several requests', () => {
+  test('marks failed samples and samples with several attempts', () => {
     const { groups } = model(
       [
         [
@@ -45,7 +45,7 @@ describe('timeline model', () => {
     expect(groups.get(0)?.lastCalls).toHaveLength(2)
   })
 
-  test('drops the last pending groups when others enter the page', () => {
+  test('drops the last pending groups when completed groups enter the part', () => {
     const known = model([[[0, 9]], [], []], {}, 1)
     const next = mergeTimeline(known, {
       ...answer([[[0, 9]]], {}, 1),
@@ -138,7 +138,7 @@ describe('delay causes', () => {
     { startedMs: 1_000, queueMs: 300, backoffMs: 0, serviceMs: 400 },
     { startedMs: 2_000, queueMs: 200, backoffMs: 400, serviceMs: 500 },
   ]
-  test('are the queue before the dispatch and the response after it', () => {
+  test('are the queue before the dispatch and service after it', () => {
     expect(waitsOf(mark(800, 1_000), [], 100)).toMatchObject({ queue: 700, service: 200 })
     expect(waitsOf(mark(null, 1_000), [], 100)).toMatchObject({ queue: 900, service: 0 })
   })
@@ -190,7 +190,7 @@ describe('stragglers', () => {
     expect([...stragglers]).toEqual([30])
     expect(lostMs).toBe(30 * 10 + 1_090)
   })
-  test('two late samples of a group are one', () => {
+  test('count a group with two late samples once', () => {
     const twoLate: Times = [
       [0, 1_000],
       [0, 1_010],
@@ -201,7 +201,7 @@ describe('stragglers', () => {
     const groups = [...Array.from({ length: 9 }, () => even), twoLate]
     expect([...prepare(model(groups)).stragglers]).toEqual([9])
   })
-  test('do not exist where most groups have a late sample, or samples vary as much', () => {
+  test('do not exist where most groups have a late sample, or delays vary evenly', () => {
     const late = Array.from({ length: 30 }, (_, i) => (i % 3 === 0 ? even : withLast(2_000 + i)))
     expect(prepare(model(late)).stragglers.size).toBe(0)
     const varied = Array.from({ length: 30 }, (_, i) => withLast(1_100 + 50 * i))
@@ -247,7 +247,7 @@ describe('order and mini-batches', () => {
     expect(ready(false, 3)).toHaveLength(1)
     expect(prepare(model(groups)).miniBatches).toEqual([])
   })
-  test('a later page continues the numbering without the previous mini-batch', () => {
+  test('a later part continues the numbering without the previous mini-batch', () => {
     const later = model(groups, { part: 1, partGroups: 5, ended: true })
     later.totals.groups = 10
     const shifted = new Map(

@@ -15,7 +15,7 @@ export function useLook(element: RefObject<HTMLElement | null>): Look | null {
     system.addEventListener('change', read)
     const chosen = new MutationObserver(read)
     chosen.observe(document.documentElement, { attributeFilter: ['data-theme'] })
-    // Canvas uses the fonts that are loaded, so redraw when they arrive.
+    // A canvas draws only with loaded fonts, so the look is read again when they arrive.
     void document.fonts?.ready.then(read)
     return () => {
       system.removeEventListener('change', read)
