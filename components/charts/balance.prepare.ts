@@ -12,7 +12,7 @@ export interface BalanceRow {
   capacityShare: number
   requestText: string
   capacityText: string
-  /** The label of the capacity bar: the state of a server without capacity. */
+  /** The label of the capacity bar: the share, or the state of a server without capacity. */
   capacityLabel: string
   /** Request share ÷ capacity share; null without requests or without capacity. */
   ratio: number | null
@@ -23,7 +23,7 @@ export interface BalanceData {
   rows: BalanceRow[]
   /** The shared scale, in percent. */
   ticks: Tick[]
-  /** The meaning of the imbalance, as one sentence. */
+  /** The meaning of the imbalance, in words. */
   meaning: string
 }
 
@@ -66,5 +66,5 @@ function meaningOf(rows: readonly BalanceRow[], imbalance: number | null): strin
     return 'Requests follow capacity: no server gets more than 1.1 times its share.'
   const worst = able.reduce((a, b) => ((b.ratio ?? 0) > (a.ratio ?? 0) ? b : a))
   const out = rows.find((row) => row.capacityShare === 0 && (row.requestShare ?? 0) > 0)
-  return `${worst.name} gets ${imbalance.toFixed(1)} times its share of requests: ${worst.requestText} with ${worst.capacityText} of the capacity.${out ? ` ${out.name} got requests until it stopped.` : ''}`
+  return `${worst.name} gets ${imbalance.toFixed(1)} times its share of requests: ${worst.requestText} with ${worst.capacityText} of the capacity.${out ? ` ${out.name} has no capacity now but got requests earlier.` : ''}`
 }

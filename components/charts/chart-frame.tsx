@@ -51,7 +51,7 @@ export function ChartFrame({
   empty?: string | null | false
   chart: ReactNode
   className?: string
-  /** The height of the chart or table in pixels; it grows with its neighbor. */
+  /** The minimum height of the chart or table, px; the chart grows with its neighbor. */
   height?: number
   table: Table
 }) {

@@ -52,7 +52,7 @@ interface OverlaySeries {
   isHidden: boolean
 }
 
-/** Mean reward of runs over steps, one line per run, with an optional band. */
+/** A quantity of runs over steps, one line per run, with an optional band. */
 export function OverlayPlot({
   data,
   series,
@@ -132,7 +132,7 @@ export function StepDeltaPlot({
           ? [
               { label: 'difference', value: formatScore(step.delta), color },
               {
-                label: '95 %',
+                label: '95 % interval',
                 value: `${formatScore(step.interval[0])} to ${formatScore(step.interval[1])}`,
               },
               { label: 'n', value: step.n },

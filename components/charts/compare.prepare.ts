@@ -35,7 +35,7 @@ export function prepareCdf({ values, first, second }: ComparePairDto['cdf']): Cd
 /** The quantity of a run that is drawn over its steps. */
 export type OverlayQuantity = 'mean' | 'failedShare' | 'noSignalShare' | 'waitMs'
 
-/** A step with the value of each run by index; null where a run has none, drawn as a gap. */
+/** A step with a value per run: `v0` is the value of the first run and `b0` its band; null: none, drawn as a gap. */
 export interface OverlayStep {
   step: number
   [value: `v${number}`]: number | null

@@ -1,7 +1,7 @@
 import type { ComponentDto } from '../../server/contract/rewards.ts'
 import { niceTicks, pickTicks, type Tick, withGaps } from './ticks.ts'
 
-/** A component at one step; null where the run has no such step, drawn as a gap. */
+/** A component at one step. Values are null at steps without the component, which are drawn as gaps. */
 interface ComponentStep {
   step: number
   mean: number | null
@@ -17,7 +17,7 @@ export interface ComponentData {
   name: string
   weight: number | null
   steps: ComponentStep[]
-  /** At the newest step. */
+  /** At the newest step with a value. */
   last: ComponentStep | null
   valueTicks: Tick[]
   stepTicks: number[]

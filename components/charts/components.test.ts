@@ -34,7 +34,7 @@ describe('components over steps', () => {
   })
 
   test('merge two batches of one step', () => {
-    // 0, 0, 1, 1 and 1, 1: mean 2/3, deviation of the six.
+    // 0, 0, 1, 1 and 1, 1: mean 2/3, standard deviation of the six.
     const [data] = prepareComponents([
       {
         name: 'x',

@@ -3,7 +3,7 @@ import { formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 import { linearTicks, type Tick } from './ticks.ts'
 
 export interface DistributionRow {
-  /** A value for bars, `from to to` for bins. */
+  /** The value for bars; `0.1 to 0.2` for bins. */
   label: string
   /** The label on the axis: the value, or the lower edge of the bin. */
   tick: string

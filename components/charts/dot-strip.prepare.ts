@@ -4,7 +4,7 @@ export interface ScoreScale {
   max: number
 }
 
-/** Scores of a group on the scale: positions with counts. */
+/** A position on the scale with its number of scores. */
 interface Dot {
   /** 0 to 1 along the scale. */
   x: number
@@ -13,7 +13,7 @@ interface Dot {
 
 /**
  * Places the scores of a group in at most `slots` positions; scores at one position become one larger dot. A scale
- * without extent places everything in the middle.
+ * without extent places all scores in the middle.
  */
 export function prepareDots(
   scores: readonly (number | null)[],
@@ -38,7 +38,9 @@ export function prepareDots(
   return { dots, failed }
 }
 
-/** The radius in pixels of a dot for `count` scores: its area is proportional to the count, up to 5.5 px. */
+/**
+ * The radius in pixels of a dot for `count` scores: its area grows linearly with the count, up to a radius of 5.5 px.
+ */
 export function dotRadius(count: number): number {
   return Math.min(5.5, 2.4 * Math.sqrt(1 + (count - 1) * 0.55))
 }

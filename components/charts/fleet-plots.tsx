@@ -130,7 +130,7 @@ export function LatencyPlot({
   return (
     <Plot
       data={data.minutes}
-      title={`p50 and p99 of the last hour, ${formatCount(data.timed)} minutes with a score`}
+      title={`p50 and p99 latency of the last hour, ${formatCount(data.timed)} minutes with a score`}
       x={{ dataKey: 'at', interval: 0, ticks: data.timeTicks }}
       y={{ ticks: data.latencyTicks, width: 52 }}
       right={18}
@@ -185,7 +185,7 @@ function LonePoint({
   return <circle cx={cx} cy={cy} r={2.25} fill={color} />
 }
 
-/** The characters of a server's name next to its bars. */
+/** The longest server name next to the bars; longer names are shortened. */
 const MAX_NAME_CHARS = 20
 
 /** The share of requests and the share of capacity of each server of a pool. */

@@ -22,7 +22,7 @@ export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
     redraw()
     const size = new ResizeObserver(redraw)
     size.observe(element)
-    // The theme colors, resolved when drawing.
+    // The colors are read when drawing, so a theme change needs a redraw.
     const theme = new MutationObserver(redraw)
     theme.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
     const system = matchMedia('(prefers-color-scheme: dark)')
@@ -62,7 +62,7 @@ export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
               title={`step ${formatCount(found.step)}`}
               rows={[
                 { label: 'reward', value: found.row },
-                { label: 'samples', value: quantityText(formatPercent(found.share)) },
+                { label: 'share of samples', value: quantityText(formatPercent(found.share)) },
               ]}
             />
             <MarkTip line={marks.find(({ step }) => step === found.step)} />
@@ -90,7 +90,7 @@ function draw(canvas: HTMLCanvasElement, data: HeatData): void {
   context.fillStyle = getComputedStyle(canvas).color
   for (const cell of data.cells) {
     context.globalAlpha = cell.fill
-    // Snapped to pixels, so that no seams show between cells.
+    // Edges are snapped to pixels, so that no seams show between cells.
     const left = Math.round(cell.x * canvas.width)
     const top = Math.round(cell.y * canvas.height)
     const right = Math.round((cell.x + cell.width) * canvas.width)

@@ -23,7 +23,7 @@ export interface HeatData {
   /** The largest share of any cell. */
   most: number
   firstStep: number
-  /** From the first to the last step, both included. */
+  /** Steps from first to last, both included. */
   span: number
 }
 
@@ -65,7 +65,7 @@ export function prepareHeat(heat: RunHeatDto): HeatData {
         ? []
         : [
             {
-              // A score is centered in its row, an edge is at the edge.
+              // A score is centered in its row; the edge of a bin is at the edge of its row.
               at: 1 - (kind === 'values' ? at + 0.5 : at) / count,
               label: formatScore(edge),
             },

@@ -1,7 +1,7 @@
 /**
- * Color is identity: the same run, source, server or reason has the same of eight hues on every page. The hue of a
- * name is hashed from its letters. If another name of its kind already has that hue, the next free one is assigned
- * and stored, so that four servers do not share three colors.
+ * A run, data source, server or reason has the same one of eight hues on every page. The hue of a name is hashed from
+ * its letters. If another name of its kind already has that hue, the next free one is assigned and stored, so that
+ * four servers do not share three colors.
  */
 export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker' | 'component' | 'verdict'
 
@@ -28,7 +28,7 @@ export function nameHash(name: string): number {
   return hash
 }
 
-/** Assigns the hue of a name among the assigned ones of its kind, 1 to 8. */
+/** Picks a hue for a name, 1 to 8: its hashed hue, or the next free one if that is taken. */
 export function pickHue(name: string, taken: readonly number[]): number {
   const own = nameHash(name) % HUES
   if (taken.length < HUES) {
@@ -58,7 +58,7 @@ export function hueOf(kind: HueKind, name: string): string {
   )
   hues[key] = hue
   try {
-    // The list is reset before it grows without bound.
+    // The list is reset after 400 names.
     if (Object.keys(hues).length > 400) known = { [key]: hue }
     localStorage.setItem(KEY, JSON.stringify(known))
   } catch {

@@ -25,7 +25,7 @@ export interface JointData {
   secondTicks: Tick[]
   /** Few distinct scores on both sides: a table of counts, with the numbers in the cells. */
   isTable: boolean
-  /** The ends of the line of equal scores; null where the scales do not overlap or are not to scale. */
+  /** The ends of the line of equal scores; null unless both axes are bins of overlapping ranges. */
   equal: { x1: number; y1: number; x2: number; y2: number } | null
 }
 
@@ -45,7 +45,7 @@ export function prepareJoint(joint: JointDistribution): JointData {
       y: 1 - (j + 1) / rows,
       width: 1 / columns,
       height: 1 / rows,
-      // Square root, so that a cell with one sample is visible next to one with a thousand.
+      // The square root keeps a cell with one sample visible next to one with a thousand.
       fill: Math.sqrt(samples / most),
       samples,
       first: labelOf(joint.first, i),
@@ -68,7 +68,7 @@ function labelOf(axis: JointAxis, at: number): string {
     : `${formatScore(axis.edges[at])} to ${formatScore(axis.edges[at + 1])}`
 }
 
-/** A score is centered in its place, an edge is at the edge. */
+/** A score is centered in its place; the edge of a bin is at the edge of its place. */
 function ticksOf(axis: JointAxis): Tick[] {
   const marks = axis.kind === 'values' ? axis.values : axis.edges
   const every = axis.kind === 'values' ? 1 : Math.ceil(marks.length / MAX_LABELS)

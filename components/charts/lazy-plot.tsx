@@ -12,8 +12,8 @@ import {
 import { ChartSkeleton } from '../ui/skeleton.tsx'
 
 /**
- * A plot that is loaded after the page, because Recharts is larger than everything else together. `next/dynamic` would
- * add its own runtime to the scripts of the overview.
+ * Returns a plot that is loaded after the page, because Recharts is larger than all other scripts together.
+ * `next/dynamic` would add its own runtime to the scripts of the overview.
  */
 export function lazyPlot<Props extends object>(
   load: () => Promise<ComponentType<Props>>,

@@ -5,7 +5,7 @@ import { formatCount } from '../format/numbers.ts'
 export interface MarkLine {
   step: number
   marks: RunMarkDto[]
-  /** The label next to the line; null: no room, only its icon is drawn. */
+  /** The label next to the line; null: without labels, or no room for one. */
   text: string | null
   /** The side with more room for the label. */
   side: 'left' | 'right'

@@ -16,7 +16,7 @@ interface MonitorStep {
 /** A monitor over steps with its thresholds, prepared for drawing. */
 export interface MonitorData {
   steps: MonitorStep[]
-  /** The values of the threshold lines, with their colors. */
+  /** The threshold lines: value and severity. */
   thresholds: { at: number; severity: 'warning' | 'alerting' }[]
   last: MonitorStep | null
   /** Steps with a value. */

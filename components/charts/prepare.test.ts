@@ -293,7 +293,7 @@ describe('worker throughput', () => {
     expect(data.seconds.at(-1)?.['2 more']).toBe(1)
   })
 
-  test('has no samples without a scored one', () => {
+  test('has no samples if none was scored', () => {
     expect(prepareThroughput([worker('w1', [0, 0]), worker('w2', [])]).hasSamples).toBe(false)
   })
 })

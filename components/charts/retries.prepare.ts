@@ -1,6 +1,6 @@
 import { linearTicks, minutesOfHour, minuteTicks, type Tick } from './ticks.ts'
 
-/** One minute, with a column per cause. */
+/** One minute, with a column per reason. */
 interface RetryMinute {
   at: number
   isRunning: boolean
@@ -8,10 +8,10 @@ interface RetryMinute {
   [reason: string]: number | boolean
 }
 
-/** Retries per minute by cause, prepared for drawing. */
+/** Retries per minute by reason, prepared for drawing. */
 interface RetryChartData {
   minutes: RetryMinute[]
-  /** The causes that occurred, the most frequent first. */
+  /** The reasons that occurred, the most frequent first. */
   reasons: { reason: string; count: number }[]
   total: number
   timeTicks: Tick[]

@@ -27,7 +27,7 @@ import type { TipRow } from './tip.tsx'
 
 const percentText = (share: number | null) => quantityText(formatPercent(share))
 
-/** Rewards over steps: 5 to 95 % and 25 to 75 % as bands, median and mean as lines; a running batch is paler. */
+/** Rewards over steps: 5 to 95 % and 25 to 75 % as bands, median and mean as lines; a running batch as a hollow dot. */
 export function FanPlot({
   data,
   name,
@@ -96,7 +96,7 @@ function fanTip(step: FanStep, data: FanData, color: string): TipRow[] {
                 { label: '25 to 75 %', value: range(step.middle) },
                 { label: '5 to 95 %', value: range(step.most) },
               ]),
-          { label: 'all', value: range(step.all) },
+          { label: 'min to max', value: range(step.all) },
           { label: 'n', value: formatCount(step.n) },
         ]
       : step.running !== null

@@ -108,7 +108,7 @@ const NO_SIGNAL_CLASSES = GROUP_SIGNALS.filter((signal) => signal !== 'varied') 
   'varied'
 >[]
 
-/** Shares of a step, 0 to 1. */
+/** Shares of a step, 0 to 1, of its groups and of its ended samples. */
 type ShareStep = { step: number; failed: number | null; groups: number } & Record<
   Exclude<GroupSignal, 'varied'>,
   number | null
@@ -234,7 +234,10 @@ interface WaitStep {
   stepMs: number | null
 }
 
-/** Reward waits over steps; a step after a pause of the job does not stretch the scale. */
+/**
+ * Reward waits over steps; a step that includes a pause of the job has no step time, so it does not stretch the
+ * scale.
+ */
 export interface WaitData {
   steps: WaitStep[]
   ticks: Tick[]
@@ -270,10 +273,10 @@ export function prepareWaits(steps: readonly RunStepDto[]): WaitData {
   }
 }
 
-/** From this multiple of the usual step time on, the job is assumed to have been paused. */
+/** Above this multiple of the median step time, the job is assumed to have been paused. */
 const PAUSE_FACTOR = 10
 
-/** The median; null without values. */
+/** The lower median; null without values. */
 export function medianOf(values: readonly number[]): number | null {
   return values.toSorted((a, b) => a - b)[(values.length - 1) >> 1] ?? null
 }
@@ -290,7 +293,7 @@ export interface SourceData {
   last: { step: number; mean: number; n: number }
 }
 
-/** Prepares the data sources on one value scale, for comparison. */
+/** The data sources of a run on one value scale, prepared for drawing. */
 export interface SourcesData {
   sources: SourceData[]
   valueTicks: Tick[]

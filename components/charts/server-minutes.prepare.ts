@@ -1,7 +1,7 @@
 import type { ServerMinuteDto } from '../../server/contract/server-detail.ts'
 import { durationTicks, linearTicks, minutesOfHour, minuteTicks, type Tick } from './ticks.ts'
 
-/** Request outcomes, in stacking order. `failed`: no response, or a 5xx. */
+/** Request outcomes, in stacking order. `failed`: no response, or a server error other than 503. */
 export const REQUEST_OUTCOMES = ['answered', 'failed', 'busy', 'refused', 'corrupt'] as const
 export type RequestOutcome = (typeof REQUEST_OUTCOMES)[number]
 

@@ -3,7 +3,7 @@ interface SparklineShape {
   lines: string[]
   /** The same paths, closed to zero. */
   areas: string[]
-  /** The heights of zero and of the thresholds. */
+  /** The y positions of zero and of the thresholds. */
   zero: number
   thresholds: number[]
   /** The newest reading, if any. */

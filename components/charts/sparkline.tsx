@@ -37,7 +37,7 @@ export const Sparkline = memo(function Sparkline({
       preserveAspectRatio="none"
       className="block h-full w-full overflow-visible"
     >
-      {/* Without readings, a hairline marks the place. */}
+      {/* The baseline also marks the place of a chart without readings. */}
       <path {...line} d={`M0 ${shape.zero + 1}H${WIDTH}`} stroke="var(--line)" />
       {shape.thresholds.map((y) => (
         <path {...line} key={y} d={`M0 ${y}H${WIDTH}`} stroke="var(--warn)" strokeDasharray="3 3" />

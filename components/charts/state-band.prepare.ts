@@ -42,7 +42,7 @@ const CHANGES_SHOWN = 8
 
 /**
  * Prepares the band from events, newest first, up to `nowMs`. The time before the oldest event is a gap. Without
- * state changes in the band, the current state fills it from its start.
+ * state changes, the band shows the current state since it began.
  */
 export function prepareStateBand(
   events: readonly ServerEventDto[],
@@ -60,7 +60,7 @@ export function prepareStateBand(
   const starts = changes.map(({ to, ms }) => ({ state: to, ms }))
   const first = changes[0]
   const oldestMs = Math.min(...events.map((event) => Date.parse(event.at)), now.sinceMs)
-  // Older changes may have been dropped: the previous state of the oldest one applied until then.
+  // Older changes may have been deleted; the oldest one names the state before it.
   if (first?.from && oldestMs < first.ms) starts.unshift({ state: first.from, ms: oldestMs })
   if (starts.length === 0) starts.push({ state: now.state, ms: now.sinceMs })
   const segments = starts.flatMap(({ state, ms }, i): BandSegment[] => {

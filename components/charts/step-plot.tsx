@@ -167,7 +167,7 @@ export function StepLine({
   /** The line width, px. */
   width?: number
   hide?: boolean
-  /** Connects gaps; only where a missing step has no meaning, as in another run. */
+  /** Connects gaps, for lines on which a missing step means nothing, such as another run's. */
   joined?: boolean
 }) {
   const dotted = points !== undefined && points <= MAX_DOTTED_POINTS

@@ -7,7 +7,10 @@ export interface Tick {
   label: string
 }
 
-/** The steps, with an extra one between two that are further apart than the usual distance of the run. */
+/**
+ * The steps, with an extra one between two that are further apart than the median distance, so that lines have a gap
+ * there.
+ */
 export function withGaps(steps: readonly number[]): number[] {
   const distances = steps.slice(1).map((step, at) => step - (steps[at] as number))
   const usual = distances.toSorted((a, b) => a - b)[(distances.length - 1) >> 1] ?? 1
@@ -17,14 +20,14 @@ export function withGaps(steps: readonly number[]): number[] {
   })
 }
 
-/** An even selection of at most this many steps. */
+/** An even selection of at most `most` steps. */
 export function pickTicks(steps: readonly number[], most: number): number[] {
   if (steps.length <= most) return [...steps]
   const every = Math.ceil((steps.length - 1) / (most - 1))
   return steps.filter((_, at) => at % every === 0)
 }
 
-/** Three to six round values that include both. */
+/** At most six round values around `low` and `high`, both included. */
 export function niceTicks(low: number, high: number): { at: number; label: string }[] {
   if (!Number.isFinite(low) || !Number.isFinite(high)) return [{ at: 0, label: '0' }]
   const span = high - low || Math.abs(high) || 1
@@ -42,7 +45,7 @@ export function niceTicks(low: number, high: number): { at: number; label: strin
   })
 }
 
-/** Three to six round integer ticks from 0 to at least `most`. */
+/** At most six round integer ticks from 0 to at least `most`. */
 export function linearTicks(most: number): { at: number; label: string }[] {
   if (most <= 0) return [{ at: 0, label: '0' }]
   const rough = most / 4
@@ -59,7 +62,7 @@ export function linearTicks(most: number): { at: number; label: string }[] {
   }
 }
 
-/** Three to six round durations from 0 to at least `mostMs`. */
+/** At most six round durations from 0 to at least `mostMs`. */
 export function durationTicks(mostMs: number): { at: number; label: string }[] {
   if (!(mostMs > 0)) return [{ at: 0, label: '0' }]
   const [unit] = [60_000, 1_000, 1].filter((each) => mostMs >= 2 * each || each === 1)
@@ -78,7 +81,7 @@ export function durationTicks(mostMs: number): { at: number; label: string }[] {
   }
 }
 
-/** Round percent ticks from 0 to at least `most`, at most 1. */
+/** Round percent ticks from 0 to at least `most`, capped at 100 %. */
 export function shareTicks(most: number): Tick[] {
   const percent = Math.max(most, 0.001) * 100
   const step = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 25].find((one) => percent / one <= 4) ?? 25
@@ -94,15 +97,15 @@ const MINUTE_MS = 60_000
 const MINUTES = 61
 
 /**
- * The starts of the minutes up to `nowMs`, oldest first. If the clock of the service is ahead of the browser's, its
- * newest minute, of `stored`, is kept.
+ * The starts of the minutes up to `nowMs`, oldest first. If the service's clock is ahead of the browser's, the list
+ * ends with its newest `stored` minute.
  */
 export function minutesOfHour(stored: readonly number[], nowMs: number): number[] {
   const last = Math.floor(Math.max(nowMs, ...stored) / MINUTE_MS)
   return Array.from({ length: MINUTES }, (_, i) => (last - MINUTES + 1 + i) * MINUTE_MS)
 }
 
-/** The full ten minutes. */
+/** Ticks at full ten minutes. */
 export function minuteTicks(minutes: readonly number[]): Tick[] {
   return minutes
     .filter((at) => new Date(at).getMinutes() % 10 === 0)

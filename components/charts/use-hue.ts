@@ -5,7 +5,9 @@ import { type HueKind, hueOf, ownHue } from './hue.ts'
 
 const nothing = () => () => {}
 
-/** The color of a name. Before hydration it is the hashed one; then the stored one of this browser. */
+/**
+ * The color of a name. Before hydration it is hashed from the name; afterwards it is the one stored in this browser.
+ */
 export function useHue(kind: HueKind, name: string): string {
   return useSyncExternalStore(
     nothing,

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from 'react'
 
-/** The minimum interval between renders of a live chart, which updates three times a second. */
+/** The minimum interval between renders of a live chart, whose data change three times a second. */
 const DRAWN_EVERY_MS = 1_000
 /** The delay between the turns of two charts, for input and frames. */
 const TURN_MS = 60

@@ -28,7 +28,7 @@ export function BatchChoice({
             'Batch',
             'Reward',
             'Run',
-            'State',
+            'Status',
             { end: 'Step' },
             { end: 'Samples' },
             { end: 'Mean' },
@@ -74,7 +74,7 @@ export function BatchChoice({
   )
 }
 
-/** The name of a reward with its rule options, which are often the only difference. */
+/** The name of a reward with the options of its rule or manager, which are often the only difference. */
 export function RewardOf({ batch }: { batch: ComparedBatchDto }) {
   return (
     <span className="min-w-0 truncate" title={`${batch.rewardName} ${batch.rewardOptions}`.trim()}>

@@ -65,7 +65,7 @@ export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
                       { end: 'Step' },
                       { end: 'Samples' },
                       { end: 'Means' },
-                      'State',
+                      'Status',
                       { end: 'Rescored' },
                     ]}
                   />

@@ -37,7 +37,7 @@ export function ChooseSecond({
         title={describeFailure(candidates.error).message}
         actions={
           <PageLink href="/compare" className={buttonClass()}>
-            Change
+            Select another batch
           </PageLink>
         }
       />
@@ -58,8 +58,8 @@ export function ChooseSecond({
             <Section title="Same rollouts" note={formatCount(sameRollouts.length)}>
               {sameRollouts.length === 0 ? (
                 <p className="px-5 pb-6 text-ink-2">
-                  None yet: {batch.batchId} has not been rescored. Rescore it with another reward to
-                  compare the two while scoring runs.
+                  {batch.batchId} has not been rescored yet. Rescore it with another reward to
+                  compare the two rewards while scoring runs.
                 </p>
               ) : (
                 <BatchChoice

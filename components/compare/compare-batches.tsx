@@ -44,7 +44,7 @@ function Pair({ first, second, url, onChange }: CompareProps & { first: string; 
           </PageLink>
         }
       >
-        The link may belong to another service, or retention removed its batches.
+        Either the link is from another service, or retention removed the batches.
       </Empty>
     )
   }

@@ -43,8 +43,8 @@ export function CompareRuns({ url, onChange }: CompareProps) {
             </PageLink>
           }
         >
-          Overlays rewards, failures and reward waits over steps for up to {MAX_COMPARED_RUNS} runs,
-          and compares each with the first.
+          The charts overlay rewards, no-signal groups, failures and reward waits of up to{' '}
+          {MAX_COMPARED_RUNS} runs over steps, and compare each run with the first.
         </Empty>
       ) : (
         <QueryView
@@ -69,7 +69,7 @@ function Compared({ data, url, onChange }: CompareProps & { data: CompareRunsDto
       <Empty icon={ListTree} title={data.runs.length === 0 ? 'Run not found' : 'No steps yet'}>
         {data.runs.length === 0
           ? `There is no run ${data.missing.map((name) => `“${name}”`).join(', ')}.`
-          : `No batch has the split ${data.split}.`}
+          : `No ended batch has the split ${data.split}.`}
       </Empty>
     )
   }

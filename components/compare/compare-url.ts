@@ -81,12 +81,12 @@ export const compareUrl: UrlCodec<CompareUrl> = {
   },
 }
 
-/** The comparison of two batches; without a second one, its selection. */
+/** The address of the comparison of two batches; without a second one, of its selection. */
 export function comparePairHref(first: string, second?: string): string {
   return second === undefined ? `/compare?a=${first}` : `/compare?a=${first}&b=${second}`
 }
 
-/** The overlay of runs. */
+/** The address of the overlay of runs. */
 export function compareRunsHref(runs: readonly string[]): string {
   const params = new URLSearchParams(runs.map((run) => ['run', run]))
   return `/compare?${runs.length === 0 ? 'of=runs' : params.toString()}`

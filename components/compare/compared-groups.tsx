@@ -57,7 +57,7 @@ export function ComparedGroupsTable({
                     { end: 'τ-b' },
                     { end: 'Discordant pairs' },
                     { end: 'Mean, first' },
-                    { end: 'second' },
+                    { end: 'Mean, second' },
                     { end: 'Sign flipped' },
                     'Change',
                   ]}
@@ -106,8 +106,8 @@ function changesOf(group: {
   noSignalFirst: boolean
   noSignalSecond: boolean
 }): string {
-  if (group.noSignalFirst && group.noSignalSecond) return 'all equal in both'
-  if (group.noSignalSecond) return 'signal lost: all equal in the second'
-  if (group.noSignalFirst) return 'signal gained: all equal in the first'
+  if (group.noSignalFirst && group.noSignalSecond) return 'no signal in both'
+  if (group.noSignalSecond) return 'signal only in the first'
+  if (group.noSignalFirst) return 'signal only in the second'
   return group.bestChanged ? 'best sample differs' : ''
 }

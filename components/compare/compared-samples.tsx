@@ -32,7 +32,7 @@ import type { CompareProps, CompareUrl } from './compare-url.ts'
 import { MEASURE_LABEL, SIDE_COLOUR, signed } from './pair-words.ts'
 
 const PAGE = 25
-/** Columns hidden first on narrow screens. */
+/** Hides columns on narrow screens. */
 const WIDE = '@max-[900px]:hidden'
 
 /** The list of samples and the position in it. */
@@ -147,7 +147,7 @@ export function ComparedSamples({
                 ? 'No advantage sign flipped.'
                 : by === 'advantage'
                   ? 'No group has two members with both scores. Sort by rank instead.'
-                  : 'None.'}
+                  : 'No samples.'}
             </p>
           ) : (
             <>
@@ -190,11 +190,11 @@ function Rows({
             { start: 'Group', className: WIDE },
             { start: 'Data source', className: WIDE },
             ofSide('first', 'Score, first'),
-            ofSide('second', 'second'),
+            ofSide('second', 'Score, second'),
             ofSide('first', 'Advantage, first'),
-            ofSide('second', 'second'),
+            ofSide('second', 'Advantage, second'),
             { ...ofSide('first', 'Rank, first'), className: WIDE },
-            { ...ofSide('second', 'second'), className: WIDE },
+            { ...ofSide('second', 'Rank, second'), className: WIDE },
             { end: `${MEASURE_LABEL[by]}, difference` },
           ]}
         />

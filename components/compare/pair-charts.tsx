@@ -21,7 +21,7 @@ const TABLE_ROWS = 200
 
 const percent = (share: number) => quantityText(formatPercent(share))
 
-/** The score distributions of both: joint, separate, and the differences. */
+/** The score distributions of both batches: joint, separate, and the differences. */
 export function PairCharts({ pair }: { pair: ComparePairDto }) {
   return (
     <div className="grid @min-[900px]:grid-cols-2">

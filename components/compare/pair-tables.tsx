@@ -27,7 +27,7 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
     [
       'Kendall τ-b within groups',
       formatScore(groups.tau),
-      `mean of ${formatCount(groups.tauGroups)} of ${formatCount(groups.n)} groups; the others are all equal under one reward`,
+      `mean of ${formatCount(groups.tauGroups)} of ${formatCount(groups.n)} groups; the others have equal scores under one reward`,
     ],
     [
       'Discordant pairs',
@@ -78,7 +78,7 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
 
 const SIGNS = ['negative', 'zero', 'positive'] as const
 
-/** Samples by the sign of their advantage under both rewards; off the diagonal the sign flipped. */
+/** Samples by the sign of their advantage under both rewards; in the two opposite corners the sign flipped. */
 export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
   const { signs, samples } = pair.groups
   const most = Math.max(1, ...signs.flat())

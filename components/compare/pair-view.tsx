@@ -169,8 +169,8 @@ function NothingShared({ pair }: { pair: ComparePairDto }) {
   return (
     <Empty icon={GitCompareArrows} title="No matched samples">
       {pair.prompts.n > 0
-        ? 'The batches hold different rollouts of the same prompts. The comparison by prompt is below.'
-        : 'The batches have no rollouts in common. Rescore one of them to compare two rewards on the same rollouts.'}
+        ? 'No sample was scored in both batches, but some prompts were. The comparison by prompt is below.'
+        : 'No sample was scored in both batches. To compare two rewards, rescore the rollouts of one batch with the other reward.'}
     </Empty>
   )
 }

@@ -44,7 +44,7 @@ test('the verdict is one sentence, followed by details on advantages', () => {
   expect(verdict.detail).not.toContain('only in the first')
 })
 
-test('a share of zero is a dash, and a difference has a sign', () => {
+test('the share of a total of 0 is a dash, and a difference has a sign', () => {
   expect(shareText(0, 0)).toBe('–')
   expect([signed(0.25), signed(-0.25), signed(0), signed(null)]).toEqual([
     '+0.250',

@@ -33,7 +33,7 @@ const StepDeltaPlot = lazyPlot(
   async () => (await import('../charts/compare-plots.tsx')).StepDeltaPlot,
 )
 
-/** Steps of a table view, the newest. */
+/** The number of newest steps in a table view. */
 const TABLE_STEPS = 200
 const LIST_STEPS = 50
 
@@ -170,7 +170,7 @@ function Overlay({
 
 /** How the interval is computed, and its bias. */
 const HOW =
-  'Bands are 95 % intervals per step: 1.96 standard errors of the difference of two means (Welch). Samples of a group are treated as independent, so an interval may be too narrow, by at most √(group size).'
+  'Bands are 95 % intervals per step: 1.96 standard errors of the difference of two means (Welch). Samples of a group are treated as independent, so an interval may be too narrow, by a factor of at most √(group size).'
 
 /** The difference of each run from the first, on one scale. */
 function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<string> }) {
@@ -236,7 +236,7 @@ function DeltaChart({
       height={height ?? 212}
       chart={<StepDeltaPlot data={data} color={color} title={title} />}
       table={{
-        head: ['Step', 'Difference', '95 % from', 'to', 'n'],
+        head: ['Step', 'Difference', '95 % from', '95 % to', 'n'],
         rows: steps
           .toReversed()
           .slice(0, TABLE_STEPS)

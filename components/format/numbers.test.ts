@@ -63,7 +63,7 @@ describe('numbers', () => {
     expect(text(0.9968)).toBe('99.6\u00a0%')
   })
 
-  test('counts, rates and bytes', () => {
+  test('counts, rates and bytes have a readable unit', () => {
     expect(formatCount(1234567)).toBe('1,234,567')
     expect([999, 9999, 12_345, 4_050_000].map(formatCompact)).toEqual([
       '999',

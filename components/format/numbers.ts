@@ -32,7 +32,10 @@ export function significant(n: number, digits: number): string {
   return fixed.includes('.') ? fixed.replace(/\.?0+$/, '') : fixed
 }
 
-/** A reward: integers as they are, otherwise three decimals, tiny ones with an exponent. Never rounded to 0. */
+/**
+ * A reward: integers unchanged, otherwise three decimals (one from 1,000 on), very small and very large numbers with
+ * an exponent. Only 0 reads 0.
+ */
 export function formatScore(score: number | null | undefined): string {
   if (score === null || score === undefined || !Number.isFinite(score)) return UNKNOWN
   if (Number.isInteger(score))
@@ -51,7 +54,7 @@ function minus(text: string): string {
 export function formatDuration(ms: number | null | undefined): Quantity {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return { value: UNKNOWN, unit: '' }
   const size = Math.abs(ms)
-  // Rules take microseconds.
+  // Rules may take microseconds.
   if (size > 0 && size < 0.0995) return { value: significant(ms * 1000, 2), unit: 'µs' }
   if (size < 999.5)
     return { value: size < 10 ? significant(ms, 2) : String(Math.round(ms)), unit: 'ms' }

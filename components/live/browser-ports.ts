@@ -104,7 +104,7 @@ function leaseElection(): Election {
   }
 }
 
-/** The tRPC subscription, reopened here where the browser gives up (an HTTP error, the end of a stream). */
+/** The tRPC subscription, reopened after an HTTP error or the end of the stream, where the browser gives up. */
 export function liveStream(client: TRPCClient<AppRouter>): Stream {
   return {
     open(on) {

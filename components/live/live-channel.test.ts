@@ -170,7 +170,7 @@ describe('shared stream', () => {
     expect(third.heard).toEqual(['workers'])
   })
 
-  test('all tabs receive the loss and the return of the stream', () => {
+  test('all tabs see the loss of the stream, also after a heartbeat', () => {
     const browser = new Browser()
     browser.open('first')
     const second = browser.open('second')

@@ -3,7 +3,7 @@
  * opens at most six HTTP/1.1 connections per host, so one stream per tab would block the seventh tab.
  */
 
-/** Messages from the leading tab to the others. */
+/** Messages between tabs: the leader sends `topics` and `link`; a new tab sends `hello` to get the link state. */
 export type LiveMessage =
   | { kind: 'topics'; topics: string[] }
   | { kind: 'link'; open: boolean }
@@ -22,7 +22,7 @@ export interface Election {
   close(): void
 }
 
-/** The stream. Invokes the callbacks until `stop`. */
+/** Opens the live stream, which calls the callbacks until `stop`. */
 export interface Stream {
   open(on: { topics(topics: string[]): void; link(open: boolean): void }): { stop(): void }
 }
@@ -38,7 +38,7 @@ export const BEAT_MS = 2_000
 /** A visible tab without a heartbeat for this long takes over: browsers throttle or freeze hidden tabs. */
 export const BEAT_LOST_MS = 6_000
 
-/** A tab's part in the shared stream. Clock and timers are injected: `tick` is called about once a second. */
+/** A tab's part in the shared stream, without a clock or timer of its own. */
 export class LiveChannel {
   private readonly port: MessagePort
   private readonly election: Election

@@ -38,7 +38,7 @@ export function useLive(): LiveContext {
   return live
 }
 
-/** While disconnected, pages still poll, because some proxies block streams. */
+/** The polling interval while the stream is down or refetches fail, ms, because some proxies block streams. */
 const POLL_WHILE_CUT_MS = 5_000
 
 /** Holds this tab's part of the shared stream, and refetches changed queries. */
@@ -64,7 +64,8 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
           if (frozen.current) dispatch({ type: 'changes' })
         },
         link(open) {
-          // A stream also ends when its key is revoked, and an idle page makes no other request.
+          // The stream also ends when the key is revoked. An idle page makes no other request, so the session is read
+          // again.
           if (isOpen && !open) {
             void queryClient.invalidateQueries({ queryKey: [['session', 'get']] })
           }
@@ -127,7 +128,7 @@ function newestData(queryClient: QueryClient): number | null {
   return newest === 0 ? null : newest
 }
 
-/** Only service failures make a page stale; a rejected request does not. */
+/** Whether a live query failed because of the service. A refused request does not make a page stale. */
 function readsFail(queryClient: QueryClient): boolean {
   return queryClient
     .getQueryCache()
@@ -172,7 +173,7 @@ function createRefresher(queryClient: QueryClient) {
       })
     }
     for (const { key, queryKey } of ready) {
-      // Started together, so that they share one request.
+      // All refetches start in one tick, so they share one request.
       void queryClient
         .refetchQueries({ type: 'active', queryKey, exact: true })
         .then(() => readings.ended(key, now, Date.now()))
@@ -213,7 +214,7 @@ function onSecond(listener: () => void): () => void {
   }
 }
 
-/** The current time, once a second, from one timer per page. 0 before hydration. */
+/** The current time, epoch milliseconds, once a second, from one timer per page. 0 before hydration. */
 export function useNow(): number {
   return useSyncExternalStore(
     onSecond,

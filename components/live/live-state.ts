@@ -6,7 +6,8 @@
  *                     ^-----------------------------+------------+
  *                                   open
  *
- * Pausing is independent of these: the stream continues, but pages do not refetch.
+ * A waiting link is also cut after 10 s. Pausing is independent of the link: the stream continues, but pages do not
+ * refetch.
  */
 export interface LiveState {
   link: 'waiting' | 'open' | 'reconnecting' | 'cut'
@@ -25,7 +26,7 @@ export type LiveAction =
   | { type: 'resume' }
   | { type: 'changes' }
 
-/** A link that is down for longer counts as disconnected: two missed inactivity limits of 5 s. */
+/** A link that is down for this long counts as disconnected. */
 export const CUT_AFTER_MS = 10_000
 
 /** The initial state of a page. */

@@ -33,7 +33,7 @@ export function LiveToggle() {
             : words.word === 'Connecting'
               ? 'The live stream is being opened.'
               : words.word === 'Stale'
-                ? 'The service could not refresh this page. It retries every 5 s.'
+                ? 'This page could not be refreshed. It retries every 5 s.'
                 : 'The live stream is down. The page polls every 5 s instead.'
       }
       className={`flex h-7 items-center gap-1.5 rounded-md border px-2 text-xs ${TONES[words.tone]} hover:bg-hover quick transition-colors`}

@@ -30,7 +30,7 @@ describe('refetches', () => {
     expect(readings.take(NOTHING, [free, list, other], 10_000).ready).toEqual([])
   })
 
-  test('not of a query that left its page while it was due, which is outdated then', () => {
+  test('no query that left its page while due, and marks it as outdated', () => {
     const view = { key: 'view', topics: ['batch:b1'], busy: true }
     const readings = new PacedReadings()
     expect(readings.take(new Set(['batch:b1']), [view], 0)).toEqual({ ready: [], left: new Set() })
@@ -38,7 +38,7 @@ describe('refetches', () => {
     expect(readings.take(NOTHING, [], 170)).toEqual({ ready: [], left: new Set() })
   })
 
-  test('busy queries after their read when reconnected', () => {
+  test('busy queries after their current read, also after a reconnection', () => {
     const batches = { key: 'a', topics: ['batches'], busy: true }
     const workers = { key: 'b', topics: ['workers'], busy: false }
     const readings = new PacedReadings()

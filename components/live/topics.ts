@@ -10,7 +10,7 @@ export const MAX_PAUSE_MS = 5_000
 /** A read in progress for this long is slow. */
 export const SLOW_MS = 1_000
 
-/** Whether a query with the topics `shown` must be refetched after `changed`. */
+/** Whether a query with the topics `shown` must be refetched after a change of the topics `changed`. */
 export function concerns(shown: readonly string[], changed: ReadonlySet<string>): boolean {
   return changed.has(EVERYTHING) || shown.some((topic) => changed.has(topic))
 }
@@ -52,8 +52,8 @@ export class PacedReadings {
 
   /**
    * Returns the queries of `shown` that are due at `now`, given the changes since the last call. A query that is
-   * being read, or was just read, stays due, so the last change is never lost and no read is started twice. `left`: the
-   * keys of queries that were due when they were no longer shown, whose data is outdated.
+   * being read, or was just read, stays due, so the last change is never lost and no read is started twice. `left`:
+   * the keys of queries that left the page while due; their data is outdated.
    */
   take<T extends ShownQuery>(
     changed: ReadonlySet<string>,
