@@ -114,7 +114,7 @@ test('a run whose samples all failed explains its empty charts', { tag: '@full' 
   })
   await service.api.batches.wait.query({ batchId, waitMs: 30_000 })
   await page.goto(`${service.url}/runs/all-failed`)
-  await expect(page.getByText('all 32 samples in 1 step that has ended failed')).toBeVisible()
+  await expect(page.getByText('all 32 samples in 1 ended step failed')).toBeVisible()
   await expect(page.getByText('nothing has ended yet')).toHaveCount(0)
 })
 

@@ -24,7 +24,7 @@ import { DeliveryStateView } from './delivery-state.tsx'
 import { monitorLabel } from './monitor-words.ts'
 import { WebhookSheet } from './webhook-sheet.tsx'
 
-/** Webhooks for alerts, each with a test, and the delivery log. Used on any page. */
+/** Webhooks for alerts, each with a test, and the delivery log. */
 export function AlertSettings() {
   const trpc = useTRPC()
   const webhooks = useQuery(
@@ -147,12 +147,12 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
           <>
             <DeliveryStateView state={webhook.last.state} />
             <span>
-              last <Ago at={webhook.last.lastAttemptAt ?? webhook.last.createdAt} />
+              last delivery <Ago at={webhook.last.lastAttemptAt ?? webhook.last.createdAt} />
               {webhook.last.error !== null && `: ${webhook.last.error}`}
             </span>
             <span className="text-ink-3">
               24 h: {formatCount(webhook.delivered)} delivered, {formatCount(webhook.waiting)}{' '}
-              waiting, {formatCount(webhook.gaveUp)} failed
+              pending, {formatCount(webhook.gaveUp)} failed
             </span>
           </>
         )}
@@ -183,7 +183,11 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
 function subscriptionText(webhook: WebhookDto): string {
   const { severities, monitors, runs, fleet, signed, createdBy } = webhook
   return [
-    severities.length === 2 ? 'warnings and alerts' : `${severities[0]} only`,
+    severities.length === 2
+      ? 'warnings and alerts'
+      : severities[0] === 'alerting'
+        ? 'alerts only'
+        : 'warnings only',
     monitors.length === 0 ? 'all monitors' : monitors.map(monitorLabel).join(', '),
     runs.length === 0 ? 'all runs' : plural(runs.length, 'run'),
     fleet ? 'with server alerts' : 'without server alerts',
@@ -246,7 +250,7 @@ function DeliveryLog() {
                       'Webhook',
                       'Message',
                       { end: 'Attempts' },
-                      { end: 'Status' },
+                      { end: 'HTTP status' },
                       { end: 'Latency' },
                       'Last error',
                       { end: 'Time' },

@@ -30,7 +30,7 @@ export function IncidentTable({
             ...(withRun ? ['Run or server'] : []),
             'Opened',
             'Resolved',
-            { end: 'Value' },
+            { end: 'Value', title: 'Value that opened the incident' },
             { end: 'Worst value' },
             { end: 'Threshold' },
             'Detail',

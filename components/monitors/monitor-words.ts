@@ -14,7 +14,7 @@ export function monitorLabel(monitor: MonitorName | FleetMonitorName): string {
     : FLEET_DEFINITIONS[monitor as FleetMonitorName].label
 }
 
-/** A monitor value: shares in percent, others with two decimals. */
+/** A monitor value: shares in percent, scores with two decimals. */
 export function readingText(
   monitor: MonitorName | FleetMonitorName,
   value: number | null | undefined,
@@ -28,7 +28,7 @@ export function readingText(
   return (Math.round(value * 100) / 100 + 0).toFixed(2).replace('-', '−')
 }
 
-/** A threshold with its direction: `≥ 90 %`, `≤ 0.25`, `±0.7`. */
+/** A threshold with its direction: `≥ 90 %`, `≤ 0.25`, `±0.70`. */
 export function thresholdText(monitor: MonitorName, threshold: number): string {
   const { bad } = MONITOR_DEFINITIONS[monitor]
   const value = readingText(monitor, threshold)
@@ -40,7 +40,7 @@ export function typedThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, value:
   return String(Number((unit === 'share' ? value * 100 : value).toPrecision(6)))
 }
 
-/** Parses a threshold; NaN when it is not a number. */
+/** Parses a threshold, of which shares are entered in percent; NaN when it is not a number. */
 export function readThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, typed: string): number {
   const value = typed.trim() === '' ? Number.NaN : Number(typed.replace(',', '.').replace('−', '-'))
   return unit === 'share' ? value / 100 : value
@@ -55,7 +55,7 @@ export function monitorHref(
   return `/runs/${encodeURIComponent(run)}${split === 'val' ? '?split=val' : ''}#monitor-${monitor}`
 }
 
-/** The link to the evidence of an incident. */
+/** The link to the monitor of an incident, or to the servers page. */
 export function incidentHref({ run, split, monitor }: IncidentDto): string {
   return run === null ? '/servers' : monitorHref(run, split, monitor)
 }

@@ -10,7 +10,7 @@ import {
 } from '../../server/contract/monitors.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
-import { formatCount, plural } from '../format/numbers.ts'
+import { plural } from '../format/numbers.ts'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { buttonClass } from '../ui/button.tsx'
@@ -86,7 +86,7 @@ function State({ data }: { data: MonitorsDto }) {
   return (
     <span className={`num truncate ${worst ? 'text-bad' : 'text-warn'}`}>
       {data.hasMoreOpen ? 'more than ' : ''}
-      {formatCount(data.open.length)} open
+      {plural(data.open.length, 'open incident')}
     </span>
   )
 }
@@ -112,8 +112,8 @@ function Now({
           </PageLink>
         }
       >
-        Ten monitors check every ended batch of at least 32 samples, for example for reward
-        collapse, saturation, duplicate responses and failures. No setup is needed.
+        Ten monitors check every ended batch with enough samples, for example for variance collapse,
+        duplicate responses and failures. No setup is needed.
       </Empty>
     )
   }

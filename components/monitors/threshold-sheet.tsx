@@ -134,7 +134,7 @@ function Form({
       <Checkbox label="Enabled" checked={enabled} onChange={setEnabled} />
       <TextField
         label={`Warning${unit}`}
-        hint={`Triggers ${side[definition.bad]} this value.`}
+        hint={`Values ${side[definition.bad]} this threshold trigger a warning.`}
         inputMode="decimal"
         value={warning}
         onChange={(event) => setWarning(event.target.value)}

@@ -113,7 +113,7 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
         hint={
           before?.signed
             ? 'Leave empty to keep the current secret. It is never shown.'
-            : 'At least 8 characters. Signs every request (x-rewardops-signature). It is not shown again.'
+            : 'At least 8 characters. The secret signs every request (x-rewardops-signature) and is not shown again.'
         }
         value={secret}
         onChange={(event) => setSecret(event.target.value)}
@@ -160,7 +160,8 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
         onChange={(event) => setRuns(event.target.value)}
       />
       <Checkbox
-        label="Server alerts: unavailable servers, models without a healthy server"
+        label="Server alerts"
+        about="Unavailable servers, and models without a healthy server."
         checked={fleet}
         onChange={setFleet}
       />

@@ -3,7 +3,10 @@ import type { ServerMonitorDto } from '../../server/contract/server-detail.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
 import { MONITOR_WORDS, serverHref } from '../servers/server-words.ts'
 
-/** Merges the warnings of the service with open incidents, errors first. A quarantined server is listed once. */
+/**
+ * Merges the attention items of the service with the findings of server monitors, errors first. A quarantined server
+ * is listed once.
+ */
 export function prepareAttention(
   serviceItems: readonly Attention[],
   servers: readonly ServerDto[],
@@ -11,7 +14,7 @@ export function prepareAttention(
 ): Attention[] {
   const list: Attention[] = serviceItems.map((each) => {
     if (each.href !== '/servers') return each
-    // Warnings link to all servers; this links to the named one.
+    // The service links to all servers; the page links to the server that the title names.
     const words = each.title.split(/\s+/)
     const server = servers.find(({ name }) => words.includes(name))
     return server ? { ...each, href: serverHref(server) } : each

@@ -119,7 +119,7 @@ function Dashboard({ data, attention }: { data: OverviewDto; attention: Attentio
   )
 }
 
-// Separate queries, so that a slow or failed one does not affect the rest of the page.
+// Retries and recent batches are separate queries, so that a slow or failed one does not affect the rest of the page.
 function Retries() {
   const trpc = useTRPC()
   const retries = useQuery(
@@ -145,7 +145,7 @@ function Retries() {
 
 function Recent({ active, className }: { active: number; className: string }) {
   const trpc = useTRPC()
-  // Active batches are listed above, so as many more are read.
+  // Active batches are listed above, so the query reads as many more.
   const recent = useQuery(
     trpc.batches.list.queryOptions(
       { limit: Math.min(RECENT_SHOWN + active, MAX_LISTED) },
@@ -218,7 +218,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         label="Throughput"
         value={formatRate(figures.samplesPerSecond)}
         unit="samples/s"
-        detail="last 60 s"
+        detail="over the last second"
       >
         <Sparkline
           readings={figures.samplesPerSecondHistory}
@@ -233,7 +233,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
       >
         <Sparkline
           readings={inFlight}
-          label="Samples in flight since page load"
+          label="Samples in flight, last 60 s"
           color="var(--data-6)"
         />
       </Figure>
@@ -243,7 +243,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         unit="samples"
         detail={`in ${plural(figures.activeBatches, 'active batch', 'active batches')}`}
       >
-        <Sparkline readings={queued} label="Samples queued since page load" color="var(--data-8)" />
+        <Sparkline readings={queued} label="Samples queued, last 60 s" color="var(--data-8)" />
       </Figure>
       <Figure
         label="Scored, last hour"
@@ -275,13 +275,13 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
   )
 }
 
-/** What the hourly sample count covers, and how many samples are not training rollouts. */
+/** The detail of the hourly count: its validation and rescored samples, if any. */
 function kindsText({ validationLastHour, rescoredLastHour }: OverviewDto['figures']): string {
   const apart = [
     ...(validationLastHour > 0 ? [`${formatCompact(validationLastHour)} val`] : []),
     ...(rescoredLastHour > 0 ? [`${formatCompact(rescoredLastHour)} rescored`] : []),
   ]
-  return apart.length === 0 ? 'of batches submitted' : apart.join(', ')
+  return apart.length === 0 ? 'in batches of the last hour' : apart.join(', ')
 }
 
 function OverviewSkeleton() {

@@ -10,7 +10,7 @@ import { formatCount, plural } from '../format/numbers.ts'
 import { minuteTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 
-/** Retries per minute by cause. */
+/** Retries per minute by reason. */
 export function RetriesChart({ rows }: { rows: RetryMinuteDto[] }) {
   const minute = Math.floor(useNow() / 60_000) * 60_000
   const data = useMemo(() => prepareRetries(rows, minute), [rows, minute])

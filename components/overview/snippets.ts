@@ -1,7 +1,7 @@
-/** A first batch to copy and paste, in three languages, with the address of the page. */
+/** An example that submits a first batch, in one language. */
 export interface Snippet {
   language: 'curl' | 'Python' | 'TypeScript'
-  /** The requirements. */
+  /** The requirements, after “requires”. */
   needs: string
   code: string
   /** The output. */
@@ -31,7 +31,7 @@ export function submitSnippets(address: string, keyed: boolean): Snippet[] {
   return [
     {
       language: 'curl',
-      needs: 'a shell',
+      needs: 'curl',
       code: curl(address, keyed),
       prints: '{"result":{"data":{"batchId":"b1","accepted":2,"groups":1,"duplicate":false}}}',
     },
@@ -43,7 +43,7 @@ export function submitSnippets(address: string, keyed: boolean): Snippet[] {
     },
     {
       language: 'TypeScript',
-      needs: 'Node 18 or newer, no package',
+      needs: 'Node 22.18 or newer, no package',
       code: typescript(address, keyed),
       prints: 'q1 [ 1, 0 ]',
     },

@@ -3,7 +3,7 @@
 import { useRef } from 'react'
 import { useNow } from '../live/live-provider.tsx'
 
-/** Keeps the last minute of a figure without server-side history, one reading per second. */
+/** The readings of a trail: one per second for a minute. */
 export const TRAIL_LENGTH = 60
 
 /** Adds a reading for each second that passed; unobserved seconds are gaps. */
@@ -17,7 +17,7 @@ export function extendTrail(
   return [...trail, ...Array<null>(gaps).fill(null), reading].slice(-TRAIL_LENGTH)
 }
 
-/** The readings of a figure since page load. */
+/** The readings of a figure over the last minute, as far as the page observed them. */
 export function useTrail(reading: number | null): readonly (number | null)[] {
   const second = Math.floor(useNow() / 1000)
   const kept = useRef<{ second: number; trail: (number | null)[] }>({

@@ -4,7 +4,7 @@ import type { PlannerDraft } from './planner-url.ts'
 /** Error messages by field. */
 export type PlannerErrors = Partial<Record<keyof PlannerDraft, string>>
 
-/** The form as a request, or its errors. Null without errors: no batch or run is named yet. */
+/** The form as a request, or its errors. `input` is null with errors, and while no batch or run is named. */
 interface PlannerRequest {
   input: PlannerInput | null
   errors: PlannerErrors
@@ -88,7 +88,7 @@ function rewardOf(
   return { kind: 'uniform', fromMs, toMs }
 }
 
-/** A combination as a URL value. */
+/** A combination of limit and servers as a URL value, such as `256x1`. */
 export function showKey(limit: number | null, servers: number): string {
   return `${limit ?? 'none'}x${servers}`
 }

@@ -12,7 +12,7 @@ import { PLANNER_EXAMPLES } from './planner-url.ts'
 const SPREAD_LABELS: Record<Spread, { name: string; first: string; second: string | null }> = {
   uniform: { name: 'Uniform', first: 'From, s', second: 'To, s' },
   lognormal: { name: 'Lognormal', first: 'Median, s', second: 'Sigma' },
-  constant: { name: 'Constant', first: 'Each, s', second: null },
+  constant: { name: 'Constant', first: 'Latency, s', second: null },
 }
 
 /** The inputs of a plan: reward latencies, trainer time, limits. */

@@ -80,7 +80,7 @@ const NOTHING = {
   phases: { rolloutMs: 0, logProbMs: 0, updateMs: 0 },
 } as const
 
-/** The form state, which the URL follows; browser navigation resets it. */
+/** The form state, copied to the URL; back and forward restore it from there. */
 function useDraft(): [PlannerDraft, (part: Partial<PlannerDraft>) => void] {
   const [url, setUrl] = useUrl(plannerUrl)
   const [draft, setDraft] = useState(url)
@@ -183,7 +183,7 @@ function Planned({
   )
 }
 
-/** The recorded data of the plan, and what it excludes. */
+/** The recorded data of the plan, and the samples that it excludes. */
 function Recorded({ plan }: { plan: PlannerDto }) {
   const { batches, pending, withoutCall, recordedStepMs, samples } = plan.rewards
   const [first] = batches
@@ -233,8 +233,8 @@ function NothingNamed({ draft, isWrong }: { draft: PlannerDraft; isWrong: boolea
         </PageLink>
       }
     >
-      The plan replays its recorded reward latencies under every strategy. Without a record, enter a
-      latency distribution.
+      The plan replays the recorded reward latencies of the batch or run under every strategy.
+      Without a record, enter a latency distribution.
     </Empty>
   )
 }

@@ -20,7 +20,7 @@ export interface PlannerDraft {
   first: string
   /** Maximum (uniform) or sigma (lognormal). */
   second: string
-  /** Percent of requests. */
+  /** Percent of requests that fail and are retried. */
   failed: string
   rollout: string
   logprob: string
@@ -81,7 +81,7 @@ export const plannerUrl: UrlCodec<PlannerDraft> = {
         draft.spread = SPREADS.find((one) => one === value) ?? draft.spread
       } else draft[key] = value
     }
-    // `batch` implies its source.
+    // `batch` or `run` implies the source.
     if (!params.has('source')) {
       if (draft.batch !== '') draft.source = 'batch'
       else if (draft.run !== '') draft.source = 'run'
@@ -101,7 +101,7 @@ export const plannerUrl: UrlCodec<PlannerDraft> = {
   },
 }
 
-/** The planner with the recorded latencies of a batch. */
+/** The address of the planner with the recorded latencies of a batch. */
 export function planBatchHref(batchId: string): string {
   return `/planner?batch=${batchId}`
 }

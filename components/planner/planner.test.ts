@@ -88,7 +88,7 @@ describe('planner form', () => {
     ['limits', '256, many'],
     ['limits', '1,2,3,4,5,6,7'],
     ['servers', 'none'],
-  ] as [keyof PlannerDraft, string][])('marks %s as "%s"', (key, value) => {
+  ] as [keyof PlannerDraft, string][])('marks %s "%s" as invalid', (key, value) => {
     const { input, errors } = requestOf(draft({ [key]: value }))
     expect(input).toBeNull()
     expect(Object.keys(errors)).toEqual([key])

@@ -49,7 +49,7 @@ export function limitText({ limit, servers }: { limit: number | null; servers: n
   return servers === 1 ? at : `${formatCount(servers)} servers, ${at}`
 }
 
-/** The saving relative to the barrier; below 1 % it is none. */
+/** The saving relative to the barrier; `no gain` below 1 %. */
 export function savingText({ saving, strategy }: PlannedStrategy): string {
   if (strategy === 'barrier') return 'baseline'
   if (Math.abs(saving) < 0.01) return 'no gain'

@@ -54,7 +54,7 @@ export function prepareTimeline({ untilMs, pictures }: PlannerDto['shown']): Tim
   return { lanes, untilMs, most, ticks }
 }
 
-/** A stair per interval: counts are means over the interval. */
+/** One stair per interval, because counts are means over an interval. */
 function areaOf(counts: readonly number[], most: number): string {
   if (most === 0) return ''
   const width = 100 / counts.length
@@ -66,7 +66,7 @@ function areaOf(counts: readonly number[], most: number): string {
   return `${path}L100 100Z`
 }
 
-/** 1, 2 or 5 times a power of ten seconds (or ms), rounded up. */
+/** The next of 1, 2 or 5 times a power of ten, ms. */
 function niceStep(ms: number): number {
   if (!(ms > 0)) return 0
   const power = 10 ** Math.floor(Math.log10(ms))

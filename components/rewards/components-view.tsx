@@ -15,7 +15,7 @@ import { ChartSkeleton } from '../ui/skeleton.tsx'
 
 const ComponentPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).ComponentPlot)
 
-/** The polling interval while roll-ups are pending. */
+/** The polling interval while roll-ups are pending, ms. */
 const AGAIN_MS = 500
 
 /** The components of composite rewards over the steps of a run, each on its own scale. */
@@ -60,7 +60,7 @@ export function ComponentsView({
             {data.components.length === 0 ? (
               <Empty icon={ChartSpline} title="No components in this run">
                 {data.running > 0
-                  ? 'The first batch of this run is being scored.'
+                  ? 'Components appear once a batch with a composite reward has ended.'
                   : 'The rewards of this run are not composite.'}
               </Empty>
             ) : (

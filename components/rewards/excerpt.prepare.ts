@@ -12,7 +12,7 @@ interface Excerpt {
 const BEFORE = 600
 const AFTER = 300
 
-/** The last occurrence of `found` in a text; null without one. */
+/** The last occurrence of `found` in a text, with its context; null without one. */
 export function excerptAround(text: string, found: string): Excerpt | null {
   const at = found === '' ? -1 : text.lastIndexOf(found)
   if (at < 0) return null
@@ -28,7 +28,7 @@ export function excerptAround(text: string, found: string): Excerpt | null {
   }
 }
 
-/** Never splits a surrogate pair. */
+/** A position at or just before `at` that splits no surrogate pair. */
 function boundary(text: string, at: number): number {
   const code = text.charCodeAt(at)
   return code >= 0xdc00 && code <= 0xdfff ? at - 1 : at

@@ -92,7 +92,7 @@ export function ImportView() {
         ) : (
           <Empty icon={FileInput} title="No configuration yet">
             Paste the configuration or the command of a verl run. Each key is reported as supported,
-            not applicable with the reason, or unknown with a suggestion.
+            not applicable, unresolved or unknown, with its effect or the reason.
           </Empty>
         )}
       </div>

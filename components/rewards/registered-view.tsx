@@ -85,7 +85,7 @@ export function RegisteredView({
         </Section>
       )}
       {managers.length > 0 && (
-        <Section title="Managers" note={`${managers.length}, wrap the scorer`}>
+        <Section title="Managers" note={`${managers.length}, each wraps a scorer`}>
           <RegisteredList>
             {managers.map((manager) => (
               <Manager key={manager.name} manager={manager} {...item('manager', manager.name)} />
@@ -110,7 +110,7 @@ export function RegisteredView({
               <PageLink href="/servers?register=1" className="text-accent hover:underline">
                 register a server
               </PageLink>
-              , and name its model in batches.
+              , and name its model in the reward of a batch.
             </Nothing>
           ) : (
             <RegisteredList>
@@ -195,7 +195,7 @@ function Judge({ judge, ...toggle }: { judge: JudgeDto } & Toggle) {
       title={kind === 'pair' ? 'compares two responses' : 'judges one response'}
       facts={
         <>
-          reads <span className="font-mono">{parser.kind}</span>
+          parser <span className="font-mono">{parser.kind}</span>
           {options.length > 0 && (
             <span className="font-mono text-ink-3">
               {' '}
@@ -384,7 +384,7 @@ function RegisteredItem({
   children,
 }: {
   name: string
-  /** A line next to the name. */
+  /** A line below the name. */
   title?: ReactNode
   facts: ReactNode
   end?: ReactNode

@@ -18,7 +18,7 @@ const errors = (over: Partial<typeof draft>) => {
 }
 
 describe('playground form', () => {
-  test('sends typed fields only', () => {
+  test('sends only the fields that were filled in', () => {
     expect(call({ groundTruth: '72' })).toEqual({
       sample: { dataSource: 'openai/gsm8k', prompt: 'Q', response: '#### 72', groundTruth: '72' },
       reward: {},
@@ -35,7 +35,7 @@ describe('playground form', () => {
     ['{1, 2}', '{1, 2}'],
     ['\\{1\\}', '\\{1\\}'],
     ['"72"', '72'],
-  ])('takes the ground truth %s as what it is', (text, value) => {
+  ])('reads the ground truth %s as JSON only if it is JSON', (text, value) => {
     expect(call({ groundTruth: text }).sample.groundTruth).toEqual(value)
   })
 
@@ -60,7 +60,7 @@ describe('playground form', () => {
     [{ function: { name: 'math_verify' } }],
     [{ model: 'rm' }],
     [{ model: 'judge', judge: 'yes-no' }],
-  ])('shows the reward %j in its fields, and gives it back', (reward) => {
+  ])('round-trips the reward %j through its fields', (reward) => {
     const fields = draftOfReward(JSON.stringify(reward), (model) => model === 'judge')
     expect(fields.reward).toBeNull()
     expect(call({ ...fields }).reward).toEqual(reward)
@@ -71,7 +71,7 @@ describe('playground form', () => {
     [{ function: { path: 'f.ts' } }],
     [{ manager: { path: 'm.ts' } }],
     [{ timeoutMs: 5 }],
-  ])('shows the reward %j, which its fields cannot say, as JSON', (reward) => {
+  ])('shows the reward %j as JSON, because it has no fields for it', (reward) => {
     const fields = draftOfReward(JSON.stringify(reward), () => false)
     expect(JSON.parse(fields.reward ?? '')).toEqual(reward)
     expect(call({ ...fields }).reward).toEqual(reward)

@@ -78,7 +78,7 @@ export function Pairs({ pairs }: { pairs: [string, unknown][] }) {
   )
 }
 
-/** A short list or object fits on one line. */
+/** A value, on one line if it is a short list or object. */
 function Compact({ value }: { value: unknown }) {
   const json = typeof value === 'object' && value !== null ? JSON.stringify(value) : null
   return json !== null && json.length <= 100 ? (

@@ -42,7 +42,7 @@ function votesOf(votes: readonly Vote[]): number {
 function titleOf(vote: Vote, all: readonly Vote[]): string {
   const which = votesOf(all) > 1 ? `Vote ${vote.vote + 1}` : 'Judge request'
   const isPair = all.some(({ swapped }) => swapped)
-  return isPair ? `${which}, response ${vote.swapped ? 'second' : 'first'}` : which
+  return isPair ? `${which}, response shown ${vote.swapped ? 'second' : 'first'}` : which
 }
 
 function VoteView({ vote, parser }: { vote: Vote; parser: string }) {

@@ -49,7 +49,10 @@ function Verdict({ verdict }: { verdict: string }) {
   )
 }
 
-/** The end of the response with the answer highlighted; an answer joined from several places is shown separately. */
+/**
+ * The part of the response around the answer, which is highlighted; an answer joined from several places is shown
+ * separately.
+ */
 function Found({ found, response }: { found: string | null; response: string }) {
   if (found === null) return null
   const excerpt = excerptAround(response, found)

@@ -6,13 +6,13 @@ export interface TryDraft {
   /** Text, or messages as JSON. */
   prompt: string
   response: string
-  /** Text, or JSON where it begins with a bracket. */
+  /** Text, or JSON if it starts like an object, a list or a quoted string. */
   groundTruth: string
   /** Tokens; empty: unknown. */
   responseLength: string
   /** A JSON object; empty: none. */
   extraInfo: string
-  /** Empty (by data source), `rule:gsm8k` or `model:my-rm`. */
+  /** Empty (by data source), `rule:gsm8k`, `model:my-rm` or `judge:my-judge`. */
   scorer: string
   judge: string
   manager: string
@@ -61,7 +61,7 @@ export function prepareTry(draft: TryDraft): { call: TryCall } | { errors: TryEr
   const extraInfo = objectOf(draft.extraInfo, 'extraInfo', errors)
   const length = draft.responseLength.trim()
   if (length !== '' && !/^\d{1,9}$/.test(length)) {
-    errors.responseLength = 'Enter a whole number of tokens, or leave it empty'
+    errors.responseLength = 'Enter a whole number of tokens, or leave it empty.'
   }
   const reward = rewardOf(draft, errors)
   if (Object.keys(errors).length > 0) return { errors }
@@ -187,7 +187,7 @@ function parsed(text: string, field: keyof TryDraft, errors: TryErrors): unknown
   try {
     return JSON.parse(text)
   } catch (error) {
-    errors[field] = `Invalid JSON: ${(error as Error).message}`
+    errors[field] = `Invalid JSON: ${(error as Error).message}.`
     return null
   }
 }
@@ -203,7 +203,7 @@ function objectOf(
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     return value as Record<string, unknown>
   }
-  errors[field] = 'Enter a JSON object, such as {"score": 1}'
+  errors[field] = 'Enter a JSON object, such as {"score": 1}.'
   return null
 }
 

@@ -236,7 +236,7 @@ function RewardFields({
                 ))}
               </optgroup>
               {rewards.models.length > 0 && (
-                <optgroup label="Model">
+                <optgroup label="Models">
                   {rewards.models.map(({ model, kind }) => (
                     <option
                       key={model}
@@ -287,7 +287,7 @@ function RewardFields({
   )
 }
 
-/** A scorer from the URL that is not registered is kept; scoring reports the error. */
+/** An option for a scorer from the URL that is not registered; scoring reports the error. */
 function Unlisted({ scorer, rewards }: { scorer: string; rewards: RewardsDto }) {
   const name = scorer.slice(scorer.indexOf(':') + 1)
   const isListed =

@@ -163,7 +163,7 @@ function Outcome({ run, onRetry }: { run: Run; onRetry(): void }) {
   }
 }
 
-/** Shows the elapsed time after the first second, because a judge can take many. */
+/** Shows the elapsed time after the first second, because a judge can take many seconds. */
 function Running({ since, onStop }: { since: number; onStop(): void }) {
   const [seconds, setSeconds] = useState(0)
   useEffect(() => {

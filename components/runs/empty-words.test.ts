@@ -25,7 +25,7 @@ describe('empty run charts give the reason', () => {
 
   test('all samples of ended steps failed', () => {
     const failed = [step({ failed: 32, n: 0 }), step({})]
-    expect(noSpreadText(failed)).toBe('no score: all 32 samples in 1 step that has ended failed')
+    expect(noSpreadText(failed)).toBe('no score: all 32 samples in 1 ended step failed')
   })
 
   test('scores were substituted or dropped', () => {

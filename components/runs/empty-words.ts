@@ -9,7 +9,7 @@ export function noSpreadText(steps: Steps): string {
   if (ended.length === 0) return 'no steps have ended yet'
   const samples = ended.reduce((sum, step) => sum + step.samples, 0)
   const failed = ended.reduce((sum, step) => sum + step.failed, 0)
-  const of = `of ${plural(samples, 'sample')} in ${plural(ended.length, 'step that has', 'steps that have')} ended`
+  const of = `of ${plural(samples, 'sample')} in ${plural(ended.length, 'ended step')}`
   return failed === samples
     ? `no score: all ${of.slice(3)} failed`
     : `no score ${of}: ${formatCount(failed)} failed, the others were substituted or dropped`

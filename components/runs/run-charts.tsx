@@ -191,7 +191,7 @@ function WaitsChart({ run }: { run: RunDto }) {
       }
       chart={<WaitsPlot data={data} />}
       table={{
-        head: ['Step', 'Reward wait', 'Step time', 'Queue, p50', 'Score, p50', 'Score, p95'],
+        head: ['Step', 'Reward wait', 'Step time', 'Queue, p50', 'Scoring, p50', 'Scoring, p95'],
         rows: run.steps
           .toReversed()
           .map((step) => [

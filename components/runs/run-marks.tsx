@@ -18,7 +18,7 @@ import { SheetForm } from '../ui/sheet-form.tsx'
 /** The number of chips in the collapsed row. */
 const INITIAL_CHIPS = 8
 
-/** The marks of a run, which its charts draw, with their form. */
+/** The marks that the charts of a run draw, and the form that edits them. */
 export function RunMarks({
   run,
   marks,
@@ -49,7 +49,7 @@ export function RunMarks({
         {marks.length > shown.length && (
           <li>
             <Button small variant="quiet" onClick={() => setAll(true)}>
-              {formatCount(marks.length - shown.length)} earlier marks
+              Show {formatCount(marks.length - shown.length)} earlier marks
             </Button>
           </li>
         )}

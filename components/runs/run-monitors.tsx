@@ -33,7 +33,7 @@ export function RunMonitors({ run, split }: { run: string; split: 'train' | 'val
   )
   const loaded = monitors.data !== undefined
   useEffect(() => {
-    // The anchor target does not exist when the page loads.
+    // The anchor target does not exist when the page loads, so the page scrolls to it later.
     if (loaded && location.hash.startsWith('#monitor'))
       document.getElementById(location.hash.slice(1))?.scrollIntoView()
   }, [loaded])
@@ -75,7 +75,7 @@ function Loaded({ data }: { data: RunMonitorsDto }) {
       )}
       <p className="px-5 py-2 text-xs text-ink-3">
         {silent.length > 0 &&
-          `Not enough data: ${silent
+          `No values: ${silent
             .map(({ setting }) => MONITOR_DEFINITIONS[setting.monitor].label.toLowerCase())
             .join(', ')}.`}
         {data.earlier > 0 &&

@@ -89,7 +89,7 @@ export function RunPage({ name }: { name: string }) {
                 title={url.split === 'val' ? 'No validation steps yet' : 'No training steps yet'}
                 actions={
                   <PageLink href={batches} className={buttonClass('plain', true)}>
-                    Batches of run
+                    Open batches
                   </PageLink>
                 }
               >
@@ -153,7 +153,7 @@ function Loaded({
   )
 }
 
-/** What charts and figures exclude. */
+/** The data that charts and figures exclude. */
 function Notes({ run }: { run: RunDto }) {
   const repeated = run.steps.reduce((n, { others }) => n + others, 0)
   const notes = [

@@ -34,7 +34,7 @@ export function RunRescores({ run }: { run: string }) {
               'Batch',
               'Rescored from',
               'Reward',
-              'State',
+              'Status',
               { end: 'Step' },
               { end: 'Samples' },
               { end: 'Mean' },

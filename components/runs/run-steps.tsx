@@ -32,7 +32,7 @@ export function RunSteps({ run }: { run: RunDto }) {
             columns={[
               'Step',
               'Batch',
-              'State',
+              'Status',
               { end: 'Mean' },
               { end: 'Std' },
               { end: 'Samples' },
@@ -83,7 +83,7 @@ export function RunSteps({ run }: { run: RunDto }) {
       {!all && run.steps.length > INITIAL_STEPS && (
         <div className="px-5 py-3">
           <Button small onClick={() => setAll(true)}>
-            All {formatCount(run.steps.length)} steps
+            Show all {formatCount(run.steps.length)} steps
           </Button>
         </div>
       )}

@@ -76,7 +76,7 @@ function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) 
         ) : (
           <FilterWords filter={target.filter} />
         )}{' '}
-        Samples that already have this annotation from you are skipped.
+        Samples that already have this label from you are skipped.
       </p>
       <LabelInput value={label} onChange={setLabel} />
       <NoteInput value={note} onChange={setNote} rows={3} />
@@ -84,7 +84,7 @@ function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) 
         <p role="status" className="num text-ok" data-annotated={done.added}>
           {plural(done.added, 'sample')} annotated
           {done.alreadyAnnotated > 0 && `, ${formatCount(done.alreadyAnnotated)} already annotated`}
-          {done.missing > 0 && `, ${formatCount(done.missing)} no longer exist`}
+          {done.missing > 0 && `, ${formatCount(done.missing)} not found`}
           {done.hasMore && '. More samples match: narrow the filter to annotate them'}.
         </p>
       )}
@@ -104,5 +104,5 @@ function FilterWords({ filter }: { filter: SampleFilter }) {
   if (data.exact && data.samples <= MAX_ANNOTATED_SAMPLES) {
     return `All ${plural(data.samples, 'matching sample')} will be annotated.`
   }
-  return `${formatCount(data.samples)}${data.exact ? '' : '+'} samples match. The newest ${formatCount(MAX_ANNOTATED_SAMPLES)} will be annotated.`
+  return `${formatCount(data.samples)}${data.exact ? '' : '+'} samples match. At most the newest ${formatCount(MAX_ANNOTATED_SAMPLES)} will be annotated.`
 }

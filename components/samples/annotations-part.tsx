@@ -24,7 +24,7 @@ export function AnnotationsPart({
   const queryClient = useQueryClient()
   const refused = useMay('trainer')
   const session = useSession()
-  // Editable by its author and by admins.
+  // The author and admins can edit an annotation.
   const refusedOn = (one: AnnotationDto) => {
     const me = session.data
     if (refused !== null || me === undefined || me.role === 'admin' || me.name === one.author)

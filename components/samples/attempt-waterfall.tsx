@@ -20,7 +20,7 @@ function undispatchedText({
   if (status === 'scored')
     return 'The sample was submitted with its score, so there are no attempts.'
   if (status === 'failed') return 'The sample ended before dispatch, so there are no attempts.'
-  return 'Not dispatched yet. The sample is queued.'
+  return 'No attempt has ended yet.'
 }
 
 /** A waterfall of a sample from acceptance to its score, one line per attempt. */
@@ -76,7 +76,7 @@ export function AttemptWaterfall({
 
 function AttemptWords({ attempt }: { attempt: AttemptDto }) {
   const parts = [
-    attempt.serverName ?? 'rule',
+    attempt.serverName ?? 'no server',
     attempt.reason ?? attempt.outcome,
     attempt.statusCode === null ? null : `HTTP ${attempt.statusCode}`,
     attempt.workerId === null ? null : `on ${attempt.workerId}`,

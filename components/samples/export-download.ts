@@ -1,6 +1,6 @@
 import { saveFile } from '../ui/save-file.ts'
 
-/** The largest export that the page buffers; larger ones are streamed to a file. */
+/** The largest export that the page buffers; larger ones need the direct download. */
 export const MAX_BUFFERED_BYTES = 256 << 20
 /** The minimum interval between progress updates. */
 const REPORT_EVERY_MS = 120

@@ -193,7 +193,7 @@ function Progress({ rows, bytes, total }: { rows: number; bytes: number; total: 
     <>
       <SegmentBar
         role="progressbar"
-        aria-label="rows exported"
+        aria-label="Rows exported"
         aria-valuemin={0}
         {...(percent === null
           ? {}

@@ -98,8 +98,8 @@ export function MoreFilters({
                   value={substituted === undefined ? '' : String(substituted)}
                   options={[
                     ['', 'Any'],
-                    ['false', 'Scored by reward'],
-                    ['true', 'Substituted by policy'],
+                    ['false', 'Not substituted'],
+                    ['true', 'Substituted'],
                   ]}
                   onChange={(value) =>
                     onChange({ substituted: value === '' ? undefined : value === 'true' })
@@ -192,7 +192,7 @@ function Tri({
   )
 }
 
-/** Annotated, not annotated, or with a label in use. */
+/** A select of annotated samples, samples without annotations, or a label in use. */
 function Labels({
   filter,
   onChange,

@@ -58,7 +58,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
   const [error, setError] = useState<string>()
   const [busy, setBusy] = useState(false)
   const [done, setDone] = useState<Outcome[]>([])
-  // One idempotency key per dialog, so repeated submits create each batch once.
+  // Unchanged repeated submits share this idempotency key, so they create each batch once.
   const [key, setKey] = useState(() => crypto.randomUUID())
   const change = (next: string) => {
     setText(next)
@@ -127,7 +127,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
       )}
       {placed !== undefined && (placed.hasMore || placed.batches.length > MAX_BATCHES) && (
         <p className="text-warn">
-          More samples match; these are the newest. Batches beyond {MAX_BATCHES}and samples beyond
+          More samples match; these are the newest. Batches beyond {MAX_BATCHES} and samples beyond
           10,000 are excluded. Rescore whole batches from the batch page.
         </p>
       )}
@@ -154,7 +154,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
             value: 'chosen',
             label: 'Selected samples only',
             about:
-              'Advantages cover only the selected samples of each group. A group reward still adds whole groups.',
+              'Advantages cover only the selected samples of each group. Rewards that score whole groups still add them.',
           },
         ]}
         onChange={(next) => {

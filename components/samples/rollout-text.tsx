@@ -226,7 +226,7 @@ function ToolHead({
 
 /** Arguments as indented JSON; invalid JSON stays as generated. */
 function indented(json: string): string {
-  // JSON.parse rounds long integers.
+  // JSON.parse rounds long integers, so such arguments stay as generated.
   if (/\d{16,}/.test(json)) return json
   try {
     const value: unknown = JSON.parse(json)

@@ -141,7 +141,7 @@ const FIXED: readonly SampleColumn[] = [
     track: 'minmax(104px,0.9fr)',
     cell: (row) =>
       row.serverName === null ? (
-        <span className="text-ink-3">rule</span>
+        <span className="text-ink-3">–</span>
       ) : (
         <ServerName name={row.serverName} />
       ),
@@ -171,7 +171,7 @@ const FIXED: readonly SampleColumn[] = [
   },
 ]
 
-/** A reward extra info key as a column name. */
+/** The prefix of column names for reward extra info keys. */
 export const EXTRA_PREFIX = 'rewardExtraInfo.'
 
 /** Selectable columns: the fixed ones, and one per known reward extra info key. */

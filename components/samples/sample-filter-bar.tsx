@@ -244,7 +244,7 @@ export function SampleFilterBar({
         </span>
         <MoreFilters filter={filter} extraKeys={extraKeys} onChange={narrow} />
         {filter.uid !== undefined && (
-          <Chip label="Any group" onDrop={() => narrow({ uid: undefined })}>
+          <Chip label="Remove group filter" onDrop={() => narrow({ uid: undefined })}>
             group <span className="max-w-40 truncate font-mono">{filter.uid}</span>
           </Chip>
         )}

@@ -38,7 +38,7 @@ describe('Samples URL', () => {
     expect(stateOf(read(`${query}&sample=b1-2&view=3`)).toString()).toBe(query)
   })
 
-  test('passes only filters to the query', () => {
+  test('passes filters and order to the query, not columns', () => {
     expect(sampleListInput(read('batch=b1&scoreMax=0&sample=b1-2&columns=score'))).toEqual({
       batch: 'b1',
       scoreMax: 0,

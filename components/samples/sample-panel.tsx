@@ -55,7 +55,7 @@ export function SamplePanel({
     ),
   )
   const arrived = sample.data !== undefined
-  // Prefetches the neighbors, which are likely to be read next.
+  // Prefetches the next sample, which is likely to be opened next.
   useEffect(() => {
     if (!arrived || nextId === null) return
     void queryClient.prefetchQuery(
@@ -238,10 +238,10 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
           </Line>
           <Line name="data source">{sample.dataSource}</Line>
           <Line name="reward position">
-            {sample.position === null ? 'no token' : `token ${formatCount(sample.position)}`}
+            {sample.position === null ? '–' : `token ${formatCount(sample.position)}`}
           </Line>
           <Line name="server">
-            {sample.serverName === null ? 'none (rule)' : <ServerName name={sample.serverName} />}
+            {sample.serverName === null ? 'none' : <ServerName name={sample.serverName} />}
           </Line>
           <Line name="worker">
             {sample.workerId === null ? '–' : <WorkerName id={sample.workerId} />}
@@ -280,7 +280,7 @@ function Pairs({ pairs }: { pairs: [string, unknown][] }) {
   )
 }
 
-/** The other members of the group. */
+/** The members of the group. */
 function Siblings({ sample, onOpen }: { sample: ReadSample; onOpen(id: string): void }) {
   const shown = sample.siblings.slice(0, 64)
   const rest = sample.siblings.length - shown.length

@@ -42,9 +42,7 @@ import { ViewMenu } from './view-menu.tsx'
 
 const idOf = (row: SampleRowDto) => row.id
 
-/**
- * Above this length the list stops refreshing, because refetching a thousand rows three times a second is of no use.
- */
+/** Longer lists stop refreshing, because refetching hundreds of rows three times a second is of no use. */
 const LIVE_PAGES = 3
 
 /** Samples of all batches, filtered by the URL, with one open next to the table. */
@@ -61,7 +59,7 @@ export function SamplesPage() {
     pagesOptions({
       queryKey: trpc.samples.list.infiniteQueryKey(input),
       read: (cursor, signal) => client.samples.list.query({ ...input, cursor }, { signal }),
-      // Search results are not refreshed three times a second.
+      // A text search is too expensive to repeat on every change.
       topics:
         loadedPages.current > LIVE_PAGES || filter.text !== undefined
           ? []
@@ -157,7 +155,7 @@ export function SamplesPage() {
               {list.hasNextPage ? '+' : ''} loaded
               {loadedPages.current > LIVE_PAGES && ` · as of ${clockTime(list.dataUpdatedAt)}`}
               {view.sort !== 'newest' && searched && !searched.all && (
-                <> · sorted: newest {searchedText(searched)}</>
+                <> · sorted within the newest {searchedText(searched)}</>
               )}
               {searched?.texts && (
                 <span className="max-md:hidden"> · {textsText(searched.texts)}</span>
@@ -235,8 +233,10 @@ export function SamplesPage() {
                     stopped &&
                     searched && (
                       <p className="num flex items-center justify-center gap-3 px-5 py-3 text-xs text-ink-3">
-                        {searched.texts ? textsText(searched.texts) : searchedText(searched)}{' '}
-                        searched, back to {searched.oldest}
+                        {searched.texts
+                          ? textsText(searched.texts)
+                          : `${searchedText(searched)} searched`}
+                        , back to {searched.oldest}
                         <Button
                           small
                           busy={list.isFetchingNextPage}
@@ -298,7 +298,7 @@ function withWidth(
 
 type Searched = SamplePageDto['searched']
 
-/** Sums the search extent over pages; with a keyset sort every page covers the same. */
+/** Sums the search extent over pages; the pages of a sorted list all cover the same samples. */
 function sumOfSearched(pages: readonly SamplePageDto[]): Searched | null {
   const last = pages.at(-1)?.searched
   if (last === undefined) return null

@@ -26,7 +26,7 @@ export function useSavedView(
   const isBare = view.view !== null && stateOf(view).size === 0 && view.unread.length === 0
   const state = saved?.state
   const opened = useRef<number | null>(null)
-  // Applied once per response, so that filters can be cleared afterwards.
+  // Applied once per view, so that filters can be cleared afterwards.
   useEffect(() => {
     if (opened.current === view.view || (isBare && state === undefined)) return
     opened.current = view.view
