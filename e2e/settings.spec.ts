@@ -22,7 +22,7 @@ async function signedIn(browser: Browser, key: string, path = '/'): Promise<Page
 
 /** Creates a key on the page and returns it. */
 async function makeKey(page: Page, name: string, role: string): Promise<string> {
-  await page.getByRole('button', { name: 'New key' }).click()
+  await page.getByRole('button', { name: 'Create key' }).click()
   const sheet = page.getByRole('dialog')
   await sheet.getByLabel('Name').fill(name)
   await sheet.getByRole('radio', { name: role }).check()

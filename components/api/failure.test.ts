@@ -4,7 +4,7 @@ import { describeFailure, retryDelayMs } from './failure.ts'
 const refused = (data: object, message = 'said') => Object.assign(new Error(message), { data })
 
 describe('failures', () => {
-  test('have the message of the service where it responded', () => {
+  test("have the service's message if the service responded", () => {
     const error = refused(
       { reason: 'batch_not_found', httpStatus: 404, hint: 'Check the batchId.', requestId: 'r1' },
       'No batch b9.',

@@ -22,7 +22,7 @@ function dataOf(error: unknown): Partial<ErrorData> | null {
     : null
 }
 
-/** Converts any error of a query or mutation into a failure, with the message of the service where it responded. */
+/** Converts any error of a query or mutation into a failure, with the service's message if the service responded. */
 export function describeFailure(error: unknown): Failure {
   const data = dataOf(error)
   if (!data?.reason) {

@@ -9,12 +9,12 @@ import {
 import { createTRPCContext } from '@trpc/tanstack-react-query'
 import type { AppRouter } from '../../server/api/root.ts'
 
-/** Returns typed query and mutation options for every procedure. */
+/** `useTRPC` returns typed query and mutation options for every procedure. */
 export const { TRPCProvider, useTRPC, useTRPCClient } = createTRPCContext<AppRouter>()
 
 /**
  * The tRPC client of the pages. Queries of one tick share a streamed request, so a slow query does not delay the
- * others. Signing in and out uses a request of its own, because a streamed response cannot set a cookie.
+ * others. Mutations use requests of their own, because a streamed response cannot set the cookie of a sign-in.
  */
 export function createClient(): TRPCClient<AppRouter> {
   const url = '/api/trpc'
@@ -26,7 +26,7 @@ export function createClient(): TRPCClient<AppRouter> {
         false: splitLink({
           condition: (op) => op.type === 'mutation',
           true: httpLink({ url }),
-          // Below the 8 KiB to 16 KiB that proxies and Node allow for a request line.
+          // Proxies and Node allow 8 KiB to 16 KiB for a request line.
           false: httpBatchStreamLink({ url, maxURLLength: 4096 }),
         }),
       }),

@@ -20,8 +20,8 @@ export interface EvidenceRow {
 const LABELS: Record<string, string> = {
   message: 'Response',
   why: 'Reason',
-  failures: 'Consecutive failures',
-  faultsInARow: 'Consecutive faults',
+  failures: 'Consecutive failed probes',
+  faultsInARow: 'Consecutive failed requests',
   faultPercent: 'Failed requests, %',
   calls: 'Requests checked',
   corruptIn60s: 'Invalid responses within 60 s',

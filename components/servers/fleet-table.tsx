@@ -37,7 +37,10 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
               columns={[
                 'Server',
                 'State',
-                'In flight',
+                {
+                  start: 'In flight',
+                  title: 'Requests in flight, of the limit. Each sample of a micro-batch counts.',
+                },
                 { end: 'Req/s' },
                 { end: 'p99' },
                 { end: 'Errors' },

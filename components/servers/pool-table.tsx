@@ -30,7 +30,7 @@ export function Pool({
 }: {
   model: string
   servers: ServerDto[]
-  /** The listed servers; pool figures cover all. */
+  /** Whether a server is listed; pool figures cover all servers. */
   fits(server: ServerDto): boolean
   /** Null while unknown. */
   settings: PoolDto | null
@@ -43,7 +43,7 @@ export function Pool({
   const narrow = useNarrow()
   const rows = servers.filter(fits).map((server) => ({
     server,
-    // A single server has all of both.
+    // A single server has all requests and all capacity.
     part: servers.length > 1 ? (pool?.shares.find((each) => each.id === server.id) ?? null) : null,
     monitors,
     marked: server.id === marked || server.name === marked,
@@ -69,7 +69,7 @@ export function Pool({
           {settings && settings.jobsWaiting > 0 && (
             <>
               <span aria-hidden>·</span>
-              <span>{plural(settings.jobsWaiting, 'chunk')} waiting</span>
+              <span>{plural(settings.jobsWaiting, 'job')} waiting</span>
             </>
           )}
         </span>
@@ -154,7 +154,7 @@ function Policy({ pool }: { pool: PoolDto }) {
   )
 }
 
-/** The shares and abilities of the pool's servers, from the details of its first. */
+/** The request and capacity shares of the pool's servers, from the details of its first server. */
 function usePool(
   servers: readonly ServerDto[],
 ): { shares: PoolShareDto[]; imbalance: number | null } | null {

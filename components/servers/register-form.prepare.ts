@@ -98,7 +98,7 @@ export interface RegisterDraft extends SettingsDraft {
 export interface EditDraft extends SettingsDraft {
   url: string
   removeKey: boolean
-  /** The stored template; null until loaded. */
+  /** The edited template; null: unchanged. */
   chatTemplate: string | null
 }
 

@@ -50,7 +50,7 @@ describe('registration form', () => {
     })
   })
 
-  test('sends typed fields only', () => {
+  test('sends only the fields that were filled in', () => {
     expect(prepareRegister({ ...EMPTY_DRAFT, name: ' rm-1 ', url: ' http://h:1 ' })).toEqual({
       input: {
         ...{ name: 'rm-1', url: 'http://h:1', engine: 'auto', kind: 'discriminative' },

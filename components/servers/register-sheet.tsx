@@ -78,8 +78,8 @@ function Verdict({ server, onDone }: { server: ServerDto; onDone(server: ServerD
         <p className="text-md font-semibold">{server.name} is registered and quarantined</p>
         <SelfTestFacts test={server.selfTest} />
         <p className="text-ink-2">
-          Fix its start-up options or its registration, then probe it again. It becomes ready when
-          the self-test passes.
+          Fix the start-up options or the registration of the server, then probe it again. It
+          becomes ready when the self-test passes.
           {consent &&
             ' If you trust it anyway, these scores are used in training, and its verdict stays visible.'}
         </p>
@@ -242,7 +242,7 @@ function RegisterForm({
         onChange={change}
       />
       <Choices
-        legend="If the server is unreachable"
+        legend="If unreachable"
         name="ifUnreachable"
         value={draft.ifUnreachable}
         onChange={(ifUnreachable) => change({ ifUnreachable })}

@@ -46,7 +46,7 @@ export function SelfTestSection({
         <SelfTestFacts test={selfTest} />
         {server.kind === 'discriminative' && server.engine !== 'http' && (
           <p className="text-xs text-ink-3">
-            The self-test sends four different texts, two of them with digits and code, whose scores
+            The self-test sends four different texts, two of them with digits and code. Their scores
             must differ. It also requests activated scores for a correct and an incorrect answer,
             where the engine supports them, and scores long texts that differ only in their last
             sentence. The correct answer and the text with code are the calibration texts: all
@@ -73,7 +73,7 @@ function PoolCalibration({ server, own }: { server: ServerDetailDto; own: number
     <Scroll label="Pool calibration">
       <table className="grid-table">
         <ColumnHeads
-          columns={['Pool calibration', { end: 'Score' }, { end: 'Difference' }, 'Verdict']}
+          columns={['Server', { end: 'Score' }, { end: 'Difference' }, 'Verdict']}
         />
         <tbody>
           {pool.map((other) => {

@@ -45,7 +45,7 @@ const AWAKE_FOR = [
 /** The actions of a server: a menu, confirmation dialogs, and the error of the last action. */
 export interface ServerActions {
   menu: MenuAction[]
-  /** Must be rendered once per page. */
+  /** The dialogs; must be rendered once. */
   windows: ReactNode
   /** The error of the last action, dismissible. */
   refusal: ReactNode
@@ -218,8 +218,9 @@ export function useServerActions(
       >
         <p className="mb-3">
           The server finishes the {plural(server.inFlight, 'request')} in flight, then frees its GPU
-          memory. It wakes by the action here, by a batch that needs it, or by a request when all
-          servers of its model are asleep. If it is not idle within one minute, it stays awake.
+          memory. It wakes when you select Wake, when a batch needs it, or when a request arrives
+          while all servers of its model are asleep. If it is not idle within one minute, it stays
+          awake.
         </p>
         <Choices
           legend="Sleep level"

@@ -57,6 +57,7 @@ export function ServerFigures({
       </Figure>
       <Figure
         label="p50"
+        hint="Latency of requests that returned a score, last 10 minutes."
         value={p50.value}
         {...(p50.unit ? { unit: p50.unit } : {})}
         detail="last 10 min"
@@ -69,6 +70,7 @@ export function ServerFigures({
       </Figure>
       <Figure
         label="p99"
+        hint="Latency of requests that returned a score, last 10 minutes."
         value={p99.value}
         {...(p99.unit ? { unit: p99.unit } : {})}
         detail="last 10 min"
@@ -103,7 +105,7 @@ export function ServerFigures({
       >
         <Sparkline
           readings={inFlight}
-          label="Requests in flight since page load"
+          label="Requests in flight, last 60 s"
           color="var(--data-6)"
         />
       </Figure>

@@ -131,14 +131,14 @@ const KINDS: Record<ServerEventDto['kind'], string> = {
   process: 'Process',
 }
 
-/** The time, with the date on another day. */
+/** The time, with the date from 12 hours ago on. */
 function momentText(atMs: number, nowMs: number): string {
   return nowMs - atMs < 43_200_000 ? clockTime(atMs) : dateTime(atMs).slice(5)
 }
 
 function EventRow({ event, nowMs }: { event: ServerEventDto; nowMs: number }) {
   const [open, setOpen] = useState(false)
-  // The observing process has its own column.
+  // The Type column shows the observing process.
   const { process, ...seen } = event.evidence ?? {}
   const evidence = prepareEvidence(event.kind === 'health' ? seen : event.evidence)
   return (
@@ -227,7 +227,7 @@ function Evidence({ rows }: { rows: readonly EvidenceRow[] }) {
   )
 }
 
-/** The states as colored ranges with health changes as marks below; the list is their table view. */
+/** The states as colored ranges with changes of health and process as marks below; the list is their table view. */
 function StateBand({ band }: { band: StateBandData }) {
   const longest = band.segments.filter((segment) => segment.to - segment.from > 0.08)
   return (

@@ -29,7 +29,7 @@ const RESENT = {
   hedges: { label: 'hedged', color: 'var(--ink-3)', stroke: 'dashed' },
 } as const
 
-/** p50 and p99 per minute over the last hour. */
+/** Latency p50 and p99 per minute over the last hour. */
 export function LatencyChart({ name, data }: { name: string; data: ServerMinutesData }) {
   const color = hueOf('server', name)
   return (
@@ -44,7 +44,12 @@ export function LatencyChart({ name, data }: { name: string; data: ServerMinutes
         { label: 'p50', color, stroke: 'solid' },
         { label: 'p99', color, stroke: 'dashed' },
       ]}
-      empty={data.timed === 0 && noneText(data)}
+      empty={
+        data.timed === 0 &&
+        (data.totals.requests > 0
+          ? 'No request returned a score in the last hour.'
+          : noneText(data))
+      }
       chart={<LatencyPlot data={data} color={color} sync={SYNC} />}
       table={{
         head: ['Minute', 'p50', 'p99', 'Answered'],
@@ -123,6 +128,6 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
 
 function noneText(data: ServerMinutesData): string {
   return data.lastCallMs === null
-    ? 'One point per minute appears here once it receives requests.'
+    ? 'One point per minute appears here once the server receives requests.'
     : `Last request at ${dateTime(data.lastCallMs).slice(0, 16)}.`
 }

@@ -26,7 +26,8 @@ export function serverNotes(
   const { state, stateCause, inFlight, selfTest } = server
   const cause = stateCause ? sentence(stateCause) : ''
   if (state === 'unreachable') say('error', 'Unreachable', cause || 'The server does not respond.')
-  else if (state === 'dead') say('error', 'Dead', `${cause} Probed once a minute.`.trim())
+  else if (state === 'dead')
+    say('error', 'Dead', `${cause} The server is probed once a minute.`.trim())
   else if (state === 'quarantined') say('error', 'Quarantined', whyKeptOut(server) || cause)
   else if (state === 'draining')
     say(
@@ -40,7 +41,7 @@ export function serverNotes(
   else if (state === 'sleeping')
     say('info', 'Asleep', cause || 'The server receives requests again after it wakes.')
   for (const { kind, severity, text } of seen) {
-    // The state already shows the same numbers.
+    // The notice about the quarantine already gives the same numbers.
     const isShownByState =
       state === 'quarantined' && (kind === 'squashed_scores' || kind === 'drift')
     if (!isShownByState) say(severity, MONITOR_WORDS[kind].name, text)
@@ -55,7 +56,7 @@ export function serverNotes(
   return notes.sort((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level))
 }
 
-/** The meaning of the verdict, where the self-test section does not already show it. */
+/** The meaning of the verdict that keeps a server quarantined; empty where the cause of the state says more. */
 function whyKeptOut({ selfTest, stateCause }: ServerDto): string {
   if (selfTest === null || !stateCause?.includes('self-test')) return ''
   return selfTest.verdict === 'failed' || selfTest.verdict === 'differs'

@@ -15,9 +15,9 @@ export function ServerNotes({
   actions,
 }: {
   notes: readonly ServerNote[]
-  /** Inside a table the row is the frame. */
+  /** Without a frame, for a table row. */
   inset?: boolean
-  /** Actions by the title of a notice. */
+  /** The actions of a notice. */
   actions?: (note: ServerNote) => ReactNode
 }) {
   return (

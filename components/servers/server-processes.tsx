@@ -46,10 +46,11 @@ export function ServerProcesses({
                 },
                 {
                   end: 'In flight/slots',
-                  title: 'Requests in flight, and slots leased from the limit of the server',
+                  title:
+                    'Requests in flight, and slots leased from the limit of the server. Each sample of a micro-batch counts.',
                 },
                 { end: 'Limit', title: 'Maximum requests in flight of this process' },
-                { end: 'Waiting' },
+                { end: 'Waiting', title: 'Samples that wait for a slot' },
                 { end: 'Req/s' },
                 { end: 'Tokens/s' },
                 { end: 'Ejections' },
@@ -60,7 +61,9 @@ export function ServerProcesses({
                 <tr key={worker.workerId} data-process={worker.workerId}>
                   <td>
                     {worker.workerId === 'server' ? (
-                      <span title="Serves the router address and probes">server process</span>
+                      <span title="Serves the router address and sends the probes">
+                        server process
+                      </span>
                     ) : (
                       <WorkerName id={worker.workerId} />
                     )}

@@ -37,12 +37,24 @@ export const POOL_COLUMNS: readonly { head: ColumnHead; width?: number }[] = [
   { head: 'State', width: 108 },
   { head: 'Self-test', width: 120 },
   { head: 'Health', width: 112 },
-  { head: 'In flight', width: 106 },
+  {
+    head: {
+      start: 'In flight',
+      title: 'Requests in flight, of the limit. Each sample of a micro-batch counts.',
+    },
+    width: 106,
+  },
   { head: { end: 'Req/s' }, width: 50 },
   { head: { end: 'p50' }, width: 62 },
   { head: { end: 'p99' }, width: 62 },
   { head: { end: 'Errors' }, width: 84 },
-  { head: 'Load / capacity', width: 140 },
+  {
+    head: {
+      start: 'Requests / capacity',
+      title: 'Share of the pool’s requests in the last 10 minutes, and share of its capacity',
+    },
+    width: 140,
+  },
   { head: { end: 'Rate limit' }, width: 84 },
   { head: { hidden: 'Actions' }, width: 52 },
 ]
@@ -111,7 +123,7 @@ export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
         </td>
         <td
           className="num end"
-          title={`${formatCount(server.requests)} requests since registration, ${formatCount(server.retries)} of them retried`}
+          title={`${formatCount(server.requests)} requests since registration, ${formatCount(server.retries)} of them retries`}
         >
           <ErrorCount server={server} />
         </td>
@@ -152,7 +164,7 @@ export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
   )
 }
 
-/** The same as a block, for phones. */
+/** A server of a pool as a block, for narrow screens. */
 export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) {
   const [editing, setEditing] = useState(false)
   const actions = useServerActions(server, { onEdit: () => setEditing(true) })
@@ -223,7 +235,7 @@ export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) 
   )
 }
 
-/** In a list, a server that sleeps on request needs no notice. */
+/** The notices of a server in a list; a sleeping server needs none. */
 function rowNotes(server: ServerDto, monitors: readonly ServerMonitorDto[]): ServerNote[] {
   const notes = serverNotes(server, monitors)
   return server.state === 'sleeping' ? notes.filter(({ level }) => level !== 'info') : notes

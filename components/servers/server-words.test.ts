@@ -30,9 +30,9 @@ describe('server labels', () => {
     expect(healthWords({ ...none, halfOpen: 1 })).toMatchObject({ text: 'half open', tone: 'warn' })
   })
 
-  test('imbalance and limits', () => {
+  test('imbalance and rate limits as text', () => {
     expect([null, 1, 1.1, 1.43, 12.4].map(imbalanceWords)).toEqual([
-      'no requests yet',
+      'no requests',
       'even',
       'even',
       '1.4×',

@@ -143,7 +143,7 @@ export function healthWords(health: ServerDto['health']): {
 
 /** The imbalance between requests and capacity of a pool. */
 export function imbalanceWords(imbalance: number | null): string {
-  if (imbalance === null) return 'no requests yet'
+  if (imbalance === null) return 'no requests'
   // Below 10 % it is noise from small request counts.
   if (imbalance <= 1.1) return 'even'
   return `${imbalance >= 10 ? Math.round(imbalance) : imbalance.toFixed(1)}×`

@@ -11,7 +11,7 @@ import { TextField } from '../ui/field.tsx'
 import { nextPath } from './next-path.ts'
 import { useSession } from './use-session.ts'
 
-/** The sign-in form; without configured keys it redirects at once. */
+/** The sign-in form. It redirects at once if no keys are required or the user is signed in. */
 export function LoginPage() {
   const trpc = useTRPC()
   const router = useRouter()

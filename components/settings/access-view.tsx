@@ -56,7 +56,7 @@ export function AccessView({
               actions={
                 <Button small variant="primary" onClick={() => onCreate(true)}>
                   <Plus size={14} aria-hidden />
-                  New key
+                  Create key
                 </Button>
               }
               className="border-t"
@@ -280,7 +280,9 @@ function KeyTable({ keys }: { keys: KeysDto }) {
         </table>
       </Scroll>
       {keys.hasMore && (
-        <p className="px-5 py-3 text-xs text-ink-3">Newest 500 keys. All older keys are revoked.</p>
+        <p className="px-5 py-3 text-xs text-ink-3">
+          Only 500 keys are listed, active ones first. The others are revoked or expired.
+        </p>
       )}
       {renaming && (
         <RenameSheet key={renaming.id} of={renaming} onClose={() => setRenaming(null)} />

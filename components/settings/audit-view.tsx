@@ -169,7 +169,7 @@ function plain(json: string): string {
     const value: unknown = JSON.parse(json)
     return typeof value === 'string' ? value : json
   } catch {
-    // Shortened where it was too long.
+    // A shortened value may be invalid JSON.
     return json
   }
 }

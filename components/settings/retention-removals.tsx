@@ -109,7 +109,7 @@ function State({ job }: { job: RetentionJobDto }) {
     <span className="inline-flex items-center gap-2 text-accent">
       <SegmentBar
         role="progressbar"
-        aria-label="removed"
+        aria-label="Removal progress"
         aria-valuemin={0}
         aria-valuemax={100}
         {...(part === null ? {} : { 'aria-valuenow': Math.round(part * 100) })}

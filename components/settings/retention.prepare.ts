@@ -20,7 +20,7 @@ export const RETENTION_FIELDS = [
   {
     name: 'eventsDays',
     label: 'Events',
-    hint: 'Server events, statistics per minute, and failed attempts.',
+    hint: 'Server events, statistics per minute, and attempts of retried or failed samples.',
   },
   { name: 'auditDays', label: 'Audit log', hint: 'Changes with their actors.' },
 ] as const satisfies readonly { name: keyof RetentionPolicy; label: string; hint: string }[]
@@ -80,8 +80,8 @@ export function removedInWords(removed: RemovedDto & { eventsCapped?: boolean })
     parts.push(`texts of ${plural(removed.textBatches, 'batch', 'batches')}`)
   }
   if (removed.events > 0) {
-    const more = removed.eventsCapped ? ' and more' : ''
-    parts.push(`${formatCount(removed.events)}${more} old events`)
+    const least = removed.eventsCapped ? 'at least ' : ''
+    parts.push(`${least}${formatCount(removed.events)} old events`)
   }
   return parts.join(', ')
 }
@@ -90,7 +90,7 @@ function samples(n: number): string {
   return plural(n, 'sample')
 }
 
-/** The space that it frees: a dropped partition is freed at once, deleted rows are only reusable. */
+/** The space that a removal frees, as text: a dropped partition is freed at once, deleted rows are only reusable. */
 export function spaceInWords({ freedBytes, reusableBytes, partitions }: RemovedDto): string {
   const parts: string[] = []
   if (freedBytes > 0) {

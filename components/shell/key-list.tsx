@@ -5,7 +5,7 @@ import { Window } from '../ui/dialog.tsx'
 import { type KeyBinding, useKeyList } from './keys.tsx'
 import { useModifier } from './use-modifier.ts'
 
-/** Printed key names. */
+/** A key as printed on a keyboard. */
 export function KeyCap({ name }: { name: string }) {
   return (
     <kbd className="inline-flex h-5 min-w-5 items-center justify-center rounded border border-line-strong bg-sunken px-1.5 font-mono text-2xs text-ink-2">

@@ -69,7 +69,7 @@ function useRegistry(): KeyRegistry {
   return registry
 }
 
-/** Shortcuts are disabled in fields, dialogs and menus. */
+/** Whether a field, dialog or menu handles the keys, which disables shortcuts. */
 function isTaken(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false
   // A closing dialog may still hold the focus.

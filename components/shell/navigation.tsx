@@ -27,7 +27,7 @@ export function SideNavigation({ onKeys }: { onKeys(): void }) {
   )
 }
 
-/** The same in a drawer on narrow screens. */
+/** The navigation in a drawer, on narrow screens. */
 export function DrawerNavigation({ onKeys }: { onKeys(): void }) {
   // Mounted on first use, because wide screens never need it.
   const [wanted, setWanted] = useState(false)

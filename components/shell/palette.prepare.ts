@@ -81,7 +81,7 @@ export function matchEntries(
   return found.slice(0, MAX_FOUND)
 }
 
-/** Only breaks ties: smaller than the difference of two match classes. */
+/** A bonus for recent places, smaller than the difference of two match classes, so it only breaks ties. */
 function visitBonus(entry: PaletteEntry, recent: readonly string[]): number {
   const at = entry.href === null ? -1 : recent.indexOf(entry.href)
   return at === -1 ? 0 : 50 - at
@@ -112,7 +112,9 @@ function beginsWord(text: string, query: string): boolean {
   return false
 }
 
-/** A single letter would match everything. */
+/**
+ * Whether the text has the letters in this order. A single letter would match nearly everything, so it never counts.
+ */
 function holdsInOrder(text: string, letters: string): boolean {
   if (letters.length < 2) return false
   let at = 0

@@ -69,7 +69,7 @@ function PaletteBody({ onClose }: { onClose(): void }) {
     if (entry === undefined) return
     onClose()
     if (entry.href !== null) router.push(entry.href)
-    // After the focus is restored, because an action may set it.
+    // The action runs after the focus is restored, because it may set the focus.
     else requestAnimationFrame(() => entry.run?.())
   }
   const onKey = (event: KeyboardEvent) => {

@@ -9,7 +9,7 @@ import { useSession } from '../session/use-session.ts'
 import { KeysProvider } from './keys.tsx'
 
 function createQueryClient(): QueryClient {
-  // A revoked key, a changed role or an expired cookie: refetch the session, and the shell reacts.
+  // These errors mean a revoked key, a changed role or an expired cookie, so the session is read again.
   const onError = (error: unknown, key: readonly unknown[] | undefined) => {
     const path = key?.[0]
     if (Array.isArray(path) && path[0] === 'session') return

@@ -26,7 +26,7 @@ export function useShell(): ShellContext {
 /** Navigation, palette, shortcuts, and the page content. */
 export function Shell({ children }: { children: ReactNode }) {
   const [open, setOpen] = useState<'palette' | 'keys' | null>(null)
-  // Stay mounted once opened, to animate out and restore the focus.
+  // Both stay mounted once opened, to animate out and restore the focus.
   const [wanted, setWanted] = useState({ palette: false, keys: false })
   const show = (which: 'palette' | 'keys') => {
     setWanted((was) => ({ ...was, [which]: true }))

@@ -27,7 +27,7 @@ export function setTheme(theme: Theme): void {
   for (const listener of listeners) listener()
 }
 
-/** For useSyncExternalStore. */
+/** Subscribes to theme changes, for useSyncExternalStore. */
 export function onTheme(listener: () => void): () => void {
   listeners.add(listener)
   return () => listeners.delete(listener)

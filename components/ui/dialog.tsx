@@ -44,7 +44,7 @@ export function Sheet({
   )
 }
 
-/** A centered window, for the palette and the shortcut list. */
+/** A centered window, such as the palette. */
 export function Window({
   open,
   onClose,

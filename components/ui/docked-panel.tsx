@@ -7,8 +7,8 @@ import { useCopy } from './copy-text.tsx'
 import { Scroll } from './scroll.tsx'
 
 /**
- * The details of a list row, docked next to the list, or over the page below 1,024 px. Its header copies a link, moves
- * to the previous and next row, and closes; the page handles J, K and Escape.
+ * The details of a list row, docked next to the list, or over the page below 1,180 px. Its header copies a link,
+ * moves to the previous and next row, and closes; the page handles J, K and Escape.
  */
 export function DockedPanel({
   label,

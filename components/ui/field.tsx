@@ -10,7 +10,7 @@ import {
 const BOX =
   'w-full rounded-md border border-line-strong bg-surface text-ink placeholder:text-ink-3 quick transition-[border-color] hover:border-ink-3 aria-invalid:border-bad'
 
-/** A labelled input with a hint and an error. */
+/** A labeled input with a hint and an error. */
 export function TextField({
   label,
   hint,
@@ -43,7 +43,7 @@ export function TextField({
   )
 }
 
-/** A labelled, resizable text area. */
+/** A labeled, resizable text area. */
 export function TextArea({
   label,
   note,
@@ -138,7 +138,7 @@ export function Select({
   )
 }
 
-/** A segmented control of two to four options. */
+/** A segmented control for a few options. */
 export function Segmented<T extends string>({
   label,
   value,

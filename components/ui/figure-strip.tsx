@@ -61,7 +61,7 @@ export function Figure({
 export function FigureStripSkeleton({ sparks = false }: { sparks?: boolean }) {
   return (
     <div className="breathing">
-      <FigureStrip label="loading">
+      <FigureStrip label="Loading">
         {['a', 'b', 'c', 'd', 'e', 'f'].map((key) => (
           <div key={key} className="px-5 pt-3 pb-3">
             <Skeleton width={72} height={10} className="my-[3px]" />

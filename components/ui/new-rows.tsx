@@ -22,8 +22,8 @@ export function NewRows({
           className="num flex h-8 w-full items-center justify-center gap-1.5 bg-selected text-xs font-medium text-accent hover:brightness-[0.98]"
         >
           <ArrowUp size={13} aria-hidden />
-          {count}
-          {more ? '+' : ''} new {count === 1 && !more ? noun[0] : noun[1]} — show
+          Show {count}
+          {more ? '+' : ''} new {count === 1 && !more ? noun[0] : noun[1]}
         </button>
       )}
     </div>

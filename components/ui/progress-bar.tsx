@@ -19,7 +19,7 @@ export function ProgressBar({
   return (
     <SegmentBar
       role="progressbar"
-      aria-label="samples ended"
+      aria-label="Samples ended"
       aria-valuemin={0}
       aria-valuemax={total}
       aria-valuenow={scored + failed}

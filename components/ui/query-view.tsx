@@ -6,7 +6,8 @@ import { Section } from './section.tsx'
 
 /**
  * Renders the result of a query: a skeleton first, then data or an error. Stale data wins over an error, because the
- * header already marks it as stale. An error stays visible during retries, and appears from the second attempt on.
+ * header already marks it as stale. An error stays visible during retries, and appears after the second failed
+ * attempt.
  */
 export function QueryView<T>({
   query,

@@ -24,7 +24,7 @@ export function SheetForm({
   refused?: Refusal
   /** On the left of the buttons: another button, or progress. */
   beside?: ReactNode
-  /** Fields validate themselves; browser validation is off. */
+  /** Must validate the fields, because browser validation is off. */
   onSubmit(): void
   onClose(): void
   children: ReactNode

@@ -182,7 +182,7 @@ function hosts(workers: readonly WorkerDto[]): string {
   return names.size === 1 ? `on ${[...names][0]}` : `on ${plural(names.size, 'host')}`
 }
 
-/** The worker in the URL is highlighted, and scrolled into view once. */
+/** A table row. The worker in the URL is highlighted, and scrolled into view once. */
 function Row({
   id,
   marked,
