@@ -76,7 +76,7 @@ function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) 
         ) : (
           <FilterWords filter={target.filter} />
         )}{' '}
-        Samples that already have this label from you are skipped.
+        Samples that already have this label and note from you are skipped.
       </p>
       <LabelInput value={label} onChange={setLabel} />
       <NoteInput value={note} onChange={setNote} rows={3} />
