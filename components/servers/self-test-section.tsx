@@ -72,9 +72,7 @@ function PoolCalibration({ server, own }: { server: ServerDetailDto; own: number
   return (
     <Scroll label="Pool calibration">
       <table className="grid-table">
-        <ColumnHeads
-          columns={['Server', { end: 'Score' }, { end: 'Difference' }, 'Verdict']}
-        />
+        <ColumnHeads columns={['Server', { end: 'Score' }, { end: 'Difference' }, 'Verdict']} />
         <tbody>
           {pool.map((other) => {
             const score = other.selfTest?.calibration ?? null
