@@ -6,9 +6,9 @@ import { rolldown } from 'rolldown'
 const root = join(import.meta.dirname, '..')
 
 /**
- * Builds a TypeScript package of this folder: one JavaScript file without its dependencies, and the declarations its types
- * need.
- * @param folder with `package.json` and `src/index.ts`
+ * Builds a TypeScript package: one JavaScript file, without the package's dependencies, and its type declarations.
+ * @param folder the package's folder, with `package.json` and `src/index.ts`
+ * @param outDir replaced if it exists
  */
 export async function buildPackage(
   folder: string,
@@ -59,15 +59,15 @@ export async function buildPackage(
 }
 
 /**
- * Copies the declarations reachable from `entry`. The context type of the service's procedures is replaced, because callers
- * never see it and it references every module of the service.
+ * Copies the declarations reachable from `entry`. The context type of the service's procedures becomes `object`,
+ * because callers never see it and it references every module of the service.
  */
 function keepReachable(from: string, to: string, entry: string): void {
   const context = join(from, 'server/api/context.d.ts')
   if (existsSync(context)) {
     writeFileSync(
       context,
-      '/** Known to the service alone. */\nexport type RequestContext = object\n',
+      '/** Internal to the service. */\nexport type RequestContext = object\n',
     )
   }
   const reached = new Set<string>()

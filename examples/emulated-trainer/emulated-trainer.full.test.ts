@@ -107,9 +107,9 @@ itInFullRun(
     const run = async (...more: string[]) =>
       startCli(['plan', ...more], { REWARDOPS_URL: service.url }).ended
     const { stdout } = await run('--reward', '0.002-0.02', '--at-once', '64')
-    expect(stdout).toContain('64 at once: no gain from any strategy')
+    expect(stdout).toContain('64 concurrent rewards: no gain from any strategy')
     const theirs = await run()
-    expect(theirs.stdout).toContain('256 at once: both is the simplest of the fastest')
+    expect(theirs.stdout).toContain('256 concurrent rewards: both is the simplest of the fastest')
     expect(theirs.stdout).toMatch(/^barrier +6\d\d\.\d +4\d\d\.\d$/m)
     for (const [args, message] of [
       [['--reward', '40-1'], '--reward 40-1: expected seconds'],

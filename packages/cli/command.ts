@@ -2,11 +2,11 @@ import type { ParseArgsOptionDescriptor } from 'node:util'
 import type { Output } from './output.ts'
 import type { ServiceClient } from './service-client.ts'
 
-/** An option of a command as `node:util`'s parseArgs takes it, with its help text. */
+/** An option of a command: a descriptor of `parseArgs` (node:util) with a help text. */
 export interface CommandOption extends ParseArgsOptionDescriptor {
-  /** Its line in the help. */
+  /** Description in the help. */
   help: string
-  /** Placeholder of its value in the help, such as `NAME`; for `type: 'string'`. */
+  /** Placeholder for the value in the help, such as `NAME`; only for `type: 'string'`. */
   value?: string
 }
 
@@ -28,31 +28,32 @@ export interface CommandContext<O extends CommandOptions> {
   positionals: string[]
   output: Output
   /**
-   * Connects to the service of --url or REWARDOPS_URL and checks its identity. @throws CliError with one sentence, within 5
-   * s, when it cannot be used
+   * Connects to the service at --url, REWARDOPS_URL or the default address, and checks its identity. Later calls
+   * return the same client.
+   * @throws CliError within 5 s when the service cannot be used
    */
   service(): Promise<ServiceClient>
-  /** Aborted by Ctrl-C and SIGTERM. */
+  /** Aborted by SIGINT (Ctrl-C), SIGTERM and SIGHUP. */
   signal: AbortSignal
 }
 
 /** One command: a file of packages/cli/commands that exports `command`. */
 export interface Command<O extends CommandOptions = CommandOptions> {
   name: string
-  /** Its line in the list of commands. */
+  /** One-line description in the list of commands. */
   summary: string
-  /** Usage after the name, such as `FILE... [options]`. */
+  /** Arguments after the command's name, such as `FILE... [options]`. */
   usage: string
-  /** Paragraphs of its help, after the summary. */
+  /** Paragraphs of the help after the summary. */
   details?: string
   options: O
-  /** Minimum and maximum number of positional arguments; default none. */
+  /** Minimum and maximum number of positional arguments. Default: none are allowed. */
   positionals?: { min: number; max: number }
   /** Runs the command and returns its exit code; undefined means 0. @throws CliError */
   run(context: CommandContext<O>): Promise<number | undefined>
 }
 
-/** Returns a command unchanged, with the types of its options known to its `run`. */
+/** Returns the command unchanged. Its type gives `run` the types of the option values. */
 export function defineCommand<const O extends CommandOptions>(command: Command<O>): Command<O> {
   return command
 }

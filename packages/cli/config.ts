@@ -5,16 +5,15 @@ import { fileURLToPath } from 'node:url'
 export interface CliConfig {
   /** `REWARDOPS_URL`, or null. */
   url: string | null
-  /** `REWARDOPS_API_KEY`, or null. Never an argument: every user of the machine can read arguments. */
+  /** `REWARDOPS_API_KEY`, or null. There is no option for it, because other users of the machine can read arguments. */
   apiKey: string | null
-  /** Version of the CLI. */
   version: string
 }
 
 /** Default address: the service's default port on this machine. */
 export const DEFAULT_URL = 'http://127.0.0.1:3000'
 
-/** Reads the environment; the only place that does. */
+/** Reads the CLI's settings from the environment. No other module of the CLI reads it. */
 export function loadCliConfig(env: NodeJS.ProcessEnv = process.env): CliConfig {
   const manifest = fileURLToPath(new URL('../../package.json', import.meta.url))
   const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }

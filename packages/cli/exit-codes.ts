@@ -9,18 +9,18 @@ export const EXIT = {
   unreachable: 3,
   /** The batch failed or was cancelled; with --fail-on-failed, also if a sample of it failed. */
   batchFailed: 4,
-  /** The batch had not ended by --timeout. */
+  /** --timeout passed before the batch ended. */
   notYet: 5,
   /** A bug in the CLI. */
   internal: 70,
-  /** Ctrl-C. */
+  /** SIGINT (Ctrl-C), SIGTERM or SIGHUP. */
   interrupted: 130,
 } as const
 
 /** One code of {@link EXIT}. */
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
-/** An expected failure of a command: one or two sentences for the user, and the exit code. */
+/** An expected failure of a command: a message for the user, and the exit code. */
 export class CliError extends Error {
   readonly exitCode: ExitCode
   /** The service's error reason (server/contract/error-reasons.ts); null for other failures. */

@@ -10,10 +10,10 @@ export const COMMON_OPTIONS = {
   url: {
     type: 'string',
     value: 'URL',
-    help: 'the service (default: REWARDOPS_URL, or http://127.0.0.1:3000)',
+    help: 'address of the service (default: REWARDOPS_URL, or http://127.0.0.1:3000)',
   },
-  json: { type: 'boolean', help: 'the result as JSON on stdout; progress stays on stderr' },
-  help: { type: 'boolean', short: 'h', help: 'this text' },
+  json: { type: 'boolean', help: 'print the result as JSON on stdout; progress stays on stderr' },
+  help: { type: 'boolean', short: 'h', help: 'print this help' },
 } as const satisfies Record<string, CommandOption>
 
 /** The help of the program. */
@@ -29,8 +29,8 @@ export function programHelp(commands: readonly Command[]): string {
     'The service address is --url or REWARDOPS_URL (default: http://127.0.0.1:3000). The API key is read from',
     'REWARDOPS_API_KEY. See "rewardops COMMAND --help" for details and docs/cli.md for examples.',
     '',
-    'Exit codes: 0 done · 1 wrong input · 2 refused by the service · 3 service not reached · 4 batch failed ·',
-    '5 not ended in time',
+    'Exit codes: 0 success · 1 wrong input · 2 refused by the service · 3 service not reached · 4 batch failed ·',
+    '5 --timeout passed',
   ].join('\n')
 }
 

@@ -5,7 +5,7 @@ import { EXIT } from './exit-codes.ts'
 import { commandNames, loadCommand } from './registry.ts'
 import { runCli } from './testing/run-cli.ts'
 
-itInFullRun('help lists every command, and each has its own', async () => {
+itInFullRun('the help lists every command, and the help of a command its options', async () => {
   const names = readdirSync(new URL('./commands', import.meta.url)).map((file) => file.slice(0, -3))
   expect(commandNames()).toEqual(names.sort())
   for (const args of [[], ['--help'], ['help']]) {
@@ -41,7 +41,7 @@ it.each<[string[], string]>([
     [['import', 'x.jsonl', '--reward', '{'], '--reward is not valid JSON'],
     [['import', 'x.jsonl', '--reward', '@/nowhere.json'], 'cannot be read (ENOENT)'],
     [['rescore', 'b1'], 'rescore needs --reward'],
-    [['export'], 'export needs either --batch ID or --run NAME'],
+    [['export'], 'export needs --batch ID, --run NAME or another filter'],
     [['export', '--run', 'r', '--format', 'parquet'], 'expected jsonl, csv or verl'],
   ),
 ])('%j is an error in the command line', async (args, message) => {

@@ -7,13 +7,12 @@ import { Output } from './output.ts'
 import { commandNames, loadCommand } from './registry.ts'
 import { ServiceClient } from './service-client.ts'
 
-/** One Ctrl-C arrives from the terminal and again from npm or the launcher; both count as one within this time. */
+/** A Ctrl-C arrives twice: from the terminal, and from npm or the launcher. Signals within this time count as one. */
 const SAME_SIGNAL_MS = 1_000
 
 /**
- * The command line `rewardops`: finds the command, parses its options, runs it and returns the exit code. Every failure is
- * a sentence on stderr, and with --json also `{"error"}` on stdout. Only an error that is not a CliError prints a stack,
- * because it is a bug.
+ * The command line `rewardops`: finds the command, parses its options, runs it and returns the exit code.
+ * @throws CliError for an expected failure; any other error is a bug
  */
 async function main(args: string[]): Promise<number> {
   const config = loadCliConfig()
@@ -100,7 +99,7 @@ function read(
       strict: true,
     }) as ReturnType<typeof read>
   } catch (error) {
-    // Node's first sentence names the option; the rest is advice on values that look like options.
+    // Node's first sentence names the option. The other sentences are advice on values that look like options.
     const [first] = (error as Error).message.split('. ')
     throw usageError(`${first}. "rewardops ${command.name} --help" lists the options.`)
   }

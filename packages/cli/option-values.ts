@@ -7,11 +7,11 @@ import { usageError } from './exit-codes.ts'
 export const REWARD_OPTION = {
   type: 'string',
   value: 'JSON',
-  help: 'the reward, as batches.submit takes it, or @FILE; default: the rule of each data source',
+  help: 'reward as in batches.submit, or @FILE (default: the rule of each data source)',
 } as const
 
 /**
- * Parses a reward given as JSON, or as `@` and the path of a JSON file. The value is checked and not changed.
+ * Parses a reward given as JSON, or as `@` and the path of a JSON file. Defaults are not filled in.
  * @throws CliError naming the problem
  */
 export function readReward(given: string | undefined): Partial<RewardSpec> {
@@ -39,7 +39,7 @@ export function readReward(given: string | undefined): Partial<RewardSpec> {
   return value as Partial<RewardSpec>
 }
 
-/** A whole number given as an option; undefined if it is not given. @throws CliError */
+/** Parses the value of a whole-number option; undefined if it is not given. @throws CliError */
 export function wholeNumber(
   name: string,
   given: string | undefined,

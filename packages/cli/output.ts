@@ -28,12 +28,12 @@ export class Output {
     if (this.json) this.stdout.write(`${JSON.stringify(value)}\n`)
   }
 
-  /** Prints a note, a warning or plain progress to stderr. */
+  /** Prints a note or a warning to stderr. */
   note(text: string): void {
     this.stderr.write(`${text}\n`)
   }
 
-  /** Prints rows under headings, with aligned columns and numbers to the right; omitted with --json. */
+  /** Prints a table with right-aligned numbers; omitted with --json. */
   table(headings: string[], rows: (string | number | null)[][]): void {
     if (this.json) return
     const cells = rows.map((row) => row.map((cell) => (cell === null ? '–' : String(cell))))

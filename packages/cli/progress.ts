@@ -12,7 +12,7 @@ const BAR_CELLS = 24
 /** Eighths of a cell, so that the bar moves with every percent. */
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉']
 
-/** A line of progress, at most `columns` wide. */
+/** A line of progress of at most `columns` characters. */
 export function progressLine(label: string, progress: Progress, columns = 100): string {
   const { done, total, note } = progress
   const share = total === 0 ? 1 : Math.min(1, done / total)
@@ -23,8 +23,8 @@ export function progressLine(label: string, progress: Progress, columns = 100): 
 }
 
 /**
- * Shows progress: on a terminal, one line that is redrawn; elsewhere, one line per second.
- * @returns the function to call with news, and one to call at the end
+ * Shows progress: on a terminal as one line that is redrawn, elsewhere as at most one line per second.
+ * @returns `update`, to call on progress, and `end`, to call once at the end
  */
 export function showProgress(
   label: string,
@@ -58,7 +58,7 @@ export class Pace {
     this.#now = now
   }
 
-  /** `31,200 rows/s, 12 s left`; empty until a pace is known. */
+  /** A text such as `31,200 rows/s, 12 s left`; empty until a pace is known. */
   note(done: number, total: number): string {
     const atMs = this.#now()
     this.#marks.push({ atMs, done })
@@ -72,7 +72,7 @@ export class Pace {
 
 const PACE_MS = 5_000
 
-/** `45 s`, `3 min 20 s`, `2 h 5 min`. */
+/** Formats a duration: `45 s`, `3 min 20 s` or `2 h 5 min`. */
 export function duration(seconds: number): string {
   const s = Math.max(0, Math.round(seconds))
   if (s < 60) return `${s} s`
@@ -80,7 +80,7 @@ export function duration(seconds: number): string {
   return `${Math.floor(s / 3_600)} h ${Math.floor((s % 3_600) / 60)} min`
 }
 
-/** `5,276`. */
+/** Formats a number, rounded to an integer, with thousands separators: `5,276`. */
 export function number(value: number): string {
   return Math.round(value).toLocaleString('en-US')
 }

@@ -6,12 +6,12 @@ import {
 import type { CommandOption } from './command.ts'
 import { usageError } from './exit-codes.ts'
 
-/** The filters of the Samples page as options; run, batch, step and split are the command's own. */
+/** The filters of the Samples page as options. The export command defines run, batch, step and split itself. */
 export const FILTER_OPTIONS = {
   rescored: {
     type: 'string',
     value: 'BOOL',
-    help: 'true: from rescored batches; false: from other batches',
+    help: 'true: of rescored batches only; false: of other batches only',
   },
   uid: { type: 'string', value: 'UID', help: 'samples of this group' },
   'data-source': { type: 'string', value: 'NAME', help: 'samples of this data source' },
@@ -44,7 +44,7 @@ export const FILTER_OPTIONS = {
   },
 } as const satisfies Record<string, CommandOption>
 
-/** The option of a filter as typed on the command line. */
+/** The option of a filter, without its dashes. */
 function optionOf(name: SampleFilterName): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 }
@@ -56,7 +56,7 @@ function optionOf(name: SampleFilterName): string {
 export function filterOf(values: Readonly<Record<string, unknown>>): URLSearchParams {
   const given = new URLSearchParams()
   for (const name of SAMPLE_FILTER_NAMES) {
-    // A batch may be typed without its "b" and is checked separately.
+    // The export command checks the batch id.
     if (name === 'batch') continue
     const value = values[optionOf(name)]
     for (const one of Array.isArray(value) ? value : [value]) {

@@ -28,7 +28,7 @@ const answering = (handler: RequestListener) => listening(createHttp(handler) as
 const session = (data: object) =>
   answering((_, res) => res.end(JSON.stringify({ result: { data } })))
 
-/** Expects one sentence without a stack, on stderr only. */
+/** Runs `wait` and expects a one-line error without a stack, on stderr only. */
 async function refused(url: string, env: Record<string, string> = {}) {
   const run = await runCli(['wait', 'b1'], { REWARDOPS_URL: url, ...env })
   expect(run.stdout).toBe('')
@@ -37,7 +37,7 @@ async function refused(url: string, env: Record<string, string> = {}) {
   return run
 }
 
-describe('an unusable service is reported in one sentence with its exit code', () => {
+describe('an unusable service is reported in one line with its exit code', () => {
   it('no server listens', async () => {
     const run = await refused('http://127.0.0.1:9')
     expect(run.code).toBe(EXIT.unreachable)

@@ -3,21 +3,24 @@ import type { ErrorData } from '../../server/contract/error-reasons.ts'
 import type { SessionDto } from '../../server/contract/pages.ts'
 import { CliError, EXIT } from './exit-codes.ts'
 
-/** A wrong address is reported within 5 s: after 3 s to connect or 4 s to answer, whichever comes first. */
+/** Time limit for a connection. */
 const CONNECT_MS = 3_000
+/** Time limit for the first call, connection included. */
 const HELLO_MS = 4_000
 /** Time limit for ordinary answers. Closing a batch of a million samples takes tens of seconds. */
 const ANSWER_MS = 300_000
-/** Maximum silence of a stream; a page takes milliseconds. */
+/** Maximum time between two parts of a stream. The service reads a page of rows in milliseconds. */
 const STREAM_MS = 30_000
-/** First pause between attempts if the service gives none; doubles up to the maximum. */
+/**
+ * First pause between attempts. It doubles up to the maximum; a longer `Retry-After` of the service takes precedence.
+ */
 const FIRST_PAUSE_MS = 200
 const MAX_PAUSE_MS = 5_000
 
 /** Options of one call. */
 export interface CallOptions {
   /**
-   * How long an unreachable or busy service is retried, from the first failure on, in ms; only for repeatable calls.
+   * How long an unreachable or busy service is retried after the first failure, in ms; only for idempotent calls.
    * Default 0: no retry.
    */
   retryForMs?: number
@@ -28,14 +31,14 @@ export interface CallOptions {
   onRetry?: (why: string, inMs: number) => void
 }
 
-/** An answer that reports an error. */
+/** A failed attempt. */
 interface Refusal {
   error: CliError
   /** Null when a retry would not help. */
   retryAfterMs: number | null
 }
 
-/** HTTP client of one service. Every error it throws is a CliError with a sentence for the user. */
+/** HTTP client of one service. All its errors are CliErrors with a message for the user. */
 export class ServiceClient {
   readonly url: string
   readonly #headers: Record<string, string>
@@ -47,8 +50,9 @@ export class ServiceClient {
   }
 
   /**
-   * Checks that the address belongs to a rewardops service of this version that accepts the key.
-   * @throws CliError within 5 s: 1 for an invalid address, 2 for a wrong key or version, 3 when no service answers
+   * Checks that a rewardops service of a compatible version answers at the address and accepts the key.
+   * @throws CliError within 5 s: `badInput` for an invalid address, `refused` for a wrong key or version,
+   * `unreachable` when no service answers
    */
   static async connect(options: {
     url: string
@@ -69,8 +73,8 @@ export class ServiceClient {
         throw new CliError(
           EXIT.refused,
           options.apiKey === null
-            ? `The service at ${client.url} needs a key: set REWARDOPS_API_KEY to one of its REWARDOPS_API_KEYS.`
-            : `The service at ${client.url} refused the key of REWARDOPS_API_KEY: it is not one of its REWARDOPS_API_KEYS.`,
+            ? `The service at ${client.url} needs a key: set REWARDOPS_API_KEY to one of its API keys.`
+            : `The service at ${client.url} refused the key of REWARDOPS_API_KEY: it is not one of its API keys.`,
           'unauthorized',
         )
       }
@@ -94,15 +98,14 @@ export class ServiceClient {
     return this.#call<T>(`/api/trpc/${path}${search}`, null, options)
   }
 
-  /** A tRPC mutation; a string body is sent as it is, as JSON. @throws CliError */
+  /** A tRPC mutation. A string input is sent unchanged, as JSON. @throws CliError */
   mutate<T>(path: string, input: unknown, options: CallOptions = {}): Promise<T> {
     const body = typeof input === 'string' ? input : JSON.stringify(input)
     return this.#call<T>(`/api/trpc/${path}`, body, options)
   }
 
   /**
-   * Starts a streamed GET with a single attempt. The body may still break off; {@link brokenOff} turns the reader's error
-   * into a CliError.
+   * Starts a streamed GET without retries. Reading the body may fail later; {@link brokenOff} converts that error.
    * @throws CliError; with `unreachable` where a retry may help
    */
   async stream(path: string, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
@@ -112,7 +115,7 @@ export class ServiceClient {
     throw this.#refusal(answer.statusCode, await answer.body.text()).error
   }
 
-  /** The error for a stream that ended early. */
+  /** Converts an error from reading a stream to a CliError. */
   brokenOff(error: unknown, signal: AbortSignal): CliError {
     return error instanceof CliError ? error : this.#unreachable(error, { signal })
   }
@@ -263,7 +266,7 @@ function addressOf(given: string): string {
   return `${url.origin}${url.pathname.replace(/(\/api(\/trpc)?)?\/*$/, '')}`
 }
 
-/** Before 1.0, a minor version may change the contract. */
+/** Returns whether two versions have the same API contract. Before 1.0, each minor version may change it. */
 function sameContract(a: string, b: string): boolean {
   const contract = (version: string) => {
     const [major, minor] = version.split('.')

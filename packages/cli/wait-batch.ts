@@ -4,9 +4,9 @@ import type { Output } from './output.ts'
 import { number, showProgress } from './progress.ts'
 import type { ServiceClient } from './service-client.ts'
 
-/** Length of a long poll: progress is drawn twice a second, and a quiet batch is queried no more often. */
+/** Duration of a long poll, so that progress is updated at least twice a second. */
 const POLL_MS = 500
-/** How long a restarting service is waited for. */
+/** How long calls are retried while the service restarts. */
 export const AWAY_MS = 60_000
 
 /**

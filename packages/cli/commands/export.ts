@@ -17,12 +17,11 @@ const DRAW_MS = 100
 /** Exports rollouts with their rewards from the service. */
 export const command = defineCommand({
   name: 'export',
-  summary: 'write rollouts with their rewards: as JSON Lines, CSV, or upstream’s dump',
+  summary: 'write rollouts with their rewards as JSON Lines, CSV or a verl dump',
   usage: '(--batch ID | --run NAME | a filter) [options]',
-  details: `Without --out the rows go to stdout. A file is written as FILE.part and renamed when it is complete. With --format verl
---out is a folder, and each step becomes a file in it, as in trainer.rollout_data_dir.
-An exported file can be imported again without loss. The filters are those of the Samples page; samples must match all of
-them.`,
+  details: `Without --out, the rows are written to stdout. A file is named FILE.part until it is complete. With --format verl,
+--out is a folder with one file per step, as in verl's trainer.rollout_data_dir.
+Exported files can be imported again. The filters are those of the Samples page; samples must match all of them.`,
   options: {
     batch: { type: 'string', value: 'ID', help: 'this batch' },
     run: { type: 'string', value: 'NAME', help: 'all batches of this run' },
@@ -30,7 +29,7 @@ them.`,
     split: {
       type: 'string',
       value: 'SPLIT',
-      help: 'train or val (default: both; with --format verl train)',
+      help: 'train or val (default: both; with --format verl and --run: train)',
     },
     ...FILTER_OPTIONS,
     kept: {
@@ -56,7 +55,9 @@ them.`,
     if (values.resume && values.out === undefined) throw usageError('--resume needs --out FILE.')
     if (values.resume && values.force) throw usageError('--resume and --force exclude each other.')
     if (output.json && values.out === undefined) {
-      throw usageError('--json needs --out FILE: without it the rows are on stdout.')
+      throw usageError(
+        '--json needs --out FILE, because the rows are written to stdout without it.',
+      )
     }
     const isDump = format.data === 'verl'
     const split =
@@ -65,13 +66,15 @@ them.`,
     if (values.batch !== undefined) filter.set('batch', batchIdOf(values.batch))
     if (split !== undefined) filter.set('split', split)
     if (filter.size === 0) {
-      throw usageError('export needs either --batch ID or --run NAME, or another filter.')
+      throw usageError('export needs --batch ID, --run NAME or another filter.')
     }
     if (isDump && values.batch === undefined && values.run === undefined) {
-      throw usageError('--format verl needs either --batch ID or --run NAME: its files are steps.')
+      throw usageError(
+        '--format verl needs --batch ID or --run NAME, because it writes one file per step.',
+      )
     }
     if (isDump && values.columns !== undefined) {
-      throw usageError('--columns: the columns of a dump are fixed.')
+      throw usageError('--columns cannot be used with --format verl, whose columns are fixed.')
     }
     const query: DownloadQuery = {
       format: format.data,
@@ -115,7 +118,7 @@ them.`,
     return
 
     async function one(client: ServiceClient, query: DownloadQuery, target: ExportTarget) {
-      // On a terminal that also shows the rows, a progress bar would be drawn into them.
+      // On a terminal that shows the rows, a progress bar would be drawn between them.
       const quiet = target instanceof StreamTarget && output.stdout.isTTY === true
       const progress = showProgress('export', quiet ? { write() {} } : output.stderr)
       const pace = new Pace()
@@ -143,13 +146,13 @@ them.`,
   },
 })
 
-/** The chosen columns, plus those an export needs to continue after a break. */
+/** The columns given, plus `batchId` and `index`, which an export needs to resume. */
 function columnsOf(text: string): string[] {
   const names = text.split(',').map((name) => name.trim())
   return [...['batchId', 'index'].filter((name) => !names.includes(name)), ...names]
 }
 
-/** The files to write: one for everything, or one per step as upstream does. */
+/** The files to write: one per step for a verl dump, else one. A null path means stdout. */
 async function partsOf(
   client: ServiceClient,
   query: DownloadQuery,
@@ -159,7 +162,7 @@ async function partsOf(
   if (query.format !== 'verl') return [{ path: out, query }]
   await mkdir(out, { recursive: true })
   const steps = await stepsOf(client, query)
-  // The run has no batches: the service's own error explains it.
+  // No batch matches. The service's error explains why.
   if (steps.length === 0)
     return [{ path: join(out, `${query.filter.get('step') ?? 'none'}.jsonl`), query }]
   return steps.map((step) => {

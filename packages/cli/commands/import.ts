@@ -7,19 +7,19 @@ import { REWARD_OPTION, readReward, splitOption, wholeNumber } from '../option-v
 import { number, Pace, showProgress } from '../progress.ts'
 import { AWAY_MS, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.ts'
 
-/** Interval between redraws of the progress. */
+/** Minimum time between redraws of the progress. */
 const DRAW_MS = 100
-/** Batches listed in the text output. */
+/** Maximum number of batches listed in the text output. */
 const LISTED = 20
 
 /** Imports files of rollouts into the service. */
 export const command = defineCommand({
   name: 'import',
-  summary: 'import rollouts: JSON Lines, CSV, or the files of trainer.rollout_data_dir',
+  summary: 'import rollouts: JSON Lines, CSV or verl dumps',
   usage: 'FILE... [options]',
-  details: `FILE is a file, optionally gzipped, or a folder of them, such as upstream's rollout_data_dir with one file per step.
-Every row is checked before the first is sent. Each step of each run becomes a batch. A score in the file
-is kept; rows without a score are scored by --reward.
+  details: `FILE is a file, optionally gzipped, or a folder of files, such as verl's trainer.rollout_data_dir with one file per step.
+Every row is checked before the first is sent. Each step of each run becomes a batch. Scores in the file
+are kept; rows without a score are scored by --reward.
 
 After an interruption (Ctrl-C, kill -9, an outage of the service) the same command continues where it stopped and stores
 nothing twice. The same files with the same options are the same import.`,
@@ -159,7 +159,7 @@ nothing twice. The same files with the same options are the same import.`,
   },
 })
 
-/** The notes about how the files were read, each once, because the files of a folder are usually alike. */
+/** Notes on how the files were read. Files of a folder are usually alike, so equal notes are merged. */
 function notesOf({ files }: Survey): string[] {
   const paths = new Map<string, string[]>()
   for (const { file } of files) {
@@ -171,7 +171,7 @@ function notesOf({ files }: Survey): string[] {
   })
 }
 
-/** Redraws at most ten times a second: reading a row takes 20 µs, and drawing a line takes longer. */
+/** Redraws at most ten times a second, because drawing a line takes longer than reading a row (20 µs). */
 function throttled(progress: {
   update(state: Parameters<ReturnType<typeof showProgress>['update']>[0]): void
 }) {

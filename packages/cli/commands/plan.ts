@@ -9,9 +9,12 @@ import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'
 import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 
-/** A replay takes up to 2 s, and eight others may be queued before this one. */
+/** Time limit for the answer. A plan takes up to 2 s, and eight others may be queued before it. */
 const ANSWER_MS = 60_000
-/** The async reward agent's experiment: 203 s of compute per step. Its split into phases was not published. */
+/**
+ * Times of the async reward agent's experiment (verl PR 2854), in seconds. It has 203 s of compute per step; the
+ * split into phases was not published.
+ */
 const USUAL = { rollout: '40', logProb: '43', update: '120', reward: '1-40' }
 
 /** Predicts what overlapping rewards and training would save. */
@@ -68,10 +71,10 @@ export const command = defineCommand({
       given.rollout !== undefined || given['log-prob'] !== undefined || given.update !== undefined
     if (isRecorded && !hasTrainerTimes) {
       throw usageError(
-        'plan needs --rollout, --log-prob and --update: trainer time is not recorded',
+        'plan needs --rollout, --log-prob or --update with --batch or --run: trainer time is not recorded',
       )
     }
-    // With recorded rewards, omitted phases take no time; otherwise they take the experiment's time.
+    // Omitted phases take no time with recorded rewards, and otherwise the experiment's time.
     const phase = (name: 'rollout' | 'log-prob' | 'update', usual: string) =>
       milliseconds(name, given[name] ?? (isRecorded ? '0' : usual))
     const input = PlannerInput.safeParse({
@@ -128,8 +131,8 @@ export const command = defineCommand({
 })
 
 function limitOf({ limit, servers }: PlannedColumn): string {
-  const at = limit === null ? 'no limit' : `${limit} at once`
-  return servers === 1 ? at : `${servers} servers, ${at}`
+  const at = limit === null ? 'no limit' : `${limit} concurrent rewards`
+  return servers === 1 ? at : `${servers} servers, ${at}${limit === null ? '' : ' each'}`
 }
 
 function verdictOf(column: PlannedColumn): string {
@@ -140,12 +143,12 @@ function verdictOf(column: PlannedColumn): string {
     : `${column.best} is the simplest of the fastest; ${bound}`
 }
 
-/** Seconds with three digits for short times and tenths for long ones. */
+/** Formats milliseconds as seconds: with three decimals below 10 s, and with one from 10 s on. */
 function seconds(ms: number): string {
   return (ms / 1_000).toFixed(ms === 0 || ms >= 10_000 ? 1 : 3)
 }
 
-/** Right-aligns numbers of one column. */
+/** Right-aligns a cell of a column of numbers. */
 function right(text: string): string {
   return text.padStart(8)
 }

@@ -4,19 +4,19 @@ import { wholeNumber } from '../option-values.ts'
 import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 
 const PAGE_ROWS = 10_000
-/** Rows of the text table. */
+/** Default number of rows in the text table. */
 const SHOWN = 20
 
 /** Lists the rewards of a batch, one row per sample. */
 export const command = defineCommand({
   name: 'results',
-  summary: 'the rewards of a batch, in the order of its samples',
+  summary: 'list the rewards of a batch in the order of its samples',
   usage: 'BATCH [options]',
   details:
-    'With --json, one JSON line per sample, for all samples unless --limit is given. To get rollouts with their rewards, use export.',
+    'With --json, each sample is one JSON line, and all samples are listed unless --limit is given. To get rollouts with their rewards, use export.',
   positionals: { min: 1, max: 1 },
   options: {
-    offset: { type: 'string', value: 'N', help: 'the first index (default 0)' },
+    offset: { type: 'string', value: 'N', help: 'index of the first sample (default 0)' },
     limit: {
       type: 'string',
       value: 'N',

@@ -3,7 +3,7 @@ import { defineCommand } from '../command.ts'
 import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'
 
-/** Actions on one server, by their argument. */
+/** Actions on a registered server. */
 const ACTIONS = ['drain', 'resume', 'sleep', 'wake', 'probe', 'remove'] as const
 
 /** Lists, registers and controls reward-model servers. */
@@ -11,8 +11,8 @@ export const command = defineCommand({
   name: 'servers',
   summary: 'list, register or control reward-model servers',
   usage: `[add NAME ADDRESS | ${ACTIONS.join(' | ')} NAME] [options]`,
-  details: `Without an action the servers are listed. "add" registers a server, or updates the one with this name; the engine
-is auto-detected unless it is given.`,
+  details: `Without an action, the servers are listed. "add" registers a server, or updates the one with this name. The engine
+is auto-detected unless --engine is given.`,
   positionals: { min: 0, max: 3 },
   options: {
     engine: { type: 'string', value: 'NAME', help: 'add: vllm, sglang, tei, llamacpp, openai …' },
@@ -42,7 +42,7 @@ is auto-detected unless it is given.`,
       const servers = await client.query<ServerDto[]>('servers.list')
       output.data(servers)
       if (servers.length === 0)
-        output.line('There are no servers. "rewardops servers add NAME URL" registers one.')
+        output.line('There are no servers. "rewardops servers add NAME ADDRESS" registers one.')
       else output.table(HEADINGS, servers.map(rowOf))
       return
     }

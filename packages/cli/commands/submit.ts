@@ -13,9 +13,9 @@ export const command = defineCommand({
   name: 'submit',
   summary: 'submit one batch for scoring',
   usage: '(FILE | -) [options]',
-  details: `FILE holds the rollouts of one step: JSON Lines, CSV, or upstream's dump, optionally gzipped. Its scores
-are ignored: all samples are scored. "-" reads a body of batches.submit as JSON from stdin; options are added to it.
-For many steps, for scores to keep or for more than 256 MiB, use import.`,
+  details: `FILE holds the rollouts of one step as JSON Lines, CSV or a verl dump, optionally gzipped. Scores in the file
+are ignored: all samples are scored. "-" reads a body of batches.submit as JSON from stdin; options override its fields.
+Use import for several steps, to keep scores, or for more than 256 MiB.`,
   positionals: { min: 1, max: 1 },
   options: {
     run: { type: 'string', value: 'NAME', help: 'the run (default: as in the file)' },
@@ -28,7 +28,11 @@ For many steps, for scores to keep or for more than 256 MiB, use import.`,
       help: 'data source of a dump that names none, for example openai/gsm8k',
     },
     'group-size': { type: 'string', value: 'N', help: 'samples per uid' },
-    'deadline-ms': { type: 'string', value: 'MS', help: 'samples not scored by then fail' },
+    'deadline-ms': {
+      type: 'string',
+      value: 'MS',
+      help: 'time limit of the batch in ms; samples without a score then fail',
+    },
     key: {
       type: 'string',
       value: 'TEXT',
@@ -70,7 +74,7 @@ For many steps, for scores to keep or for more than 256 MiB, use import.`,
       { retryForMs: AWAY_MS, signal },
     )
     output.line(
-      `${result.batchId}  ${result.accepted} samples in ${result.groups} groups${result.duplicate ? ', there before' : ''}`,
+      `${result.batchId}  ${result.accepted} samples in ${result.groups} groups${result.duplicate ? ', submitted earlier' : ''}`,
     )
     if (!values.wait) {
       output.data(result)
@@ -92,7 +96,7 @@ function bodyOfStdin(): Record<string, unknown> {
     throw usageError(`stdin is not valid JSON: ${(error as Error).message}`)
   }
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw usageError('stdin is not a JSON object, as batches.submit expects it')
+    throw usageError('stdin is not a JSON object; expected a body of batches.submit')
   }
   return body as Record<string, unknown>
 }
@@ -120,7 +124,7 @@ async function bodyOfFile(
   return { run, step, samples }
 }
 
-/** Checks that all rows agree on their run or step, because a batch has one of each. */
+/** Returns the run or step that all rows share. @throws CliError when two rows differ */
 function one<T>(what: string, before: T | null, now: T | null, path: string): T | null {
   if (before !== null && now !== null && before !== now) {
     throw new CliError(

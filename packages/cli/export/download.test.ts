@@ -11,7 +11,7 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop()
 })
 
-/** A service whose answers to exports are scripted request by request. */
+/** Starts a service that answers each export request with the next of `answers`, the last one repeatedly. */
 async function serving(
   ...answers: ((req: IncomingMessage, res: ServerResponse) => void)[]
 ): Promise<{ client: ServiceClient; requests: string[] }> {
@@ -54,7 +54,7 @@ class Memory implements ExportTarget {
 const row = (i: number) => `{"batchId":"b1","index":${i}}\n`
 const quiet = { signal: new AbortController().signal, onProgress() {}, onRetry() {} }
 
-/** Sends rows, then breaks the connection inside one. */
+/** Sends the rows from `from` to `to`, then breaks the connection inside the next row. */
 const breaksAfter = (from: number, to: number) => (_: IncomingMessage, res: ServerResponse) => {
   res.writeHead(200, { 'x-rewardops-rows': 6 - from })
   let text = ''

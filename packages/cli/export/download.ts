@@ -13,9 +13,9 @@ import type { ExportTarget } from './targets.ts'
 /** Selects the samples and columns of an export. */
 export interface DownloadQuery {
   format: ExportFormat
-  /** Sample filter, by the parameter names of the service. */
+  /** Sample filter as parameters of the service. */
   filter: URLSearchParams
-  /** Columns to include instead of all; `batchId` and `index` are required, because an export resumes by them. */
+  /** Columns to include; default all. `batchId` and `index` are required, because an export resumes by them. */
   columns?: readonly string[]
   /** Whether samples whose texts retention removed are included. */
   kept?: boolean
@@ -26,8 +26,8 @@ const PAUSE_MS = 500
 /**
  * Writes an export to its target in whole rows, no faster than the target accepts them. After a broken connection it
  * reconnects and continues after the last written row.
- * @param retryForMs how long an unresponsive service is retried
- * @returns the rows written by this call and those already there, without a CSV header
+ * @param retryForMs how long an unavailable service is retried after the last data received
+ * @returns the rows written by this call (`rows`) and those already in the target (`before`), without a CSV header
  * @throws CliError
  */
 export async function download(
@@ -84,7 +84,7 @@ function addressOf({ format, filter, columns, kept }: DownloadQuery, after: stri
   return `${EXPORT_PATH}?${search}`
 }
 
-/** Adds the location of the rows received so far to an error. */
+/** Ends the export early and adds the location of the rows received so far to the error. */
 export async function leaving(error: unknown, target: ExportTarget): Promise<unknown> {
   const where = await target.leave()
   if (!(error instanceof CliError) || where === null) return error

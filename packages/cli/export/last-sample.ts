@@ -4,7 +4,7 @@ import { splitRecord } from '../rollouts/csv-rows.ts'
 
 /**
  * The id of the sample in an exported row, such as `b12-3`; null for a CSV header.
- * @param columns columns of the CSV in order; the first ones are enough
+ * @param columns columns of the CSV in order, at least up to `batchId` and `index`
  * @throws Error when the row is not an exported sample
  */
 export function sampleOfRow(
@@ -23,6 +23,6 @@ export function sampleOfRow(
 }
 
 function checked(sample: string): string {
-  if (!/^b\d+-\d+$/.test(sample)) throw new Error('it names no sample')
+  if (!/^b\d+-\d+$/.test(sample)) throw new Error('the row names no sample')
   return sample
 }

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { sampleOfRow } from './last-sample.ts'
 import { RowTracker } from './row-tracker.ts'
 
-/** Runs a text cut at the given places through a tracker and returns its output. */
+/** Pushes a text, cut at the given positions, through a tracker and returns its output. */
 function track(text: string, cuts: number[], quotes: boolean) {
   const bytes = Buffer.from(text)
   const tracker = new RowTracker(quotes)

@@ -8,7 +8,7 @@ import { RowTracker } from './row-tracker.ts'
 
 /** The destination of an export. */
 export interface ExportTarget {
-  /** Rows already there, including a CSV header. */
+  /** Number of rows already in the target, including a CSV header, and the last of them. */
   readonly before: { rows: number; lastRow: Buffer | null }
   write(bytes: Buffer): Promise<void>
   /** Completes the export. */
@@ -42,7 +42,7 @@ export class StreamTarget implements ExportTarget {
 export interface FileOptions {
   resume: boolean
   force: boolean
-  /** Columns of a CSV that has only some of them. */
+  /** Columns of a CSV; undefined: all. */
   columns?: readonly string[] | undefined
 }
 
@@ -64,8 +64,9 @@ export class FileTarget implements ExportTarget {
   }
 
   /**
-   * @returns null when resuming a file that is already complete
-   * @throws CliError when an existing file is in the way
+   * Opens FILE.part for writing.
+   * @returns null when a resumed export is already complete
+   * @throws CliError when a file exists that must not be replaced, or FILE.part cannot be written
    */
   static async open(
     path: string,
@@ -132,7 +133,7 @@ async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => null)) !== null
 }
 
-/** Reads the whole rows of a partial file. @throws CliError when its last row is not of the format */
+/** Reads the whole rows of FILE.part; null without any. @throws CliError when its last row is not of the format */
 async function wholeRows(
   part: string,
   format: ExportFormat,

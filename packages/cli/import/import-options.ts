@@ -1,9 +1,9 @@
 import type { RewardSpec } from '../../../server/contract/trainer.ts'
 import type { GivenScores } from '../rollouts/read-rollouts.ts'
 
-/** Options of an import. The same options and files identify the same import. */
+/** Options of an import. Equal options and files make it the same import. */
 export interface ImportOptions {
-  /** Run of all rows; null: the run each row names. */
+  /** Run of all rows; null: the run that each row names. */
   run: string | null
   step: number | null
   split: 'train' | 'val' | null
@@ -13,7 +13,7 @@ export interface ImportOptions {
   dataSource: string | null
   scores: GivenScores
   skipBad: boolean
-  /** Distinguishes imports of the same files. */
+  /** A different key imports the same files again. */
   key: string
 }
 

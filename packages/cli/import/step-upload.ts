@@ -8,17 +8,17 @@ import type { ImportOptions, ImportStep } from './import-options.ts'
 export interface UploadContext {
   client: ServiceClient
   options: ImportOptions
-  /** Identity of the import (survey.ts). */
+  /** `Survey.identity` of the import. */
   identity: string
   call: CallOptions
 }
 
 /**
- * Uploads one step into one batch. The same files always give the same chunks, so rows stored by an earlier attempt are
- * found by counting, and nothing is stored twice:
- * chunk 0 ─submit(idempotency key)─▶ number of stored rows is known ─append(startIndex) per chunk─▶ all ─close─▶ closed
- * A submit with the key of an earlier attempt returns that attempt's batch. Stored chunks are skipped. A chunk whose answer
- * was lost is sent again, and the service recognises it.
+ * Uploads one step into one batch:
+ * chunk 0 ─submit(idempotency key)─▶ stored rows known ─append(startIndex) per chunk─▶ all stored ─close─▶ closed
+ * The same files always give the same chunks. A submit with the key of an earlier attempt returns that attempt's batch,
+ * and its number of stored rows tells which chunks to skip. A chunk whose answer was lost is sent again; the service
+ * recognises it by its start index and stores nothing twice.
  */
 export class StepUpload {
   readonly step: ImportStep
@@ -49,7 +49,7 @@ export class StepUpload {
     this.pendingChars += json.length + 1
   }
 
-  /** Stores the pending rows, and closes the batch after the last. @throws CliError */
+  /** Stores the next rows of the step, each as JSON, and closes the batch after the last row. @throws CliError */
   async send(samples: readonly string[]): Promise<void> {
     const from = this.sent
     this.sent += samples.length
@@ -86,7 +86,7 @@ export class StepUpload {
 
   async #append(from: number, samples: readonly string[]): Promise<void> {
     const { client, call } = this.#context
-    // `stored` ends inside this chunk only if an earlier version cut the chunks differently.
+    // `stored` ends inside this chunk only if an earlier version of the CLI cut the chunks differently.
     const startIndex = Math.max(from, Math.min(this.stored, this.sent))
     const result = await client.mutate<AppendResult>(
       'batches.append',
@@ -97,7 +97,7 @@ export class StepUpload {
     if (result.samples < this.sent) {
       throw new CliError(
         EXIT.refused,
-        `The service says that ${this.batchId} has ${result.samples} rows after ${this.sent} were sent.`,
+        `The service reports ${result.samples} rows in ${this.batchId} after ${this.sent} were sent.`,
       )
     }
   }
@@ -116,7 +116,7 @@ export class StepUpload {
   }
 }
 
-/** Joins rows that are already JSON as text, which avoids parsing and serialising them again. */
+/** Builds a request body. The samples are JSON already, so they are joined as text. */
 function withSamples(envelope: object, samples: readonly string[]): string {
   return `${JSON.stringify(envelope).slice(0, -1)},"samples":[${samples.join(',')}]}`
 }

@@ -17,7 +17,7 @@ export interface SurveyedFile {
   modifiedMs: number
 }
 
-/** Contents of the files, collected before anything is sent. */
+/** Summary of the files, made before anything is sent. */
 export interface Survey {
   files: SurveyedFile[]
   /** All steps with their row counts, by {@link stepKey}. */
@@ -26,16 +26,16 @@ export interface Survey {
   badRows: number
   /** The first bad rows, as `file:line: problem`. */
   firstBad: string[]
-  /** Hash of the files' bytes and of the options; identifies a repeated import. */
+  /** Hash of the files' bytes and the options. A repeated import has the same one. */
   identity: string
 }
 
-/** Bad rows that are listed; the others are only counted. */
+/** Maximum number of bad rows that are listed; all are counted. */
 const MAX_LISTED_BAD_ROWS = 10
 
 /**
- * Reads every file to its end and checks each row as the service would, so that nothing is sent unless all of it can be.
- * Memory grows with the number of steps, not of rows.
+ * Reads every file to its end and checks each row as the service would. Memory grows with the number of steps, not of
+ * rows.
  * @throws CliError for a file that cannot be read, or that names no run or step
  */
 export async function survey(
@@ -95,7 +95,7 @@ function count(result: Survey, file: RolloutFile, rollout: Rollout, options: Imp
   result.rows++
 }
 
-/** The step a row belongs to. @throws CliError when neither the row nor the command names its run or step */
+/** The step that a row belongs to. @throws CliError when neither the row nor the options name its run or step */
 export function stepOf(file: RolloutFile, rollout: Rollout, options: ImportOptions): ImportStep {
   const run = options.run ?? rollout.run
   const step = options.step ?? rollout.step
@@ -114,7 +114,7 @@ export function stepOf(file: RolloutFile, rollout: Rollout, options: ImportOptio
   return { run, step, split: options.split ?? rollout.split ?? 'train' }
 }
 
-/** Expands folders to the rollout files they hold, in order of their steps. */
+/** Expands each folder to its rollout files, sorted by name with numbers in numeric order. */
 async function expand(paths: readonly string[]): Promise<string[]> {
   const files: string[] = []
   for (const path of paths) {
@@ -151,13 +151,13 @@ async function openAll(paths: readonly string[], options: ImportOptions): Promis
   return files
 }
 
-/** Returns whether a file is still the one that was read. */
+/** Returns whether a file still has the size and modification time that it had when surveyed. */
 export async function isUnchanged({ file, bytes, modifiedMs }: SurveyedFile): Promise<boolean> {
   const info = await stat(file.path).catch(() => null)
   return info?.size === bytes && info.mtimeMs === modifiedMs
 }
 
-/** Turns a problem with a file into a CliError for the user. */
+/** Converts a RolloutFileError to a CliError; returns other errors unchanged. */
 export function userError(error: unknown): unknown {
   return error instanceof RolloutFileError ? new CliError(EXIT.badInput, error.message) : error
 }

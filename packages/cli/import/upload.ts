@@ -4,14 +4,14 @@ import { type ImportOptions, stepKey } from './import-options.ts'
 import { StepUpload } from './step-upload.ts'
 import { isUnchanged, type Survey, stepOf, userError } from './survey.ts'
 
-/** Maximum rows of a chunk; stored in about 0.3 s. */
+/** Maximum rows of a chunk. The service stores them in about 0.3 s. */
 const CHUNK_ROWS = 5_000
 /**
- * Approximate characters of a chunk: above the 1 MiB from which the service parses off its event loop, far below its limit
- * of 256 MiB.
+ * Approximate maximum characters of a chunk: above 1 MiB, from which the service parses off its event loop, and far
+ * below its limit of 256 MiB.
  */
 const CHUNK_CHARS = 4 << 20
-/** Maximum characters of all rows waiting for their chunks, for files that mix steps. */
+/** Maximum characters of rows in all incomplete chunks. Files that mix steps have several. */
 const WAITING_CHARS = 32 << 20
 
 /** Progress of an upload. */
@@ -19,7 +19,7 @@ export interface UploadState {
   uploads: readonly StepUpload[]
   /** Stored rows, including those of an earlier attempt. */
   stored: number
-  /** Rows among them that an earlier attempt stored. */
+  /** Rows stored by an earlier attempt. */
   before: number
 }
 
@@ -99,7 +99,7 @@ function changed(path: string): CliError {
   return new CliError(EXIT.badInput, `${path} changed during the import.`)
 }
 
-/** Adds to an error how much was stored; repeating the command continues from there. */
+/** Adds the number of stored rows to an error. */
 function withProgress(error: unknown, surveyed: Survey, state: UploadState): unknown {
   if (!(error instanceof CliError)) return error
   const begun = state.uploads.filter(({ batchId }) => batchId !== null)
@@ -110,7 +110,7 @@ function withProgress(error: unknown, surveyed: Survey, state: UploadState): unk
     .slice(0, 3)
     .map(
       (one) =>
-        `${one.batchId} has ${one.stored} of step ${one.step.step}'s ${one.rows} and is open`,
+        `${one.batchId} has ${one.stored} of the ${one.rows} rows of step ${one.step.step} and is open`,
     )
   return new CliError(
     error.exitCode,

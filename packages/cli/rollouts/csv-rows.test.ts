@@ -31,7 +31,7 @@ async function read(content: string | Buffer, name = `${files++}.csv`): Promise<
 const HEADER = 'uid,dataSource,prompt,response,groundTruth,extraInfo,score'
 
 describe('records of RFC 4180', () => {
-  it('are split at commas, quotes taken off', () => {
+  it('are split at commas, and quotes are removed', () => {
     expect(splitRecord('a,b,')).toEqual(['a', 'b', ''])
     expect(splitRecord('"a,b","c""d","e\r\nf"')).toEqual(['a,b', 'c"d', 'e\r\nf'])
     expect(splitRecord('')).toEqual([''])
@@ -93,7 +93,7 @@ describe('values in cells', () => {
     expect(rollouts[0]?.sample).toEqual({ uid: 'q', dataSource: 'd', prompt: 'p', response: 'r' })
   })
 
-  it('bare JSON cells, Python’s names and any order of columns are accepted', async () => {
+  it('JSON cells without a prefix, Python’s field names and any order of columns are accepted', async () => {
     const csv = `step,split,response,data_source,uid,prompt,ground_truth,extra_info,response_length
 7,val,r,d,q,"[{""role"":""user"",""content"":""hi""}]","{""target"":[""2""]}","{""a"":1}",12
 `
@@ -153,7 +153,7 @@ it('gzipped files are read under any name, and broken ones are reported', async 
   await expect(read(packed.subarray(0, packed.length / 2))).rejects.toThrow('is a broken gzip file')
 })
 
-it('a scored row of an export keeps its score; one that failed, or has a substitute, is scored again', async () => {
+it('a scored row of an export keeps its score; failed, substituted and pending rows are scored again', async () => {
   const row = { uid: 'q', dataSource: 'd', prompt: 'p', response: 'r', batchId: 'b1', index: 4 }
   const result = { reason: null, rawScore: 1, substituted: false, rewardExtraInfo: { acc: 1 } }
   const lines = [

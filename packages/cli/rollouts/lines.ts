@@ -3,8 +3,9 @@ import { open } from 'node:fs/promises'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 
-/** A line of a text file, or a record of a CSV, without its line end. `number` counts lines from 1, blank ones included. */
+/** A line of a text file, or a record of a CSV, without its line end. */
 export interface NumberedLine {
+  /** Line number in the file, from 1. */
   number: number
   text: string
   /** Why the line cannot be read; `text` is then empty. Null for a readable line. */
@@ -25,7 +26,7 @@ export class RolloutFileError extends Error {
   }
 }
 
-/** A rollout has at most a few hundred kilobytes; a longer line means that the file is not JSON Lines. */
+/** A rollout has at most a few hundred kilobytes, so a line above this limit means that the file is not JSON Lines. */
 const MAX_LINE_BYTES = 64 * 1024 * 1024
 const READ_BYTES = 256 * 1024
 const LF = 10
@@ -36,7 +37,7 @@ const QUOTE = 34
 export interface ReadLinesOptions {
   /** Whether a line end inside quotes is text, as in CSV. */
   quotes?: boolean
-  /** Called with the file's bytes as stored, gzipped or not. */
+  /** Called with the file's bytes, before decompression. */
   onBytes?: (bytes: Buffer) => void
 }
 
@@ -125,7 +126,7 @@ export async function* readLines(
   }
 }
 
-/** The file's bytes, decompressed if they begin like gzip, under any file name. */
+/** The file's bytes, decompressed if they begin with the signature of gzip. */
 async function* bytesOf(
   path: string,
   onBytes: ((bytes: Buffer) => void) | undefined,
@@ -133,7 +134,7 @@ async function* bytesOf(
   const packed = await isGzip(path)
   const file = createReadStream(path, { highWaterMark: READ_BYTES })
   if (onBytes) file.on('data', (chunk) => onBytes(chunk as Buffer))
-  // Errors of either stream are thrown by the reader of the last one.
+  // Reading the last stream throws the errors of both.
   const bytes = packed ? pipeline(file, createGunzip({ chunkSize: READ_BYTES }), () => {}) : file
   try {
     yield* bytes as AsyncIterable<Buffer>

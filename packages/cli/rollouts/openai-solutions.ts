@@ -11,8 +11,8 @@ export function looksLikeOpenAiSolutions(first: JsonObject): boolean {
 }
 
 /**
- * Reads a problem as a group of one sample per model, in the file's order. Answer lines `A: 72` become `#### 72`, which
- * GSM8K's rule looks for; the expected answer comes from the file's own solution.
+ * Reads a problem as a group with one sample per model, in the file's order. Answer lines `A: 72` become `#### 72`,
+ * which the rule of GSM8K expects. The ground truth is the answer line of the reference solution.
  * @throws Error naming the field
  */
 export function readOpenAiSolutions(line: JsonObject, index: number): Rollout[] {

@@ -1,12 +1,12 @@
 /** A JSON object with unchecked fields. */
 export type JsonObject = Record<string, unknown>
 
-/** Sixteen digits in a row: a double may round integers from 2^53, which has sixteen digits. */
+/** Sixteen digits in a row. A double may round integers above 2^53, which has sixteen digits. */
 const MAYBE_UNSAFE_INTEGER = /\d{16}/
 
 /**
- * Parses a line as one JSON object. Integers that a double would round are refused, as the service refuses them.
- * @throws Error that states the problem without its place
+ * Parses a line as one JSON object. Integers that a double would round are refused, as by the service.
+ * @throws Error whose message describes the problem without file and line
  */
 export function parseJsonObject(text: string): JsonObject {
   const value = parseJsonValue(text)
@@ -19,7 +19,7 @@ export function parseJsonObject(text: string): JsonObject {
 
 /**
  * Parses a JSON value; integers that a double would round are refused.
- * @throws Error that states the problem without its place
+ * @throws Error whose message describes the problem without file and line
  */
 export function parseJsonValue(text: string): unknown {
   try {
@@ -46,7 +46,7 @@ function refuseUnsafe(key: string, value: unknown, context?: { source?: string }
   return value
 }
 
-/** Python's `json.dump` writes these words for floats that JSON cannot express. */
+/** Matches JSON strings, and the words that Python's `json.dump` writes for floats that JSON cannot express. */
 const PYTHON_NON_FINITE = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\bInfinity\b|\bNaN\b/g
 
 /** Replaces Python's `NaN` and `Infinity` outside strings with `null`. */

@@ -32,7 +32,7 @@ async function collect(file: RolloutFile): Promise<Rollout[]> {
 const sample = { uid: 'q-1', dataSource: 'openai/gsm8k', prompt: '1 + 1?', response: '#### 2' }
 const dumpRow = { input: 'What is 1 + 1?', output: '#### 2', gts: '2', score: 1, step: 7 }
 
-describe('our own JSON Lines', () => {
+describe('JSON Lines of samples', () => {
   test('samples are unchanged, with run and step separate', async () => {
     const path = await write(
       `${JSON.stringify({ ...sample, groundTruth: '2', run: 'r', step: 3 })}\r\n\n${JSON.stringify(sample)}`,
@@ -67,7 +67,7 @@ describe('our own JSON Lines', () => {
     expect((await readAll(path))[0]?.sample.response).toBe(response)
   })
 
-  test('lines and characters may span read chunks', async () => {
+  test('lines and characters may span several read chunks', async () => {
     const response = 'ä€😀'.repeat(60_000)
     const path = await write(`${JSON.stringify({ ...sample, response })}\n`.repeat(3))
     const rollouts = await readAll(path)
@@ -116,7 +116,7 @@ test('a missing, empty or unknown file is refused', async () => {
 })
 
 describe('upstream’s rollout_data_dir dump', () => {
-  test('rows of one prompt are a group; score and columns are kept, to be scored again', async () => {
+  test('rows of one prompt form a group; score and extra columns go to extraInfo', async () => {
     const other = { ...dumpRow, input: 'What is 2 + 2?', gts: '4', acc: 0, score: 0 }
     const path = await write(
       [dumpRow, { ...dumpRow, output: 'two', request_id: 'r9' }, other]
@@ -157,12 +157,12 @@ describe('upstream’s rollout_data_dir dump', () => {
       rewardExtraInfo: { acc: true, pred: '2', nested: { a: [1] } },
       extraInfo: { request_id: 'r9' },
     })
-    // The reward columns belong to the old score, so a new score does not keep them.
+    // The reward columns belong to the old score, so they are no reward extra info of a new one.
     expect(unscored?.sample).not.toHaveProperty('rewardExtraInfo')
     expect(unscored?.sample.extraInfo).toEqual(columns)
   })
 
-  test('columns uid and data_source are used if present', async () => {
+  test('the columns uid and data_source are used if present', async () => {
     const path = await write(
       JSON.stringify({
         ...dumpRow,
@@ -181,7 +181,7 @@ describe('upstream’s rollout_data_dir dump', () => {
     })
   })
 
-  test('Python’s NaN is null; the word inside a text stays', async () => {
+  test('Python’s NaN is read as null; the word inside a text is unchanged', async () => {
     const path = await write(
       `${JSON.stringify(dumpRow)}\n{"input":"a \\"NaN\\" ####","output":"NaN","gts":null,"score":NaN,"std":-Infinity,"step":7}`,
     )
@@ -194,7 +194,7 @@ describe('upstream’s rollout_data_dir dump', () => {
     })
   })
 
-  test('the data source is given, guessed from most rows, or required', async () => {
+  test('the data source is given or guessed from the majority of rows; else the dump is refused', async () => {
     const boxed = { ...dumpRow, output: '\\boxed{2}' }
     const path = await write([boxed, boxed, dumpRow].map((row) => JSON.stringify(row)).join('\n'))
     expect((await readAll(path))[0]?.sample.dataSource).toBe('lighteval/MATH')
@@ -214,7 +214,7 @@ describe('OpenAI’s example_model_solutions.jsonl', () => {
     large: { is_correct: true, solution: '1,080 in all\nA: 1,080' },
   }
 
-  test('a problem is a group of one sample per model', async () => {
+  test('a problem is a group with one sample per model', async () => {
     const path = await write(`${JSON.stringify(problem)}\n${JSON.stringify(problem)}`)
     const rollouts = await readAll(path)
     expect((await openRollouts(path)).format).toBe('openai-solutions')

@@ -12,18 +12,18 @@ export type { GivenScores, Rollout, RolloutFormat } from './rollout.ts'
 
 /** Options for opening a file of rollouts. */
 export interface OpenOptions {
-  /** Data source of dumps, which do not name one. */
+  /** Data source of dump rows that do not name one. */
   dataSource?: string | undefined
-  /** Default: `log`; the file's scores are recorded and the samples are scored again. */
+  /** Default: `log`. */
   scores?: GivenScores
 }
 
-/** The outcome of reading a line. */
+/** Result of reading a line. */
 export type LineRead =
   | { line: number; rollouts: Rollout[]; error: null }
   | { line: number; rollouts: null; error: RolloutFileError }
 
-/** A rollout file with a known format, of which only the first lines have been read. */
+/** A rollout file of a known format. Only its first lines have been read. */
 export interface RolloutFile {
   path: string
   format: RolloutFormat
@@ -32,14 +32,14 @@ export interface RolloutFile {
   /** Streams the rollouts; can be called more than once. @throws RolloutFileError at the first bad line */
   rollouts(): AsyncGenerator<Rollout>
   /**
-   * Streams the rollouts and the bad lines, for callers that continue after one. `onBytes` receives the file's bytes as
-   * stored.
+   * Streams the rollouts and the bad lines, for callers that continue after a bad line. `onBytes` receives the file's
+   * bytes before decompression.
    * @throws RolloutFileError when the file as a whole cannot be read
    */
   lines(onBytes?: (bytes: Buffer) => void): AsyncGenerator<LineRead>
 }
 
-/** Lines read to guess a dump's data source. */
+/** Number of lines read to guess a dump's data source. */
 const LOOK_AHEAD_LINES = 64
 
 /** Creates a line reader for one pass over the file. */
@@ -84,7 +84,7 @@ export async function openRollouts(path: string, options: OpenOptions = {}): Pro
   )
 }
 
-/** Upstream names its files by step; rows name it too, except in older versions. */
+/** Upstream names each dump file by its step. Rows name the step too, except in older versions. */
 const STEP_FILE = /^(\d{1,9})\.jsonl(\.gz)?$/
 
 async function openDump(
@@ -166,7 +166,7 @@ function looksLikeHeader(text: string): boolean {
   return /^"?\w+"?(,"?[\w.]+"?)+$/.test(text.trim())
 }
 
-/** Only dumps come from Python; elsewhere a NaN is an error. */
+/** Parses a line. `python`: NaN and Infinity are read as null instead of refused, for dumps, which Python writes. */
 function parseLine(text: string, python: boolean): JsonObject {
   if (!python) return parseJsonObject(text)
   try {

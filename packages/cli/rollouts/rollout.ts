@@ -13,7 +13,7 @@ export interface Rollout {
 export type RolloutFormat = 'samples' | 'csv' | 'verl-dump' | 'openai-solutions'
 
 /**
- * Handling of scores in a file: kept as the samples' scores, or only logged in `extraInfo` while the samples are scored
- * again.
+ * Handling of scores in a file. `keep`: they are the samples' scores. `log`: they go to `extraInfo.logged_score`, and
+ * the samples are scored again.
  */
 export type GivenScores = 'keep' | 'log'

@@ -27,9 +27,9 @@ const EXPORT_ONLY = [
 ]
 
 /**
- * Reads a line of the service's own format: a sample of `batches.submit`, optionally with `run`, `step`, `split` and the
- * fields that an export adds. A sample whose score was substituted by a failure policy is scored again. Reward extra info
- * and verdict are kept only with a kept score.
+ * Reads a line of the service's own format: a sample of `batches.submit`, optionally with `run`, `step`, `split` and
+ * the fields that an export adds. A sample that failed, or whose score a failure policy substituted, is scored again.
+ * Reward extra info and verdict are kept only with a kept score.
  * @throws Error naming the field
  */
 export function readSampleLine(line: JsonObject, scores: GivenScores): Rollout[] {

@@ -8,10 +8,10 @@ export function looksLikeVerlDump(first: JsonObject): boolean {
 }
 
 /**
- * Reads a line of upstream's dump. Dumps name no prompt id, so rows with the same `input` form a group, unless there is a
- * `uid` column (validation writes `<uid>_<session>_<index>`, of which the first part is the prompt's id). Extra columns
- * were returned by the reward: with a kept score they become the sample's reward extra info. For a sample that is scored
- * again they are kept in `extraInfo`, and so is the logged `score`.
+ * Reads a line of upstream's dump. Rows with the same `input` form a group, unless there is a `uid` column.
+ * Validation writes `<uid>_<session>_<index>` there, of which the first part is the prompt's id. Extra columns were
+ * returned by the reward: with a kept score they become the sample's reward extra info. Otherwise the columns and the
+ * score go to `extraInfo`.
  * @throws Error naming the field
  */
 export function readVerlDump(line: JsonObject, dataSource: string, scores: GivenScores): Rollout[] {
@@ -35,7 +35,7 @@ export function readVerlDump(line: JsonObject, dataSource: string, scores: Given
         prompt: input,
         response: output,
         groundTruth: gts,
-        // NaN is read as null, so the row has no score to keep.
+        // A NaN score was read as null and is not kept.
         ...(keptScore === null
           ? { extraInfo: { ...columns, ...logged } }
           : { score: keptScore, ...splitColumns(columns) }),
@@ -62,7 +62,7 @@ function splitColumns(columns: JsonObject): {
   }
 }
 
-/** The form of an answer under each built-in rule; prompts usually request it explicitly. */
+/** Answer marker of each rule. Prompts usually request it explicitly. */
 const MARKERS: [dataSource: string, marker: RegExp][] = [
   ['openai/gsm8k', /####/],
   ['searchR1_nq', /<answer>/],
@@ -71,8 +71,8 @@ const MARKERS: [dataSource: string, marker: RegExp][] = [
 ]
 
 /**
- * Guesses the data source of a dump from the answer forms of its first rows. Returns the most frequent one if it covers
- * more than half of them, else null.
+ * Guesses the data source of a dump from its first rows: a data source that a row names, else the first one whose
+ * marker is in more than half of the rows, else null.
  */
 export function guessDataSource(rows: JsonObject[]): string | null {
   const named = rows.find((row) => typeof row.data_source === 'string' && row.data_source !== '')

@@ -12,7 +12,7 @@ export interface CliRun {
   stderr: string
 }
 
-/** A running command line, in a process of its own. */
+/** The CLI in a child process. */
 export class RunningCli {
   readonly child: ChildProcess
   readonly ended: Promise<CliRun>
@@ -47,7 +47,7 @@ function environment(given: Record<string, string | undefined>): NodeJS.ProcessE
   ) as NodeJS.ProcessEnv
 }
 
-/** Starts `rewardops ARGS` without this process's REWARDOPS settings. */
+/** Starts `rewardops ARGS`. Of the environment it inherits only PATH, HOME and TMPDIR. */
 export function startCli(
   args: readonly string[],
   env: Record<string, string> = {},
@@ -56,7 +56,7 @@ export function startCli(
   return new RunningCli(args, env, stdin)
 }
 
-/** Runs `rewardops ARGS` to its end. */
+/** Runs `rewardops ARGS` to its end, as {@link startCli}. */
 export function runCli(
   args: readonly string[],
   env: Record<string, string> = {},
