@@ -24,7 +24,7 @@ def compute_score(
 
 
 async def compute_score_async(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
-    """The same with a delay, as with a call to a judge."""
+    """`compute_score` with a pause of the event loop, as for a call to a judge."""
     await asyncio.sleep(0)
     found = ANSWER.findall(solution_str)
     value = compute_score(data_source, solution_str, ground_truth, extra_info)
@@ -104,7 +104,7 @@ def _misbehave(solution_str):
         while True:
             pass
     if solution_str == "regex":
-        # In C, with the interpreter's lock held.
+        # Runs in C and holds the interpreter's lock.
         re.match(r"(a+)+$", "a" * 60 + "b")
     if solution_str == "exit":
         os._exit(7)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE = ROOT / "node_modules" / ".bin" / "node"
-#: A cluster is made and migrated in it: 3 to 6 s, many times that on a busy machine.
+#: Time limit for the start, in seconds. It creates and migrates a database: 3 to 6 s, many times that on a busy
+#: machine.
 START_S = 90
 
 
@@ -108,8 +109,7 @@ class Service:
         shutil.rmtree(self.data, ignore_errors=True)
 
     def _end_postgres(self):
-        # After SIGKILL, Postgres waits for a next start, which never comes. Its pid is in its own
-        # file.
+        # Postgres outlives a killed server and waits for the next start. Its pid file has its pid.
         for file in Path(self.data).rglob("postmaster.pid"):
             try:
                 pid = int(re.match(r"\d+", file.read_text()).group())

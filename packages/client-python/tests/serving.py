@@ -24,7 +24,7 @@ def environment(**more):
 
 
 def run_to_end(*arguments, timeout=30):
-    """Runs a command that is expected to fail: (exit code, stdout, stderr)."""
+    """Runs a command to its end; returns (exit code, stdout, stderr)."""
     done = subprocess.run(
         command(*arguments), env=environment(), capture_output=True, text=True, timeout=timeout
     )
@@ -101,7 +101,7 @@ class Served:
         return value["results"]
 
     def score_apart(self, *samples):
-        """Sends each sample in its own call, all at once, as the service does."""
+        """Sends each sample in its own call, all concurrently, as the service does."""
         with ThreadPoolExecutor(len(samples)) as threads:
             return [r[0] for r in threads.map(self.score, samples)]
 

@@ -49,7 +49,7 @@ class SlowScorer:
             daemon_threads = True
 
             def handle_error(self, *_):
-                # Its caller was killed.
+                # The caller was killed.
                 pass
 
         self.server = Server(("127.0.0.1", 0), Handler)

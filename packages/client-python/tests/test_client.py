@@ -349,7 +349,7 @@ class Client(unittest.TestCase):
             client.cancel(pipeline.batch_id)
 
     def test_the_service_accepts_prepared_samples(self):
-        # All fields of a sample.
+        # A sample with every field except the reward extra info.
         full = {
             **rollouts(1)[0],
             "prompt": [{"role": "user", "content": "?"}],

@@ -1,6 +1,4 @@
-"""Errors for a wrong address, version or certificate, or a missing service: one sentence, soon,
-without a hang.
-"""
+"""A wrong address or version, or a missing service, is reported soon and in one line."""
 
 import asyncio
 import json
@@ -15,13 +13,13 @@ from rewardops import AsyncRewardOps, RewardOps, RewardOpsError
 from tests.service import free_port
 from tests.transports import TRANSPORTS
 
-#: A service that never answers is given up after 4 s by default; the error is the same after a shorter time.
+#: By default a service that never answers is reported after 4 s. A shorter time gives the same error.
 SOON = {"connect_s": 0.5}
 
 
 class Web:
-    """A web server that gives its answers in turn and repeats the last one. `look`: the answer to a
-    client's first check.
+    """A web server that gives its answers in order and repeats the last one. `look`: the answer to
+    every `session.get`, instead of the next one.
     """
 
     def __init__(self, *answers, look=None):
@@ -91,7 +89,10 @@ def refusal(status, reason, **more):
 
 class Errors(unittest.TestCase):
     def error_of(self, url, work=None, **settings):
-        """The error of each HTTP implementation, which must be the same from both clients."""
+        """
+        Expects the same reason from both clients and all HTTP implementations; returns it with the first error's
+        text.
+        """
         errors = []
         for http in TRANSPORTS:
             given = {"outage_s": 1.0, "http": http, **settings}
@@ -229,7 +230,7 @@ class Errors(unittest.TestCase):
             **{"position": None, "id": "b1-0", "batchId": "b1"},
         }
         answers = (
-            refusal(503, "busy", retryAfterMs=20),  # while it starts
+            refusal(503, "busy", retryAfterMs=20),  # while the service starts
             session(),
             refusal(503, "busy", retryAfterMs=20),
             (429, {"retry-after": "0"}, refusal(429, "queue_full")[2]),

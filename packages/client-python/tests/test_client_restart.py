@@ -46,8 +46,8 @@ class Restart(unittest.TestCase):
             "slow", self.scorer.url, "http", model="slow", max_in_flight=64
         )
         work = [asyncio.ensure_future(self.trainer(client)) for client in clients]
-        # Registration scores a sample or two. All further calls wait for `let`, so each restart
-        # happens in mid-work.
+        # Registration scores a few samples. All further calls wait for `let`, so each restart
+        # interrupts work.
         for end in (self.service.kill, self.service.stop):
             await self.let(300, work)
             await asyncio.get_running_loop().run_in_executor(None, self.restart, end)

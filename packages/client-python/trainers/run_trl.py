@@ -20,7 +20,7 @@ from rewardops.trl import reward_function
 STEPS = 3
 PROMPTS = 2
 GENERATIONS = 4
-#: Another one each time: what the service has of it is compared with what the trainer logged.
+#: A new name each time, because the run's batches in the service are compared with the trainer's log.
 RUN = f"trl-grpo-{uuid.uuid4().hex[:6]}"
 
 
@@ -64,8 +64,7 @@ def main(url, folder):
         rows = [
             {"prompt": f"What is {n} + {n}? ", "answer": str(2 * n), "number": n} for n in range(8)
         ]
-        # One function scores by a rule; the failures of the other have no score and must be left
-        # out.
+        # One function scores by a rule. The other one fails for some samples, which must be left out.
         by_rule = reward_function(url, run=RUN, data_source="openai/gsm8k", name="by_rule")
         sometimes = reward_function(
             url, run=f"{RUN}-sometimes", reward="sometimes", data_source="d", name="sometimes"

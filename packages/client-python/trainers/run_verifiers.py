@@ -1,5 +1,5 @@
 """
-Scores a task as verifiers (0.3 or newer) does, with a reward of this package from the task's configuration.
+Scores a task as verifiers (0.3 or newer) does, with a reward that the task's configuration names.
 
     python run_verifiers.py http://127.0.0.1:3000
 """
@@ -19,7 +19,7 @@ from rewardops import RewardOps
 from rewardops.verifiers import trace_reward
 
 RUN = "verifiers-task"
-#: As a module of the user's has them; `fn` names them there.
+#: The rewards are module attributes, as in a user's module, because `fn` refers to them by name.
 settings = {"url": os.environ.get("REWARDOPS_URL") or sys.argv[1], "run": RUN}
 by_rule = trace_reward(**settings, data_source="openai/gsm8k")
 refused = trace_reward(**settings, reward="sometimes")
@@ -57,7 +57,7 @@ async def main(url):
         trace, error = await scored("by_rule", reply)
         assert error is None and trace.reward == score, (trace.rewards, error)
         assert trace.info["rewardops"]["sample"].startswith("b"), trace.info
-    # The sum of its characters makes the scorer refuse it.
+    # The scorer refuses this text, because the sum of its characters is divisible by 3.
     trace, error = await scored("refused", "c")
     assert error is not None and "was not scored: function_error" in str(error), error
     assert trace.rewards == {"rewardops": None}, trace.rewards

@@ -2,7 +2,7 @@
 
 
 def sometimes(data_source, solution_str, ground_truth, extra_info):
-    """The number of letters; a third of all texts is refused."""
+    """A sixteenth of the number of letters; a third of all texts is refused."""
     if sum(map(ord, solution_str)) % 3 == 0:
         raise ValueError("a refused text")
     return sum(c.isalpha() for c in solution_str) / 16

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rewardops.scores import Chunk, Group, ScoredSample, Scores
     from rewardops.sync import Batch, RewardOps, RewardPipeline
 
-#: Imported on first use, because `serve-reward` starts many processes that need none of it.
+#: Module of each public name. It is imported on first use, because the processes of `serve-reward` need none of them.
 _MODULES = {
     "AsyncBatch": "pipeline",
     "AsyncRewardOps": "client",

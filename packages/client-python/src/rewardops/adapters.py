@@ -23,8 +23,8 @@ class Connection:
     """
     A connection to a service for adapters.
 
-    Calls run in the process's own event loop thread, independent of the trainer's loops. A connection can be pickled; it
-    opens its sockets where it is used.
+    Calls run in the process's own event loop thread, independent of the trainer's loops. A connection can be pickled,
+    because it opens its sockets in the process that uses it.
     """
 
     def __init__(self, url: str | None, api_key: str | None, **settings: Any) -> None:
@@ -70,12 +70,15 @@ def connection(url: str | None, api_key: str | None, **settings: Any) -> Connect
 
 
 def failure_policy(reward: Reward, on_failure: Any) -> dict[str, Any] | None:
-    """A failure policy from `on_failure`: "raise" (the default) or a number. Raises RewardOpsError (`invalid_input`)."""
+    """
+    The service's `reward` with the failure policy of an adapter's `on_failure`: "raise" (no policy), or a number that
+    replaces missing scores. Raises RewardOpsError (`invalid_input`).
+    """
     if on_failure == "raise":
         return reward_spec(reward)
     if isinstance(on_failure, bool) or not isinstance(on_failure, (int, float)):
         raise RewardOpsError(
-            f'on_failure is {on_failure!r}; it is "raise" or a number.', reason=INVALID_INPUT
+            f'on_failure is {on_failure!r}; it must be "raise" or a number.', reason=INVALID_INPUT
         )
     return reward_spec(reward, float(on_failure))
 

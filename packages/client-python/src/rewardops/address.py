@@ -40,7 +40,7 @@ def parse_address(url: str) -> Address:
         )
     https = parts.scheme == "https"
     base = parts.path.rstrip("/")
-    # A pasted address may include the path of a page or of the API.
+    # A pasted address may include the path of the API.
     for inside in ("/api/trpc", "/api"):
         base = base.removesuffix(inside)
     netloc = parts.netloc

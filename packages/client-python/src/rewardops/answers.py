@@ -47,7 +47,7 @@ def read_answer(url: str, procedure: str, answer: Answer) -> Result | Later:
     data = failure.get("data") if isinstance(failure, dict) else None
     if not isinstance(failure, dict) or not isinstance(data, dict) or "reason" not in data:
         if answer.status in (502, 503, 504):
-            # A proxy in front of an unavailable service.
+            # A proxy answers for the unavailable service.
             silence = RewardOpsError(
                 f"{url} does not answer: the proxy in front of it returned {answer.status}.",
                 reason=UNREACHABLE,

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for synchronous callers and callers whose loop may be busy."""
+"""An event loop in its own thread, for synchronous callers and callers whose loop may be busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request bodies with samples, split to the maximum size, and results joined from pages."""
+"""Builds request bodies of limited size from samples, and joins pages of results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 from rewardops.samples import Prepared, Prompt, prepare
 from rewardops.scores import Scores, number
 
-#: Maximum size of a submit. A larger batch is sent as an open batch with appends. The service accepts 256 MiB.
+#: Maximum bytes of samples per request. A larger batch is sent as an open batch with appends. The service accepts 256
+#: MiB.
 PART_BYTES = 32 << 20
 
 

@@ -1,8 +1,8 @@
 """
-Calls of the service by tRPC over HTTP with plain JSON, retried until they are answered or time out.
+Calls the service by tRPC over HTTP with JSON. A call is retried until it is answered or times out.
 
-Every call is safe to send twice: submits and scores carry an idempotency key, appends their index, and the others are
-idempotent.
+Every call of the client's methods is safe to send twice: submits and scores carry an idempotency key, appends their
+index, and all others are idempotent.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ log = logging.getLogger("rewardops")
 
 #: Maximum pause between attempts while the service is unreachable, in seconds.
 MAX_BACKOFF_S = 2.0
-#: Maximum attempts of a call answered with `internal`; more attempts would not help.
+#: Number of `internal` answers after which a call fails.
 TRIES_OF_INTERNAL = 3
-#: Reasons after which the service's delay is waited for, limited only by the call's own time.
+#: Reasons after which a call is retried until its own timeout, with the delay that the service requests.
 BACK_PRESSURE = frozenset(("busy", "queue_full"))
 
 
@@ -77,7 +77,7 @@ class _OfLoop:
 
 class Calls:
     """
-    A service at an address. It may be used from any event loop, also from several in turn.
+    Calls a service. It can be used from several event loops.
 
     `timeout_s`: default total time of a call, with waits and retries; None is unlimited. `connect_s`: how long a service that
     was never reached is retried. `outage_s`: the same for a service that was reached before, long enough for a restart.
@@ -108,7 +108,7 @@ class Calls:
         self._outage_s = outage_s
         self._most = max_connections or connections_allowed()
         if http not in ("auto", "aiohttp", "streams"):
-            raise ValueError(f"http is {http!r}; it is 'auto', 'aiohttp' or 'streams'")
+            raise ValueError(f"http is {http!r}; it must be 'auto', 'aiohttp' or 'streams'")
         self._aiohttp = http == "aiohttp" or (http == "auto" and aiohttp_is_there())
         self._context = ssl_context
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = (
@@ -142,7 +142,7 @@ class Calls:
     ) -> Any:
         """
         Calls a procedure and returns its result. `given`: the input, or the input as JSON. `answer_s`: seconds of silence
-        before a retry. `waits`: whether the answer takes as long as a reward. Raises RewardOpsError with one sentence.
+        before a retry. `waits`: whether the answer takes as long as a reward. Raises RewardOpsError.
         """
         await self._checked(procedure, deadline)
         body = given if isinstance(given, bytes) else json.dumps(given, allow_nan=False).encode()
@@ -162,8 +162,9 @@ class Calls:
 
     async def check(self) -> ServiceInfo:
         """
-        Checks that the service is reachable, has a compatible version and accepts the key. Ends soon after `connect_s`.
-        Raises RewardOpsError.
+        Checks that the service is reachable, has a compatible version and accepts the key. Without any answer it ends
+        after `connect_s`; a service that answers as starting or busy is retried for `outage_s`. Raises
+        RewardOpsError.
         """
         self._info = None
         return await self._checked("session.get", None)
@@ -177,8 +178,8 @@ class Calls:
 
     def forget_loops(self) -> None:
         """Abandons inherited connections in a forked process; they belong to its parent."""
-        # Kept for ever: closing or collecting them would remove them from the epoll set, which both processes share, and
-        # the parent would get no further answers.
+        # They are kept for ever. Closing or collecting them would remove them from the epoll set that both processes
+        # share, and the parent would get no further answers.
         _of_parents.append(self._loops)
         self._loops = weakref.WeakKeyDictionary()
 
@@ -202,7 +203,7 @@ class Calls:
             return self._info
         if here.check is None or here.check.done():
             here.check = asyncio.ensure_future(self._check())
-            # Retrieves the outcome: asyncio would warn about it if all waiting calls were cancelled.
+            # Retrieves the outcome, because asyncio would warn about it if all waiting calls were cancelled.
             here.check.add_done_callback(lambda check: check.cancelled() or check.exception())
         # Uses wait() so that cancelling one call does not cancel the check for the others.
         begun = time.monotonic()
@@ -229,7 +230,7 @@ class Calls:
             raise RewardOpsError(
                 f"The service at {self.address.url} requires an API key, and {had}.",
                 reason=UNAUTHORIZED,
-                hint="Pass one of its REWARDOPS_API_KEYS as api_key, or set REWARDOPS_API_KEY.",
+                hint="Pass one of its API keys as api_key, or set REWARDOPS_API_KEY.",
                 status=401,
             )
         self._info = ServiceInfo(self.address.url, version, auth)
@@ -255,7 +256,7 @@ class Calls:
         begun = time.monotonic()
         tries = internal = 0
         failing_since: float | None = None
-        # A starting service answers; a silent one gets less time.
+        # A starting service answers, so a silent one is retried only for `connect_s`.
         met = not first
         while True:
             now = time.monotonic()
@@ -303,7 +304,7 @@ class Calls:
                 gives_up_at = failing_since + self._outage_s if met else begun + self._connect_s
                 if now >= gives_up_at:
                     raise later.error
-                # A single broken connection was an idle one that was closed, or a short restart.
+                # A single failure is not logged: an idle connection was closed, or the service restarted quickly.
                 if tries > 1 and met and later.error.reason != "internal":
                     self._is_down(later.error, now)
                 pause = min(pause, max(0.05, gives_up_at - now))

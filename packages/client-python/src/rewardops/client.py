@@ -29,7 +29,8 @@ from rewardops.turns import check_media
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: Seconds of silence before a submit is retried; large bodies are parsed and stored one after another before the answer.
+#: Seconds of silence before a submit is retried. The service parses and stores large bodies one by one before it
+#: answers.
 SUBMIT_ANSWER_S = 300.0
 #: Seconds of silence before a score is requested again with its idempotency key.
 SCORE_ANSWER_S = 600.0
@@ -37,7 +38,7 @@ SCORE_ANSWER_S = 600.0
 
 class AsyncRewardOps:
     """
-    A rewardops service, for asyncio.
+    A client of a rewardops service, for asyncio.
 
         async with AsyncRewardOps("http://127.0.0.1:3000", run="my-run") as client:
             scores = await client.compute_rm_score(samples, step=1)
@@ -47,7 +48,7 @@ class AsyncRewardOps:
     unlimited). `connect_s`: how long a service that was never reached is retried; `outage_s`: the same for one that was
     reached before. `http`: "aiohttp", "streams" (the standard library) or "auto". `media`: images and other non-text parts of a
     prompt are refused ("refuse"), or replaced by the name of their type such as `<image>` ("placeholder"). All methods raise
-    RewardOpsError with one sentence.
+    RewardOpsError.
     """
 
     def __init__(
@@ -87,8 +88,8 @@ class AsyncRewardOps:
 
     async def check(self) -> ServiceInfo:
         """
-        Checks that the service is reachable, has a compatible version and accepts the key, within 5 s. The first call runs
-        this check too.
+        Checks that the service is reachable, has a compatible version and accepts the key. Without any answer it raises
+        `unreachable` after `connect_s`. The first call runs this check too.
         """
         return await self.calls.check()
 
@@ -102,11 +103,12 @@ class AsyncRewardOps:
     ) -> AsyncBatch:
         """
         Submits a step's rollouts; returns once they are stored in the service, before they are scored.
-        
-        `data`: a list of Sample or dict, or a verl DataProto (with its `tokenizer`). `group_size`: samples per prompt; None: all
-        samples of a uid, complete when the batch is closed. `open`: more samples follow by `append`, then `close`.
-        `deadline_ms`: from acceptance; samples not scored by then fail with the reason `deadline`. `idempotency_key`: a submit
-        with the same key and content returns the same batch, so a restarted trainer finds what it submitted.
+
+        `data`: a list of Sample or dict, or a verl DataProto (with its `tokenizer`). `group_size`: samples per
+        prompt; None: all samples of a uid, complete when the batch is closed. `open`: more samples follow by
+        `append`, then `close`. `deadline_ms`: time limit from acceptance on; samples without a score then fail with
+        the reason `deadline`. `idempotency_key`: a submit with the same key and content returns the same batch, so a
+        restarted trainer finds its batch again.
         """
         prepared = prepare(data, group_size=group_size, tokenizer=tokenizer, media=self.media)
         return await self.submit_prepared(prepared, group_size, **submit)
@@ -173,7 +175,7 @@ class AsyncRewardOps:
         )
 
     def batch(self, batch_id: str) -> AsyncBatch:
-        """An existing batch, by its id."""
+        """An existing batch."""
         return AsyncBatch(self, batch_id)
 
     async def append(
@@ -206,7 +208,7 @@ class AsyncRewardOps:
         return samples
 
     async def close_batch(self, batch_id: str, *, timeout_s: Any = UNSET) -> None:
-        """Closes an open batch: it accepts no more samples, and its groups complete."""
+        """Closes an open batch: it accepts no more samples, and its groups complete without waiting for more."""
         await self._by_id("batches.close", batch_id, timeout_s)
 
     async def cancel(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
@@ -308,7 +310,7 @@ class AsyncRewardOps:
         """`compute_rm_score` of prepared samples."""
         if submit.get("open"):
             raise RewardOpsError(
-                "compute_rm_score waits for the end, and an open batch has none.",
+                "compute_rm_score waits until the batch ends, but an open batch does not end.",
                 reason=INVALID_INPUT,
             )
         deadline = self.deadline(submit.get("timeout_s", UNSET))
@@ -395,7 +397,7 @@ class AsyncRewardOps:
         idempotency_key: str | None = None,
         timeout_s: Any = UNSET,
     ) -> AsyncBatch:
-        """Scores a batch's rollouts with another reward, in a new batch linked to the old one."""
+        """Scores a batch's rollouts with another reward, as a new batch linked to the old one."""
         answer = await self.calls.call(
             "batches.rescore",
             {

@@ -12,7 +12,7 @@ from rewardops.samples import plain
 
 
 def width_of(data: Any) -> int | None:
-    """Width of the response tensor, in tokens; the reward tensor has the same."""
+    """Width of the response tensor in tokens, which is also the width of the reward tensor."""
     responses = _tensor(data, "responses")
     return None if responses is None else int(responses.shape[-1])
 
@@ -44,8 +44,8 @@ def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:
     scores = _tensor(data, "rm_scores")
     width = int(responses.shape[-1])
     for row in range(int(responses.shape[0])):
-        # Given if several outputs of a trajectory are padded together; the mask would then include
-        # another output.
+        # verl sets it if several outputs of a trajectory are padded together; the mask would then include another
+        # output.
         own_length = _cell(columns, "response_len", row)
         if own_length is not None:
             length = int(own_length)
@@ -78,7 +78,7 @@ def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:
 
 
 def ground_truth_of(columns: Any, row: int) -> Any:
-    """The ground truth from `reward_model`, as in verl's data sets, or from a column of its own."""
+    """The ground truth from `reward_model`, as in verl's data sets, or from the column `ground_truth`."""
     about = _cell(columns, "reward_model", row)
     if hasattr(about, "get") and about.get("ground_truth") is not None:
         return about.get("ground_truth")
@@ -94,7 +94,7 @@ def reward_extra_of(data: Any, row: int) -> dict[str, Any]:
 
 
 def extra_info_of(columns: Any, row: int) -> dict[str, Any]:
-    """The row's extra info with the fields that verl's managers add; a copy, because rollouts of a prompt share theirs."""
+    """A copy of the row's extra info, which rollouts of a prompt share, with the fields that verl's managers add."""
     given = _cell(columns, "extra_info", row)
     info: dict[str, Any] = dict(given) if given is not None else {}
     tools = _cell(columns, "tool_extra_fields", row)

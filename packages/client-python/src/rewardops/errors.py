@@ -16,10 +16,10 @@ CLOSED = "closed"
 
 class RewardOpsError(Exception):
     """
-    A call that was refused or not answered. Its text is one sentence with the problem and the remedy.
+    A failed call, invalid input or a missing score. Its text has the problem and the remedy.
 
-    `reason`: a stable word of the service (docs/api.md) or of this module. `hint`: the remedy. `request_id`: identifies the
-    call in the service's log; None if it was not answered. `status`: the HTTP status.
+    `reason`: a stable code of the service (docs/api.md) or of this module. `hint`: the remedy. `request_id`:
+    identifies the call in the service's log; None without an answer. `status`: the HTTP status.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class RewardOpsError(Exception):
         self.retry_after_s = retry_after_s
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions with keyword arguments need this to be pickled, and trainers' workers are processes.
+        # Exceptions with keyword arguments cannot be pickled without this, and trainers pass them between processes.
         state = {
             "reason": self.reason,
             "hint": self.hint,
@@ -53,7 +53,7 @@ class RewardOpsError(Exception):
 
     @property
     def may_pass(self) -> bool:
-        """True if the same call may succeed later: the service is unreachable, starting or overloaded."""
+        """Whether a repeated call may succeed: it has no HTTP status, or the status is 429 or 5xx."""
         return self.status is None or self.status == 429 or self.status >= 500
 
 

@@ -1,4 +1,4 @@
-"""HTTP by aiohttp, if it is installed: its parser is written in C, so thousands of concurrent calls cost less."""
+"""HTTP by aiohttp, which is optional. Its parser is written in C, so thousands of concurrent calls cost less."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def aiohttp_is_there() -> bool:
 
 
 class AiohttpHttp:
-    """Connections to one service by aiohttp, at most `most` at once, for one event loop."""
+    """Connections to one service by aiohttp, at most `most` concurrently, for one event loop."""
 
     def __init__(self, address: Address, context: ssl.SSLContext | None, most: int) -> None:
         import aiohttp
@@ -40,7 +40,7 @@ class AiohttpHttp:
         if context is not None:
             given["ssl"] = context
         if "socket_factory" in inspect.signature(aiohttp.TCPConnector.__init__).parameters:
-            # Available since aiohttp 3.12; with older versions, a silently lost peer is noticed at the deadline.
+            # Available since aiohttp 3.12. With older versions, a silently lost peer is noticed only after `answer_s`.
             given["socket_factory"] = _watched_socket
         self._session: Any = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(**given),

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from rewardops.address import Address
 from rewardops.http_answer import Answer, NoAnswer, keep_alive, no_answer
 
-#: The service keeps idle connections for 65 s, and proxies often keep them for 60 s.
+#: Maximum idle time of a connection, in seconds. The service closes idle connections after 65 s, proxies often after
+#: 60 s.
 IDLE_S = 30.0
 HEAD_BYTES = 64 << 10
 
@@ -33,7 +34,7 @@ class _Connection:
 
 
 class StreamsHttp:
-    """Connections to one service, at most `most` at once, for one event loop. Further requests wait."""
+    """Connections to one service, at most `most` concurrently, for one event loop. Further requests wait."""
 
     def __init__(self, address: Address, context: ssl.SSLContext | None, most: int) -> None:
         self._address = address

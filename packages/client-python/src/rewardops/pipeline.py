@@ -14,11 +14,11 @@ from rewardops.scores import Chunk, Group, Scores, columns_of
 if TYPE_CHECKING:
     from rewardops.client import AsyncRewardOps
 
-#: Length of a long poll; a new poll detects a service that disappeared silently.
+#: Duration of a long poll, in seconds. A new poll detects a service that disappeared silently.
 POLL_S = 20.0
-#: Extra time for the answer after the end of a poll.
+#: Extra time for the answer after the end of a poll, in seconds.
 SLACK_S = 30.0
-#: Extra time after a caller's deadline for the answer that the service sends at the deadline.
+#: Extra time for the answer that the service sends at a caller's deadline, in seconds.
 GRACE_S = 5.0
 #: Rows per answer of `batches.results`.
 PAGE = 10_000
@@ -30,8 +30,8 @@ _Self = TypeVar("_Self", bound="AsyncRewardPipeline")
 
 class AsyncBatch:
     """
-    A batch in the service. `accepted`: number of samples in the submit. `duplicate`: the idempotency key was used before
-    with the same content, and this is that batch.
+    A batch in the service. `accepted`: number of submitted samples. `duplicate`: whether an earlier submit with the
+    same idempotency key and content created the batch.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class AsyncRewardPipeline:
             in_hand += page["delivered"]
             if done or in_hand >= want or (late and page["timedOut"] and requested == 1):
                 break
-            # Near the deadline, fewer samples are accepted; halving the request avoids a call per group.
+            # After the deadline, fewer samples are enough. Halving the request avoids a call per group.
             late = late or (deadline is not None and time.monotonic() >= deadline)
             if late:
                 requested = max(1, requested // 2)

@@ -1,4 +1,4 @@
-"""Reward specifications as callers write them."""
+"""Converts the rewards and failure policies that callers pass to the service's `reward`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rewardops.samples import plain
 
 #: A reward model's name, or the service's `reward` (docs/api.md). None: the rule of `data_source`.
 Reward = Union[str, Mapping[str, Any], None]
-#: A number that replaces a missing score, `null` `group_mean` `drop_group` `fail_batch`, or the service's own form.
+#: A number that replaces a missing score, `null` `group_mean` `drop_group` `fail_batch`, or the service's `onFailure`.
 OnFailure = Union[float, str, Mapping[str, Any], None]
 
 

@@ -88,8 +88,8 @@ def prepare(
 ) -> Prepared:
     """
     Converts a list of Sample or dict, or a verl DataProto (which needs the `tokenizer`). Without uids, each `group_size`
-    consecutive samples form a group, or with `own_groups` each sample does. `media`: handling of images and other non-text
-    parts of a prompt, "refuse" or "placeholder". Raises RewardOpsError (`invalid_input`) naming the sample.
+    consecutive samples form a group, or with `own_groups` each sample is a group. `media`: handling of images and other
+    non-text parts of a prompt, "refuse" or "placeholder". Raises RewardOpsError (`invalid_input`) naming the sample.
     """
     check_media(media)
     width = step = None
@@ -162,7 +162,7 @@ def _field(field: str, value: Any, index: int, media: str) -> Any:
     except TypeError as error:
         raise _wrong(index, f"has a {field} that is not JSON: {error}") from None
     if field in ("uid", "dataSource", "response") and not isinstance(made, str):
-        # Data sets use numbers as ids of prompts.
+        # Some data sets use numbers as prompt ids.
         if field == "uid" and isinstance(made, int):
             return str(made)
         raise _wrong(index, f"has a {field} that is a {type(value).__name__}, not text")

@@ -15,9 +15,10 @@ from rewardops.errors import INVALID_INPUT, NOT_SCORED, RewardOpsError
 @dataclass(frozen=True)
 class ScoredSample:
     """
-    One sample's reward. `score` is None if the sample failed and `on_failure` gave no substitute; `reason` and `detail`
-    then say why. `reward_extra_info`: further values returned by the reward. `verdict`: what led to the score, such as
-    "equal" or "no answer". `extracted`: the answer found in the response. `raw`: the service's answer.
+    One sample's reward. `score`: None if the sample failed and `on_failure` gave no substitute. `reason` and
+    `detail`: why the sample failed. `reward_extra_info`: further values returned by the reward. `verdict`: what
+    led to the score, such as "equal" or "no answer". `extracted`: the answer found in the response. `raw`: the
+    answer of the service.
     """
 
     score: float | None
@@ -49,9 +50,9 @@ class Scores:
     """
     Rewards of samples of a batch, one column per field, ordered by `index` (the position in the submitted batch).
 
-    `score` is None if a sample was not scored; `reason` then says why, and `substituted` is true if `on_failure` gave a
-    number. `advantage`: GRPO's, over the group's scored samples. `reward_extra_info`: the union of all keys, None where a
-    sample lacks one. `position`: the reward's place in the response's token row.
+    `score`: None if the sample has none. `reason`: why the sample failed. `substituted`: whether a failure policy set
+    the score. `advantage`: GRPO's, over the group's scored samples. `reward_extra_info`: the union of all keys, None
+    where a sample lacks one. `position`: index of the response token that gets the reward.
     """
 
     batch_id: str
@@ -195,8 +196,8 @@ class Chunk(Scores):
     The result of a pipeline's `get`: whole groups in completion order as `groups`, and their samples' columns by index.
 
     `remaining`: samples not yet delivered. `cursor`: position after this chunk, from which another pipeline can continue.
-    `done`: this is the last chunk. `timed_out`: the time was over before `chunk_size` was reached. Unpacks like upstream's:
-    `indices, rm_scores, reward_extra_info = chunk`.
+    `done`: this is the last chunk. `timed_out`: `timeout_s` passed before `chunk_size` was reached. A chunk unpacks as
+    upstream's: `indices, rm_scores, reward_extra_info = chunk`.
     """
 
     groups: list[Group] = field(default_factory=list)
@@ -215,7 +216,7 @@ def number(value: Any) -> float | None:
 
 
 def columns_of(samples: list[dict[str, Any]]) -> dict[str, Any]:
-    """The columns of results from `batches.next` and `samples.score`, by index."""
+    """The columns of samples from `batches.next`, ordered by index."""
     rows = sorted(samples, key=lambda sample: int(sample["index"]))
     keys: dict[str, None] = {}
     for row in rows:
@@ -242,7 +243,7 @@ def _kind(as_: str) -> str:
     if as_ in ("torch", "numpy", "list"):
         return as_
     if as_ != "auto":
-        raise ValueError(f'as_ is {as_!r}; it is "auto", "torch", "numpy" or "list"')
+        raise ValueError(f'as_ is {as_!r}; it must be "auto", "torch", "numpy" or "list"')
     # Importing torch takes seconds, so it is used only if it is already imported.
     if "torch" in sys.modules:
         return "torch"

@@ -1,4 +1,4 @@
-"""Single calls of the service, each on a new connection, for `serve-reward`."""
+"""A minimal client of the service for `serve-reward`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ServiceError = RewardOpsError
 
 
 class ServiceClient:
-    """A service by its address. Each call opens a connection; proxy settings of the environment are ignored."""
+    """Calls a service, each time on a new connection. Proxy settings of the environment are ignored."""
 
     def __init__(self, url: str, api_key: str | None = None, timeout_s: float = 60.0) -> None:
         try:
@@ -28,7 +28,7 @@ class ServiceClient:
         self._timeout_s = timeout_s
 
     def mutate(self, procedure: str, given: dict[str, Any]) -> Any:
-        """Calls a mutation and returns its result. Raises RewardOpsError with one sentence."""
+        """Calls a mutation and returns its result. Raises RewardOpsError."""
         headers = {"Content-Type": "application/json"}
         if self._api_key is not None:
             headers["Authorization"] = f"Bearer {self._api_key}"

@@ -1,4 +1,4 @@
-"""The synchronous client: the same calls, blocking."""
+"""The synchronous client."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 class RewardOps:
     """
-    A rewardops service. May be used from any number of threads at once, and in processes that were forked.
+    A client of a rewardops service. It can be shared by threads, and used in forked processes.
 
         with RewardOps("http://127.0.0.1:3000", run="my-run") as client:
             pipeline = client.compute_reward_pipeline(samples, group_size=8, step=1)
             for indices, rm_scores, extra in pipeline.chunks(1280):
                 ...
 
-    Takes what AsyncRewardOps takes, and has its methods. Raises RewardOpsError with one sentence.
+    The arguments and methods are those of AsyncRewardOps, but methods block. All methods raise RewardOpsError.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class RewardOps:
         **submit: Unpack[SubmitOptions],
     ) -> Batch:
         """See AsyncRewardOps."""
-        # Not in the loop's thread: the tokenizer belongs to the caller.
+        # Runs in the caller's thread, to which the tokenizer belongs.
         prepared = prepare(
             data, group_size=group_size, tokenizer=tokenizer, media=self._async.media
         )

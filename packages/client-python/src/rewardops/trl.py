@@ -43,10 +43,10 @@ def reward_function(
     """
     Creates an asynchronous reward function that scores a step's completions as one batch in the service.
 
-    `data_source`: selects the rule; default the column `data_source`. `ground_truth`: its column; default the first of
-    GROUND_TRUTH_COLUMNS. Other columns become `extra_info`. `name`: of its metrics in TRL. `client`: `timeout_s`
-    `connect_s` `outage_s` `http` `media`, as in AsyncRewardOps. The function raises RewardOpsError if the service cannot be
-    reached.
+    `data_source`: selects the rule; default the column `data_source`. `ground_truth`: the column with the ground
+    truth; default the first of GROUND_TRUTH_COLUMNS. Other columns become `extra_info`. `name`: name of the
+    function's metrics in TRL. `client`: `timeout_s` `connect_s` `outage_s` `http` `media`, as in AsyncRewardOps. The
+    function raises RewardOpsError if the service cannot be reached.
     """
     return RewardFunction(
         name=name,
@@ -65,9 +65,8 @@ async def _like_this(prompts: list[Any], completions: list[Any], **columns: Any)
 class RewardFunction:
     """
     The result of `reward_function`. It is an object, because TRL's asynchronous trainer sends it to another process and a
-    closure does not pickle. It has the attributes by which `inspect` recognises a coroutine function, because some releases
-    of TRL check the object itself. It has a name, because TRL names a function's metrics by it, and by the content of a
-    partial.
+    closure cannot be pickled. It has the attributes by which `inspect` recognises a coroutine function, because some
+    releases of TRL check the object itself. `__name__` names its metrics in TRL.
     """
 
     __code__ = _like_this.__code__
@@ -152,7 +151,8 @@ def _samples(
     for i, (prompt, completion) in enumerate(zip(prompts, completions)):
         samples.append(
             {
-                # TRL gives a process a slice of the step, which may split a group; a uid from the prompt keeps it together.
+                # TRL gives each process a slice of the step, which may split a group. A uid from the prompt joins its
+                # parts.
                 "uid": prompt_uid(prompt),
                 "data_source": function.data_source or (sources[i] if sources else "trl"),
                 "prompt": prompt,
@@ -166,7 +166,7 @@ def _samples(
 
 
 def _kept(value: Any) -> Any:
-    # Images are not scored; the name of their type replaces them.
+    # Values that are not JSON, such as images, are replaced by the name of their type.
     try:
         return plain(value)
     except TypeError as error:

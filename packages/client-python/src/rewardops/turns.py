@@ -6,14 +6,15 @@ message is a block, and blocks are joined by newlines:
 
     Let me compute that.
     <tool_call>
-    {"name": "multiply", "arguments": {"a": 6, "b": 7}, "id": "call_1"}
+    {"name": "multiply", "arguments": {"a":6,"b":7}, "id": "call_1"}
     </tool_call>
     <tool_response name="multiply" tool_call_id="call_1">
     42
     </tool_response>
     The answer is 42.
 
-Reasoning is in `<think>`, messages of other roles in `<turn role="user">`.
+Reasoning is in `<think>`. Messages of other roles, and an assistant message that follows another one, are in `<turn>`,
+such as `<turn role="user">`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def check_media(media: str) -> str:
     """Checks the setting. Raises RewardOpsError (`invalid_input`) for an unknown value."""
     if media not in MEDIA:
         raise RewardOpsError(
-            f'media is {media!r}; it is "refuse" or "placeholder".', reason=INVALID_INPUT
+            f'media is {media!r}; it must be "refuse" or "placeholder".', reason=INVALID_INPUT
         )
     return media
 
@@ -54,7 +55,7 @@ def content_text(content: Any, media: str = "refuse") -> str | None:
     if hasattr(content, "tolist"):
         content = content.tolist()
     if isinstance(content, Mapping) and "type" not in content:
-        # A tool's result.
+        # The content is the result of a tool.
         return json.dumps(content, ensure_ascii=False, default=str)
     parts = content if isinstance(content, (list, tuple)) else [content]
     return "".join(_part_text(part, media) for part in parts)

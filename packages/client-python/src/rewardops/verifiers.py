@@ -1,15 +1,17 @@
 """
 verifiers: rewards scored by the service.
 
-A rubric's function (verifiers 0.1), and a trace's (0.3 and newer, `@vf.reward` or `[env.taskset.task.rewards]`):
+A reward function of a rubric (verifiers 0.1), and one of a trace (0.3 and newer, `@vf.reward` or
+`[env.taskset.task.rewards]`):
 
     rubric = vf.Rubric(funcs=[rubric_function(data_source="openai/gsm8k")])
 
     rewardops_reward = trace_reward(data_source="openai/gsm8k")
 
-Completions are scored whole, with tool calls and results (`rewardops.turns`). A sample without a score raises: a trace
-records the error and no reward; rubrics of 0.1 log it and use 0. `on_failure` sets another number, and the state then has
-the outcome as `rewardops`. The package imports without verifiers.
+Completions are scored whole, with tool calls and results (`rewardops.turns`). A sample without a score raises: a
+trace records the error and no reward; rubrics of 0.1 log it and use 0. With a number as `on_failure`, that number is
+the reward. The rubric's state, or the trace's info, has the outcome under `rewardops`. The package imports without
+verifiers.
 """
 
 from __future__ import annotations
@@ -85,8 +87,8 @@ def rubric_function(
     **client: Any,
 ) -> Callable[..., Any]:
     """
-    A rubric function for verifiers 0.1. `data_source`: selects the rule if no `reward` is given. `on_failure`: "raise", or
-    the reward of a failed sample. `client`: as in AsyncRewardOps. Raises RewardOpsError.
+    Creates a rubric function for verifiers 0.1. `data_source`: selects the rule if no `reward` is given. `on_failure`:
+    "raise", or the reward of a failed sample. `client`: as in AsyncRewardOps. Raises RewardOpsError.
     """
     adapter = _Adapter(url, api_key, run, step, reward, on_failure, data_source, client)
 
@@ -122,8 +124,9 @@ def trace_reward(
     **client: Any,
 ) -> Callable[..., Any]:
     """
-    A trace reward for verifiers 0.3 or newer. `answer`: the task's field with the ground truth; default the first of
-    ANSWERS. Other arguments as in `rubric_function`. The reward's extra info is stored in the trace's `info["rewardops"]`.
+    Creates a trace reward for verifiers 0.3 or newer. `answer`: the task's field with the ground truth; default the
+    first of ANSWERS. Other arguments as in `rubric_function`. The reward's extra info is stored in the trace's
+    `info["rewardops"]`.
     """
     adapter = _Adapter(url, api_key, run, step, reward, on_failure, data_source, client)
 

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 class ExtraInfo(dict):  # type: ignore[type-arg]
     """
-    A sample's extra info. verl takes the columns from the first sample and reads them from all others; a missing key is
-    None, where a plain dict would fail the step.
+    A sample's extra info, in which a missing key is None. verl reads the first sample's keys from all samples, and a
+    plain dict would fail the step.
     """
 
     def __missing__(self, key: str) -> None:
@@ -66,7 +66,7 @@ async def compute_score(
     **settings: Any,
 ) -> dict[str, Any]:
     """
-    Scores one sample by the service; usable as verl's asynchronous reward function.
+    Scores one sample in the service; can be used as verl's asynchronous reward function.
 
     `settings` (verl's `reward_kwargs`): `url` `api_key` `run` `step` `split` `reward` `on_failure` `timeout_s` `connect_s`
     `outage_s` `max_connections` `http` `media`. verl's other arguments (`reward_router_address`, …) are ignored. Returns
@@ -152,7 +152,7 @@ def _in_verls_form(result: ScoredSample) -> dict[str, Any]:
 def manager_class() -> Any:
     """
     The reward manager class, a subclass of the installed verl's RewardManagerBase; `RewardOpsRewardManager` is this class.
-    Raises ImportError with one sentence if verl is missing or older than its reward loop.
+    Raises ImportError if verl is missing or older than 0.7.
     """
     global _manager_class
     if _manager_class is not None:
@@ -164,13 +164,13 @@ def manager_class() -> Any:
     except ImportError as error:
         raise ImportError(
             "rewardops.verl.RewardOpsRewardManager needs verl 0.7 or newer in this environment "
-            f"({error}); rewardops.verl.compute_score needs none."
+            f"({error}); rewardops.verl.compute_score does not need verl."
         ) from error
 
     class RewardOpsRewardManager(RewardManagerBase):  # type: ignore[misc]
         """
-        Scores each row by the service as it arrives. Its settings are `reward.rewardops` (or `rewardops`) of the
-        configuration, with the names of `compute_score`.
+        Scores each row in the service as it arrives. Its settings are `reward.rewardops` (or `rewardops`) of the
+        configuration, with the names of `compute_score`'s settings.
         """
 
         def __init__(
@@ -190,15 +190,16 @@ def manager_class() -> Any:
             self._settings = _Settings(_configured(config))
 
         async def run_single(self, data: Any) -> dict[str, Any]:
-            """Scores one row; of a trajectory with several outputs, the last one."""
+            """Scores one row, or the last row of a trajectory with several outputs."""
             settings = self._settings
             data = data[-1:]
-            # In a thread: decoding a long response takes milliseconds, and thousands of calls share the loop.
+            # Runs in a thread, because decoding a long response takes milliseconds, and thousands of calls share the
+            # loop.
             sample = await asyncio.get_running_loop().run_in_executor(
                 None, lambda: next(samples_of(data, self.tokenizer))
             )
             about = getattr(data, "meta_info", None) or {}
-            # A streamed row has its step among the rollout's fields, if anywhere.
+            # A streamed row may have its step in the extra info instead.
             steps = (about.get("global_steps"), sample["extraInfo"].get("max_global_steps"))
             step = next((s for s in steps if isinstance(s, int) and s >= 0), None)
             result = await settings.connection.run(
@@ -217,7 +218,7 @@ def manager_class() -> Any:
             reward = _in_verls_form(result)
             return {"reward_score": reward["score"], "reward_extra_info": reward}
 
-    # Lets Ray's workers import it by its name.
+    # Lets Ray's workers import the class by name.
     RewardOpsRewardManager.__module__ = __name__
     RewardOpsRewardManager.__qualname__ = "RewardOpsRewardManager"
     _manager_class = RewardOpsRewardManager

@@ -25,7 +25,7 @@ NOT_LOADED = 3
 NOT_LISTENING = 4
 NOT_REGISTERED = 5
 
-#: Default maximum of processes; each loads the function's modules again.
+#: Maximum of the default number of processes; each loads the function's modules again.
 MAX_PROCESSES = 8
 ASYNC_PROCESSES = 2
 #: Default number of concurrent calls per process for an asynchronous function, which mostly waits.
@@ -48,11 +48,11 @@ examples:
       then in a batch: "reward": {"model": "my_reward"}
   rewardops serve-reward my_pkg.rewards:Judge --kwargs '{"threshold": 0.5}' --max-in-flight 256
 
-environment: REWARDOPS_SERVE_KEY (as --api-key), REWARDOPS_API_KEY (as --service-key); in an option a key can be read by
-everybody on the machine.
+environment: REWARDOPS_SERVE_KEY (as --api-key), REWARDOPS_API_KEY (as --service-key); other users of the machine can
+read options.
 
-exit codes: 0 stopped by SIGTERM or Ctrl-C, 2 wrong options, 3 the function cannot be loaded, 4 the address cannot be
-listened on, 5 the service did not take the registration.
+exit codes: 0 stopped by SIGTERM or Ctrl-C, 2 wrong options, 3 the function cannot be loaded, 4 the server cannot
+listen on the address, 5 the registration failed.
 """
 
 
@@ -95,7 +95,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     add(
         "--keep-registered",
         action="store_true",
-        help="keep the server registered after the end",
+        help="keep the server registered after the program ends",
     )
     add(
         "--register-wait",
@@ -108,7 +108,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--processes",
         type=_count,
         metavar="N",
-        help=f"default: one per CPU, at most {MAX_PROCESSES}; {ASYNC_PROCESSES} for an async function",
+        help=f"number of processes (default: one per CPU, at most {MAX_PROCESSES}; async {ASYNC_PROCESSES})",
     )
     add(
         "--max-in-flight",
@@ -194,8 +194,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 class _Stop:
     """
-    Whether a signal requested the end. A plain polled flag instead of an Event: a signal handler may run in the thread that
-    holds an Event's lock, and a signal taken by another thread wakes no waiter.
+    Records whether a signal requested the end. It is a polled flag instead of an Event, because a signal handler may
+    run in the thread that holds an Event's lock, and a signal that another thread receives wakes no waiter.
     """
 
     LOOK_S = 0.1
@@ -205,7 +205,7 @@ class _Stop:
 
     def request(self, *_: object) -> None:
         if self.requested:
-            # A second signal ends the program at once; the processes die with it.
+            # A second signal ends the program immediately; the processes die with it.
             os._exit(130)
         self.requested = True
 
@@ -278,13 +278,13 @@ def _leave(service: ServiceClient, name: str, log: EventLog) -> None:
 
 
 def _sizes(is_async: bool, processes: int | None, in_flight: int | None) -> tuple[int, int]:
-    """The number of processes, and the maximum of samples in flight over all of them."""
+    """The number of processes, and the maximum number of samples in flight over all of them."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if is_async:
         count = processes or min(cpus, ASYNC_PROCESSES)
         return count, in_flight or count * ASYNC_PER_PROCESS
     count = processes or min(cpus, MAX_PROCESSES)
-    # Two per process, so that the next sample is present when a process becomes free.
+    # Two per process, so that a process that becomes free has its next sample.
     return count, in_flight or max(8, 2 * count)
 
 
@@ -303,21 +303,21 @@ def _default_name(model: str, port: int) -> str:
 def _port(text: str) -> int:
     value = int(text)
     if not 0 <= value <= 65_535:
-        raise argparse.ArgumentTypeError("give 0 to 65535")
+        raise argparse.ArgumentTypeError("must be 0 to 65535")
     return value
 
 
 def _count(text: str) -> int:
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError("give 1 or more")
+        raise argparse.ArgumentTypeError("must be 1 or more")
     return value
 
 
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("give a number of seconds above 0")
+        raise argparse.ArgumentTypeError("must be a number of seconds above 0")
     return value
 
 

@@ -66,13 +66,13 @@ def load_module(where: str) -> ModuleType:
     if not os.path.isfile(path):
         raise FunctionError(f"there is no file {path}")
     sys.path.insert(0, os.path.dirname(path))
-    # Not the file's own name: `math.py` or `json.py` must not replace the library's module.
+    # Another name than the file's, because `math.py` or `json.py` must not replace the standard library's module.
     name = "rewardops_reward_" + os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise FunctionError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    # Before execution: dataclasses and pickle look their module up.
+    # Registered before it runs, because dataclasses and pickle look up their module.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -95,7 +95,9 @@ def described(error: BaseException) -> str:
 
 
 class RewardFunction:
-    """A callable whose signature is known. `is_async` is a first guess; a result may still be awaitable."""
+    """
+    A callable with a checked signature. `is_async` is a first guess: a result may be awaitable even if it is False.
+    """
 
     def __init__(self, call: Callable[..., Any], kwargs: Mapping[str, Any], name: str) -> None:
         self._call = call
@@ -110,7 +112,7 @@ class RewardFunction:
         try:
             parameters = list(inspect.signature(self._call).parameters.values())
         except (TypeError, ValueError):
-            return  # Written in C: called as verl calls.
+            return  # A function written in C is called with verl's keywords.
         named = {
             p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
         }
@@ -152,7 +154,7 @@ class RewardFunction:
     def __call__(self, sample: Mapping[str, Any]) -> Any:
         """Calls the function with one sample of the HTTP protocol. Returns its result, or an awaitable of it."""
         extra_info = sample.get("extraInfo")
-        # verl's managers always set these two, and functions read them without checking.
+        # verl's managers always set these two keys, and functions read them without checking.
         extra_info = {"num_turns": None, "rollout_reward_scores": {}, **(extra_info or {})}
         values = {
             "data_source": sample.get("dataSource"),
@@ -210,7 +212,7 @@ def load_function(
         try:
             found = found(**(init_kwargs or {}))
         except Exception as error:
-            raise FunctionError(f"{name}() cannot be made: {described(error)}") from error
+            raise FunctionError(f"{name}() cannot be created: {described(error)}") from error
     elif init_kwargs:
         raise FunctionError(f"--init-kwargs is for classes, and {name} is not a class")
     if not inspect.isroutine(found) and hasattr(found, "compute_score"):

@@ -1,4 +1,4 @@
-"""Engine `http`'s protocol: `POST {"samples":[…]}` → `{"results":[{"score", …} | {"error", "reason"}]}`."""
+"""The protocol of engine `http`: `POST {"samples":[…]}` → `{"results":[{"score", …} | {"error", "reason"}]}`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rewardops.serving.pool import Call, FunctionPool
 
 #: Maximum size of a body in bytes: several rollouts of 1 MB per call are usual, gigabytes are a mistake.
 MAX_BODY_BYTES = 256 * 2**20
-#: Maximum number of accepted samples without an answer; further calls get an error that says to retry later.
+#: Maximum number of accepted samples without an answer; further calls get status 429 with `Retry-After`.
 MAX_WAITING = 20_000
 RETRY_AFTER_S = 1
-#: Maximum idle time of a connection, which is announced to callers.
+#: Maximum idle time of a connection, in seconds. `Keep-Alive` announces 5 s less.
 IDLE_S = 120
 #: Interval at which a waiting call checks that its caller is still connected, in seconds.
 LOOK_S = 0.5
@@ -43,7 +43,7 @@ class RewardServer(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = True
-    # A service opens as many connections at once as it may have calls in flight; the library's default is 5.
+    # A service opens one connection per call in flight, possibly all together; the library's default is 5.
     request_queue_size = 1024
 
     def __init__(
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = 65_536
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Suppressed: one line per request would be one line per sample."""
+        """Logs nothing, because a line per request would be a line per sample."""
 
     def do_GET(self) -> None:
         if self.path not in ("/", "/healthz"):
@@ -202,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _caller_is_gone(self) -> bool:
         try:
-            # select() first: with a timeout set, recv() would wait for bytes regardless of its flags.
+            # select() runs first, because recv() on a socket with a timeout waits for bytes regardless of its flags.
             with selectors.DefaultSelector() as selector:
                 selector.register(self.connection, selectors.EVENT_READ)
                 if not selector.select(0):

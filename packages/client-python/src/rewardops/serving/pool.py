@@ -26,7 +26,8 @@ Log = Callable[[str, dict[str, Any]], None]
 
 #: Time that a cancelled coroutine has to end before its process is checked, in seconds.
 GRACE_S = 1.0
-#: An idle event loop that does not turn may be starved of CPU: checks before it is considered stuck.
+#: Checks after which an event loop that does not turn, without code of a known call, is considered stuck. Until then
+#: it may only lack CPU time.
 MAX_CHECKS = 3
 #: An event loop that has not turned for this time gets no new calls, in seconds.
 STALE_S = 1.0
@@ -46,12 +47,12 @@ class Call:
     future: Future[Entry] = field(default_factory=Future)
     #: Changes at every start, so that a late answer of an earlier start is ignored.
     id: int = 0
-    #: Its process died for an unknown reason: it runs again alone.
+    #: The call runs without other calls in its process, because an earlier process died without a known culprit.
     alone: bool = False
     #: time.monotonic() of its timeout; set when a process receives the call.
     deadline: float = math.inf
     stopping: bool = False
-    #: Checks since it was cancelled.
+    #: Number of checks since its cancellation.
     checks: int = 0
     #: The caller has given up.
     unwanted: bool = False
@@ -60,7 +61,9 @@ class Call:
 
 class _Process:
     """
-    starting ──ready──▶ ready ──a call that cannot be cancelled──▶ retiring ; any ──killed, ended──▶ gone
+    A process that calls the function.
+
+    starting ──ready──▶ ready ──a call that cannot be cancelled──▶ retiring; any phase ──killed, ended──▶ gone
     """
 
     def __init__(self, pool: FunctionPool) -> None:
@@ -68,7 +71,8 @@ class _Process:
         self.connection, theirs = context.Pipe()
         self.state: Any = context.RawArray("d", child.STATE_SIZE)
         arguments = (theirs, self.state, pool.spec, pool.kwargs, pool.init_kwargs, os.getpid())
-        # Not daemonic: daemonic processes may have no children, and some scorers (verl's prime) use a process pool.
+        # Not daemonic, because daemonic processes may have no children, and some scorers (verl's prime) use a process
+        # pool.
         self.process = context.Process(target=child.main, args=arguments, name="rewardops-function")
         self.phase = "starting"
         self.is_async = False
@@ -89,7 +93,8 @@ class _Process:
             pool.post("gone", self)
 
     def _write(self) -> None:
-        # A separate thread: a process stuck in C code does not read, and a full pipe must not block the others.
+        # Runs in its own thread, because a process stuck in C code does not read, and its full pipe must not block
+        # the pool.
         while True:
             message = self.outbox.get()
             if message is None:
@@ -111,7 +116,7 @@ class _Process:
         return self.calls.get(int(self.state[child.CURRENT]))
 
     def turns(self) -> bool:
-        """Whether its event loop is running freely."""
+        """Whether its event loop has turned within STALE_S."""
         return time.monotonic() - float(self.state[child.BEAT]) < STALE_S
 
     def ended_how(self) -> str:
@@ -168,9 +173,9 @@ class FunctionPool:
         self, size: Callable[[bool], tuple[int, int]], stopped: Callable[[], bool] = lambda: False
     ) -> bool:
         """
-        Starts one process and, once it has loaded the function, the others. `size` returns their number and the concurrent
-        calls per process, given whether the function is asynchronous. Returns False if `stopped` became true before. Raises
-        FunctionError.
+        Starts one process and, once it has loaded the function, the others. `size` returns the number of processes
+        and of concurrent calls per process, given whether the function is asynchronous. Returns False if `stopped`
+        becomes true first. Raises FunctionError.
         """
         self._thread.start()
         while not self._first.done():
@@ -221,7 +226,7 @@ class FunctionPool:
         for process in self._processes:
             if process.phase == "starting":
                 until = min(until, process.loaded_by)
-        # Calls wait and no loop turns: polled, because a loop that turns again sends no event.
+        # Polls while calls wait, because an event loop that turns again sends no event.
         if self._waiting and self.is_async:
             until = min(until, time.monotonic() + 0.1)
         try:
@@ -325,7 +330,8 @@ class FunctionPool:
             self._start_again(call)
 
     def _start_again(self, call: Call) -> None:
-        # The number of restarts needs no limit: each time another call was the culprit, or this call now runs alone.
+        # The number of restarts needs no limit, because each time another call was the culprit, or this call now runs
+        # alone.
         call.process = None
         call.stopping = False
         call.checks = 0
@@ -375,13 +381,13 @@ class FunctionPool:
         running = process.current()
         if running is not None and not process.turns():
             if running.deadline <= time.monotonic():
-                self._replace(process, running, self._timed_out(), "a call held the event loop up")
+                self._replace(process, running, self._timed_out(), "a call blocked the event loop")
                 return
             # Another call that is within its time limit blocks the loop, so this call runs again elsewhere.
             del process.calls[call.id]
             self._start_again(call)
         elif process.turns():
-            # The call ignores cancellation. Other calls of its process may end before the process does.
+            # The call ignores its cancellation. The process is killed after its other calls have ended.
             del process.calls[call.id]
             self._settle(call, self._timed_out())
             process.phase = "retiring"
@@ -391,7 +397,7 @@ class FunctionPool:
             call.checks += 1
             self._alarm(time.monotonic() + GRACE_S, call)
         else:
-            why = "the event loop was held up by code of no known call"
+            why = "code of no known call blocked the event loop"
             alone = len(process.calls) == 1
             self._replace(process, call if alone else None, self._timed_out(), why)
 
@@ -411,7 +417,8 @@ class FunctionPool:
                 passed.append(call)
                 if not call.alone:
                     break
-                # It waits for an empty process, which gets no other calls; other processes continue.
+                # The call waits until a process is empty. That process gets no other calls; the other processes
+                # continue.
                 ready = [p for p in self._processes if p.phase == "ready"]
                 kept_free = kept_free or min(ready, key=lambda p: len(p.calls), default=None)
                 continue
@@ -455,7 +462,7 @@ class FunctionPool:
 
 
 def _name_of(sample: Mapping[str, Any]) -> str:
-    """Identifies a sample in the log: its data source, its index if known, and its beginning."""
+    """A sample's name in the log: its data source, its index if known, and the beginning of its response."""
     extra = sample.get("extraInfo")
     index = extra.get("index") if isinstance(extra, dict) else None
     name = f"{sample.get('dataSource')}" + ("" if index is None else f" #{index}")

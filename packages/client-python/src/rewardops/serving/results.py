@@ -7,7 +7,7 @@ from typing import Any
 
 #: Maximum length of an error message, in characters.
 MAX_MESSAGE_CHARS = 2_000
-#: The service's JSON numbers are doubles: larger integers are sent as text, not rounded.
+#: The service reads JSON numbers as doubles, which would round larger integers. They are sent as text.
 LARGEST_INT = 2**53 - 1
 
 
@@ -20,8 +20,8 @@ def error_entry(reason: str, message: str) -> dict[str, Any]:
 
 def result_entry(result: Any) -> dict[str, Any]:
     """
-    The entry of a result as verl's managers interpret it: a number also becomes `acc`; of a dict, `score` is the score and
-    the rest extra info; of a tuple, the first element is the score; `(score, prompt, explanation)` keeps the other two.
+    Converts a result as verl's managers do. A number also becomes `acc`. Of a dict, `score` is the score and the rest
+    is extra info. Of a tuple, the first element is the result; `(score, prompt, explanation)` keeps the other two.
     """
     extra: dict[str, Any] = {}
     if isinstance(result, (tuple, list)):
@@ -60,7 +60,7 @@ def result_entry(result: Any) -> dict[str, Any]:
 
 
 def number(value: Any) -> float | None:
-    """A score as a float; None if it is not a number. Accepts bools and one-element scalars of numpy and torch."""
+    """A score as a float; None if it is not a number. Accepts bools, and numpy and torch values with one element."""
     if isinstance(value, (bool, int, float)):
         try:
             return float(value)

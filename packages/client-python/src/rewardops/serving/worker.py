@@ -39,7 +39,7 @@ def main(
     init_kwargs: Mapping[str, Any],
     parent: int,
 ) -> None:
-    """Loads the function, says `ready` or `failed`, then answers `("call", id, sample)` with `("done", id, entry)`."""
+    """Loads the function, sends `ready` or `failed`, then answers `("call", id, sample)` with `("done", id, entry)`."""
     _settle_in(parent)
     try:
         function = load_function(spec, kwargs, init_kwargs)
@@ -57,7 +57,8 @@ def main(
 
 
 def _settle_in(parent: int) -> None:
-    # Its own process group: Ctrl-C in the terminal is for the server, and the function's child processes die with this one.
+    # The process gets its own group: Ctrl-C in the terminal reaches only the server, and child processes die with
+    # this one.
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -72,7 +73,7 @@ def _die_with(parent: int) -> None:
         try:
             import ctypes
 
-            # PR_SET_PDEATHSIG also works during an endless loop in C, which lets no Python thread run.
+            # PR_SET_PDEATHSIG also works during an endless loop in C, when no Python thread can run.
             ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
         except Exception:
             pass
@@ -103,7 +104,7 @@ def _serve_sync(connection: Connection, function: RewardFunction, state: State) 
                 loop = loop or asyncio.new_event_loop()
                 result = loop.run_until_complete(_awaited(result))
             entry = result_entry(result)
-        except BaseException as error:  # also SystemExit: the process is ours, not the function's
+        except BaseException as error:  # SystemExit too: a function must not end the process
             entry = _raised(error)
         state[CURRENT] = 0
         connection.send(("done", call, entry))
@@ -114,7 +115,7 @@ async def _awaited(result: Any) -> Any:
 
 
 def _raised(error: BaseException) -> dict[str, Any]:
-    # asyncio's TimeoutError is the function's own, such as from its call to a judge.
+    # Also a TimeoutError, which is the function's own, such as from its call to a judge.
     return error_entry("function_error", described(error))
 
 
@@ -150,7 +151,7 @@ class _Tracked(collections.abc.Coroutine):  # type: ignore[type-arg]
 
 
 async def _serve_async(connection: Connection, function: RewardFunction, state: State) -> None:
-    """Runs any number of calls on one event loop; a stopped call is cancelled."""
+    """Runs calls concurrently on one event loop; the message `stop` cancels one."""
     loop = asyncio.get_running_loop()
     tasks: dict[int, asyncio.Task[None]] = {}
     stopped: set[int] = set()
