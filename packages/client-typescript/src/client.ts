@@ -19,17 +19,17 @@ export type RewardOpsOutputs = inferRouterOutputs<AppRouter>
 /** A step's rollouts with their reward. */
 export type BatchInput = RewardOpsInputs['batches']['submit']
 
-/** The service's address and the client's waiting times. */
+/** Options of {@link createRewardOpsClient}. */
 export interface RewardOpsClientOptions {
-  /** As the service prints it, such as `http://127.0.0.1:3000`. */
+  /** Address that the service prints, such as `http://127.0.0.1:3000`. */
   url: string
-  /** One of the service's REWARDOPS_API_KEYS, if it has any. */
+  /** One of the service's API keys, if it requires one. */
   apiKey?: string | null | undefined
-  /** How long the first call waits for a service that is starting, in ms; default 2,500. */
+  /** How long calls are retried before the service was first reached, in ms; default 2,500. */
   connectMs?: number
-  /** How long calls wait for a service that was reached before, in ms; default 120,000, which covers a restart. */
+  /** How long calls are retried after the service was first reached, in ms; default 120,000, which covers a restart. */
   outageMs?: number
-  /** Called once per outage with one sentence; default: console.warn. */
+  /** Called once per outage with a message; default: console.warn. */
   onTrouble?: (sentence: string) => void
   /** Default: the platform's `fetch`. */
   fetch?: typeof fetch
@@ -38,19 +38,19 @@ export interface RewardOpsClientOptions {
 /** A trainer's client. Every method throws RewardOpsClientError. */
 export interface RewardOpsClient {
   readonly api: RewardOpsApi
-  /** Checks address, key and version. Throws one sentence within 5 s if one of them is wrong. */
+  /** Checks address, key and version. Throws within 5 s if one of them is wrong. */
   connect(): Promise<void>
   /** Submits a batch. A missing idempotency key is generated, so that the call is safe to retry after a lost answer. */
   submit(batch: BatchInput): Promise<SubmitResult>
   /**
-   * Submits a batch and returns its rewards as they become known. With the same `idempotencyKey`, and the cursor of the
+   * Submits a batch and returns a pipeline of its rewards. With the same `idempotencyKey`, and the cursor of the
    * last chunk as `after`, a restarted trainer continues where it stopped.
    */
   computeRewardPipeline(
     batch: BatchInput,
     options?: { after?: string | null; signal?: AbortSignal },
   ): RewardPipeline
-  /** The same for an existing batch. */
+  /** Returns a pipeline of the rewards of an existing batch. */
   pipelineOf(
     batchId: string,
     options?: { after?: string | null; signal?: AbortSignal },
@@ -61,7 +61,7 @@ export interface RewardOpsClient {
   computeScore(input: RewardOpsInputs['samples']['score']): Promise<ScoreResult>
   /** Scores the rollouts of a batch with another reward, as a new batch. */
   rescore(input: RewardOpsInputs['batches']['rescore']): Promise<SubmitResult>
-  /** Resolves when the batch has ended. */
+  /** Waits until the batch ends and returns its summary. */
   wait(batchId: string, options?: { signal?: AbortSignal }): Promise<BatchSummary>
   /** All results of a batch so far, in input order. */
   results(batchId: string): Promise<ResultsColumns>
@@ -70,7 +70,7 @@ export interface RewardOpsClient {
 const RESULTS_PAGE = 10_000
 const WAIT_MS = 20_000
 
-/** Creates a client of the service at `url`; sends nothing before the first call. Throws if `url` is not an address. */
+/** Creates a client, which sends nothing before the first call. Throws RewardOpsClientError (`invalid_url`). */
 export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOpsClient {
   const url = addressOf(options.url)
   const apiKey = options.apiKey || null
@@ -129,7 +129,7 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
   }
 }
 
-/** Adds a generated idempotency key if there is none. */
+/** Generates an idempotency key if there is none. */
 function keyed<T extends { idempotencyKey?: string | null | undefined }>(input: T): T {
   return input.idempotencyKey ? input : { ...input, idempotencyKey: globalThis.crypto.randomUUID() }
 }

@@ -3,8 +3,8 @@ import type { AppRouter } from '../../../server/api/root.ts'
 import type { ErrorReason } from '../../../server/contract/error-reasons.ts'
 
 /**
- * Why a call failed: a reason of the service (docs/api.md), or one of the client: the service is unreachable, the address
- * is invalid, the server is not rewardops, or its version differs.
+ * Why a call failed: a reason of the service (docs/api.md) or of the client. `version_mismatch`: the service's
+ * version is not compatible with the client's.
  */
 export type RewardOpsReason =
   | ErrorReason
@@ -13,13 +13,13 @@ export type RewardOpsReason =
   | 'not_rewardops'
   | 'version_mismatch'
 
-/** Any failed call: one sentence as `message`, a stable word as `reason`, and a remedy as `hint`. */
+/** A failed call. `reason` is a stable code, `hint` the remedy. */
 export class RewardOpsClientError extends TRPCClientError<AppRouter> {
   readonly reason: RewardOpsReason
   readonly hint: string
   /** Identifies the request in the service's log; null if no answer arrived. */
   readonly requestId: string | null
-  /** When the call may be repeated, in ms, if the service gave a time. */
+  /** Delay before the call may be repeated, in ms; null if the service gave none. */
   readonly retryAfterMs: number | null
 
   constructor(

@@ -4,20 +4,20 @@ import { RewardOpsClientError } from './error.ts'
 
 /** Classification of a failed attempt. */
 export interface Failure {
-  /** The error of the call, unless it is retried. */
+  /** The error that the call throws unless it is retried. */
   error: RewardOpsClientError
   /**
    * `away`: the service is unreachable, a proxy answered, or the service cannot work now. `later`: it is overloaded and
    * requests a retry. `refused`: it rejected the call.
    */
   kind: 'away' | 'later' | 'refused'
-  /** The call was certainly not executed, so any call may be repeated. */
+  /** Whether the call was certainly not executed, so that it may be repeated even if it is not idempotent. */
   notDone: boolean
 }
 
-/** Reasons of overload: the call was not executed, and the service is well. */
+/** Reasons of overload. The call was not executed, and the service works. */
 const BACK_PRESSURE = new Set(['busy', 'queue_full', 'run_queue_full'])
-/** Reasons for which a retry would get the same answer. */
+/** Reasons with status 503 for which a retry would get the same answer. */
 const FINAL = new Set(['not_scored', 'query_timeout'])
 
 /** Classifies the error that an attempt at a call to `url` threw. */
@@ -39,7 +39,7 @@ export function failureOf(thrown: unknown, url: string): Failure {
             'unreachable',
             `${url} answered HTTP ${response.status} without a reason.`,
             {
-              hint: 'Check the proxies in between: the service itself always gives a reason.',
+              hint: 'Check the proxies in front of the service. The service always gives a reason.',
               cause: thrown,
             },
           )
@@ -76,7 +76,7 @@ export function notRewardOps(url: string, response: Response): RewardOpsClientEr
   )
 }
 
-/** The error for a service that does not answer, with the cause in one sentence. */
+/** The error for a service that does not answer, with its cause. */
 export function unreachable(url: string, thrown: unknown): RewardOpsClientError {
   const code = codeOf(thrown)
   const why = WHY[code ?? '']
@@ -124,7 +124,7 @@ function codeOf(thrown: unknown): string | undefined {
   return code
 }
 
-/** The innermost message of a chain of causes, because fetch's own is only "fetch failed". */
+/** The innermost message of a chain of causes, because the message of `fetch` is only "fetch failed". */
 function textOf(thrown: unknown): string {
   let text = 'no answer'
   for (

@@ -10,7 +10,7 @@ import type {
 /** All procedures, typed: `api.batches.next.query({…})`. docs/api.md describes each. */
 export type RewardOpsApi = TRPCClient<AppRouter>
 
-/** Length of a long poll for groups. */
+/** Duration of a long poll for groups. */
 const POLL_MS = 20_000
 
 /** A mini-batch with its rewards. */
@@ -28,8 +28,8 @@ export interface RewardChunk {
 }
 
 /**
- * Delivers a batch's rewards in mini-batches while the rest is still being scored. Reading consumes nothing in the service;
- * this object holds the position.
+ * Delivers a batch's rewards in mini-batches while other samples are being scored. Reading consumes nothing in the
+ * service: the pipeline holds the position.
  */
 export class RewardPipeline {
   /** Resolves once the batch is stored in the service; rejects if it is refused. */
@@ -49,7 +49,7 @@ export class RewardPipeline {
     this.#api = api
     this.#cursor = options.after ?? null
     this.#signal = options.signal
-    // Calls for a chunk report the error.
+    // `next` and `cancel` report the error.
     accepted.catch(() => {})
   }
 
@@ -64,8 +64,8 @@ export class RewardPipeline {
   }
 
   /**
-   * Waits for and returns the next whole groups with at least `chunkSize` samples in total, fewer at the batch's end; null
-   * after the last. Throws RewardOpsClientError.
+   * Waits for the next whole groups with at least `chunkSize` samples in total. The last chunk may have fewer; after
+   * it, the result is null. Throws RewardOpsClientError.
    */
   next(chunkSize: number): Promise<RewardChunk | null> {
     // Calls run one after the other, because concurrent ones would receive the same groups.

@@ -2,10 +2,10 @@ import type { SessionDto } from '../../../server/contract/pages.ts'
 import { RewardOpsClientError } from './error.ts'
 import { notRewardOps, unreachable } from './failure.ts'
 
-/** The service version this client is built for. */
+/** The service version that this client is built for. */
 export const CLIENT_VERSION = '0.1.0'
 
-/** Time limit of one check; a hanging service is detected within 5 s. */
+/** Time limit of one check. */
 const ASK_MS = 2_000
 /** How long a successful check counts for other calls. */
 const FRESH_MS = 1_000
@@ -19,16 +19,16 @@ export interface ReachOptions {
 }
 
 /**
- * Checks that the service is reachable, is rewardops, accepts the key and has a compatible version. It runs before the
- * first call and after every outage, so that the error is one sentence independent of the call.
+ * Checks that the service is reachable, is rewardops, accepts the key and has a compatible version. The check runs
+ * before the first call and during outages, so its errors do not depend on the call.
  */
 export class Reach {
   readonly #options: ReachOptions
   #asking: Promise<void> | null = null
   #checkedAt = Number.NEGATIVE_INFINITY
-  /** The last check succeeded and no call has failed since. */
+  /** Whether the last check succeeded and no call has found the service unreachable since. */
   reached = false
-  /** A check succeeded at least once, so an outage is waited out. */
+  /** Whether a check succeeded at least once, so that calls are retried during an outage. */
   everReached = false
 
   constructor(options: ReachOptions) {
@@ -80,7 +80,7 @@ export class Reach {
     const to = response.headers.get('location')
     if (response.status >= 300 && response.status < 400 && to !== null) {
       throw new RewardOpsClientError('not_rewardops', `${url} redirects to ${to}.`, {
-        hint: 'Use the address it redirects to.',
+        hint: 'Use the address that it redirects to.',
       })
     }
     const answer = parsed(text)
@@ -120,7 +120,7 @@ export class Reach {
         apiKey === null
           ? `The rewardops service at ${url} requires an API key.`
           : `The rewardops service at ${url} rejected the API key.`,
-        { hint: 'Pass one of its REWARDOPS_API_KEYS as apiKey.' },
+        { hint: 'Pass one of its API keys as apiKey.' },
       )
     }
   }

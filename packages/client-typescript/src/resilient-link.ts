@@ -10,23 +10,23 @@ const DOUBT_MS = 2_000
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 5_000
 
-/** How long calls are retried. */
+/** Options of {@link resilientLink}. */
 export interface ResilienceOptions {
   url: string
   reach: Reach
-  /** Before the service was first reached, in ms. */
+  /** How long calls are retried before the service was first reached, in ms. */
   connectMs: number
-  /** After the service was first reached, in ms; covers a restart. */
+  /** How long calls are retried after the service was first reached, in ms. */
   outageMs: number
-  /** Called once per outage with one sentence. */
+  /** Called once per outage with a message. */
   onTrouble: (sentence: string) => void
 }
 
 type Answered = OperationResultEnvelope<unknown, RewardOpsClientError>
 
 /**
- * Retries calls: those the service asks to repeat, after the time it gives, and repeatable ones lost with their connection.
- * A call in progress is abandoned if the service hangs.
+ * Retries calls that the service asks to repeat, and idempotent calls whose connection broke. Abandons a call in
+ * progress if the service hangs.
  */
 export function resilientLink(options: ResilienceOptions): TRPCLink<AppRouter> {
   const outage = { reported: false }
@@ -95,7 +95,9 @@ async function call(
   }
 }
 
-/** Runs an attempt and, once it takes long, checks in parallel that the service is reachable. */
+/**
+ * Runs an attempt. Once it takes long, the service is checked in parallel, and the attempt ends if it is unreachable.
+ */
 async function watched(
   attempt: (until: AbortSignal) => Promise<Answered>,
   { reach, url }: ResilienceOptions,

@@ -17,7 +17,7 @@ let rm: SimulatedServers
 let client: RewardOpsClient
 const reports: string[] = []
 
-/** Reserves a port for a service that is restarted on it. */
+/** Finds a free port. The service is restarted on the same one. */
 async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -146,7 +146,7 @@ describe('a pipeline', () => {
 })
 
 describe('the other calls', () => {
-  it('score a batch at once, a single sample, and a batch again', async () => {
+  it('score a whole batch, a single sample, and a batch again', async () => {
     const samples = rollouts(40, 4, 'barrier')
     const { summary, results } = await client.computeRmScore({ run: 'ts', step: 5, samples })
     expect(summary).toMatchObject({ status: 'completed', scored: 40, mean: 0.5 })
@@ -203,7 +203,7 @@ describe('a service that fails and recovers', { timeout: 120_000 }, () => {
       for await (const chunk of pipeline.get(64)) chunks.push(chunk)
     })()
     await service.kill9('server')
-    await waitFor('a word about it', () => reports.length > 0)
+    await waitFor('a report of the outage', () => reports.length > 0)
     await service.restart()
     await rest
     expect(indexes(chunks)).toEqual([...samples.keys()])
@@ -213,7 +213,7 @@ describe('a service that fails and recovers', { timeout: 120_000 }, () => {
     )
   })
 
-  itInFullRun('that hangs is detected, and its calls are retried', async () => {
+  itInFullRun('is detected while it hangs, and its calls are retried', async () => {
     const { server } = await service.pids()
     const pipeline = client.computeRewardPipeline({
       run: 'ts',
@@ -226,7 +226,7 @@ describe('a service that fails and recovers', { timeout: 120_000 }, () => {
     process.kill(server, 'SIGSTOP')
     try {
       const next = pipeline.next(64)
-      await waitFor('a word about it', () => reports.length > 0)
+      await waitFor('a report of the outage', () => reports.length > 0)
       expect(reports[0]).toMatch(/no answer within 2 s/)
       process.kill(server, 'SIGCONT')
       expect(indexes([(await next) as RewardChunk])).toEqual(

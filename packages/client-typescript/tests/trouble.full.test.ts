@@ -7,7 +7,7 @@ import { createRewardOpsClient, RewardOpsClientError } from '../src/index.ts'
 import { CLIENT_VERSION, isCompatible } from '../src/reach.ts'
 import { refusal, result, type StandIn, startStandIn } from './stand-in.ts'
 
-/** Tests of the client's errors, which are one prompt sentence, and of the failures that it retries silently. */
+/** Tests of the client's errors, and of the failures that it retries. */
 
 let keyed: Service
 const standIns: StandIn[] = []
@@ -30,7 +30,7 @@ async function standIn(...args: Parameters<typeof startStandIn>): Promise<StandI
   return one
 }
 
-/** The error of the first call. */
+/** Returns the error of a client's first call. */
 async function troubleOf(url: string, apiKey?: string): Promise<RewardOpsClientError> {
   const client = createRewardOpsClient({ url, apiKey, onTrouble: () => {} })
   const error = await client.submit({ run: 'r', step: 1, samples: [sample()] }).then(
@@ -43,7 +43,7 @@ async function troubleOf(url: string, apiKey?: string): Promise<RewardOpsClientE
   return failure
 }
 
-describe('one sentence', () => {
+describe('an error has one sentence', () => {
   it('when no server listens, or the host is unknown', async () => {
     const server: Server = createServer()
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -59,7 +59,7 @@ describe('one sentence', () => {
     })
   })
 
-  it('when the server is silent, closes at once, or does not speak HTTP', async () => {
+  it('when the server is silent, closes the connection, or does not speak HTTP', async () => {
     for (const [said, expected] of [
       [null, 'no answer within 2 s'],
       ['', 'the connection was closed'],
@@ -110,7 +110,7 @@ describe('one sentence', () => {
     expect(await troubleOf(keyed.url, 'wrong-key')).toMatchObject({
       reason: 'unauthorized',
       message: `The rewardops service at ${keyed.url} rejected the API key.`,
-      hint: expect.stringContaining('REWARDOPS_API_KEYS'),
+      hint: expect.stringContaining('one of its API keys'),
     })
     const session = { auth: 'open', signedIn: true, version: '0.9.2', address: '' }
     const newer = await standIn((_, res) => result(res, {}), session)
