@@ -76,7 +76,7 @@ export function parseArithmetic(text: string, budget: Budget): Node {
       return value
     }
     if (token === undefined || !/\d/.test(token)) throw new NotReadable('a number is missing')
-    // Dates have leading zeros: 2024-01-05.
+    // Dates such as 2024-01-05 have leading zeros and are not arithmetic.
     if (/^0\d/.test(token)) throw new NotReadable('a leading zero')
     return { kind: 'number', value: rational.decimal(token), isDecimal: token.includes('.') }
   }

@@ -6,10 +6,10 @@ export class OutOfBudget extends Error {
 /** CPU milliseconds of one comparison. A typical one takes 0.05 to 1, the first of a process 20. */
 export const DEFAULT_DEADLINE_MS = 100
 
-/** Steps of parsing and computing in one comparison. The costliest of 2,351 recorded ones takes 450. */
+/** Maximum steps of parsing and computing in one comparison. The costliest of 2,351 recorded ones takes 450. */
 const MAX_STEPS = 100_000
 
-/** Steps between reads of the clock: a read costs about 1 µs, a step 0.05. */
+/** Steps between reads of the clock. A read takes about 1 µs, a step 0.05 µs. */
 const STEPS_PER_CLOCK_READ = 256
 
 /**
@@ -37,7 +37,7 @@ export class Budget {
     this.deadline = nowMs() + deadlineMs
   }
 
-  /** @throws OutOfBudget */
+  /** Counts a step. @throws OutOfBudget */
   step(): void {
     if (--this.left % STEPS_PER_CLOCK_READ !== 0) return
     if (this.left <= 0) throw new OutOfBudget(`more than ${MAX_STEPS} steps`)

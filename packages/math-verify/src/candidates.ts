@@ -9,13 +9,15 @@ export type Candidate = { start: number; end: number } & (
   | { kind: 'plain'; match: PlainMatch }
 )
 
-/** How an answer may be written. */
+/** Notation of an answer. */
 export type AnswerKind = 'latex' | 'plain'
 
-/** Candidates tried per text. Those that end last are tried first, and one of them is nearly always readable. */
+/**
+ * Maximum candidates tried per text. Those that end last are tried first, and one of them is nearly always readable.
+ */
 export const MAX_CANDIDATES = 64
 
-/** Occurrences of the same words that are searched, the last ones, so a text may repeat `answer` ten thousand times. */
+/** Maximum occurrences of a phrase such as `answer` that are searched: the last ones. A text may have ten thousand. */
 const MAX_ANCHORS = 64
 
 /**
@@ -50,7 +52,7 @@ function ranked(candidates: Candidate[]): Candidate[] {
   return candidates.sort((a, b) => b.end - a.end || a.start - b.start)
 }
 
-/** "final answer is 5. I hope". */
+/** Finds answers as in "final answer is 5. I hope". */
 function hoped(
   text: string,
   start: number,
@@ -66,7 +68,7 @@ function hoped(
     .map((candidate) => ({ ...candidate, start }))
 }
 
-/** "final answer to the question is 5": `is` within a hundred characters. */
+/** Finds answers as in "final answer to the question is 5", with `is` within a hundred characters. */
 function stated(
   text: string,
   start: number,
@@ -98,7 +100,7 @@ function stated(
   return found
 }
 
-/** "answer: 5", "the answer, x = 5": within 50 characters, or after an equals sign within 100. */
+/** Finds answers as in "answer: 5" or "the answer, x = 5": within 50 characters, or after an equals sign within 100. */
 function answered(
   text: string,
   start: number,
@@ -185,7 +187,7 @@ function fromPlain(matches: Iterable<PlainMatch>): Candidate[] {
   }))
 }
 
-/** No more are tried than these, and those that end last are tried first. */
+/** The last items, of which there are as many as candidates are tried. */
 function lastOf<T>(found: Iterable<T>): T[] {
   const last: T[] = []
   for (const one of found) {

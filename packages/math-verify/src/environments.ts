@@ -1,12 +1,12 @@
 /**
  * Finds mathematics in a text: `$…$`, `$$…$$`, `\(…\)`, `\[…\]`, `[…]` between spaces, and bare fractions of
- * numbers. Every position is read once: 1 MB of `\[` takes as long as 1 MB of prose.
+ * numbers. Every position is read once, so 1 MB of `\[` takes as long as 1 MB of prose.
  */
 
 /** A piece of mathematics in a text. */
 export interface Environment {
   start: number
-  /** After the percent sign or word that follows, if any. */
+  /** Position after the closing delimiter, and after a percent sign or word that follows. */
   end: number
   /** The content between the delimiters: `from` inclusive, `to` exclusive. */
   from: number
@@ -14,7 +14,7 @@ export interface Environment {
   isPercent: boolean
 }
 
-/** Environments in a row: `$1$, $2$ and $3$` is one answer of three parts. */
+/** Consecutive environments: `$1$, $2$ and $3$` is one answer of three parts. */
 export interface EnvironmentRun {
   start: number
   end: number
@@ -156,7 +156,7 @@ export class Environments {
     return match ? match.index : -1
   }
 
-  /** The first occurrence from `at` on, or -1. The text is searched once per part. */
+  /** The first occurrence of `part` from `at` on, or -1. The text is searched once per part. */
   private next(part: string, at: number): number {
     let all = this.nexts.get(part)
     if (all === undefined) {

@@ -16,7 +16,9 @@ import {
 type Chain = Extract<Node, { kind: 'chain' }>
 type Collection = Extract<Node, { kind: 'set' | 'tuple' }>
 
-/** Elements of a set or tuple that is compared: sets compare each element with each. */
+/**
+ * Maximum elements of a set or tuple. Sets are compared element by element in any order, which takes n² comparisons.
+ */
 const MAX_ELEMENTS = 64
 
 const flipped: Record<RelationOp, RelationOp> = {
@@ -35,8 +37,8 @@ export interface VerifyOptions {
 }
 
 /**
- * Whether an answer equals the ground truth. Not symmetric, like Math-Verify's `verify`: if the ground truth is a
- * value, only the value of `x = 5` counts.
+ * Returns whether an answer equals the ground truth. As in Math-Verify's `verify`, the order matters: if the ground
+ * truth is a value, only the value of `x = 5` counts.
  * @throws TooLarge, OutOfBudget
  */
 export function answersEqual(
@@ -94,7 +96,7 @@ function lastRelation(node: Relation | Chain): Relation {
 }
 
 /**
- * The letters of a name or of a product of letters: `Evelyn` in LaTeX is a product, `\text{Evelyn}` the same word.
+ * The letters of a name or of a product of letters, else null: `Evelyn` in LaTeX is a product, `\text{Evelyn}` a name.
  */
 function wordOf(node: Node): string | null {
   if (node.kind === 'symbol') return node.name.replaceAll(/[{}]|\\/g, '')
@@ -140,7 +142,7 @@ function sidesEqual(a: Relation, b: Relation, budget: Budget, options: VerifyOpt
   )
 }
 
-/** Whether left side minus right side is the same in both relations, up to a constant factor. */
+/** Returns whether left side minus right side is the same in both relations, up to a constant factor. */
 function differencesProportional(gold: Relation, given: Relation, budget: Budget): boolean {
   const sides = [gold.left, gold.right, given.left, given.right]
   if (sides.some((side) => isCollection(side) || isRelation(side))) return false
@@ -185,7 +187,7 @@ function collectionsEqual(
       collectionsEqual(left.right, right.right, budget, options)
     )
   }
-  // (1, 2) is parsed as an interval. Compared with a list of two it is a pair.
+  // (1, 2) is parsed as an interval. Compared with a set or tuple, it is a pair.
   const goldList = asList(left, right)
   const givenList = asList(right, left)
   if (goldList === null || givenList === null) return false

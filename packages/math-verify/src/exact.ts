@@ -3,7 +3,7 @@ import type { Rational } from './rational.ts'
 import * as rational from './rational.ts'
 import type { Node } from './tree.ts'
 
-/** Factors of a factorial or a binomial coefficient. 1000! takes a millisecond. */
+/** Maximum factors of a factorial or a binomial coefficient. 1000! takes a millisecond. */
 const MAX_FACTORS = 1_000n
 
 /**
@@ -39,7 +39,7 @@ export function exactValue(node: Node, budget: Budget): Rational | null {
       if (base === null || exponent === null) return null
       if (base.n === 0n && exponent.n <= 0n) return exponent.n === 0n ? rational.ONE : null
       if (rational.isWhole(exponent)) return rational.power(base, exponent.n)
-      // The root of a negative number is complex for every degree.
+      // The principal root of a negative number is complex.
       if (base.n < 0n || exponent.d > 64n) return null
       const root = rational.exactRoot(base, Number(exponent.d))
       return root === null ? null : rational.power(root, exponent.n)

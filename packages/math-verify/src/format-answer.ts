@@ -1,6 +1,6 @@
 import { type Node, partsOf } from './tree.ts'
 
-/** Characters of the text; the rest is cut. */
+/** Maximum characters of the text; further ones are cut. */
 const MAX_LENGTH = 400
 
 /** Formats a parsed answer for readers: `1/2`, `x^2 + 1`, `{1, 2}`, `[0, 1)`. */
@@ -57,7 +57,7 @@ function grouped(node: Node): string {
   return isLone || node.kind === 'call' || node.kind === 'power' ? text : `(${text})`
 }
 
-/** Numbers of more than 64 hexadecimal digits are described by their length: converting them to decimal is slow. */
+/** Describes numbers of more than 64 hexadecimal digits by their length, because converting them to decimal is slow. */
 function short(value: bigint): string {
   const digits = value.toString(16).length
   return digits > 64 ? `a number of about ${Math.round(digits * 1.204)} digits` : value.toString()

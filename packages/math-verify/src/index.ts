@@ -4,7 +4,7 @@
  */
 export { Budget, DEFAULT_DEADLINE_MS, OutOfBudget } from './budget.ts'
 export type { AnswerKind } from './candidates.ts'
-// Building blocks for graders that find answers by rules of their own.
+// Building blocks for graders that find answers by their own rules.
 export { answersEqual, type VerifyOptions } from './equal.ts'
 export { formatAnswer } from './format-answer.ts'
 export { MAX_ANSWER_LENGTH, parseLatex } from './latex-parser.ts'

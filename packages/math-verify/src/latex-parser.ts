@@ -3,10 +3,10 @@ import { isTextStyle, NotReadable, type Token, tokensOf } from './lexer.ts'
 import * as rational from './rational.ts'
 import { isCollection, isRelation, type Node, negated, type RelationOp, whole } from './tree.ts'
 
-/** Characters of an answer that is parsed. The longest of 500 MATH answers has 159. */
+/** Maximum characters of an answer. The longest of 500 MATH answers has 159. */
 export const MAX_ANSWER_LENGTH = 2_000
 
-/** Nested groups. Each takes about seven stack frames. */
+/** Maximum nested groups. Each takes about seven stack frames. */
 const MAX_NESTING = 64
 
 const relations: Record<string, RelationOp> = {
@@ -70,7 +70,7 @@ export function parseLatex(latex: string, budget: Budget): Node {
   return new Parser(tokensOf(withoutSeparators(latex)), budget).answer()
 }
 
-/** `1,000` and `x = 1,000` are numbers. Within a set or a tuple the comma separates. */
+/** Matches a number with separators at the end: `1,000`, `x = 1,000`. In a set or tuple a comma separates elements. */
 const groupedNumber = /(?:^|=|\\approx)\s*-?\d{1,3}(?:,\d{3})+(?:\.\d+)?\s*$/
 
 function withoutSeparators(latex: string): string {
@@ -87,7 +87,7 @@ class Parser {
   private readonly budget: Budget
   private at = 0
   private nesting = 0
-  /** Open `|…|`. Inside one, a bar closes. */
+  /** Number of open `|…|`. Inside one, the next bar closes it. */
   private bars = 0
 
   constructor(tokens: Token[], budget: Budget) {
@@ -268,7 +268,7 @@ class Parser {
     if (second?.type === 'number') {
       const isGroup = /^\d{1,3}$/.test(first.text) && /^\d{3}(\.\d+)?$/.test(second.text)
       if (isGroup) {
-        // `1 000` and `1\,000`.
+        // Digits in groups of three, as in `1 000` and `1\,000`.
         this.at++
         let text = first.text + second.text
         for (let more = this.peek(1); more?.type === 'number'; more = this.peek(1)) {
@@ -348,7 +348,7 @@ class Parser {
       } else if (this.accept('%')) {
         value = percentOf(numbersOnly([value])[0]!)
       } else if (this.accept('\\degree', '\\circ')) {
-        // The degree sign is ignored, as the unit of all angles or of none.
+        // The degree sign is ignored.
       } else if (this.accept("'", '\\prime')) {
         if (value.kind !== 'symbol') this.fail()
         value = { kind: 'symbol', name: `${value.name}'` }
@@ -366,7 +366,7 @@ class Parser {
     return isBraced
   }
 
-  /** An argument as in TeX: a group, or one token. After `\frac`, one digit of a number. */
+  /** An argument as in TeX: a group, or one token. With `isDigitAlone`, as after `\frac`, one digit of a number. */
   private argument(isDigitAlone = false): Node {
     if (this.accept('{')) return this.nested(() => this.closed(this.elementRows(), '}'))
     if (this.accept('-')) return negated(this.argument(isDigitAlone))
@@ -736,7 +736,7 @@ const numberOver100: Node = {
   isDecimal: false,
 }
 
-/** Sums, products and powers hold numbers and matrices, never sets or relations. @throws NotReadable */
+/** Returns the parts, for sums, products and powers. @throws NotReadable if one is a set or relation */
 function numbersOnly(parts: Node[]): Node[] {
   for (const part of parts) {
     if (isCollection(part) || isRelation(part)) throw new NotReadable('arithmetic with a set')
@@ -749,7 +749,7 @@ function product(parts: Node[]): Node {
   return { kind: 'product', parts: flat }
 }
 
-/** A fraction of two numbers is a number. */
+/** Divides two nodes. The quotient of two numbers is a number. */
 function quotient(top: Node, bottom: Node): Node {
   numbersOnly([top, bottom])
   if (top.kind === 'number' && bottom.kind === 'number') {
@@ -803,7 +803,7 @@ function assignedTogether(row: Node[]): Node[] {
   return [{ ...first, right: { kind: 'set', parts: [...values, ...rest] } }]
 }
 
-/** Whether the node consists of names only, like the left of `x = 5`, `f(x) = …` and `(x, y) = (1, 2)`. */
+/** Returns whether the node consists of names only, like the left side of `x = 5`, `f(x) = …` or `(x, y) = (1, 2)`. */
 export function isName(node: Node): boolean {
   switch (node.kind) {
     case 'symbol':

@@ -1,6 +1,6 @@
 /** Splits a LaTeX answer into tokens and drops layout commands (`\,`, `\left`, `\displaystyle`). */
 
-/** The text is not mathematics that the parser supports. */
+/** Thrown for text that is not mathematics, or not supported by the parser. */
 export class NotReadable extends Error {
   override readonly name = 'NotReadable'
 }
@@ -28,7 +28,7 @@ const accents =
   'boldsymbol mathbb mathbf mathcal mathfrak mathit mathnormal mathscr mathsf mathtt underline'
 const styled = new Set([...textStyles, ...accents.split(' ')])
 
-/** Whether the command changes only the typeface: `\text{C}` is the `C` of `$C$`. */
+/** Returns whether the command changes only the typeface: `\text{C}` is the `C` of `$C$`. */
 export function isTextStyle(command: string): boolean {
   return textStyles.includes(command)
 }
@@ -84,7 +84,7 @@ const synonyms: Record<string, string> = {
 
 const twoSigns = new Set(['<=', '>=', '==', '!=', '~='])
 
-/** @throws NotReadable for an unsupported character */
+/** Splits LaTeX into tokens. @throws NotReadable for an unsupported character or an incomplete command */
 export function tokensOf(latex: string): Token[] {
   const tokens: Token[] = []
   let at = 0

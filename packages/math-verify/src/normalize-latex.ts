@@ -1,10 +1,10 @@
 /**
- * Normalises an answer's LaTeX before it is parsed: takes the content of boxes, removes typefaces and units, replaces
- * words by signs. The steps and their order are those of Math-Verify 0.8.0. Answers that are not readable are compared
- * by the result.
+ * Normalises an answer's LaTeX before it is parsed: takes the content of boxes, removes typefaces and units, and
+ * replaces words by signs. The steps and their order are those of Math-Verify 0.8.0. Answers that cannot be parsed
+ * are compared by their normalised text.
  */
 
-/** Units that follow a number as words. */
+/** Unit words that may follow a number. */
 const units = new Set(
   (
     'integer point feet foot sue digit pound meal edge student multiple east degree mph kmph ft deg mile monkey prime ratio rd ' +
@@ -16,16 +16,16 @@ const units = new Set(
 )
 const MAX_UNIT_LENGTH = 12
 
-/** Boxes of one answer. */
+/** Maximum boxes of one answer. */
 const MAX_BOXES = 128
 
-/** Text between two boxes that makes them parts of one answer. */
+/** Matches text between two boxes that makes them parts of one answer. */
 const separator = /and|or|,|;/
 
 /**
- * The contents of the boxes of a text, joined by commas, or the text itself if it has none. `all` takes each box.
- * `last` takes the last one and those before it that belong to the same answer: less than 10 characters apart, or less
- * than 70 with a separator between them and different contents.
+ * The contents of the boxes of a text, joined by commas, or the text itself if it has none. `all` takes every box.
+ * `last` takes the last box, and those before it that belong to the same answer: less than 10 characters apart, or
+ * less than 70 with a separator between them and different contents.
  */
 export function boxedContents(text: string, mode: 'all' | 'last'): string {
   const found: string[] = []
@@ -56,7 +56,7 @@ export function boxedContents(text: string, mode: 'all' | 'last'): string {
     found.push(content)
     nextStart = start
     end = start
-    // Only the command just found is searched again, so a text without the other is searched once.
+    // Only the command just found is searched again, so that a text without the other one is searched for it once.
     if (start === boxed) boxed = start === 0 ? -1 : text.lastIndexOf('\\boxed', start - 1)
     else fbox = start === 0 ? -1 : text.lastIndexOf('\\fbox', start - 1)
   }
@@ -96,10 +96,11 @@ const replacements: readonly (readonly [pattern: RegExp, by: string])[] = [
   [/[\n\t]/g, ' '],
 ]
 
-/** Characters of an answer that is normalised. The patterns are only nearly linear. */
+/** Maximum characters of an answer. Matching the patterns takes slightly more than linear time. */
 const MAX_LATEX_LENGTH = 4_000
 
 /**
+ * Normalises an answer.
  * @param latex the content of a LaTeX environment, or a text with a box
  * @returns null for an answer that is too long
  */
@@ -123,7 +124,7 @@ export function normalizeLatex(latex: string, boxes: 'all' | 'last'): string | n
   return text.trim()
 }
 
-/** `15\mbox{ cm}^2` → `15`, `20 cm` → `20`. An answer is never emptied. */
+/** Removes units: `15\mbox{ cm}^2` → `15`, `20 cm` → `20`. An answer is never emptied. */
 function withoutUnits(text: string): string {
   let result = text
   const unit = /(?:\^\d|\{\^\d\}|\^\{\d\})?$/.exec(result)!

@@ -8,21 +8,22 @@ import { isSame, type Node, symbolsOf, within } from './tree.ts'
 /** Decimal places compared for a number with a decimal point: Math-Verify's `float_rounding`. */
 const DECIMALS = 6
 
-/** Doubles have 16 digits. √2·√2 loses one, an expression of fifty parts four. */
+/** Relative tolerance. Doubles have 16 digits; √2·√2 loses one, an expression of fifty parts four. */
 const TOLERANCE = 1e-11
-/** For expressions with symbols, in which cancellation loses more digits. */
+/** Relative tolerance for expressions with symbols, in which cancellation loses more digits. */
 const SAMPLED_TOLERANCE = 1e-9
 
-/** Points at which expressions with symbols are compared. In practice the first one separates different expressions. */
+/** Number of points at which expressions with symbols are compared. In practice the first separates different ones. */
 const POINTS = 8
 const MIN_POINTS = 3
 
-/** Symbols of one answer. A sentence parsed as a product of letters has up to 26. */
+/** Maximum symbols of a comparison. A sentence parsed as a product of letters has up to 26. */
 const MAX_SYMBOLS = 64
 
 /**
- * Whether two expressions have the same value. Fractions are compared exactly; to six decimals if one has a decimal
- * point, so 1/3 equals 0.333333; roots and functions in double precision; expressions with symbols at eight points.
+ * Returns whether two expressions have the same value. Fractions are compared exactly, or to six decimals if one has
+ * a decimal point, so 1/3 equals 0.333333. Roots and functions are compared in double precision, expressions with
+ * symbols at eight points.
  * @throws TooLarge, OutOfBudget
  */
 export function numbersEqual(a: Node, b: Node, budget: Budget): boolean {
@@ -68,7 +69,7 @@ function equalAtPoints(a: Node, b: Node, symbols: Set<string>, budget: Budget): 
   return agreed >= MIN_POINTS
 }
 
-/** The constant ratio a/b, or null: 2x = 4 and x = 2 are the same equation. */
+/** The ratio a/b, or null if it is not constant. With it, 2x = 4 and x = 2 are the same equation. */
 export function constantFactor(a: Node, b: Node, budget: Budget): number | null {
   const symbols = new Set([...symbolsOf(a), ...symbolsOf(b)])
   let factor: number | null = null
@@ -146,7 +147,7 @@ function areClose(a: Numeric, b: Numeric): boolean {
 function isClose(a: complex.Complex, b: complex.Complex, within: number): boolean {
   const difference = complex.size(complex.subtract(a, b))
   const scale = Math.max(complex.size(a), complex.size(b))
-  // A result that should be zero keeps the rounding errors of its unknown parts, so its tolerance is absolute.
+  // A result that should be zero has only the rounding errors of its parts, so its tolerance is absolute.
   return difference <= within * Math.max(scale, scale < within ? 1 : 0)
 }
 

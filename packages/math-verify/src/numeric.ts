@@ -7,12 +7,12 @@ import type { Node } from './tree.ts'
 /** A number, or a matrix as rows of numbers. */
 export type Numeric = Complex | Complex[][]
 
-/** The expression has no value: a set, an unknown symbol, matrices of different shapes. */
+/** Thrown for an expression without a value: a set, an unknown symbol, matrices of different shapes. */
 export class NoValue extends Error {
   override readonly name = 'NoValue'
 }
 
-/** Rows and columns of a matrix: a product costs n³. */
+/** Maximum rows and columns of a matrix. A product takes n³ steps. */
 const MAX_ROWS = 32
 
 /**
@@ -222,8 +222,8 @@ function call(name: string, parts: Complex[]): Complex {
 }
 
 /**
- * A pseudo-random value between 1 and 3 for an unknown function, equal for equal arguments (to nine digits), so that
- * f(1 + 1) equals f(2) and nothing else.
+ * A pseudo-random value between 1 and 3 for an unknown function. Equal arguments (to nine digits) give equal values, so
+ * f(1 + 1) equals f(2) and no other value of f.
  */
 function someFunction(name: string, parts: Complex[]): number {
   let hash = 2_166_136_261

@@ -70,7 +70,7 @@ export class PlainNumbers {
     }
   }
 
-  /** Arithmetic, or else a number. */
+  /** Arithmetic, else a number, after the space or equals sign at `at`; -1 is the start of the text. */
   at(at: number): PlainMatch | null {
     if (at >= 0 && !/[\s=]/.test(this.text[at] ?? 'x')) return null
     return this.arithmeticAt(at) ?? this.numberAt(at)
@@ -92,7 +92,7 @@ export class PlainNumbers {
     return this.text.startsWith('**', at) ? at + 2 : at
   }
 
-  /** The end of arithmetic that starts at `from`: before the last character that may follow it. */
+  /** Finds the end and the last operator of arithmetic that starts at `from`. */
   private stretchAt(from: number): { end: number; lastOperator: number } {
     const { text } = this
     if (from >= this.stretch.from && from < this.stretch.to) return this.stretch
@@ -111,7 +111,7 @@ export class PlainNumbers {
   }
 }
 
-/** Skips separators before letters and spaces: most spaces of a text precede words. */
+/** Matches separators except before letters and spaces, because most spaces of a text precede words. */
 const anchors = /[\s=](?=[^\sA-Za-z=])/g
 
 function isArithmetic(char: string): boolean {

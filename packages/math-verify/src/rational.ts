@@ -9,15 +9,15 @@ export interface Rational {
   readonly d: bigint
 }
 
-/** The number or expression is beyond the limits. */
+/** Thrown for a number or expression beyond the limits. */
 export class TooLarge extends Error {
   override readonly name = 'TooLarge'
 }
 
-/** Bits of a numerator or denominator. 1000! has 8,530, and a product of two such numbers takes 20 µs. */
+/** Maximum bits of a numerator or denominator. 1000! has 8,530, and its square takes 20 µs. */
 const MAX_BITS = 16_384
 
-/** Digits of a number as written, about `MAX_BITS` bits. */
+/** Maximum digits of a number as written, about `MAX_BITS` bits. */
 const MAX_DIGITS = 4_900
 
 export const ZERO: Rational = { n: 0n, d: 1n }
@@ -35,12 +35,12 @@ export function ratio(n: bigint, d: bigint): Rational {
   return reduced
 }
 
-/** A whole number. */
+/** A whole number as a fraction. */
 export function whole(value: number | bigint): Rational {
   return { n: BigInt(value), d: 1n }
 }
 
-/** Decimal text without a sign or separators: `12`, `1.5`, `.5`, `5.`. @throws TooLarge */
+/** Parses decimal text without a sign or separators: `12`, `1.5`, `.5`, `5.`. @throws TooLarge */
 export function decimal(text: string): Rational {
   if (text.length > MAX_DIGITS) throw new TooLarge(`a number of ${text.length} digits`)
   const point = text.indexOf('.')
@@ -62,7 +62,7 @@ export function negate(a: Rational): Rational {
   return { n: -a.n, d: a.d }
 }
 
-/** @throws RangeError when b is 0 */
+/** @throws RangeError when b is 0; TooLarge */
 export function divide(a: Rational, b: Rational): Rational {
   return ratio(a.n * b.d, a.d * b.n)
 }
@@ -91,7 +91,7 @@ export function isWhole(a: Rational): boolean {
   return a.d === 1n
 }
 
-/** The nearest double; infinite where it has none. */
+/** The nearest double; infinite beyond the range of doubles. */
 export function toNumber(a: Rational): number {
   const top = Number(a.n)
   const bottom = Number(a.d)

@@ -10,7 +10,7 @@ interface Piece {
   highOpen: boolean
 }
 
-/** Relative difference within which two ends are equal. */
+/** Relative difference up to which two ends are equal. */
 const TOLERANCE = 1e-9
 
 /** A set of real numbers as sorted, disjoint pieces; null for other nodes. */
@@ -53,7 +53,7 @@ function piecesOf(node: Node, budget: Budget): Piece[] | null {
   }
 }
 
-/** Whether two sets of real numbers are equal; false if either is not a set of real numbers. */
+/** Returns whether two sets of real numbers are equal; false if either is not a set of real numbers. */
 export function realSetsEqual(a: Node, b: Node, budget: Budget): boolean {
   const left = piecesOf(a, budget)
   const right = left === null ? null : piecesOf(b, budget)

@@ -23,7 +23,7 @@ export type Node =
 export type Relation = Extract<Node, { kind: 'relation' }>
 export type RelationOp = '=' | '≠' | '<' | '≤' | '>' | '≥'
 
-/** Whether the node is a set of any kind or a tuple, which are compared by element. */
+/** Returns whether the node is a tuple or a set of any kind. */
 export function isCollection(node: Node): boolean {
   return (
     node.kind === 'set' ||
@@ -77,7 +77,7 @@ export function partsOf(node: Node): readonly Node[] {
   }
 }
 
-/** Whether two trees are identical: no arithmetic, and the order of sums and products matters. */
+/** Returns whether two trees are identical, without arithmetic and with sums and products in the same order. */
 export function isSame(a: Node, b: Node): boolean {
   if (a.kind !== b.kind) return false
   switch (a.kind) {

@@ -2,11 +2,11 @@ import { Budget } from './budget.ts'
 import type { VerifyOptions } from './equal.ts'
 import { type ParsedAnswer, parse, type Verdict, verify } from './verify.ts'
 
-/** Parsed ground truths that are cached: all members of a group have the same one. */
+/** Maximum cached ground truths. The samples of a group share one. */
 const MAX_CACHED = 512
 const cached = new Map<string, ParsedAnswer>()
 
-/** The ground truth holds no answer, or one beyond the limits. */
+/** Thrown for a ground truth without an answer, or with one beyond the limits. */
 export class GroundTruthError extends Error {
   override readonly name = 'GroundTruthError'
   readonly isTooLarge: boolean

@@ -9,7 +9,7 @@ import { normalizeLatex } from './normalize-latex.ts'
 import * as rational from './rational.ts'
 import type { Node } from './tree.ts'
 
-/** Characters at the end of a text that are searched: some 16,000 tokens. */
+/** Maximum characters that are searched, at the end of a text: some 16,000 tokens. */
 const MAX_TEXT_LENGTH = 65_536
 
 /** The answer found in a text. */
@@ -18,7 +18,7 @@ export interface ParsedAnswer {
   text: string | null
   /** The parsed answer; null if no candidate is readable. */
   value: Node | null
-  /** The text of the first candidate, compared if either side is not readable. */
+  /** The text of the first candidate. Equal texts are equal answers even if they cannot be parsed. */
   fallback: string | null
   /** Whether a candidate was beyond the limits. */
   isTooLarge: boolean
@@ -33,8 +33,9 @@ export interface Verdict {
 }
 
 /**
- * `equal`, `different`; `same_text`: equal texts, of which at least one is not readable; `no_answer`: the response has
- * none; `not_readable`: its answer is not mathematics; `too_large`: beyond the limits, so not compared.
+ * `equal`, `different`; `same_text`: the texts are equal, but not the parsed answers, if any; `no_answer`: the
+ * response has no answer; `not_readable`: its answer cannot be parsed; `too_large`: the answer is beyond the limits
+ * and not compared.
  */
 export type VerdictReason =
   | 'equal'
@@ -46,7 +47,7 @@ export type VerdictReason =
 
 /**
  * Finds the answer of a text and parses it.
- * @param kinds how the answer may be written, both by default
+ * @param kinds notations in which the answer may be written; both by default
  * @throws OutOfBudget
  */
 export function parse(

@@ -15,7 +15,7 @@ import {
 
 const folder = new URL('../../../../shared/data/', import.meta.url)
 const hasData = existsSync(folder)
-if (!hasData) console.warn('skipped: no data to compare verdicts with in ../shared/data')
+if (!hasData) console.warn('skipped: ../shared/data has no verdicts to compare with')
 
 interface Row {
   set: string
@@ -26,7 +26,7 @@ interface Row {
   ours: Verdict
 }
 
-/** Which of the two is right where they differ, by the row's set and place. */
+/** Which of the two verdicts is right where they differ, by the row's `set` and `at`. */
 const rulings: Record<string, string> = {
   'math500-groups4 28/0':
     'the port: “The final answer is $-2 + 7i.$” gives $-2 + 7i$; Math-Verify fails on the full stop',
@@ -41,7 +41,7 @@ const linesOf = <Line>(path: string) =>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Line)
 
-/** Rows by column name. The columns used here stand before any field that holds a comma, or after none. */
+/** Parses a CSV file to rows by column name. */
 function csvOf(path: string): Record<string, string>[] {
   const fields = /("(?:[^"]|"")*"|[^",\r\n]*)(,|\r?\n|$)/g
   const rows: string[][] = [[]]
@@ -88,7 +88,7 @@ interface Case {
   math_verify_080_default: number
 }
 
-/** Math-Verify's own cases: ground truth and answer are plain text or LaTeX. */
+/** Verdicts on Math-Verify's own cases, whose ground truths and answers are plain text or LaTeX. */
 function caseRows(): (Row & { expected: boolean })[] {
   const kinds: AnswerKind[] = ['latex', 'plain']
   return linesOf<Case>('answer-equivalence/math_verify.jsonl').map((row, at) => {
@@ -171,14 +171,14 @@ describe.skipIf(!hasData)('agreement with Math-Verify 0.8.0', () => {
     ['gsm8k-groups8', 'groups.first200.jsonl', 'math_verify_0.8.0', 1_600],
     ['math500-groups4', 'groups.first100.jsonl', 'math_verify_0.8.0', 400],
     ['qwen-math-rm8', 'groups.first20.jsonl', 'math_verify_0.8.0_vs_answer', 160],
-  ])('%s: 98 of 100 rows at least', ([set, file, column, count]) => {
+  ])('%s: at least 98 % of the rows agree', ([set, file, column, count]) => {
     const rows = groupRows(set, file, column)
     sets.set(set, rows)
     expect(rows).toHaveLength(count)
     expect(agreed(rows)).toBeGreaterThanOrEqual(count * 0.98)
   })
 
-  test('its own 191 cases: 95 of 100 at least', () => {
+  test('at least 95 % of its own 191 cases agree', () => {
     const rows = caseRows()
     sets.set('math_verify.jsonl', rows)
     expect(rows).toHaveLength(191)
@@ -194,7 +194,7 @@ describe.skipIf(!hasData)('agreement with Math-Verify 0.8.0', () => {
     await expect(report).toMatchFileSnapshot('../agreement.md')
   })
 
-  test("OpenAI's 5,276 GSM8K solutions: as published, every one", () => {
+  test("all verdicts on OpenAI's 5,276 GSM8K solutions are as published", () => {
     type Solutions = Record<string, { is_correct: boolean; solution: string }> & {
       ground_truth: string
     }

@@ -1,11 +1,11 @@
-/** Verdicts that need no data. Where Math-Verify 0.8.0 says otherwise, the row says so. */
+/** Tests of verdicts that need no recorded data. */
 import { describe, expect, test } from 'vitest'
 import { GroundTruthError, OutOfBudget, parse, verify, verifyResponse } from '../src/index.ts'
 
 const box = (answer: string) => `So it is $\\boxed{${answer}}$.`
 const isRight = (answer: string, truth: string) => verifyResponse(box(answer), truth).correct
 
-describe('the same answer, written in other ways', () => {
+describe('one answer in several notations', () => {
   test.for<[name: string, answers: string[]]>([
     ['fractions', ['\\frac{3}{4}', '\\dfrac34', '3/4', '0.75', '75\\%', '\\frac{6}{8}', '.75']],
     ['mixed numbers', ['1\\frac{1}{2}', '\\frac32', '1.5', '1 1/2', '3 : 2']],
@@ -69,7 +69,7 @@ describe('the same answer, written in other ways', () => {
     }
   })
 
-  test('numbers are named by any letter, and sets by their elements', () => {
+  test('an assignment equals its value, and a condition its set', () => {
     for (const [answer, truth] of [
       ['x = 5', '5'],
       ['5', 'x = 5'],
@@ -117,14 +117,14 @@ test.for<[answer: string, truth: string]>([
   expect(isRight(answer, truth)).toBe(false)
 })
 
-test('a condition is a set where the options allow it', () => {
+test('a condition is a set if the options allow it', () => {
   const options = { allowSetRelation: true }
   const truth = 'x \\in [-2,7]'
   expect(verifyResponse(box('-2 \\le x \\le 7'), truth, options).correct).toBe(true)
   expect(verifyResponse(box('-2 \\le x < 7'), truth, options).correct).toBe(false)
 })
 
-describe('where the answer is looked for', () => {
+describe('where the answer is found', () => {
   test.for<[response: string, extracted: string | null]>([
     ['It is $4$, no, \\boxed{5}. Well, $6$.', '5'],
     ['first $\\boxed{1}$, then after a long way of some forty characters $\\boxed{2}$', '2'],
@@ -158,7 +158,7 @@ describe('where the answer is looked for', () => {
   })
 })
 
-describe('bounds', () => {
+describe('limits', () => {
   test.for([
     '9^{9^{9^9}}',
     '2^{10^{9}}',
@@ -168,12 +168,12 @@ describe('bounds', () => {
     `${'9'.repeat(5_000)}`,
     `${'('.repeat(500)}1${')'.repeat(500)}`,
     '\\sqrt{'.repeat(100).concat('1', '}'.repeat(100)),
-  ])('%.30s is too large to be compared', (answer) => {
+  ])('%.30s is refused', (answer) => {
     expect(verifyResponse(box(answer), '5')).toMatchObject({ correct: false })
     expect(['too_large', 'not_readable']).toContain(verifyResponse(box(answer), '5').reason)
   })
 
-  test('what is beyond them is still equal to itself', () => {
+  test('an answer beyond the limits is still equal to itself', () => {
     expect(isRight('9^{9^{9^9}}', '9^{9^{9^9}}')).toBe(true)
   })
 
@@ -181,7 +181,7 @@ describe('bounds', () => {
     const terms = Array.from({ length: 60 }, (_, at) => `\\sqrt{${at + 2}}`).join(',')
     const answer = box(`\\{${terms}\\}`)
     const truth = `\\{${terms.split(',').reverse().join(',')}\\}`
-    // CPU time has a resolution of milliseconds, so several comparisons are tried.
+    // CPU time is measured in milliseconds, so one comparison may not reach the deadline.
     expect(() => {
       for (let at = 0; at < 50; at++) {
         verifyResponse(answer, truth.replace('\\{', `\\{${at},`), { deadlineMs: 1 })
