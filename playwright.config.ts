@@ -6,18 +6,19 @@ const full = process.env.REWARDOPS_TEST_FULL === '1'
 // No webServer: specs share a service or start their own, on free ports and with their own data folders.
 export default defineConfig({
   testDir: 'e2e',
-  // npm run test:full alone: files named so, and tests with that tag.
+  // Only `npm run test:full` runs files named *.full.spec.ts and tests tagged @full.
   ...(full ? {} : { testIgnore: '**/*.full.spec.ts', grepInvert: /@full/ }),
   globalSetup: './e2e/fixtures/global-setup.ts',
   outputDir: 'test-results/playwright',
   timeout: 60_000,
   fullyParallel: false,
-  // One at a time: two of them with their services and browsers share two cores, and take longer than one after the other.
+  // Two workers with their services and browsers would share two cores and take longer than one.
   workers: 1,
   expect: {
     timeout: 15_000,
     toHaveScreenshot: {
-      // One picture for all machines; what differs between builds of Chromium is within the tolerance of charts.spec.ts.
+      // All machines share one picture. Differences between builds of Chromium are within the tolerance of
+      // charts.spec.ts.
       pathTemplate: '{testDir}/pictures/{arg}{ext}',
       animations: 'disabled',
       caret: 'hide',
@@ -28,7 +29,7 @@ export default defineConfig({
   reporter: [['list'], ['json', { outputFile: 'test-results/playwright.json' }]],
   use: {
     viewport: { width: 1280, height: 800 },
-    // A trace of every test, kept of those that fail, costs a fifth of the time: TRACE=1 where one is wanted.
+    // TRACE=1 keeps the traces of failed tests. Tracing takes a fifth of the time, so it is off by default.
     trace: process.env.TRACE === '1' ? 'retain-on-failure' : 'off',
     screenshot: 'only-on-failure',
     launchOptions: {

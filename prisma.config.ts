@@ -1,8 +1,7 @@
 import { defineConfig } from 'prisma/config'
 
-// Prisma looks for its schema engine before every command, and that is a download of its own. `generate`,
-// `validate` and `format` never run it: any program that exists will do. Set it to a real engine for
-// `prisma migrate`.
+// Every command of Prisma checks that its schema engine, a separate download, exists. `generate`, `validate` and
+// `format` never run the engine, so any existing program is accepted. `prisma migrate` needs the real engine.
 process.env.PRISMA_SCHEMA_ENGINE_BINARY ||= process.execPath
 
 export default defineConfig({

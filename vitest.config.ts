@@ -5,16 +5,18 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 const full = process.env.REWARDOPS_TEST_FULL === '1'
 
-// Real rollouts and verdicts that do not come with the repository: tests that need them say so and
-// are skipped where they are missing.
+// The folder of real rollouts and verdicts, which is not part of the repository. Tests that need it are skipped
+// without it.
 const data = join(import.meta.dirname, '../shared/data')
 if (!existsSync(data)) {
-  console.warn(`vitest: ${data} is not there; tests against real rollouts and verdicts are skipped`)
+  console.warn(
+    `vitest: ${data} does not exist; tests against real rollouts and verdicts are skipped`,
+  )
 }
 
 /**
- * Each of these files has a test process of its own. Most start services or other processes and take up to a minute, so
- * they begin first: begun last, one of them runs alone in the end.
+ * Each of these files has its own test process. Most start services or other processes and take up to a minute, so
+ * they start first: a long file that starts last would run alone at the end.
  */
 const ISOLATED = [
   'server/integration/**/*.test.ts',
@@ -52,7 +54,7 @@ const BOTH = {
   hookTimeout: 60_000,
 } as const
 
-// The projects do not extend this configuration: each would run its global set-up again.
+// The projects do not extend this configuration, because each would run the global set-up again.
 export default defineConfig({
   test: {
     projects: [
@@ -63,7 +65,7 @@ export default defineConfig({
           name: 'units',
           include: ['**/*.test.ts', '**/*.test.tsx'],
           exclude: [...EXCLUDED, ...ISOLATED],
-          // 150 files share their imports: a process of its own costs each 0.2 s of CPU time.
+          // About 150 files share their imports. With a process for each, every file would take 0.2 s more CPU time.
           isolate: false,
         },
       },

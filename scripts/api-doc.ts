@@ -5,17 +5,17 @@ import { GROUP_SIGNAL_TEXT } from '../server/contract/group-signal.ts'
 import { SAMPLE_FAILURE_TEXT } from '../server/contract/sample-reason.ts'
 import { openApi, type Procedure, type Reference, readReference, type Schema } from './openapi.ts'
 
-// node scripts/api-doc.ts [--check]: writes docs/api.md and the OpenAPI document, or fails where they differ.
+// node scripts/api-doc.ts: writes docs/api.md and the OpenAPI document. With --check, fails if they are out of date.
 
 const ROOT = join(import.meta.dirname, '..')
 const REF = '#/components/schemas/'
-/** Smaller objects are written out where they are used. */
+/** Objects with fewer fields are written out where they are used. */
 const MIN_LINKED_FIELDS = 4
-/** A shared input of up to so many fields is written out at each procedure. */
+/** A shared input of up to this many fields is written out at each procedure. */
 const MAX_REPEATED_FIELDS = 10
-/** An input with so many fields of a shared input refers to it. */
+/** An object with at least this many fields of a shared object refers to it. */
 const MIN_COMMON_FIELDS = 8
-/** Longer lines of a type have their comment above. */
+/** Maximum characters of a line with its comment; the comment of a longer line is placed above it. */
 const MAX_LINE = 120
 
 const INTRO = `# API
@@ -65,7 +65,7 @@ Any call can be refused with \`invalid_input\`, \`unauthorized\`, \`forbidden_ro
 [Why a call was refused](#why-a-call-was-refused) explains all.
 `
 
-/** docs/api.md. */
+/** Returns docs/api.md. */
 export function apiPage(reference: Reference): string {
   const page = new Page(reference)
   const tables = [
@@ -99,7 +99,7 @@ type Row = [string, string, string, string]
 
 class Page {
   private readonly reference: Reference
-  /** Components that have a section of their own. */
+  /** Components that have their own section. */
   private readonly linked: ReadonlySet<string>
 
   constructor(reference: Reference) {
@@ -159,7 +159,7 @@ class Page {
     return parts.join('\n\n')
   }
 
-  /** A link, a list of names and types where these say everything, or a table. */
+  /** A link, a list of names and types if no field has a description, or a table. */
   private input(schema: Schema): string {
     const size = Object.keys(this.resolve(schema).properties ?? {}).length
     if (this.isLinked(schema) && size > MAX_REPEATED_FIELDS)
@@ -232,7 +232,7 @@ class Page {
     return [base === null ? '{' : `${base.name} & {`, ...fields, '}']
   }
 
-  /** The fields of an object, with those of objects within it. */
+  /** The fields of an object and of its nested objects. */
   private *rows(given: Schema, prefix: string): Generator<Row> {
     const schema = this.resolve(given)
     const shared = this.sharedInput(schema)
@@ -243,7 +243,7 @@ class Page {
       for (const field of fields) delete schema.properties?.[field]
     }
     for (const [name, field] of Object.entries(schema.properties ?? {})) {
-      // The prefix names it already.
+      // The prefix shows this literal already.
       if (field.const !== undefined && prefix.endsWith('}.')) continue
       const absent = schema.required?.includes(name) ? 'required' : 'optional'
       const value = field.default === undefined ? absent : code(field.default)
@@ -253,7 +253,7 @@ class Page {
     if (schema.properties === undefined) yield* this.variants(schema, prefix.replace(/\.$/, ''))
   }
 
-  /** The shared input whose fields another input has. */
+  /** The shared input that has most of its fields in common with another input; null without one. */
   private sharedInput(schema: Schema) {
     const own = Object.keys(schema.properties ?? {})
     for (const name of this.linked) {
@@ -267,7 +267,7 @@ class Page {
     return null
   }
 
-  /** The shared output that another output extends. */
+  /** The shared output that another output extends; null without one. */
   private base(schema: Schema): { name: string; fields: string[] } | null {
     const own = Object.keys(schema.properties ?? {})
     let found: { name: string; fields: string[] } | null = null
@@ -311,7 +311,7 @@ class Page {
   private type(given: Schema): string {
     const name = given.$ref?.slice(REF.length)
     if (name !== undefined && this.linked.has(name)) {
-      // The second heading of a name gets a number.
+      // The second of two equal headings gets a number in its anchor.
       const suffix = this.reference.namespaces.has(anchor(name)) ? '-1' : ''
       return `[${name}](#${anchor(name)}${suffix})`
     }
@@ -367,7 +367,7 @@ class Page {
   }
 }
 
-/** Objects that are used twice, or that contain themselves. */
+/** Objects that are used more than once, or that contain themselves. */
 function sharedObjects({ procedures, schemas }: Reference): Set<string> {
   const within = (value: unknown, found = new Set<string>()): Set<string> => {
     for (const [, name = ''] of JSON.stringify(value).matchAll(
@@ -417,7 +417,7 @@ const ENUMS = {
   SampleFailureReason: { texts: SAMPLE_FAILURE_TEXT, section: 'why-a-sample-failed' },
 }
 
-/** The name of a set of words that has a table of its own. */
+/** The name of an enum that has its own table; null for other enums. */
 function enumName(values: readonly unknown[]): keyof typeof ENUMS | null {
   const words = values.filter((value) => value !== null)
   const named = Object.entries(ENUMS).find(
@@ -426,7 +426,7 @@ function enumName(values: readonly unknown[]): keyof typeof ENUMS | null {
   return (named?.[0] as keyof typeof ENUMS | undefined) ?? null
 }
 
-/** The fields that two objects have alike. */
+/** The names of the fields that are equal in both objects. */
 function commonFields(one: Schema, other: Schema): string[] {
   return Object.entries(one.properties ?? {}).flatMap(([name, field]) =>
     JSON.stringify(field) === JSON.stringify(other.properties?.[name]) ? [name] : [],
@@ -450,7 +450,7 @@ function around(before: string, lines: readonly string[], after: string): string
   )
 }
 
-/** Joins the types of a union: the next one begins on the last line of the one before. */
+/** Joins the types of a union. Each type begins on the last line of the previous one. */
 function union(types: readonly string[][]): string[] {
   const lines: string[] = []
   for (const type of types) {
@@ -461,7 +461,7 @@ function union(types: readonly string[][]): string[] {
   return lines
 }
 
-/** Adds a comment behind the first line, or above it where the line gets too long. */
+/** Adds a comment to the first line, or above it if the line gets too long. */
 function commented(lines: string[], comment: string | undefined): string[] {
   if (comment === undefined) return lines
   const [first, ...rest] = lines as [string, ...string[]]

@@ -1,18 +1,18 @@
 /**
- * Who may import whom: the arrows of ARCHITECTURE.md, as data. `check-architecture.ts` holds the code to
- * them. A layer may always import itself.
+ * A layer of the code and the layers that it may import, as in ARCHITECTURE.md. A layer may always import itself.
+ * `check-architecture.ts` checks the rules.
  */
 export interface Layer {
   name: string
-  /** Files of the layer, as paths from the root. The first layer that matches a file has it. */
+  /** Pattern of the layer's files, as paths from the root. A file belongs to the first layer that matches it. */
   files: RegExp
-  /** Layers it may import, types and values. */
+  /** Layers whose types and values it may import. */
   imports: string[]
-  /** Layers it may import the types of. */
+  /** Layers of which it may import types only. */
   types?: string[]
 }
 
-/** Every layer beneath the composition roots. */
+/** All layers of the server except the composition roots. */
 const SERVER = [
   'http',
   'api',
@@ -33,7 +33,7 @@ const SERVER = [
   'contract',
 ]
 
-/** Everything that the product consists of. */
+/** All layers except tests and the testkit. */
 const PRODUCT = [
   ...SERVER,
   ...[
@@ -50,7 +50,7 @@ const PRODUCT = [
 ]
 
 export const LAYERS: Layer[] = [
-  // Tests and what only tests use may import anything. Nothing else may import them.
+  // Tests and their helpers may import every layer. No other layer may import them.
   {
     name: 'tests',
     files:
@@ -73,7 +73,7 @@ export const LAYERS: Layer[] = [
   { name: 'cli', files: /^packages\/cli\//, imports: ['contract'] },
   // Clients are installed by trainers. They use types of the server only, so no server code runs there.
   { name: 'clients', files: /^packages\/client-/, imports: [], types: ['api', 'contract'] },
-  // The port of Math-Verify is published alone and imports nothing of this repository.
+  // The port of Math-Verify is a package for other projects too, so it imports no other layer.
   { name: 'math-verify', files: /^packages\/math-verify\//, imports: [] },
   { name: 'config', files: /^[^/]+\.config\.m?[jt]s$/, imports: ['tools'] },
   { name: 'app', files: /^app\//, imports: ['components', 'contract'], types: ['api'] },
@@ -96,7 +96,7 @@ export const LAYERS: Layer[] = [
       ...['store', 'shared', 'contract'],
     ],
   },
-  // What pages read.
+  // Queries of the pages.
   {
     name: 'queries',
     files: /^server\/queries\//,
@@ -105,7 +105,7 @@ export const LAYERS: Layer[] = [
       ...['shared', 'contract'],
     ],
   },
-  // Periodic work of the server: sweeps, roll-ups, readiness, its workers.
+  // Background work of the server: sweeps, roll-ups, readiness, its workers.
   {
     name: 'background',
     files: /^server\/background\//,
@@ -133,7 +133,7 @@ export const LAYERS: Layer[] = [
     files: /^server\/worker\//,
     imports: ['rewards', 'cluster', 'router', 'store', 'shared', 'contract'],
   },
-  // What connects a router to the cluster: the server registry, leases, reports.
+  // Connects a router to the cluster: the server registry, leases, reports.
   {
     name: 'cluster',
     files: /^server\/cluster\//,

@@ -4,10 +4,10 @@ import { parseSync, Visitor } from 'rolldown/utils'
 import { LAYERS, type Layer, READS_ENVIRONMENT } from './architecture-rules.ts'
 
 interface Import {
-  /** As written. */
+  /** Module specifier as written. */
   specifier: string
   line: number
-  /** Erased when the types are stripped. */
+  /** Whether the import is erased with the types. */
   typesOnly: boolean
 }
 
@@ -18,8 +18,8 @@ interface Source {
 }
 
 /**
- * Checks the sources under `root` against architecture-rules.ts: forbidden imports, cycles of values, and environment reads
- * outside the permitted files.
+ * Checks the sources under `root` against architecture-rules.ts: forbidden imports, cycles of value imports, and
+ * reads of the environment outside the permitted files.
  * @returns a line for each violation, as `file:line: problem`, and the number of files read
  */
 export function checkArchitecture(root: string): { breaches: string[]; files: number } {
@@ -30,7 +30,7 @@ export function checkArchitecture(root: string): { breaches: string[]; files: nu
     const layer = layerOf(file)
     const values: string[] = []
     for (const line of READS_ENVIRONMENT.test(file) ? [] : source.environment) {
-      breaches.push(`${file}:${line}: process.env is read in server/config.ts alone`)
+      breaches.push(`${file}:${line}: process.env may be read only in config.ts`)
     }
     for (const { specifier, line, typesOnly } of source.imports) {
       if (!specifier.startsWith('.')) continue
@@ -85,7 +85,7 @@ function readSource(file: string, text: string): Source {
       typesOnly: entries.every((entry) => entry.isType),
     })
   }
-  // Only these files need the syntax tree, which costs ten times the parse.
+  // Only these files need a walk over the syntax tree, which takes ten times as long as the parse.
   if (/\bimport\(|\bprocess\b/.test(text)) {
     new Visitor({
       ImportExpression({ source, start }) {
@@ -114,7 +114,7 @@ function layerOf(file: string): Layer | null {
 
 function breachOf(from: Layer | null, to: Layer | null, typesOnly: boolean): string | null {
   if (from === null) return 'this file is in no layer of scripts/architecture-rules.ts'
-  if (to === null) return `${from.name} imports what is in no layer`
+  if (to === null) return `${from.name} imports a file that is in no layer`
   if (from === to || from.imports.includes(to.name)) return null
   if (from.types?.includes(to.name)) {
     return typesOnly ? null : `${from.name} may import the types of ${to.name} only`
@@ -122,7 +122,7 @@ function breachOf(from: Layer | null, to: Layer | null, typesOnly: boolean): str
   return `${from.name} must not import ${to.name}`
 }
 
-/** Cycles found in one walk over the files; empty only if there are none. */
+/** Cycles found in one walk over the files: not all, but at least one if there are any. */
 function cyclesOf(graph: Map<string, string[]>): string[][] {
   const cycles: string[][] = []
   const done = new Set<string>()

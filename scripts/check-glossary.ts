@@ -7,7 +7,7 @@ export interface BannedPhrase {
   replacement: string
   /** `ui`: app/ and components/. `docs`: Markdown. `identifier`: names in TypeScript, case-sensitive. */
   scope: 'ui' | 'docs' | 'identifier'
-  /** File globs, or texts that contain the phrase and are allowed. */
+  /** Globs of exempt files, or allowed texts that contain the phrase. */
   exceptions?: string[]
 }
 
@@ -39,7 +39,7 @@ export function checkGlossary(root: string, banned: readonly BannedPhrase[]): st
   return findings
 }
 
-/** Whole words, with any white space between them, so that line breaks do not hide a phrase. */
+/** Matches whole words with any white space between them, so that line breaks do not hide a phrase. */
 function patternOf(phrase: string): string {
   const words = phrase.split(' ').map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
   return `(?<![\\w-])${words.join('\\s+')}(?![\\w-])`

@@ -30,7 +30,7 @@ const RUN_SQL = `CREATE TABLE "run" ("id" SERIAL NOT NULL, "name" TEXT NOT NULL,
 CREATE UNIQUE INDEX "run_name_key" ON "run"("name");`
 
 itInFullRun(
-  'features that only SQL has are no difference: partitions, functions, triggers, checks, fillfactor',
+  'features that only SQL has are ignored: partitions, functions, triggers, checks, fillfactor',
   async () => {
     const text = `model SampleText {
     bucket DateTime @db.Date

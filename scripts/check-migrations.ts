@@ -11,15 +11,15 @@ import { sqlFromDatabaseToSchema } from './schema-engine.ts'
 
 const root = join(import.meta.dirname, '..')
 
-/** Objects that `schema.prisma` cannot express and that Prisma would therefore drop. */
+/** Selects partitions, which `schema.prisma` cannot express, so that Prisma would drop them. */
 const PARTITIONS = `select n.nspname || '.' || c.relname as name
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
   where c.relispartition and c.relkind in ('r', 'p')`
 
 /**
- * The SQL that is missing between the migrations and the schema: the migrations are applied to a temporary Postgres as in
- * the service, and the tables are compared. Empty when they agree. Functions, triggers, checks, storage parameters and
- * expression indexes exist only in the migrations.
+ * Returns the SQL that the migrations lack compared with the schema; empty when they agree. The migrations are
+ * applied to a temporary Postgres as in the service, and the tables are compared. Functions, triggers, checks,
+ * storage parameters and expression indexes exist only in the migrations and are ignored.
  * @throws MigrationError when a migration does not apply
  */
 export async function missingSql(schemaFile: string, migrationsDir: string): Promise<string> {
@@ -54,13 +54,13 @@ async function main(): Promise<void> {
   const sql = await missingSql(values.schema, values.migrations)
   if (sql === '') return console.log('prisma/schema.prisma and prisma/migrations agree')
   if (values.write === undefined) {
-    console.log(`-- The migrations lack, of what ${relative(root, values.schema)} says:\n${sql}`)
+    console.log(`-- The migrations lack these parts of ${relative(root, values.schema)}:\n${sql}`)
     console.error('Write it with: node scripts/check-migrations.ts --write <name>')
     process.exitCode = 1
     return
   }
   if (!/^[a-z0-9_]+$/.test(values.write)) {
-    throw new Error(`--write ${values.write}: a name of small letters, digits and _ is wanted`)
+    throw new Error(`--write ${values.write}: expected a name of lower-case letters, digits and _`)
   }
   const stamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14)
   const dir = join(values.migrations, `${stamp}_${values.write}`)

@@ -11,9 +11,9 @@ const INSTALLED = [
 ]
 
 /**
- * The Chromium for the tests: CHROMIUM_PATH, else one that the machine has. Undefined: Playwright's own, if
- * it was downloaded.
+ * Finds the Chromium for the tests: CHROMIUM_PATH, else an installed one. Without either, Playwright uses its own.
  * @returns {string | undefined}
+ * @throws {Error} if CHROMIUM_PATH does not exist
  */
 export function findChromium() {
   const wanted = process.env.CHROMIUM_PATH

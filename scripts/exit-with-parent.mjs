@@ -1,9 +1,9 @@
-// Loaded before the entry (node --import) by run.mjs. The pipe closes when run.mjs ends for any reason; this process then
-// stops as on SIGTERM, so a `kill -9` of npm leaves nothing behind.
+// run.mjs and rewardops.mjs load this module before the entry (node --import). The pipe closes when the launcher ends
+// for any reason. This process then gets SIGTERM, so a `kill -9` of the launcher leaves no process behind.
 import { Socket } from 'node:net'
 
 const fd = Number(process.env.EXIT_WITH_PARENT_FD)
-// Child processes must not inherit the descriptor's number, which means nothing to them.
+// Child processes must not inherit the number, because they do not have the descriptor.
 delete process.env.EXIT_WITH_PARENT_FD
 
 if (Number.isInteger(fd) && fd > 2) {

@@ -21,7 +21,7 @@ const CONFIG = join(ROOT, 'tsconfig.api.json')
 const REF = '#/components/schemas/'
 const EVENT_STREAM = 'text/event-stream'
 
-/** A JSON Schema of draft 2020-12, as far as the document uses it. */
+/** The part of JSON Schema (draft 2020-12) that the document uses. */
 export interface Schema {
   $ref?: string
   type?: string | string[]
@@ -49,16 +49,16 @@ export interface Schema {
   maxItems?: number
 }
 
-/** One procedure, as both the document and docs/api.md describe it. */
+/** A procedure as described in the document and in docs/api.md. */
 export interface Procedure {
   path: string
   kind: 'query' | 'mutation' | 'subscription'
-  /** Null: callable before signing in. */
+  /** Least role of the API key; null: no key is needed. */
   role: string | null
   description: string
   /** Null: no input. */
   input: Schema | null
-  /** Of a subscription: one event. */
+  /** The output; of a subscription, one event. */
   output: Schema
   errors: ErrorReason[]
   example: unknown
@@ -75,7 +75,7 @@ interface RouterProcedure {
   _def: { type: Procedure['kind']; inputs: z.ZodType[] }
 }
 
-/** Reads the router. @throws Error where a procedure lacks a description, or an error reason is unknown */
+/** Reads the router. @throws Error if a procedure has no description, or an error reason is unknown */
 export async function readReference(): Promise<Reference> {
   const routerProcedures = Object.entries(
     appRouter._def.procedures as unknown as Record<string, RouterProcedure>,
@@ -97,7 +97,8 @@ export async function readReference(): Promise<Reference> {
     }
     const procedures = routerProcedures.map(([path, { _def }]): Procedure => {
       const symbol = symbols.get(path)
-      if (symbol === undefined) throw new Error(`${path}: the type of the router lacks it`)
+      if (symbol === undefined)
+        throw new Error(`${path}: the type of the router has no such procedure`)
       const description = doc(symbol, checker)
       if (description === '') throw new Error(`${path}: the procedure has no doc comment`)
       const io = propertyType(checker, typeOf(checker, symbol), '_def', '$types')
@@ -231,7 +232,7 @@ async function inputSchemas(procedures: [string, RouterProcedure][]) {
   const exported: [string, unknown][] = []
   for (const file of contractFiles())
     exported.push(...Object.entries(await import(join(ROOT, file))))
-  // Of several names for one schema, the first that is not the input of a procedure is used.
+  // Of several names for one schema, the first that does not end with "Input" is used.
   const isInput = ([name]: [string, unknown]) => Number(name.endsWith('Input'))
   for (const [id, value] of exported.toSorted((a, b) => isInput(a) - isInput(b)))
     if (value instanceof z.ZodType && !registry.has(value)) registry.add(value, { id })
@@ -247,7 +248,7 @@ async function inputSchemas(procedures: [string, RouterProcedure][]) {
     unrepresentable: 'any',
     uri: (id) => `${REF}${id}`,
     override({ zodSchema, jsonSchema }) {
-      // z.json() refers to itself; any JSON is the same without the loop.
+      // The schema of z.json() refers to itself. An empty schema also means any JSON.
       if (zodSchema._zod.def.type === 'lazy')
         for (const key in jsonSchema) delete jsonSchema[key as never]
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
@@ -274,7 +275,7 @@ async function inputSchemas(procedures: [string, RouterProcedure][]) {
 function tidied(schema: object): Schema {
   const plain = JSON.parse(JSON.stringify(schema), (key, value) => {
     if (key === 'propertyNames') return undefined
-    // Only z.json() is shared between schemas without a name; it is any JSON.
+    // The only unnamed schema that others share is z.json(), which means any JSON.
     if (typeof value?.$ref === 'string' && value.$ref.includes('__shared')) return {}
     const inner = value?.anyOf?.find((one: Schema) => Object.keys(one).join() === 'anyOf')
     if (!inner) return value
@@ -284,7 +285,7 @@ function tidied(schema: object): Schema {
   return plain as Schema
 }
 
-/** The components that procedures refer to, directly or through others. */
+/** The components that procedures refer to, directly or through other components. */
 function reachable(procedures: readonly Procedure[], schemas: Record<string, Schema>) {
   const names = new Set<string>()
   const visit = (value: unknown): void => {
@@ -301,7 +302,7 @@ function reachable(procedures: readonly Procedure[], schemas: Record<string, Sch
   return Object.fromEntries([...names].toSorted().map((name) => [name, schemas[name] as Schema]))
 }
 
-/** The checker over the router and what it imports; other files of the project are not loaded. */
+/** Opens a type checker for the router and the files that it imports, without the rest of the project. */
 function openTypes() {
   const config = { extends: './tsconfig.json', files: ['server/api/root.ts'], include: [] }
   const api = new API({
@@ -331,13 +332,13 @@ function contractFiles(): string[] {
     .toSorted()
 }
 
-/** Writes types as JSON Schemas. Interfaces, and object types that server/contract names, become components. */
+/** Converts types to JSON Schemas. Interfaces, and object types that server/contract names, become components. */
 class OutputSchemas {
   private readonly checker: Checker
   private readonly schemas: Record<string, Schema>
   /** The symbol behind each component, so that two types of one name are an error. */
   private readonly owners = new Map<string, number>()
-  /** Names of `server/contract`. */
+  /** Names that `server/contract` exports. */
   private readonly contract: ReadonlySet<string>
 
   constructor(checker: Checker, schemas: Record<string, Schema>, contract: TypeSymbol[]) {
@@ -346,11 +347,11 @@ class OutputSchemas {
     this.contract = new Set(contract.map(({ name }) => name))
   }
 
-  /** @throws Error for a type that JSON cannot carry */
+  /** Converts a type. @throws Error for a type that JSON cannot represent */
   of(type: Type): Schema {
     const { checker } = this
     if (type.flags & (TypeFlags.Any | TypeFlags.Unknown)) return {}
-    // z.json()'s type refers to itself; it is any JSON.
+    // The type of z.json() refers to itself. An empty schema also means any JSON.
     if (type.getAliasSymbol()?.name === 'JSONType') return {}
     if (type.isUnionType()) {
       const types = type.getTypes() ?? []
@@ -373,7 +374,7 @@ class OutputSchemas {
       return { type: 'array', items: this.of(this.typeArguments(type)[0] as Type) }
     }
     if (type.isObjectType() || type.isIntersectionType()) return this.object(type)
-    throw new Error(`JSON cannot carry the type ${checker.typeToString(type)}`)
+    throw new Error(`JSON cannot represent the type ${checker.typeToString(type)}`)
   }
 
   private typeArguments(type: Type): readonly Type[] {
@@ -410,7 +411,7 @@ class OutputSchemas {
     return this.component(symbol, () => this.members(type))
   }
 
-  /** Refers to a component, which is written at its first use. */
+  /** Returns a reference to a component, which is created at its first use. */
   private component(symbol: TypeSymbol, write: () => Schema): Schema {
     const { checker, schemas, owners } = this
     const name = symbol.name.replace(/Dto$/, '')
@@ -426,14 +427,14 @@ class OutputSchemas {
     return { $ref: `${REF}${name}` }
   }
 
-  /** The name of an object type; undefined: it is written where it is used. */
+  /** The symbol that names an object type; undefined if the type is written out where it is used. */
   private named(type: Type): TypeSymbol | undefined {
     if (type.getAliasSymbol() !== undefined) return this.contractAlias(type)
     const symbol = type.getSymbol()
     return symbol && symbol.flags & SymbolFlags.Interface ? symbol : undefined
   }
 
-  /** The type alias of `server/contract`, if it is not also an input: outputs differ from inputs by filled-in defaults. */
+  /** The type alias of `server/contract`, unless it is also an input, because outputs have filled-in defaults. */
   private contractAlias(type: Type): TypeSymbol | undefined {
     const alias = type.getAliasSymbol()
     if (alias === undefined || !this.contract.has(alias.name)) return undefined
@@ -457,7 +458,7 @@ class OutputSchemas {
   }
 }
 
-/** Copies the doc comments of input fields to their JSON Schemas, which zod makes without them. */
+/** Copies the doc comments of input fields to their JSON Schemas, because zod creates these without descriptions. */
 class InputDescriptions {
   private readonly checker: Checker
   private readonly schemas: Record<string, Schema>
@@ -490,7 +491,7 @@ class InputDescriptions {
     }
   }
 
-  /** Whether a type is the object of the schema: it has its fields, and its literals. */
+  /** Returns whether a type has the fields and the literals of a schema. */
   private has(type: Type, properties: Record<string, Schema>): boolean {
     return Object.entries(properties).every(([name, schema]) => {
       const property = this.checker.getPropertyOfType(type, name)

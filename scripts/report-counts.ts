@@ -1,4 +1,4 @@
-/** Counts of a test suite. */
+/** Numbers of tests of a suite. */
 export interface Counts {
   passed: number
   failed: number
@@ -37,7 +37,7 @@ export function countVitest(report: unknown): Counts {
   }
 }
 
-/** The failures by file and name, for the end of a log. */
+/** The failed tests of Vitest's JSON report, as `file: name`. */
 export function failedInVitest(report: unknown): string[] {
   return (report as VitestReport).testResults
     .filter((file) => file.status === 'failed')

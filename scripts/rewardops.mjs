@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The command line, from any folder: sets up a fresh clone, then continues under Node 24. It is plain JavaScript on
-// built-ins like run.mjs, but stays in the caller's folder, to which file arguments are relative.
+// The launcher of the command line: sets up a fresh clone, then runs the command under Node 24. It is plain
+// JavaScript on built-ins like run.mjs, but stays in the caller's folder, because file arguments are relative to it.
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ async function main(given) {
     stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
     env: { ...process.env, EXIT_WITH_PARENT_FD: '3' },
   })
-  // A terminal's signal then arrives twice; the command counts it once.
+  // A signal from the terminal then reaches the command twice; the command counts it once.
   for (const signal of FORWARDED) process.on(signal, () => child.kill(signal))
   return new Promise((resolve, reject) => {
     child.once('error', reject)

@@ -75,13 +75,13 @@ function start(args: string[], options: { cwd?: string; env?: Record<string, str
   return Object.assign(child, { said })
 }
 
-test('it keeps the caller’s folder and passes arguments and exit code on', async () => {
+test('the launcher keeps the caller’s folder and passes on arguments and exit code', async () => {
   const child = start(['import', 'a b.jsonl'])
   expect(await once(child, 'close')).toEqual([4, null])
   expect(child.said.out).toBe(`${elsewhere} import a b.jsonl\n`)
 })
 
-test('by a link, as npm makes one; by npm run, which changes the folder', async () => {
+test('the launcher works through a link, as npm creates it, and by npm run, which changes the folder', async () => {
   const link = join(elsewhere, 'rewardops')
   symlinkSync(join(root, 'scripts/rewardops.mjs'), link)
   const child = spawn(process.execPath, [link], {
@@ -101,7 +101,7 @@ test('a signal is passed on; kill -9 of the launcher ends the command too', asyn
     const child = start(['wait'])
     await once(child.stdout, 'data')
     child.kill(signal)
-    // The command is the last to close the output.
+    // The command shares the output, so it closes when both have ended.
     const [code, killedBy] = await once(child, 'close')
     expect({ code, killedBy }).toEqual(
       signal === 'SIGTERM' ? { code: 143, killedBy: null } : { code: null, killedBy: 'SIGKILL' },

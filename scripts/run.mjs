@@ -9,12 +9,12 @@ import { SetupError, setUp, stopSetUp } from './setup.mjs'
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
- * `node`: options of Node's own. `watched`: Node restarts the entry by itself, in a child of its own.
+ * `node`: options of Node. `watched`: Node runs and restarts the entry in its own child process.
  * @type {Record<string, { entry: string, needs?: object, env?: object, node?: string[], args?: string[], watched?: boolean }>}
  */
 const COMMANDS = {
   start: { entry: 'server/start.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
-  // --watch-path, not --watch: that one restarts on every page compiled into .next.
+  // --watch instead of --watch-path would restart on every page compiled into .next.
   dev: {
     entry: 'server/start.ts',
     node: ['--watch-path=./server'],
@@ -37,7 +37,7 @@ const COMMANDS = {
   'test:engines': { entry: 'testkit/engines/main.ts' },
 }
 
-/** One Ctrl-C arrives from the terminal and again from npm; both count as one within this time. */
+/** A Ctrl-C arrives twice: from the terminal, and from npm. Equal signals within this time count as one. */
 const SAME_SIGNAL_MS = 1_000
 const PARENT_POLL_MS = 200
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
@@ -77,7 +77,7 @@ async function main([name = '', ...given]) {
 /** Runs the entry and settles with its exit code. */
 function run(node, { entry, node: options = [], args = [], env = {}, watched = false }, given) {
   const path = [join(root, 'node_modules/.bin'), process.env.PATH].filter(Boolean).join(delimiter)
-  // A watched entry is a grandchild: it would not inherit the pipe, and the descriptor would be another file.
+  // A watched entry is a grandchild and does not inherit the pipe; the descriptor would be another file there.
   const tied = watched ? [] : ['--import', new URL('exit-with-parent.mjs', import.meta.url).href]
   const child = spawn(node, [...tied, ...options, entry, ...args, ...given], {
     stdio: ['inherit', 'inherit', 'inherit', watched ? 'ignore' : 'pipe'],
@@ -90,11 +90,11 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
       ...env,
       ...(watched ? {} : { EXIT_WITH_PARENT_FD: '3' }),
     },
-    // A process group of its own: signals from the terminal reach it only once, through this process.
+    // The entry gets its own process group, so that signals from the terminal reach it only once, through this process.
     detached: true,
   })
   onSignal = (signal) => child.kill(signal)
-  // npm signals the shell between itself and this process; dash dies without forwarding the signal.
+  // npm signals the shell between itself and this process, and dash exits without forwarding the signal.
   const parent = process.ppid
   if (process.env.npm_lifecycle_event) {
     const poll = setInterval(() => {
@@ -107,7 +107,7 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (code, signal) => {
-      // It was stopped before Node ran its first line, so there was nothing to clean up.
+      // The entry was stopped before Node ran its first line, so there was nothing to clean up.
       if (signal !== null && signal !== 'SIGHUP' && forwarded.has(signal)) resolve(0)
       else resolve(code ?? 128 + constants.signals[signal])
     })

@@ -148,7 +148,7 @@ test('packages installed by other means are accepted if they match', async () =>
   expect(calls()).toEqual(['npm ci'])
 })
 
-test('two commands at once set up once', async () => {
+test('concurrent commands set up once', async () => {
   const both = await Promise.all([run('start'), run('start'), run('worker')])
   expect(both.map(({ code }) => code)).toEqual([0, 0, 0])
   expect(calls().sort()).toEqual(['next build', 'npm ci', 'prisma generate'])
@@ -184,7 +184,7 @@ async function listening(): Promise<ReturnType<typeof command> & { entry: number
   return Object.assign(child, { entry: Number(/\d+/.exec(child.said.out)?.[0]) })
 }
 
-test('a signal is passed on, Ctrl-C counted once, and the exit code comes back', async () => {
+test('a signal is passed on, Ctrl-C is counted once, and the exit code is returned', async () => {
   const child = await listening()
   // The terminal's signal, and npm's copy of it.
   child.kill('SIGINT')
@@ -201,10 +201,10 @@ test('an entry killed by a signal returns the exit code that a shell would', asy
   expect(await once(child, 'close')).toEqual([137, null])
 })
 
-test('kill -9 of this program stops the entry too', async () => {
+test('kill -9 of the launcher stops the entry too', async () => {
   const child = await listening()
   child.kill('SIGKILL')
-  // The streams belong to the entry too and close when it has ended.
+  // The entry shares the streams, so they close when it has ended.
   await once(child, 'close')
   expect(child.said.out).toMatch(/SIGTERM\n$/)
 })
@@ -221,7 +221,7 @@ test('a signal during the set-up stops the running stage without reporting a fai
   expect(() => process.kill(npm, 0)).toThrow('ESRCH')
 })
 
-test('a set-up that was killed does not hold up the next one', async () => {
+test('a killed set-up does not block the next one', async () => {
   write('bin/npm', '#!/bin/sh\necho "npm $$" >> calls\nexec sleep 600\n')
   const child = command('worker')
   await expect.poll(() => calls().join(), POLL).toMatch(/\d+/)
@@ -234,7 +234,7 @@ test('a set-up that was killed does not hold up the next one', async () => {
 
 test('an entry stopped before its first line is not a failure', async () => {
   await run('worker')
-  // Node ends by the signal if it arrives before it runs any code.
+  // The entry handles no signal, like Node before it runs any code.
   write('server/worker/start.ts', "console.log('pid', process.pid)\nsetInterval(() => {}, 1000)")
   const child = command('worker')
   await expect.poll(() => child.said.out, POLL).toMatch(/^pid \d+\n/)

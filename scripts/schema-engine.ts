@@ -10,9 +10,8 @@ import type { SchemaEngine } from '@prisma/schema-engine-wasm/schema_engine_bg'
 import pg from 'pg'
 
 /**
- * The SQL that turns a database's tables into those of a Prisma schema; empty when they agree. It uses Prisma's engine as
- * WebAssembly: the one that `prisma migrate diff` runs is a download, and without it that command prints nothing and exits
- * 0.
+ * Returns the SQL that turns a database's tables into those of a Prisma schema; empty when they agree. It uses Prisma's
+ * engine as WebAssembly. `prisma migrate diff` needs a downloaded engine; without one it prints nothing and exits 0.
  * @param ignoreTables tables that the schema cannot express, as `schema.table`
  */
 export async function sqlFromDatabaseToSchema(
@@ -56,14 +55,14 @@ interface EngineModule {
 
 let loaded: Promise<EngineModule> | undefined
 
-/** The module can hold only one instance; a second one would never answer. */
+/** Loads the engine once, because a second instance in the same module would never answer. */
 function engineModule(): Promise<EngineModule> {
   loaded ??= instantiate()
   return loaded
 }
 
 async function instantiate(): Promise<EngineModule> {
-  // The engine leaves the text of a panic here; without it a panic shows as a TypeError.
+  // The engine stores the text of a panic here. Without the registry, a panic appears as a TypeError.
   const registry = {
     text: '',
     set_message(text: string) {
@@ -85,11 +84,11 @@ async function instantiate(): Promise<EngineModule> {
   return engine
 }
 
-/** Catalog columns of the type "char", which adapter-pg does not support; it supports only its array. */
+/** The type "char" of catalog columns. adapter-pg does not support it, but supports its array. */
 const CHAR_OID = 18
 const CHAR_ARRAY_OID = 1002
 
-/** adapter-pg with support for "char". The engine reads no catalog column that is an array of it. */
+/** Connects by adapter-pg, with support for "char". The engine reads no catalog column with an array of "char". */
 async function adapt(pool: pg.Pool): Promise<SqlDriverAdapter> {
   const adapter = await new PrismaPg(pool).connect()
   const { queryRaw } = adapter

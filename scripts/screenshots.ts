@@ -24,8 +24,8 @@ const { values, positionals: only } = parseArgs({
 if (values.help) {
   console.log(`node scripts/screenshots.ts [page …] [--samples N] [--out FOLDER] [--width 390]
 
-Takes the pictures of docs/screenshots, light and dark: a service of its own with made-up runs, two reward-model servers and
-a batch that is being scored. Pages that are not there are left out.`)
+Takes the screenshots of docs/screenshots, light and dark. The temporary service has generated runs, two simulated
+reward-model servers and a batch that is being scored. Pages that do not exist are left out.`)
   process.exit(0)
 }
 
@@ -33,11 +33,11 @@ a batch that is being scored. Pages that are not there are left out.`)
 const DELAY = 'uniform:200,9000'
 const MODEL_RUN = 'seeded-reward-model'
 
-/** A page to capture. */
+/** A page of the service to capture. */
 interface Pictured {
   name: string
   path: string
-  /** How long the first of its two screenshots waits for activity, in ms. */
+  /** Wait before the light screenshot, in ms. */
   waitMs?: number
   prepare?(page: Page): Promise<void>
 }
@@ -48,7 +48,7 @@ const log = createLogger('warn', 'screenshots')
 const seeded = await seedData({
   ...{ dataDir: folder, samples: Number(values.samples), seed: 1, log },
 })
-console.log(`${seeded.samples.toLocaleString('en')} samples made in ${seeded.seconds} s`)
+console.log(`${seeded.samples.toLocaleString('en')} samples created in ${seeded.seconds} s`)
 const rmServer = await startSimulatedServers([
   ...['--servers', '2', '--score', 'features', '--latency', DELAY],
 ])
@@ -77,7 +77,7 @@ try {
   await rm(folder, { recursive: true, force: true })
 }
 
-/** All pages, with data on each. */
+/** Creates the data of all pages and returns the pages. */
 async function pages(): Promise<Pictured[]> {
   for (const [i, url] of rmServer.urls.entries())
     await api.servers.register.mutate({ name: `rm-${'ab'[i]}`, url, maxInFlight: 48 })
@@ -101,7 +101,7 @@ async function pages(): Promise<Pictured[]> {
     reward: { function: { name: 'math_verify' } },
   })
   await api.batches.wait.query({ batchId: rescored, waitMs: 60_000 })
-  // First the pages that show the batch while it is scored.
+  // The pages that show the batch while it is being scored come first.
   return [
     { name: 'batch', path: `/batches/${batchId}`, waitMs: 9_000 },
     { name: 'overview', path: '/' },
@@ -151,7 +151,7 @@ async function picture(
     }
     await prepare?.(page)
     await page.locator('[data-live="live"]').first().waitFor()
-    // Waits for its data and the plots that load after it.
+    // Waits for the page's data and the plots that load after it.
     await page.locator('#page .skeleton').first().waitFor({ state: 'detached' })
     await page.waitForTimeout(look === 'light' ? waitMs : 2_500)
     const png = await page.screenshot({ path: join(values.out, `${name}-${look}.png`) })

@@ -11,14 +11,14 @@ export interface SeedDataOptions extends Omit<SeedOptions, 'onBatch'> {
   dataDir: string
   /** Database to use instead of the folder's own; null or undefined: the folder's own. */
   databaseUrl?: string | null
-  /** Keeps a database that already has batches, instead of failing if it is seeded. */
+  /** Whether a database that already has batches is kept, instead of failing if it has seeded runs. */
   onlyWhenEmpty?: boolean
   log: Logger
-  /** Called as batches are created, and with `rollingUp` when all are. */
+  /** Called after each batch, and with `rollingUp` once all batches are created. */
   onProgress?(done: Seeded, rollingUp: boolean): void
 }
 
-/** The generated or existing data. */
+/** Result of {@link seedData}. */
 export interface SeededData extends Seeded {
   /** Whether the data existed before, so nothing was generated. */
   before: boolean

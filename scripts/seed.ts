@@ -3,7 +3,7 @@ import { loadConfig } from '../server/config.ts'
 import { createLogger } from '../server/log.ts'
 import { seedData } from './seed-data.ts'
 
-// npm run seed -- --samples N: generates runs, to test the pages with much data.
+// npm run seed -- --samples N: generates runs, to test the pages with a lot of data.
 
 const { values } = parseArgs({
   options: {
@@ -15,8 +15,8 @@ const { values } = parseArgs({
 if (values.help) {
   console.log(`npm run seed -- [--samples N] [--seed K]
 
-Fills the database of the service (REWARDOPS_DATA_DIR or DATABASE_URL) with N made-up samples in five runs, whose names
-begin with "seeded-" and which the pages mark. The same seed gives the same numbers. The service may run meanwhile.
+Fills the database of the service (REWARDOPS_DATA_DIR or DATABASE_URL) with N generated samples in five runs. The names of
+the runs begin with "seeded-", and the pages mark them. The same seed gives the same numbers. The service may run meanwhile.
 
   --samples N   default 1,000,000; 10,000,000 need 10 GB and some ten minutes
   --seed K      default 1`)

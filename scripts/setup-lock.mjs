@@ -4,12 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Longer than any set-up: an older lock belongs to a dead process whose pid was reused. */
+/** Longer than any set-up takes. An older lock belongs to a dead process whose pid was reused. */
 const STALE_MS = 30 * 60_000
 
 /**
- * Lets one process at a time set up a checkout; the others wait, and then find nothing left to do. Outside
- * the checkout, because `npm ci` empties node_modules, and on this machine, because pids are.
+ * Lets one process at a time set up a checkout; the others wait, and then find nothing left to do. The lock is
+ * outside the checkout, because `npm ci` empties node_modules, and in the machine's own temporary folder, because it
+ * holds a pid.
  * @param {string} root
  * @param {() => Promise<void>} work
  */
@@ -36,7 +37,7 @@ export async function withSetupLock(root, work) {
       continue
     }
     if (!announced)
-      process.stderr.write(`waiting for the set-up that process ${holder.pid} is at\n`)
+      process.stderr.write(`waiting for process ${holder.pid} to finish the set-up\n`)
     announced = true
     await sleep(100)
   }

@@ -16,7 +16,7 @@ import { dirname, join } from 'node:path'
 import { findChromium } from './chromium.mjs'
 import { withSetupLock } from './setup-lock.mjs'
 
-/** The oldest Node that runs our TypeScript directly (22.18) and our HTTP client, undici 8 (22.19). */
+/** The oldest Node that runs TypeScript directly (22.18) and the HTTP client undici 8 (22.19). */
 const OLDEST_NODE = [22, 19]
 const WANTED_NODE = 24
 
@@ -27,17 +27,17 @@ export class SetupError extends Error {}
  * Brings the checkout up to date for a command, one process at a time.
  * @param {string} root
  * @param {{ pages?: boolean, chromium?: boolean }} needs
- * @returns {Promise<string>} the Node to go on with
+ * @returns {Promise<string>} path of the Node that runs the command
  */
 export async function setUp(root, needs) {
   const pending = () =>
     STAGES.find((stage) => (!stage.only || needs[stage.only]) && !stage.isDone(root))
   if (pending()) {
     await withSetupLock(root, async () => {
-      // Stages are ordered, because each may undo a later one: `npm ci` removes code generated against the old packages.
+      // The pending stages are determined again after each stage, because a stage may invalidate later ones.
       for (let stage = pending(); stage; stage = pending()) {
         await run(stage, root)
-        if (!stage.isDone(root)) throw new SetupError(`${stage.name} ran but left its work undone`)
+        if (!stage.isDone(root)) throw new SetupError(`${stage.name} ran without a result`)
       }
     })
   }
@@ -129,7 +129,7 @@ function clientKey(root) {
   )
 }
 
-/** All inputs of the pages; of the server they import only the types of server/contract. */
+/** Hash of the inputs of the pages. Of the server's values, pages import only those of server/contract. */
 function pagesKey(root) {
   const files = [
     ...['app', 'components', 'server/contract', 'public'].flatMap((dir) => filesUnder(root, dir)),
@@ -144,14 +144,14 @@ function pagesKey(root) {
 }
 
 /**
- * Whether the installed packages match package-lock.json. Optional packages may be missing: most of them are for
- * other platforms.
+ * Returns whether the packages that npm installed match package-lock.json. Optional packages may be missing, because
+ * most of them are for other platforms.
  */
 function isInstalled(root) {
   const [ours, npms] = [PACKAGES_STAMP, 'node_modules/.package-lock.json'].map((file) =>
     statSync(join(root, file), { throwIfNoEntry: false }),
   )
-  // Our stamp is valid unless npm ran since.
+  // Unless npm ran after the stamp was written, the stamp alone decides.
   if (!npms || (ours && ours.mtimeMs >= npms.mtimeMs)) return false
   const wanted = readJson(root, 'package-lock.json').packages
   const found = readJson(root, 'node_modules/.package-lock.json').packages
@@ -162,7 +162,7 @@ function isInstalled(root) {
   )
 }
 
-/** The project's own Node 24 if npm has one for this platform, else this one if it is recent enough. */
+/** The Node 24 that npm installed, if there is one for this platform, else this Node if it is recent enough. */
 function pickNode(root) {
   const own = join(root, 'node_modules/.bin/node')
   for (const candidate of [own, process.execPath]) {
@@ -219,11 +219,11 @@ async function installChromium(root) {
   }
   throw new SetupError(
     'The tests need Chromium, and it could not be installed. Install it ("apt-get install chromium" on ' +
-      `Debian), or set CHROMIUM_PATH to one that is there.\n${problems.join('\n')}`,
+      `Debian), or set CHROMIUM_PATH to an installed one.\n${problems.join('\n')}`,
   )
 }
 
-/** Ubuntu's package "chromium" is a snap, which containers cannot run. */
+/** Returns whether the system is Ubuntu, whose package "chromium" is a snap that containers cannot run. */
 function isUbuntu() {
   return (
     existsSync('/etc/os-release') && /^ID=ubuntu$/m.test(readFileSync('/etc/os-release', 'utf8'))
@@ -240,7 +240,7 @@ function hasPlaywrightChromium(root) {
 }
 
 async function npm(root, args) {
-  // `npm run` names npm's path, even if npm is not on the PATH.
+  // `npm run` sets npm_execpath, even if npm is not on the PATH.
   const script = process.env.npm_execpath
   if (script?.endsWith('npm-cli.js'))
     await attempt(process.execPath, [script, ...args], { cwd: root })
@@ -257,7 +257,7 @@ async function node(root, args) {
   await attempt(pickNode(root), args, { cwd: root, env: { ...quiet, NODE_ENV: 'production' } })
 }
 
-/** The program of the running stage. */
+/** The running program of a stage; null between programs. */
 let running = null
 let stopped = false
 

@@ -8,7 +8,7 @@ const DOC = join(import.meta.dirname, '../docs/maintainers/speed.md')
 
 type Line = { name: string } & Record<string, unknown>
 
-/** The page with its parts rewritten from the lines of benchmarks. @throws Error for a missing marker */
+/** Returns the page with its parts rewritten from lines of benchmark results. @throws Error for a missing marker */
 export function filled(doc: string, lines: readonly Line[]): string {
   let text = doc
   for (const [part, write] of Object.entries(PARTS)) {
@@ -100,7 +100,7 @@ if (import.meta.main) {
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line) as Line)
   if (lines.length === 0) {
-    console.error('usage: node scripts/speed-doc.ts RESULTS.jsonl …, what npm run bench printed')
+    console.error('usage: node scripts/speed-doc.ts RESULTS.jsonl …, the output of npm run bench')
     process.exit(2)
   }
   writeFileSync(DOC, filled(readFileSync(DOC, 'utf8'), lines))

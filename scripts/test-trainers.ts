@@ -27,7 +27,7 @@ const FOLDER = join(root, '.data/trainers')
 interface Trainer {
   name: string
   packages: string[]
-  /** The environment whose packages are also visible. */
+  /** The trainer whose environment's packages are also visible. */
   shares?: string
   script: string
   args?: (folder: string) => string[]
@@ -50,7 +50,9 @@ async function main(): Promise<void> {
   const named = process.argv.slice(2)
   for (const name of named) {
     if (!TRAINERS.some((trainer) => trainer.name === name)) {
-      throw new Error(`${name} is no trainer; there are ${TRAINERS.map((t) => t.name).join(', ')}`)
+      throw new Error(
+        `${name} is not a trainer; the trainers are ${TRAINERS.map((t) => t.name).join(', ')}`,
+      )
     }
   }
   const wanted = TRAINERS.filter(({ name }) => named.length === 0 || named.includes(name))
@@ -105,7 +107,7 @@ async function run(trainers: Trainer[], outcomes: Map<string, Outcome>): Promise
   }
 }
 
-/** Creates its environment if missing. Returns why that failed, or null. */
+/** Creates a trainer's environment if it is missing. Returns the cause of a failure, or null. */
 async function install({ name, packages, shares }: Trainer): Promise<string | null> {
   const done = join(FOLDER, name, 'installed')
   if (existsSync(done)) return null
@@ -136,7 +138,7 @@ function sitePackages(name: string): string | null {
   return version ? join(lib, version, 'site-packages') : null
 }
 
-/** The newest Python that the trainers support; null without one. */
+/** The first installed Python that the trainers support (3.10 to 3.13); null without one. */
 function pythonHere(): string | null {
   const check = ['-c', 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))']
   const names = ['python3.12', 'python3.11', 'python3.13', 'python3.10', 'python3']
@@ -144,7 +146,7 @@ function pythonHere(): string | null {
 }
 
 function environment(): NodeJS.ProcessEnv {
-  // Hubs are not needed: models and data are generated here.
+  // The Hugging Face Hub is not needed, because models and data are generated here.
   return {
     ...process.env,
     PYTHONPATH: join(CLIENT, 'src'),
@@ -170,7 +172,7 @@ function lastLine(path: string): string {
   return readFileSync(path, 'utf8').trimEnd().split('\n').at(-1) ?? ''
 }
 
-/** The script's own last output, among the trainer's. */
+/** The script's PASSED line, without that word, from a log that also has the trainer's output. */
 function result(path: string): string {
   return /^PASSED (.*)$/m.exec(readFileSync(path, 'utf8'))?.[1] ?? 'passed'
 }
@@ -178,7 +180,7 @@ function result(path: string): string {
 function registered(stdout: NodeJS.ReadableStream): Promise<void> {
   let said = ''
   return new Promise((resolve, reject) => {
-    // Read to the end, because a full pipe would block the process.
+    // The output is read to its end, because a full pipe would block the process.
     stdout.on('data', (chunk: Buffer) => {
       said += chunk
       if (said.includes('"registered"')) resolve()
