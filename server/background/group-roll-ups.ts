@@ -19,25 +19,24 @@ import {
 
 /** Interval between searches for ended batches. */
 const TICK_MS = 500
-/** Samples processed per slice: about 10 ms of the event loop. */
+/** Samples per page of groups: about 10 ms of event-loop time. */
 const PAGE_SAMPLES = 16_384
 /**
- * Maximum delay of a roll-up. Storing 1,024 groups takes Postgres about 30 ms and competes with the next
- * step's samples, so a roll-up waits for a quiet moment up to this long.
+ * Maximum delay of a roll-up. Storing 1,024 groups takes Postgres about 30 ms and competes with the next step's
+ * samples, so a roll-up waits up to this long for a moment without pending samples.
  */
 const DUE_AFTER_MS = 10_000
 /** Maximum number of batches per tick. */
 const MAX_BATCHES = 64
 /**
- * Batches behind the newest that every tick checks again: the id of a large body is taken long before its
- * batch is committed.
+ * Number of newest batches that every tick checks again, because a large body takes its id long before its batch is
+ * committed.
  */
 const KEEP_LOOKING = 1_000
 
 /**
- * Stores statistics, classes and advantages of groups after their batch has ended. This keeps flushes short;
- * until the roll-up exists, queries compute the values from the scores. Safe to repeat and to run on two
- * servers at once.
+ * Stores statistics, classes and advantages of groups after their batch has ended, which keeps flushes short. Until
+ * the roll-up exists, queries compute the values from the scores. Safe to repeat and to run on two servers at once.
  */
 export class GroupRollUps {
   readonly #db: Database
@@ -73,12 +72,9 @@ export class GroupRollUps {
     }
   }
 
-  /**
-   * Rolls up ended batches while nothing is being scored; batches that ended longer ago are rolled up in any
-   * case.
-   */
+  /** Rolls up ended batches. While samples are pending, only batches that ended at least 10 s ago are rolled up. */
   async tick(): Promise<void> {
-    // Read first: the next tick finds a batch that is accepted meanwhile.
+    // Read first, so that the next tick finds batches that are accepted in the meantime.
     const last = await lastBatchId(this.#db)
     const { first, busy } = await batchesUnderWay(this.#db)
     const batches = await batchesWithoutGroupRollUp(
@@ -99,8 +95,8 @@ export class GroupRollUps {
 }
 
 /**
- * Stores the roll-ups of an ended batch's groups, then the number of groups per class, then the roll-up of
- * the batch, which marks it as done.
+ * Stores the roll-ups of an ended batch's groups, then the number of groups per class, then the roll-up of the batch,
+ * which marks the batch as rolled up.
  */
 export async function rollUpGroups(
   db: Database,

@@ -13,8 +13,8 @@ import {
 /** A batch is checked when none of its samples has ended for this long, and again after longer intervals. */
 const STALLED_MS = 5_000
 /**
- * Maximum interval between two checks of a stalled batch. Each check reads all its pending samples, so the
- * interval grows.
+ * Maximum interval between two checks of a stalled batch. Each check reads all pending samples of the batch, so the
+ * interval doubles up to this value.
  */
 const MAX_RECHECK_MS = 60_000
 
@@ -25,8 +25,8 @@ interface Watched {
 }
 
 /**
- * Finds pending samples that no job holds and returns them to the queue. Each one is a defect elsewhere, so
- * it is counted (`rewardops_orphaned_samples_total`) and logged.
+ * Finds pending samples that no job holds and returns them to the queue. An orphaned sample is a defect, so it is
+ * counted (`rewardops_orphaned_samples_total`) and logged.
  */
 export class Orphans {
   readonly #db: Database

@@ -6,9 +6,9 @@ import { withTimeout } from '../with-timeout.ts'
 
 /** Interval at which this process writes its table row to check that the database accepts writes. */
 const CHECK_EVERY_MS = 1_000
-/** Interval of retries after a failed write: `/readyz` is true within 2 s after writes succeed again. */
+/** Interval of retries after a failed write, so that `/readyz` is true within 2 s after writes succeed again. */
 const RETRY_MS = 400
-/** A write that takes longer has failed: `/readyz` is false within 2 s. */
+/** A write that takes longer has failed, so that `/readyz` is false within 2 s of an outage. */
 const WRITE_TIMEOUT_MS = 900
 /**
  * After an outage, jobs of workers that have not reported yet are left alone for this long, because a worker
@@ -23,7 +23,7 @@ const PROBE_BYTES = 256 << 10
 
 /**
  * Tracks whether this process can write to the database, by writing its table row every second on a separate
- * connection and by the errors that requests report.
+ * connection. An error of a request starts a check at once.
  */
 export class Readiness {
   readonly #db: Database
@@ -44,7 +44,7 @@ export class Readiness {
     this.#log = options.log
   }
 
-  /** The reason why the database takes no writes; null if it does. */
+  /** The reason why the database takes no writes; null if it takes them. */
   get problem(): string | null {
     return this.#problem
   }
@@ -107,7 +107,7 @@ export class Readiness {
     await this.#write()
   }
 
-  /** On a full disk a row may still be rewritten in place, so a larger write checks for space. */
+  /** Checks for disk space with a larger write, because on a full disk a row may still be rewritten in place. */
   async #tryRoom(): Promise<void> {
     const undo = new Error('rolled back')
     await this.#db

@@ -107,7 +107,7 @@ export class Sweeps {
   }
 
   /**
-   * Deletes the rows of rescores that died, in pieces: deadlines do not wait until a million rows are
+   * Deletes the copies of interrupted rescores in pieces, so that deadlines need not wait until a million rows are
    * deleted.
    */
   async #deleteAbandonedCopies(): Promise<void> {

@@ -25,9 +25,9 @@ import {
 
 /** Maximum delay before a worker that keeps dying is started again. */
 const MAX_BACKOFF_MS = 5_000
-/** A worker claims a job within 60 ms of fetching it. This leaves a busy worker time to do so. */
+/** Time for a worker to claim a job that it fetched: 250 ms after the fetch, later on a busy machine. */
 const CLAIMED_BY_MS = 1_500
-/** Part of the 8 s allowed for SIGTERM. */
+/** Time for the workers to end after SIGTERM, of the 8 s that the whole service has. */
 const STOP_MS = 6_500
 
 /** Number of workers, their database and their environment. */
@@ -46,8 +46,8 @@ export interface SupervisorOptions {
 }
 
 /**
- * Runs the local workers: starts them with the server, restarts them when they die, and requeues their jobs
- * at once.
+ * Runs the local workers: starts them with the server, restarts them when they die, and then requeues their jobs at
+ * once.
  *
  *   start ─▶ running ──exit──▶ jobs requeued ──back-off──▶ start
  */
@@ -86,8 +86,7 @@ export class WorkerSupervisor implements WorkerChannel {
     const child = spawn(
       process.execPath,
       [
-        // Keeps memory at about 300 MB in all: the old generation is collected before it grows past the need
-        // of chunks.
+        // Limits a worker's memory to about 300 MB.
         '--max-old-space-size=192',
         '--max-semi-space-size=16',
         fileURLToPath(new URL('../worker/start.ts', import.meta.url)),
@@ -167,9 +166,9 @@ export class WorkerSupervisor implements WorkerChannel {
 }
 
 /**
- * Requeues the jobs of processes, marks the processes dead, and returns the number of samples. `isGone`: the
- * processes have ended, so their shares of limits are free at once. Otherwise the processes only stopped
- * reporting; their shares count until they expire, because their calls may still be in flight.
+ * Marks processes as dead and requeues their jobs. Returns the number of samples. `isGone`: the processes have ended,
+ * so their leases are dropped. Otherwise they only stopped reporting, and their leases count until they expire,
+ * because calls may still be in flight.
  */
 async function requeueJobsOf(
   db: Database,
@@ -193,7 +192,7 @@ async function requeueJobsOf(
     if (samples > 0) await countRequeued(db, id, samples)
   }
   await notify(db.pool, 'workersChanged')
-  // If this fails, missed heartbeats return the jobs after 10 s.
+  // If this fails, pg-boss returns the jobs after 10 s without a heartbeat.
   requeueUnclaimed(db, queue).catch(() => {})
   return claims.reduce((n, c) => n + c.samples, 0)
 }
@@ -215,9 +214,9 @@ async function requeueUnclaimed(db: Database, queue: JobQueue): Promise<void> {
 }
 
 /**
- * Requeues the jobs of processes on any host that have not reported for a while. With `knownAlone`, only
- * processes that have certainly ended are included: after a database outage, live workers write their kept
- * results before they report.
+ * Requeues the jobs of processes on any host that have not reported for a while. With `knownAlone`, only processes
+ * that have certainly ended are included, because after a database outage live workers write their kept results
+ * before they report.
  */
 export async function sweepDeadWorkers(
   db: Database,
@@ -228,7 +227,10 @@ export async function sweepDeadWorkers(
   return requeueSilent(db, queue, silent, knownAlone)
 }
 
-/** Requeues jobs of processes of this host that have ended, even if their table row says otherwise. Called at start. */
+/**
+ * Requeues the jobs of processes that have ended on this host, even if their table rows say otherwise. Called at
+ * start.
+ */
 export async function requeueOrphans(db: Database, queue: JobQueue): Promise<number> {
   return requeueSilent(db, queue, await processesToCheck(db, hostname()), true)
 }

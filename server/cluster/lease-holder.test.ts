@@ -65,7 +65,7 @@ function limited(own: ReturnType<typeof process>, limit: number): void {
   })
 }
 
-it('requests slots by demand, valid until before others may use them', async () => {
+it('requests slots by demand, and stops using them before other processes may', async () => {
   const a = process(1, 'batch:1', 8)
   a.want(5)
   await waitFor('slots', () => a.slots === 5)
@@ -88,7 +88,7 @@ it('allows no more calls in flight than reported while a request is pending', as
   expect(a.renewals.slice(0, 2)).toEqual([3, 8])
 })
 
-it('dispatches nothing while paused, also when a call ends or the limit changes', async () => {
+it('dispatches nothing while paused, even if a call ends or the limit changes', async () => {
   const a = process(1, 'batch:1', 8)
   a.want(8)
   await waitFor('slots', () => a.slots === 8)
@@ -104,7 +104,7 @@ it('dispatches nothing while paused, also when a call ends or the limit changes'
   await waitFor('slots', () => a.slots === 6)
 })
 
-it('gives back what it held of a resource that it forgets, before it holds it again', async () => {
+it('returns the slots of a forgotten resource before it leases that resource again', async () => {
   const a = process(1, 'batch:1', 8)
   a.graceMs = 60_000
   limited(a, 8)
@@ -135,9 +135,9 @@ it('never exceeds the limit in total, for any demand', async () => {
     )
   }, 1)
   for (const each of all) each.want(5)
-  await waitFor('three owners', () => all.filter((each) => each.slots > 0).length >= 3)
+  await waitFor('slots of three processes', () => all.filter((each) => each.slots > 0).length >= 3)
   for (const each of all.slice(0, 2)) each.demand = 0
-  await waitFor('those who still want', () => all[2]!.slots + all[3]!.slots === 3)
+  await waitFor('slots of the processes with demand', () => all[2]!.slots + all[3]!.slots === 3)
   clearInterval(look)
   expect(most).toBe(3)
 })
@@ -146,7 +146,7 @@ it('yields to later processes, although its slots are always in use', async () =
   const a = process(1, 'batch:1', 9)
   a.want(50)
   await waitFor('all of it', () => a.slots === 9)
-  // Ended calls are replaced at once if there are slots; one ends every 20 ms.
+  // A call ends every 20 ms and is replaced at once if there is a slot.
   a.inFlight = 9
   const send = setInterval(() => {
     a.inFlight = Math.max(a.inFlight - 1, Math.min(a.slots, 9))
@@ -164,7 +164,7 @@ it('yields to later processes, although its slots are always in use', async () =
     // Slots that the other process does not need come back.
     b.demand = 1
     b.inFlight = 1
-    await waitFor('what is left', () => a.slots === 8)
+    await waitFor('the slots that the other process does not use', () => a.slots === 8)
   } finally {
     clearInterval(send)
   }
@@ -198,7 +198,7 @@ it('gives two processes that start together equal parts before the next renewal'
       return renewedAtMs.length >= 7
     })
     for (const { process } of both) expect(process.slots).toBe(64)
-    // With one renewal per step it took two of them; now it takes a quarter of one.
+    // It takes about a quarter of a renewal interval.
     expect(tookMs).toBeLessThan(renewedAtMs[6]! - renewedAtMs[5]!)
   } finally {
     clearInterval(send)
@@ -209,7 +209,7 @@ it('gives two processes that start together equal parts before the next renewal'
   }
 })
 
-it('requests its recent peak: calls that end and begin in waves keep their slots', async () => {
+it('requests slots for its recent peak, so that calls in bursts keep their slots', async () => {
   const questions = vi.spyOn(db, 'rows')
   const a = process(1, 'batch:1', 128)
   try {
@@ -218,7 +218,7 @@ it('requests its recent peak: calls that end and begin in waves keep their slots
     const renewedAtMs: number[] = [a.untilMs]
     questions.mockClear()
     let least = a.slots
-    // Each check of the holder, and each renewal, meets another part of the wave.
+    // The demand alternates, so checks and renewals see both values.
     await waitFor('three renewals', () => {
       a.demand = a.demand === 60 ? 10 : 60
       a.inFlight = a.demand
@@ -230,12 +230,12 @@ it('requests its recent peak: calls that end and begin in waves keep their slots
       return renewedAtMs.length === 4
     })
     expect(least).toBe(60)
-    // While a request is pending, no more calls may be in flight than reported, so now and then one request follows it.
+    // Demand that rises while a request is pending causes one more request.
     expect(questions.mock.calls.length).toBeLessThanOrEqual(6)
     // Slots of a past peak are returned.
     a.demand = 7
     a.inFlight = 7
-    await waitFor('what it needs', () => a.slots === 7)
+    await waitFor('only the slots in use', () => a.slots === 7)
   } finally {
     questions.mockRestore()
   }
@@ -250,7 +250,7 @@ it('keeps at most an equal part of unused slots once another process lacks them'
   const b = process(2, 'batch:1', 128)
   b.want(128)
   await waitFor('an equal part at least', () => b.slots >= 64)
-  await waitFor('all but what the first needs', () => b.slots === 108)
+  await waitFor('all slots that the first does not use', () => b.slots === 108)
   expect(a.slots).toBe(20)
 })
 
@@ -267,10 +267,10 @@ it('applies and shares a lower limit at once, not at the next renewal', async ()
   await waitFor('all of it', () => a.slots + b.slots === 3)
 })
 
-it('keeps a limit that is smaller than the number of holders', async () => {
+it('moves no slots if the limit is smaller than the number of holders', async () => {
   const a = process(1, 'batch:1', 1)
   a.want(3)
-  await waitFor('the one', () => a.slots === 1)
+  await waitFor('the only slot', () => a.slots === 1)
   a.inFlight = 1
   const b = process(2, 'batch:1', 1)
   b.want(2)
@@ -279,7 +279,7 @@ it('keeps a limit that is smaller than the number of holders', async () => {
   expect({ a: a.slots, b: b.slots }).toEqual({ a: 1, b: 0 })
 })
 
-it('has only the slots in use of a server that is not ready, and then none', async () => {
+it('keeps only the slots in use of a server that is not ready, and none once its calls have ended', async () => {
   const id = await insertServer(db)
   const a = process(1, `server:${id}`, 8)
   const setState = (state: string) =>
@@ -293,8 +293,8 @@ it('has only the slots in use of a server that is not ready, and then none', asy
     await setState('draining')
   }
   await drainInUse()
-  await waitFor('what is in flight', async () => {
-    // On a machine that holds a renewal up for 2 s the lease ends, and the server grants no new one.
+  await waitFor('only the slots in use at a draining server', async () => {
+    // On a busy machine a renewal may take over 2 s. The lease then ends, and a draining server grants no new one.
     if (a.slots === 0) await drainInUse()
     const leases = await db.adhoc('select slots from lease')
     return leases.length === 1 && (leases[0] as { slots: number }).slots === 2 && a.slots === 2
@@ -307,21 +307,21 @@ it('has only the slots in use of a server that is not ready, and then none', asy
   await waitFor('slots again', () => a.slots === 8)
 })
 
-it('stops on its own when it cannot renew', async () => {
+it('stops using its slots when it cannot renew them', async () => {
   const own = new Database(database.url, log, { max: 1, name: 'test' })
   const a = process(1, 'batch:1', 8, own)
   a.want(8)
   await waitFor('slots', () => a.slots === 8)
   await own.close()
   await waitFor('the end of its lease', () => a.slots === 0)
-  // At that moment no other process may use it yet.
+  // At this moment, no other process may use the slots yet.
   const b = process(2, 'batch:1', 8)
   b.want(8)
   await waitFor('the other’s', () => b.slots === 8)
   expect(a.slots).toBe(0)
 })
 
-it('blocks its slots for other processes until it has recalled its calls', async () => {
+it('keeps its slots from other processes until it has cancelled its calls', async () => {
   const own = new Database(database.url, log, { max: 1, name: 'test' })
   const a = process(1, 'server:1', 8, own)
   a.graceMs = 1_000
@@ -336,7 +336,7 @@ it('blocks its slots for other processes until it has recalled its calls', async
   const b = process(2, 'server:1', 8)
   b.want(8)
   await waitFor('the other’s', () => {
-    // Never both: calls that the first may have in flight count until they are cancelled.
+    // Calls that the first process may have in flight count until they are cancelled.
     expect(a.inFlight + b.slots).toBeLessThanOrEqual(8)
     return b.slots === 8
   })

@@ -7,51 +7,63 @@ import { RecentPeak } from './recent-peak.ts'
 /** A share of a limit lasts this long. It is renewed about three times in that time. */
 const TTL_MS = 2_000
 const RENEW_MS = 650
-/** The `graceMs` of limits on calls: a call of a paused or disconnected process is in flight for at most this long. */
+/**
+ * Grace period of limits on calls: a paused or disconnected process may have calls in flight this long after its
+ * share expired.
+ */
 export const CALLS_GRACE_MS = 30_000
 /** A holder stops using its share this long before another process may take it. */
 const MARGIN_MS = 150
 /** Demands within this time are combined into one request. */
 const COALESCE_MS = 15
-/** A holder with less than an equal part that could use more requests slots at least this often. */
+/** A holder that has less than an equal part and could use more requests slots at least this often. */
 const LACKING_MS = 160
 /**
- * An unused share is released after one to two of these intervals: where a limit is small, another process waits for it.
+ * Interval of the checks of all shares. An unused share is released after one to two intervals, because another
+ * process may wait for its slots.
  */
 const CHECK_MS = 25
-/** While it yields slots, a holder reports ended calls this often, because the other processes wait for them. */
+/** While it yields slots, a holder reports ended calls this often, because other processes wait for the slots. */
 const YIELD_MS = 50
 /**
- * A holder that is newly short of slots, or is short but gained some, requests again after this time, doubled each time
- * up to the renewal interval. When several processes begin at the same moment, the first one takes all slots. With one
- * renewal for each to notice and to yield, one of two workers had one slot of 128 for more than a second, a whole step of
- * a fast model.
+ * When several processes begin at the same moment, the first one takes all slots. A holder that is newly short of
+ * slots, or gained some but is still short, therefore requests again after this time, then after twice the time, and
+ * so on up to the renewal interval. With requests at renewals only, one of two workers had one slot of 128 for more
+ * than a second.
  */
 const SHORTAGE_RETRY_MS = 40
 /**
- * A peak of demand counts for this long. Calls of a millisecond end and begin in waves of one turn of the event loop: 64
- * callers of the router address have 10 calls in flight at one moment and 60 at the next. A process that requested its
- * demand of the moment sent 20 requests a second and had a third of its slots. Half of its callers waited, for 4 ms; with
- * the peak, 2 % wait.
+ * A peak of demand counts for at least this long and at most twice as long. Short calls begin and end in bursts, one
+ * per turn of the event loop: 64 callers of the router address have 10 calls in flight at one moment and 60 at the
+ * next. With requests for the current demand, a process sent 20 requests per second and had a third of the slots it
+ * needed, so half of its callers waited 4 ms. With the peak, 2 % wait.
  */
 const PEAK_MS = 300
 
-/** A limit shared by all workers: the calls in flight of a server, the samples in flight of a batch. */
+/**
+ * A limit shared by all processes: requests in flight to a server, samples in flight of a batch, or concurrent calls
+ * of a limiter.
+ */
 export interface LeasedResource {
   name: string
   limit: number
-  /** A share that expired without renewal counts this much longer: its holder may be paused with calls in flight. */
+  /**
+   * A share that expired without renewal counts this much longer, because its holder may be paused with calls in
+   * flight.
+   */
   graceMs?: number
   demand(): number
   inFlight(): number
   /**
-   * Sets the usable slots.
-   * `untilMs`: on the clock of `performance.now()`; from then on the slots belong to other processes, even if timers run
-   * late.
-   * `others`: slots of the other holders, if the database has just reported them.
+   * Sets the usable slots. `untilMs`: end of the share on the clock of `performance.now()`. Other processes may use
+   * the slots afterwards, even if this process's timers run late. `others`: total slots of the other holders, if the
+   * database has just reported them.
    */
   setSlots(slots: number, untilMs: number, others?: number): void
-  /** Cancels all calls in flight: the share and its grace period have ended, and other processes may use the slots. */
+  /**
+   * Cancels all calls in flight. Called when the share and its grace period have ended, because other processes may
+   * then use the slots.
+   */
   recall?(): void
 }
 
@@ -65,46 +77,46 @@ interface Lease {
   /** The recent peak of its demand. */
   recentPeak: RecentPeak
   /**
-   * Upper bound for slots kept for a recent peak without current demand: an equal part while other processes lack slots,
+   * Maximum slots kept for a recent peak beyond the current demand: an equal part while other processes lack slots,
    * else infinite.
    */
   maxKept: number
-  /** When a request was last sent. */
+  /** Time when the last request was sent. */
   requestedAtMs: number
   isRequesting: boolean
   requestAgain: boolean
-  /** It had no demand at the last check. */
+  /** It had slots and no demand at the last check. */
   wasUnused: boolean
   /** Time until the next request while there is demand. */
   retryMs: number
-  /** The last answer was less than requested because other processes have the rest; only the timer requests again. */
+  /** The last answer granted less than requested. A holder that has some slots then requests more only by timer. */
   isShort: boolean
   /** Calls in flight at the last request. */
   reportedInFlight: number
-  /** Other processes lack their part: it uses fewer slots than it was granted until they have it. */
+  /** It uses fewer slots than it was granted, because other processes lack their equal part. */
   isYielding: boolean
 }
 
 /**
- * A process's shares of limits. They are requested by demand, renewed while needed, and released when idle or not renewed
- * in time. While a request is pending, no more calls may be in flight than the request reported: slots that the answer
- * takes away may belong to another process before the answer arrives.
+ * A process's shares of limits. They are requested by demand, renewed while needed, and released when idle or not
+ * renewed in time. While a request is pending, no more calls may be in flight than the request reported, because
+ * slots that the answer takes away may belong to another process before the answer arrives.
  *
- * Slots in use are never taken away. A holder that has the whole limit and sends the next call as soon as one ends would
- * keep it forever. So it yields slots voluntarily, as its calls end, to processes that lack their equal part.
+ * Slots in use are never taken away, so a holder that replaces each ended call at once would keep the whole limit
+ * forever. It therefore yields slots, as its calls end, to processes that lack their equal part.
  */
 export class LeaseHolder {
   readonly #db: Database
   readonly #holderId: number
   readonly #log: Logger
   readonly #leases = new Map<string, Lease>()
-  /** The last request for each resource, while it is running. */
+  /** The last queued request of each resource. */
   readonly #turns = new Map<string, Promise<void>>()
   readonly #timer: NodeJS.Timeout
   #closed = false
   #paused = false
 
-  /** `holderId`: the id of this process's row. */
+  /** `holderId`: the id of this process's row in `process`. */
   constructor(db: Database, holderId: number, log: Logger) {
     this.#db = db
     this.#holderId = holderId
@@ -165,7 +177,7 @@ export class LeaseHolder {
     }
   }
 
-  /** Stops holding slots of a resource, and gives back those without a call. */
+  /** Stops leasing a resource. Its slots are released now if no calls are in flight, else when the share expires. */
   forget(name: string): void {
     const lease = this.#leases.get(name)
     if (!lease) return
@@ -179,11 +191,11 @@ export class LeaseHolder {
     return this.#leases.get(name)?.slots ?? 0
   }
 
-  /** Requests more slots soon, combined with other demands of the same moment. */
+  /** Requests more slots within 15 ms, together with other demands. `atLeast`: minimum number to request. */
   want(name: string, atLeast = 0): void {
     const lease = this.#leases.get(name)
     if (!lease || this.#closed || (lease.isShort && lease.slots > 0)) return
-    // Demand is noted now: the request is delayed, and demand may be lower by then.
+    // Noted now, because the request is delayed and demand may be lower by then.
     lease.recentPeak.note(lease.resource.demand(), performance.now())
     this.#request(lease, atLeast)
   }
@@ -198,7 +210,9 @@ export class LeaseHolder {
     setTimeout(renew, lease.slots === 0 ? 0 : COALESCE_MS)
   }
 
-  /** Sends the requests for a resource one after the other, also those of a forgotten lease and of its successor. */
+  /**
+   * Sends the requests for a resource one after the other, including those of a forgotten lease and of its successor.
+   */
   #inTurn(name: string, request: () => Promise<void>): void {
     const turn = (this.#turns.get(name) ?? Promise.resolve()).then(request).then(() => {
       if (this.#turns.get(name) === turn) this.#turns.delete(name)
@@ -206,7 +220,10 @@ export class LeaseHolder {
     this.#turns.set(name, turn)
   }
 
-  /** Gives back a forgotten lease, which would count until it has expired and its grace period is over. */
+  /**
+   * Releases a forgotten lease, which would otherwise count until its grace period ends. With calls in flight, it is
+   * kept.
+   */
   async #giveBack({ resource }: Lease): Promise<void> {
     if (resource.inFlight() > 0) return
     const { name, limit, graceMs = 0 } = resource
@@ -223,7 +240,7 @@ export class LeaseHolder {
     await dropLeases(this.#db, [this.#holderId]).catch(() => {})
   }
 
-  /** Sets the slots that may be in use; while paused, none, so that a call that ends is not replaced by another. */
+  /** Sets the usable slots: none while paused, so that ended calls are not replaced. */
   #setSlots({ resource, untilMs }: Lease, slots: number, others?: number): void {
     resource.setSlots(this.#paused ? 0 : slots, untilMs, others)
   }
@@ -275,13 +292,13 @@ export class LeaseHolder {
       lease.maxKept = others.some((other) => other.demand > other.slots)
         ? part
         : Number.POSITIVE_INFINITY
-      // The request was sent before it was known that others lack slots: the excess is returned now, not at the next
+      // This answer is the first to show that others lack slots, so the excess is returned now, not at the next
       // renewal.
       returnsSlots =
         lease.maxKept < keptBefore &&
         slots > slotsToRequest(lease, resource.demand(), performance.now())
       const maxRetryMs = slots < Math.min(demand, part) ? LACKING_MS : RENEW_MS
-      // A holder that got all it requested requests more when it needs more: demand rises and falls all the time.
+      // Without a shortage no retry is needed, because rising demand sends a request by itself.
       const isNew = lease.isShort && (isNewlyShort || slots > before)
       lease.retryMs = isNew ? SHORTAGE_RETRY_MS : Math.min(maxRetryMs, 2 * lease.retryMs)
       if (this.#leases.get(resource.name) === lease) this.#grant(lease, granted, sentAt)
@@ -331,16 +348,19 @@ function clearTimers({ expiryTimer, cancelRecall }: Lease): void {
   cancelRecall()
 }
 
-/** Slots to request: the recent peak, but at most an equal part of a limit that others lack slots of. */
+/**
+ * Slots to request: the demand, or its recent peak if that is higher. While others lack slots, the peak counts only
+ * up to an equal part.
+ */
 function slotsToRequest(lease: Lease, demand: number, nowMs: number): number {
   const recentPeak = lease.recentPeak.note(demand, nowMs)
   return Math.max(demand, Math.min(recentPeak, lease.maxKept, lease.resource.limit))
 }
 
 /**
- * Granted slots to leave to others: the slots they lack of an equal part, as far as they can use them and none are free,
- * and at most the holder's excess over its own part. Parts are rounded down: a remainder that moves between processes
- * would be idle on the way, and a limit below the number of holders stays where it is.
+ * Number of granted slots to leave to others: the slots that they lack of an equal part and could use, minus the free
+ * ones, but at most the holder's excess over its own part. Parts are rounded down, so that a remainder does not move
+ * between processes and a limit below the number of holders stays where it is.
  */
 function toYield(granted: number, limit: number, others: readonly OtherHolder[]): number {
   const part = partOf(limit, others)

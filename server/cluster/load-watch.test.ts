@@ -74,11 +74,11 @@ it('withdraws a load older than ten seconds, once', async () => {
 it.each([
   ['negative', { running: -1, waiting: 0 }],
   ['not a number', { running: Number.NaN, waiting: 0 }],
-  ['absurd', { running: 1, waiting: 1e9 }],
+  ['implausible', { running: 1, waiting: 1e9 }],
   ['infinite', { running: Number.POSITIVE_INFINITY, waiting: 0 }],
-  ['none', null],
+  ['missing', null],
   ['an error', new Error('404')],
-])('does not tell the router a load that is %s', async (_, load) => {
+])('passes no load to the router that is %s', async (_, load) => {
   answer = load
   router.set(1, { inFlight: 1 })
   await vi.advanceTimersByTimeAsync(30_000)

@@ -3,11 +3,11 @@ import { readLoad } from '../router/server-admission.ts'
 
 /** Interval between reads of one server's load, ± 20 % so that processes do not read at the same moment. */
 const READ_MS = 2_000
-/** A server that reports no load is read less and less often, down to this interval. */
+/** Longest interval for a server that reports no load: from the third missed report on, the interval doubles. */
 const MAX_READ_MS = 60_000
 const TICK_MS = 250
 const TIMEOUT_MS = 1_000
-/** Older loads are discarded. */
+/** Loads older than this are discarded. */
 const STALE_MS = 10_000
 /** Higher counts are invalid: no engine has this many requests. */
 const MAX_REQUESTS = 1e6
@@ -15,7 +15,7 @@ const MAX_REQUESTS = 1e6
 /** The state of one watched server. */
 interface Watched {
   nextAtMs: number
-  /** Time of its last report; the router has it until it is stale. */
+  /** Time of its last report, which the router uses until it is stale. */
   reportedAtMs: number
   hasReport: boolean
   /** Consecutive reads without a report. */
@@ -31,8 +31,8 @@ export interface LoadWatchParts {
 }
 
 /**
- * Reads the engines' own load reports, for servers this process has work for. Only these reports show traffic that does
- * not come through rewardops. Each process reads for itself; one GET every 2 s costs an engine nothing.
+ * Reads the load reports of engines for which this process has work. Only these reports show traffic that does not
+ * come through rewardops. Each process reads for itself, because one GET every 2 s costs an engine almost nothing.
  */
 export class LoadWatch {
   readonly #router: LoadWatchParts['router']

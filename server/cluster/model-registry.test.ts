@@ -141,9 +141,9 @@ describe('leases', () => {
 
   it.each([
     ['as configured', { max_in_flight: 200, max_concurrent: 16 }, 200],
-    ['96 where nothing is given', {}, 96],
+    ['96 if neither limit is known', {}, 96],
     ['as reported by the server', { max_concurrent: 16 }, 16],
-    ['96 where it says more', { max_concurrent: 512 }, 96],
+    ['96 if the server reports more', { max_concurrent: 512 }, 96],
   ])('are limited: %s', async (_, fields, most) => {
     expect(await mostSlots(fields)).toBe(most)
   })

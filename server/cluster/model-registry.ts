@@ -9,8 +9,8 @@ import { CALLS_GRACE_MS, type LeaseHolder } from './lease-holder.ts'
 import type { RatePermits } from './rate-permits.ts'
 
 /**
- * For servers with at least this limit, a process keeps one slot for a while after its last call, for the next single
- * call.
+ * For servers with at least this limit, a process keeps one slot for 5 s after its last call, so that a single call
+ * does not wait for a lease.
  */
 const KEEP_WARM_FROM = 8
 const KEEP_WARM_MS = 5_000
@@ -34,7 +34,7 @@ export class ModelRegistry {
   readonly #log: Logger
   #servers: RouterServer[] = []
   #byModel = new Map<string, number[]>()
-  /** Maximum calls in flight over all processes, by server. */
+  /** Maximum requests in flight over all processes, by server. */
   #limits = new Map<number, number>()
   /** This process's adaptive limits, by server. */
   #routerLimits = new Map<number, number>()
@@ -78,7 +78,7 @@ export class ModelRegistry {
     return this.#servers
   }
 
-  /** Calls that this process may have in flight to a model's servers. */
+  /** Requests that this process may have in flight to a model's servers. */
   slotsOf(model: string): number {
     let n = 0
     for (const id of this.#byModel.get(model) ?? []) {
@@ -96,7 +96,7 @@ export class ModelRegistry {
     return Math.floor(limit)
   }
 
-  /** Whether this worker is the first to fetch a job announced with this number. */
+  /** Whether this worker fetches the jobs of notification `turn` first. The other workers wait a moment. */
   isTurnOf(workerId: number, turn: number): boolean {
     return workerId % this.#workers === turn % this.#workers
   }
@@ -106,7 +106,7 @@ export class ModelRegistry {
     for (const id of this.#byModel.get(model) ?? []) this.#leases.want(leaseOf(id), 1)
   }
 
-  /** Reloads servers and pools; calls during a reload are combined into one more. */
+  /** Reloads servers and pools. Calls during a reload are combined into one further reload. */
   reload(): Promise<void> {
     if (this.#closed) return Promise.resolve()
     if (this.#reloading) {
@@ -201,8 +201,8 @@ export class ModelRegistry {
   }
 
   /**
-   * The router's own limit. An adaptive limit is far below the leasable limit; taking in more samples would bind them too
-   * early.
+   * The router's own limit. An adaptive limit may be far below the leased slots, and samples beyond it would only
+   * wait in this process.
    */
   #routerLimit(id: number): number {
     const nowMs = performance.now()

@@ -14,17 +14,17 @@ const START_MS = 10_000
 /** The states a process reports for itself. */
 export type ProcessState = 'alive' | 'stopping' | 'dead'
 
-/** This process's row in the database: its id, under which it leases, and its last report. */
+/** This process's row in `process`: the id that owns its leases and claims, and its reports. */
 export class ProcessRow {
   readonly id: number
   readonly #db: Database
   readonly #role: 'server' | 'worker'
   state: ProcessState = 'alive'
-  /** Corrected with every report. */
+  /** The database's time, corrected with every report. */
   readonly clock: DatabaseClock
   /**
-   * Called when this process learns that others declared it dead and gave its jobs away, before it counts as alive again.
-   * `atMs`: when, on the clock of `performance.now()`.
+   * Called when this process learns that it was declared dead and its jobs were requeued, before it reports as alive
+   * again. `atMs`: time of the declaration, on the clock of `performance.now()`.
    */
   onDeclaredDead: (atMs: number) => void = () => {}
 
@@ -70,7 +70,7 @@ export class ProcessRow {
     await noteStopping(this.#db, this.id).catch(() => {})
   }
 
-  /** Reports that the process has ended. Without this report, others notice within 5 s. */
+  /** Reports that the process has ended. Without this report, it is declared dead after 5 s. */
   async ended(): Promise<void> {
     this.state = 'dead'
     await noteEnded(this.#db, this.id).catch(() => {})

@@ -10,7 +10,7 @@ import { type PermitRouter, type RateLimits, RatePermits } from './rate-permits.
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
 const SERVER = 7
-/** A minute's limit divided by 30: the burst. */
+/** The burst as a fraction of a minute's limit. */
 const BURST = 1 / 30
 
 let db: Database
@@ -25,14 +25,14 @@ afterEach(async () => {
   for (const process of processes.splice(0)) await process.close()
 })
 
-/** A process that needs permits: a router's bookkeeping with samples that are sent as soon as they may be. */
+/** A process that needs permits and sends each sample as soon as it has one. */
 class Process implements PermitRouter {
   readonly db: Database
   readonly permits: RatePermits
   readonly #held = new Permits()
   readonly #tokensOfOne: number
   waiting = 0
-  /** When each sample was sent, and its tokens. */
+  /** The time and tokens of each sent sample. */
   readonly sent: { atMs: number; tokens: number }[] = []
   readonly grants: Granted[] = []
   idle = false
@@ -46,7 +46,7 @@ class Process implements PermitRouter {
     processes.push(this)
   }
 
-  /** Sets the number of waiting samples. */
+  /** Adds waiting samples. */
   add(samples: number): this {
     this.waiting += samples
     this.permits.want(SERVER)
@@ -153,7 +153,7 @@ describe('a limit of requests', () => {
     const [a, b] = [new Process({ rpm, tpm: null }), new Process({ rpm, tpm: null })]
     a.add(100_000)
     b.add(100_000)
-    await waitFor('both at work', () => Math.min(a.sent.length, b.sent.length) > 50)
+    await waitFor('samples sent by both', () => Math.min(a.sent.length, b.sent.length) > 50)
     await a.kill()
     const begun = performance.now()
     const before = b.sent.length
@@ -162,7 +162,7 @@ describe('a limit of requests', () => {
     expect(b.sent.length - before).toBeGreaterThan(0.8 * (rpm / 60) * seconds)
   })
 
-  it('grants only whole requests, and not two if there is one', async () => {
+  it('grants only whole requests, and no more than the bucket holds', async () => {
     const [a, b] = [new Process({ rpm: 240, tpm: null }), new Process({ rpm: 240, tpm: null })]
     a.add(20)
     b.add(20)
@@ -179,7 +179,7 @@ describe('a limit of requests', () => {
     a.add(1)
     await waitFor('a grant', () => a.grants.length === 1)
     a.waiting = 0
-    await waitFor('it to be given back', async () => (await level('rpm')) > 0.99)
+    await waitFor('the permit to be returned', async () => (await level('rpm')) > 0.99)
     const b = new Process(limits).add(1)
     await waitFor('the other’s sample', () => b.sent.length === 1)
   })
@@ -195,9 +195,9 @@ describe('a limit of requests', () => {
 
   it('applies a new limit at once', async () => {
     const a = new Process({ rpm: 1, tpm: null }).add(50)
-    await waitFor('the one there is', () => a.sent.length === 1)
+    await waitFor('the only permitted sample', () => a.sent.length === 1)
     a.permits.track(SERVER, { rpm: 60_000, tpm: null })
-    await waitFor('all the others', () => a.sent.length === 50)
+    await waitFor('all other samples', () => a.sent.length === 50)
   })
 })
 
@@ -214,14 +214,14 @@ describe('a limit of tokens', () => {
     b.add(60)
     await waitFor('all sent', () => a.waiting + b.waiting === 0)
     for (const windowMs of [250, 1_000, 2_000]) {
-      // A sample is sent with the last token left: each process may exceed the limit by one sample.
+      // One remaining token suffices to send a sample, so each process may exceed the limit by one sample.
       const allowed = (tpm * windowMs) / 60_000 + tpm * BURST + 2 * tokens
       const most = mostWithin([...a.sent, ...b.sent], windowMs, 'tokens')
       expect(most, `${windowMs} ms`).toBeLessThanOrEqual(allowed)
     }
   })
 
-  it('sends a sample larger than the burst, and then waits for the debt', async () => {
+  it('sends a sample larger than the burst, and then waits until its debt is paid', async () => {
     const tpm = 60_000
     const a = new Process({ rpm: null, tpm }, { tokens: 4_000 }).add(2)
     await waitFor('the first', () => a.sent.length === 1)
@@ -244,8 +244,8 @@ describe('a limit of tokens', () => {
   it('grants requests and tokens together or not at all', async () => {
     const limits = { rpm: 6_000, tpm: 600 }
     const a = new Process(limits, { tokens: 15 }).add(30)
-    await waitFor('what there is', () => a.sent.length >= 2)
-    await waitFor('requests without tokens to be back', async () => (await level('rpm')) > 100)
+    await waitFor('the permitted samples', () => a.sent.length >= 2)
+    await waitFor('unused requests to be returned', async () => (await level('rpm')) > 100)
     expect(a.sent.length).toBeLessThan(30)
     for (const { requests, tokens } of a.grants) {
       expect(requests).toBeGreaterThan(0)
@@ -261,7 +261,7 @@ it('grants no permits while the database is down, and grants them again afterwar
   const failures = vi.spyOn(log, 'debug')
   a.grants.length = 0
   a.add(10)
-  await waitFor('two questions that failed', () => {
+  await waitFor('two failed requests', () => {
     a.permits.want(SERVER)
     return failures.mock.calls.length >= 2
   })

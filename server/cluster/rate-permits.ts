@@ -3,28 +3,25 @@ import type { RewardRouter } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
 import { type RateAnswer, type RatePart, takeRate } from '../store/sql/rate.ts'
 
-/** A permit's lifetime: a killed process loses at most the permits of this time. */
+/** A permit's lifetime. */
 const PERMIT_MS = 500
-/** The largest part of a rate that one request takes. */
+/** Maximum of one request, as a time's worth of the rate. */
 const QUANTUM_MS = 250
 /** Minimum time between two requests for one server. */
 const MIN_INTERVAL_MS = 50
 /** Unused permits are returned this long after they were granted, before they expire. */
 const RETURN_AFTER_MS = 300
-/** Maximum time between requests: other processes return permits, and limits are raised. */
+/** Maximum time between requests, because other processes may return permits and limits may be raised. */
 const MAX_INTERVAL_MS = 1_000
 /** Tokens are counted when answers arrive, and charged this often while no permits are requested. */
 const SETTLE_MS = 1_000
-/**
- * Samples may wait for permits while slots are free, and no notification reports that; they are polled this often, in
- * memory.
- */
+/** Interval of the checks for samples that wait for permits while slots are free, which no event reports. */
 const POLL_MS = 50
 
 const MINUTE_MS = 60_000
 /**
- * The burst after a pause is worth 2 s (a thirtieth of a minute's limit). Permits are used up to 500 ms after they were
- * granted, so the bucket is 500 ms smaller: no minute exceeds the limit plus 2 s' worth.
+ * The burst after a pause is 2 s' worth of the rate. Permits are used up to 500 ms after they were granted, so the
+ * bucket holds 1.5 s' worth. No minute then exceeds the limit plus 2 s' worth.
  */
 const BUCKET_MS = 2_000 - PERMIT_MS
 
@@ -110,7 +107,7 @@ export class RatePermits {
     if (server) this.#want(server)
   }
 
-  /** Returns unused permits. */
+  /** Stops requesting, and returns unused permits. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#pollTimer)
@@ -139,7 +136,7 @@ export class RatePermits {
     }
     server.pending = null
     if (waitMs === null || this.#closed || this.#limited.get(server.id) !== server) return
-    // Processes that found the bucket empty at the same time request again at different times.
+    // Random, so that processes that found the bucket empty together do not request again together.
     server.timer = setTimeout(
       () => {
         server.timer = undefined
@@ -150,7 +147,7 @@ export class RatePermits {
     server.timer.unref()
   }
 
-  /** One request. Returns the time until the next in ms; null: on demand. */
+  /** Sends one request. Returns the time until the next one in ms; null: on demand. */
   async #exchange(server: LimitedServer): Promise<number | null> {
     const { id, owed } = server
     const { rpm, tpm } = server.limits
@@ -170,7 +167,7 @@ export class RatePermits {
       }
     }
     server.chargedAtMs = sentAt
-    // If the request fails, debts are charged again, perhaps twice; nothing is returned twice.
+    // If the request fails, use is charged again, perhaps twice, but unused permits are never returned twice.
     server.owed = { requests: Math.max(0, charge.requests), tokens: Math.max(0, charge.tokens) }
     const tokensPerSample =
       tpm !== null && samples > 0 ? this.#tokensPerSample(id, demand.tokens / samples) : 1
@@ -193,8 +190,8 @@ export class RatePermits {
   }
 
   /**
-   * Estimated tokens of one sample: the mean of those scored so far. The first sample needs one token and is charged
-   * later.
+   * Estimated tokens of one sample: the mean of those scored so far, at most `most`. Before the first score, 1 is
+   * assumed and the rest is charged later.
    */
   #tokensPerSample(id: number, most: number): number {
     const stats = this.#router.snapshot().find((s) => s.serverId === id)

@@ -1,15 +1,15 @@
 import { expect, it } from 'vitest'
 import { RecentPeak } from './recent-peak.ts'
 
-it('is the maximum of one to two spans', () => {
+it('is the maximum over the last one to two spans', () => {
   const peak = new RecentPeak(100)
   expect(peak.note(3, 1_000)).toBe(3)
   expect(peak.note(60, 1_040)).toBe(60)
   expect(peak.note(10, 1_099)).toBe(60)
-  // The next span still counts it in full,
+  // The next span still counts the peak.
   expect(peak.note(10, 1_100)).toBe(60)
   expect(peak.note(20, 1_199)).toBe(60)
-  // and the one after does not.
+  // The span after that does not.
   expect(peak.note(5, 1_200)).toBe(20)
   expect(peak.note(5, 1_300)).toBe(5)
 })

@@ -1,7 +1,4 @@
-/**
- * The maximum of a fluctuating number over the last one to two time spans. Each call costs two comparisons, and only two
- * numbers are stored.
- */
+/** The maximum of a fluctuating number over the last one to two time spans, in constant time and memory. */
 export class RecentPeak {
   readonly #spanMs: number
   #sinceMs = Number.NEGATIVE_INFINITY

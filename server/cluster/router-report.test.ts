@@ -92,7 +92,7 @@ describe('calls', () => {
     expect(await minutes()).toMatchObject({ rows: 0 })
   })
 
-  it('that could not be written are written with the next', async () => {
+  it('that could not be written are written with the next ones', async () => {
     router.set(id, { requests: 10 })
     router.event(id)
     await db.adhoc('alter table server_minute rename to elsewhere')
@@ -174,7 +174,7 @@ describe('changes of health', () => {
     router.event(id, { from: 'slow_start', to: 'ok', cause: 'the last' })
     await report.write()
     expect(await events()).toHaveLength(51)
-    // When the minute or the process ends.
+    // The rest is stored when the minute or the process ends.
     await report.close()
     const stored = await events()
     expect(stored).toHaveLength(52)

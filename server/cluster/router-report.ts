@@ -10,13 +10,16 @@ import {
 } from '../store/sql/server-reports.ts'
 
 const REPORT_MS = 1_000
-/** Health events of one server stored separately per minute; further ones are summarized in one event. */
+/** Maximum health events of one server stored separately per minute; further ones are summarized in one event. */
 const MAX_EVENTS_PER_MINUTE = 50
 const MINUTE_MS = 60_000
-/** Pending events kept while the database cannot store them; beyond this, only their number is kept. */
+/** Maximum events kept while the database cannot store them; further ones are only counted. */
 const MAX_PENDING_EVENTS = 2_000
 
-/** A server's events in the current minute: how many were stored and which were omitted. */
+/**
+ * A server's events in the current minute: the numbers of stored and omitted ones, and the first and last omitted
+ * one.
+ */
 interface EventMinute {
   beganMs: number
   stored: number
@@ -26,8 +29,8 @@ interface EventMinute {
 }
 
 /**
- * Writes the router's activity once a second: calls are added to the servers' minutes and totals, health changes become
- * events. The router never waits for it.
+ * Writes the router's activity once a second: calls are added to the servers' minutes and totals, health changes
+ * become events. The router never waits for these writes.
  */
 export class RouterReport {
   readonly #db: Database
@@ -44,7 +47,7 @@ export class RouterReport {
   readonly #minutes = new Map<number, EventMinute>()
   #writing: Promise<void> | null = null
 
-  /** `process`: its name in stored events, `w3` or `server-4`. */
+  /** `process`: this process's name in stored events, `w3` or `server-4`. */
   constructor(parts: { db: Database; router: RewardRouter; process: string; log: Logger }) {
     this.#db = parts.db
     this.#router = parts.router
@@ -75,7 +78,7 @@ export class RouterReport {
     return out
   }
 
-  /** Writes all activity since the last write. After a failure, the next call writes it. Never rejects. */
+  /** Writes all activity since the last successful write. Never rejects. */
   write(): Promise<void> {
     this.#writing ??= this.#write()
       .catch((error: Error) => this.#log.debug({ err: error.message }, 'router report not written'))
@@ -152,7 +155,6 @@ export class RouterReport {
     await addHealthEvents(this.#db, rows)
     this.#events = this.#events.slice(taken.length)
     for (const [id, minute] of over) {
-      // A new minute with other events may have begun since.
       if (this.#minutes.get(id) === minute) this.#minutes.delete(id)
     }
   }
@@ -170,7 +172,7 @@ export class RouterReport {
   }
 }
 
-/** The calls between two snapshots; null: none. */
+/** The calls between two snapshots; null if there are none. */
 function callsBetween(
   before: RouterServerStats | undefined,
   now: RouterServerStats,

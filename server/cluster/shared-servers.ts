@@ -9,7 +9,7 @@ import { ModelRegistry } from './model-registry.ts'
 import { RatePermits } from './rate-permits.ts'
 import { RouterReport } from './router-report.ts'
 
-/** The identity and connections of one process among those that share the servers. */
+/** The identity and connections of a process that shares the servers. */
 export interface SharedServersOptions {
   /** The owner of its leases: the id of its row in `process`. */
   holderId: number
