@@ -6,7 +6,7 @@ import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
 import type { ClaimedJob } from './claimed-job.ts'
 import { SlotGate } from './slot-gate.ts'
 
-/** Time that a batch's reward is cached after its last job, ms. */
+/** Time for which a batch is cached after its last job, ms. */
 const KEEP_BATCH_MS = 2_000
 
 /** A batch with claimed jobs. */
@@ -32,7 +32,10 @@ export class ActiveBatches {
     this.#leases = leases
   }
 
-  /** Adds a claimed job of a batch. The caller calls `leave` later; a batch dropped in between would lose its gate's slots. */
+  /**
+   * Adds a claimed job to its batch, until `leave`; null: the batch does not exist. A batch that was dropped while it
+   * loaded is loaded again, because its gate has lost its slots.
+   */
   async enter(job: ClaimedJob): Promise<ActiveBatch | null> {
     const id = job.job.data.b
     for (;;) {
@@ -46,7 +49,7 @@ export class ActiveBatches {
     }
   }
 
-  /** Removes a job. A batch without jobs is dropped after a while, because single samples often follow each other. */
+  /** Removes a job. A batch without jobs is dropped after 2 s, because single samples often follow each other. */
   leave(batch: ActiveBatch, job: ClaimedJob): void {
     batch.jobs.delete(job)
     if (batch.jobs.size > 0 || batch.leaving) return
@@ -59,7 +62,7 @@ export class ActiveBatches {
     }, KEEP_BATCH_MS).unref()
   }
 
-  /** Waits for a slot of the batch's `maxConcurrency`; false: the job's calls were cancelled meanwhile. */
+  /** Waits for a slot of the batch's `maxConcurrency`. False: the job's calls were cancelled in the meantime. */
   async enterGate(batch: ActiveBatch, job: ClaimedJob): Promise<boolean> {
     if (batch.gate === null) return true
     this.#leases.want(gateName(batch.spec.id))

@@ -16,8 +16,8 @@ interface Wanted {
 }
 
 /**
- * Reads the samples of chunks. Chunks requested in one turn of the event loop, as after a fetch of several jobs, are read
- * together, because the two queries cost 100 of the 250 µs for a chunk of 64.
+ * Reads the samples of chunks. Chunks requested in one turn of the event loop, for example after a fetch of several
+ * jobs, are read together, because the two queries cost 100 of the 250 µs for a chunk of 64.
  */
 export class ChunkReader {
   readonly #db: Database

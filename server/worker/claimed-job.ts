@@ -5,8 +5,9 @@ import type { ActiveBatch } from './active-batches.ts'
 export class ClaimedJob {
   readonly job: FetchedJob
   readonly pool: string
-  /** Number of workers that died with these samples, without this delivery. */
+  /** Number of workers that died while they held these samples. */
   readonly losses: number
+  /** Indexes of the unfinished samples; for post-processing, numbers of the unfinished groups. */
   readonly open = new Set<number>()
   /** True once `open` is filled. Until then every sample of the job counts as unfinished. */
   isRead = false
@@ -14,21 +15,21 @@ export class ClaimedJob {
   claimTimer: NodeJS.Timeout | undefined
   /** The claim's write, running or done; null: none was started. */
   claim: Promise<unknown> | null = null
-  /** True once this worker has done with the job, which is then not claimed any more. */
+  /** True once this worker is done with the job, so that it is not claimed again. */
   isReleased = false
   /** Indexes of ended samples whose results are not committed yet. */
   readonly uncommitted = new Set<number>()
   /** True when the database refused some of its results. */
   unwritten = false
-  /** True once this worker gave the job up, because it stops or was declared dead; another worker completes it. */
+  /** True once this worker, which is stopping or was declared dead, gave up the job. Another worker completes it. */
   isGivenUp = false
   /** Samples and characters of the job that the intake counts. */
   counted = { samples: 0, chars: 0 }
   /** Its batch, once entered. */
   batch: ActiveBatch | null = null
-  /** Cancels the job's calls: its batch ended, or the job was given up. */
+  /** Cancels the job's calls when its batch ends or the job is given up. */
   readonly abort = new AbortController()
-  /** When the fetch that brought the job was sent, on the clock of `performance.now()`. */
+  /** Time when the fetch of the job was sent, on the clock of `performance.now()`. */
   readonly fetchedAtMs: number
 
   constructor(job: FetchedJob, pool: string, fetchedAtMs: number) {
@@ -42,13 +43,13 @@ export class ClaimedJob {
     return !this.isGivenUp && this.open.size === 0 && this.uncommitted.size === 0
   }
 
-  /** Ends its claims: the one that waits is not written, and one that fails is not written again. */
+  /** Stops claiming the job: a delayed claim is not written, and a failed one is not retried. */
   release(): void {
     this.isReleased = true
     clearTimeout(this.claimTimer)
   }
 
-  /** The job in pg-boss's form, fenced to this delivery. */
+  /** Identifies this delivery of the job to pg-boss. */
   get attempt(): { id: string; retryCount: number } {
     return { id: this.job.id, retryCount: this.job.retryCount }
   }

@@ -9,7 +9,9 @@ import { sampleEndOf } from './sample-end.ts'
 /** Number of batches whose reward is cached. */
 const REMEMBERED = 256
 
-/** Scores samples that the server sends directly, before they are stored. A crash here loses no sample. */
+/**
+ * Scores samples that the server sends directly, before they are stored. If this worker dies, the server queues them.
+ */
 export class DirectScores {
   readonly #db: Database
   readonly #tools: RewardTools
@@ -37,7 +39,7 @@ export class DirectScores {
     this.#tell = options.tell
   }
 
-  /** Scores a sample and reports its end, unless it was forgotten meanwhile. */
+  /** Scores a sample and reports its end, unless `forget` was called in the meantime. */
   async score(message: DirectScoreMessage): Promise<void> {
     const { id } = message
     const abort = new AbortController()
@@ -114,7 +116,7 @@ export class DirectScores {
   }
 }
 
-/** Fills in empty content for turns without one, as when read from the tables. */
+/** Gives turns without content an empty one, as `decodeTexts` does. */
 function withContent(prompt: DirectScoreMessage['sample']['prompt']): RewardSample['prompt'] {
   if (typeof prompt === 'string') return prompt
   return prompt.map((turn) => ({ ...turn, content: turn.content ?? '' }))

@@ -9,31 +9,34 @@ import {
   SERVICES_POOL,
 } from '../store/job-queue.ts'
 
-/** Samples of rules that a worker holds. They end within milliseconds, so more would only wait here. */
+/** Maximum samples of rules in a worker. They end within milliseconds, so more would only wait here. */
 const RULES_CAPACITY = 256
-/** Interactive samples that a worker holds. They are few, and a slow model must not block the others. */
+/** Maximum interactive samples in a worker. They are few, and those of a slow model must not block the others. */
 const INTERACTIVE_CAPACITY = 1_024
-/** Samples of rules that call a service. A sandbox runs 64 programs at once, and a sample has up to ten. */
+/**
+ * Maximum samples of rules that call a service. A sandbox runs 64 programs at once, and a sample has up to ten
+ * programs.
+ */
 const SERVICES_CAPACITY = 64
-/** Largest number of samples in a worker, so that two workers hold 5,000 concurrent rewards of 40 s. */
+/** Maximum samples in a worker. Two workers can then hold 5,000 concurrent rewards of 40 s. */
 const MAX_SAMPLES = 4_096
-/** Largest amount of text in a worker, in characters, which keeps it under 300 MB. */
+/** Maximum text in a worker, in characters, which keeps its memory under 300 MB. */
 const MAX_TEXT_CHARS = 48 << 20
 /** Interval of the poll that backs up notifications. */
 const POLL_MS = 1_000
-/** Poll interval of a limiter without work for this long. There may be hundreds, and notifications are usual. */
+/** Poll interval of a limiter's pool that had no work for this long, because there may be hundreds of limiters. */
 const QUIET_MS = 30_000
-/** Time for which a pool's only run is assumed to stay the only one. */
+/** Time for which a pool with jobs of a single run is assumed to get no other run's jobs. */
 const SOLE_MS = 200
 /**
- * A worker may hold the samples that it scores in this time, even with a small share: a model that answers in 2 ms
- * finishes twice a share of 32 in 16 ms, and a fetch takes 5 ms.
+ * Besides its share, a worker may hold the samples that it scores in this time, because a fast model finishes a small
+ * share before the next fetch has ended.
  */
 const AHEAD_MS = 100
 const RATE_EVERY_MS = 125
 /** Weight that halves a pool's rate in 4 s without samples. */
 const IDLE_WEIGHT = 0.02
-/** Samples assumed per job. Jobs have 16 to 64, so fetching capacity ÷ 48 jobs overshoots by at most a chunk. */
+/** Samples assumed per job. Jobs have up to 64, so a fetch exceeds the capacity by at most a third, or one job. */
 const SAMPLES_PER_JOB = 48
 const MAX_JOBS_PER_FETCH = 16
 
@@ -52,30 +55,30 @@ interface PoolState {
   /** Samples ended per ms, smoothed over about half a second of work. */
   rate: number
   ended: number
-  /** Times of the last check and of the last work. */
+  /** Times of the last fetch, and of the last fetch that returned jobs. */
   lookedMs: number
   hadWorkMs: number
 }
 
 /** The parts of a worker that the intake needs. */
 export interface IntakeHost {
-  /** Calls to a model that this worker may have in flight now, over all servers. */
+  /** Requests to a model that this worker may have in flight now, over all servers. */
   slotsOf(model: string): number
   /** This worker's equal part of the model's limit, leased or not. */
   fairShareOf(model: string): number
   /** Requests a lease, because there is work for a model but no slot. */
   wantSlots(model: string): void
-  /** Samples of functions that it may hold now: those that run concurrently and some ahead. */
+  /** Samples of functions that this worker may hold now. */
   functionCapacity(): number
-  /** Samples of a limiter's pool that it may hold now. */
+  /** Samples of a limiter's pool that this worker may hold now. */
   limiterCapacity(pool: string): number
-  /** `fetchedAtMs`: when the fetch was sent, on the clock of `performance.now()`. */
+  /** Receives a fetched job. `fetchedAtMs`: time when the fetch was sent, on the clock of `performance.now()`. */
   take(pool: string, job: FetchedJob, fetchedAtMs: number): void
 }
 
 /**
- * Fetches jobs while there is capacity for their samples. Samples are bound late, so that a slow server never delays a
- * step. The runs of a pool take turns; interactive work comes first.
+ * Fetches jobs only while there is capacity for their samples, so that waiting samples stay in the queue for any
+ * worker. The runs of a pool take turns. Interactive samples have a capacity of their own.
  */
 export class Intake {
   readonly #queue: JobQueue
@@ -150,19 +153,19 @@ export class Intake {
     if (samples < 0) this.pump(name)
   }
 
-  /** Fetches nothing while halted, because results cannot be written. */
+  /** While true, nothing is fetched, because results cannot be written. */
   set halted(halted: boolean) {
     this.#halted = halted
     if (!halted) this.pumpAll()
   }
 
-  /** Fetches nothing while paused, because a sample that lost two workers runs alone, or the worker is stopping. */
+  /** While true, nothing is fetched, because a sample that was lost twice runs alone. */
   set paused(paused: boolean) {
     this.#paused = paused
     if (!paused) this.pumpAll()
   }
 
-  /** Fetches one job at a time, because the last one had lost two workers and similar ones may follow. */
+  /** True after a job that was lost twice: jobs are fetched one at a time, because similar ones may follow. */
   oneByOne = false
 
   #poll(): void {
@@ -186,13 +189,13 @@ export class Intake {
       return
     }
     if (pool.model !== null && this.#shareOf(pool.model) === 0) {
-      // Without a slot nothing is fetched. If the limit is smaller than the number of workers, others have the slots.
+      // If the limit is smaller than the number of workers, other workers may have all slots.
       this.#host.wantSlots(pool.model)
       return
     }
     const capacity = Math.min(this.#capacityOf(pool), MAX_SAMPLES - this.inUse + pool.inUse)
-    // A fetch at every ended sample would be a query a sample. The least worth fetching is half the capacity, or a quarter
-    // of a large one.
+    // A fetch after every ended sample would cost one query per sample. At least half the capacity must be free, or
+    // of a large capacity 48 samples or a quarter, whichever is more.
     const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
     if (capacity - pool.inUse < Math.max(1, least)) return
     if (this.#textChars > MAX_TEXT_CHARS && this.inUse > 0) return
@@ -225,14 +228,17 @@ export class Intake {
     return Math.min(Math.max(2 * share, share + 16, share + ahead), MAX_SAMPLES)
   }
 
-  /** The slots it has, or its fair share, which others release within a renewal. */
+  /**
+   * The leased slots, or the fair share if it is larger, because the other workers release slots up to it within a
+   * renewal.
+   */
   #shareOf(model: string): number {
     return Math.max(this.#host.slotsOf(model), this.#host.fairShareOf(model))
   }
 
   #measureRates(): void {
     for (const pool of this.#pools.values()) {
-      // Between two batches the rate is kept for some seconds, because the next batch is seldom slower.
+      // Without samples, the rate falls slowly, because the next batch is seldom slower.
       const weight = pool.inUse === 0 && pool.ended === 0 ? IDLE_WEIGHT : 0.3
       pool.rate += weight * (pool.ended / RATE_EVERY_MS - pool.rate)
       pool.ended = 0
@@ -248,7 +254,7 @@ export class Intake {
       if (performance.now() < pool.soleUntilMs) pool.served = []
       let jobs = await this.#queue.fetch(pool.name, count, pool.served)
       if (jobs.length === 0 && pool.served.length > 0) {
-        // No other run waits, so the query is skipped for a while.
+        // No other run has jobs, so this extra fetch is skipped for a while.
         if (pool.served.length === 1) pool.soleUntilMs = performance.now() + SOLE_MS
         pool.served = []
         jobs = await this.#queue.fetch(pool.name, count, [])
@@ -259,7 +265,7 @@ export class Intake {
         if (run && !pool.served.includes(run)) pool.served.push(run)
         this.#host.take(pool.name, job, sentAtMs)
       }
-      // Fewer jobs than requested mean an empty queue; new jobs send a notification.
+      // Fewer jobs than requested mean that the queue is empty. A notification reports new jobs.
       if (jobs.length === count) pool.again = true
     } catch (error) {
       this.#log.debug({ err: (error as Error).message, pool: pool.name }, 'fetch failed')

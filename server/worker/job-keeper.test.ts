@@ -34,7 +34,7 @@ async function heldJob(): Promise<{ keeper: JobKeeper; job: ClaimedJob; workerId
 const claimsOf = ({ job }: ClaimedJob) =>
   db.adhoc('select worker_id from claim where job_id = $1', [job.id])
 
-it('writes a claim again that failed, so that no other worker gets a job that is held', async () => {
+it('retries a failed claim, so that no other worker gets the job', async () => {
   const { keeper, job, workerId } = await heldJob()
   const rows = vi.spyOn(db, 'rows').mockRejectedValueOnce(new Error('terminating connection'))
   keeper.claim(job, [0, 1, 2, 3])
@@ -44,7 +44,7 @@ it('writes a claim again that failed, so that no other worker gets a job that is
   expect(await claimsOf(job)).toEqual([{ worker_id: workerId }])
 })
 
-it('does not claim a job again that it has replaced meanwhile', async () => {
+it('does not retry the claim of a job that it has replaced', async () => {
   const { keeper, job } = await heldJob()
   const fails = Promise.withResolvers<never>()
   vi.spyOn(db, 'rows').mockReturnValueOnce(fails.promise)
@@ -56,7 +56,7 @@ it('does not claim a job again that it has replaced meanwhile', async () => {
   await requeued
 })
 
-it('learns when others declared it dead', async () => {
+it('a process learns that it was declared dead, and when', async () => {
   const row = await ProcessRow.register(db, 'worker', false)
   await db.adhoc(
     "update process set state = 'dead', ended_at = clock_timestamp() - interval '1 minute' where id = $1",

@@ -5,7 +5,7 @@ import { claimJob, unclaimJob, unclaimJobs } from '../store/sql/claims.ts'
 import { batchSpec } from '../store/sql/worker-reads.ts'
 import type { ClaimedJob } from './claimed-job.ts'
 
-/** Delay before a refused or failed claim is tried again, ms: a process reports once a second. */
+/** Delay before a refused or failed claim is retried, ms. A process reports once a second. */
 const CLAIM_AGAIN_MS = 500
 /** Time within which ended jobs are collected and completed together, ms. */
 const COMPLETE_AFTER_MS = 20
@@ -27,8 +27,8 @@ export class JobKeeper {
   }
 
   /**
-   * Writes a job's claim, and tries again while it fails: without a claim, the job would be requeued when another worker
-   * dies. A worker that was declared dead claims the jobs that it keeps once it counts as alive again.
+   * Writes a job's claim and retries until it is written, because a job without a claim is requeued when another
+   * worker dies. The claims of a worker that was declared dead are refused until it reports as alive again.
    */
   claim(job: ClaimedJob, indexes: number[]): void {
     const again = () => {
@@ -59,7 +59,7 @@ export class JobKeeper {
     setTimeout(() => void this.flush(), COMPLETE_AFTER_MS)
   }
 
-  /** Writes completed jobs together, off the path of the samples. */
+  /** Completes the collected jobs, one statement per pool. Samples do not wait for it. */
   async flush(): Promise<void> {
     try {
       for (const [pool, jobs] of [...this.#completed]) {
@@ -107,7 +107,7 @@ export class JobKeeper {
     await unclaimJobs(this.#db, jobIds, this.#workerId)
   }
 
-  /** Replaces a job with others in one transaction; changes nothing if the job was given to another worker meanwhile. */
+  /** Replaces a job with others in one transaction. Changes nothing if another worker has the job by now. */
   async #replace(job: ClaimedJob, jobs: ChunkJob[]): Promise<void> {
     job.release()
     // Waits for the write, because a late claim would stay.

@@ -15,7 +15,7 @@ import type { ActiveBatch } from './active-batches.ts'
 
 /** Time within which completed groups are collected, ms. */
 const WAKE_MS = 30
-/** The search for ready groups scans a batch, so it takes at most this fraction (1/n) of a worker's time. */
+/** Pause after a search for ready groups, as a multiple of its duration, because a search scans the whole batch. */
 const PAUSE = 10
 
 /**
@@ -32,7 +32,7 @@ export class PostProcessing {
   readonly #tools: RewardTools
   readonly #workerId: number
   readonly #log: Logger
-  /** Batches that are being searched or wait for it. */
+  /** Batches that are searched now or soon. */
   readonly #awake = new Map<number, { again: boolean }>()
 
   constructor(options: {
@@ -91,7 +91,7 @@ export class PostProcessing {
     const { reward } = spec
     const [first] = members as [StagedSample]
     if (reward.postProcess === undefined) {
-      return { ok: false, reason: 'function_error', detail: 'its function is not known' }
+      return { ok: false, reason: 'function_error', detail: 'unknown post-processing function' }
     }
     const options = callOptions({
       reward,

@@ -10,12 +10,15 @@ export interface EndedSample extends FlushedSample {
 
 /** Longest wait of a finished sample for others of the same flush, ms. */
 const FLUSH_MS = 40
-/** Largest number of samples in a flush, because its locks block other workers. */
+/**
+ * Number of waiting samples that starts a flush at once. A flush writes at most twice as many, because its locks
+ * block other workers.
+ */
 const FLUSH_SAMPLES = 512
 /** Concurrent flushes. A second one would wait for the first one's lock on the batch. */
 const MAX_FLUSHES = 1
 
-/** Writes finished samples in bulk, independent of the rest of their chunk or group. */
+/** Writes finished samples in bulk, without waiting for the rest of their chunk or group. */
 export class ResultWriter {
   readonly #db: Database
   readonly #workerId: number
@@ -37,7 +40,9 @@ export class ResultWriter {
     options: {
       onCommitted?: ((samples: EndedSample[]) => void) | null
       statement?: typeof flushStatement
-      /** Called when a flush failed because of the database. Its results are kept and retried while this process lives. */
+      /**
+       * Called when a flush failed because of an outage. Its results are kept and retried while this process lives.
+       */
       onOutage?: (error: unknown) => void
       /** Called when a flush succeeded. */
       onWritten?: () => void
@@ -60,7 +65,7 @@ export class ResultWriter {
     else this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS)
   }
 
-  /** Number of results not committed yet. */
+  /** Above 0 while some results are not committed: the number of waiting results and running flushes. */
   get pending(): number {
     return this.#waiting.length + this.#flushes
   }

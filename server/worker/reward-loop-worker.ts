@@ -38,7 +38,7 @@ import { sampleEndOf } from './sample-end.ts'
 const MAX_LOSSES = 3
 /** Delay before a claim is written, ms. Most jobs end earlier and need no claim. */
 const CLAIM_AFTER_MS = 250
-/** Length of a slice of rules, ms, so that heartbeats and interactive samples run in between. */
+/** Maximum time that rules run without a break, ms. Heartbeats and interactive samples run in the breaks. */
 const SLICE_MS = 8
 
 interface RuleTask {
@@ -54,7 +54,7 @@ export interface WorkerCounters {
 }
 
 /**
- * Fetches chunks when it has capacity, scores each sample by itself and passes results to the writer.
+ * Fetches chunks while it has capacity, scores their samples and passes the results to a writer.
  *
  *   fetched ──claim──▶ claimed ──every sample ended──▶ committed ──▶ job completed
  *                         │ stopping: unfinished samples are requeued as a new job
@@ -65,9 +65,9 @@ export class RewardLoopWorker {
   readonly #tools: RewardTools
   readonly #log: Logger
   readonly #writer: ResultWriter
-  /** Writer of interactive samples, which never wait for a flush of 500 others. */
+  /** Writer of interactive samples, which never wait for a flush of other samples. */
   readonly #urgentWriter: ResultWriter
-  /** Writer for batches with post-processing, whose scores wait for their group. */
+  /** Writer of scores that wait for the post-processing of their group. */
   readonly #stagedWriter: ResultWriter
   readonly #post: PostProcessing
   readonly #clock: DatabaseClock
@@ -80,7 +80,7 @@ export class RewardLoopWorker {
   readonly #jobs = new Set<ClaimedJob>()
   readonly #rules: RuleTask[] = []
   #ruleLoop = false
-  /** Jobs whose samples lost two workers, until they run or are requeued. */
+  /** Jobs whose samples were lost twice, until they run alone or are requeued. */
   #alone: ClaimedJob[] = []
   #runningAlone = false
   #running = 0
@@ -161,8 +161,9 @@ export class RewardLoopWorker {
   }
 
   /**
-   * Gives up the jobs fetched before `atMs`, on the clock of `performance.now()`: others declared this process dead then
-   * and requeued them. Cancels their calls, which would be repeated elsewhere; results that wait for a flush are written.
+   * Gives up the jobs fetched before `atMs` (on the clock of `performance.now()`), when this process was declared
+   * dead and its jobs were requeued. Cancels their calls, because other workers repeat them. Results that wait for a
+   * flush are still written.
    */
   giveUpJobs(atMs: number): void {
     const givenUp = [...this.#jobs, ...this.#alone].filter(
@@ -172,7 +173,7 @@ export class RewardLoopWorker {
     this.#log.warn({ jobs: givenUp.length }, 'declared dead after a pause; its jobs are given up')
     for (const job of givenUp) {
       job.isGivenUp = true
-      // A job that waits to run alone holds nothing yet; the loop that would run it removes it.
+      // `#runAlone` removes a job that waits to run alone.
       this.#drop(job)
       job.abort.abort()
     }
@@ -186,7 +187,7 @@ export class RewardLoopWorker {
   async stop(drainMs: number, writeMs: number): Promise<void> {
     this.#stopping = true
     this.intake.close()
-    // Samples that wait for a slot are requeued. A call sent now would be repeated by another worker.
+    // Samples that wait for a slot are requeued, because a call sent now may have to be repeated by another worker.
     this.#leases.paused = true
     const drainedAtMs = performance.now() + drainMs
     while (this.#isBusy && performance.now() < drainedAtMs) await shortly()
@@ -263,7 +264,7 @@ export class RewardLoopWorker {
     this.#jobs.add(job)
     this.#count(job, indexes.length, 0)
     try {
-      // Samples that killed a worker may kill this one.
+      // Claimed at once, because samples that were lost with a worker may kill this one too.
       if (job.losses > 0) {
         if (job.claim === null) this.#keeper.claim(job, indexes)
       } else job.claimTimer = setTimeout(() => this.#keeper.claim(job, indexes), CLAIM_AFTER_MS)
@@ -296,7 +297,7 @@ export class RewardLoopWorker {
             entered,
             row,
             'worker_lost',
-            `${job.losses} workers died while they held it`,
+            `${job.losses} workers died while they held the sample`,
           )
       } else if (groups) {
         for (const group of groups) void this.#scoreGroup(job, entered, group)
@@ -310,7 +311,7 @@ export class RewardLoopWorker {
         for (const row of rows) void this.#score(job, entered, row)
       }
     } catch (error) {
-      // Requeuing is faster than waiting for missed heartbeats to redeliver the job.
+      // Requeueing is faster than waiting for missed heartbeats.
       this.#log.warn({ err: (error as Error).message }, 'chunk could not be read')
       if (job.isGivenUp) return
       this.#drop(job)
@@ -334,11 +335,11 @@ export class RewardLoopWorker {
     if (job.batch) this.#batches.leave(job.batch, job)
   }
 
-  /** Starts a job of groups that wait for post-processing; `open` contains their numbers. */
+  /** Starts a job of groups that wait for post-processing. `job.open` contains their numbers. */
   async #startPost(job: ClaimedJob, nos: readonly number[]): Promise<void> {
     this.#jobs.add(job)
     this.#count(job, nos.length, 0)
-    // All their samples have been scored, so the claim names none.
+    // No sample of these groups is pending, so the claim names an index that no sample has.
     job.claimTimer = setTimeout(() => this.#keeper.claim(job, [-1]), CLAIM_AFTER_MS)
     try {
       const batch = await this.#enter(job)
@@ -386,13 +387,13 @@ export class RewardLoopWorker {
     if (job.open.delete(no)) this.#count(job, -1, 0)
   }
 
-  /** The samples to score: from the job at its first delivery if it contains them, otherwise from the tables. */
+  /** The samples to score: from the job if it contains them and was not lost before, otherwise from the tables. */
   async #samplesOf(job: ClaimedJob, batch: ActiveBatch): Promise<PendingSample[]> {
     const inline = job.losses === 0 ? job.job.data.s : undefined
     return inline ?? this.#reader.read(batch.spec, job.job.data.i)
   }
 
-  /** Runs built-in rules on this event loop in slices, interactive samples first. */
+  /** Runs built-in rules on this event loop with breaks in between, interactive samples first. */
   #runRules(): void {
     if (this.#ruleLoop) return
     this.#ruleLoop = true
@@ -418,7 +419,10 @@ export class RewardLoopWorker {
     setImmediate(slice)
   }
 
-  /** Scores all members of a group in one call. Ended members are included but unchanged. A call takes one slot of the gate. */
+  /**
+   * Scores all members of a group in one call, which takes one slot of the gate. Members that have ended are passed
+   * too and keep their results.
+   */
   async #scoreGroup(job: ClaimedJob, batch: ActiveBatch, group: WholeGroup): Promise<void> {
     const { members, pending } = group
     const rows = members.filter(({ idx }) => pending.has(idx))
@@ -521,7 +525,7 @@ export class RewardLoopWorker {
   ): void {
     // Callbacks that run after the flush must not capture `row`, whose texts would stay in memory.
     const index = row.idx
-    // The sample was requeued meanwhile or has ended already.
+    // The sample was requeued or has already ended.
     if (!job.open.delete(index)) return
     job.uncommitted.add(index)
     if (outcome.ok) this.counters.scored++
@@ -558,15 +562,16 @@ export class RewardLoopWorker {
     if (job.isGivenUp || !this.#jobs.delete(job)) return
     job.release()
     if (job.batch) this.#batches.leave(job.batch, job)
-    // The job is not completed, so its heartbeat lapses and unwritten samples are scored again, as a loss.
+    // A job with unwritten results is not completed, so its heartbeat lapses and its pending samples are scored
+    // again, with one more loss.
     if (job.unwritten) return
     this.#keeper.completed(job)
   }
 
   /**
-   * Runs samples that lost two workers as jobs of one, each alone in this process, so that a sample that kills its worker
-   * affects no other. Other fetched samples are requeued at once: here they could die too, or miss heartbeats behind a
-   * slow one, and end as `worker_lost` without fault.
+   * Runs samples that were lost twice as jobs of one sample, each alone in this process, so that a sample that kills
+   * its worker affects no other. Further jobs of such samples are requeued, because they could be lost once more
+   * while they wait here and end as `worker_lost` without fault.
    */
   async #runAlone(): Promise<void> {
     if (this.#runningAlone) return
@@ -609,7 +614,7 @@ function shortly(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 20))
 }
 
-/** Runs a rule. An error fails only its sample; thrown, it would end the worker. */
+/** Runs a rule. An error fails the sample and does not end the worker. */
 function runRule(batch: ActiveBatch, row: PendingSample): RewardOutcome {
   try {
     return batch.manager.runRule(toRewardSample(row), batch.spec.reward)
@@ -620,7 +625,7 @@ function runRule(batch: ActiveBatch, row: PendingSample): RewardOutcome {
 }
 
 function toRewardSample(row: PendingSample): RewardSample {
-  // Rules do not use the prompt, so it is not read.
+  // The prompt is empty for rules, which do not use it.
   const { prompt, response, groundTruth, extraInfo } = decodeTexts(row)
   return {
     dataSource: row.data_source,

@@ -42,7 +42,7 @@ test('attempts are 1 plus the retries, however many calls the reward makes', () 
 })
 
 describe('the log of a sample’s attempts', () => {
-  test('of a score has what its table row cannot hold', () => {
+  test('of a scored sample exists if there were several attempts', () => {
     const ok = (attempts: AttemptRecord[] | null) =>
       endOf({ ok: true, score: 1, extra: null, attempts }).attemptLog
     expect(ok(null)).toBeNull()
@@ -50,7 +50,7 @@ describe('the log of a sample’s attempts', () => {
     expect(ok([attempt(), attempt()])).toHaveLength(2)
   })
 
-  test('of a failure has the reason, even if every call was answered', () => {
+  test('of a failed sample has the reason, even if every call was answered', () => {
     const why = { serverId: null, reason: 'unparseable', detail: 'no [[n]] in the reply' }
     expect(endOf(failed(null)).attemptLog).toMatchObject([{ ...why, attempt: 1 }])
     const answered = endOf(failed([attempt()]))
@@ -59,7 +59,7 @@ describe('the log of a sample’s attempts', () => {
     expect(answered).toMatchObject({ attempts: 1, serverName: 'rm-0' })
   })
 
-  test('of a failure reported by a call is the list of calls', () => {
+  test('of a sample that failed with the reason of a call is the list of calls', () => {
     const failedCall = attempt({ outcome: 'corrupt', reason: 'unparseable', detail: '<html>' })
     expect(endOf(failed([attempt(), failedCall])).attemptLog).toEqual([attempt(), failedCall])
   })

@@ -56,8 +56,8 @@ function storable(text: string | null | undefined): string | null {
 }
 
 /**
- * 1, plus the retries of all its calls. A reward may make several calls for a sample: votes of a judge, components. Hedges,
- * recalled calls and repeats after a connection race are no retries.
+ * 1 plus the retries of all calls for the sample. A reward may make several calls, such as votes of a judge or
+ * components. Hedged requests, recalled calls and repeats after a connection race are no retries.
  */
 function attemptsIn(log: AttemptRecord[]): number {
   let n = 1
@@ -67,7 +67,7 @@ function attemptsIn(log: AttemptRecord[]): number {
   return n
 }
 
-/** The attempts that the sample's table row cannot hold: several, or a failure. */
+/** The attempts to store besides the sample's table row: all attempts of a sample with several or with a failure. */
 function attemptLogOf(
   outcome: RewardOutcome,
   times: { acceptedAtMs: number; dispatchedAtMs: number; scoreMs: number; clockOffsetMs: number },
@@ -77,7 +77,7 @@ function attemptLogOf(
     startedAtMs: Math.max(times.acceptedAtMs, attempt.startedAtMs + times.clockOffsetMs),
   }))
   if (outcome.ok) return log.length > 1 ? log : null
-  // The reason is added unless an attempt already has it, for example when all calls were answered.
+  // If no attempt has the failure's reason, for example because all calls were answered, an attempt with it is added.
   if (log.some(({ reason }) => reason === outcome.reason)) return log
   return [
     ...log,

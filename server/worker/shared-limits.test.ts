@@ -106,13 +106,13 @@ describe('Q16: one limit over all workers', () => {
     expect(sent.at(-1)! - sent[0]!).toBeGreaterThan(2_500)
   })
 
-  it('of concurrent calls, also fewer than workers; a dead worker’s share is reassigned', async () => {
+  it('of concurrent calls, even with fewer slots than workers; a dead worker’s share is reassigned', async () => {
     const kwargs = { max_concurrent: 2 }
     const all = Array.from({ length: 4 }, () => new Worker())
     most = 0
     const running = all.map((worker) => worker.run(30, kwargs, 5))
-    await waitFor('half of them', () => allSent().length > 40)
-    const holding = await waitFor('who holds a part', async () => {
+    await waitFor('some calls', () => allSent().length > 40)
+    const holding = await waitFor('a worker with a slot', async () => {
       const [row] = await db.adhoc<{ worker_id: number }>(
         'select worker_id from lease where slots > 0 order by slots desc limit 1',
       )
@@ -122,19 +122,19 @@ describe('Q16: one limit over all workers', () => {
     dead.leases.forget('limit:judge')
     await dead.kill()
     const left = all.filter((worker) => worker !== dead)
-    await waitFor('the others’ end', () => left.every((worker) => worker.sent.length === 30))
+    await waitFor('all other calls', () => left.every((worker) => worker.sent.length === 30))
     expect(most).toBeLessThanOrEqual(2)
     await Promise.all(running.filter((_, at) => all[at] !== dead))
   })
 
   it('of tokens per minute, corrected by the actual use', async () => {
-    // Estimated at 1,000 of 10,000 per second, really 10: 120,000 estimated tokens are 1,200.
+    // 120 calls are estimated at 1,000 tokens each, with 10,000 tokens per second, and use 10 each.
     const kwargs = { max_tpm: 600_000, estimated_tokens_per_request: 1_000, max_concurrent: 4 }
     const [a, b] = [new Worker(), new Worker()]
     await Promise.all([a.run(60, kwargs, 1, 10), b.run(60, kwargs, 1, 10)])
     expect(allSent()).toHaveLength(120)
-    // By the estimate alone, nothing would be left after each of the last hundred calls.
-    await waitFor('what was not used to be back', async () => {
+    // With the estimates alone, the bucket would be empty.
+    await waitFor('the unused tokens to be returned', async () => {
       const [row] = await db.adhoc<{ level: number }>('select level from rate_bucket')
       return (row?.level ?? 0) > 5_000
     })

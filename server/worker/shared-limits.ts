@@ -13,12 +13,12 @@ import { agreeOnLimits, reserveRate } from '../store/sql/rate.ts'
 
 /** Time without use after which limits expire and the next caller sets them. */
 const FORGET_AFTER_MS = 30_000
-/** Interval of the use report. A gate unused for two intervals is released. */
+/** Interval of the reports that a limiter is in use. A limiter unused for two intervals is released. */
 const SAY_EVERY_MS = 5_000
-/** Wait for a restarting database. Samples that wait meanwhile do not fail. */
+/** Maximum wait for a restarting database, after which waiting samples fail. */
 const OUTAGE_MS = 60_000
 
-/** Samples of a limiter that a worker may hold before it has a slot. */
+/** Minimum number of a limiter's samples that a worker may hold, even without a slot. */
 const MIN_CAPACITY = 32
 
 interface Shared {
@@ -33,8 +33,9 @@ interface Shared {
 }
 
 /**
- * Enforces limits over all workers. Requests and tokens per minute are buckets in Postgres; concurrent calls are leased.
- * A dead worker costs at most one call of the rate, and its lease for 2 s.
+ * Enforces limits over all workers. Requests and tokens per minute are buckets in Postgres; concurrent calls are
+ * leased. A dead worker wastes at most one call's part of the rates, and its lease until its death is certain, at
+ * most 32 s.
  *
  *   unknown ──first sample──▶ agreed on ──used──▶ … ──10 s without use──▶ unknown
  */
@@ -65,7 +66,7 @@ export class SharedLimits implements CallLimits {
       agreeing.catch(() => this.#shared.delete(name))
     }
     const shared = await agreeing
-    // The limiter was released meanwhile, with its lease.
+    // The limiter and its lease were released in the meantime.
     if (this.#shared.get(name) !== agreeing) return this.gate(limiter)
     shared.lastUseMs = performance.now()
     this.#logIgnored(shared, limiter.limits)
@@ -73,12 +74,14 @@ export class SharedLimits implements CallLimits {
     return shared.gate
   }
 
-  /** Samples of a limiter's pool that this worker may hold: twice its share, which leaves work for the others. */
+  /**
+   * Samples of a limiter's pool that this worker may hold: twice its share, which leaves samples for other workers.
+   */
   capacityOf(pool: string): number {
     return Math.max(MIN_CAPACITY, 2 * (this.#byPool.get(pool)?.slots ?? 0))
   }
 
-  /** Stops the reports and releases. */
+  /** Stops the timer that reports and releases limiters. */
   close(): void {
     clearInterval(this.#timer)
   }

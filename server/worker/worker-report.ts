@@ -9,7 +9,7 @@ import type { RewardLoopWorker } from './reward-loop-worker.ts'
 const REPORT_MS = 1_000
 /** Seconds between heartbeats of claimed jobs: three within pg-boss's minimum of 10 s. */
 const TOUCH_EVERY = 3
-/** Readings kept in the table row, one per second. */
+/** Throughput readings kept in the table row, one per second. */
 const HISTORY = 60
 
 /** Dependencies of {@link WorkerReport}. */
@@ -81,7 +81,7 @@ export class WorkerReport {
       inFlight: worker.inFlight,
       inUse: worker.intake.inUse,
       capacity: worker.intake.capacity,
-      // The histogram measures intervals of 10 ms; what exceeds that is delay.
+      // The histogram measures the intervals of a 10 ms timer; the excess is delay.
       eventLoopP99Ms: Math.max(0, loopDelay.percentile(99) / 1e6 - 10),
       eventLoopMaxMs: Math.max(0, loopDelay.max / 1e6 - 10),
       rssBytes: process.memoryUsage.rss(),
