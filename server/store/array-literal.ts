@@ -5,7 +5,7 @@
 
 /** Numbers and booleans; null becomes NULL. */
 export function plainArray(values: readonly (number | boolean | null)[]): string {
-  // `join` drops nulls, so arrays with a null take the slower way.
+  // `join` writes nothing for null, so arrays with a null are mapped first.
   return values.includes(null)
     ? `{${values.map((v) => (v === null ? 'NULL' : v)).join(',')}}`
     : `{${values.join(',')}}`

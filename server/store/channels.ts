@@ -19,7 +19,7 @@ export const NOTIFICATIONS = {
   jobsQueued: 'q',
   /** A server or a pool changed: `s`. Every process reads the registry again. */
   serversChanged: 's',
-  /** A worker started, reported or ended: `w`. Servers update pages. */
+  /** A process reported or was declared dead: `w`. Servers update pages. */
   workersChanged: 'w',
   /** A key was created, renamed or revoked, or API keys became required: `a`. Servers read the keys again. */
   keysChanged: 'a',

@@ -1,14 +1,14 @@
 import { monotonicEpochMs } from '../monotonic-clock.ts'
 import type { Database } from './database.ts'
 
-/** Queries of the first synchronisation; the quickest answer counts. */
+/** Queries of the first synchronisation. The quickest answer counts. */
 const FIRST_QUESTIONS = 5
 /** Maximum drift of the two clocks between two reports, in ms. A larger difference means that one of them was set. */
 const DRIFT_MS = 20
 
 /**
- * The database's clock as this process knows it. It runs on the process's monotonic clock and is corrected with every
- * report, so a clock change on either machine moves no deadline and puts no stored time out of order.
+ * The database's clock as this process knows it. It runs on the process's monotonic clock, so a clock change on this
+ * machine moves no deadline and puts no stored time out of order. It is corrected with every report.
  */
 export class DatabaseClock {
   #offsetMs = 0

@@ -16,7 +16,7 @@ export const LISTENERS = 1
 export const SERVER_POOLS = {
   /** Submits, results, sweeps and leases of the server's own calls. Rescores use at most two of its connections. */
   api: { max: 4, name: 'rewardops server', keyed: true },
-  /** The time limit ends slow charts. Metrics use this pool too and wait 2 s at most. */
+  /** Page queries, whose time limit ends slow charts, and metrics, which wait 2 s at most. */
   pages: { max: 3, name: 'rewardops pages', statementTimeoutMs: 10_000, keyed: true },
   /** Health check, and the session locks for self-tests, sleep and wake of reward-model servers. */
   control: {
@@ -35,15 +35,15 @@ export const SERVER_POOLS = {
     lazyCommits: true,
   },
   /**
-   * Large bodies, on the ingest thread. A body holds one connection while it arrives; the other connection serves the
-   * rest.
+   * Large bodies, on the ingest thread. A body holds one connection while it arrives. The other connection serves all
+   * other statements.
    */
   ingest: { max: 2, name: 'rewardops ingest', keyed: true },
 } as const satisfies Record<string, DatabaseOptions>
 
 /**
- * The pool of a worker. One connection writes results, so two remain for reading, claims and leases. Commits wait for the
- * disk: a crash that takes a fetched job back gives it to a second worker under the same attempt.
+ * The pool of a worker. One connection writes results, so two remain for reading, claims and leases. Commits wait for
+ * the disk, because a crash that undoes the fetch of a job would give it to a second worker under the same attempt.
  */
 export const WORKER_POOL = {
   max: 3,
@@ -60,7 +60,7 @@ export interface ServerDatabases {
   pages: Database
   control: Database
   background: Database
-  /** After this call, requests wait at most 5 s for a connection slot; before it, a minute. */
+  /** Ends the start: from now on requests wait at most 5 s for a connection slot, before that a minute. */
   started(): void
   close(): Promise<void>
 }

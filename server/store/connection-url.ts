@@ -21,7 +21,7 @@ export interface ConnectionUrl {
   /** The connection string without its SSL parameters. */
   url: string
   sslMode: SslMode
-  /** Encryptions to try, in order of preference. The second is tried if the server refuses the first. */
+  /** Encryptions to try, best first. The second is tried if the server refuses the first. */
   attempts: readonly [Encryption, ...Encryption[]]
   /** Used for encrypted connections. */
   tls: ConnectionOptions
@@ -29,7 +29,7 @@ export interface ConnectionUrl {
   negotiation: 'postgres' | 'direct'
 }
 
-/** Parameters read here: node-postgres interprets some of them differently from libpq and reads files for others. */
+/** SSL parameters, which are read here because node-postgres interprets some of them differently from libpq. */
 const READ_HERE = [
   'sslmode',
   'ssl',

@@ -14,7 +14,7 @@ export interface Statement {
   values: unknown[]
 }
 
-/** SQLSTATE classes and socket errors after which the statement may be repeated on a new connection. */
+/** SQLSTATEs and socket errors after which a repeatable statement may be repeated on a new connection. */
 const LOST = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -38,8 +38,8 @@ const LOST = new Set([
 ])
 
 /**
- * PgBouncer sends code 08P01 with its reason: first Postgres's "the database system is starting up", then for 15 s
- * "server login has been failing". Postgres sends the same code to a client that it will never accept.
+ * Messages with code 08P01 to a client that will never be accepted. PgBouncer also sends this code while Postgres
+ * starts, with "the database system is starting up" or "server login has been failing".
  */
 const NEVER_ACCEPTED =
   /unsupported (startup|frontend)|startup packet|no such (user|database)|user name|password|authentication|SASL|SSL|TLS|not allowed/i
@@ -72,7 +72,7 @@ export function isOutage(error: unknown): boolean {
   return isConnectionLoss(error) || isTooManyConnections(error)
 }
 
-/** Deadlock and serialisation failures: the transaction changed nothing and may be repeated. */
+/** Whether an error is a deadlock or serialisation failure: the transaction changed nothing and may be repeated. */
 export function isRetryableConflict(error: unknown): boolean {
   const code = (error as { code?: string } | null)?.code
   return code === '40P01' || code === '40001'
@@ -113,11 +113,11 @@ export interface DatabaseOptions {
   statementTimeoutMs?: number
   /** Client-side time limit of every statement, in ms. It ends connections that were cut off silently. */
   queryTimeoutMs?: number
-  /** Every statement is a lookup by key. */
+  /** Every statement is a lookup by key, so the planner may not scan or hash. */
   keyed?: boolean
   /**
-   * Commits do not wait for the disk, unless the statement requires it, as the writing of results does. A crash may
-   * lose a worker's notes (claimed jobs, heartbeats), but that work would be repeated anyway.
+   * Commits do not wait for the disk, so a crash may undo the last ones. Only for work that is then repeated, such as
+   * retention.
    */
   lazyCommits?: boolean
   /** Idle connections are kept. */
@@ -163,7 +163,7 @@ export class Database {
     return (await this.pool.query({ name, text, values })).rows as T[]
   }
 
-  /** Runs an unnamed statement, for statements whose text varies. */
+  /** Runs an unnamed statement, for rare statements and those whose text varies. */
   async adhoc<T>(text: string, values: unknown[] = []): Promise<T[]> {
     return (await this.pool.query(text, values)).rows as T[]
   }
@@ -184,7 +184,7 @@ export class Database {
 
   /**
    * Runs independent statements in one transaction, all sent before the first answer: one round trip in total. Throws
-   * the first failure; then nothing was changed.
+   * the first failure, after which nothing was changed.
    */
   async atOnce(statements: Statement[]): Promise<void> {
     await this.pool.lend(
@@ -212,8 +212,8 @@ export class Database {
 }
 
 /**
- * Repeats `work` while the database is unreachable, for at most `forMs`; throws other errors at once. `work` must be
- * repeatable.
+ * Repeats `work` after outages and transaction conflicts, for at most `forMs`. Throws other errors at once. `work`
+ * must be repeatable.
  */
 export async function throughOutage<T>(
   work: () => Promise<T>,

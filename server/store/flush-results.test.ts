@@ -226,9 +226,9 @@ describe('a single sample', () => {
   )
 
   it.each([
-    ['to be scored', undefined],
-    ['that brings its score', 0.5],
-  ])('%s waits for the disk, so that its index stays its own', async (_, score) => {
+    ['without a score', undefined],
+    ['with a score', 0.5],
+  ])('%s waits for the disk, so that no other sample gets its index', async (_, score) => {
     const id = await makeBatch({ samples: 0, groups: 0, closed: false })
     const sample = SampleInput.parse({
       uid: 'u',

@@ -51,7 +51,7 @@ export async function installFunctions(client: Queries): Promise<void> {
     [FUNCTIONS_SCHEMA],
   )
   if (rows[0]!.there) return
-  // A list of statements is one transaction, so the schema is never visible in part.
+  // A list of statements is one transaction, so no process sees a schema without its functions.
   await client.query(
     [
       `select pg_advisory_xact_lock(${FUNCTIONS_LOCK})`,

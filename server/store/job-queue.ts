@@ -13,9 +13,9 @@ export interface ChunkJob {
   i: number[]
   /** Time when these samples were accepted, epoch ms. */
   t: number
-  /** Workers lost with these samples before this job was created. */
+  /** Number of workers lost with these samples before this job was created. */
   l?: number
-  /** Numbers of groups to post-process; `i` is empty then. */
+  /** Numbers of the groups to post-process; `i` is then empty. */
   g?: number[]
   /** The samples of an interactive job in stored form, in the order of `i`. */
   s?: InlineSample[]
@@ -34,7 +34,7 @@ export interface InlineSample {
   response_length?: number | null
 }
 
-/** A claimed job. `retryCount` ties its completion to this delivery. */
+/** A fetched job. `retryCount` ties its completion to this delivery. */
 export type FetchedJob = Job<ChunkJob> & { retryCount: number }
 
 /** Pools that exist without a reward model. */
@@ -86,10 +86,12 @@ export function toRanges(indexes: readonly number[]): number[] {
 }
 
 /**
- * pg-boss as this service uses it: one queue per pool. Jobs end by missed heartbeats, never by age.
+ * pg-boss as this service uses it: one queue per pool. Jobs are redelivered after missed heartbeats, never because of
+ * their age.
  * - Expiry is at its maximum of 24 h and the retry limit is high: only this service gives up a job (`worker_lost`).
- * - Heartbeats are every 10 s, the minimum; the server checks them every second (`supervise`).
- * - Wake-ups are notifications `q<pool>`, because pg-boss has its own only in `work()`.
+ * - A job is redelivered after 10 s without a heartbeat, pg-boss's minimum. The server checks this every second
+ * (`supervise`).
+ * - Workers are woken by notifications `q<pool>`, because pg-boss wakes only the callers of `work()`.
  */
 export class JobQueue {
   readonly #boss: PgBoss
@@ -113,7 +115,7 @@ export class JobQueue {
         },
       },
       schema: 'pgboss',
-      // The sweep supervises, but only when no worker that was cut off would lose its jobs.
+      // The sweep calls `supervise`, except after an outage, when disconnected workers may still hold jobs.
       supervise: false,
       schedule: false,
       migrate: options.supervise,
@@ -209,7 +211,7 @@ export class JobQueue {
     return statements
   }
 
-  /** Claims up to `count` jobs, except those of the runs in `ignoreRuns`. */
+  /** Fetches up to `count` jobs, except those of the runs in `ignoreRuns`. */
   async fetch(pool: string, count: number, ignoreRuns: string[]): Promise<FetchedJob[]> {
     const jobs = await this.#boss.fetch<ChunkJob>(pool, {
       batchSize: count,

@@ -77,11 +77,11 @@ describe('renew_lease', () => {
     expect(await held()).toBe(64)
   })
 
-  it('gives a limit below the number of workers to few owners', async () => {
+  it('gives a limit below the number of workers to some of them', async () => {
     const slots = []
     for (const worker of [1, 2, 3, 4]) slots.push(await renew(worker, 10, 1))
     expect(slots).toEqual([1, 0, 0, 0])
-    // The owner releases its slot, and the next request gets it.
+    // After the release, the slot goes to worker 2, the first in order of (demand, worker).
     expect(await renew(1, 0, 1)).toBe(0)
     expect(await renew(3, 10, 1)).toBe(0)
     expect(await renew(2, 10, 1)).toBe(1)

@@ -6,8 +6,8 @@ import { connectSession } from './session.ts'
 const RETRY_MS = 200
 
 /**
- * One connection that listens for notifications. Callers also poll once a second, because notifications can be lost,
- * and `onReconnect` is called after every gap.
+ * One connection that listens for notifications. Callers also poll, because notifications can be lost. `onReconnect`
+ * is called after every connect.
  */
 export class Listener {
   readonly #url: string
@@ -42,7 +42,7 @@ export class Listener {
         if (this.#client !== client) return
         this.#client = null
         client.end().catch(() => {})
-        // Warns once per loss, because it reconnects five times a second for as long as the database is unreachable.
+        // Warns once per loss, not at each attempt to reconnect, of which there are five per second.
         if (listening) this.#log.warn({ err: error?.message }, 'listening connection lost')
         this.#startLater()
       }

@@ -138,7 +138,7 @@ export class MetricsReader {
     )
   }
 
-  /** Not from the beginning of time: adding up the histograms of a year takes longer than a scrape may. */
+  /** Counts from `#fromMinute` on, because adding up the histograms of a year takes longer than a scrape may. */
   async #calls(): Promise<Map<number, CallFigures>> {
     this.#fromMinute ??= (
       await this.#db.adhoc<{ at: Date }>("select date_trunc('minute', now()) as at")

@@ -24,7 +24,7 @@ const PRISMA_LOCK = 72_707_369
  */
 const PATIENCE_MS = 5_000
 
-/** Workers of a service that was stopped or killed end within 10 s. */
+/** Default wait for processes of an earlier version. Workers of a stopped or killed service end within 10 s. */
 const OTHERS_MS = 15_000
 
 const MIGRATIONS_DIR = join(import.meta.dirname, '../../prisma/migrations')
@@ -37,7 +37,7 @@ export interface Migration {
   checksum: string
 }
 
-/** A migration failed; the database is as it was before that migration. */
+/** A migration failed or was refused. The database is as it was before that migration. */
 export class MigrationError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })
@@ -92,7 +92,7 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
     const stored = await storedVersion(client)
     const problem = versionProblem(stored, true)
     if (problem !== null) throw new MigrationError(problem)
-    // A newer version has used this database, and this version works beside it.
+    // A newer version has migrated this database, and this version can work on its schema.
     if (stored !== null && stored.version > SCHEMA_VERSION) {
       await installFunctions(client)
       return []

@@ -4,7 +4,7 @@ import { isOutage } from './database.ts'
 /** Options of a periodic task. */
 export interface PeriodicWork {
   everyMs: number
-  /** Runs the first turn at the start, not `everyMs` after it. */
+  /** Runs the first turn at the start instead of `everyMs` after it. */
   atStart?: boolean
   /** The log message for a failed turn: `'sweep failed'`. */
   failed: string

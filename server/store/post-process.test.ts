@@ -149,7 +149,7 @@ describe('a staged sample', () => {
     await db.adhoc("update batch set status = 'cancelled' where id = $1", [id])
     await db.adhoc("select end_pending($1, 'cancelled')", [id])
     expect(await batchRow(id)).toMatchObject({ scored: 0, failed: 4, groups_completed: 2 })
-    // The batch's job comes too late and changes nothing.
+    // The job comes too late and changes nothing.
     expect((await stagedSamples(db, id, [0])).length).toBe(0)
     await finishStaged(db, 1, id, [0, 2], { ok: true, scores: [5, 5] }, Date.now())
     expect((await samplesOf(id)).map((s) => s.score)).toEqual([null, null, null, null])
@@ -158,7 +158,7 @@ describe('a staged sample', () => {
 })
 
 describe('a group to post-process', () => {
-  it('is queued once, after its last sample ended, also by concurrent callers', async () => {
+  it('is queued once, after its last sample ended, even by concurrent callers', async () => {
     const id = await makeBatch({ samples: 60, groups: 20 })
     await stage(id, [0, 20, 1, 21])
     expect(await queuePostProcessing(db, queue, id)).toBe(0)
@@ -204,7 +204,7 @@ describe('a group to post-process', () => {
     })
   })
 
-  it('that could not be post-processed fails with a reason in its attempts; the failure policy applies', async () => {
+  it('whose post-processing failed ends with a reason in its attempts, and the failure policy applies', async () => {
     const id = await makeBatch({
       samples: 2,
       groups: 1,

@@ -91,7 +91,7 @@ async function everything(where: string, sort: SampleSort): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
-/** Limits of a page's reading, without one on its time, which a busy machine would reach. */
+/** Limits of a page's reading, with a time limit that a busy machine does not reach. */
 const UNHURRIED = { samples: 65_536, bytes: 32 << 20, ms: 60_000 }
 
 async function byPages(
@@ -160,9 +160,9 @@ const SEARCHED: [name: string, text: string][] = [
   ['a ground truth', 'the\nanswer 2'],
   ['a ground truth that is an object', 'deep'],
   ['NUL', '\u0000 nul 4'],
-  ['half of a surrogate pair', '\ud800 CONTENT 3'],
-  ['the other half', 'LONE \udc00'],
-  ['nothing has it', 'xyzzy'],
+  ['a lone high surrogate', '\ud800 CONTENT 3'],
+  ['a lone low surrogate', 'LONE \udc00'],
+  ['a text of no sample', 'xyzzy'],
 ]
 
 describe('search finds the displayed text', () => {
@@ -285,7 +285,7 @@ const FILTERS: [name: string, filter: SampleFilter, where: string][] = [
     'idx % 5 = 0 and idx <= 50',
   ],
   [
-    'several at once',
+    'several filters',
     { run: 'one', dataSource: 'b', status: 'scored', scoreMax: 1 },
     "run_id = 1 and data_source = 'b' and s.status = 2 and s.score <= 1",
   ],
@@ -366,7 +366,7 @@ describe('facets', () => {
 })
 
 describe('a page is bounded', () => {
-  it('in the order of arrival the next page continues where it stopped, also after an empty one', async () => {
+  it('in the order of arrival the next page continues where it stopped, even after an empty page', async () => {
     const filter = { scoreMin: 4.9, dataSource: 'a' }
     const { ids, looked } = await byPages(filter, 'newest', 50, 250)
     expect(ids).toEqual(await everything("s.score >= 4.9 and data_source = 'a'", 'newest'))
@@ -374,7 +374,7 @@ describe('a page is bounded', () => {
     expect(looked.length).toBeGreaterThan(0)
   })
 
-  it('in the order of a score it reports the part that was sorted, and later pages keep to it', async () => {
+  it('in the order of scores it reports which part was sorted, and later pages continue in that part', async () => {
     const first = await sampleList(
       db,
       {},

@@ -27,7 +27,7 @@ export interface StoredVersion {
 
 type Queries = Pick<pg.ClientBase, 'query'>
 
-/** The schema's version; null if the database is empty. */
+/** The schema's version; null if none is stored. */
 export async function storedVersion(client: Queries): Promise<StoredVersion | null> {
   const table = await client.query<{ there: boolean }>(
     `select to_regclass('schema_version') is not null as there`,
@@ -83,7 +83,7 @@ export async function unreleasedMigration(
   return rows[0]?.name ?? null
 }
 
-/** The reason why no program can work on such a database, followed by the remedy. */
+/** The reason why a database from before the first release is refused, followed by the remedy. */
 export function unreleasedProblem(migration: string, remedy: string): string {
   return (
     `the database was created before the first release (it has migration ${migration}), ` +

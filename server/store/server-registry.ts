@@ -142,7 +142,7 @@ export class ServerRegistry {
     await this.changed()
   }
 
-  /** Two registrations of one model may arrive at the same moment. */
+  /** Creates a pool if it is missing. Two registrations of one model may arrive at the same moment. */
   async #ensurePool(name: string, model: string): Promise<void> {
     await this.#db.rows(
       'ensure-pool',
@@ -166,7 +166,7 @@ export class ServerRegistry {
     if (changed.length > 0) await this.changed()
   }
 
-  /** Logs an event of a server other than a state change. */
+  /** Logs an event of a server. */
   async note(
     id: number,
     event: {

@@ -12,7 +12,7 @@ const CONNECT_TIMEOUT_MS = 10_000
 const QUEUE_TIMEOUT_MS = 30_000
 /** How long a start waits while the database has no connection slot. */
 export const START_SLOT_WAIT_MS = 60_000
-/** Pause between attempts while the database has no free connection slot; the first pauses are shorter. */
+/** First and longest pause between attempts while the database has no free connection slot. */
 const FIRST_RETRY_MS = 50
 const MAX_RETRY_MS = 1_000
 
@@ -44,7 +44,7 @@ class EncryptionRefused extends Error {
   }
 }
 
-/** The error of the attempt that the server could have accepted. */
+/** The error to report if the server refused both encryptions: that of the encryption that it supports. */
 function bothRefused(first: EncryptionRefused, second: EncryptionRefused): unknown {
   return NO_TLS.test(second.message) ? first.cause : second.cause
 }
@@ -55,7 +55,7 @@ const NO_TLS = /does not support SSL|error establishing an SSL connection/
 /** Messages of poolers and hosted databases that refuse connections without TLS. */
 const WANTS_TLS = /\b(SSL|TLS|sslmode|encrypt\w*|insecure)\b/i
 
-/** A database to connect to and the encryption that worked last. Shared by all connections of one URL. */
+/** A database to connect to, and the encryption to use. Shared by all connections of one URL. */
 class Target {
   readonly #read: ConnectionUrl
   encryption: Encryption
@@ -65,7 +65,7 @@ class Target {
     this.encryption = this.#read.attempts[0]
   }
 
-  /** The options for node-postgres, with or without TLS as `encryption` says now. */
+  /** The options for node-postgres, with or without TLS according to `encryption`. */
   get config(): pg.ClientConfig {
     const { url, tls, negotiation } = this.#read
     const ssl = this.encryption === 'tls' ? { ...tls } : false
@@ -77,7 +77,7 @@ class Target {
     } as pg.ClientConfig
   }
 
-  /** The error as it is, or marked if the other kind of connection may be tried. */
+  /** Returns the error; wrapped in {@link EncryptionRefused} if the other encryption is to be tried next. */
   refusal(tried: Encryption, error: Error): Error {
     const other = this.#read.attempts.find((encryption) => encryption !== tried)
     if (other === undefined || !isRefusal(tried, error)) return error
@@ -86,7 +86,10 @@ class Target {
   }
 }
 
-/** Falls back as libpq does: not if the server is unreachable, full or starting, nor if the password is wrong. */
+/**
+ * Whether the other encryption may be tried, as in libpq: not if the server is unreachable, full or starting, nor if
+ * the password is wrong.
+ */
 function isRefusal(
   tried: Encryption,
   error: Error & { code?: string; severity?: string },
@@ -211,7 +214,7 @@ class SessionClient extends pg.Client {
   }
 }
 
-/** Gives an expired timer of node-postgres the message that its pool uses. */
+/** Gives the timeout error of node-postgres the message that its pool uses and that counts as a lost connection. */
 function timedOut(error: Error): Error {
   return error.message === 'timeout expired'
     ? new Error('Connection terminated due to connection timeout', { cause: error })
@@ -376,7 +379,10 @@ export class SessionPool extends pg.Pool {
     }
   }
 
-  /** Runs before the pool serves the next caller. Otherwise each waiting caller would cause another failed attempt. */
+  /**
+   * Lowers the pool's maximum before the pool serves the next caller, because otherwise each waiting caller would
+   * cause another failed attempt.
+   */
   #onFailure(error: Error): void {
     if (!isTooManyConnections(error)) return
     this.options.max = Math.max(1, this.#connected)
@@ -393,7 +399,7 @@ export class SessionPool extends pg.Pool {
     }, MAX_RETRY_MS).unref()
   }
 
-  /** Resolves when a connection succeeded or failed for another reason. */
+  /** Resolves when an attempt to connect succeeds or fails for another reason than a missing slot. */
   async #untilSlot(): Promise<void> {
     for (
       let delayMs = FIRST_RETRY_MS;
@@ -429,7 +435,7 @@ export class SessionPool extends pg.Pool {
         } catch (error) {
           // The stack leads to the caller, not to the socket.
           Error.captureStackTrace(error as Error)
-          // The error arrives before the transaction status; an empty query waits for the status.
+          // The error arrives before the transaction status. An empty query waits for the status.
           if (!isFatal(error)) await client.query('').catch(() => {})
           throw error
         }

@@ -70,7 +70,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true })
 })
 
-/** Configures the TCP access of Postgres; resolves when new connections meet it. */
+/** Configures the TCP access of Postgres. Resolves when the configuration applies to new connections. */
 async function serve({ ssl = 'on', hba = 'host all all all trust' }): Promise<void> {
   write('hba.conf', `local all all trust\n${hba}\n`)
   await admin.adhoc(`alter system set ssl = ${ssl}`)
@@ -80,7 +80,7 @@ async function serve({ ssl = 'on', hba = 'host all all all trust' }): Promise<vo
     disable: hba.startsWith('hostssl') ? '28000' : 'open',
     require: ssl === 'off' ? 'no TLS' : refusesTls ? '28000' : 'open',
   }
-  await waitFor('Postgres to read its rules', async () => {
+  await waitFor('the new configuration', async () => {
     const found = { disable: await answerTo('disable'), require: await answerTo('require') }
     return found.disable === expected.disable && found.require === expected.require
   })
@@ -242,7 +242,7 @@ describe('a server whose rules refuse TLS', () => {
 describe('a server that requires a client certificate', () => {
   beforeAll(() => serve({ hba: 'hostssl all all all trust clientcert=verify-ca' }))
 
-  it('accepts the one of sslcert and sslkey', async () => {
+  it('accepts the certificate of sslcert and sslkey', async () => {
     const own = { sslcert: file('client.crt'), sslkey: file('client.key') }
     expect(await encryptionOf(urlOf({ sslmode: 'require', ...own }))).toBe('tls')
     await expect(encryptionOf(urlOf({ sslmode: 'require' }))).rejects.toMatchObject({

@@ -1,7 +1,10 @@
 import { hash } from 'node:crypto'
 import type { ChatTurn } from '../contract/turn-text.ts'
 
-/** Encodes a sample's texts for `sample_text` and decodes them. No other file knows the bits of `encoding`. */
+/**
+ * Encodes a sample's texts for `sample_text` and decodes them. The SQL in `sql/sample-texts.ts` and
+ * `sql/monitor-figures.ts` reads the same bits of `encoding`.
+ */
 
 const PROMPT_ESCAPED = 1
 const RESPONSE_ESCAPED = 2
@@ -110,7 +113,7 @@ function decodePrompt(stored: string, encoding: number): DecodedTexts['prompt'] 
   return encoding & PROMPT_ESCAPED ? (JSON.parse(stored) as string) : stored
 }
 
-/** A sample's texts as JSON, exactly as sent; null for absent ones. A dropped text is JSON's `null`. */
+/** A sample's texts as JSON, exactly as sent; null for absent ones. A removed text is JSON's `null`. */
 export interface TextsAsJson {
   prompt: string
   response: string
@@ -118,7 +121,7 @@ export interface TextsAsJson {
   extraInfo: string | null
 }
 
-/** The same from a row of `sample_text`, or from none, without parsing stored JSON. */
+/** Converts a row of `sample_text` without parsing stored JSON. Columns of a missing row are null. */
 export function textsAsJson(row: {
   prompt: string | null
   response: string | null

@@ -13,8 +13,8 @@ export function textPartition(bucket: string): string {
 const LOCK = 72_707_370
 
 /**
- * Creates the partition of a day. With partitions, retention is a drop. Tuples up to 8 kB stay inline, because the
- * default of 2 kB would put every rollout of 3 kB into TOAST, with an index entry per piece.
+ * Creates the partition of a day. Retention drops partitions instead of deleting rows. Rows up to 8 kB stay inline,
+ * because with the default of 2 kB every rollout of 3 kB would go to TOAST, with an index entry per piece.
  */
 export async function ensureTextPartition(db: Database, bucket: string): Promise<void> {
   const name = textPartition(bucket)

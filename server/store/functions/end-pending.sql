@@ -1,5 +1,5 @@
--- Ends every pending sample of a batch with a reason: a passed deadline or a cancelled batch. The policy's constant is
--- set here as the workers do.
+-- Ends every pending sample of a batch with a reason (`deadline` or `cancelled`). The score of the failure policy
+-- `constant` is set here, as in the workers.
 CREATE FUNCTION end_pending(p_batch int, p_reason text) RETURNS int LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Stores scores that wait for the post-processing of their group (status 1). Such a sample counts as pending.
--- Cancelling its batch ends it, and no statistic counts it.
+-- Stores scores that wait for the post-processing of their group (status 1). A staged sample counts as pending: no
+-- statistic includes it, and cancelling its batch ends it.
 CREATE FUNCTION stage_results(
     p_worker int, p_batch int[], p_idx int[], p_status smallint[], p_attempts smallint[], p_score float8[],
     p_raw float8[], p_reason text[], p_substituted boolean[], p_extra text[], p_queue_ms real[],

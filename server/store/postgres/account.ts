@@ -30,7 +30,7 @@ export function accountForPostgres(folder: string): Account | null {
   if (!chosen) {
     throw new DatabaseStartError(
       'start_failed',
-      'Postgres refuses to run as root, and /etc/passwd has neither a "postgres" nor a "nobody". ' +
+      'Postgres refuses to run as root, and /etc/passwd has no user "postgres" or "nobody". ' +
         'Start as another user, or set DATABASE_URL.',
     )
   }

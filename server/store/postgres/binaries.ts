@@ -62,7 +62,7 @@ export function linkLibraries(binaries: Binaries): void {
     try {
       symlinkSync(basename(source), path)
     } catch (error) {
-      // Another process was faster.
+      // Another process has created it.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     }
   }
@@ -85,7 +85,9 @@ export function copyBinaries(from: Binaries, folder: string): Binaries {
   return to
 }
 
-/** npm under umask 077 gives access to the owner only, and a copy keeps the modes. */
+/**
+ * Makes files readable by all users. Under umask 077, npm gives access to the owner only, and a copy keeps the modes.
+ */
 function openToRead(path: string): void {
   const entry = lstatSync(path)
   if (entry.isSymbolicLink()) return

@@ -68,8 +68,8 @@ export async function ensureCluster(
   rmSync(draft, { recursive: true, force: true })
   mkdirSync(draft, { mode: 0o700 })
   giveTo(runtime.account, draft)
-  // Postgres's own C.UTF-8: sorted by code point, with upper and lower case of all of Unicode, and equal on every
-  // machine regardless of its locales.
+  // Postgres's built-in locale C.UTF-8 sorts by code point, maps the case of all of Unicode, and is equal on every
+  // machine.
   const args = [
     ...['-D', runtime.dataArgument(draft), '-U', SUPERUSER, '-A', 'trust', '-E', 'UTF8'],
     ...['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
@@ -116,7 +116,7 @@ function runInitdb(
   })
 }
 
-/** The running postmaster's entry in postmaster.pid; null without such a file. */
+/** The running postmaster's entry in postmaster.pid; null without that file. */
 export function readPostmaster(folder: string): { pid: number; socketDir: string } | null {
   try {
     const lines = readFileSync(join(folder, 'postmaster.pid'), 'utf8').split('\n')
@@ -138,15 +138,16 @@ export function isPostmasterOf(pid: number, folder: string): boolean {
 const UNUSED_PID = 2_147_483_646
 
 /**
- * Prepares for a new postmaster: stops one that outlived a killed service, and disarms the lock of one that is gone.
- * Postgres trusts a lock whose pid exists, and the pid of a killed postmaster exists if it is a zombie or was reused.
- * The rest of the lock file stays, because its shared-memory key shows Postgres the backends that are still alive.
+ * Prepares for a new postmaster: stops one that outlived a killed service, and invalidates the lock file of a dead
+ * one. Postgres trusts a lock whose pid exists, and the pid of a killed postmaster exists if it is a zombie or was
+ * reused. The rest of the lock file stays, because its shared-memory key shows Postgres the backends that are still
+ * alive.
  * @throws DatabaseStartError `data_folder_in_use` if it survives SIGKILL for 10 s
  */
 export async function evictPredecessor(folder: string, log: Logger): Promise<void> {
   const signals: [NodeJS.Signals, number][] = [
-    ['SIGINT', 10_000], // fast: disconnects all clients, writes dirty pages
-    ['SIGQUIT', 5_000], // at once; the next start replays the log
+    ['SIGINT', 10_000], // fast shutdown: disconnects all clients, writes dirty pages
+    ['SIGQUIT', 5_000], // immediate shutdown: the next start replays the log
     ['SIGKILL', 10_000],
   ]
   for (const [signal, waitMs] of signals) {

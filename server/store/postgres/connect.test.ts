@@ -64,7 +64,7 @@ test('without DATABASE_URL: repeated starts open the embedded database with its 
   await second.close()
 })
 
-itInFullRun('a migration that fails stops the embedded Postgres again', async () => {
+itInFullRun('a failed migration stops the embedded Postgres', async () => {
   writeFileSync(join(dir, 'migrations/20260101_a/migration.sql'), 'create nonsense')
   await expect(open(null)).rejects.toThrow(/20260101_a failed at line 1/)
   writeFileSync(join(dir, 'migrations/20260101_a/migration.sql'), 'create table a (n int)')
@@ -112,7 +112,7 @@ test('a database that cannot be written to is refused', async () => {
   await expect(open(database.url)).rejects.toMatchObject({ code: 'read_only' })
 })
 
-test('an old Postgres is refused, a pooler in transaction mode too', async () => {
+test('an old Postgres and a pooler in transaction mode are refused', async () => {
   const { socketDir } = socketOf(database.url)
   const old = await fakePooler(socketDir, { version: '13.2', version_num: 130_002 })
   await expect(open(old)).rejects.toThrow(/is Postgres 13\.2; rewardops needs 14 or newer/)
@@ -156,13 +156,13 @@ function listen(server: ReturnType<typeof createServer>, port = 0): Promise<void
 
 /**
  * A fake PgBouncer in transaction mode, for simple queries: one real connection serves all clients, and serves others
- * between two transactions of one client. With `claims` it answers every query with that version instead.
+ * between two transactions of one client. With `claims` it instead answers every query with that version of Postgres.
  */
 async function fakePooler(
   socketDir: string,
   claims?: { version: string; version_num: number },
 ): Promise<string> {
-  // Connections take turns, so that the next transaction reaches another one.
+  // Backends take turns, so that a client's next transaction reaches another one.
   const backends = await Promise.all(Array.from({ length: 6 }, () => backend(socketDir)))
   const idle = [...backends]
   const server = createServer((client) => {

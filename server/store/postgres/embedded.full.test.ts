@@ -220,7 +220,7 @@ describe.runIf(onLinux)('kill -9', () => {
     expect(exits).toBe(2)
   })
 
-  test('of the shell between: the remaining Postgres is replaced', async () => {
+  test('of the shell between Node and Postgres: the surviving Postgres is replaced', async () => {
     const postgres = await start(dataFolder())
     const pid = postgres.pid!
     process.kill(parentOf(pid), 'SIGKILL')
@@ -279,7 +279,7 @@ describe.runIf(onLinux)('kill -9', () => {
 })
 
 describe.runIf(onLinux)('a lock whose process is not Postgres', () => {
-  /** The data folder of a killed Postgres, with another pid. */
+  /** The data folder of a killed Postgres, with another pid in its lock file. */
   async function lockedBy(pid: number): Promise<string> {
     const dataDir = dataFolder()
     const killed = await service(dataDir)
@@ -290,11 +290,11 @@ describe.runIf(onLinux)('a lock whose process is not Postgres', () => {
     return dataDir
   }
 
-  test('a process with the reused pid', async () => {
+  test('is ignored if the pid was reused', async () => {
     await start(await lockedBy(process.pid))
   })
 
-  test('a zombie', async () => {
+  test('is ignored if the process is a zombie', async () => {
     // The shell becomes `sleep`, which never waits for the shell's child.
     const parent = spawn('sh', ['-c', 'cat <&3 & echo $!; exec 3<&-; exec sleep 600'], {
       stdio: ['ignore', 'pipe', 'ignore', 'pipe'],
@@ -319,7 +319,7 @@ describe('a data folder in use', () => {
     expect(await query(first.url('postgres'), 'select 1 as one')).toEqual([{ one: 1 }])
   })
 
-  test('by a service that is stopping: waited for', async () => {
+  test('by a service that is stopping: the start waits', async () => {
     const dataDir = dataFolder()
     const first = await start(dataDir)
     const second = start(dataDir, { waitForOwnerMs: 30_000 })
@@ -327,14 +327,14 @@ describe('a data folder in use', () => {
     expect((await second).state).toBe('up')
   })
 
-  test('by a dead service whose pid was reused', async () => {
+  test('by a dead service whose pid was reused: the start succeeds', async () => {
     const dataDir = dataFolder()
     const owner = { pid: process.pid, startedAt: 'in another life' }
     writeFileSync(join(dataDir, 'postgres.owner'), JSON.stringify(owner))
     await start(dataDir)
   })
 
-  test('by other files: left unchanged', async () => {
+  test('by other files: refused and left unchanged', async () => {
     const dataDir = folder()
     mkdirSync(join(dataDir, 'postgres'))
     writeFileSync(join(dataDir, 'postgres/thesis.tex'), '')
@@ -391,7 +391,7 @@ describe.runIf(isRoot && onLinux)('as root', () => {
     expect(modeOf(join(dataDir, '../..'))).toBe(0o700)
   })
 
-  test('with a new cluster and unreachable binaries', async () => {
+  test('Postgres runs with a new cluster and unreachable binaries', async () => {
     const path = folder()
     cpSync(packagedBinaries().root, join(path, 'native'), {
       recursive: true,
@@ -421,7 +421,7 @@ describe.runIf(isRoot && onLinux)('as root', () => {
     expect(readdirSync(join(path, '.data'))).toEqual([])
   })
 
-  test('a temporary folder with too long a path is skipped', async () => {
+  test('a temporary folder whose path is too long is skipped', async () => {
     const long = mkdirIn(folder(), 'x'.repeat(90))
     const postgres = await start(dataFolder(), { runtime: { temporary: [long, '/tmp'] } })
     expect(postgres.url()).toContain('host=%2Ftmp%2Frewardops-')

@@ -24,7 +24,7 @@ export const DATABASE = 'rewardops'
 export interface EmbeddedPostgres {
   /** A connection string for the unix socket; constant for the lifetime of this object. */
   url(database?: string): string
-  /** The postmaster's; null while it is down. */
+  /** The postmaster's pid; null while Postgres is down. */
   readonly pid: number | null
   readonly state: EmbeddedPostgresState
   /** Shuts Postgres down cleanly and releases the data folder. Close the pools first. */
@@ -51,12 +51,12 @@ export interface EmbeddedPostgresOptions {
   runtime?: RuntimeOptions
 }
 
-/** A drain (8 s at most) and a margin, because a restart may overlap the process that it replaces. */
+/** How long a start waits for the service that it replaces: its drain of at most 8 s, and a margin. */
 const WAIT_FOR_OWNER_MS = 10_000
 /** How long processes of a killed Postgres may take to end before a start fails. */
 const PASSING_FAILURES_MS = 20_000
 const BACKOFF_MAX_MS = 5_000
-/** After this time up, an exit counts as a new failure, not as a repeated one. */
+/** An exit after this time up counts as a first failure, so that the restart is immediate. */
 const STEADY_MS = 30_000
 
 /**
@@ -72,8 +72,8 @@ const STEADY_MS = 30_000
  *                       stopped ◀───────────────┘
  * ```
  *
- * Takes over the remains of a killed predecessor: a running Postgres, a lock whose pid is a zombie or was reused, an
- * unfinished initdb. Postgres ends with this process: see KEEPER in runtime.ts.
+ * Cleans up after a killed predecessor: a running Postgres, a lock whose pid is a zombie or was reused, an unfinished
+ * initdb. Postgres ends with this process: see KEEPER in runtime.ts.
  * @throws DatabaseStartError
  */
 export async function startEmbeddedPostgres(
@@ -143,7 +143,7 @@ class Supervisor implements EmbeddedPostgres {
   #log: PostgresLog | undefined
   #postmaster: Postmaster | undefined
   #state: EmbeddedPostgresState = 'down'
-  /** Failed launches since Postgres was last up for long; they determine the pause before the next launch. */
+  /** Restarts since Postgres was last up for 30 s. Their number determines the pause before the next one. */
   #failures = 0
   #stopping = new AbortController()
   #restart: Promise<void> | undefined
@@ -192,12 +192,12 @@ class Supervisor implements EmbeddedPostgres {
     return this.#stopped
   }
 
-  /** Launches once; temporary failures are retried. */
+  /** Launches Postgres; temporary failures are retried for 20 s. */
   async #launch(): Promise<void> {
     const deadline = Date.now() + PASSING_FAILURES_MS
     for (;;) {
       await evictPredecessor(this.#folder, this.#options.log)
-      // No live process listens; the socket files of a killed one would prevent the launch.
+      // No live process uses the socket files, and those of a killed Postgres would prevent the launch.
       for (const name of ['.s.PGSQL.5432', '.s.PGSQL.5432.lock']) {
         rmSync(join(this.#runtime.socketDir, name), { force: true })
       }

@@ -1,7 +1,7 @@
 import { appendFileSync, renameSync, statSync } from 'node:fs'
 import type { Logger } from '../../log.ts'
 
-/** One old file is kept, so the log takes twice this at most. */
+/** Size at which a new log file is begun. One old file is kept, so the log takes at most twice this. */
 const MAX_BYTES = 16 * 1024 * 1024
 
 /** `2026-11-20 23:40:19.121 UTC [5781] LOG:  message`, the default of log_line_prefix. */

@@ -13,7 +13,7 @@ interface Owner {
  * Makes this process the only one that runs a Postgres in the data folder, until `release` or its death. An owner that
  * died, or whose pid was reused, does not count. A live one is waited for, because a restart often begins while the old
  * process drains.
- * @throws DatabaseStartError `data_folder_in_use` if it is alive after `waitMs`
+ * @throws DatabaseStartError `data_folder_in_use` if the owner is still alive after `waitMs`
  */
 export async function ownFolder(
   file: string,

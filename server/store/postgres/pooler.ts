@@ -8,7 +8,7 @@ import { connectSession, isTooManyConnections } from '../session.ts'
 const RIVALS = 4
 const ANSWER_MS = 5_000
 
-/** Begins transactions on rivals, up to the size of the pool: in a small pool the last one waits. */
+/** Holds transactions open on other connections, as many as the pool has backends but at most {@link RIVALS}. */
 async function hold(open: () => Promise<pg.Client>): Promise<void> {
   for (let n = 0; n < RIVALS; n++) {
     const rival = await open()
@@ -21,10 +21,10 @@ async function hold(open: () => Promise<pg.Client>): Promise<void> {
 }
 
 /**
- * Whether a connection loses its session between transactions, as behind PgBouncer in transaction mode. Postgres itself
- * is recognised by the backend's pid, which it announces when a connection opens; a pooler invents a pid. Behind a
- * pooler, the probe makes a setting while other connections hold transactions open. A pooler in transaction mode then
- * answers from a backend without the setting, or not at all.
+ * Whether a connection loses its session between transactions, as behind PgBouncer in transaction mode. Postgres
+ * itself announces the backend's pid when a connection opens; a pooler announces an invented one. Behind a pooler,
+ * the probe changes a setting while other connections hold transactions open. A pooler in transaction mode then
+ * answers from a backend without that setting, or not at all.
  */
 export async function isTransactionPooler(url: string): Promise<boolean> {
   const clients: pg.Client[] = []

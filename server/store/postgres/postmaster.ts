@@ -56,7 +56,7 @@ export async function launch(
     cwd: folder,
     env: POSTGRES_ENV,
     stdio: ['pipe', 'ignore', 'pipe'],
-    // A separate session: Ctrl-C in the terminal reaches this process only, which stops Postgres last.
+    // A separate session, so that Ctrl-C in the terminal reaches only this process, which stops Postgres last.
     detached: true,
   })
   const exited = new Promise<Exit>((resolve) => {
@@ -75,7 +75,7 @@ export async function launch(
       }
     })
   })
-  // The end of its input shuts Postgres down, also during its start.
+  // Closing the pipe shuts Postgres down, even while it starts.
   const giveUp = () => keeper.stdin.end()
   signal?.addEventListener('abort', giveUp, { once: true })
   if (signal?.aborted) giveUp()
@@ -89,7 +89,7 @@ export async function launch(
   }
   const pid = readPostmaster(folder)?.pid ?? 0
 
-  // These handles do not keep this process alive; users of the database have work of their own.
+  // These handles must not keep this process alive.
   const handles = [keeper, keeper.stdin, keeper.stderr] as unknown as {
     ref(): void
     unref(): void

@@ -28,7 +28,7 @@ export interface RuntimeOptions {
   packaged?: Binaries
 }
 
-/** The environment of all Postgres commands, because that of this process may contain PGPORT, PGDATA or PGOPTIONS. */
+/** The environment of all Postgres commands. This process's own may contain PGPORT, PGDATA or PGOPTIONS. */
 export const POSTGRES_ENV = {
   PATH: '/usr/local/bin:/usr/bin:/bin',
   LC_ALL: 'C',

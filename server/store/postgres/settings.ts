@@ -1,6 +1,6 @@
 /**
- * Postgres's settings for one service that writes in bulk and reads by key, on a shared machine. Only differences from
- * the defaults, with reasons; see the docs of Postgres 18 for each.
+ * Postgres's settings for one service that writes in bulk and reads by key, on a shared machine. Only differences
+ * from Postgres's defaults are listed.
  */
 export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   // Clients connect through the socket's folder only.
@@ -23,12 +23,12 @@ export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   random_page_cost: '1.1',
   // Compiling costs more than it saves in queries of a few ms.
   jit: 'off',
-  // Samples are written twice and leases every second, so vacuum runs early and in small steps.
+  // Samples are written twice and leases several times per second, so vacuum runs early and in small steps.
   autovacuum_naptime: '15s',
   autovacuum_vacuum_scale_factor: '0.05',
   autovacuum_analyze_scale_factor: '0.05',
   autovacuum_vacuum_cost_limit: '1000',
-  // A failed statement is reported to its sender, and its text may contain a batch's texts.
+  // Failed statements are reported to their senders and not logged, because they may contain a batch's texts.
   log_min_error_statement: 'panic',
   log_checkpoints: 'off',
   timezone: 'UTC',

@@ -6,9 +6,9 @@ import { SEEDED_RUNS, type SeededRun } from './seeded-run.ts'
 /** Samples per step, as in a large training job: 1,024 prompts × 8. */
 const STEP_SAMPLES = 8_192
 const VALIDATED_EVERY = 20
-/** Number of servers of seeded scores, marked as removed so that they are never probed. */
+/** Number of seeded servers, which are marked as removed so that they are never probed. */
 const SERVERS = 4
-/** Maximum age of the longest run's start. */
+/** Maximum age of a seeded run's first step, days. */
 const MAX_DAYS = 30
 
 /** The seeded amounts. */
@@ -138,7 +138,7 @@ async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
     samples,
     run.groupSize,
     batch.hash,
-    // The curve rises and flattens.
+    // The skill rises over the steps and flattens.
     -1.1 + 2.4 * (1 - Math.exp(-3 * batch.progress)),
     plainArray(cumulative(run.dataSources.map(([, share]) => share))),
     textArray(run.dataSources.map(([name]) => name)),

@@ -10,7 +10,10 @@ export interface SeededRun {
   groupSize: number
   /** Time between two steps, s. */
   stepSeconds: number
-  /** SQL of a score, from `skill` (rises with the steps), `ease` (of the prompt), `luck` (of the sample; both standard normal) and `u` (uniform). */
+  /**
+   * SQL of a score, from `skill` (rises with the steps), `ease` of the prompt and `luck` of the sample (both standard
+   * normal), and `u` (uniform).
+   */
   score: string
   /** SQL of the extra info, from `score` and the inputs of `score`; null: none. */
   extra: string | null

@@ -115,7 +115,7 @@ export async function insertGroups(
   })
 }
 
-/** The batch that was accepted with an idempotency key; undefined without one. */
+/** The batch that was accepted with an idempotency key; undefined if there is none. */
 export async function batchOfKey(
   db: Database,
   key: string,
@@ -133,7 +133,7 @@ export async function batchOfKey(
   return row
 }
 
-/** The open implicit batch of a key; undefined without one. */
+/** The open implicit batch of a key; undefined if there is none. */
 export async function openImplicitBatch(db: Database, key: string): Promise<number | undefined> {
   const [row] = await db.rows<{ id: number }>(
     'implicit-open',

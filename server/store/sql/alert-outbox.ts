@@ -16,8 +16,8 @@ export interface NewEvent {
 }
 
 /**
- * Stores an event with a delivery for each webhook that subscribes to it, in the caller's transaction. Stores nothing
- * without such a webhook. Returns the number of deliveries.
+ * Stores an event with a delivery for each webhook that subscribes to it, in the caller's transaction. Without
+ * subscribers, stores nothing. Returns the number of deliveries.
  */
 export async function queueEvent(client: Client, event: NewEvent): Promise<number> {
   const { rows } = await client.query<{ id: number }>({
@@ -75,8 +75,8 @@ export interface DueDelivery {
 }
 
 /**
- * Claims due deliveries for `heldMs`; if this process dies, another claims them afterwards. Deliveries of removed or
- * disabled webhooks are given up.
+ * Claims due deliveries for `heldMs`, after which another process may claim those that are still waiting. Deliveries
+ * of removed or disabled webhooks are given up.
  */
 export async function takeDueDeliveries(
   db: Database,

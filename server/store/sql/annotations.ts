@@ -2,9 +2,9 @@ import { CHANNEL, payloadOf } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import type { SampleKey } from './sample-texts.ts'
 
-/** Labels suggested at most, the most used first. */
+/** Maximum number of suggested labels. */
 const MAX_LABELS = 100
-/** Largest number of annotations returned for a sample. */
+/** Maximum number of annotations returned for a sample. */
 const MAX_PER_SAMPLE = 200
 
 /** A stored annotation. */
@@ -58,7 +58,8 @@ export async function annotationById(db: Database, id: string): Promise<Annotati
 }
 
 /**
- * Adds an annotation to existing samples that do not yet have this label by this author; a repeated call adds nothing.
+ * Adds an annotation to the samples that exist and do not yet have the same label and note by this author, so a
+ * repeated call adds nothing.
  * @returns the ids of the new annotations and the number of samples that exist
  */
 export async function addAnnotations(

@@ -78,8 +78,8 @@ export async function renameKey(
 }
 
 /**
- * Revokes a key. With `keepAdmin` (keys are required and none is configured), the last admin key without an expiry is
- * kept; returns false then. Concurrent calls cannot revoke the last two.
+ * Revokes a key. With `keepAdmin` (API keys are required and none is configured), the last admin key without an
+ * expiry is kept and false is returned, even if the last two are revoked concurrently.
  */
 export async function revokeKey(
   db: Database,

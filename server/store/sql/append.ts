@@ -109,9 +109,8 @@ export interface StoredSample {
 }
 
 /**
- * Samples `from` (included) to `before` (excluded) of a batch, in order. Three lookups by key are combined here. As a
- * join without statistics, each of 5,000 samples searched all groups of its batch: resuming an import of a million
- * samples after a crash took six minutes instead of one.
+ * Samples `from` (included) to `to` (excluded) of a batch, in order. Three lookups by key are combined here, because
+ * in a join without statistics each of 5,000 samples searched all groups of its batch.
  */
 export async function storedSamples(
   client: Client,
@@ -197,8 +196,8 @@ export async function nextIndex(db: Database, batchId: number): Promise<number> 
 }
 
 /**
- * The statement that appends samples to the end of an open batch (server/store/functions/append-singles.sql). `texts`
- * belong to `samples`; `notice` is sent to the other processes.
+ * The statement that appends samples to the end of an open batch (server/store/functions/append-singles.sql).
+ * `texts`: the texts of `samples`, in the same order. `notice`: the payload of the notification to send.
  */
 export function appendStatement(
   batchId: number,

@@ -5,9 +5,9 @@ import { storeExtraKeys } from './extra-keys.ts'
 import { deviationOf, meanOf, quantilesOf } from './moments.ts'
 import { storeMonitorFigures } from './monitor-figures.ts'
 
-/** Data sources of a batch with a roll-up of their own, the largest ones. */
+/** Maximum number of a batch's data sources with a roll-up of their own, largest first. */
 const MAX_DATA_SOURCES = 64
-/** Up to this many distinct scores are counted each; more are counted in {@link BINS} bins. */
+/** Maximum number of distinct scores that are counted separately. More scores are counted in {@link BINS} bins. */
 const MAX_VALUES = 64
 /** Verdicts counted one by one; the others are counted together. */
 const MAX_VERDICTS = 32
@@ -27,7 +27,7 @@ export async function storeBatchRollUps(
 ): Promise<void> {
   const sums = components.length === 0 ? null : await componentStats(db, batchId, components)
   await db.transaction(async (client) => {
-    // Serialised, because two services, or one and `npm run seed`, may process the same batch at once.
+    // Serialised, because two servers, or a server and `npm run seed`, may process the same batch at once.
     await client.query('select from batch where id = $1 for no key update', [batchId])
     await client.query('delete from batch_roll_up where batch_id = $1', [batchId])
     await client.query({
@@ -111,7 +111,7 @@ export async function storeBatchRollUps(
     await storeMonitorFigures(client, batchId)
     await storeExtraKeys(client, batchId)
     await client.query('update batch set rolled_up = true where id = $1', [batchId])
-    // Pages that show the run reload it.
+    // Pages of the run reload their data.
     await notify(client, 'batchChanged', batchId)
   })
 }

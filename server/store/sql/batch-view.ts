@@ -58,7 +58,7 @@ export async function batchBreakdown(db: Database, id: number): Promise<BatchBre
 /** A scored sample whose score was dropped with its group (`drop_group`) is in no statistic. */
 const COUNTS = 'status = 2 and score is not null'
 
-/** Distinct scores with their counts, `limit` + 1 at most. */
+/** Distinct scores with their counts, at most `limit` + 1. */
 export async function distinctScores(
   db: Database,
   id: number,
@@ -134,7 +134,7 @@ export async function groupsPage(
       )
 }
 
-/** The columns of each member that a group's row shows. */
+/** The members of groups, with the columns that a group's row shows. */
 export async function groupMembers(
   db: Database,
   id: number,

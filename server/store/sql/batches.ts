@@ -35,7 +35,7 @@ export interface BatchRow {
   group_signals: GroupSignalCounts | null
   rescored_from: number | null
   text_bucket: string
-  /** Set if retention removed its texts; the next column, if it removed samples and groups too. */
+  /** Times when retention removed the texts, and the samples and groups; null: not removed. */
   texts_removed_at: Date | null
   samples_removed_at: Date | null
 }
@@ -121,7 +121,7 @@ export async function rollUpEnded(db: Database): Promise<number[]> {
     'batches-roll-up',
     `update batch b set mean = s.mean, std = s.std, min = s.min, max = s.max
      from (select id from batch where completed_at is not null and min is null and scored > 0
-             -- If all groups of a batch were dropped, it has no statistics, so it is retried only for a while.
+             -- If all groups of a batch were dropped, it has no statistics, so it is searched only for 10 s.
              and (reward -> 'onFailure' ->> 'policy' <> 'drop_group' or completed_at > now() - interval '10 seconds')
            limit 20) e,
        lateral (select ${meanOf('score')} as mean, ${deviationOf('score')} as std, min(score) as min, max(score) as max

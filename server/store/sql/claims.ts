@@ -64,7 +64,7 @@ export async function takeClaims(
   )
 }
 
-/** Jobs that have been active for at least this long without a worker's claim. */
+/** Jobs that have been active for at least `forMs` without a worker's claim. */
 export async function unclaimedJobs(
   db: Database,
   forMs: number,

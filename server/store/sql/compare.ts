@@ -1,7 +1,7 @@
 import type { GroupSignalCounts } from '../../contract/group-signal.ts'
 import type { Database } from '../database.ts'
 
-/** The newest batches that are searched for rescores. */
+/** Maximum number of batches, newest first, that are searched for rescores. */
 const MAX_SEARCHED = 5_000
 
 /** A page of a batch's samples as columns, in order of index. */
@@ -14,8 +14,8 @@ export interface ComparedColumns {
 }
 
 /**
- * Samples `from` to `to` (excluded). One JSON text, because rows would take five times as long on the reader's event
- * loop.
+ * Samples `from` to `to` (excluded) as one JSON text, because rows would take five times as long on the server's
+ * event loop.
  */
 export async function comparedColumns(
   db: Database,
@@ -160,7 +160,7 @@ export interface RunColumns {
   wait_ms: (number | null)[]
 }
 
-/** Undefined: the run does not exist. */
+/** A run's newest steps; undefined if the run does not exist. */
 export async function runColumns(
   db: Database,
   run: string,
@@ -205,7 +205,7 @@ export interface SourceStepRow {
   std: number | null
 }
 
-/** Roll-ups of batches by data source, for the largest data sources over all these batches. */
+/** Roll-ups of batches by data source, for the `most` data sources with the most samples in these batches. */
 export async function sourceSteps(
   db: Database,
   batchIds: readonly number[],

@@ -2,7 +2,7 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Database } from '../database.ts'
 import { correlationOf, deviationOf, meanOf } from './moments.ts'
 
-/** The newest batches of a run, or of all runs, that are searched for composite rewards. */
+/** Maximum number of batches of a run, or of all runs, newest first, that are searched for composite rewards. */
 const MAX_SEARCHED = 2_000
 
 /** A batch whose reward has components. */
@@ -10,7 +10,7 @@ export interface ComponentBatch {
   id: number
   step: number
   ended: boolean
-  /** From its roll-up; null: no roll-up yet, or one from before components were stored. */
+  /** From its roll-up; null: it has no roll-up, or one without components. */
   sums: ComponentStatsRow[] | null
   reward: Pick<ResolvedReward, 'components' | 'gdpo'>
 }
@@ -58,8 +58,8 @@ export interface ComponentStatsRow {
 }
 
 /**
- * Statistics of keys of the extra info over a batch's scored samples: numbers, and booleans as 0 and 1; `` is the
- * score. An extra info with an escape that Postgres cannot decode (NUL, a lone surrogate) is left out of n.
+ * Statistics of keys of the extra info over a batch's scored samples: numbers, and booleans as 0 and 1; `''` is the
+ * score. Extra infos with an escaped NUL or surrogate are skipped, because Postgres may be unable to decode them.
  */
 export async function componentStats(
   db: Database,
@@ -68,7 +68,7 @@ export async function componentStats(
 ): Promise<ComponentStatsRow[]> {
   return db.rows(
     'component-stats',
-    // `case` keeps the order: an operator raises on text that cannot be decoded.
+    // `case` ensures the order, because an operator raises an error on text that cannot be decoded.
     `select p.name, count(x.v)::int as n, ${meanOf('x.v')} as mean, ${deviationOf('x.v')} as std, min(x.v) as min, max(x.v) as max,
        ${correlationOf('x.v', 'x.score')} as corr
      from unnest($2::text[]) as p(name) left join lateral (

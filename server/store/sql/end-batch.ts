@@ -21,7 +21,10 @@ export async function endUnfinished(db: Database, batchId: number): Promise<void
   await notify(db.pool, 'batchChanged', batchId)
 }
 
-/** Cancelled or failed batches with unfinished parts, after a crash or a very recent failure. */
+/**
+ * Cancelled or failed batches that have not been ended yet, because of a crash or because they were just cancelled or
+ * failed.
+ */
 export async function batchesToEnd(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-to-end',

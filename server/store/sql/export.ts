@@ -23,13 +23,13 @@ const momentOf = (column: string) =>
 /** Postgres's largest integer. */
 const MAX_ID = 2_147_483_647
 
-/** Samples whose conditions one statement checks, and samples per page. */
+/** Samples whose conditions one statement checks, and the maximum number of indexes that it returns. */
 const CHECKED = 65_536
 const KEYS_AT_ONCE = 2_048
 
 /**
- * The number of samples in a filter's batches from a given sample on, the last of them, and how many of them have
- * removed texts. Later samples are not part of the export.
+ * The size of an export from a given sample on: the filter's number of batches and their last id, the number of
+ * samples to export, and the number of their batches with removed texts. Batches that arrive later are not exported.
  */
 export async function exportSize(
   db: Database,
@@ -86,8 +86,8 @@ export async function exportedBatches(
 }
 
 /**
- * The indexes of a batch's matching samples from a given one on, in portions; texts are read for a text search. A
- * portion may be empty, so that the caller can check whether its reader is still connected.
+ * The indexes of a batch's matching samples from a given one on, in portions. A text search reads their texts. A
+ * portion may be empty, so that the caller can check whether its client is still connected.
  */
 export async function* fittingIndexes(
   db: Database,
@@ -189,11 +189,12 @@ const NO_TEXTS: Texts = {
 }
 
 /**
- * Samples of a batch in order, from an index on: at most `limit`, and none after `bytes` of texts, so that pages of
- * long rollouts are as light as those of short ones. `only`: just these indexes. Rows of ended samples never change, so
- * consecutive pages equal one snapshot, and no transaction stays open for a slow reader.
+ * Samples of a batch in order, from an index on: at most `limits.rows`, and none after `limits.bytes` of texts, so
+ * that pages of long rollouts are as light as those of short ones. `only`: restricts them to these indexes. Rows of
+ * ended samples never change, so consecutive pages equal one snapshot, and no transaction stays open for a slow
+ * reader.
  *
- * Rows are joined here, because Postgres without statistics would compare every sample with every text of the page.
+ * Samples and texts are joined here, because Postgres without statistics would compare every sample with every text.
  * @param limits `bytes` null: without texts
  */
 export async function exportedRows(
@@ -237,8 +238,7 @@ export async function exportedRows(
   ])
   const textOf = new Map(texts.map((text) => [text.idx, text]))
   const lastText = texts.at(-1)
-  // Without a text, all were removed with their partition or none was requested. Otherwise the page ends with the last
-  // text that fits.
+  // The page ends with the last text that fits. If there is no text, texts were removed or not requested.
   const page = lastText === undefined ? samples : samples.filter(({ idx }) => idx <= lastText.idx)
   const groups = await groupsOf(db, batch.id, [...new Set(page.map(({ group_no }) => group_no))])
   return page.map((sample) => ({

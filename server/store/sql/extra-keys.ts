@@ -2,15 +2,15 @@ import type { ExtraKeyDto } from '../../contract/sample-extras.ts'
 import type { Client, Database } from '../database.ts'
 import { isRescored } from './sample-filter.ts'
 
-/** Keys stored per batch, the most frequent. */
+/** Maximum number of keys stored per batch, most frequent first. */
 const MAX_KEYS = 200
-/** Up to this many distinct texts of a key are stored, each with its count. */
+/** Maximum number of distinct texts of a key for which each text is stored with its count. */
 const MAX_VALUES = 12
-/** Batches whose keys are added up, the newest. */
+/** Maximum number of batches, newest first, whose keys are added up. */
 const MAX_BATCHES = 5_000
-/** Largest number of keys returned. */
+/** Maximum number of keys returned. */
 const MAX_LISTED = 200
-/** For batches without a roll-up: the number of batches, newest first, and of samples read from each. */
+/** Of the batches without a roll-up: maximum number of batches read, newest first, and of samples read from each. */
 const SAMPLED = { batches: 4, samples: 256 }
 
 /** A key of the extra info with a summary of its values. */
@@ -33,8 +33,9 @@ const ENTRY = `x.key, json_typeof(x.value) as type, x.value #>> '{}' as value`
 const FIT = `x.key <> '' and length(x.key) <= 256 and json_typeof(x.value) <> 'null'`
 
 /**
- * Stores the keys of an ended batch's extra infos, in the transaction of its other roll-ups: 40 ms for 8,192 samples of
- * three keys. The row of key `''` marks the list as complete; it is missing with more than {@link MAX_KEYS} keys.
+ * Stores the keys of an ended batch's extra infos, in the transaction of its other roll-ups: 40 ms for 8,192 samples
+ * of three keys. The row of key `''` marks the list as complete. It is missing if {@link MAX_KEYS} keys are stored,
+ * because there may be more.
  */
 export async function storeExtraKeys(client: Client, batchId: number): Promise<void> {
   await client.query('delete from batch_extra_key where batch_id = $1', [batchId])

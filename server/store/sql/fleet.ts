@@ -81,8 +81,8 @@ export async function serverMinutes(db: Database): Promise<RecentCalls[]> {
 }
 
 /**
- * Retries by minute and cause over the last hour. A hedge that lost its race is not a retry, nor is a connection closed
- * on reuse.
+ * Unsuccessful attempts on servers by minute and cause over the last hour, without hedged requests that lost the race
+ * and connections that were closed on reuse.
  */
 export async function retriesPerMinute(
   db: Database,
@@ -127,7 +127,7 @@ export async function overviewFigures(db: Database): Promise<{
   return row!
 }
 
-/** A run with the numbers of its batches by status. */
+/** A run with the numbers of its training, validation and rescored batches. */
 export interface RunListRow {
   name: string
   batches: number

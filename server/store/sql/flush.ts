@@ -8,7 +8,7 @@ export interface FlushedSample extends DirectEnd {
   index: number
 }
 
-/** Rounds to six digits: enough for a duration, and exact in a `real`. */
+/** Rounds to six significant digits, which a `real` keeps unchanged. */
 export function durationAsStored(ms: number): number {
   return Number(ms.toPrecision(6))
 }

@@ -6,7 +6,7 @@ import type { Database } from '../database.ts'
 /** An ended batch whose groups have no roll-up. */
 export interface RollUpCandidate {
   id: number
-  /** True if it ended so long ago that its roll-up no longer waits for a quiet moment. */
+  /** True if it ended at least `dueAfterMs` ago. */
   due: boolean
   reward: ResolvedReward
 }
@@ -48,7 +48,8 @@ export async function lastBatchId(db: Database): Promise<number> {
 }
 
 /**
- * The last group of a page: the groups after `afterNo` with `samples` samples together. Null: there are no more groups.
+ * The last group of the page of groups after `afterNo`: the group that brings the page to `samples` samples, or else
+ * the last group of the batch. Null: no groups are left.
  */
 export async function lastGroupOfPage(
   db: Database,
@@ -74,7 +75,7 @@ export interface MemberColumns {
   substituted: boolean[]
 }
 
-/** The members of completed groups `from` to `to` (both included). One JSON text: see `sampleColumns`. */
+/** The members of groups `from` to `to` (both included), read as one JSON text: see `sampleColumns`. */
 export async function membersOfGroups(
   db: Database,
   batchId: number,
@@ -145,16 +146,16 @@ export async function storeSignalCounts(
   ])
 }
 
-/** Completed groups with equal inputs of the classification. */
+/** Completed groups that the classification cannot tell apart. */
 export interface AlikeGroups {
   groups: number
-  /** Counted members: 0, 1, or 2 for more. */
+  /** Number of members with a counted score: 0, 1, or 2 for two and more. */
   scored: number
-  /** The score of all members if it is the same; null: scores differ, or there is none. */
+  /** The counted score if all are equal; null: the scores differ, or there is none. */
   score: number | null
 }
 
-/** A batch's completed groups, with equal ones counted together. One pass over its samples. */
+/** The numbers of a batch's completed groups that classify alike. One pass over its samples. */
 export async function alikeGroups(db: Database, batchId: number): Promise<AlikeGroups[]> {
   return db.rows(
     'alike-groups',

@@ -35,7 +35,7 @@ export async function renewLease(
   return row!
 }
 
-/** Deletes all shares of processes that hold nothing any more. */
+/** Deletes all shares of processes that have ended or have no calls in flight. */
 export async function dropLeases(db: Database, holderIds: readonly number[]): Promise<void> {
   await db.adhoc('delete from lease where worker_id = any($1::int[])', [holderIds])
 }

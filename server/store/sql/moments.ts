@@ -1,13 +1,13 @@
 /**
- * Postgres raises an overflow for squares of larger numbers, and the whole statement fails: one batch with such scores
- * would prevent the roll-ups of all others. Their mean and deviation are null; minimum and maximum are kept.
+ * Larger numbers get null as mean and deviation, because Postgres raises an overflow for their squares: one batch
+ * with such scores would fail the statement that rolls up several batches.
  */
 const LARGEST = '1e150'
 
 /**
  * Both aggregates square n times a number, so 20,000 scores of 9e149 overflow. Scaled down by 2¹⁴, ten million scores
- * of 1e150 do not, and a power of two rounds nothing. A number closer to 0 than 1e-290 might underflow, which is an
- * error too; it counts as 0, as its square does anyway.
+ * of 1e150 do not, and a power of two rounds nothing. A number closer to 0 than 1e-290 counts as 0, because it might
+ * underflow, which is an error too.
  */
 const DOWN = 2 ** -14
 
@@ -32,7 +32,7 @@ export function deviationOf(value: string): string {
     then ${scaled('stddev_samp', value, `abs(${value}) < ${LARGEST}`)} end`
 }
 
-/** SQL of quantiles with linear interpolation (an array; null as in {@link meanOf}). */
+/** SQL of an array of quantiles with linear interpolation; null as in {@link meanOf}. */
 export function quantilesOf(value: string, at: readonly number[]): string {
   return `case when max(abs(${value})) < ${LARGEST}
     then percentile_cont(array[${at.join(', ')}]) within group (order by ${value}) filter (where abs(${value}) < ${LARGEST}) end`

@@ -4,7 +4,10 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Client, Database } from '../database.ts'
 import type { ComponentStatsRow } from './components.ts'
 
-/** Ended batches with a roll-up that the monitors have not evaluated, oldest first. */
+/**
+ * Ended batches that the monitors have not evaluated, oldest first. A completed batch with samples is included once
+ * it is rolled up.
+ */
 export async function batchesToMonitor(db: Database, limit: number): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-to-monitor',
@@ -83,7 +86,7 @@ export async function figuresOf(client: Client, batchId: number): Promise<Figure
 /** The figures of earlier batches that monitors use. */
 export type WindowRow = Pick<FigureRow, 'min' | 'max' | 'group_std' | 'group_std_of'>
 
-/** The last evaluated batches of a run and split, of steps before this one. */
+/** The last evaluated batches of a run and split that precede this batch and its step. */
 export async function windowBefore(
   client: Client,
   batch: Pick<MonitoredBatch, 'id' | 'run_id' | 'split' | 'step'>,

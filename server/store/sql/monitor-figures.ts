@@ -2,28 +2,27 @@ import type { Client } from '../database.ts'
 import { correlationOf, scaled } from './moments.ts'
 
 /**
- * Limit of the texts that are read in full to find duplicates within a batch, in bytes: those whose length and
- * beginning equal another's in their group. Beyond it the batch has no figure. 256 MiB is the maximum of one submit.
+ * Maximum bytes of the texts that are read in full to find a batch's duplicates: those whose length and beginning
+ * equal another's in their group. Beyond it the batch has no figure. 256 MiB is the maximum of one submit.
  */
 const MAX_COMPARED_BYTES = 268_435_456
-/** Characters compared first. They are in the row, or in the first piece of a text stored out of line. */
+/** Number of characters compared first. They are in the row, or in the first piece of a text stored out of line. */
 const COMPARED_FIRST = 200
 
 /**
  * Adds the monitors' figures to a batch's roll-up: the correlation of length and score, the number of duplicate
  * responses, and the deviation of scores within groups. Needs the roll-ups of its groups.
  *
- * Duplicates are found here and not at acceptance, where a hash per response would cost 8 bytes per sample and a change
- * in each of five ways in, to be read once. Responses are compared in full only if group, length and the first {@link
- * COMPARED_FIRST} characters are equal; length and beginning are available without reading a long text.
+ * Duplicates are found here and not at acceptance, where a hash per response would cost 8 bytes per sample and code
+ * in each of the five places that store samples. Responses are compared in full only if group, length and the first
+ * {@link COMPARED_FIRST} characters are equal; length and beginning are available without reading a long text.
  */
 export async function storeMonitorFigures(client: Client, batchId: number): Promise<void> {
   await client.query({
     name: 'store-monitor-figures',
     text: `
       with b as materialized (select id, text_bucket from batch where id = $1 and rescored_from is null),
-      -- Combined by grouping, not by a join: two passes over 8,192 rows instead of as many lookups, 171 ms instead of
-      -- 294 (on a machine at seven times its load).
+      -- Combined by grouping, not by a join: two passes over 8,192 rows take 171 ms, as many lookups 294 ms.
       s as materialized (
         select idx, max(group_no) as group_no, max(response_length) as response_length, max(score) as score, max(bytes) as bytes,
                max(head) as head
@@ -37,7 +36,7 @@ export async function storeMonitorFigures(client: Client, batchId: number): Prom
           from sample_text where bucket = (select text_bucket from b) and batch_id = $1
         ) both_of group by idx having max(group_no) is not null
       ), counted as materialized (
-        -- Tokens if every counted sample has them, else the length of the text.
+        -- The length in tokens if every counted sample has it, else the bytes of the text.
         select score, case when bool_and(response_length is not null) over () then response_length else bytes end as length,
                bool_and(response_length is not null) over () as in_tokens
         from s where score is not null

@@ -5,7 +5,7 @@ const MONITOR_LOCK = 72_707_371
 
 /** Takes the lock until the transaction ends; false if another process holds it. */
 export async function lockMonitors(client: Client): Promise<boolean> {
-  // A server that is stopped within the transaction releases the lock.
+  // If this process is paused within the transaction, the lock is released after 10 s.
   await client.query('set local idle_in_transaction_session_timeout = 10000')
   const { rows } = await client.query<{ taken: boolean }>(
     'select pg_try_advisory_xact_lock($1) as taken',
@@ -106,7 +106,7 @@ export async function openIncident(client: Client, incident: NewIncident): Promi
   return rows[0]!.id
 }
 
-/** Raises the worst state of an open incident. */
+/** Stores the worst severity and value of an open incident. */
 export async function worsenIncident(
   client: Client,
   id: number,
@@ -170,10 +170,13 @@ export async function fleetServers(client: Client): Promise<FleetServerRow[]> {
   return rows
 }
 
-/** Tables whose rows belong to a run. The last one lists the runs. */
+/**
+ * Tables whose rows belong to a run, besides `monitor_standing`, whose rows are deleted last because they list the
+ * runs.
+ */
 const OF_RUNS = ['monitor_evaluation', 'monitor_incident', 'monitor_setting', 'run_mark'] as const
 
-/** Deletes the monitors' data and users' marks of removed runs. Returns the number of runs. */
+/** Deletes the monitors' data and users' marks of some removed runs. Returns the number of runs; 0: none are left. */
 export async function deleteRemovedRuns(db: Database): Promise<number> {
   const gone = await db.rows<{ run_id: number }>(
     'gone-runs',

@@ -21,7 +21,7 @@ export async function openIncidents(db: Database, limit: number): Promise<Incide
   )
 }
 
-/** Open incidents of runs with a batch within the last day, newest first. */
+/** Open incidents of runs and splits with a batch within the last day, newest first. */
 export async function incidentsOfLate(db: Database, limit: number): Promise<IncidentRow[]> {
   return db.rows(
     'incidents-of-late',
@@ -48,7 +48,7 @@ export async function listIncidents(
     values.push(value)
     return `$${values.length}`
   }
-  // A run that was just removed has no figures.
+  // Incidents of removed runs are left out until they are deleted.
   const where = ['(i.run_id is null or run.id is not null)']
   if (filter.run !== undefined)
     where.push(`i.run_id = (select id from run where name = ${arg(filter.run)})`)
@@ -62,7 +62,7 @@ export async function listIncidents(
   )
 }
 
-/** The monitors' standings of a run. */
+/** The monitors' standings of a run in a split. */
 export interface StandingRow {
   run: string
   run_id: number

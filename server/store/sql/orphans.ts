@@ -1,10 +1,10 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Client, Database } from '../database.ts'
 
-/** Locks the batch whose orphans are returned, so that two servers never return the same ones. */
+/** Advisory lock for returning a batch's orphans, so that two servers never return the same ones. */
 const ORPHAN_LOCK = 72_707_380
 
-/** Live jobs of a batch, as pg-boss names their states. */
+/** The jobs of a batch that have not ended. */
 const LIVE_JOBS = `pgboss.job j where j.state in ('created', 'retry', 'active') and (j.data ->> 'b')::int = $1`
 
 /** A batch with samples to score, and the number of ended samples. */
@@ -29,8 +29,8 @@ export function unfinishedBatches(db: Database): Promise<UnfinishedBatch[]> {
 }
 
 /**
- * Locks the return of a batch's orphans until the transaction ends, whose statements take at most 10 s each. False:
- * another server holds the lock.
+ * Takes the lock for returning a batch's orphans until the transaction ends, and limits its statements to 10 s each.
+ * False: another server holds the lock.
  */
 export async function lockOrphans(client: Client, batchId: number): Promise<boolean> {
   await client.query('set local lock_timeout = 10000; set local statement_timeout = 10000')
@@ -42,9 +42,9 @@ export async function lockOrphans(client: Client, batchId: number): Promise<bool
 }
 
 /**
- * Pending samples that no job holds, in order of index. One statement and therefore one snapshot: a job is completed
- * after its samples have ended, and is replaced by others in one transaction, so in any snapshot each pending sample
- * has a job.
+ * Pending samples that no job holds, in order of index. Read in one statement and therefore one snapshot. A job is
+ * completed after its samples have ended, or replaced by others in one transaction, so in any snapshot each pending
+ * sample should have a job.
  */
 export async function orphanedSamples(
   client: Client,
@@ -63,8 +63,8 @@ export async function orphanedSamples(
 }
 
 /**
- * Unmarks groups that are marked as queued for post-processing but have no job, so that they are queued again. Returns
- * their numbers.
+ * Unmarks groups that are marked as queued for post-processing but have no job, so that they are queued again.
+ * Returns the number of staged samples of each group.
  */
 export async function unmarkOrphanedGroups(client: Client, batchId: number): Promise<number[]> {
   const { rows } = await client.query<{ no: number; staged: number }>(

@@ -2,7 +2,7 @@ import type { BalancingPolicyName } from '../../contract/pools.ts'
 import { notify } from '../channels.ts'
 import type { Database } from '../database.ts'
 
-/** A model's pool: its policy, its servers and its queued samples. */
+/** A model's pool: its policy, its servers and its queued jobs. */
 export interface PoolRow {
   model: string
   policy: BalancingPolicyName | null

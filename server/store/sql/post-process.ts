@@ -3,7 +3,6 @@ import { type Database, throughOutage } from '../database.ts'
 import { type ChunkJob, FUNCTIONS_POOL, type JobQueue } from '../job-queue.ts'
 import { attemptsStatement } from './flush.ts'
 
-/** Groups per job. */
 const GROUPS_PER_JOB = 16
 /** How long a post-processing result is retried while the database is unreachable. */
 const OUTAGE_MS = 15 * 60_000

@@ -27,7 +27,8 @@ export async function insertProcess(db: Database, process: NewProcess): Promise<
 
 /**
  * Stores a process's report and notifies the servers; returns the database's time. With `mayRevive` false, a process
- * that was declared dead stays dead, and `deadForMs` is the time since then, else null.
+ * that was declared dead stays dead, and `deadForMs` is the time since the declaration. Otherwise `deadForMs` is
+ * null.
  */
 export async function reportProcess(
   db: Database,
@@ -91,7 +92,7 @@ export async function processesToCheck(
   return db.adhoc(`${TO_CHECK} and host = $1 and pid = $2`, [host, pid])
 }
 
-/** Processes to check that have not reported for this long. */
+/** Processes to check that have not reported for `forMs`. */
 export async function silentProcesses(db: Database, forMs: number): Promise<ProcessToCheck[]> {
   return db.rows(
     'silent-processes',

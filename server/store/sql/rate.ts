@@ -7,7 +7,7 @@ export interface RatePart {
   want: number
   /** The smallest useful grant. */
   least: number
-  /** Charged on a grant in addition to it; may leave a debt. */
+  /** Granted and charged in addition to the bucket's content; may leave a debt. */
   beyond: number
   perMinute: number
   bucket: number
@@ -19,16 +19,16 @@ export interface RateAnswer {
   /** A whole number; 0 if requests are not limited. */
   requests: number
   tokens: number
-  /** Some bucket had less than the request. */
+  /** At least one bucket had less than requested. */
   short: boolean
-  /** The amount missing from the smallest request; 0: none. */
+  /** The amount missing for one more sample; 0 if everything was granted. */
   requestsMissing: number
   tokensMissing: number
 }
 
 /**
  * Takes from a server's limits per minute, requests and tokens together: enough of both for a sample, or nothing. The
- * statement returns a fraction of a request, and anything granted by one bucket but not the other.
+ * same statement puts back fractions of a request, and a grant of only one of the two buckets.
  */
 export async function takeRate(
   db: Database,
@@ -43,7 +43,7 @@ export async function takeRate(
     kept: number
   }>(
     'take-rate',
-    // Each step reads the one before it, which determines their order.
+    // Each step reads the previous one, which ensures their order.
     `with r as materialized (
        select case when $4::float8 is not null then take_rate($1, $2, $3, $4, $5) end as requests),
      t as materialized (
@@ -90,9 +90,9 @@ export async function takeRate(
 }
 
 /**
- * Takes from a limit per minute at once, even beyond its content, and returns the ms until the amount is covered; 0:
- * now. All callers wait that long, so together they keep the limit. A negative amount is returned to the bucket.
- * @param capacity maximum that an idle bucket saves up
+ * Takes an amount from a limit per minute, even if the bucket holds less. Returns the ms until the amount is covered;
+ * 0: now. Callers wait that long, so together they keep the limit. A negative amount is put back.
+ * @param capacity content of a full bucket
  */
 export async function reserveRate(
   db: Database,
@@ -117,8 +117,8 @@ export async function reserveRate(
 }
 
 /**
- * The limits in force of a limiter: those of its first caller, until it has been unused for `idleMs`. Callers repeat
- * the call well within that time.
+ * Returns the limits in force of a limiter: those of its first caller, until it has been unused for `idleMs`. While
+ * they use the limiter, callers repeat the call well within that time.
  */
 export async function agreeOnLimits<Limits extends object>(
   db: Database,

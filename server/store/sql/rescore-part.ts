@@ -43,7 +43,7 @@ export async function groupsByUid(
   return rows.map(({ no }) => no)
 }
 
-/** The sizes of a part's samples, in order; `group_no` as in the copy. */
+/** The sizes of a part's samples `from` to `to` (included), in order; `idx` and `group_no` are those of the copy. */
 export async function partToCopy(
   client: Client,
   copy: RolloutCopy,

@@ -2,10 +2,12 @@ import { type Client, type Database, inTransaction } from '../database.ts'
 import { columnNames, RESCORED_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from '../sample-columns.ts'
 import { MARK_LOCK } from './retention.ts'
 
-/** The advisory lock on the id of its batch that a copier holds while it copies. */
+/**
+ * Class of the advisory lock on a future batch's id, which a process holds while it copies rollouts for the batch.
+ */
 const COPY_LOCK = 72_707_372
 
-/** Rows that one statement deletes of an abandoned copy. */
+/** Maximum rows of an abandoned copy that one statement deletes. */
 const DELETE_ROWS = 2_048
 
 /** The source and target of a copy of rollouts. */
@@ -195,8 +197,8 @@ export async function rescoresOf(db: Database, batchId: number, limit: number): 
 }
 
 /**
- * Deletes a piece of the copies whose copier has died; no other process has seen them. Repeatable, also by two servers
- * at once. False: nothing is left to delete.
+ * Deletes some rows of a copy whose process has died; no reader has seen them. Safe to run on two servers at once.
+ * False: no such copy is left.
  */
 export async function deleteAbandonedCopies(db: Database): Promise<boolean> {
   const copies = await db.rows<{ batch_id: number; bucket: string }>(

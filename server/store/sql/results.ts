@@ -20,7 +20,7 @@ export interface ResultRow {
   attempts: number
   server_name: string | null
   worker_id: number | null
-  /** A worker holds it, and it has not ended. */
+  /** It has not ended, and a worker has claimed it. */
   held: boolean
 }
 
@@ -34,7 +34,7 @@ type SampleColumns = Omit<ResultRow, 'uid' | 'server_name' | 'held'> & {
   server_id: number | null
 }
 
-/** The position of the reward in the token row: the response's last token; null without one. */
+/** The index of the token that gets the reward: the response's last one; null without a known length above 0. */
 export function positionOf(responseLength: number | null): number | null {
   return responseLength === null || responseLength === 0 ? null : responseLength - 1
 }
@@ -67,7 +67,7 @@ export function toResult(row: ResultRow): Result {
   }
 }
 
-/** A completed group's number, and its number of samples. */
+/** A completed group; `received` is its number of samples. */
 export interface CompletedGroup {
   no: number
   uid: string
@@ -97,7 +97,7 @@ export async function completedGroups(
   )
 }
 
-/** The number of samples that a cursor at `after` has been given. */
+/** The number of samples delivered up to the cursor `after`. */
 export async function samplesDelivered(
   db: Database,
   batchId: number,
@@ -145,7 +145,7 @@ export interface GroupOfPage {
 export interface SampleColumnLists {
   idx: number[]
   group_no: number[]
-  /** 2 means scored. */
+  /** As in the table `sample`: 2 means scored. */
   stored_status: number[]
   uid: string[]
   status: SampleStatus[]
@@ -221,7 +221,7 @@ export async function samplesByIndex(
   )
 }
 
-/** The number of members of each group before a sample of the batch. */
+/** The number of members of each group with an index below `idx`. */
 export async function membersBefore(
   db: Database,
   batchId: number,
@@ -316,7 +316,7 @@ async function claimsOf(
   ])
 }
 
-/** The detail of a sample's last attempt; null: none was stored. */
+/** The last stored detail of a sample's attempts; null if none was stored. */
 export async function lastDetail(
   db: Database,
   batchId: number,

@@ -4,11 +4,11 @@ import type { Client, Database } from '../database.ts'
 import { textPartition } from '../text-partitions.ts'
 
 /**
- * Shared by processes that begin to copy a batch, exclusive for retention while it marks batches: a batch is either
- * copied or removed, never both.
+ * Advisory lock: shared for processes that begin to copy a batch, exclusive for retention while it marks batches. A
+ * batch is therefore never copied and removed at once.
  */
 export const MARK_LOCK = 72_707_382
-/** Held while a piece is removed. */
+/** Advisory lock of the process that removes a piece. */
 const REMOVER_LOCK = 72_707_383
 
 /** Batches marked per transaction. A rescore waits no longer than one such transaction. */
@@ -99,7 +99,7 @@ export async function runningJob(client: Client): Promise<RetentionJobRow | unde
   return rows[0]
 }
 
-/** Stores the error of the last piece; null: none. */
+/** Stores the error of the last piece; null: it had none. */
 export async function noteProblem(db: Database, id: number, problem: string | null): Promise<void> {
   await db.adhoc('update retention_job set problem = $2 where id = $1', [id, problem])
 }
@@ -162,7 +162,7 @@ export async function unmark(client: Client, jobId: number): Promise<void> {
   await client.query(
     `with taken as (delete from removal where job_id = $1 and not begun returning batch_id, whole)
      update batch b set samples_removed_at = case when taken.whole then null else samples_removed_at end,
-       -- Texts that an earlier removal took stay removed.
+       -- Texts that an earlier removal has deleted stay marked as removed.
        texts_removed_at = case when to_regclass('sample_text_' || to_char(b.text_bucket, 'YYYYMMDD')) is not null
          and exists (select 1 from sample_text t where t.bucket = b.text_bucket and t.batch_id = b.id)
          then null else b.texts_removed_at end
@@ -290,7 +290,7 @@ async function finish(client: Client, removal: Removal): Promise<void> {
     ]) {
       await client.query(`delete from ${table} where batch_id = $1`, [id])
     }
-    // The row of a batch is kept for its rescores, which would otherwise count as steps of their run.
+    // Its rescores keep `rescored_from`, without which they would count as steps of their run.
     await client.query('delete from batch where id = $1', [id])
   }
   await client.query('delete from removal where batch_id = $1', [id])
@@ -303,7 +303,7 @@ export async function pruneEvents(client: Client, job: RetentionJobRow): Promise
   if (job.kind !== 'policy') return false
   const { eventsDays = null, auditDays = null } = job.policy ?? {}
   const pieces: [text: string, days: number | null][] = [
-    // In order of id, which is the order of time: the first pages show whether there is more.
+    // The lowest ids are the oldest, so the first rows by id show whether anything is old enough.
     [prunedById('server_event', 'at'), eventsDays],
     [prunedById('attempt', 'started_at'), eventsDays],
     [
@@ -331,7 +331,10 @@ function prunedById(table: string, at: string): string {
     where at < now() - $1::int * interval '1 day')`
 }
 
-/** Ends a removal and deletes runs without batches. True when the removal has nothing left to do. */
+/**
+ * Ends a removal that has nothing left to do. If it removed a run and no batches of the run are left, deletes the
+ * run.
+ */
 export async function endJob(client: Client, job: RetentionJobRow): Promise<void> {
   if (job.kind === 'run') {
     // A submit holds the run's row; after this lock, its batch is visible.
@@ -345,7 +348,7 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
         'delete from run where id = $1 and not exists (select 1 from batch where run_id = $1)',
         [run.id],
       )
-      // Each of these tables holds a few rows per run.
+      // These tables have only a few rows per run, so no pieces are needed.
       if (gone.rowCount === 1) {
         for (const table of [
           'run_mark',
@@ -388,7 +391,7 @@ async function addProgress(
   )
 }
 
-/** A day of texts, and the part of it to be removed. */
+/** A day of texts, and the number of its batches and samples whose texts are to be removed. */
 export interface DayRow {
   day: string
   batches: number
@@ -428,7 +431,7 @@ function goes(of: RemovalOf): { whole: string; texts: string; values: unknown[] 
   }
 }
 
-/** By a policy, or of one run. */
+/** The scope of a removal: the batches that a policy removes, or those of one run. */
 export type RemovalOf = { policy: RetentionPolicy } | { run: string }
 
 /** Counts the data to be removed. */
@@ -465,7 +468,7 @@ export async function previewDays(db: Database, of: RemovalOf, limit: number): P
   )
 }
 
-/** Old events, counted up to `most`. */
+/** Number of old events to be removed, counted up to `most` per table. */
 export async function previewEvents(
   db: Database,
   policy: RetentionPolicy,
@@ -522,7 +525,7 @@ export async function keepRun(db: Database, run: string, keep: boolean, by: stri
     : db.adhoc('delete from run_kept where run = $1', [run]))
 }
 
-/** Start time of the policy's last removal. */
+/** Start time of the policy's last removal; null: there was none. */
 export async function lastPolicyJob(db: Database): Promise<Date | null> {
   const [row] = await db.rows<{ at: Date | null }>(
     'removal-last',

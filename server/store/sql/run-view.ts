@@ -2,7 +2,7 @@ import type { GroupSignalCounts } from '../../contract/group-signal.ts'
 import type { BatchStatus } from '../../contract/trainer.ts'
 import type { Database } from '../database.ts'
 
-/** Data sources shown per run, the largest ones. */
+/** Maximum number of data sources shown per run, largest first. */
 const MAX_SOURCES = 12
 
 /** A run with its totals in a split. */
@@ -113,7 +113,7 @@ export interface SourceRow {
   q75: number
 }
 
-/** The roll-ups of these batches' largest data sources. */
+/** The roll-ups of these batches for their largest data sources. */
 export async function sourcesOfBatches(
   db: Database,
   batchIds: readonly number[],

@@ -8,9 +8,9 @@ import {
 } from './sample-filter.ts'
 import { type SampleCursor, sampleKeys } from './sample-list.ts'
 
-/** Limits of a count: samples checked, and ms. Beyond them the count is a lower bound. */
+/** Limits of a search for a count: samples checked, and ms. Beyond them the count is a lower bound. */
 const MAX_COUNTED = { samples: 524_288, ms: 500 }
-/** Samples per statement, some 50 ms. */
+/** Maximum samples checked per statement, which then takes about 50 ms. */
 const PORTION = 65_536
 const KEYS_AT_ONCE = 5_000
 

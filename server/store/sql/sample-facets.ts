@@ -1,7 +1,7 @@
 import type { Database } from '../database.ts'
 import { isRescored } from './sample-filter.ts'
 
-/** The newest batches are added up, at most this many. */
+/** Maximum number of batches that are added up, newest first. */
 const MAX_BATCHES = 5_000
 
 /** The values to filter by among the samples of these batches, with counts. */

@@ -19,7 +19,7 @@ export interface CandidateBatch {
 
 /**
  * Batches that may have a matching sample, by their counters, roll-ups and keys alone: the newest from `fromId` down,
- * or the oldest from `fromId` up. `more`: the first batch beyond the limit.
+ * or the oldest from `fromId` up. `nextBatchId`: the first batch beyond the limit; null: none.
  */
 export async function candidateBatches(
   db: Database,
@@ -110,7 +110,7 @@ function rangeOf(extra: ExtraFilter, arg: (value: unknown) => string): string {
   return parts.join(' and ')
 }
 
-/** The filter's conditions on a sample `s` of the chosen batches, as SQL: everything except the text. */
+/** The filter's conditions on a sample `s` of the candidate batches, as SQL, except for the text. */
 export class SampleConditions {
   readonly values: unknown[] = []
   #sql = ''
@@ -182,7 +182,7 @@ export class SampleConditions {
   }
 
   #extra(extra: ExtraFilter): string {
-    // `case` keeps the order: only numbers are converted.
+    // `case` ensures that only numbers are converted.
     const name = this.value(readable(extra.key))
     const doc = 'readable_json(s.reward_extra)'
     const type = `json_typeof(${doc} -> ${name}::text)`
@@ -201,7 +201,7 @@ export class SampleConditions {
   }
 }
 
-/** As `readable_json` does: Postgres accepts neither NUL nor lone surrogates. */
+/** Replaces NUL and lone surrogates by U+FFFD, as `readable_json` does. */
 function readable(text: string): string {
   return text.toWellFormed().replaceAll('\u0000', '\ufffd')
 }

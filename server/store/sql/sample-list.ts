@@ -9,17 +9,16 @@ import {
 import { type SampleKey, searchTexts } from './sample-texts.ts'
 
 /**
- * Samples of many batches, filtered and sorted. Batches that cannot have a matching sample are skipped by their
- * counters and roll-ups. Of the others, a page checks a bounded number of samples, so pages cost the same everywhere:
- * 40 to 120 ms for {@link MAX_SEARCHED_SAMPLES} with 10,000,000 samples stored.
+ * Maximum number of samples checked for a page. Batches that cannot have a matching sample are skipped by their
+ * counters and roll-ups. The limit keeps a page at 40 to 120 ms, even with 10,000,000 samples stored.
  */
 export const MAX_SEARCHED_SAMPLES = 131_072
 /** Limits of the texts read for one page of a search. 32 MiB of short texts take 400 ms; a page's data has 300 ms. */
 const MAX_READ = { samples: 65_536, bytes: 32 << 20, ms: 200 }
-/** Samples selected at once to read their texts: in order of arrival, and in other orders. */
+/** Samples selected per statement of a text search: in order of arrival, and in other orders. */
 const PICKED_TO_READ = 2_048
 const PUT_IN_ORDER_TO_READ = 16_384
-/** Texts per statement: the first statement and the maximum. */
+/** Samples whose texts one statement reads: the first statement, and the maximum. */
 const FIRST_READ = 256
 const MAX_PORTION = 2_048
 const READ_BYTES = 4 << 20
@@ -36,7 +35,7 @@ const KEYS: Record<Exclude<SampleSort, 'newest'>, { key: string; direction: 'asc
   slowest: { key: 's.score_ms::float8', direction: 'desc' },
 }
 
-/** The start of a page: after a sample or, in order of arrival, at a batch not checked yet. */
+/** The start of a page: after a sample or, in order of arrival, at a batch that was not checked yet. */
 export type SampleCursor =
   | { after: { batchId: number; idx: number; key: number | null }; fromBatch: number }
   | { fromBatch: number }
@@ -165,7 +164,7 @@ async function inOrderOfArrival(
   const page = found.slice(0, limit)
   const last = page.at(-1)
   const unseen = batches[at]?.id ?? null
-  // A search may have stopped within a batch; after its last sample there may be none left.
+  // A text search may have stopped within a batch.
   const stopped = reading?.isSpent && after !== null && found.length <= limit ? after : null
   const next: SampleCursor | null =
     found.length > limit && last !== undefined
@@ -198,11 +197,11 @@ async function inOrderOfKey(
     cursor,
     limit,
     maxSamples = MAX_SEARCHED_SAMPLES,
-    // Sorting takes as long again.
+    // Half the time, because sorting takes the other half.
     maxRead = { ...MAX_READ, ms: MAX_READ.ms / 2 },
   }: PageOptions & { sort: keyof typeof KEYS },
 ): Promise<SampleKeyPage> {
-  // The first page determines which batches are sorted; later batches are not mixed in.
+  // The first page determines which batches are sorted. Batches that arrive later are not included.
   const { batches, nextBatchId: more } = await candidateBatches(
     db,
     filter,
@@ -284,7 +283,7 @@ class TextSearch {
   readonly #db: Database
   readonly #text: string
   readonly #most: { samples: number; bytes: number; ms: number }
-  /** End of the time limit, which starts with the first text, ms. */
+  /** End of the time limit, which starts with the first search, ms. */
   #until = Number.POSITIVE_INFINITY
   samples = 0
   bytes = 0
@@ -330,7 +329,7 @@ class TextSearch {
         last = one
       }
       from += part.length
-      // Sized by the texts so far: fewer long texts are read at a time.
+      // Sized by the mean of the texts so far, so that fewer long texts are read at a time.
       const each = Math.max(1, this.bytes / Math.max(1, this.samples))
       portion = Math.max(16, Math.min(portion * 2, MAX_PORTION, Math.floor(READ_BYTES / each)))
     }

@@ -28,7 +28,7 @@ export async function searchTexts(
   text: string,
   samples: readonly (SampleKey & { bucket: string })[],
 ): Promise<TextSearchResult> {
-  // Text that Postgres cannot hold occurs in JSON only.
+  // A text with NUL or lone surrogates occurs only in JSON, because Postgres cannot hold it otherwise.
   const plain = text.isWellFormed() && !text.includes('\u0000')
   const patterns = [
     likePattern(plain ? text : text.toWellFormed().replaceAll('\u0000', '\ufffd')),
@@ -62,8 +62,8 @@ export async function searchTexts(
 }
 
 /**
- * 2: match, 0: no match, 1: to be decoded here, because Postgres cannot. A ground truth that is no string is displayed,
- * and searched, as its JSON.
+ * 2: match, 0: no match, 1: to be decoded by this process, because Postgres cannot. A ground truth that is not a
+ * string is displayed, and searched, as JSON.
  */
 const HIT = `case
   when encoding & 5 = 0 and $6 and prompt ilike $4 then 2

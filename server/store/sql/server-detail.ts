@@ -16,7 +16,7 @@ export function serverEvents(
   )
 }
 
-/** The level of a server's last sleep; null: this service did not put it to sleep. */
+/** The level of a server's last sleep; null: unknown. */
 export async function lastSleepLevel(db: Database, id: number): Promise<number | null> {
   const [row] = await db.rows<{ level: number | null }>(
     'server-sleep-level',
@@ -55,7 +55,8 @@ export function lastMinutes(db: Database, id: number, limit: number): Promise<Se
 }
 
 /**
- * Samples that failed on a server in the last 10 minutes and were retried, and the number retried on the same server.
+ * The newest 5,000 failed attempts of the last 10 minutes, by server: the number that were retried, and the number
+ * that were retried on the same server.
  */
 export function retriesByServer(
   db: Database,

@@ -12,9 +12,9 @@ import type { Server } from '../generated/prisma/client.ts'
 
 /** A server's stored self-test. */
 export interface StoredSelfTest extends Omit<SelfTestDto, 'overridden'> {
-  /** The calibration score of its registration; a different one later is drift. Null if the server returned none. */
+  /** The calibration score at registration; null if the server returned none. A later score that differs is drift. */
   baseline?: number | null
-  /** The same of each calibration text; absent in tests of older versions. */
+  /** The calibration score of each text at registration; absent in self-tests of older versions. */
   baselines?: { score: number; promptTokens: number | null }[]
   /** Time of the baseline, ISO 8601: if two servers differ, the later one is the outlier. */
   baselineAt?: string
@@ -27,7 +27,7 @@ export interface StoredLaunch {
   cwd: string | null
   /** `file`: REWARDOPS_SERVERS_FILE · `call`: servers.launch. */
   source: 'file' | 'call'
-  /** The requested model; null: taken from the server once it answers. */
+  /** The requested model; null: the server reports its model once it answers. */
   model: string | null
   /** True if the stored command suffices to start it again: no environment was given, and nothing was masked. */
   complete: boolean
@@ -35,7 +35,7 @@ export interface StoredLaunch {
 
 /** A server's settings as stored. */
 export interface StoredSettings extends Omit<FilledSettings, 'route'> {
-  /** The setting `route`; the column `route` holds the one that the probe found. */
+  /** The setting `route`. The column `route` holds the route that the probe found. */
   namedRoute: FilledSettings['route']
 }
 
@@ -114,7 +114,7 @@ export interface Transition {
   to: ServerState
   cause: string
   evidence?: Record<string, unknown> | undefined
-  /** Only from one of these states; default: from any. */
+  /** The states from which the change is made; default: any. */
   from?: readonly ServerState[]
   /** Shortest time awake to set, ms; null: never woken. Default: unchanged. */
   awakeForMs?: number | null
@@ -175,8 +175,8 @@ export async function prolongAwake(
 const LEASE_LOCK = 72_707_372
 
 /**
- * Number of calls that leases still allow to a server. The caller first commits a state other than `ready`. Leases are
- * granted under the same lock, so after a 0 no process gets one.
+ * The number of a server's slots in leases that still count. The caller first commits a state other than `ready`.
+ * Leases are granted under the same lock, so once the result is 0, no process gets a slot.
  */
 export async function leasedSlots(db: Database, id: number): Promise<number> {
   return db.transaction(async (client) => {
@@ -198,15 +198,15 @@ export async function leasedSlots(db: Database, id: number): Promise<number> {
 export interface SleepRequest {
   id: number
   model: string
-  /** It requests that its servers are woken before it and put to sleep after it. */
+  /** It requests that its model's servers are put to sleep after it. */
   sleep_after: boolean
   /** The batch has not ended. */
   open: boolean
 }
 
 /**
- * A model's unfinished batches, and its ended ones after `afterId`: a batch that came and ended between two checks also
- * requests sleep.
+ * The unfinished batches, and the ended ones after `afterId`, for each model that they use. Ended batches are
+ * included because a batch that came and ended between two checks also requests sleep.
  */
 export async function sleepRequests(db: Database, afterId: number): Promise<SleepRequest[]> {
   return db.rows<SleepRequest>(
@@ -236,7 +236,8 @@ export async function newestBatch(db: Database): Promise<number> {
 }
 
 /**
- * The models with a registered server, and whether one of their servers can sleep, or may because it does not answer.
+ * The models with a registered server. `may_sleep`: one of their servers can sleep, or may be able to, because it
+ * does not answer.
  */
 export async function servedModels(
   db: Database,
@@ -248,7 +249,7 @@ export async function servedModels(
   )
 }
 
-/** Sets the cause of a draining server; false if its state changed meanwhile. */
+/** Sets the cause of a draining server; false if it is not draining. */
 export async function noteDrainingCause(db: Database, id: number, cause: string): Promise<boolean> {
   const rows = await db.rows(
     'server-going-to-sleep',

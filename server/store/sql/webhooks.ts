@@ -22,7 +22,7 @@ export interface WebhookRow {
 
 const COLUMNS = `w.id, w.name, w.url, w.secret is not null as signed, w.severities, w.monitors, w.runs, w.fleet, w.enabled,
   w.created_at, w.created_by`
-/** The newest deliveries of a webhook are counted, at most this many. */
+/** Maximum number of a webhook's deliveries, newest first, that are counted. */
 const COUNTED = 1_000
 
 /** Webhooks in order of name, with the outcomes of their deliveries of the last day. */

@@ -39,8 +39,9 @@ interface TextRow {
 }
 
 /**
- * The pending samples of index ranges, with their texts. Two range scans are combined here. As a join, the planner
- * would choose between plans whose costs differ a hundredfold, by statistics that a new batch does not have yet.
+ * The pending samples of index ranges, with their texts. Two range scans are combined here, because for a join the
+ * planner would choose between plans whose costs differ a hundredfold, by statistics that a new batch does not have
+ * yet.
  */
 export async function pendingSamples(
   db: Database,
@@ -89,8 +90,8 @@ export interface WholeGroup {
 }
 
 /**
- * The groups with pending samples in these ranges, each with all its members: after a lost worker, its successor calls
- * with the whole group again, even if some results were written.
+ * The groups with pending samples in these ranges, each with all its members: after a worker died, the next one
+ * scores the whole group again, even if some results were written.
  */
 export async function wholeGroups(
   db: Database,
