@@ -43,7 +43,7 @@ interface LimitedServer {
   /** Set while the next request is scheduled. */
   timer: NodeJS.Timeout | undefined
   pending: Promise<void> | null
-  /** Used beyond the granted permits and not charged yet; below 0: to be returned. */
+  /** Use beyond the granted permits that was not charged yet; below 0: unused permits to return. */
   owed: { requests: number; tokens: number }
   chargedAtMs: number
 }

@@ -108,7 +108,7 @@ export class CopyBinary {
 
   /**
    * Removes and returns the full blocks, to send them before the rest is known; the first call includes the header.
-   * Rows in full blocks cannot change any more.
+   * Rows in full blocks can no longer change.
    */
   takeFull(): Buffer[] {
     const taken = this.#headerTaken ? this.#done : [HEADER, ...this.#done]

@@ -4,11 +4,13 @@ import { attemptsStatement, type FlushedSample, flushStatement } from '../store/
 
 /** A sample's end to write. */
 export interface EndedSample extends FlushedSample {
-  /** Called when the result is committed, or failed for a reason other than an outage. */
+  /**
+   * Called when the result is committed (`written` true) or could not be written (false). An outage only delays it.
+   */
   settled: (written: boolean) => void
 }
 
-/** Longest wait of a finished sample for others of the same flush, ms. */
+/** Maximum time that a finished sample waits for further samples of its flush, ms. */
 const FLUSH_MS = 40
 /**
  * Number of waiting samples that starts a flush at once. A flush writes at most twice as many, because its locks
@@ -58,7 +60,7 @@ export class ResultWriter {
     this.#log = log
   }
 
-  /** Adds a result; `now` skips the wait for others. */
+  /** Adds a result; `now` flushes at once. */
   add(sample: EndedSample, now = false): void {
     this.#waiting.push(sample)
     if (this.#waiting.length >= FLUSH_SAMPLES || now) this.#flush()

@@ -10,9 +10,9 @@ export interface Account {
 }
 
 /**
- * The account that runs Postgres; null if this process is not root and runs it itself. The owner of an existing data
- * folder is kept; otherwise it is `postgres` if that user exists, else `nobody`. The account must be in /etc/passwd:
- * Postgres stops with "could not look up effective user ID" for any other.
+ * The account that runs Postgres; null if this process is not root and runs it itself. An existing data folder keeps
+ * its owner; otherwise the account is `postgres` if that user exists, else `nobody`. The account must be in
+ * /etc/passwd: Postgres stops with "could not look up effective user ID" for any other.
  * @param folder the data folder, which may not exist yet
  */
 export function accountForPostgres(folder: string): Account | null {

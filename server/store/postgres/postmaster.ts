@@ -83,7 +83,7 @@ export async function launch(
   signal?.removeEventListener('abort', giveUp)
   if (first !== 'ready') signal?.throwIfAborted()
   if (first !== 'ready') {
-    // Its last lines may still be in the pipe, which its children can hold open.
+    // Postgres's last lines may still be in the pipe, which its children can hold open.
     await Promise.race([new Promise((resolve) => keeper.once('close', resolve)), sleep(500)])
     throw new LaunchFailure(first, output)
   }

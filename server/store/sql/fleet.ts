@@ -57,7 +57,7 @@ export interface RecentCalls {
   server_id: number
   requests: number
   errors: number
-  /** Refused with another 4xx. */
+  /** Refused with a 4xx other than 429. */
   client: number
   /** Refused with 429 or 503. */
   busy: number

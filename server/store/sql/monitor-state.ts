@@ -14,7 +14,7 @@ export async function lockMonitors(client: Client): Promise<boolean> {
   return rows[0]!.taken
 }
 
-/** A user's settings of a monitor. Null fields fall back to the next setting. */
+/** A user's settings of a monitor. Null fields fall back to the setting for all runs, then to the default. */
 export interface SettingRow {
   run_id: number
   monitor: string

@@ -50,11 +50,11 @@ export async function beginCopy(
 ): Promise<number | null> {
   const { rows } = await client.query<{ id: number }>("select nextval('batch_id_seq')::int as id")
   const { id } = rows[0]!
-  // Locked before it becomes visible, so that a copy always has a holder.
+  // Locked before the copy becomes visible, so that a copy always has a holder.
   await client.query('select pg_advisory_lock($1, $2)', [COPY_LOCK, id])
   const begun = await inTransaction(client, async () => {
-    // Retention marks batches under the exclusive lock. So either it sees this copy, or this transaction, in a later
-    // statement, sees its mark.
+    // Retention marks batches under the exclusive lock, so either retention sees this copy, or the next statement
+    // sees the mark.
     await client.query('select pg_advisory_xact_lock_shared($1)', [MARK_LOCK])
     const { rowCount } = await client.query(
       `insert into rescore_copy (batch_id, from_id, text_bucket)
@@ -218,7 +218,7 @@ async function takeBackPiece(client: Client, id: number, bucket: string): Promis
     [COPY_LOCK, id],
   )
   if (!rows[0]!.mine) return false
-  // It may have become a batch between the query and the lock.
+  // The copy may have become a batch between the query and the lock.
   const still = await client.query('select 1 from rescore_copy where batch_id = $1', [id])
   if (still.rowCount === 0) return false
   const pieces: [text: string, values: unknown[]][] = [

@@ -7,7 +7,7 @@ const MAX_BATCHES = 5_000
 /** The values to filter by among the samples of these batches, with counts. */
 export interface FacetRows {
   batches: number
-  /** Batches without a roll-up; they are only in the counts of states. */
+  /** Batches without a roll-up. Only the counts by state include their samples. */
   pending: number
   /** True if there are more than {@link MAX_BATCHES} batches. */
   capped: boolean

@@ -13,7 +13,10 @@ import { type SampleKey, searchTexts } from './sample-texts.ts'
  * counters and roll-ups. The limit keeps a page at 40 to 120 ms, even with 10,000,000 samples stored.
  */
 export const MAX_SEARCHED_SAMPLES = 131_072
-/** Limits of the texts read for one page of a search. 32 MiB of short texts take 400 ms; a page's data has 300 ms. */
+/**
+ * Limits of the texts read for one page of a search. 32 MiB of short texts take 400 ms, and the data of a page may
+ * take 300 ms.
+ */
 const MAX_READ = { samples: 65_536, bytes: 32 << 20, ms: 200 }
 /** Samples selected per statement of a text search: in order of arrival, and in other orders. */
 const PICKED_TO_READ = 2_048

@@ -82,7 +82,7 @@ export interface ServerRow extends StoredSettings {
   retries: string
 }
 
-// Every setting needs a column.
+// `satisfies` checks that every setting has a column.
 const STORED_SETTINGS = Object.keys(
   toStored(ServerSettings.parse({})),
 ) as (keyof StoredSettings)[] satisfies (keyof Server)[]
