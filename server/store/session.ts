@@ -87,8 +87,8 @@ class Target {
 }
 
 /**
- * Whether the other encryption may be tried, as in libpq: not if the server is unreachable, full or starting, nor if
- * the password is wrong.
+ * Whether an error is a refusal of the tried encryption, so that the other one may be tried. Errors of an
+ * unreachable, full or starting server and of a wrong password are not.
  */
 function isRefusal(
   tried: Encryption,
@@ -97,8 +97,8 @@ function isRefusal(
   const { code = '', message, severity } = error
   if (isTooManyConnections(error)) return false
   if (severity !== undefined) {
-    // Postgres has one code for a connection without an entry in pg_hba.conf; poolers say that they want TLS. Other errors,
-    // such as a full disk, say nothing about the kind of connection.
+    // Postgres sends 28000 if pg_hba.conf has no entry for the connection; poolers name TLS in their message. Other
+    // errors, such as a full disk, do not depend on the encryption.
     return code === '28000' || (tried === 'plain' && WANTS_TLS.test(message))
   }
   if (tried === 'plain') return false

@@ -193,8 +193,8 @@ describe('a server without TLS', () => {
 })
 
 describe('a server without TLS that fails at startup', () => {
-  // Concurrent connections once switched each other between TLS and plain text, and some reported the lack of TLS.
-  it('its error is reported, however many connections fail at once', async () => {
+  // A failed connection must not change the encryption of the others, which would then report the lack of TLS.
+  it('reports its own error, however many connections fail at once', async () => {
     const fatal = Buffer.from('SFATAL\0VFATAL\0C53100\0Mcould not write init file\0\0')
     let answers = 0
     const server = createServer((socket) => {
