@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { groupSignal, groupStatistics, grpoAdvantages } from './advantages.ts'
 
-/** Equal within 1e-6, null for null. */
+/** Checks that numbers are equal within 1e-6, and null where null is wanted. */
 function expectClose(got: (number | null)[], wanted: (number | null)[]): void {
   expect(got).toHaveLength(wanted.length)
   for (const [at, value] of wanted.entries()) {
@@ -13,11 +13,11 @@ function expectClose(got: (number | null)[], wanted: (number | null)[]): void {
 describe('advantages', () => {
   test('Q26: a failed member shifts no advantage and has none itself', () => {
     expectClose(grpoAdvantages([1, 3, 2, null]), [-1, 1, 0, null])
-    // Upstream trains on these values: the failure is a 0 like any other.
+    // Upstream counts the failure as a score of 0 and trains on these values.
     expectClose(grpoAdvantages([1, 3, 2, 0]), [-0.3872978, 1.1618938, 0.3872978, -1.1618938])
   })
 
-  test('as upstream: n − 1, epsilon 1e-6, and no division without normByStd', () => {
+  test('as upstream, n − 1 and epsilon 1e-6 are used, and normByStd false skips the division', () => {
     expectClose(grpoAdvantages([0, 1]), [-0.7071058, 0.7071058])
     expectClose(grpoAdvantages([1, 3, 2, null], { normByStd: false }), [-1, 1, 0, null])
     expectClose(grpoAdvantages([4, 8], { normByStd: false }), [-2, 2])
@@ -36,7 +36,7 @@ describe('advantages', () => {
     expect(grpoAdvantages([null, null])).toEqual([null, null])
   })
 
-  test('scores near the end of the number range stay finite', () => {
+  test('are finite for scores near the largest number', () => {
     const huge = grpoAdvantages([1.7e308, -1.7e308])
     expectClose(huge, [Math.SQRT1_2, -Math.SQRT1_2])
     expect(groupStatistics([1.7e308, -1.7e308, null])).toMatchObject({ mean: 0, failed: 1 })
@@ -44,7 +44,7 @@ describe('advantages', () => {
     expect(grpoAdvantages([Number.NaN, 1, 2])[0]).toBeNull()
   })
 
-  test('a group of a hundred thousand', () => {
+  test('are computed for a group of 100,000 members', () => {
     const scores = Array.from({ length: 100_000 }, (_, at) => at % 2)
     expect(groupStatistics(scores)).toMatchObject({ scored: 100_000, mean: 0.5, min: 0, max: 1 })
     expect(grpoAdvantages(scores)[1]).toBeCloseTo(0.99999, 4)

@@ -8,7 +8,7 @@ export interface GroupStatistics {
   failed: number
   /** null if no member has a score. */
   mean: number | null
-  /** With n − 1; null below two scored members. */
+  /** Standard deviation with n − 1; null below two scored members. */
   std: number | null
   min: number | null
   max: number | null
@@ -22,9 +22,7 @@ export interface AdvantageOptions {
   epsilon?: number
 }
 
-/**
- * Computes the statistics of a group; `null` and non-finite scores are failed members, which count only in `failed`.
- */
+/** Computes the statistics of a group. Members without a finite score count only in `members` and `failed`. */
 export function groupStatistics(scores: readonly (number | null)[]): GroupStatistics {
   const valid = scores.filter(isScore)
   const { mean, std, scale } = momentsOf(valid)
@@ -44,9 +42,9 @@ export function groupStatistics(scores: readonly (number | null)[]): GroupStatis
  * members that have a score. A failed member (`null`) affects neither mean nor deviation and gets `null`. Upstream
  * scores it 0 and lets that 0 shift the whole group; pass 0 instead of `null` to get upstream's values.
  *
- * A group of one has mean 0 and deviation 1 (upstream), so its advantage is its score. The only scored member of a
- * larger group gets 0, because there is nothing to compare it with, and its raw score would outweigh every normalised
- * advantage.
+ * As in upstream, a group of one has mean 0 and deviation 1, so its advantage is its score over 1 + epsilon. The only
+ * scored member of a larger group gets 0, because there is nothing to compare it with, and its raw score would
+ * outweigh every normalised advantage.
  */
 export function grpoAdvantages(
   scores: readonly (number | null)[],
@@ -74,9 +72,9 @@ export function grpoAdvantages(
 }
 
 /**
- * Classifies a group by its training signal. A member is correct from `correctAt` up and incorrect from `incorrectAt`
- * down; the defaults, 1 and 0, fit every built-in rule (DAPO's −1 is below 0). Failed members are ignored: a group of
- * one correct and three failed members is `single_sample`.
+ * Classifies a group by its training signal. A score of at least `correctAt` is correct, one of at most `incorrectAt`
+ * is incorrect. The defaults, 1 and 0, fit rules that score 0 or 1, and DAPO's −1. Failed members are ignored: a
+ * group of one correct and three failed members is `single_sample`.
  */
 export function groupSignal(
   scores: readonly (number | null)[],
@@ -121,7 +119,7 @@ function momentsOf(scores: readonly number[]): { mean: number; std: number; scal
   return { mean, std: Math.sqrt(squares / (scores.length - 1)), scale }
 }
 
-/** Not `Math.min(...)`: a group may have more members than a call accepts arguments. */
+/** `Math.min(...scores)` fails for a large group, because a call accepts a limited number of arguments. */
 function smallest(scores: readonly number[]): number {
   return scores.reduce((least, score) => Math.min(least, score), Number.POSITIVE_INFINITY)
 }

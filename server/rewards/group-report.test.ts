@@ -8,7 +8,7 @@ const member = (score: number | null, scored = true, substituted = false): Group
 })
 const policyNull = { onFailure: { policy: 'null' } } as const
 
-/** Equal within 1e-6, null for null. */
+/** Checks that numbers are equal within 1e-6, and null where null is wanted. */
 function expectClose(got: readonly (number | null)[], wanted: readonly (number | null)[]): void {
   expect(got.map((a) => a === null)).toEqual(wanted.map((a) => a === null))
   for (const [at, a] of got.entries()) {
@@ -45,7 +45,7 @@ describe('the report of a group', () => {
     expect(groupReport([member(null, false)], reward).advantages).toEqual([null])
   })
 
-  test('constant: counts in no statistic and has no advantage', () => {
+  test('constant: a substituted score counts in no statistic and has no advantage', () => {
     const reward = { onFailure: { policy: 'constant', value: -1 } } as const
     const report = groupReport([member(1), member(1), member(-1, false, true)], reward)
     expect(report.advantages).toEqual([0, 0, null])
@@ -68,7 +68,7 @@ describe('the report of a group', () => {
     })
   })
 
-  test('without the deviation if the batch is configured so', () => {
+  test('advantages are not divided by the deviation if the batch sets normByStd to false', () => {
     const report = groupReport([member(4), member(8)], {
       ...policyNull,
       advantages: { normByStd: false },

@@ -4,9 +4,9 @@ import { type GroupStatistics, groupStatistics, grpoAdvantages, signalOf } from 
 
 /** A member of a completed group, as its sample is stored. */
 export interface GroupMember {
-  /** Whether it was scored; false if it failed. */
+  /** Whether its scorer gave a score; false if the member failed. */
   scored: boolean
-  /** The score; null, or a substituted score if `substituted` is true. */
+  /** The score, which a failure policy may have set; null without a score. */
   score: number | null
   /** Whether a failure policy set or removed its score. */
   substituted: boolean
@@ -23,11 +23,11 @@ export interface GroupReport extends GroupStatistics {
 
 /**
  * Computes statistics, class and advantages of a completed group, from the members in order of their index. Only
- * members that were scored, and kept that score, count; the others affect nothing.
+ * members that were scored and kept their score count in the statistics and the class.
  *
  * A member that does not count has no advantage (`null`: to be masked), with one exception: under `group_mean` its
- * score is the mean of those that count, so that its advantage is 0 for any deviation. A `constant` has none:
- * among siblings with equal scores (deviation 0, epsilon 1e-6) its advantage would be a million.
+ * score is the mean of those that count, so its advantage is 0 for any deviation. A `constant` score has no
+ * advantage, because among members with equal scores (deviation 0, epsilon 1e-6) it would be a million.
  */
 export function groupReport(
   members: readonly GroupMember[],

@@ -3,12 +3,12 @@ import { grpoAdvantages } from '../advantages.ts'
 import { pairCounts, tauB } from './kendall.ts'
 import type { MatchedSamples } from './match-samples.ts'
 
-/** Advantages closer to 0 than this count as 0: the score equals the mean except for rounding in the sum. */
+/** Smaller advantages count as 0, because they come from the rounding of the mean. */
 const MIN_ADVANTAGE = 1e-9
 
-/** Results of two rewards per group; one entry per group unless noted otherwise. */
+/** Comparison of two rewards by group. Each array has one entry per group, unless noted otherwise. */
 export interface GroupColumns {
-  /** NaN if undefined. */
+  /** Kendall's τ-b; NaN if undefined. */
   tau: Float64Array
   comparable: Float64Array
   reversed: Float64Array
@@ -128,7 +128,7 @@ function* compareGroup(
   }
 }
 
-/** Whether at least one member is the best, or among the best, by both. */
+/** Whether at least one member is best, or tied for best, by both rewards. */
 function sharesBest(a: Float64Array, b: Float64Array): boolean {
   const bestA = a.reduce((most, score) => Math.max(most, score), Number.NEGATIVE_INFINITY)
   const bestB = b.reduce((most, score) => Math.max(most, score), Number.NEGATIVE_INFINITY)

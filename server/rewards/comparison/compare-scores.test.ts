@@ -7,7 +7,7 @@ import { FAILED, PENDING, type SampleColumns, SCORED, SUBSTITUTED } from './matc
 import { descendingOrder } from './ranks.ts'
 import { stepDeltas } from './step-delta.ts'
 
-/** Compares with the values of golden/make_golden.py, an independent implementation of the definitions. */
+/** The expected values come from golden/make_golden.py, an independent implementation of the definitions. */
 
 interface Golden {
   name: string
@@ -94,7 +94,7 @@ function csv(path: string): Record<string, string>[] {
   )
 }
 
-describe('every number equals that of an independent computation', () => {
+describe('every figure equals the independently computed one', () => {
   for (const want of golden.filter(({ first }) => first !== undefined)) {
     test(want.name, () => {
       expectGolden(
@@ -116,7 +116,7 @@ describe('every number equals that of an independent computation', () => {
 })
 
 describe('Kendall', () => {
-  // A custom generator, so that the numbers are the same on every machine.
+  /** Returns the same pseudo-random numbers on every machine. */
   const numbers = (seed: number, n: number, values: number) => {
     let state = seed
     return Float64Array.from({ length: n }, () => {
@@ -124,7 +124,7 @@ describe('Kendall', () => {
       return state % values
     })
   }
-  it('counts pairs by sorting as it does pair by pair', () => {
+  it('counts the same pairs by sorting and one by one', () => {
     for (const [n, values] of [
       [2, 2],
       [13, 3],
@@ -183,8 +183,8 @@ describe('the compared samples', () => {
     const { matched, summary } = run(compareScores(one, other, false))
     expect(Array.from(matched.first)).toEqual([1, 2, 3])
     expect(Array.from(matched.second)).toEqual([20, 10, 30])
-    // One sample on each side whose response the other lacks, one text that neither side keeps, one uid without a
-    // partner.
+    // `other_response`: a response of only the first batch, one of only the second, and one whose text is not kept.
+    // `only_first`: the sample of u2.
     expect(new Map(summary.unmatched.map(({ reason, samples }) => [reason, samples]))).toEqual(
       new Map([
         ['other_response', 3],
@@ -231,7 +231,7 @@ describe('the compared samples', () => {
   })
 })
 
-it('Cohen’s κ by hand: 45 of 70 alike, 35 of them by chance', () => {
+it('Cohen’s κ of 70 pairs of ratings: 45 are equal, 35 would be by chance', () => {
   expect(
     cohensKappa([
       [25, 10],
@@ -244,7 +244,7 @@ it('sorts in descending order and keeps the order of equal keys', () => {
   expect(Array.from(run(descendingOrder(Float64Array.of(1, 3, 2, 3, -1))))).toEqual([1, 3, 2, 0, 4])
 })
 
-it('the difference of two steps has Welch’s interval', () => {
+it('the difference of two runs at a step has Welch’s interval', () => {
   const at = (n: number, mean: number, std: number) => ({ step: 4, batchId: 'b1', n, mean, std })
   const [delta] = stepDeltas([at(100, 0.5, 0.5)], [at(400, 0.6, 0.4)])
   const half = 1.959964 * Math.sqrt(0.25 / 100 + 0.16 / 400)

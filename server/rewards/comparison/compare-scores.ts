@@ -10,7 +10,7 @@ import { type MatchedSamples, matchSamples, type SampleColumns, SCORED } from '.
 import { ascending, averageRanks } from './ranks.ts'
 import { cdfOf, distributionOf, jointOf, MAX_VALUES } from './score-shapes.ts'
 
-/** Two rewards on the samples that both scored, with the columns that lists of samples need. */
+/** A comparison of two rewards on the samples that both scored, with the columns for lists of samples. */
 export interface Comparison {
   matched: MatchedSamples
   groups: GroupColumns
@@ -21,8 +21,8 @@ export interface Comparison {
 }
 
 /**
- * Compares two batches sample by sample. The results are exact. The generator yields every few milliseconds (about 15
- * ms where 131,072 scores are sorted), so that the caller can give the process a turn.
+ * Compares two batches sample by sample. The results are exact. The generator yields every few milliseconds (about
+ * 15 ms while it sorts 131,072 scores), so that the caller can free the event loop.
  */
 export function* compareScores(
   one: SampleColumns,
@@ -76,7 +76,7 @@ function scoresOf({ mean, std, min, max }: Moments): ComparedScores {
   return { mean, std, min, max }
 }
 
-/** Second − first, rounded so that equal differences compare equal (0.3 − 0.1 is not 0.2 in binary). */
+/** Returns second − first, rounded so that equal differences compare equal (0.3 − 0.1 is not 0.2 in binary). */
 function* differences(first: Float64Array, second: Float64Array): Generator<void, Float64Array> {
   const delta = new Float64Array(first.length)
   for (let at = 0; at < first.length; at++) {
@@ -86,7 +86,7 @@ function* differences(first: Float64Array, second: Float64Array): Generator<void
   return delta
 }
 
-/** Agreement of two rewards with the same few scores: how often they are equal, and how much beyond chance. */
+/** The share of equal scores and Cohen's κ; null unless both rewards have few scores, and some in common. */
 function classesOf(
   joint: Comparison['summary']['joint'],
   n: number,
@@ -106,7 +106,7 @@ function classesOf(
   return { equal: equal / n, kappa: cohensKappa(counts) }
 }
 
-/** Comparison by data source, largest first. */
+/** Compares by data source: the 50 with the most samples, largest first. */
 function* sourcesOf(
   columns: SampleColumns,
   { first, second, firstIndex, starts }: MatchedSamples,
@@ -124,7 +124,7 @@ function* sourcesOf(
   }
   for (let group = 0; group < starts.length - 1; group++) {
     if (group % 8_192 === 0) yield
-    // The members of a group share one source; otherwise the first member's source counts.
+    // If the members of a group have several sources, the first member's source counts.
     const source = columns.source[firstIndex[starts[group] as number] as number] as number
     const sum = sums[source] as (typeof sums)[number]
     const tau = groups.tau[group] as number

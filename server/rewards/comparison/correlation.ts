@@ -1,17 +1,17 @@
 const PORTION = 32_768
 
-/** Moments of a list of scores. */
+/** Mean, deviation and range of a list of scores. */
 export interface Moments {
   n: number
   /** Null without scores. */
   mean: number | null
-  /** With n − 1; null below two. */
+  /** Standard deviation with n − 1; null below two scores. */
   std: number | null
   min: number | null
   max: number | null
 }
 
-/** Mean and deviation in two passes. Scores beyond 1e100, whose squares overflow, are divided by the largest. */
+/** Computes the moments in two passes. If a score exceeds 1e100, all are scaled, because squares would overflow. */
 export function* momentsOf(values: Float64Array): Generator<void, Moments> {
   const n = values.length
   if (n === 0) return { n, mean: null, std: null, min: null, max: null }
@@ -52,7 +52,7 @@ export function* pearson(
   const b = yield* momentsOf(second)
   if (a.std === null || b.std === null || a.std === 0 || b.std === 0) return null
   const [meanA, meanB] = [a.mean as number, b.mean as number]
-  // In units of the deviations no square overflows.
+  // In units of the deviations, squares do not overflow.
   const [stdA, stdB] = [a.std, b.std]
   let both = 0
   let ofFirst = 0
@@ -69,8 +69,8 @@ export function* pearson(
 }
 
 /**
- * Cohen's κ of two ratings in the same classes: counts[i][j] rated i by the first and j by the second. Null if
- * undefined.
+ * Cohen's κ of two ratings in the same classes; `counts[i][j]` is the number rated i by the first and j by the
+ * second. Null if undefined.
  */
 export function cohensKappa(counts: readonly (readonly number[])[]): number | null {
   const rows = counts.map((row) => row.reduce((sum, n) => sum + n, 0))

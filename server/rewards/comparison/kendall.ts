@@ -8,18 +8,19 @@ const PORTION = 8_192
 export interface PairCounts {
   /** n (n − 1) / 2. */
   pairs: number
-  /** Pairs ordered alike by both, and in opposite order. */
+  /** Pairs in the same order by both rewards. */
   concordant: number
+  /** Pairs in opposite order. */
   discordant: number
-  /** Pairs equal by the first, by the second (pairs equal by both are in each), and by both. */
+  /** Pairs with equal scores by the first reward, pairs of `tiedBoth` included. */
   tiedFirst: number
   tiedSecond: number
   tiedBoth: number
 }
 
 /**
- * Counts how two rewards order the pairs of the same members. Exact for any number: above {@link ALL_PAIRS} by
- * Knight's algorithm (1966), in O(n log n).
+ * Counts how two rewards order the pairs of the same members. The counts are exact. Above {@link ALL_PAIRS} members
+ * it uses Knight's algorithm (1966) in O(n log n).
  */
 export function* pairCounts(
   first: Float64Array,
@@ -56,7 +57,7 @@ function allPairs(first: Float64Array, second: Float64Array): PairCounts {
   return { pairs: (n * (n - 1)) / 2, ...counts }
 }
 
-/** Exported for the test that compares both ways. */
+/** Exported for the test that compares it with `allPairs`. */
 export function* pairsBySorting(
   first: Float64Array,
   second: Float64Array,
@@ -88,7 +89,7 @@ export function* pairsBySorting(
   return { pairs, concordant, discordant, tiedFirst, tiedSecond, tiedBoth }
 }
 
-/** Number of pairs of equal values among ascending ones. */
+/** Number of pairs of equal values; `sorted` is ascending. */
 function tiesOf(sorted: Float64Array): number {
   let ties = 0
   let run = 0

@@ -8,7 +8,7 @@ export const SCORED = 1
 export const FAILED = 2
 export const SUBSTITUTED = 3
 
-/** A batch's samples as columns, by their index. */
+/** A batch's samples as columns: entry i of an array belongs to the sample with index i. */
 export interface SampleColumns {
   state: Uint8Array
   /** NaN without a score. */
@@ -16,9 +16,9 @@ export interface SampleColumns {
   group: Int32Array
   source: Int32Array
   sources: readonly string[]
-  /** By the group's number. */
+  /** The uid of each group, by group number. */
   uids: readonly string[]
-  /** 53 bits of each response's hash, NaN where its text is not kept; null if the hashes were not read. */
+  /** 53 bits of each response's hash, NaN if its text is not kept; null if the hashes were not read. */
   response: Float64Array | null
 }
 
@@ -28,7 +28,7 @@ export interface MatchedSamples {
   secondIndex: Int32Array
   first: Float64Array
   second: Float64Array
-  /** Start of each group, then the end: group g is [starts[g], starts[g + 1]). */
+  /** Start of each group, then the end. Group g has the entries from starts[g] to before starts[g + 1]. */
   starts: Int32Array
   /** The number of each group in the first batch. */
   groups: Int32Array

@@ -1,7 +1,7 @@
-/** Values processed between two yields: well under a millisecond. */
+/** Number of values processed between two yields, which takes well under a millisecond. */
 const PORTION = 8_192
 
-/** Number of ascending values below `value`. */
+/** Number of values below `value`; `sorted` is ascending. */
 export function countBelow(sorted: Float64Array, value: number): number {
   let low = 0
   let high = sorted.length
@@ -13,7 +13,7 @@ export function countBelow(sorted: Float64Array, value: number): number {
   return low
 }
 
-/** Number of ascending values at or below `value`. */
+/** Number of values at or below `value`; `sorted` is ascending. */
 export function countUpTo(sorted: Float64Array, value: number): number {
   let low = 0
   let high = sorted.length
@@ -44,7 +44,7 @@ export function* averageRanks(
   return ranks
 }
 
-/** Positions of the keys in descending order; equal keys keep their order. A merge sort that yields in between. */
+/** Positions of the keys in descending order of the keys; equal keys keep their order. */
 export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array> {
   const places = Int32Array.from(keys, (_, at) => at)
   const { sorted } = yield* mergeSorted(
@@ -55,8 +55,8 @@ export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array
 }
 
 /**
- * Sorts by merging and yields in between; elements in order keep their order. `swapped` is the number of pairs that
- * were out of order. Overwrites `values`.
+ * Stable merge sort that yields in between. `swapped` is the number of pairs that were out of order. Overwrites
+ * `values`.
  * @param inOrder whether `before` may stay ahead of `after`, which comes later
  */
 export function* mergeSorted(

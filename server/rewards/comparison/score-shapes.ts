@@ -2,7 +2,7 @@ import type { JointAxis, JointDistribution } from '../../contract/compare.ts'
 import type { Distribution } from '../../contract/pages.ts'
 import { countUpTo } from './ranks.ts'
 
-/** Maximum number of different scores that are listed one by one. */
+/** Maximum number of distinct scores that are listed one by one. */
 export const MAX_VALUES = 12
 const JOINT_BINS = 32
 const DELTA_BINS = 40
@@ -22,8 +22,8 @@ export function distinctOf(sorted: Float64Array, most: number): number[] | null 
 }
 
 /**
- * Both distribution functions at the same values: at every score if there are few, otherwise at quantiles of each.
- * The functions are exact at these values.
+ * Both cumulative distribution functions at the same values: at every score if there are few, otherwise at quantiles
+ * of each. The functions are exact at these values.
  */
 export function cdfOf(
   first: Float64Array,
@@ -46,7 +46,7 @@ function pointsOf(sorted: Float64Array): number[] {
   )
 }
 
-/** The values of an axis, or its bins from least to greatest. Null without values. */
+/** An axis for one reward's scores. Null without scores, or if their range is not finite. */
 function axisOf(sorted: Float64Array): JointAxis | null {
   if (sorted.length === 0) return null
   const values = distinctOf(sorted, MAX_VALUES)
@@ -55,7 +55,7 @@ function axisOf(sorted: Float64Array): JointAxis | null {
   return edges === null ? null : { kind: 'bins', edges }
 }
 
-/** Null if the range exceeds a number. */
+/** Edges of equal bins; null if the range is not finite. */
 function binEdges(low: number, high: number, bins: number): number[] | null {
   const width = (high - low) / bins
   if (!Number.isFinite(width) || width <= 0) return null
@@ -70,7 +70,7 @@ function placeIn(axis: JointAxis): (score: number) => number {
   return placeInBins(axis.edges)
 }
 
-/** A bin includes its lower edge; the last one both edges. */
+/** Maps a score to the index of its bin. A bin includes its lower edge, the last bin both edges. */
 function placeInBins(edges: readonly number[]): (score: number) => number {
   const bins = edges.length - 1
   const low = edges[0] as number
@@ -78,7 +78,7 @@ function placeInBins(edges: readonly number[]): (score: number) => number {
   return (score) => Math.min(bins - 1, Math.max(0, Math.floor((score - low) / width)))
 }
 
-/** Number of samples per pair of scores; null without samples, or if the range of scores exceeds a number. */
+/** Number of samples per pair of scores; null without samples, or if a range of scores is not finite. */
 export function* jointOf(
   first: Float64Array,
   second: Float64Array,
@@ -104,7 +104,7 @@ export function* jointOf(
   return { first: x, second: y, cells }
 }
 
-/** The ascending differences as bars where there are few distinct ones, otherwise in {@link DELTA_BINS} equal bins. */
+/** The ascending differences as bars if few are distinct, otherwise in {@link DELTA_BINS} equal bins. */
 export function distributionOf(sorted: Float64Array): Distribution {
   const n = sorted.length
   const few = distinctOf(sorted, MAX_VALUES)

@@ -4,7 +4,7 @@ export interface StepScores {
   batchId: string
   n: number | null
   mean: number | null
-  /** With n − 1. */
+  /** Standard deviation with n − 1. */
   std: number | null
 }
 
@@ -12,9 +12,9 @@ export interface StepScores {
 const Z = 1.959964
 
 /**
- * Computes the difference of the means at common steps, other − first, with its 95 % interval: Welch's standard error
- * √(s₁²/n₁ + s₂²/n₂), normal. Samples are assumed independent. Those of one group are not, so the true interval is
- * wider, by √(group size) at most.
+ * Computes the difference of the means at common steps, other − first, with its 95 % interval by the normal
+ * distribution and Welch's standard error √(s₁²/n₁ + s₂²/n₂). Samples are assumed independent. Those of one group are
+ * not, so the true interval is wider, by a factor of at most √(group size).
  */
 export function stepDeltas(first: readonly StepScores[], other: readonly StepScores[]) {
   const known = new Map(first.map((at) => [at.step, at]))

@@ -9,16 +9,16 @@ import {
   type ScalarTag,
 } from 'yaml'
 
-/** One setting of a text: a scalar, a list, or an empty map. */
+/** One setting of a configuration text: a scalar, a list, or an empty map. */
 export interface ConfigLeaf {
-  /** Dotted, as written. */
+  /** Dotted key, as written. */
   key: string
   value: unknown
   /** Line of the text, from 1. */
   line: number
 }
 
-/** The settings of a text, or the reason why it has none. */
+/** The settings of a configuration text, or the reason why it cannot be read. */
 export type ConfigText =
   | { ok: true; leaves: ConfigLeaf[] }
   | { ok: false; line: number | null; message: string }
@@ -37,7 +37,7 @@ const words: ScalarTag = {
   resolve: (text) => /^(?:yes|on)$/i.test(text),
 }
 
-/** YAML as Hydra reads it. Version 1.1 of the parser would read the key `n` as false. */
+/** YAML as Hydra reads it. YAML 1.1 would read the key `n` as false. */
 const YAML_OPTIONS = {
   version: '1.2' as const,
   uniqueKeys: true,
@@ -70,7 +70,7 @@ export function readConfigText(text: string): ConfigText {
     return { ok: false, line: lines.linePos(error.pos[0]).line, message }
   }
   if (second !== undefined) {
-    return { ok: false, line: null, message: 'several documents: give one of them' }
+    return { ok: false, line: null, message: 'several documents: keep only one of them' }
   }
   const { contents } = document!
   if (contents === null) return { ok: true, leaves: [] }
@@ -107,13 +107,13 @@ export function readConfigText(text: string): ConfigText {
 }
 
 /**
- * Reads the overrides of a command line or of the script around it (`reward_model.enable=True \`); null for any other
- * text. Variables that the script sets to plain values, sums and products are replaced. As in Hydra, the last setting
- * of a key counts. Nothing is executed.
+ * Reads the overrides of a command line or of a script that contains one (`reward_model.enable=True \`); null for any
+ * other text. Variables that the script sets to plain values, sums and products are replaced. As in Hydra, the last
+ * setting of a key counts. Nothing is executed.
  */
 function readCommandLine(text: string): ConfigLeaf[] | null {
   const lines = text.split('\n')
-  // In YAML a name is followed by a colon; an override has a dotted name and `=`.
+  // In YAML a name is followed by a colon, in an override by `=`.
   if (lines.some((line) => /^\s*(?!\+)[\w-]+\s*:(\s|$)/.test(line))) return null
   const found = new Map<string, ConfigLeaf>()
   const variables = new Map<string, string>()
@@ -124,14 +124,14 @@ function readCommandLine(text: string): ConfigLeaf[] | null {
     continues = line.trimEnd().endsWith('\\')
     if (variable && !/^\S+\s+\S*[./]\S*=/.test(line)) {
       const [, name = '', raw = ''] = variable
-      // A single line such as `max_concurrency=8` may be either; a trainer's command has several.
+      // Only a text of several lines sets variables. A single line such as `max_concurrency=8` is an override.
       if (!continues && lines.length > 1) {
         variables.set(name, putIn(withoutComment(raw), variables))
         continue
       }
     }
     for (const [, key = '', raw = ''] of line.matchAll(OVERRIDE)) {
-      // An environment variable for the command, as in `NCCL_DEBUG=WARN python3 -m …`.
+      // Names in capitals are environment variables of the command, as in `NCCL_DEBUG=WARN python3 -m …`.
       if (/^[A-Z_][A-Z0-9_]*$/.test(key)) continue
       found.delete(key)
       found.set(key, { key, value: overrideValue(putIn(raw, variables)), line: at + 1 })
@@ -144,7 +144,7 @@ function withoutComment(raw: string): string {
   return /^(?:"[^"]*"|'[^']*'|[^\s"'#]|\s(?!#))*/.exec(raw)?.[0].trim() ?? ''
 }
 
-/** Replaces known variables; unknown ones stay as `${name}`. */
+/** Replaces known variables and arithmetic; unknown variables stay as `${name}`. */
 function putIn(raw: string, variables: ReadonlyMap<string, string>): string {
   if (/^'[^']*'$/.test(raw)) return raw
   const named = (name: string, fallback?: string) =>
@@ -160,7 +160,7 @@ function putIn(raw: string, variables: ReadonlyMap<string, string>): string {
     .replaceAll('$_((', '${((')
 }
 
-/** The value as Hydra reads it; quotes around it belong to the shell. */
+/** The value as Hydra reads it, without the shell's quotes around it. */
 function overrideValue(raw: string): unknown {
   const text = /^(["'])(.*)\1$/s.exec(raw)?.[2] ?? raw
   if (text === '' || text.includes('${')) return text
@@ -170,7 +170,7 @@ function overrideValue(raw: string): unknown {
   return typeof value === 'object' && value !== null && !/^[[{]/.test(text) ? text : value
 }
 
-/** Sums and products of whole numbers and variables; null for anything else. */
+/** Evaluates `+ - * / ( )` on whole numbers and variables; null for anything else. */
 function arithmetic(expression: string, variables: ReadonlyMap<string, string>): number | null {
   const tokens = expression.match(/\d+|[A-Za-z_]\w*|[-+*/()]|\S/g) ?? []
   let at = 0

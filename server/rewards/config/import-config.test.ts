@@ -7,7 +7,7 @@ import { importConfig } from './import-config.ts'
 import { nearestKey } from './nearest-key.ts'
 import { current, legacy } from './testing/upstream-yaml.ts'
 
-/** The text without its first level, as upstream keeps it in a separate file. */
+/** A section's keys without the section's name, as in upstream's component file. */
 const fileOf = (text: string, section: string) =>
   text
     .slice(text.indexOf(`${section}:\n`) + section.length + 2)
@@ -21,7 +21,7 @@ const messages = (config: ImportedConfigDto) =>
 
 const STATUSES = ['honoured', 'not_applicable', 'unknown', 'unresolved']
 
-/** Checks for every text that no key is left out and that the result is valid. */
+/** Checks that every key has a status and a note, and that the result is valid. */
 function expectWhole(config: ImportedConfigDto): void {
   expect(
     config.keys.filter(({ note, status }) => note === '' || !STATUSES.includes(status)),
@@ -36,9 +36,9 @@ describe('upstream’s own configuration', () => {
   test.each([
     ['old shape', legacy, 'legacy', 1],
     ['new shape', current, 'current', 8],
-    ['old, a file of its own', fileOf(legacy, 'reward_model'), 'legacy', 1],
-    ['new, a file of its own', fileOf(current, 'reward'), 'current', 8],
-  ])('%s: imports without a word', (_, text, shape, workers) => {
+    ['old shape, component file', fileOf(legacy, 'reward_model'), 'legacy', 1],
+    ['new shape, component file', fileOf(current, 'reward'), 'current', 8],
+  ])('%s: imports without problems', (_, text, shape, workers) => {
     const config = importConfig(text)
     expectWhole(config)
     expect(config.problems).toEqual([])
@@ -111,10 +111,10 @@ reward:
   })
 
   test.each([
-    ['name: trtllm', /"trtllm" serves no reward models: vllm or sglang/],
-    ['dtype: bfloat16', /the engine must be named/],
-    ['name: vllm\n      skip_tokenizer_init: true', /cannot do without its tokenizer/],
-  ])('a server that cannot be: %s', (rollout, message) => {
+    ['name: trtllm', /"trtllm" cannot serve reward models: use vllm or sglang/],
+    ['dtype: bfloat16', /the engine must be set/],
+    ['name: vllm\n      skip_tokenizer_init: true', /needs its tokenizer/],
+  ])('an impossible server is reported: %s', (rollout, message) => {
     const config = importConfig(`
 reward:
   reward_model:
@@ -139,8 +139,8 @@ reward.reward_model.n_gpus_per_node=8 reward.reward_model.nnodes=0`)
   })
 })
 
-describe('what scores', () => {
-  test('dapo with its buffer', () => {
+describe('the imported reward', () => {
+  test('dapo with its overlong buffer', () => {
     const config = importConfig(`
 data: {max_response_length: 20480}
 reward_model:
@@ -317,14 +317,14 @@ reward: {num_workers: 8, reward_manager: {name: dapo}}
       {
         key: 'reward.num_workers',
         status: 'not_applicable',
-        note: 'reward_model.num_workers says it',
+        note: 'overridden by reward_model.num_workers',
       },
       { key: 'reward.reward_manager.name', status: 'honoured' },
     ])
   })
 })
 
-describe('a typo names the intended key', () => {
+describe('a typo is reported with the intended key', () => {
   test.each([
     ['reward_model.reward_manger', 'reward_model.reward_manager'],
     ['reward_modle.enable', 'reward_model.enable'],
@@ -351,7 +351,7 @@ describe('a typo names the intended key', () => {
     expect(messages(config)).toContain(meant ?? 'no such key')
   })
 
-  test('in a kwarg, a manager, a value', () => {
+  test('also in a kwarg, a manager or a value', () => {
     const kwarg = importConfig('reward: {reward_kwargs: {max_resp_lne: 20480}}')
     expect(kwarg.keys).toMatchObject([
       { status: 'unknown', nearest: 'reward.reward_kwargs.max_resp_len' },
@@ -364,7 +364,7 @@ describe('a typo names the intended key', () => {
       {
         key: 'reward_model.num_workers',
         line: 3,
-        message: 'must be a number from 1 on, not "many"',
+        message: 'must be a number of at least 1, not "many"',
       },
     ])
   })
@@ -385,7 +385,7 @@ describe('references', () => {
     return config
   }
 
-  test('are resolved: from the text, relative, with a default', () => {
+  test('are resolved: to keys of the text, relative ones, and with a default', () => {
     const config = read(`
 base: {workers: 6}
 reward:
@@ -413,7 +413,7 @@ reward:
     ['{mine:1}', '{mine:1}'],
     ['{reward.num_workers}', '{reward.num_workers}'],
     ['{a.$' + '{b}}', '{b}'],
-  ])('are reported when they lead nowhere: $%s', (inside, named) => {
+  ])('are reported if they cannot be resolved: $%s', (inside, named) => {
     const reference = `$${inside}`
     const config = read(`reward:\n  num_workers: '${reference}'\n`)
     expect(config.workers).toBeNull()
@@ -423,8 +423,8 @@ reward:
   })
 })
 
-describe('a command line', () => {
-  test('in a script, with its variables', () => {
+describe('the overrides of a command line', () => {
+  test('are read from a script, with its variables', () => {
     const config = importConfig(`#!/usr/bin/env bash
 set -x
 max_response_length=$((1024 * 20))
@@ -461,7 +461,7 @@ NCCL_DEBUG=WARN python3 -m verl.trainer.main_ppo \\
     })
   })
 
-  test('the last setting of a key counts, and nothing is run', () => {
+  test('the last one of a key counts, and nothing is executed', () => {
     const config = importConfig('reward.num_workers=2 reward.num_workers=$(nproc)\n')
     expect(config.workers).toBeNull()
     expect(importConfig('reward.num_workers=2 reward.num_workers=3').workers).toBe(3)
@@ -476,13 +476,13 @@ describe('an invalid text', () => {
     ['reward:\n  num_workers: 1\n  num_workers: 2\n', /unique/i],
     ['a: 1\n---\nb: 2', /several documents/],
     ['x'.repeat(1_000_001), /longer than/],
-  ])('%#: is a problem', (text, message) => {
+  ])('%#: is reported as a problem', (text, message) => {
     const config = importConfig(text)
     expect(config.keys).toEqual([])
     expect(messages(config)).toMatch(message)
   })
 
-  test('empty, and about other things', () => {
+  test('is neither an empty one nor one without rewards', () => {
     expect(importConfig('')).toMatchObject({ shape: 'none', keys: [], problems: [] })
     expect(importConfig('# nothing\n')).toMatchObject({ shape: 'none', problems: [] })
     expect(importConfig('trainer: {total_epochs: 15}')).toMatchObject({
@@ -504,7 +504,7 @@ describe('an invalid text', () => {
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
   })
 
-  test('mangled texts: never an exception, every key accounted for', () => {
+  test('mangled texts throw nothing, and every key is reported', () => {
     let state = 42
     const next = (below: number) => {
       state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff

@@ -15,7 +15,7 @@ const MANAGERS = ['naive', 'dapo', RATE_LIMITED, 'remote', 'gdpo', 'batch']
 
 /**
  * Translates upstream's configuration: YAML of the old or new shape, whole or one of its component files, or the
- * overrides of a command line. Every key is reported. Never throws: any other text is reported as a problem.
+ * overrides of a command line. Every key is reported. Never throws: an invalid text is reported as a problem.
  * `address`: the service's address, for the command that registers a function.
  */
 export function importConfig(text: string, address: string | null = null): ImportedConfigDto {
@@ -59,9 +59,9 @@ export function importConfig(text: string, address: string | null = null): Impor
 }
 
 /**
- * Finds the section of a component file of upstream's configuration, whose keys omit it: `num_workers` for
- * `reward.num_workers`, `use_reward_loop` for `reward_model.use_reward_loop`. The section is the one that contains
- * most of the keys.
+ * Adds the section to the keys of a component file of upstream's configuration, which omit it: `num_workers` becomes
+ * `reward.num_workers`, `use_reward_loop` becomes `reward_model.use_reward_loop`. The section is the one that
+ * contains most of the keys. Other texts stay unchanged.
  */
 function withSection(leaves: readonly ConfigLeaf[]): readonly ConfigLeaf[] {
   const exists = (key: string) => isRead(currentKey(key)) || whyElsewhere(key) !== null
@@ -132,7 +132,7 @@ function readManager(settings: Settings, result: ImportedConfigDto): string {
     return manager
   }
   if (manager === 'prime') {
-    settings.honour(`${MANAGER}name`, 'reward.manager "remote": its own processes, as prime has')
+    settings.honour(`${MANAGER}name`, 'reward.manager "remote": separate processes, like prime')
     return 'remote'
   }
   const near = nearestName(name, MANAGERS)
@@ -275,7 +275,7 @@ function readRest(settings: Settings, result: ImportedConfigDto): void {
   result.groupSize = settings.number('actor_rollout_ref.rollout.n', 1) ?? null
   settings.honour('actor_rollout_ref.rollout.n', 'groupSize of batches.submit')
   result.normAdvByStd = settings.flag('algorithm.norm_adv_by_std_in_grpo') ?? null
-  settings.honour('algorithm.norm_adv_by_std_in_grpo', 'how advantages are shown')
+  settings.honour('algorithm.norm_adv_by_std_in_grpo', 'the normalisation of displayed advantages')
   result.dataSourceColumn = settings.text('data.reward_fn_key') ?? null
   settings.honour('data.reward_fn_key', 'the column to send as dataSource')
   const most = settings.number('max_concurrency', 1)

@@ -14,7 +14,7 @@ test('a text that exceeds its processor time is refused', async () => {
   ).rejects.toMatchObject({ reason: 'invalid_input' })
 })
 
-test('a starved thread is reported as busy, not as a fault of the text', async () => {
+test('a thread without processor time is reported as busy, not as a fault of the text', async () => {
   await expect(
     importOffLoop(text, 'http://x', { cpuMs: 600_000, waitMs: 1, lookMs: 1 }),
   ).rejects.toMatchObject({ reason: 'busy', message: expect.stringContaining('1 ms') })

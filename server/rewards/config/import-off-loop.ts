@@ -2,19 +2,20 @@ import { Worker } from 'node:worker_threads'
 import type { ImportedConfigDto } from '../../contract/rewards.ts'
 import { RewardOpsError } from '../../errors.ts'
 
-/** Maximum number of concurrent imports; each is a click of a user. */
+/** Maximum number of concurrent imports; each is one click in the dashboard. */
 const MAX_IMPORTS = 4
 const HEAP_MB = 256
 
 /** Time limits of one import. */
 interface ImportLimits {
   /**
-   * Processor time of the thread; exceeding it is the text's fault. The composed configuration takes 20 ms, 13
-   * aliases of aliases 2.3 s.
+   * Maximum processor time of the thread, ms; beyond it the text is refused. Upstream's composed configuration takes
+   * 20 ms, aliases nested 13 levels deep take 2.3 s.
    */
   cpuMs: number
-  /** Wall time; exceeding it is the machine's fault. */
+  /** Maximum wall time, ms; beyond it the machine is too busy. */
   waitMs: number
+  /** Interval at which the processor time is checked, ms. */
   lookMs: number
 }
 const LIMITS: ImportLimits = { cpuMs: 10_000, waitMs: 60_000, lookMs: 250 }
@@ -22,10 +23,10 @@ const LIMITS: ImportLimits = { cpuMs: 10_000, waitMs: 60_000, lookMs: 250 }
 let running = 0
 
 /**
- * Runs `importConfig` in a separate thread, which is terminated when it takes too long: a short text of nested
- * aliases would otherwise block the server's event loop. `address`: the service's address, for the commands.
- * @throws RewardOpsError `invalid_input` where the text takes too much processor time or memory, `busy` where the
- * machine provides too little
+ * Runs `importConfig` in a separate thread, which is terminated when it takes too long. On the server's event loop, a
+ * short text of nested aliases would block all requests. `address`: the service's address, for the commands.
+ * @throws RewardOpsError `invalid_input` if the text takes too much processor time or memory; `busy` if too many
+ * imports run, or the machine is too busy
  */
 export async function importOffLoop(
   text: string,
@@ -48,11 +49,11 @@ export async function importOffLoop(
       const refuse = (why: string) =>
         reject(
           new RewardOpsError('invalid_input', `The import was stopped: ${why}.`, {
-            hint: 'Leave out what is not about rewards, and aliases within aliases.',
+            hint: 'Remove the sections that do not concern rewards, and nested aliases.',
           }),
         )
       const look = async () => {
-        // It rejects before the thread runs and after it has ended.
+        // `cpuUsage` rejects before the thread runs and after it has ended.
         const used = await thread.cpuUsage().catch(() => null)
         if (used !== null && (used.user + used.system) / 1_000 > cpuMs) {
           refuse(`reading it took more than ${cpuMs / 1_000} s of processor time`)
@@ -74,7 +75,7 @@ export async function importOffLoop(
           ? refuse(`it took more than ${HEAP_MB} MB`)
           : reject(error),
       )
-      thread.once('exit', (code) => reject(new Error(`the import's thread ended with ${code}`)))
+      thread.once('exit', (code) => reject(new Error(`the import thread exited with code ${code}`)))
     })
   } finally {
     for (const timer of timers) clearTimeout(timer)

@@ -1,15 +1,15 @@
 import type { ConfigLeaf } from './config-text.ts'
 
-/** A leaf with its references resolved, or the first reference that could not be. */
+/** A leaf with its references resolved, or the first reference that could not be resolved. */
 export type ResolvedLeaf = ConfigLeaf & { unresolved: string | null }
 
-/** Maximum depth of nested references; OmegaConf stops at cycles instead. */
+/** Maximum depth of nested references, so that cycles end. */
 const MAX_DEPTH = 16
 
 /**
  * Resolves `${…}` references to keys of the same text (`${data.max_response_length}`, relative `${.len}` too) and
- * `${oc.select:key,default}`. `${oc.env:…}` and keys outside the text are unknown here and are reported; a default is
- * used where one is given.
+ * `${oc.select:key,default}`. `${oc.env:…}` and keys outside the text are unknown here: their default is used if the
+ * reference has one, otherwise they are reported.
  */
 export function resolveInterpolations(leaves: readonly ConfigLeaf[]): ResolvedLeaf[] {
   const byKey = new Map(leaves.map((leaf) => [leaf.key, leaf.value]))

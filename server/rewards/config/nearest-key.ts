@@ -24,8 +24,9 @@ function treeOfKeys(): Tree {
 }
 
 /**
- * Returns the most likely intended key for an unknown one, segment by segment; otherwise the only other key with the
- * same ending (`reward.model_path` is `reward.reward_model.model_path`). Undefined if no key is near.
+ * Returns the most likely intended key for an unknown one. Each segment is compared with the known segments at its
+ * place; if one has no near match, the only key with the same last segment is returned (`reward.model_path` is
+ * `reward.reward_model.model_path`). Undefined if no key is near.
  */
 export function nearestKey(key: string): string | undefined {
   const parts = key.split('.')
@@ -43,9 +44,7 @@ export function nearestKey(key: string): string | undefined {
   return found === key ? elsewhere(key) : found
 }
 
-/**
- * The shortest name that has all words of this one: `tensor_parallel_size` lacks one of `tensor_model_parallel_size`.
- */
+/** The shortest name with all words of `part`: `tensor_model_parallel_size` for `tensor_parallel_size`. */
 function byWords(part: string, names: Iterable<string>): string | undefined {
   const words = part.toLowerCase().split('_')
   // A single word occurs in too many names.
@@ -57,7 +56,7 @@ function byWords(part: string, names: Iterable<string>): string | undefined {
   return having.sort((a, b) => a.length - b.length)[0]
 }
 
-/** Searches the keys about rewards: in the section of the given key first, then for a single match elsewhere. */
+/** The only key with the same last segment. Keys in the section of the given key go first. Undefined if not unique. */
 function elsewhere(key: string): string | undefined {
   const last = key.slice(key.lastIndexOf('.') + 1)
   const same = writableKeys().filter(

@@ -4,12 +4,12 @@ import { ROLLOUT_KEYS } from './upstream-keys.ts'
 
 const ROLLOUT = 'reward.reward_model.rollout.'
 const MODEL = 'reward.reward_model.'
-/** Maximum number of servers; a larger number in a text is a mistake. */
+/** Maximum number of servers; a larger number counts as a mistake in the text. */
 const MAX_SERVERS = 256
 /** Port of the first server; above the ports of upstream's examples. */
 const FIRST_PORT = 8101
 
-/** A server to launch: the input of `servers.launch` and the servers file. */
+/** A server to launch, as in the input of `servers.launch` and in the servers file. */
 export type ServerDraft = ImportedConfigDto['servers'][number]
 
 type RolloutKey = (typeof ROLLOUT_KEYS)[number]
@@ -83,16 +83,16 @@ const SGLANG: Partial<Record<RolloutKey, Flag>> = {
 }
 
 /**
- * Returns the servers that upstream would start for its reward model, as commands of the engines. Empty when no model
- * is wanted or it cannot be identified. Replicas are counted as upstream does: GPUs over tensor × data × pipeline
- * parallelism, of a dedicated pool or of the trainer's shared GPUs.
+ * Returns the servers that upstream would start for its reward model, as commands of the engines; none if the model
+ * or its engine is not known. Replicas are counted as in upstream: the GPUs of the dedicated pool, or else of the
+ * trainer, over tensor × data × pipeline parallelism.
  */
 export function draftServers(settings: Settings, kind: ServerDraft['kind']): ServerDraft[] {
   const model = settings.text(`${MODEL}model_path`)
   const engine = settings.text(`${ROLLOUT}name`)
   if (model === undefined) {
     if (!settings.isUnresolved(`${MODEL}model_path`)) {
-      settings.problem(`${MODEL}model_path`, 'a reward model is enabled and none is named')
+      settings.problem(`${MODEL}model_path`, 'a reward model is enabled, but its path is not set')
     }
     return []
   }
@@ -100,13 +100,13 @@ export function draftServers(settings: Settings, kind: ServerDraft['kind']): Ser
     settings.problem(
       `${ROLLOUT}name`,
       engine === undefined || engine === '???'
-        ? 'the engine must be named: vllm or sglang'
-        : `"${engine}" serves no reward models: vllm or sglang`,
+        ? 'the engine must be set: vllm or sglang'
+        : `"${engine}" cannot serve reward models: use vllm or sglang`,
     )
     return []
   }
   if (model.startsWith('~')) {
-    const message = `"${model}": write the path out, no shell reads the servers’ commands`
+    const message = `"${model}": write the full path, because no shell expands ~`
     settings.problem(`${MODEL}model_path`, message)
   }
   const modelName = model.replace(/^~\/(?:models\/)?/, '')
@@ -170,7 +170,7 @@ function engineArguments(settings: Settings, engine: 'vllm' | 'sglang'): string[
     const value = settings.value(key) ?? DEFAULTS[name]
     if (name === 'name' || value === undefined) continue
     if (name === 'skip_tokenizer_init' && value === true) {
-      settings.problem(key, 'a reward model reads text: it cannot do without its tokenizer')
+      settings.problem(key, 'a reward model needs its tokenizer, because it reads text')
     }
     const flag = flags[name]
     if (flag === undefined) {
@@ -212,21 +212,21 @@ function replicasOf(settings: Settings): {
   const perNode = settings.number(`${prefix}n_gpus_per_node`)
   const nodes = settings.number(`${prefix}nnodes`)
   if (ownPool) {
-    const note = 'how many servers: GPUs over parallel sizes'
+    const note = 'number of servers: GPUs over tensor × data × pipeline parallelism'
     settings.honour(`${MODEL}n_gpus_per_node`, note)
     settings.honour(`${MODEL}nnodes`, note)
   } else {
-    const why = 'without a pool of its own the model shares the trainer’s GPUs'
+    const why = 'without a separate pool, the model shares the trainer’s GPUs'
     settings.leave(`${MODEL}n_gpus_per_node`, why)
     settings.leave(`${MODEL}nnodes`, why)
-    settings.honour('trainer.n_gpus_per_node', 'how many servers share the trainer’s GPUs')
-    settings.honour('trainer.nnodes', 'how many servers share the trainer’s GPUs')
+    settings.honour('trainer.n_gpus_per_node', 'number of servers on the trainer’s GPUs')
+    settings.honour('trainer.nnodes', 'number of servers on the trainer’s GPUs')
   }
   settings.honour(
     `${MODEL}enable_resource_pool`,
     ownPool
-      ? 'servers of their own, always awake'
-      : 'reward.sleepAfter: awake only while they score',
+      ? 'separate servers, always awake'
+      : 'reward.sleepAfter: servers are awake only while they score',
   )
   if (perNode === undefined || nodes === undefined) return { count: 1, gpusOf: () => null }
   const gpus = perNode * nodes

@@ -8,7 +8,7 @@ interface Entry {
   report: ImportedKeyDto | null
 }
 
-/** The settings of a text by their new key; each is reported once. */
+/** The settings of a text by their key in the new shape; each is reported once. */
 export class Settings {
   readonly problems: ImportedConfigDto['problems'] = []
   readonly #entries: Entry[] = []
@@ -23,7 +23,7 @@ export class Settings {
       const wins = other === undefined || rank(leaf) >= rank(other.leaf) ? entry : other
       this.#byKey.set(key, wins)
       const loses = wins === entry ? other : entry
-      if (loses) this.#note(loses, 'not_applicable', `${wins.leaf.key} says it`)
+      if (loses) this.#note(loses, 'not_applicable', `overridden by ${wins.leaf.key}`)
     }
   }
 
@@ -33,10 +33,7 @@ export class Settings {
     return leaf === undefined || leaf.unresolved !== null ? undefined : (leaf.value ?? undefined)
   }
 
-  /**
-   * The value as a string, a boolean or a number. A value of another type is reported as a problem and counts as
-   * missing.
-   */
+  /** The value as a string. A value of another type is reported as a problem and counts as missing. */
   text(key: string): string | undefined {
     const value = this.value(key)
     if (value === undefined || typeof value === 'string') return value
@@ -44,21 +41,23 @@ export class Settings {
     return this.#wrong(key, 'text')
   }
 
+  /** The value as a boolean; other types are treated as by {@link text}. */
   flag(key: string): boolean | undefined {
     const value = this.value(key)
     if (value === undefined || typeof value === 'boolean') return value
     return this.#wrong(key, 'True or False')
   }
 
+  /** The value as a number of at least `least`; others are treated as by {@link text}. */
   number(key: string, least = 0): number | undefined {
     const value = this.value(key)
     if (value === undefined) return undefined
     const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
     if (typeof number === 'number' && Number.isFinite(number) && number >= least) return number
-    return this.#wrong(key, `a number from ${least} on`)
+    return this.#wrong(key, `a number of at least ${least}`)
   }
 
-  /** All settings under a key, as nested objects; null without any. `honour` records each of them. */
+  /** All settings under a prefix, as nested objects; null without any. With a `note`, each is recorded as honoured. */
   under(prefix: string, note: string | null): Record<string, unknown> | null {
     let any = false
     const root: Record<string, unknown> = {}
@@ -128,10 +127,10 @@ export class Settings {
       const key = currentKey(leaf.key)
       const why = whyElsewhere(leaf.key)
       if (isRead(key)) {
-        this.#note(entry, 'honoured', leaf.value === null ? 'null: as without it' : 'read')
+        this.#note(entry, 'honoured', leaf.value === null ? 'null: same as not set' : 'read')
       } else if (why !== null) this.#note(entry, 'not_applicable', why)
       else if (isSection(leaf.key) && isEmpty(leaf.value)) {
-        this.#note(entry, 'honoured', 'nothing in it: as without it')
+        this.#note(entry, 'honoured', 'empty: same as not set')
       } else {
         this.#note(entry, 'unknown', 'no such key')
         const nearest = nearestKey(leaf.key)
@@ -170,7 +169,7 @@ export class Settings {
   }
 }
 
-/** Decides which of two keys for one setting counts: upstream moves an old key that is set over the new one. */
+/** Rank of a key among those for one setting; the highest counts. As in upstream, an old key that is set wins. */
 function rank({ key, value }: ResolvedLeaf): number {
   if (currentKey(key) === key) return 1
   return value === null ? 0 : 2
@@ -180,7 +179,7 @@ function isEmpty(value: unknown): boolean {
   return value === null || (typeof value === 'object' && Object.keys(value).length === 0)
 }
 
-/** Defines instead of assigning, because `__proto__` is an ordinary key here. */
+/** Sets a property. An assignment would change the prototype for the key `__proto__`. */
 function define(object: Record<string, unknown>, key: string, value: unknown): void {
   Object.defineProperty(object, key, {
     value,

@@ -3,15 +3,15 @@
  * `reward_manager`) and after it (`reward.*`). The table lists every key of both.
  */
 
-/** Why a key that belongs to the trainer or an engine is not read. */
+/** The reason why a known key is not read. */
 type Elsewhere = string
 
-const FSDP = 'the reward model runs in a server of its own, with that server’s settings'
-const TRAINER = 'the trainer’s own'
-const SAMPLING = 'a judge’s sampling goes with each call: set it in the judge template'
-const COMPOSED = 'Hydra’s own; give the composed configuration for what it pulls in'
+const FSDP = 'the reward model runs in a separate server with its own settings'
+const TRAINER = 'read by the trainer only'
+const SAMPLING = 'set a judge’s sampling in its template'
+const COMPOSED = 'read by Hydra only; import the composed configuration to include other files'
 
-/** Rollout keys, under `reward_model.rollout` before and `reward.reward_model.rollout` after. */
+/** Rollout keys that are read, under `reward_model.rollout` (old shape) or `reward.reward_model.rollout` (new). */
 export const ROLLOUT_KEYS = [
   'name',
   'dtype',
@@ -40,24 +40,24 @@ export const ROLLOUT_KEYS = [
 /** Rollout keys that scoring servers do not use, with the reason. */
 export const ROLLOUT_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   _target_: COMPOSED,
-  prompt_length: 'a server takes texts up to its max_model_len, however they divide',
-  response_length: 'a server takes texts up to its max_model_len, however they divide',
+  prompt_length: 'only max_model_len limits the texts of a server',
+  response_length: 'only max_model_len limits the texts of a server',
   ignore_eos: SAMPLING,
   temperature: SAMPLING,
   top_k: SAMPLING,
   top_p: SAMPLING,
   do_sample: SAMPLING,
-  n: 'votes are a judge template’s (votes.k)',
-  layered_summon: 'about loading the policy’s weights',
-  multi_stage_wake_up: 'a server wakes up whole',
-  full_determinism: 'set the policy "deterministic" of the model’s pool',
-  quantization_config_file: 'give the quantised checkpoint itself as the model',
-  mtp: 'give it as an argument of the server',
-  disaggregation: 'give it as an argument of the server',
-  logprobs_mode: 'give it as an argument of the server',
+  n: 'set votes.k in the judge template',
+  layered_summon: 'concerns the loading of the policy’s weights',
+  multi_stage_wake_up: 'a server wakes up in one step',
+  full_determinism: 'set the balancing policy of the model’s pool to "deterministic"',
+  quantization_config_file: 'use the quantised checkpoint as the model',
+  mtp: 'set it as an argument of the server',
+  disaggregation: 'set it as an argument of the server',
+  logprobs_mode: 'set it as an argument of the server',
   mode: 'servers are called over HTTP in either mode',
   profiler: FSDP,
-  prometheus: 'servers are scraped where they are',
+  prometheus: 'scrape the servers directly',
 }
 
 /** Old key → new key, for moved keys. A trailing `.` moves all keys under it. */
@@ -86,7 +86,7 @@ export const MOVED: readonly (readonly [from: string, to: string])[] = [
   ['sandbox_fusion.', 'reward.sandbox_fusion.'],
 ]
 
-/** Keys that are read, in the new shape. Those ending in `.` hold keys of a function or engine. */
+/** Keys that are read, in the new shape. A key ending in `.` stands for all keys under it. */
 export const READ_KEYS: readonly string[] = [
   'reward.num_workers',
   'reward.reward_manager.source',
@@ -128,8 +128,8 @@ export const READ_KEYS: readonly string[] = [
 ]
 
 /**
- * Known keys that are not read, with the reason, in the shape they are written in. Those ending in `.` include all
- * keys under them.
+ * Known keys that are not read, with the reason; keys of the old shape are in that shape. A key ending in `.` stands
+ * for all keys under it.
  */
 export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   'reward._target_': COMPOSED,
@@ -143,11 +143,10 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
       [`reward.reward_model.rollout.${key}.`, why],
     ]),
   ),
-  'reward_model.use_reward_loop': 'there is no other loop here',
+  'reward_model.use_reward_loop': 'the reward loop is always used',
   'reward_model.launch_reward_fn_async':
-    'scoring never holds the trainer up: submit, then batches.next',
-  'reward_model.model.input_tokenizer':
-    'text arrives as text: nothing has to be decoded with the policy’s tokenizer',
+    'scoring is always asynchronous: batches.submit, then batches.next',
+  'reward_model.model.input_tokenizer': 'responses arrive as text, so no tokenizer decodes them',
   'reward_model.model.external_lib': FSDP,
   'reward_model.model.use_shm': FSDP,
   'reward_model.model.use_remove_padding': FSDP,
@@ -156,7 +155,7 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   'reward_model.model.override_config': FSDP,
   'reward_model.model.fsdp_config.': FSDP,
   'reward_model.overlong_buffer.':
-    'upstream’s manager does not read it either: write reward_kwargs.overlong_buffer_cfg',
+    'upstream’s manager does not read it either: set reward_kwargs.overlong_buffer_cfg',
   'reward_model.strategy': FSDP,
   'reward_model.micro_batch_size': FSDP,
   'reward_model.micro_batch_size_per_gpu': FSDP,
@@ -175,7 +174,7 @@ export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   'trainer.rollout_data_dir': 'rollouts and rewards are kept here, and exported as JSON lines',
   'trainer.validation_data_dir': 'send validation batches with split "val"; they are kept here',
   'trainer.log_val_generations': 'every sample can be viewed',
-  mini_batch_pipeline: 'batches.next hands out whole groups as they complete',
+  mini_batch_pipeline: 'batches.next returns whole groups as they complete',
   defaults: COMPOSED,
   'hydra.': COMPOSED,
   _target_: COMPOSED,

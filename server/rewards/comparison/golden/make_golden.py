@@ -1,8 +1,8 @@
-"""Golden numbers of comparisons, by the definitions themselves and the standard library alone.
+"""Computes the expected values of the comparison tests from the definitions, with the standard library.
 
     python3 server/rewards/comparison/golden/make_golden.py [path of shared/data] > server/rewards/comparison/golden/golden.json
 
-Compares every pair, counts every rank and takes every sign from exact fractions: slow, and independent of the service.
+It is independent of the service and slow: it compares every pair, counts every rank and takes signs from fractions.
 """
 
 import csv
