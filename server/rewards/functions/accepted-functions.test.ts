@@ -26,14 +26,14 @@ function write(path: string, text: string): void {
 
 const resolve = (reward: object) => functions.resolve(RewardSpec.parse(reward))
 
-test('a reward without custom functions needs nothing', async () => {
+test('a reward without custom functions resolves to none', async () => {
   expect(await resolve({ function: { name: 'gsm8k' } })).toEqual({
     versions: new Map(),
     sources: [],
   })
 })
 
-test('every function that a reward names: scorer, components, manager', async () => {
+test('every function that a reward names is resolved: components and manager', async () => {
   write(
     'a.ts',
     'export const first = () => 1\nexport class Second { computeScore() {} post_process_scores() {} }',
@@ -57,16 +57,26 @@ test('every function that a reward names: scorer, components, manager', async ()
 
 test.each<readonly [what: string, text: string, name: string | undefined, message: RegExp]>([
   [
-    'an export that is not there, with those that are',
+    'a missing export and lists the existing ones',
     'export const compute_score = () => 1\nexport const other = () => 1\nexport const n = 1',
     'compute_scores',
     /no export "compute_scores"\. Did you mean "compute_score"\? Known: compute_score, other/,
   ],
-  ['nothing to call', 'export const n = 1', undefined, /no default export that can be called/],
-  ['what cannot be called', 'export const n = 1', 'n', /"n" is neither a function, a class nor/],
+  [
+    'a module with nothing to call',
+    'export const n = 1',
+    undefined,
+    /no default export that can be called/,
+  ],
+  [
+    'an export that cannot be called',
+    'export const n = 1',
+    'n',
+    /"n" is neither a function, a class nor/,
+  ],
   ['a class without a method', 'export default class {}', undefined, /none of the methods comp/],
-  ['an error while it is loaded', '\nthrow new Error("no data")', undefined, /no data \(a\.ts:2/],
-  ['a process that is ended while it is loaded', 'process.exit(4)', undefined, /code 4 while/],
+  ['a module that throws on load', '\nthrow new Error("no data")', undefined, /no data \(a\.ts:2/],
+  ['a module that exits on load', 'process.exit(4)', undefined, /code 4 while/],
   ...(FULL
     ? [['an endless loop', 'for (;;) {}', undefined, /not loaded within 8000 ms/] as const]
     : []),

@@ -11,10 +11,10 @@ import type { HostSettings } from './start-host.ts'
 /** Maximum number of versions whose exports or source are cached. */
 const MAX_CACHED = 256
 
-/** A function's current version, which scores batches accepted now. */
+/** The version of a function that scores batches accepted now. */
 export interface FunctionVersion {
   hash: string
-  /** Path as stored: relative, with `/`. */
+  /** Path relative to the functions folder, with `/`. */
   path: string
   form: FunctionForm
   /** Methods of a class or object, e.g. `post_process_scores`. */
@@ -46,8 +46,9 @@ export function versionKey(
 }
 
 /**
- * Inspects the functions that a reward names, at acceptance: each is read, named by its content hash, and loaded once
- * in a separate process to check that it can be called. An edit makes another version, for the next batch.
+ * Inspects the functions that a reward names when its batch is accepted: each is read, named by its content hash, and
+ * loaded once in a separate process to check that it can be called. An edited file is a new version, used from the
+ * next batch on.
  */
 export class AcceptedFunctions {
   readonly #options: AcceptedFunctionsOptions
@@ -58,7 +59,10 @@ export class AcceptedFunctions {
     this.#options = options
   }
 
-  /** Throws `function_outside_folder`, `invalid_function`. Does nothing for a reward without functions. */
+  /**
+   * Reads and inspects the functions of a reward.
+   * @throws RewardOpsError `function_outside_folder`, `invalid_function`
+   */
   async resolve(spec: RewardSpec): Promise<ResolvedFunctions> {
     const versions = new Map<string, FunctionVersion>()
     const sources = new Map<string, FunctionSource>()
@@ -72,7 +76,7 @@ export class AcceptedFunctions {
     return { versions, sources: [...sources.values()] }
   }
 
-  /** A recently inspected version, stored or not. */
+  /** The source of a recently inspected version, even if it is not stored; null if it is not cached. */
   source(hash: string): FunctionSource | null {
     return this.#sources.get(hash) ?? null
   }
@@ -89,7 +93,7 @@ export class AcceptedFunctions {
     const inspecting = this.#load(at, source, role, name)
     if (this.#inspected.size >= MAX_CACHED) this.#inspected.clear()
     this.#inspected.set(key, inspecting)
-    // Not cached, because a retry may find the missing file.
+    // A failure is not cached, because a retry may find a missing file.
     inspecting.catch(() => this.#inspected.delete(key))
     return inspecting
   }
@@ -112,7 +116,7 @@ export class AcceptedFunctions {
     const near = name === undefined || exports.length === 0 ? '' : ` ${suggest(name, exports)}`
     throw new RewardOpsError('invalid_function', `${at}.path "${path}": ${message}.${near}`, {
       ...(exports.length > 0
-        ? { hint: `It exports ${exports.join(', ')}: give one of them as ${at}.name.` }
+        ? { hint: `It exports ${exports.join(', ')}: set ${at}.name to one of them.` }
         : {}),
     })
   }

@@ -9,9 +9,9 @@ export interface FoundTarget {
 
 /** Names of the method that scores one sample, in order of lookup. */
 export const SCORE_METHODS = ['computeScore', 'compute_score', 'score', 'call'] as const
-/** The same for a manager class. */
+/** Names of a manager class's method that scores one sample, in order of lookup. */
 export const MANAGER_METHODS = ['runSingle', 'run_single'] as const
-/** Exports used when no name is given. */
+/** Exports that are used after the default export if no name is given. */
 const DEFAULT_NAMES = ['compute_score', 'computeScore'] as const
 
 /**
@@ -69,7 +69,7 @@ function formOf(value: unknown, methods: readonly string[]): FunctionForm | null
   return methodOf(value, methods) === null ? null : 'object'
 }
 
-/** The first of these methods that an object has. */
+/** The first of these names that is a method of the object; null if none is. */
 export function methodOf(value: object, names: readonly string[]): string | null {
   const own = value as Record<string, unknown>
   return names.find((name) => typeof own[name] === 'function') ?? null

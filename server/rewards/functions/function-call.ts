@@ -6,27 +6,27 @@ import { type CallEnd, type CallWork, unpackValue } from './protocol.ts'
  * One call of user code, from its request to its end.
  *
  *   waiting ──dispatched──▶ in a process ──end──▶ settled
- *      ▲                        │ the process was ended for another's fault
+ *      ▲                        │ the process was ended because of another call
  *      └────────────────────────┘
  */
 export interface FunctionCall {
   work: CallWork
   options: FunctionCallOptions
-  /** Scores what the manager wraps, in the worker. */
+  /** The scorer that a manager class wraps, called in the worker; null for other calls. */
   wrapped: ((sample: RewardSample) => Promise<RewardOutcome>) | null
-  /** On the clock of `performance.now()`. */
+  /** Time of its arrival, by `performance.now()`. */
   arrivedAtMs: number
-  /** On the same clock; null until it has begun in a process. */
+  /** Time when it began in a process, by `performance.now()`; null before. */
   startedAtMs: number | null
-  /** Number of processes that ended with this call inside and without a known culprit. */
+  /** Number of processes that ended while they ran this call, with an uncertain culprit. */
   incidents: number
   /** Number of processes that exited before any call in them had begun. */
   unstarted: number
   settled: boolean
   settle: (end: CallEnd['end']) => void
-  /** Aborts its requests to the router once it is settled. */
+  /** Aborts the call's requests to the router when the call is settled. */
   routerCalls: AbortController | null
-  /** Ends it when its signal is aborted; removed once it is settled. */
+  /** Listener that cancels the call when its signal is aborted; removed when the call is settled. */
   onAbort: (() => void) | null
 }
 
@@ -56,7 +56,7 @@ export function groupOutcomesOf(ended: EndedCall, members: number): RewardOutcom
   return Array.from({ length: members }, () => failed)
 }
 
-/** The outcome of a further method's call. */
+/** The outcome of a call of `FunctionCaller.method`. */
 export function methodOutcomeOf({ end }: EndedCall): MethodOutcome {
   if (!end.ok) return end
   if ('score' in end) return { ok: true, value: end.score }

@@ -4,14 +4,17 @@ import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 
 /** Limits and context of one call of user code. */
 export interface FunctionCallOptions {
-  /** From the dispatch to a process, ms. A process that exceeds it is killed. */
+  /**
+   * Time limit, ms, from the call's start in a process. A process that the call blocks for longer is killed;
+   * otherwise only the call fails.
+   */
   timeoutMs: number
   signal: AbortSignal | undefined
-  /** Names the samples in logs, including the function's logger. */
+  /** Name of the run, for the function's context and its calls to the router. */
   run: string
   /** The sample's id, such as `b12-3`; errors name it if its call ends the process. */
   sampleId: string
-  /** Routing of the function's calls to the router. */
+  /** Options of the function's own calls to the router. */
   route?: {
     urgent: boolean
     priority: number
@@ -28,20 +31,20 @@ export interface FunctionCallOptions {
 
 /** The scorer that a manager class wraps. */
 export interface WrappedScorer {
-  /** A custom function is called in the manager's process. */
+  /** Set for a custom function, which is called in the manager's process. */
   function?: FunctionRef
-  /** Any other scorer runs in the worker. */
+  /** Scores by any other scorer, in the worker. */
   score(sample: RewardSample): Promise<RewardOutcome>
 }
 
-/** The outcome of a further method. */
+/** The outcome of {@link FunctionCaller.method}. */
 export type MethodOutcome =
   | { ok: true; value: unknown }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
 /** Calls user code in child processes. Never rejects because of user code. */
 export interface FunctionCaller {
-  /** Scores one sample by the function; `kwargs` are added to the function's own. */
+  /** Scores one sample by the function; of `kwargs` and the function's own kwargs, the latter win. */
   score(
     ref: FunctionRef,
     sample: RewardSample,
@@ -63,8 +66,8 @@ export interface FunctionCaller {
   ): Promise<RewardOutcome>
   /**
    * Calls another method of the function's object: the first existing one of these names, or the scoring method if no
-   * names are given. It receives these arguments followed by the call's context; its value is returned unchanged.
-   * `sampleId` may name anything that the call is for.
+   * names are given. It receives these arguments followed by the call's context; its value is returned unchanged. The
+   * `sampleId` of the options may be any name for the logs.
    */
   method(
     ref: FunctionRef,

@@ -13,12 +13,12 @@ export interface FunctionInput {
   solution_str: string
   groundTruth: unknown
   ground_truth: unknown
-  /** A copy for this sample. */
+  /** Extra info of this sample; a copy that the function may change. */
   extraInfo: Record<string, unknown>
   extra_info: Record<string, unknown>
   /** Text, or chat messages. */
   prompt: string | { role: string; content: string }[]
-  /** In tokens; null if the trainer did not send it. */
+  /** Length of the response in tokens; null if the trainer did not send it. */
   responseLength: number | null
   response_length: number | null
   /** The batch's kwargs. */
@@ -47,11 +47,11 @@ export interface FunctionChatTemplate {
   renderSample(input: ScoreInput): string
 }
 
-/** The reward router, for a function. A failed call throws an Error with the `reason` a sample would have. */
+/** The reward router, for a function. A failed call throws an Error with the `reason` that a sample would have. */
 export interface FunctionRouter {
   /** Returns the score of a discriminative model. */
   score(input: ScoredText, options: { model: string } & RouterCallOptions): Promise<number>
-  /** Returns the score for one input, or the scores for a list of concurrent calls. */
+  /** Returns the score of one input, or the scores of a list, for which concurrent calls are made. */
   classify(input: ScoredText, options: { model: string } & RouterCallOptions): Promise<number>
   classify(inputs: ScoredText[], options: { model: string } & RouterCallOptions): Promise<number[]>
   /** Returns a generative model's reply. */
@@ -80,7 +80,7 @@ export interface FunctionContext {
   /** Aborted when the result is no longer needed: the timeout has passed, or the batch has ended. */
   signal: AbortSignal
   log: FunctionLog
-  /** For example `b12-3`. */
+  /** The sample's id, such as `b12-3`. */
   sampleId: string
   run: string
 }

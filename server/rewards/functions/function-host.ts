@@ -36,7 +36,7 @@ export interface HostListener {
     fields: object | null,
     sampleId: string | null,
   ): void
-  /** The process has ended. Not called for a process that was ended while idle. */
+  /** The process has ended. */
   gone(incident: Incident): void
 }
 
@@ -49,18 +49,18 @@ const GRACE_MS = 300
 const LOAD_MS = 30_000
 /** Time for which a cancelled call may keep blocking its process. */
 const ABANDONED_MS = 1_000
-/** Minimum time for which a process may be blocked by an unknown call: it may only be short of CPU. */
+/** Minimum time for which a process may be blocked by an unknown call, because it may only lack processor time. */
 const UNKNOWN_HOLDER_MS = 1_000
 /** Number of cancelled calls with unsettled promises after which a process takes no more calls. */
 const MAX_ABANDONED = 256
-/** The watchdog writes nothing while all is well; a process whose calls are this long overdue counts as dead. */
+/** A process counts as dead if a call is this long overdue and its watchdog reports no block. */
 const SILENT_MS = 30_000
 /** Time to read output that was written just before the end. */
 const LAST_WORDS_MS = 500
 const MAX_LINE_CHARS = 4_000
 /** The watchdog and the load average write at most about 45 times a second. */
 const MAX_REPORTS_PER_SECOND = 500
-/** Output of functions is written to the service's log. */
+/** Limits of the functions' output, which is written to the service's log. */
 const PRINTED = { maxChars: MAX_LINE_CHARS, perSecond: 50 }
 
 /**
@@ -74,7 +74,6 @@ export class FunctionHost {
   /** Fraction of time for which its event loop is busy, 0 to 1. */
   busy = 0
   idleSinceMs = performance.now()
-  /** Ready for calls. */
   ready = false
   /** Takes no more calls. */
   retiring = false
@@ -83,23 +82,23 @@ export class FunctionHost {
   readonly #target: FunctionTarget | null
   readonly #listener: HostListener
   readonly #startedAtMs = performance.now()
-  /** Cancelled calls that have not ended: id → sample. */
+  /** Cancelled calls that have not ended: id → sample id. */
   readonly #abandoned = new Map<number, string>()
   /** Calls taken back before they began; their ends may still arrive. */
   readonly #takenBack = new Set<number>()
-  /** Open questions of calls. */
+  /** Numbers of the calls' unanswered questions. */
   readonly #openQuestions = new Set<number>()
   readonly #heldUp = new HeldUp()
-  /** Messages of the current second that belong to no call. */
+  /** Number of reports and of log lines in the current second. */
   readonly #second = { atMs: 0, reports: 0, logLines: 0 }
-  /** The call whose code has been on the stack since it began. */
+  /** The call that has begun and not yet returned: its code is on the stack. */
   #onStack: number | null = null
-  /** Number of calls sent to it, and of those that it reported as begun and as having returned a promise. */
+  /** Number of calls sent to the process, and of those that it reported as begun and as having returned a promise. */
   #dispatched = 0
   #begun = 0
   #returned = 0
   #gone = false
-  /** Why the worker ended it, for the lane. */
+  /** Why the worker ended the process. */
   #verdict: Pick<Incident, 'reason' | 'detail' | 'culprit' | 'certain'> | null = null
   #exit: { code: number; id: number } | null = null
   #lastError = ''
@@ -111,7 +110,7 @@ export class FunctionHost {
     const { child, channel, marks } = startHost(settings)
     this.#child = child
     child.on('error', (error) => {
-      // Otherwise a write to a process that just ended; `exit` reports its end.
+      // With a pid, the error is from a write to a process that just ended; `exit` reports that.
       if (child.pid === undefined) this.#notStarted(error)
     })
     if (child.pid === undefined) {
@@ -152,22 +151,22 @@ export class FunctionHost {
     return this.#child.pid
   }
 
-  /** Time for which a call has blocked the process, ms. */
+  /** Time for which a call has blocked the process so far, ms; 0 while it responds. */
   get heldUpMs(): number {
     return this.#heldUp.ms
   }
 
-  /** No call was cancelled, and none left anything behind. */
+  /** Whether the process takes calls and no cancelled call is still running in it. */
   get isClean(): boolean {
     return !this.retiring && this.#abandoned.size === 0
   }
 
-  /** The process could not be started. */
+  /** Whether the process could not be started. */
   get hasNoProcess(): boolean {
     return this.#child.pid === undefined
   }
 
-  /** Sends it a call; its target was loaded before. */
+  /** Sends a call to the process, which has loaded the call's target. */
   dispatch(call: FunctionCall, target: string | null, rewardRouterAddress: string | null): void {
     const id = FunctionHost.#nextId++
     this.calls.set(id, { id, call, startedAtMs: null, heldUpAtStartMs: 0 })
@@ -183,7 +182,7 @@ export class FunctionHost {
     }
   }
 
-  /** Answers a question of this size. */
+  /** Answers a question; `bytes` is the question's size. */
   answer(message: Extract<ToHost, { type: 'answer' }>, bytes: number): void {
     this.#openQuestions.delete(message.request)
     this.#channel?.answered(bytes)
@@ -212,7 +211,7 @@ export class FunctionHost {
     return back
   }
 
-  /** Ends it together with its calls. */
+  /** Kills the process; {@link HostListener.gone} reports its calls. */
   end(): void {
     this.retiring = true
     endHost(this.#child)
@@ -299,14 +298,14 @@ export class FunctionHost {
     this.#listener.said(level, line, leftOut === 0 ? null : { linesLeftOut: leftOut }, null)
   }
 
-  /** The process violated the protocol: it is ended, and its calls run again alone to find the culprit. */
+  /** Ends a process that violated the protocol. Its calls run again, alone, to find the culprit. */
   #violated(what: string): void {
     if (this.#verdict !== null || this.#gone) return
     const culprit = this.calls.get(this.#onStack ?? 0) ?? null
     this.#endFor(culprit, false, 'function_error', `its process ${what}`)
   }
 
-  /** Counts messages that a process may send without a request. */
+  /** Counts a message of this kind; false if there are more than `limit` in a second. */
   #isWithin(kind: 'reports' | 'logLines', limit: number): boolean {
     const now = performance.now()
     if (now - this.#second.atMs > 1_000) {
@@ -337,7 +336,7 @@ export class FunctionHost {
         this.#onQuestion(message, bytes)
         break
       case 'log': {
-        // The process drops lines beyond the limit itself, by seconds of its own clock.
+        // The process itself drops lines beyond the limit, but by its own clock, so this limit is higher.
         if (!this.#isWithin('logLines', 3 * MAX_LOG_LINES_PER_SECOND)) {
           this.#violated('wrote more lines to the log than it may')
           break
@@ -433,7 +432,7 @@ export class FunctionHost {
         if (this.#verdict !== null) return
         const mb = Math.round(mark.bytes / 2 ** 20)
         const detail = `its process took ${mb} MB, over its limit`
-        // Unless it is the only call, this one need not be the one that holds most of the memory.
+        // The culprit is uncertain, because another call may hold most of the memory.
         this.#endFor(this.calls.get(mark.id) ?? null, false, 'function_error', detail)
         return
       }
@@ -443,7 +442,7 @@ export class FunctionHost {
     }
   }
 
-  /** There are too many processes, or no memory for another one. */
+  /** Handles a process that could not be started, for lack of processes or memory. */
   #notStarted(error: Error): void {
     this.#verdict ??= {
       reason: 'function_error',
@@ -470,7 +469,7 @@ export class FunctionHost {
     })
   }
 
-  /** The process exited by itself. */
+  /** The verdict on a process that exited by itself. */
   #byItself(
     code: number | null,
     signal: NodeJS.Signals | null,
@@ -485,7 +484,7 @@ export class FunctionHost {
     const how = signal === null ? `code ${code}` : signal
     const heap = this.#lastError === '' ? '' : `: ${this.#lastError}`
     const detail = `its process ended with ${how}${heap}`
-    // Its code was running at that moment, but the exhausted memory may be another call's.
+    // The call whose code was running is a suspect only: another call may have exhausted the memory.
     const culprit = this.calls.get(this.#onStack ?? 0) ?? null
     return { reason, detail, culprit, certain: false }
   }

@@ -7,12 +7,12 @@ import { Suspects } from './suspects.ts'
 
 /** Maximum concurrent calls in one process of a function that returns promises. */
 const MAX_ASYNC_CALLS = 4_096
-/** Computing time of the calls queued in one process. Short queues leave the rest to other workers (late binding). */
+/** Maximum computing time of the calls queued in one process, ms, because other workers may take the rest sooner. */
 const AHEAD_MS = 150
 const MAX_SYNC_CALLS = 64
 /** Busy fraction of an event loop above which it counts as computing rather than waiting. */
 const COMPUTING = 0.85
-/** A process blocked for this long returns the calls that wait inside. */
+/** The calls that wait inside a process are taken back once it has been blocked for this long. */
 const TAKE_BACK_MS = 1_000
 /** Idle time after which all processes but one end, and after which the last one ends. */
 const IDLE_MS = 10_000
@@ -48,17 +48,17 @@ export interface LaneSurroundings {
 export interface LaneOptions {
   /** Name in the log. */
   name: string
-  /** Null: built-in rules. */
+  /** Null for built-in rules. */
   target: FunctionTarget | null
   /** Number of processes that take one call at a time; null: shared processes, whose number adapts. */
   processes: number | null
 }
 
 /**
- * The calls of one version of a function and the processes that run them. A process takes one call until the
- * function's kind is known: a function that returns promises gets thousands of calls, one that computes gets what it
- * can do in 150 ms, and more processes. When a process must be ended, its calls run again elsewhere, except the
- * culprit; while the culprit is uncertain, suspects run alone.
+ * The calls of one version of a function and the processes that run them. A process takes one call until the kind of
+ * the function is known. A function that returns promises then gets thousands of calls per process; one that computes
+ * gets 150 ms of work per process, and more processes. When a process is ended, its calls run again elsewhere, except
+ * the culprit. If the culprit is uncertain, the suspects run alone.
  */
 export class FunctionLane {
   readonly #options: LaneOptions
@@ -66,11 +66,11 @@ export class FunctionLane {
   readonly #waiting: FunctionCall[] = []
   readonly #hosts = new Set<FunctionHost>()
   readonly #suspects = new Suspects()
-  /** Processes of suspects. */
+  /** Processes that run suspects alone. */
   readonly #alone = new Set<FunctionHost>()
-  /** Null until a call has returned. */
+  /** Whether the function returns values, not promises; null until a call has returned. */
   #sync: boolean | null = null
-  /** Time until a call returns, smoothed. */
+  /** Computing time of a call until it returns, smoothed, ms. */
   #busyMs = 0
   #failed: { message: string; untilMs: number } | null = null
   #notStarted = 0
@@ -100,7 +100,7 @@ export class FunctionLane {
     return n
   }
 
-  /** Number of calls the lane can make use of now. */
+  /** Number of calls that the lane can hold now without a long queue. */
   get capacity(): number {
     if (this.#options.processes !== null) return 2 * this.#options.processes
     return Math.max(1, this.#hosts.size) * this.#window(this.#busiest())
@@ -140,7 +140,7 @@ export class FunctionLane {
         this.#waiting.unshift(...host.takeBackWaiting())
       }
       this.#endIfIdle(host)
-      // Its calls may have been cancelled.
+      // If its calls were cancelled, the process is free for the next suspects.
       if (this.#alone.has(host) && host.ready && host.calls.size === 0) this.#nextAlone(host)
     }
     this.dispatch()
@@ -284,7 +284,7 @@ export class FunctionLane {
   #onEnded(host: FunctionHost, { call }: DispatchedCall, { sync, busyMs, end }: CallEnd): void {
     this.#notStarted = 0
     this.#busyMs += (this.#sync === null ? 1 : 0.1) * (busyMs - this.#busyMs)
-    // A function that sometimes returns a promise counts as one that does.
+    // A function that has returned a promise once counts as asynchronous.
     this.#sync = this.#sync === null ? sync : this.#sync && sync
     this.#usedAtMs = performance.now()
     call.settle(end)
@@ -293,7 +293,7 @@ export class FunctionLane {
     } else this.dispatch()
   }
 
-  /** The first dispatched call of the function returned a promise, so others need not wait for its end. */
+  /** A first call of the function returned a promise, so more calls can be sent before that one ends. */
   #learnt(): void {
     if (this.#sync !== null) return
     this.#sync = false
@@ -320,7 +320,7 @@ export class FunctionLane {
       return
     }
     const suspect = culprit?.call ?? null
-    // In a process that earlier calls used, the cause may be what they left behind.
+    // A call that ran alone is at fault. In a shared process, earlier calls may have left the cause behind.
     const only = alone && started.length === 1 ? (started[0] as FunctionCall) : null
     const guilty = certain ? suspect : only
     this.#around.log(
@@ -343,7 +343,7 @@ export class FunctionLane {
     this.dispatch()
   }
 
-  /** No call had begun, so the process exits regardless of its calls. A call that saw this often enough fails. */
+  /** Counts an exit before any call had begun. It is no call's fault, but without a limit, restarts would not end. */
   #countUnstarted(waiting: readonly FunctionCall[], detail: string): void {
     for (const call of waiting) {
       if (++call.unstarted < MAX_UNSTARTED) continue
@@ -362,7 +362,7 @@ export class FunctionLane {
     }
   }
 
-  /** A process that the last suspects left clean takes the next ones. */
+  /** Sends the next suspects to a process if the last ones left it clean; otherwise ends it. */
   #nextAlone(host: FunctionHost): void {
     const calls = host.isClean ? this.#suspects.next() : undefined
     if (calls !== undefined) {

@@ -56,7 +56,7 @@ describe('supported forms of a function', () => {
       5,
     ],
     [
-      'a class, made with its kwargs, and initialised',
+      'a class, constructed with its kwargs and initialised',
       `export default class {
         constructor(kwargs) { this.by = kwargs.by }
         async init() { this.more = 0.5 }
@@ -66,7 +66,7 @@ describe('supported forms of a function', () => {
     ],
     ...inFullRun<[string, string, number]>(
       ['a default export', 'export default ({ solutionStr }) => solutionStr.length', 4],
-      ['an async one', 'export const computeScore = async (i) => i.response_length', 3],
+      ['an async function', 'export const computeScore = async (i) => i.response_length', 3],
     ),
   ])('%s', async (_, text, score) => {
     expect(await scoreOf(pool(), text, { kwargs: { by: 2 } })).toMatchObject({ ok: true, score })
@@ -137,7 +137,7 @@ describe('supported results of a function', () => {
     }
   })
 
-  test('an error is its sample’s failure, with the place in the user’s file', async () => {
+  test('an error fails its sample and names the line in the user’s file', async () => {
     const text = `import { deep } from './lib/deep.ts'
       export default (i) => (i.solutionStr === 'bad' ? deep(i) : 1)`
     const one = pool()
@@ -160,7 +160,7 @@ describe('supported results of a function', () => {
 })
 
 describe('a function that ends its process', () => {
-  /** Each sample names its fault; the others take a moment, before and after an await. */
+  /** A response names its fault; a response without one takes 150 ms, over two awaits. */
   const TEXT = `
     import { execFileSync } from 'node:child_process'
     const sleep = (ms) => new Promise((done) => setTimeout(done, ms))
@@ -200,11 +200,11 @@ describe('a function that ends its process', () => {
       ['kill', 'function_error', /ended with SIGKILL/],
     ),
   ])(
-    '%s: it alone fails, its siblings are scored, the process is gone',
+    '%s: only its sample fails, the other samples are scored, and the process ends',
     async (what, reason, detail) => {
       const one = pool()
       const ref = one.ref(TEXT)
-      // A process that has scored before.
+      // The fault occurs in a process that has scored before.
       await scoreAll(one, ref, ['first'])
       const [pid] = one.pool.pids as [number]
       const outcomes = await scoreAll(
@@ -225,7 +225,7 @@ describe('a function that ends its process', () => {
     },
   )
 
-  test('a result that arrived while this process was paused counts, though its time has passed', async () => {
+  test('a result that arrived while the worker was paused counts, even after its time limit', async () => {
     const one = pool()
     const text = `import { writeFileSync } from 'node:fs'
       export default async ({ solutionStr: folder }) => {
@@ -276,7 +276,7 @@ describe('a function that ends its process', () => {
     expect(one.pool.pids).toEqual(before)
   })
 
-  test('suspects that never settle, or fail again, leave other calls their processes', async () => {
+  test('suspects that never settle or fail again do not keep other calls from ending', async () => {
     const one = pool()
     const ref = one.ref(TEXT)
     const solutions = ['kill', 'never', 'fine', 'never', 'kill', 'fine']
@@ -320,7 +320,7 @@ describe('a manager class', () => {
     expect(await run('bad')).toMatchObject({ ok: false, reason: 'no_server' })
   })
 
-  test('calls a custom function in its own process', async () => {
+  test('calls a custom function in the manager’s process', async () => {
     const one = pool()
     const manager = one.ref(MANAGER, { path: 'manager.ts', kwargs: { factor: 2 } })
     const text =
@@ -337,7 +337,7 @@ describe('a manager class', () => {
     ['a list', "[3, 'asked', 'why']", { score: 6, extra: { explanation: 'why' } }],
     ['NaN', 'Number.NaN', { ok: false, reason: 'non_finite', detail: /mine\.ts: .*gave NaN/ }],
     ...inFullRun<[string, string, object]>(['a number', '3', { extra: { raw: 3, acc: 3 } }]),
-  ])('gets a score for any value its function returned: %s', async (_, returned, expected) => {
+  ])('reads any value that its function returned: %s', async (_, returned, expected) => {
     const one = pool()
     const manager = one.ref(MANAGER, { path: 'manager.ts', kwargs: { factor: 2 } })
     const wrapped = {
@@ -351,7 +351,7 @@ describe('a manager class', () => {
   })
 })
 
-describe('further methods of an object', () => {
+describe('other methods of an object', () => {
   test('are called by the first name that exists', async () => {
     const one = pool()
     const ref = one.ref(
@@ -529,7 +529,7 @@ describe('concurrent calls', () => {
     })
   })
 
-  test('a process knows nothing of the service’s environment', async () => {
+  test('a process does not inherit the service’s environment', async () => {
     const text = 'export default () => ({ score: 1, names: Object.keys(process.env) })'
     expect(await scoreOf(pool(), text)).toMatchObject({ extra: { names: ['PATH'] } })
   })

@@ -26,8 +26,8 @@ const TICK_MS = 100
 /** Capacity while no function runs: one job. */
 const IDLE_CAPACITY = 64
 /**
- * Capacity in addition to that of running functions: a job of 16 and the start of the next one, which belongs to
- * another run if one is waiting.
+ * Capacity in addition to that of running functions: two jobs of 16 samples, the second of which belongs to another
+ * run if one is waiting.
  */
 const SPARE_CAPACITY = 32
 
@@ -82,7 +82,7 @@ export class FunctionPool implements FunctionCaller {
     kwargs: Record<string, unknown>,
     options: FunctionCallOptions,
   ): Promise<RewardOutcome> {
-    // The kwargs of the configuration win, as upstream's do.
+    // The function's own kwargs win, as in upstream.
     const work: CallWork = { op: 'score', sample, kwargs: { ...kwargs, ...ref.kwargs } }
     return outcomeOf(await this.#call(await this.#target(ref, 'function'), work, options, null))
   }
@@ -248,7 +248,7 @@ export class FunctionPool implements FunctionCaller {
       ? {
           ok: false,
           reason: 'function_error',
-          detail: `no server of "${model}" is registered with a chat template: give it as chatTemplate`,
+          detail: `no server of "${model}" is registered with a chat template: set chatTemplate on one`,
         }
       : {
           ok: false,
@@ -265,7 +265,7 @@ export class FunctionPool implements FunctionCaller {
     const { question } = read
     if (question.op === 'wrapped') {
       if (call.wrapped === null) {
-        return { ok: false, reason: 'function_error', detail: 'it wraps no scorer' }
+        return { ok: false, reason: 'function_error', detail: 'the function wraps no scorer' }
       }
       const outcome = await call.wrapped(question.sample)
       return outcome.ok

@@ -58,7 +58,7 @@ export async function unpack(
   if (existsSync(dir)) return dir
   const before = join(versionsDir, `.${source.hash}-${randomUUID()}`)
   try {
-    // Otherwise a package.json above would set the module type.
+    // Without a package.json of its own, one in a parent folder would set the module type.
     const files: FunctionSource['files'] = { 'package.json': '{}\n', ...source.files }
     for (const [path, content] of Object.entries(files)) {
       const file = join(before, path)
@@ -71,7 +71,7 @@ export async function unpack(
     await rename(before, dir)
   } catch (error) {
     await rm(before, { recursive: true, force: true })
-    // Another process was faster.
+    // The folder exists if another process has unpacked the version in the meantime.
     if (!existsSync(dir)) throw error
   }
   return dir

@@ -1,10 +1,9 @@
 /**
- * Tracks whether a process is blocked, and by which call. While one call blocks it, the clocks of the others stop;
- * {@link totalMs} is the time to subtract.
+ * Tracks whether a process is blocked, and by which call. While one call blocks it, the time limits of the others are
+ * paused: {@link totalMs} is subtracted from their times.
  */
 export class HeldUp {
   #sinceMs = 0
-  /** 0: an unknown call; null: the process is not blocked. */
   #holder: number | null = null
   #beforeMs = 0
 
@@ -18,18 +17,18 @@ export class HeldUp {
     return this.#holder === null ? 0 : performance.now() - this.#sinceMs
   }
 
-  /** Total time for which it was blocked, ms. */
+  /** Total time for which the process has been blocked, ms. */
   get totalMs(): number {
     return this.#beforeMs + this.ms
   }
 
-  /** Records that it has not responded for this time, apparently because of this call. */
+  /** Records that the process has not responded for `ms`, apparently because of the call `holder`. */
   seen(holder: number, ms: number): void {
     if (this.#holder === null) this.#sinceMs = performance.now() - ms
     this.#holder = holder
   }
 
-  /** Records that it responds again. */
+  /** Records that the process responds again. */
   over(): void {
     this.#beforeMs += this.ms
     this.#holder = null

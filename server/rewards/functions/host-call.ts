@@ -9,9 +9,7 @@ import type {
 } from './function-context.ts'
 import type { CallAbout, LogLevel, RouterAnswer, RouterQuestion } from './protocol.ts'
 
-/**
- * Thrown for a question that the router could not answer. Uncaught, it becomes the sample's failure, with its reason.
- */
+/** Thrown to user code for a failed call to the router. If it is not caught, the sample fails with its `reason`. */
 export class RouterCallError extends Error {
   readonly reason: SampleFailureReason
 
@@ -28,7 +26,7 @@ export interface CallHost {
   log(level: LogLevel, message: string, fields: object | undefined): void
 }
 
-/** A sample with its fields under both names and the kwargs as further fields. */
+/** The input of a function: the sample's fields under both names, and the kwargs as further fields. */
 export function inputOf(sample: RewardSample, kwargs: Record<string, unknown>): FunctionInput {
   const { dataSource, solutionStr, groundTruth, extraInfo, prompt } = sample
   const responseLength = sample.responseLength ?? null
@@ -80,7 +78,6 @@ export function sampleOf(input: FunctionInput): RewardSample {
   return { dataSource, prompt, solutionStr, groundTruth, extraInfo, responseLength }
 }
 
-/** The context of a call. */
 export function contextOf(about: CallAbout, signal: AbortSignal, host: CallHost): FunctionContext {
   const log =
     (level: LogLevel) =>

@@ -10,7 +10,7 @@ import type { FromHost, ToHost } from './protocol.ts'
 const READ_BYTES_PER_SECOND = 32 << 20
 /** Reading pauses while a process leaves this many bytes unread or has open questions of this size. */
 const MAX_PENDING_BYTES = 32 << 20
-/** Cost of a question in addition to its bytes. */
+/** Bytes that a question counts for in addition to its size. */
 const QUESTION_BYTES = 512
 
 /** Limits a stream to a number of bytes per second by pausing it; the writer then waits. */
@@ -62,7 +62,7 @@ export class HostChannel {
       },
       (problem) => this.violated(problem),
     )
-    // The process has ended or is about to.
+    // An error means that the process has ended or is about to.
     stream.on('error', () => {})
     stream.on('data', (chunk: Buffer) => {
       this.#reader.push(chunk)
@@ -92,7 +92,7 @@ export class HostChannel {
     this.#onViolation(problem)
   }
 
-  /** Reads only while the process consumes its answers. */
+  /** Pauses reading while the process does not consume its answers. */
   #hold(): void {
     const full =
       this.#stream.writableLength > MAX_PENDING_BYTES || this.#questionBytes > MAX_PENDING_BYTES

@@ -6,12 +6,12 @@
 
 /** Maximum size of a message that a worker accepts from such a process. */
 export const MAX_MESSAGE_BYTES = 16 << 20
-/** Postgres and JSON.stringify both overflow their stack at some depth; regular messages have fewer than ten levels. */
+/** Maximum depth: deep JSON overflows the stack of Postgres and of JSON.stringify. Usual messages have few levels. */
 const MAX_DEPTH = 100
-/** A value of two characters takes about 60 bytes of heap once it is parsed. */
+/** Maximum number of values. A value of two characters takes about 60 bytes of heap once it is parsed. */
 const MAX_VALUES = 500_000
 const HEADER_BYTES = 4
-/** A buffer that grew beyond this size for one message is released. */
+/** A buffer that grew beyond this size for one message is replaced by a smaller one. */
 const KEPT_BYTES = 1 << 20
 
 /** Encodes a message with its header. Throws an Error for a message that JSON cannot represent. */

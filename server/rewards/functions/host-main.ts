@@ -30,15 +30,15 @@ import {
 import { readGroupResults, readResult, VERDICT_KEY } from './read-result.ts'
 
 /**
- * The child process that runs user code. It starts every call at once: calls that return promises run concurrently by
- * the thousand; a call that computes blocks only this process.
+ * The child process that runs user code. It starts every call as soon as it arrives: thousands of calls that return
+ * promises run concurrently; a call that computes blocks only this process.
  */
 
 /** A loaded target. */
 interface Loaded {
   dir: string
   score: (input: FunctionInput, context: FunctionContext) => unknown
-  /** The constructed object, for its further methods; for a function, the other exports of its module. */
+  /** The constructed object, for its other methods; for a function, the exports that post-process groups. */
   self: object
 }
 
@@ -54,7 +54,7 @@ const MAX_FIELDS_CHARS = 32_000
 const LOADED_FIRST = 'the function was called before it was loaded'
 
 const shared = new Int32Array(new SharedArrayBuffer(4 * SHARED.length))
-/** The call whose code runs, through its `await`s, timers and callbacks. */
+/** The call whose code is running, also after an `await` and in its timers and callbacks. */
 const current = new AsyncLocalStorage<number>()
 const targets = new Map<string, Promise<Loaded>>()
 const calls = new Map<number, RunningCall>()
@@ -92,12 +92,12 @@ function startWatchdog(): void {
   }).unref()
 }
 
-/** Throws an Error for a message that cannot be encoded. */
+/** Sends a message to the worker. Throws an Error for a message that cannot be encoded. */
 function send(message: FromHost): void {
   channel.write(encodeLimitedFrame(message))
 }
 
-/** Writes synchronously, so that the line is read even if this process ends now. */
+/** Writes a mark synchronously, so that the worker reads it even if this process ends now. */
 function mark(line: string): void {
   try {
     writeSync(MARKS_FD, `${line}\n`)
@@ -112,7 +112,7 @@ const frames = new FrameReader(
   endGroup,
 )
 channel.on('data', (chunk: Buffer) => frames.push(chunk))
-// The worker has ended.
+// Both events mean that the worker has ended.
 channel.on('error', endGroup)
 channel.on('close', endGroup)
 
@@ -144,7 +144,7 @@ function onMessage(message: ToHost): void {
   }
 }
 
-/** User code ended the process; the running code's call is the culprit. */
+/** User code ended the process; the call whose code is running is the culprit. */
 process.on('exit', (code) => mark(`X ${code} ${current.getStore() ?? 0}`))
 const abort = process.abort.bind(process)
 process.abort = () => {
@@ -163,7 +163,7 @@ process.on('uncaughtException', (error: unknown, origin) => {
       end: { ok: false, reason: 'function_error', detail: `uncaught: ${why}` },
     })
   }
-  // An unhandled rejection leaves nothing half done.
+  // After an unhandled rejection the process continues, because no running code was interrupted.
   if (spent || origin === 'unhandledRejection') {
     console.error(`uncaught: ${why}`)
     return
@@ -201,7 +201,7 @@ async function inspect(target: FunctionTarget): Promise<void> {
   send({ type: 'inspected', result })
 }
 
-/** The other exports of a function's module, as methods for whole groups. */
+/** The exports of a function's module that post-process groups. */
 function beside(module: Record<string, unknown>): object {
   const inner = typeof module.default === 'object' ? module.default : null
   const all = Object.entries({ ...inner, ...module })
@@ -228,7 +228,7 @@ async function load(target: FunctionTarget): Promise<Loaded> {
     form === 'class'
       ? new (value as new (options: object) => object)(options)
       : form === 'function'
-        ? // A factory of managers.
+        ? // The function creates the manager.
           await (value as (options: object) => unknown)(options)
         : value
   ) as Record<string, (...args: unknown[]) => unknown>
@@ -375,7 +375,7 @@ async function ask(question: RouterQuestion): Promise<RouterAnswer> {
 
 const logSecond = { atMs: 0, lines: 0, leftOut: 0 }
 
-/** Lines beyond the limit are counted, and the next written line reports their number. */
+/** Sends a line to the log. Lines beyond the limit are counted, and the next line reports their number. */
 function log(call: number, level: LogLevel, text: string, fields: object | undefined): void {
   const now = performance.now()
   if (now - logSecond.atMs > 1_000) Object.assign(logSecond, { atMs: now, lines: 0 })
@@ -402,7 +402,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   )
 }
 
-/** The fields of a logger's call that can be encoded. */
+/** Converts fields to plain JSON; null if they cannot be converted. */
 function plain(fields: object | undefined): object | null {
   if (fields === undefined) return null
   try {

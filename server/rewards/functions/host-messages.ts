@@ -5,7 +5,7 @@ import type { FromHost, RouterQuestion } from './protocol.ts'
 
 /**
  * Messages that a worker accepts from a process that runs user code. The code controls every byte, because it can
- * write to the channel itself; any other message ends the process.
+ * write to the channel itself, so every message is checked, and an invalid one ends the process.
  */
 
 /** Maximum characters of a failure detail, as in storage. */
@@ -51,7 +51,7 @@ const Message = z.discriminatedUnion('type', [
       score,
       failure,
       z.strictObject({ ok: z.literal(true), results: z.array(z.union([score, failure])) }),
-      // Last, because `value` may be missing: JSON has no `undefined`.
+      // This form comes last: its `value` may be missing, because JSON has no `undefined`.
       z.strictObject({ ok: z.literal(true), value: z.unknown() }),
     ]),
   }),
@@ -75,7 +75,7 @@ const Message = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('spent'), why: detail }),
 ])
 
-/** A message, or the error in its bytes. */
+/** A valid message, or the reason why it is invalid. */
 export type ReadMessage = { ok: true; message: FromHost } | { ok: false; problem: string }
 
 /** Reads the body of a frame. Never throws. */

@@ -5,28 +5,28 @@ import { endGroup } from './end-group.ts'
 import { MARKS_FD, SHARED } from './protocol.ts'
 
 /**
- * The thread next to user code: checks whether the main thread responds and how much memory the process uses, and
- * identifies the running call. It writes marks itself, since the main thread may never run again.
+ * A second thread in the process of user code. It checks whether the main thread responds and how much memory the
+ * process uses, and identifies the running call. It writes marks itself, because the main thread may never run again.
  *
- * A call whose code has been on the stack since it began is in the shared numbers. To find a call that continued
- * after an `await`, the main thread is halted through the inspector and its AsyncLocalStorage is read. This takes up
- * to 3 ms where the thread runs JavaScript or a regular expression, and is impossible inside a system call.
+ * The shared numbers name a call that has begun and not yet returned. To find a call that continued after an `await`,
+ * the main thread is halted through the inspector and its AsyncLocalStorage is read. This takes up to 3 ms if the
+ * thread runs JavaScript or a regular expression, and is impossible inside a system call.
  */
 
 const { shared, port, memoryBytes } = workerData as {
   shared: Int32Array
   port: MessagePort
-  /** Limit above the current memory of the process. */
+  /** Memory limit in addition to the memory of the process when this thread starts. */
   memoryBytes: number
 }
 
 const EVERY_MS = 50
 /** The main thread counts as blocked after this long without a response. */
 const BLOCKED_MS = 250
-/** While it is blocked, the running call is identified again at this interval, because it may change. */
+/** While the main thread is blocked, the running call is identified again at this interval: it may change. */
 const LOOK_AGAIN_MS = 500
 const ASK_MS = 400
-/** Evaluated in the halted frame. */
+/** Expression for the running call, evaluated in the halted frame. */
 const WHO = 'globalThis[Symbol.for("rewardops.call")]()'
 
 const limitBytes = process.memoryUsage.rss() + memoryBytes
@@ -56,7 +56,8 @@ function watchLoop(): void {
   }
   const ms = now - pingAt
   if (ms < BLOCKED_MS || asking || (saidAt > 0 && now - saidAt < LOOK_AGAIN_MS)) return
-  // The block is reported before the call is identified, because the time limits of the other calls are paused from now on.
+  // The block is reported before the call is identified, because from now on the time limits of the other calls are
+  // paused.
   const id = Atomics.load(shared, SHARED.running)
   if (id > 0 || saidAt === 0) mark(`B ${Math.round(ms)} ${id}`)
   saidAt = now
@@ -78,7 +79,7 @@ function watchMemory(): void {
   else void ask().then((named) => mark(`M ${bytes} ${named}`))
 }
 
-/** The call in whose continuation the main thread is now; 0 if unknown. */
+/** The call whose code the main thread is running; 0 if unknown. */
 async function ask(): Promise<number> {
   if (asking) return 0
   asking = true

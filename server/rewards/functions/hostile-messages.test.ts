@@ -21,7 +21,7 @@ afterEach(async () => {
   expect(rejections.splice(0)).toEqual([])
 })
 
-/** Numbers from 0 to 1, the same ones for the same seed. */
+/** Returns a generator of numbers from 0 to 1, the same ones for the same seed. */
 function seeded(seed: number): () => number {
   let state = seed
   return () => {
@@ -198,7 +198,7 @@ function frameOf(body: Buffer): Buffer[] {
   return [head, body]
 }
 
-/** Tools of an attack: raw bytes, frames, values as Node's own channel would send them, marks. */
+/** Functions of an attacker, which write raw bytes, frames, JSON messages and marks. */
 const ATTACKER = `
 import { writeSync } from 'node:fs'
 const all = (fd, bytes) => {
@@ -245,11 +245,11 @@ const ATTACKS: [what: string, code: string][] = [
     ...INVALID_MESSAGES.slice(1),
     ['a spent without a reason', 'json({ type: "spent" })'],
     [
-      'an end of no call',
+      'the end of an unknown call',
       'json({ type: "end", id: 123456, sync: true, busyMs: 0, end: { ok: true, score: 1, extra: null } })',
     ],
     [
-      'an inspection',
+      'the result of an inspection',
       'json({ type: "inspected", result: { ok: true, form: "function", methods: [] } })',
     ],
     ['a frame that is no JSON', 'frame([0, 1, 2, 3])'],
@@ -257,7 +257,7 @@ const ATTACKS: [what: string, code: string][] = [
     ['deep nesting', 'frame("[".repeat(1_000_000))'],
     ['an unknown mark', 'mark("Z 1")'],
     ['a mark that is no number', 'mark("S one")'],
-    ['marks of calls that are not there', 'for (let i = 0; i < 10_000; i++) mark("S " + i)'],
+    ['marks of unknown calls', 'for (let i = 0; i < 10_000; i++) mark("S " + i)'],
   ),
 ]
 
@@ -327,7 +327,7 @@ describe('a function that attacks its worker', () => {
     expect(outcome).toMatchObject({ ok: false, reason: 'function_error' })
   })
 
-  test('by endless output is slowed down; others score meanwhile, and memory stays bounded', async () => {
+  test('by endless output is slowed down; other functions score meanwhile, and memory stays bounded', async () => {
     const one = pool()
     const noisy = one.ref(
       `export default async () => {
@@ -344,12 +344,12 @@ describe('a function that attacks its worker', () => {
       outcomes.push(await one.pool.score(good, sampleOf('x'), {}, options(i)))
     }
     expect(outcomes.every((outcome) => outcome.ok)).toBe(true)
-    // It exceeds its time, or its memory with the unsent output.
+    // The function exceeds its time limit, or its memory limit with the unsent output.
     expect(await shouting).toMatchObject({ ok: false })
     expect(process.memoryUsage().rss - before).toBeLessThan(300 << 20)
   })
 
-  test('by questions of the wrong shape is answered', async () => {
+  test('by malformed questions fails, and its process continues', async () => {
     const one = pool()
     const ref = one.ref(
       `export default async ({ solutionStr }, { router }) => {
@@ -369,7 +369,7 @@ describe('a function that attacks its worker', () => {
     expect(one.pool.pids.every(lives)).toBe(true)
   })
 
-  test('by a result that is too large fails with that detail', async () => {
+  test('by a result that is too large fails, and the detail says so', async () => {
     const one = pool()
     const ref = one.ref(
       `export default ({ solutionStr }) => ({ score: 1, [solutionStr]: solutionStr === 'deep'

@@ -4,20 +4,20 @@ import type { FunctionCall } from './function-call.ts'
 export interface DispatchedCall {
   id: number
   call: FunctionCall
-  /** On the clock of `performance.now()`; null while it waits inside. */
+  /** Time when the call began, by `performance.now()`; null while it waits in the process. */
   startedAtMs: number | null
-  /** Total time for which the process had been blocked when the call began. */
+  /** Total time for which the process had been blocked when the call began, ms. */
   heldUpAtStartMs: number
 }
 
-/** The end of a process with calls inside, by the worker or by itself. */
+/** The end of a process and the calls in it, whether the worker ended it or it exited by itself. */
 export interface Incident {
   reason: 'timeout' | 'function_error'
   /** Detail for the culprit's failure and the log. */
   detail: string
   /** The call at fault, if known. */
   culprit: DispatchedCall | null
-  /** Whether the culprit is certain; otherwise it runs alone to confirm it. */
+  /** Whether the culprit is certain; otherwise it runs again, alone. */
   certain: boolean
   /** Calls that had begun, except a certain culprit. */
   started: DispatchedCall[]

@@ -7,7 +7,7 @@ import { endHost, type HostSettings, startHost } from './start-host.ts'
 const INSPECT_MS = 15_000
 
 /**
- * Loads a module in a separate process, because its top level is user code too, and lists its callable exports.
+ * Loads a module in a separate process, because its top level is user code too, and inspects the target's export.
  * Nothing is constructed. Never rejects because of user code.
  */
 export function inspectFunction(
@@ -35,7 +35,7 @@ export function inspectFunction(
       channel,
       (message) => {
         if (message.type === 'inspected') end(message.result)
-        // An uncaught error during loading.
+        // `spent` reports an uncaught error during loading.
         else if (message.type === 'spent') failed(message.why)
       },
       (problem) => failed(`its process sent a message that is not valid: ${problem}`),

@@ -12,13 +12,13 @@ import type { ReadResult } from './read-result.ts'
 
 /** A callable export of a version, constructed once per process. */
 export interface FunctionTarget {
-  /** Names the target in calls. */
+  /** Identifies the target in calls. */
   key: string
   /** The version's folder on disk. */
   dir: string
   /** Its file, relative to `dir`. */
   path: string
-  /** The export's name; null: the default one, `compute_score` or `computeScore`. */
+  /** The export's name; null for the default export, `compute_score` or `computeScore`. */
   name: string | null
   kwargs: Record<string, unknown>
   /** A reward function, or a manager class that wraps another scorer. */
@@ -41,7 +41,7 @@ export type CallWork =
   | { op: 'group'; samples: RewardSample[]; kwargs: Record<string, unknown> }
   /** A built-in rule, in a process that can be killed. */
   | { op: 'rule'; sample: RewardSample; reward: ResolvedReward }
-  /** One of the object's further methods: the first existing name, or the scoring method if no names are given. */
+  /** Another method of the object: the first existing name, or the scoring method if no names are given. */
   | { op: 'method'; names: string[]; args: unknown[] }
 
 /** From the worker to the child. */
@@ -69,14 +69,14 @@ export type RouterQuestion =
   | { op: 'chat'; model: string; chat: ChatRequest; options: RouterCallOptions }
   /** The chat template that the model was registered with. */
   | { op: 'template'; model: string }
-  /** Scores a sample by what a manager class wraps, unless that is a custom function. */
+  /** Scores a sample by the scorer that a manager class wraps, if it is no custom function. */
   | { op: 'wrapped'; sample: RewardSample }
 
 /** Options of one question to the router. */
 export interface RouterCallOptions {
-  /** Default: the rest of the sample's own time. */
+  /** Time limit of the call, ms. Default: the sample's time limit. */
   timeoutMs?: number
-  /** Default: the batch's. */
+  /** Maximum number of attempts. Default: that of the batch. */
   maxAttempts?: number
 }
 
@@ -87,7 +87,7 @@ export type RouterAnswer =
   | { ok: true; template: string }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
-/** How one call ended. `sync`: its function returned a value, not a promise. `busyMs`: time until it returned. */
+/** How a call ended. `sync`: its function returned a value, not a promise. `busyMs`: time until it returned, ms. */
 export interface CallEnd {
   type: 'end'
   id: number
@@ -106,7 +106,7 @@ export type FunctionForm = 'function' | 'class' | 'object'
 /** The inspected export of a module. */
 export type Inspected =
   | { ok: true; form: FunctionForm; methods: string[] }
-  /** `exports`: the callable ones. */
+  /** `exports`: the callable exports of the module. */
   | { ok: false; message: string; exports: string[] }
 
 /** From the child to the worker. */
@@ -124,7 +124,7 @@ export type FromHost =
       fields: object | null
       leftOut: number
     }
-  /** Busy fraction of its event loop, 0 to 1; sent every 250 ms while it has calls. */
+  /** Busy fraction of the process's event loop, 0 to 1; sent every 250 ms while it has calls. */
   | { type: 'load-average'; busy: number }
   /** An uncaught error: the process takes no more calls. */
   | { type: 'spent'; why: string }
@@ -135,11 +135,11 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 /**
  * A line of the pipe of marks: a letter, then numbers, separated by spaces.
  * - `S id`: the call begins
- * - `R id`: it returned a promise, which is not settled
- * - `B ms id`: the process has not responded for this time; the running call, or 0 if unknown
- * - `U`: it responds
- * - `M bytes id`: it is over its memory limit
- * - `X code id`: it ends itself
+ * - `R id`: the call returned a promise, which is not settled
+ * - `B ms id`: the process has not responded for `ms`; `id` is the running call, 0 if unknown
+ * - `U`: the process responds again
+ * - `M bytes id`: the process is over its memory limit
+ * - `X code id`: the process exits by itself
  */
 export type Mark =
   | { kind: 'S' | 'R'; id: number }
@@ -171,12 +171,12 @@ export function readMark(line: string): Mark | null {
   }
 }
 
-/** The encoding of a number in a method's list that JSON lacks. */
+/** The encoding of a non-finite number, which JSON lacks. */
 interface NonFinite {
   nonFinite: string
 }
 
-/** Encodes a method's value: numbers of a list stay numbers, including `NaN` and infinities. */
+/** Encodes a method's value, so that `NaN` and infinities in a list stay numbers. */
 export function packValue(value: unknown): unknown {
   if (!Array.isArray(value)) return value
   return value.map((entry) =>
@@ -195,9 +195,9 @@ export function unpackValue(value: unknown): unknown {
   })
 }
 
-/** The channel in the child: after stdin, stdout and stderr. */
+/** File descriptor of the channel in the child, after stdin, stdout and stderr. */
 export const CHANNEL_FD = 3
-/** The pipe of marks in the child. */
+/** File descriptor of the pipe of marks in the child. */
 export const MARKS_FD = 4
 /** Maximum lines per second of a function's logger; further ones are counted. */
 export const MAX_LOG_LINES_PER_SECOND = 1_000

@@ -26,9 +26,9 @@ const MAX_EXTRA_CHARS = 1 << 20
 
 /**
  * Reads a reward function's result as upstream does: a number (or a boolean), `{score, …}` whose every key is extra
- * info, or `[score, prompt, explanation]`, whose score may be either. A manager's own shape `{reward_score,
- * reward_extra_info}`, also in camelCase, is read the same. The key `rewardops` gives the verdict: `{verdict: "no
- * answer", extracted: null}`. Any other value is a problem.
+ * info, or `[score, prompt, explanation]`, whose score has one of these two forms. A manager's result `{reward_score,
+ * reward_extra_info}`, also in camelCase, is read too. The key `rewardops` gives the verdict: `{verdict: "no answer",
+ * extracted: null}`. Any other value is a problem.
  */
 export function readResult(value: unknown): ReadResult {
   if (Array.isArray(value)) {

@@ -22,7 +22,7 @@ function write(path: string, text: string | Buffer): void {
 const read = (path: string) => readSource('reward.function', path, folder)
 const filesOf = async (path: string) => Object.keys((await read(path)).files)
 
-test('a file with all its imports from the folder, in any syntax', async () => {
+test('reads a file with all its imports from the folder, in any syntax', async () => {
   write(
     'rewards/main.ts',
     `import { a } from './a.ts'
@@ -51,7 +51,7 @@ test('a file with all its imports from the folder, in any syntax', async () => {
   expect(source).toMatchObject({ path: 'rewards/main.ts', hash: expect.stringMatching(/^\w{64}$/) })
 })
 
-test('is named by its content: an edit of an imported file makes another version, other edits do not', async () => {
+test('an edit of an imported file makes a new version, other edits do not', async () => {
   write('main.ts', `import './a.ts'\nexport default () => 1`)
   write('a.ts', '')
   write('b.ts', '')
@@ -65,7 +65,7 @@ test('is named by its content: an edit of an imported file makes another version
   expect(await read('main.ts')).toEqual(first)
 })
 
-test('a large file’s imports are found too', async () => {
+test('finds the imports of a large file', async () => {
   const filling = Array.from({ length: 20_000 }, (_, i) => `const v${i} = [${i}]`).join('\n')
   write('bundle.js', `import './a.ts'\n${filling}\nexport default () => import("./lazy.ts")`)
   write('a.ts', '')
@@ -80,7 +80,7 @@ test('two files that import each other are read once', async () => {
 })
 
 test.each(['../main.ts', 'a/../../main.ts', '/etc/passwd.ts', 'a\u0000.ts', '', '.'])(
-  '%j lies outside',
+  'refuses %j, which lies outside the folder',
   async (path) => {
     await expect(read(path)).rejects.toMatchObject({ reason: 'function_outside_folder' })
   },
@@ -111,7 +111,7 @@ test.each([
   ['main.ts', `import './gone.ts'`, /main\.ts imports "\.\/gone\.ts", which does not exist/],
   ['main.ts', 'export default () => {\n  return (\n}', /main\.ts:3: /],
   ['main.py', 'def compute_score(): pass', /neither TypeScript nor JavaScript/],
-])('%s with %j is invalid', async (path, text, message) => {
+])('refuses %s with %j', async (path, text, message) => {
   write(path, text)
   await expect(read(path)).rejects.toMatchObject({
     reason: 'invalid_function',
@@ -131,7 +131,7 @@ test('a missing file is reported with the nearest existing one', async () => {
   })
 })
 
-test('at most the allowed number of files', async () => {
+test('refuses too many files and too many bytes', async () => {
   write('main.ts', Array.from({ length: 300 }, (_, i) => `import './m${i}.ts'`).join('\n'))
   for (let i = 0; i < 300; i++) write(`m${i}.ts`, '')
   await expect(read('main.ts')).rejects.toMatchObject({ reason: 'invalid_function' })

@@ -5,7 +5,7 @@ import { RewardOpsError } from '../../errors.ts'
 import { suggest } from '../nearest-name.ts'
 import type { FunctionSource } from './function-source.ts'
 
-/** A version is stored in one table row, so the files and bytes of a function with its imports are limited. */
+/** Maximum files and bytes of a function with its imports, because a version is stored in one table row. */
 const MAX_FILES = 200
 const MAX_BYTES = 4 << 20
 /** Extensions that Node runs directly. */
@@ -16,10 +16,10 @@ const ENDINGS = ['', '.js', '.cjs', '.json', '.ts', '.cts', '/index.js', '/index
 const MAX_PROPOSED = 100
 
 /**
- * Reads a function's file and every file it imports by a relative path, and hashes their content. Files read through
- * `new URL('./words.txt', import.meta.url)` belong to it too; packages do not.
+ * Reads a function's file and every file that it imports by a relative path, and hashes their content. Files opened
+ * by `new URL('./words.txt', import.meta.url)` are included; packages are not.
  * @param at the path within the request, e.g. `reward.function`
- * Throws `function_outside_folder`, also for the target of a link; `invalid_function`.
+ * @throws RewardOpsError `function_outside_folder`, also for a link to a file outside; `invalid_function`
  */
 export async function readSource(
   at: string,
@@ -33,7 +33,7 @@ export async function readSource(
       `${at}.path "${path}" is neither TypeScript nor JavaScript.`,
       entry.endsWith('.py')
         ? {
-            hint: `Serve it: rewardops serve-reward ${path}:compute_score, and name it as a model.`,
+            hint: `Serve it with rewardops serve-reward ${path}:compute_score, and name it in reward.model.`,
           }
         : {},
     )
@@ -48,7 +48,7 @@ export async function readSource(
   return { hash, path: entry, files: Object.fromEntries(sorted) }
 }
 
-/** A path under the folder, with `/`. Throws `function_outside_folder`. */
+/** The path relative to the folder, with `/`. Throws `function_outside_folder`. */
 function pathInside(at: string, path: string, functionsDir: string): string {
   const inside = relative(functionsDir, resolve(functionsDir, path))
   if (
@@ -76,7 +76,7 @@ async function rootOf(functionsDir: string): Promise<string> {
     return await realpath(functionsDir)
   } catch {
     throw new RewardOpsError('invalid_function', `There is no functions folder ${functionsDir}.`, {
-      hint: 'Make it, or name another with REWARDOPS_FUNCTIONS_DIR.',
+      hint: 'Create it, or set REWARDOPS_FUNCTIONS_DIR to another folder.',
     })
   }
 }
@@ -110,7 +110,7 @@ class Reading {
     if (this.files.size >= MAX_FILES || this.#bytes > MAX_BYTES) {
       throw new RewardOpsError(
         'invalid_function',
-        `${this.#at}.path: with what it imports it has more than ${MAX_FILES} files or ${MAX_BYTES >> 20} MiB.`,
+        `${this.#at}.path: the file and its imports exceed ${MAX_FILES} files or ${MAX_BYTES >> 20} MiB.`,
       )
     }
     const text = bytes.toString('utf8')
@@ -124,7 +124,7 @@ class Reading {
 
   async #follow(from: string, specifier: string, kind: ImportKind): Promise<void> {
     if (!/^\.{1,2}(\/|$)/.test(specifier)) return
-    // A query makes another module of the same file.
+    // A query names another module of the same file.
     const name = normalize(join(dirname(from), specifier.replace(/[?#].*$/, '')))
       .split(sep)
       .join('/')
@@ -133,7 +133,7 @@ class Reading {
     for (const ending of kind === 'require' ? ENDINGS : ['']) {
       if (await this.exists(path + ending)) return this.read(path + ending, from)
     }
-    // Files opened at run time may be created by then, and `require` may be optional.
+    // A file opened at run time may be created later, and a `require` may be optional.
     if (kind !== 'import') return
     throw new RewardOpsError(
       'invalid_function',
@@ -183,7 +183,7 @@ function decode(path: string): string {
   }
 }
 
-/** An `import` must exist. A `require` may omit the ending, and a `url` is a file to read: both may be missing. */
+/** The file of an `import` must exist. That of a `require`, which may omit its ending, or of a `url` may be missing. */
 type ImportKind = 'import' | 'require' | 'url'
 
 interface Imported {
@@ -191,13 +191,13 @@ interface Imported {
   kind: ImportKind
 }
 
-/** Maximum number of files whose imports are cached: every batch reads those of its functions. */
+/** Maximum number of files whose imports are cached, because every batch needs those of its functions. */
 const MAX_CACHED = 1_000
 /** Above this size, building the syntax tree (1 ms a KiB) would block the server's event loop for too long. */
 const MAX_TREE_CHARS = 100_000
 const known = new Map<string, Imported[]>()
 
-/** The modules that a file names; computed names are not found. Throws `invalid_function`. */
+/** The modules that a file imports; computed names are not found. Throws `invalid_function`. */
 async function importsOf(path: string, text: string): Promise<Imported[]> {
   const key = createHash('sha256').update(`${path}\n${text}`).digest('base64')
   let found = known.get(key)
@@ -209,9 +209,9 @@ async function importsOf(path: string, text: string): Promise<Imported[]> {
   return found
 }
 
-/** Uses the parser of bundlers, in a separate thread. */
+/** Parses a file with a bundler's parser, in a separate thread. */
 async function parseImports(path: string, text: string): Promise<Imported[]> {
-  // Loaded on first use: it is a native library of some megabytes.
+  // Loaded on first use, because it is a native library of some megabytes.
   const { parse, Visitor } = await import('rolldown/utils')
   const parsed = await parse(path, text)
   const { module, errors } = parsed

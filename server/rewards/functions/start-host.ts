@@ -9,7 +9,7 @@ const MAIN = fileURLToPath(new URL('./host-main.ts', import.meta.url))
 export interface HostSettings {
   /** The whole environment of a child, without the service's variables, which hold secrets. */
   env: Record<string, string>
-  /** Memory limit, above the memory of the fresh process. */
+  /** Memory limit in addition to the memory of the fresh process. */
   memoryBytes: number
 }
 
@@ -33,7 +33,7 @@ export function startHost(settings: HostSettings): StartedHost {
   const heapMb = Math.max(64, Math.round(settings.memoryBytes / 2 ** 20))
   const args = [
     `--max-old-space-size=${heapMb}`,
-    // The module type is detected from the text where no package.json sets it.
+    // Node detects the module type from the text if no package.json sets it.
     '--disable-warning=MODULE_TYPELESS_PACKAGE_JSON',
     '--disable-warning=ExperimentalWarning',
     MAIN,
@@ -41,7 +41,7 @@ export function startHost(settings: HostSettings): StartedHost {
   ]
   const child = spawn(process.execPath, args, {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
-    // A separate process group, so that processes started by a function are ended with it.
+    // A separate process group, so that the processes that a function starts are ended too.
     detached: true,
     env: settings.env as NodeJS.ProcessEnv,
   })
@@ -53,9 +53,9 @@ export function startHost(settings: HostSettings): StartedHost {
   }
 }
 
-/** Ends a process and the processes it started, at once. */
+/** Kills a process and the processes that it started. */
 export function endHost({ pid, exitCode, signalCode }: ChildProcess): void {
-  // The process id may already belong to another process.
+  // The id of an ended process may already belong to another process.
   if (pid === undefined || exitCode !== null || signalCode !== null) return
   try {
     process.kill(-pid, 'SIGKILL')

@@ -5,7 +5,7 @@ import { Suspects } from './suspects.ts'
 const calls = (count: number) =>
   Array.from({ length: count }, () => ({ incidents: 0, settled: false }) as FunctionCall)
 
-test('few run one by one', () => {
+test('up to 64 run one by one', () => {
   const suspects = new Suspects()
   expect(suspects.add(calls(64), null)).toEqual([])
   expect(suspects.groups).toBe(64)
@@ -28,7 +28,7 @@ test('the culprit among many is found in a few rounds', () => {
   expect(runs).toBe(16 + 16 + 16)
 })
 
-test('the call seen running runs alone; the others only after a second incident', () => {
+test('the call seen running runs alone, the others only after a second incident', () => {
   const suspects = new Suspects()
   const inside = calls(3)
   const [a, b, c] = inside as [FunctionCall, FunctionCall, FunctionCall]
@@ -39,7 +39,7 @@ test('the call seen running runs alone; the others only after a second incident'
   expect(suspects.size).toBe(2)
 })
 
-test('a call that settled meanwhile is not run', () => {
+test('a call that has settled is not run', () => {
   const suspects = new Suspects()
   const inside = calls(3)
   suspects.add(inside, null)

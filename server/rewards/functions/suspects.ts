@@ -1,8 +1,8 @@
 import type { FunctionCall } from './function-call.ts'
 
 /**
- * Up to this many suspects run one by one; more are divided into this many groups, and a group that fails again is
- * divided further.
+ * Up to this many suspects run one by one. More are divided into {@link GROUPS} groups, and a group that fails again
+ * is divided further.
  */
 const ONE_BY_ONE = 64
 const GROUPS = 16
@@ -24,7 +24,7 @@ export class Suspects {
   /**
    * Adds the calls of a process that ended. If one was seen running, it runs alone first, and the others become
    * suspects only after a second incident.
-   * @returns the calls that may run among others again
+   * @returns the calls that may run together with other calls
    */
   add(inside: readonly FunctionCall[], seen: FunctionCall | null): FunctionCall[] {
     for (const call of inside) call.incidents++

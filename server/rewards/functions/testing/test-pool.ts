@@ -14,12 +14,12 @@ export interface TestPool {
   pool: FunctionPool
   /** Stores a module as a version. */
   ref(text: string, fields?: Partial<FunctionRef> & { files?: Record<string, string> }): FunctionRef
-  /** Lines written to its log. */
+  /** Lines written to the pool's log. */
   lines: { level: string; message: string; fields: Record<string, unknown> }[]
   close(): Promise<void>
 }
 
-/** Creates a pool; defaults fit a test. */
+/** Creates a pool with defaults for tests. */
 export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
   const dir = mkdtempSync(join(tmpdir(), 'rewardops-functions-'))
   const sources = new Map<string, FunctionSource>()
