@@ -10,7 +10,7 @@ afterEach(async () => {
   await Promise.all(harnesses.splice(0).map((harness) => harness.close()))
 })
 
-/** A judge on a real server that replies to each conversation with `say`. */
+/** A judge whose fake server replies to each conversation with `say`. */
 async function judgeThat(
   say: (call: FakeCall, body: ChatBody) => string | number | object,
 ): Promise<{ harness: Harness; server: FakeServer }> {
@@ -37,7 +37,7 @@ interface ChatBody {
   response_format?: { json_schema: { schema: unknown } }
 }
 
-/** The router's test request, which checks whether a server that refused a sample replies at all. */
+/** Whether a request is the router's canary, which shows whether a server that refused a sample replies at all. */
 function isCanary({ messages }: ChatBody): boolean {
   return messages.length === 1
 }
@@ -140,8 +140,8 @@ describe('one vote', () => {
       `${'thinking '.repeat(200)}and so on`,
       /maxTokens 64 .*finish_reason length.*so on$/,
     ],
-    ['a schema answered by blanks alone', ' \n\t \n', /maxTokens 64 .*only blanks/],
-    ['nothing', '', /maxTokens 64 .*nothing was said/],
+    ['only blanks for a schema', ' \n\t \n', /maxTokens 64 .*only blanks/],
+    ['an empty reply', '', /maxTokens 64 .*the reply is empty/],
   ])('a truncated reply without a verdict names the limit: %s', async (_what, content, detail) => {
     const { harness } = await judgeThat(() => completion(content, { finish_reason: 'length' }))
     const outcome = await judge(harness, {
@@ -176,7 +176,7 @@ describe('one vote', () => {
     })
   })
 
-  test('the refusal of a server that replies to other samples is the reason', async () => {
+  test('a refusal by a server that replies to other samples gives the reason', async () => {
     const { harness } = await judgeThat((_, body) => (isCanary(body) ? 'yes' : 400))
     const outcome = await judge(harness, single)
     expect(outcome).toMatchObject({
@@ -229,7 +229,7 @@ describe('several votes', () => {
     ['median', ['[[2]]', '[[4]]', '[[9]]'], 4],
     ['median', ['[[2]]', '[[4]]', '[[5]]', '[[9]]'], 4.5],
     ['majority', ['[[2]]', '[[4]]', '[[4.0]]'], 4],
-    // One of three failed: the mean of the two others.
+    // One of three votes failed, so the score is the mean of the other two.
     ['mean', ['[[2]]', 'hm', '[[4]]'], 3],
     ['mean', ['[[2]]', 400, '[[4]]'], 3],
   ] as const)('%s of %j: %d', async (combine, said, score) => {
@@ -301,7 +301,7 @@ describe('a pair', () => {
     expect(tie.outcome).toMatchObject({ score: 0.5, extra: { judge_inconsistent_votes: 0 } })
   })
 
-  test('one order that cannot be read is no vote', async () => {
+  test('a pair of which one order cannot be read is no vote', async () => {
     const { outcome } = await compare((first) => (first === 'ours' ? '[[A]]' : 'hm'))
     expect(outcome).toMatchObject({ ok: false, reason: 'unparseable' })
     expect(outcome.replies.map(({ content }) => content)).toEqual(['[[A]]', 'hm'])
@@ -332,7 +332,7 @@ describe('templates', () => {
     [turn('{prompt}'), /would not see it/],
     [turn('{response_a} {response}'), /did you mean \{response\}/],
     [{ kind: 'pair', parser: { kind: 'verdict' } }, /did you mean \{response_a\}/],
-    [{ votes: { k: 5 } }, /5 votes at temperature 0 are one vote/],
+    [{ votes: { k: 5 } }, /5 votes at temperature 0 are equal/],
     [
       { votes: { k: 3 }, sampling: { temperature: 1 }, parser: { kind: 'yes_no' } },
       /same probabilities/,
@@ -351,7 +351,7 @@ describe('templates', () => {
     expect(problems(turn(text))).toEqual([])
   })
 
-  test('the built-in ones are valid', () => {
+  test('the built-in templates are valid', () => {
     expect([...BUILTIN_JUDGES.keys()]).toHaveLength(4)
   })
 })

@@ -27,7 +27,7 @@ export interface JudgeReply {
   /** null if no reply arrived. */
   content: string | null
   reasoning: string | null
-  /** The value read from it, from the response's point of view; null if there is none, see `problem`. */
+  /** The value in the reply, from the response's point of view; null if it has none (see `problem`). */
   value: number | null
   side: 'response' | 'other' | 'tie' | null
   reason: SampleFailureReason | null
@@ -58,9 +58,9 @@ export type JudgeOutcome = (
 ) & { replies: JudgeReply[]; usage: JudgeUsage; attempts: AttemptRecord[] }
 
 /**
- * Judges a sample: k concurrent calls, each with its own seed, parsed and combined as the template says. The sample
- * has a score if more than half of its votes could be read; otherwise it fails with the most frequent reason of its
- * votes, and its replies are kept. Never rejects, and a failure is never a score.
+ * Judges a sample by k concurrent votes, which are parsed and combined as the template says. If at most half of the
+ * votes could be read, or there is no majority, the sample fails with the most frequent reason of its votes, and its
+ * replies are kept. Never rejects, and a failure is never a score.
  */
 export async function judgeSample(
   router: Pick<RewardRouter, 'chat'>,
@@ -158,7 +158,7 @@ async function ask(
     chat: {
       messages,
       ...chosen(rest),
-      // With one seed for all votes, all votes would be equal.
+      // Each vote has its own seed, because votes with one seed would be equal.
       ...(seed === undefined ? {} : { seed: seed + vote }),
       ...(parser.kind === 'yes_no' ? { topLogprobs: parser.topLogprobs } : {}),
       ...(parser.kind === 'json' && parser.schema !== undefined
@@ -197,10 +197,10 @@ async function ask(
 function cutOff(content: string, maxTokens: number | undefined): string {
   const limit = maxTokens === undefined ? "the server's own token limit" : `maxTokens ${maxTokens}`
   const end = content.trim() === '' ? 'only blanks' : `it ended: …${content.slice(-CUT_OFF_CHARS)}`
-  return `cut off at ${limit} (finish_reason length); ${content === '' ? 'nothing was said' : end}`
+  return `cut off at ${limit} (finish_reason length); ${content === '' ? 'the reply is empty' : end}`
 }
 
-/** A comparison's verdict for the response, in whichever position it was shown. */
+/** Value and winner of a verdict from the response's point of view, whichever of the two was shown first. */
 function fromResponse(
   verdict: Extract<Verdict, { ok: true }>,
   swapped: boolean,
@@ -226,7 +226,7 @@ function valueOfVote(calls: readonly JudgeCall[], { parser }: JudgeTemplate): nu
   return parser.kind === 'verdict' ? parser.tie : null
 }
 
-/** The most frequent reason of failed votes; the first one among equals. */
+/** The most frequent reason of failed votes; of equally frequent ones, the first. */
 function failureOf(
   replies: readonly JudgeReply[],
   problem: string,
@@ -287,7 +287,7 @@ function refused(missing: string): JudgeOutcome {
   return {
     ok: false,
     reason: 'function_error',
-    detail: `the judge's template wants {${missing}}, and the sample has none`,
+    detail: `the judge template uses {${missing}}, which the sample lacks`,
     replies: [],
     usage: {
       calls: 0,

@@ -3,7 +3,7 @@ import { JudgeParser } from './parser-spec.ts'
 import { checkPlaceholders, valuePath } from './placeholders.ts'
 import { schemaIsUsable } from './read-json.ts'
 
-/** One message to the judge; its text holds placeholders. */
+/** One message to the judge; its text may hold placeholders. */
 const Turn = z.strictObject({
   role: z.enum(['system', 'user', 'assistant']),
   content: z.string().max(100_000),
@@ -56,7 +56,7 @@ const template = z.strictObject({
     })
     .nullable()
     .default(null)
-    .describe('Of a thousand tokens'),
+    .describe('Price per 1,000 tokens'),
 })
 
 /**
@@ -68,23 +68,23 @@ export const JudgeTemplate = template.superRefine((t, context) => {
     context.addIssue({ code: 'custom', path, message })
   for (const { at, message } of checkPlaceholders(t)) refuse(['turns', at, 'content'], message)
   if (t.turns.at(-1)?.role === 'assistant') {
-    refuse(['turns'], 'the last turn must not be the assistant’s: that is the judge’s to say')
+    refuse(['turns'], 'the last turn must not be the assistant’s, because the judge replies next')
   }
   if (t.kind === 'pair') {
     if (t.parser.kind !== 'verdict') refuse(['parser'], 'a pair needs the parser "verdict"')
     const { against } = t.pair
     if (valuePath(against) === null || against.startsWith('response') || against === 'prompt') {
-      refuse(['pair', 'against'], 'is "ground_truth" or "extra.<name>"')
+      refuse(['pair', 'against'], 'must be "ground_truth" or "extra.<name>"')
     }
   }
   if (t.votes.k > 1 && t.sampling.temperature === 0) {
     refuse(
       ['votes', 'k'],
-      `${t.votes.k} votes at temperature 0 are one vote: raise the temperature`,
+      `${t.votes.k} votes at temperature 0 are equal: raise the temperature`,
     )
   }
   if (t.votes.k > 1 && t.parser.kind === 'yes_no') {
-    refuse(['votes', 'k'], 'yes and no have the same probabilities at each vote')
+    refuse(['votes', 'k'], 'yes_no reads the same probabilities in each vote: use one vote')
   }
   if (t.parser.kind === 'json' && t.parser.schema !== undefined) {
     const problem = schemaIsUsable(t.parser.schema)

@@ -1,4 +1,4 @@
-/** Bounds of a judge's scale, both inclusive. A value outside is no verdict; it is never clamped. */
+/** Bounds of a judge's scale, both inclusive. A value outside them is no verdict; it is never clamped. */
 export interface NumberRange {
   min?: number | undefined
   max?: number | undefined
@@ -30,7 +30,7 @@ export function numberOf(text: string, range: NumberRange): NumberFound | null {
   return whole === match[0] || whole === `${match[0]}.` ? read(match, range) : null
 }
 
-/** The number at the start of a text, after `:`, `=`, `*`, `_` and spaces. */
+/** The number at the start of a text, after `:`, `=`, `*` and spaces; null if there is none. */
 export function numberAtStartOf(text: string, range: NumberRange): NumberFound | null {
   const start = /^[\s*:=]*/.exec(text)?.[0].length ?? 0
   const rest = text.slice(start)
@@ -49,9 +49,9 @@ function read(match: RegExpExecArray, range: NumberRange): NumberFound {
     return { ok: false, text, problem: `"${text}": ${wanted}` }
   }
   if (percent !== undefined && range.max !== 100) {
-    return { ok: false, text, problem: `"${text}": the scale is not one of percents` }
+    return { ok: false, text, problem: `"${text}": a percentage needs a scale that ends at 100` }
   }
-  // Not `-size`: a minus before 0 would make it −0.
+  // `0 - size`, because `-size` would turn 0 into −0.
   const value = sign === undefined || sign === '+' ? size : 0 - size
   return withinRange(value, text, range)
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 
 const range = {
-  min: z.number().optional().describe('Least score; what is below is no verdict'),
-  max: z.number().optional().describe('Highest score; what is above is no verdict'),
+  min: z.number().optional().describe('Lowest score; a lower number is no verdict'),
+  max: z.number().optional().describe('Highest score; a higher number is no verdict'),
 }
 const labels = z
   .record(z.string(), z.number())
@@ -21,8 +21,8 @@ export const JudgeParser = z.discriminatedUnion('kind', [
       where: z
         .enum(['last_line', 'whole', 'anywhere'])
         .default('last_line')
-        .describe('Where the number stands: in the last line with text, alone, or anywhere'),
-      label: z.string().min(1).optional().describe('A word before it, e.g. "Score"'),
+        .describe('Position of the number: the last line with text, the whole reply, or anywhere'),
+      label: z.string().min(1).optional().describe('Word before the number, e.g. "Score"'),
     })
     .refine(ordered, ORDER),
   z.strictObject({ kind: z.literal('bracketed'), ...range }).refine(ordered, ORDER),
@@ -31,7 +31,7 @@ export const JudgeParser = z.discriminatedUnion('kind', [
     .strictObject({
       kind: z.literal('json'),
       ...range,
-      path: z.string().min(1).default('score').describe('Where the score is, e.g. "grades.total"'),
+      path: z.string().min(1).default('score').describe('Path of the score, e.g. "grades.total"'),
       schema: z
         .record(z.string(), z.json())
         .optional()
@@ -43,13 +43,16 @@ export const JudgeParser = z.discriminatedUnion('kind', [
     kind: z.literal('yes_no'),
     yes: z.array(z.string().min(1)).min(1).default(['yes']).describe('Words that mean yes'),
     no: z.array(z.string().min(1)).min(1).default(['no']).describe('Words that mean no'),
-    at: z.enum(['first', 'last']).default('first').describe('The first word, or the last of those'),
+    at: z
+      .enum(['first', 'last'])
+      .default('first')
+      .describe('Word that decides: the first of the reply, or its last yes or no'),
     minMass: z
       .number()
       .min(0)
       .max(1)
       .default(0.5)
-      .describe('Probability that yes and no must have together'),
+      .describe('Minimum probability of yes and no together'),
     topLogprobs: z
       .int()
       .min(1)

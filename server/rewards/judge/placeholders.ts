@@ -2,7 +2,7 @@ import { turnText } from '../../contract/turn-text.ts'
 import type { RewardSample } from '../managers/manager.ts'
 import { nearestName } from '../nearest-name.ts'
 
-/** Values for placeholders; in a pair `response_a` and `response_b` are the two responses in the order shown. */
+/** Values for placeholders; `responseA` and `responseB` are the two responses of a pair, in the order shown. */
 export interface JudgedTexts extends Pick<RewardSample, 'prompt' | 'groundTruth' | 'extraInfo'> {
   /** The response of a single-response template. */
   response?: string
@@ -10,7 +10,7 @@ export interface JudgedTexts extends Pick<RewardSample, 'prompt' | 'groundTruth'
   responseB?: string
 }
 
-/** `{name}` and `{extra.a.b}`; other braces (JSON, LaTeX, sets) are text. */
+/** Matches `{name}` and `{extra.a.b}`; other braces (JSON, LaTeX, sets) are text. */
 const PLACEHOLDER = /\{([A-Za-z_]\w*(?:\.[\w-]+)*)\}/g
 const DOUBLED = /\{\{\s*([A-Za-z_]\w*(?:\.[\w-]+)*)\s*\}\}/g
 
@@ -19,7 +19,7 @@ const NAMES = {
   pair: ['prompt', 'response_a', 'response_b', 'ground_truth'],
 }
 
-/** Names that other tools use for the same values: without an error they would reach the judge unreplaced. */
+/** Names that other tools use for the same values. They are refused, because they would not be filled in. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   question: 'prompt',
   instruction: 'prompt',
@@ -39,10 +39,10 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   extra: 'extra.<name>',
 }
 
-/** Shorter names in braces are formulas: `{x}`, `\frac{a}{b}`. */
+/** Shorter unknown names in braces count as formulas: `{x}`, `\frac{a}{b}`. */
 const MIN_NAME_CHARS = 4
 
-/** Whether the brace at `index` is the argument of a command, as in `\text{Answer}`. */
+/** Whether the brace at `index` opens the argument of a LaTeX command, as in `\text{Answer}`. */
 function isLatex(content: string, index: number): boolean {
   return /\\[A-Za-z]+$/.test(content.slice(Math.max(0, index - 32), index))
 }
@@ -62,7 +62,7 @@ export function checkPlaceholders(template: {
   for (const [at, { content }] of turns.entries()) {
     for (const [whole, name = ''] of content.matchAll(DOUBLED)) {
       if (known.includes(name) || name.startsWith('extra.')) {
-        problems.push({ at, message: `${whole}: one brace on each side, {${name}}` })
+        problems.push({ at, message: `${whole}: write one brace on each side, {${name}}` })
       }
     }
     for (const { 0: whole, 1: name = '', index } of content.matchAll(PLACEHOLDER)) {
@@ -89,7 +89,7 @@ export function checkPlaceholders(template: {
   return problems
 }
 
-/** Parts of the path that a placeholder names; null if it names none. */
+/** The path of a placeholder in the extra info, empty for the other placeholders; null for an unknown name. */
 export function valuePath(name: string): string[] | null {
   if (name.startsWith('extra.')) return name.split('.').slice(1)
   return [...NAMES.single, ...NAMES.pair].includes(name) ? [] : null
@@ -137,7 +137,7 @@ export function placeholderValue(name: string, texts: JudgedTexts): unknown {
   }
 }
 
-/** A conversation as text: a single message unchanged, several turns each after its role. */
+/** A conversation as text: a single user message unchanged, otherwise each turn after its role. */
 function promptText(prompt: JudgedTexts['prompt']): string {
   if (typeof prompt === 'string') return prompt
   const [only] = prompt

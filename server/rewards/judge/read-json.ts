@@ -6,12 +6,12 @@ import { type Finding, oneVerdict, type Verdict } from './verdict.ts'
 
 type Spec = Extract<JudgeParser, { kind: 'json' }>
 
-/** Maximum characters of an object, because a second, slower parser checks it for duplicate keys. */
+/** Maximum characters of a JSON text, because a second, slower parser checks it for duplicate keys. */
 const CHECKED_CHARS = 65_536
 
 /**
  * Reads a score from JSON: the whole reply, else its fenced blocks, else the objects in its text. Each object that
- * contains the path gives a verdict. A duplicate key gives two verdicts, although `JSON.parse` sees only the last.
+ * contains the path gives a verdict. A duplicate key counts as two verdicts; `JSON.parse` alone would see the last.
  */
 export function readJson(text: string, spec: Spec): Verdict {
   const findings: Finding[] = []
@@ -88,7 +88,7 @@ function valueAt(value: unknown, path: string): unknown {
   return at
 }
 
-/** JSON is YAML, and the YAML parser detects duplicate keys. */
+/** Finds duplicate keys with the YAML parser, because JSON is YAML and `JSON.parse` ignores them. */
 function keyTwice(source: string): string | null {
   if (source.length > CHECKED_CHARS) return `the JSON is longer than ${CHECKED_CHARS} characters`
   const { errors } = parseDocument(source, { schema: 'json', uniqueKeys: true })
@@ -110,7 +110,7 @@ function schemaProblem(value: unknown, schema: Record<string, unknown>): string 
   return `the JSON does not fit the schema: ${[...issue.path, issue.message].join(' ')}`
 }
 
-/** The error of an unusable schema; null if it can be checked against. */
+/** Why a schema cannot be used; null if it can. */
 export function schemaIsUsable(schema: Record<string, unknown>): string | null {
   try {
     schemaProblem({}, schema)

@@ -9,7 +9,7 @@ function read(content: string, parser: Input) {
   return readReply({ content, logprobs: null }, JudgeParser.parse(parser))
 }
 
-/** The score, or the words of the failure. */
+/** The score in a reply, or the problem. */
 function said(content: string, parser: Input): number | string {
   const verdict = read(content, parser)
   return verdict.ok ? verdict.value : verdict.problem
@@ -64,7 +64,7 @@ describe('a number', () => {
     ['1.5.2', '"1.5.2" is not a number'],
     ['score: -5', '-5 is outside 1 to 10'],
     ['score: \u22125', '\u22125 is outside 1 to 10'],
-    ['70%', '"70%": the scale is not one of percents'],
+    ['70%', '"70%": a percentage needs a scale that ends at 100'],
     ['1e1', 'no verdict in the reply'],
     ['7\nThank you!', 'no verdict in the reply'],
     ['seven', 'no verdict in the reply'],
@@ -72,9 +72,9 @@ describe('a number', () => {
     expect(said(content, parser)).toBe(wanted)
   })
 
-  test('alone, anywhere, behind a word', () => {
+  test('is read alone, anywhere, or after a label', () => {
     expect(said(' 7. ', { ...parser, where: 'whole' })).toBe(7)
-    expect(said('7 points', { ...parser, where: 'whole' })).toMatch(/nothing else/)
+    expect(said('7 points', { ...parser, where: 'whole' })).toMatch(/not a single number/)
     expect(said('7\nThank you!', { ...parser, where: 'anywhere' })).toBe(7)
     const behind = { ...parser, where: 'anywhere', label: 'Score' }
     expect(said('3 errors. **Score:** 7, of 10 possible', behind)).toBe(7)
@@ -83,7 +83,7 @@ describe('a number', () => {
     expect(said('Score (1-10): see below', behind)).toBe('no verdict in the reply')
   })
 
-  test('thousands, percents, signs', () => {
+  test('may have thousands separators, a percent sign or a minus', () => {
     expect(said('1,000', { kind: 'number' })).toBe(1000)
     expect(said('85 %', { kind: 'number', min: 0, max: 100 })).toBe(85)
     expect(said('-.5', { kind: 'number' })).toBe(-0.5)
@@ -135,7 +135,7 @@ describe('JSON', () => {
     else expect(got).toBe(wanted)
   })
 
-  test('a path, words, numbers as text', () => {
+  test('is read at a path, by labels, and with numbers as text', () => {
     expect(said('{"a":{"b":[{"c":3}]}}', { kind: 'json', path: 'a.b.0.c' })).toBe(3)
     expect(said('{"ok":true}', { kind: 'json', path: 'ok', labels: { true: 1, false: 0 } })).toBe(1)
     expect(said('{"ok":true}', { kind: 'json', path: 'ok' })).toBe('true is not a score')
@@ -184,12 +184,12 @@ describe('yes and no by their probabilities', () => {
       token('Maybe', 0.1),
     ]
     expect(probability([{ ...token('Yes', 0.5), top }])).toBeCloseTo(0.7 / 0.9)
-    // Sampled from below the listed alternatives.
+    // The chosen token is not among the listed alternatives.
     const without = [{ ...token('No', 0.2), top: [token('Yes', 0.6)] }]
     expect(probability(without)).toBeCloseTo(0.75)
   })
 
-  test('the first word, or the last yes or no', () => {
+  test('reads the first word, or the last yes or no', () => {
     const said = [
       { ...token('\n', 1), top: [] },
       { ...token('No', 0.9), top: [token('No', 0.9), token('Yes', 0.1)] },
@@ -209,7 +209,7 @@ describe('yes and no by their probabilities', () => {
     expect(probability(null)).toMatch(/no log-probabilities/)
   })
 
-  test('other words, and log-probabilities that are none', () => {
+  test('accepts custom words, and log-probabilities out of range', () => {
     const pass = [{ ...token('PASS', 0.8), top: [token('PASS', 0.8), token('fail', 0.2)] }]
     expect(probability(pass, { yes: ['pass'], no: ['fail'] })).toBeCloseTo(0.8)
     const odd = [{ token: 'Yes', logprob: 1e6, top: [{ token: 'No', logprob: -9999 }] }]
@@ -217,8 +217,8 @@ describe('yes and no by their probabilities', () => {
   })
 })
 
-describe('ten thousand replies', () => {
-  /** Numbers from 0 to 1, the same each time (mulberry32). */
+describe('ten thousand random replies', () => {
+  /** Returns a generator of numbers from 0 to 1, the same ones each time (mulberry32). */
   function seeded(seed: number): () => number {
     let state = seed
     return () => {
@@ -262,7 +262,7 @@ describe('ten thousand replies', () => {
     '.5',
   ]
 
-  test('return the only number as the verdict, or a failure; never a 0 by default', () => {
+  test('give the only number as the verdict, or a failure, and never a 0 by default', () => {
     const next = seeded(20260122)
     const pick = <Item>(items: readonly Item[]) => items[Math.floor(next() * items.length)] as Item
     const counts = { scored: 0, failed: 0, zero: 0, two: 0 }
@@ -273,7 +273,7 @@ describe('ten thousand replies', () => {
         content += next() < 0.2 ? `[[${Math.floor(next() * 24) / 2}]]` : pick(words)
       }
       const verdict = readReply({ content, logprobs: null }, parser)
-      // An independent search: backwards from each closing pair, without an expression.
+      // An independent search: backwards from each closing pair, without a regular expression.
       const thought = content.lastIndexOf('</think>')
       const reply = thought < 0 ? content : content.slice(thought + '</think>'.length)
       const values = new Set<string>()
@@ -302,7 +302,7 @@ describe('ten thousand replies', () => {
     expect(counts.two).toBeGreaterThan(100)
   })
 
-  test('other parsers also return only values of the reply', () => {
+  test('give only values of the reply with the other parsers too', () => {
     const next = seeded(7)
     const pick = <Item>(items: readonly Item[]) => items[Math.floor(next() * items.length)] as Item
     const fragments = [...words, '\\boxed{7}', '{"score": 3}', 'Score: 4', '8', '[[A]]', '[[C]]']
@@ -332,7 +332,7 @@ describe('ten thousand replies', () => {
     expect(scored).toBeGreaterThan(500)
   })
 
-  test('a megabyte of brackets, digits or braces takes linear time', () => {
+  test('take linear time for a megabyte of brackets, digits or braces', () => {
     for (const unit of ['[[', '[[1', '1,', '\\boxed{', '{"a":', '{', '8 ', '1.', '\u0120']) {
       const content = unit.repeat(Math.ceil(1_000_000 / unit.length))
       for (const kind of ['bracketed', 'number', 'boxed', 'json', 'verdict'] as const) {
@@ -357,7 +357,7 @@ describe('real judges', () => {
     : null
   if (rows === null) console.warn('skipped: no replies of a judge in ../shared/data')
 
-  test.skipIf(rows === null)('MT-Bench: every score, and the means of both models', () => {
+  test.skipIf(rows === null)('of MT-Bench: every score and both means are as published', () => {
     const parser = { kind: 'bracketed', min: 1, max: 10 }
     const sums = new Map<string, { sum: number; n: number }>()
     for (const { model, judgment, score } of rows ?? []) {
@@ -385,7 +385,7 @@ describe('a truncated reply', () => {
     ['{"score": 8} I', { kind: 'json' }, 8],
     ['{"score": 8', { kind: 'json' }, null],
     ['[[A]] is', { kind: 'verdict' }, 1],
-    // `1` may be the beginning of `10`, and the line need not be the last one.
+    // `1` may be the beginning of `10`, and more lines may be missing.
     ['Score: 1', { kind: 'number', label: 'Score' }, null],
     ['Score: 1 as', { kind: 'number', label: 'Score' }, 1],
     ['It has 5 parts', { kind: 'number' }, null],

@@ -12,8 +12,8 @@ export type ReplyText = Pick<ChatReply, 'content' | 'logprobs'> & {
 
 /**
  * Reads a judge's reply: one score, or the reason why there is none. Never throws and never returns a default. A
- * model's thoughts before its reply (`<think>…</think>`, where the server leaves them in) are ignored. In a truncated
- * reply only a verdict that more text could not change counts.
+ * model's thoughts before its reply (`<think>…</think>`, if the server leaves them in) are ignored. In a truncated
+ * reply, a verdict counts only if it is certainly complete.
  */
 export function readReply(reply: ReplyText, parser: JudgeParser): Verdict {
   if (parser.kind === 'yes_no') return readYesNo(reply, parser)
@@ -38,17 +38,17 @@ export function readReply(reply: ReplyText, parser: JudgeParser): Verdict {
 }
 
 /**
- * A number in a truncated reply. Its last word may be incomplete (`1` of `10`), and its last line need not be the
- * reply's, so without a label no number counts there.
+ * Reads a number in a truncated reply, without the last word, which may be incomplete (`1` of `10`). The last line of
+ * the reply may be missing, so `last_line` without a label finds none.
  */
 function readCutNumber(text: string, parser: Extract<JudgeParser, { kind: 'number' }>): Verdict {
   if (parser.where === 'last_line' && parser.label === undefined) {
-    return { ok: false, problem: 'the last line of the reply is not there' }
+    return { ok: false, problem: 'the last line of the reply may be missing' }
   }
   return readNumber(text.replace(/\S+$/, ''), parser)
 }
 
-/** Templates that begin with `<think>` leave only the closing tag in the reply. */
+/** Removes thoughts; null if they do not end. With some chat templates, the reply has only the closing tag. */
 function withoutThinking(content: string): string | null {
   const closing = '</think>'
   const at = content.lastIndexOf(closing)
@@ -57,8 +57,8 @@ function withoutThinking(content: string): string | null {
 }
 
 /**
- * P(yes) / (P(yes) + P(no)) where the model chose its word; probabilities of a word's tokens (` Yes`, `yes`, `YES` …)
- * are added up. If both together have less than `minMass`, the model's answer is neither.
+ * The verdict is P(yes) / (P(yes) + P(no)) at the token that decides. The probabilities of a word's variants (` Yes`,
+ * `yes`, `YES` …) are added up. If both words together have less than `minMass`, there is no verdict.
  */
 function readYesNo(
   { logprobs, truncated = false }: ReplyText,
@@ -78,7 +78,7 @@ function readYesNo(
       ? logprobs.find(({ token }) => wordOf(token) !== '')
       : logprobs.findLast(({ token }) => side(token) !== null)
   if (position === undefined) return { ok: false, problem: 'no token of the reply is yes or no' }
-  // The chosen token is usually among the alternatives as well.
+  // The chosen token is usually among the alternatives already.
   const alternatives = new Map(position.top.map(({ token, logprob }) => [token, logprob]))
   if (!alternatives.has(position.token)) alternatives.set(position.token, position.logprob)
   const mass = { yes: 0, no: 0 }

@@ -18,7 +18,7 @@ export function readNumber(text: string, spec: Spec<'number'>): Verdict {
   if (where !== 'whole') return oneVerdict(numbersIn(part, spec))
   const number = numberOf(part, spec)
   return number === null
-    ? { ok: false, problem: 'the reply is not a number and nothing else' }
+    ? { ok: false, problem: 'the reply is not a single number' }
     : oneVerdict([number])
 }
 
@@ -76,7 +76,7 @@ function boxesIn(text: string): string[] {
   while (at >= 0) {
     const start = at + opening.length
     const end = closingBrace(text, start)
-    // Not closed: no later box is either, or it would have closed this one.
+    // If this box is not closed, no later box is: its brace would have closed this one.
     if (end < 0) break
     boxes.push(text.slice(start, end))
     at = text.indexOf(opening, end)
@@ -121,7 +121,7 @@ export function scoreOfWord(
   return undefined
 }
 
-/** Reads a JSON value at the score's path. */
+/** Reads the JSON value at the score's path as a score. */
 export function findingOf(
   value: unknown,
   spec: { min?: number | undefined; max?: number | undefined } & {

@@ -3,14 +3,14 @@ export type Verdict =
   | {
       ok: true
       value: number
-      /** The words of the reply that contain it. */
+      /** The part of the reply that contains the score. */
       found: string
-      /** The side of a comparison. */
+      /** The winner of a comparison. */
       side?: 'A' | 'B' | 'tie'
     }
   | { ok: false; problem: string }
 
-/** A place in a reply with a score, or with an unreadable one. */
+/** A place in a reply with a score, or with a score that cannot be read. */
 export type Finding = { ok: true; value: number; text: string } | { ok: false; problem: string }
 
 /**

@@ -3,7 +3,7 @@ import { type LimitClock, systemClock } from './clock.ts'
 import { GateRegistry } from './gate-registry.ts'
 import type { RequestGate } from './request-gate.ts'
 
-/** A limiter as a reward names it. */
+/** The limiter of a reward. */
 export interface LimiterRef {
   name: string
   limits: RequestLimits

@@ -10,7 +10,7 @@ export interface LimitClock {
 export const systemClock: LimitClock = {
   nowMs: () => performance.now(),
   after(ms, callback) {
-    // Node fires longer timers at once.
+    // Node fires a longer timer immediately.
     const timer = setTimeout(callback, Math.min(ms, 2 ** 31 - 1))
     return () => clearTimeout(timer)
   },

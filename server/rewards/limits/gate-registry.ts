@@ -6,7 +6,7 @@ import type { Rate } from './token-bucket.ts'
 /** Finds the shared rates per minute of a name; missing ones are kept in this process. */
 export type RatesFor = (name: string, limits: RequestLimits) => { requests?: Rate; tokens?: Rate }
 
-/** A gate, and the requested limits that it ignores. */
+/** A gate, and those of the requested limits that it ignores. */
 export interface GateFound {
   gate: RequestGate
   /** In words, each as `maxRpm stays 60, 120 is ignored`; empty if none is ignored. */
@@ -14,8 +14,8 @@ export interface GateFound {
 }
 
 /**
- * One gate per name, e.g. a provider within a run. The first limits given for a name apply. Later callers share them
- * and learn which of their own limits are ignored (upstream ignores a later `max_concurrent` silently).
+ * One gate per name. The first limits given for a name apply. Later callers share them and receive those of their own
+ * limits that are ignored (upstream ignores a later `max_concurrent` silently).
  */
 export class GateRegistry {
   readonly #clock: LimitClock

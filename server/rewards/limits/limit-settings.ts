@@ -3,14 +3,14 @@ import type { RequestLimits } from '../../contract/resolved-reward.ts'
 
 export type { RequestLimits } from '../../contract/resolved-reward.ts'
 
-/** The manager's name upstream, and two aliases from its documentation and discussions. */
+/** The manager's name in upstream, and two aliases from its documentation and discussions. */
 export const RATE_LIMITED = 'rate_limited'
 export const RATE_LIMITED_ALIASES: Readonly<Record<string, string>> = {
   limited: RATE_LIMITED,
   limit: RATE_LIMITED,
 }
 
-/** Upstream's keys of the `rate_limited` manager with its defaults; `burst_seconds` and `compat` are additions. */
+/** Upstream's kwargs of the `rate_limited` manager with its defaults; `burst_seconds` and `compat` are additions. */
 export const limitKwargs = z.strictObject({
   max_concurrent: z.int().min(1).default(1).describe('Maximum concurrent calls'),
   max_rpm: z
@@ -60,7 +60,7 @@ const limiterKwarg = z.strictObject({
  */
 export const rateLimitedOptions = limitKwargs.extend(limiterKwarg.shape)
 
-/** Reads upstream's keys. Throws a ZodError that names the invalid one. */
+/** Reads the limits in the kwargs. Throws a ZodError that names the invalid kwarg. */
 export function readLimits(kwargs: Record<string, unknown>): RequestLimits {
   const read = limitKwargs.parse(kwargs)
   return {

@@ -11,21 +11,22 @@ export type LimitedOutcome<Value> = (
 ) & {
   /** Waiting times by cause. */
   waits: GateWaits
-  /** Time from its start to its end, ms. */
+  /** Time from the call's start to its end, ms. */
   serviceMs: number
 }
 
 /** Options of a limited call. */
 export interface LimitedRunOptions<Value> {
   signal?: AbortSignal
-  /** Default: the limits'. */
+  /** Default: the timeout of the gate's limits. */
   timeoutMs?: number
   /** Number of requests to the service; default 1. */
   requests?: number
   /** Estimated tokens; default: the limits' estimate for each request. */
   tokens?: number
-  /** The tokens used, from its result; undefined if unknown. */
+  /** The tokens that the call used, from its result; undefined if unknown. */
   usedTokens?: (value: Value) => number | undefined
+  /** The requests that the call made, from its result; undefined if unknown. */
   usedRequests?: (value: Value) => number | undefined
 }
 
@@ -66,7 +67,7 @@ export async function runLimited<Value>(
   const cancel = () => finish('cancelled')
   signal?.addEventListener('abort', cancel, { once: true })
   const callOff = clock.after(timeoutMs, () => finish('timeout'))
-  // Inside a promise, so that synchronous exceptions are handled like rejections.
+  // Called inside a promise, so that synchronous exceptions are handled like rejections.
   const running = Promise.resolve().then(() => call(stop.signal))
   const settled = running.then(
     (value) => ({ ok: true as const, value }),

@@ -166,7 +166,7 @@ describe('rate-limited manager', () => {
 })
 
 describe('Q17: the first call does not wait', () => {
-  test('below 60 a minute the first call starts at once; with compat it waits, as upstream', async () => {
+  test('below 60 calls a minute the first call starts at once; with compat it waits, as in upstream', async () => {
     const ours = setUp({ max_concurrent: 10, max_rpm: 30 })
     await ours.all(3)
     expect(rounded(ours.calls)).toEqual([0, 2_000, 4_000])
@@ -175,14 +175,14 @@ describe('Q17: the first call does not wait', () => {
     expect(rounded(theirs.calls)).toEqual([1_000, 3_000, 5_000])
   })
 
-  test('a call of more than a second’s tokens starts at once; with compat after 19 s, as upstream', async () => {
+  test('with compat, a call of more than one second’s tokens starts after 19 s, as in upstream', async () => {
     const kwargs = { max_tpm: 6_000, estimated_tokens_per_request: 2_000 }
     const theirs = setUp(kwargs, judge, 'verl')
     await theirs.inTurn(2)
     expect(rounded(theirs.calls)).toEqual([19_000, 39_000])
   })
 
-  test('a larger burst is a setting', async () => {
+  test('burst_seconds allows a larger burst', async () => {
     const { all, calls } = setUp({ max_concurrent: 100, max_rpm: 60, burst_seconds: 10 })
     await all(12)
     expect(rounded(calls).slice(8)).toEqual([0, 0, 1_000, 2_000])
@@ -200,7 +200,7 @@ describe('Q18: no reserved capacity stays unused', () => {
     await clock.pass(59_000)
     stalled = false
     await clock.until(Promise.all(all))
-    // Upstream has taken all five tokens by then, and sends the four at 60 s.
+    // By then, upstream has taken the permits of all five calls, so it sends the other four at 60 s.
     expect(rounded(calls)).toEqual([0, 60_000, 61_000, 62_000, 63_000])
   })
 
@@ -245,15 +245,15 @@ describe('real usage', () => {
     return rounded(starts)
   }
 
-  test('corrects the estimate, either way', async () => {
+  test('corrects the estimate in both directions', async () => {
     expect(await startsOf(undefined)).toEqual([0, 1_000, 2_000, 3_000])
     expect(await startsOf(500)).toEqual([0, 500, 1_000, 1_500])
     expect(await startsOf(3_000)).toEqual([0, 3_000, 6_000, 9_000])
   })
 })
 
-describe('cancelling', () => {
-  test('before its turn: uses no capacity, and later calls move up', async () => {
+describe('a cancelled call', () => {
+  test('that still waits uses no capacity, and later calls move up', async () => {
     const clock = new TestClock()
     const gate = new RequestGate(readLimits({ max_concurrent: 10, max_rpm: 60 }), clock)
     const abort = new AbortController()
@@ -277,7 +277,7 @@ describe('cancelling', () => {
     expect(gate.stats()).toMatchObject({ inFlight: 0, waiting: 0 })
   })
 
-  test('while it runs: the call is aborted and ends as cancelled', async () => {
+  test('that runs is aborted and ends as cancelled', async () => {
     const clock = new TestClock()
     const gate = new RequestGate(readLimits({}), clock)
     const abort = new AbortController()
@@ -307,7 +307,7 @@ describe('Q16: one limit over several workers', () => {
     const clock = new TestClock()
     const limits = readLimits({ max_concurrent: 50, max_rpm: 600 })
     const row = new TokenBucket(10, 10)
-    // Like a table row, where each answer takes a while.
+    // Like a table row, each answer takes a while.
     const shared = {
       async reserve(amount: number, nowMs: number) {
         await clock.sleep(3)
@@ -325,7 +325,7 @@ describe('Q16: one limit over several workers', () => {
     await clock.until(Promise.all(runs.flat()))
     expect(starts).toHaveLength(200)
     starts.sort((a, b) => a - b)
-    // Any second has at most its ten calls and the burst of ten.
+    // No second has more than its ten calls and the burst of ten.
     for (const [at, start] of starts.entries()) {
       const inSecond = starts.slice(at).findIndex((later) => later >= start + 1_000)
       expect(inSecond === -1 ? starts.length - at : inSecond).toBeLessThanOrEqual(20)
@@ -334,7 +334,7 @@ describe('Q16: one limit over several workers', () => {
     expect(starts.at(-1)).toBeLessThan(19_500)
   })
 
-  test('an unreachable rate fails the call, and the next call queries it again', async () => {
+  test('an unreachable rate fails the call, and the next call tries it again', async () => {
     const clock = new TestClock()
     let down = true
     const rate = {

@@ -9,7 +9,7 @@ export interface GateWaits {
   tpmMs: number
 }
 
-/** Permission for one call. Release it exactly once, however the call ended. */
+/** Permission for one call. It must be released exactly once, however the call ended. */
 export interface GatePermit {
   readonly waits: GateWaits
   /** Releases the permit; known usage corrects the estimate. */
@@ -38,7 +38,7 @@ interface Waiter {
   tokens: number
   signal: AbortSignal | undefined
   atStart: GateWaits
-  /** Has left the queue. */
+  /** Whether its signal was aborted. */
   gone: boolean
   resolve(permit: GatePermit): void
   reject(error: unknown): void
@@ -48,13 +48,13 @@ interface Waiter {
 type Cause = keyof GateWaits
 
 /**
- * Admits calls within three limits, in order of arrival: each first takes a free slot, then its requests and tokens
- * per minute, then starts. In this order no reserved capacity piles up to be sent in a burst after a stall.
+ * Admits calls within three limits, in order of arrival. Each call first waits for a free slot, then for its requests
+ * and tokens per minute. In this order, no reserved capacity piles up and is used in a burst after a stall.
  *
  *   waiting ──slot free──▶ reserved ──its time has come──▶ in flight ──released──▶ tokens corrected
- *      └────────aborted──────────┴─▶ gone, what was reserved is given back
+ *      └────────aborted──────────┴─▶ gone, its reservation is refunded
  *
- * Only the first in the queue holds a reservation, so what real usage corrects counts for everybody behind it.
+ * Only the first call in the queue holds a reservation, so a correction by actual usage applies to all later calls.
  */
 export class RequestGate {
   readonly #limits: RequestLimits
@@ -65,10 +65,10 @@ export class RequestGate {
   /** Maximum number of calls in flight now. */
   #slots: number
   #inFlight = 0
-  /** The first call in the queue has a slot and waits for its rates. */
+  /** Whether the first call in the queue has a slot and waits for its rates. */
   #reserved = false
   #pumping = false
-  /** A slot became free or a call arrived while the queue was being served. */
+  /** Whether a slot became free or a call arrived while the queue was being served. */
   #again = false
   #wake: (() => void) | null = null
   /** The cause for which the first call waits, and the total time by cause. */
@@ -178,7 +178,7 @@ export class RequestGate {
     this.#pumping = false
   }
 
-  /** Takes the first call through its reservation; leaves it in the queue if its slot was lost meanwhile. */
+  /** Reserves for the first call and starts it; leaves it in the queue if its slot was lost in the meantime. */
   async #serve(head: Waiter): Promise<void> {
     this.#blockedBy(null)
     if (!head.gone) {
@@ -204,7 +204,7 @@ export class RequestGate {
     if (!head.gone) this.#admit(head)
   }
 
-  /** Reserves the call's estimate and waits until it is covered. */
+  /** Reserves the call's requests and estimated tokens, and waits until they are covered. */
   async #reserve(head: Waiter): Promise<void> {
     const requestedAtMs = this.#clock.nowMs()
     const [rpmMs, tpmMs] = await Promise.all([
@@ -214,7 +214,7 @@ export class RequestGate {
     const waitMs = Math.max(rpmMs, tpmMs)
     if (waitMs <= 0) return
     this.#blockedBy(rpmMs >= tpmMs ? 'rpmMs' : 'tpmMs')
-    // The wait counts from the answer: counted from the request, the call would start too early.
+    // The wait counts from the answer. If it counted from the request, the call would start too early.
     await this.#until(this.#clock.nowMs() + waitMs, head)
   }
 

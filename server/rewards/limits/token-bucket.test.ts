@@ -168,7 +168,7 @@ describe('beyond upstream', () => {
     expect(bucket.reserve(1, 0)).toBeCloseTo(2_100)
   })
 
-  test('an hour of tenths leaves no wait from rounding', () => {
+  test('an hour of steps of 0.1 s leaves no wait from rounding', () => {
     const bucket = new TokenBucket(10, 10)
     let nowMs = 0
     bucket.reserve(10, nowMs)
@@ -191,7 +191,7 @@ describe('beyond upstream', () => {
     [Number.NaN, 1],
     [1, 0],
     [1, Number.POSITIVE_INFINITY],
-  ])('no bucket of rate %d and capacity %d', (rate, capacity) => {
+  ])('a rate of %d with a capacity of %d is refused', (rate, capacity) => {
     expect(() => new TokenBucket(rate, capacity)).toThrow(RangeError)
   })
 })

@@ -1,6 +1,6 @@
 /**
- * The supply of a limit per minute. `reserve` takes at once and returns the time to wait, so it may be a table row
- * that several processes update: each waits for its time, and together they keep the limit.
+ * The supply of a limit per minute. `reserve` takes immediately and returns the time to wait, so a rate may be a
+ * table row that several processes update: each process waits for its time, and together they keep the limit.
  */
 export interface Rate {
   /** Takes `amount`, even beyond the supply, and returns the ms until it is covered; 0 if it is covered now. */
@@ -11,13 +11,13 @@ export interface Rate {
 
 /**
  * A token bucket. It starts full, refills at a constant rate up to its capacity, and goes below 0 when more is
- * reserved than it holds. The next call waits for that debt first, so reservations are served in order. (Upstream's
- * smaller ones overtake, because its waiters race; the times at which tokens are handed out are the same.)
+ * reserved than it holds. The next call waits for that debt first, so reservations are served in order. (In upstream,
+ * smaller reservations overtake larger ones, because its waiters race; the rate is the same.)
  */
 export class TokenBucket implements Rate {
   readonly ratePerSecond: number
   readonly capacity: number
-  /** As of `lastUpdateMs`; below 0: a debt. */
+  /** Content at `lastUpdateMs`; a debt if below 0. */
   tokens: number
   /** null before the first reservation. */
   lastUpdateMs: number | null = null
@@ -38,7 +38,7 @@ export class TokenBucket implements Rate {
   reserve(amount: number, nowMs: number): number {
     this.#refill(nowMs)
     this.tokens -= amount
-    // A deficit below a billionth is rounding, not a debt.
+    // A deficit below a billionth of the capacity is rounding, not a debt.
     return this.tokens > -1e-9 * this.capacity ? 0 : (-this.tokens / this.ratePerSecond) * 1_000
   }
 

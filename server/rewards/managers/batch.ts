@@ -4,8 +4,9 @@ import { scoreSample } from '../scoring/score-sample.ts'
 import type { RewardContext, RewardManager, RewardOutcome, RewardSample } from './manager.ts'
 
 /**
- * Upstream's `batch` manager: one call with lists for a whole group, so that its answers can be compared or judged
- * together. The worker calls `runGroup` with every member of a group; acceptance checks that there is a function.
+ * Upstream's `batch` manager: one function call with lists scores a whole group, so that its responses can be
+ * compared. The worker calls `runGroup` with every member of a group. A batch without a function is refused when it
+ * is submitted.
  */
 export const batchManager: RewardManager = {
   name: 'batch',
@@ -19,6 +20,6 @@ export const batchManager: RewardManager = {
 
 async function runGroup(samples: RewardSample[], context: RewardContext): Promise<RewardOutcome[]> {
   const ref = context.reward.function
-  if (ref === undefined) throw new Error('its reward names no function')
+  if (ref === undefined) throw new Error('the reward names no function')
   return context.functions.scoreGroup(ref, samples, callOptions(context))
 }

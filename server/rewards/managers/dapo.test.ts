@@ -41,14 +41,14 @@ describe('dapo, as upstream', () => {
     [16_385, 1 - 0.000244140625],
     [18_432, 0.5],
     [20_480, 0],
-    // Upstream does not stop at −factor: 24,576 tokens of 20,480 cost 2.
+    // Upstream's penalty does not stop at −factor: for 24,576 tokens of 20,480 it is −2.
     [24_576, -1],
   ])('%i tokens score %d', (responseLength, score) => {
     const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer }
     expect(run(kwargs, responseLength)).toMatchObject({ ok: true, score, rawScore: 1 })
   })
 
-  test('the paper’s penalty stops at −factor, by clamp', () => {
+  test('with clamp the penalty stops at −factor, as in the paper', () => {
     const clamped = { ...buffer, penalty_factor: 0.5, clamp: true }
     const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: clamped }
     expect(run(kwargs, 24_576)).toMatchObject({ ok: true, score: 0.5, rawScore: 1 })
@@ -66,7 +66,7 @@ describe('dapo, as upstream', () => {
     expect(outcome.ok && Object.keys(outcome.extra ?? {})).toEqual(['score', 'acc', 'pred'])
   })
 
-  test('penalty −1.0 at seq 4, max 4, len 2 on base 0.5 makes −0.5', async () => {
+  test('a penalty of −1 (length 4, max_resp_len 4, len 2) turns a score of 0.5 into −0.5', async () => {
     const kwargs = { max_resp_len: 4, overlong_buffer_cfg: { ...buffer, len: 2 } }
     const context = {
       reward: { ...reward(kwargs), kind: 'model', model: 'rm' },
@@ -106,14 +106,14 @@ describe('dapo, as upstream', () => {
 describe('the kwargs of dapo', () => {
   const taken = (kwargs: Record<string, unknown>) => takeManagerKwargs('dapo', kwargs)
 
-  test('are taken by the manager; the others are left to the rules', () => {
+  test('are taken by the manager, other kwargs are left to the rules', () => {
     const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer, version: '2026-08' }
     expect(taken(kwargs)).toMatchObject({ ok: true, rest: { version: '2026-08' } })
     expect(takeManagerKwargs('naive', kwargs)).toMatchObject({ ok: true, rest: kwargs })
     expect(managerNames()).toContain('dapo')
   })
 
-  test('disabled or absent, the buffer needs no max_resp_len', () => {
+  test('need no max_resp_len if the buffer is disabled or absent', () => {
     expect(taken({}).ok).toBe(true)
     expect(taken({ overlong_buffer_cfg: null }).ok).toBe(true)
     expect(taken({ overlong_buffer_cfg: { enable: false } }).ok).toBe(true)

@@ -3,13 +3,13 @@ import type { RewardManager, RewardOutcome, RewardSample } from './manager.ts'
 import { naiveManager } from './naive.ts'
 import { type OverlongBufferRead, penaltyOf, readOverlongBuffer } from './overlong-buffer.ts'
 
-/** Parsed kwargs by batch: all samples of a batch share one kwargs object. */
+/** Parsed buffers by kwargs object, which all samples of a batch share. */
 const buffers = new WeakMap<object, OverlongBufferRead>()
 
 /**
- * Upstream's `dapo` manager: scores as `naive` does, by the rule or the reward model, and adds the penalty for
- * overlong responses. The score in the extra info stays the scorer's. With an enabled penalty, a sample without a
- * known length fails, because omitting the penalty would reward it too much.
+ * Upstream's `dapo` manager: scores like `naive` and adds the penalty for overlong responses. The score in the extra
+ * info stays the scorer's. With an enabled penalty, a sample without a known length fails, because its reward would
+ * be too high without the penalty.
  */
 export const dapoManager: RewardManager = {
   name: 'dapo',
@@ -31,7 +31,7 @@ export const dapoManager: RewardManager = {
 
 type Penalty = ReturnType<typeof penaltyOf>
 
-/** Computed before any server is called. */
+/** The penalty of a sample, computed before any server is called; null if the buffer is disabled. */
 function penaltyFor(
   sample: RewardSample,
   { kwargs }: ResolvedReward,

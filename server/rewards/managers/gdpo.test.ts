@@ -51,7 +51,7 @@ describe('gdpo, as upstream', () => {
     [null, 'function_error', 'dimension "accuracy" is missing: the extra info has no keys'],
     [{ accuracy: '1', format: 1 }, 'function_error', 'dimension "accuracy" is no number: "1"'],
     [{ accuracy: Number.NaN, format: 1 }, 'non_finite', 'dimension "accuracy" is NaN'],
-  ])('%j is a failure by name', async (extra, reason, detail) => {
+  ])('%j fails with the name of the dimension', async (extra, reason, detail) => {
     expect(await run(extra)).toMatchObject({
       ok: false,
       reason,

@@ -19,7 +19,7 @@ export const gdpoOptions = z.strictObject({
 
 /**
  * The dimensions in a batch's kwargs.
- * @throws z.ZodError; an issue of path `gdpo_reward_weights` for too few
+ * @throws z.ZodError; a wrong number of weights is an issue of the path `gdpo_reward_weights`
  */
 export function readDimensions(
   kwargs: Record<string, unknown>,
@@ -37,8 +37,8 @@ export function readDimensions(
 
 /**
  * Upstream's `gdpo` manager: the sample's score is the scorer's, and each dimension is a key of its extra info, from
- * which the advantages are computed. A sample without a dimension fails with the dimension's name; upstream notices
- * only when it computes the advantages, and ends the run. The scorer gets the run's name in
+ * which the advantages are computed. A sample without a dimension fails with the dimension's name. Upstream notices
+ * it only when it computes the advantages, and ends the run. The scorer gets the run's name in
  * `extraInfo.experiment_name`.
  */
 export const gdpoManager: RewardManager = {
@@ -64,7 +64,7 @@ function withDimensions(outcome: RewardOutcome, { gdpo }: ResolvedReward): Rewar
     if (typeof value !== 'number') {
       // JSON represents NaN and infinities as null.
       if (value === null) {
-        const detail = `dimension "${key}" is null: there was none, or it was NaN or infinite`
+        const detail = `dimension "${key}" is null: it was missing, NaN or infinite`
         return { ok: false, reason: 'non_finite', detail, attempts }
       }
       const there = Object.keys(extra).join(', ')

@@ -19,7 +19,7 @@ export type TakenKwargs<Value = unknown> =
       own: readonly string[]
       limiter?: { name: string | null; limits: NonNullable<ResolvedReward['limiter']>['limits'] }
       gdpo?: NonNullable<ResolvedReward['gdpo']>
-      /** Of the manager `remote`. */
+      /** Number of processes of the manager `remote`. */
       processes?: number
     }
   | { ok: false; message: string; hint: string }
@@ -73,7 +73,7 @@ function split<Value>(kwargs: Record<string, Value>, own: readonly string[]) {
   return { mine: of(true), rest: of(false) }
 }
 
-/** Runs `read`, or returns which kwarg of the manager is invalid and its allowed values. */
+/** Runs `read`; if it throws, returns which kwarg of the manager is invalid and describes its values. */
 function reading<Value>(
   manager: string,
   options: z.ZodObject,

@@ -85,7 +85,7 @@ describe.each(managerNames())('manager %s', (name) => {
     const context: RewardContext = {
       reward: rewardOf(fields),
       router: { score: async (request: ScoreRequest) => answer(request) } as never,
-      // The process computes the same rule.
+      // The manager `remote` scores by the same rule, in a child process.
       functions: {
         scoreByRule: async (one: RewardSample, by: ResolvedReward) => scoreByRule(one, by),
       } as never,
@@ -127,7 +127,7 @@ describe.each(managerNames())('manager %s', (name) => {
     expect(extraInfo).toEqual({ index: 3, nested: { a: 1 } })
   })
 
-  test.each(SAMPLE_FAILURE_REASONS)('a failure is %s, and never a score', async (reason) => {
+  test.each(SAMPLE_FAILURE_REASONS)('a failure with the reason %s has no score', async (reason) => {
     const outcome = await run(model, {}, () => ({
       ok: false,
       reason,
@@ -155,7 +155,7 @@ describe.each(managerNames())('manager %s', (name) => {
     expect(outcome).toMatchObject({ ok: false, reason: 'non_finite' })
   })
 
-  test('an abort ends the call and the sample, as cancelled', async () => {
+  test('an abort ends the call, and the sample fails as cancelled', async () => {
     const abort = new AbortController()
     const ended: RouterResult = {
       ok: false,
@@ -176,13 +176,13 @@ describe.each(managerNames())('manager %s', (name) => {
     expect(await outcome).toMatchObject({ ok: false, reason: 'cancelled' })
   })
 
-  test('a response of no length is scored', async () => {
+  test('an empty response is scored', async () => {
     const of = { solutionStr: '', responseLength: 0 }
     expect(await run(rule, of)).toMatchObject({ ok: true, score: 0, extra: { acc: 0 } })
     expect(await run(model, of, () => scored(-3))).toMatchObject({ ok: true, score: -3 })
   })
 
-  test('samples of different data sources have different keys', async () => {
+  test('samples of different data sources have different extra info keys', async () => {
     const gsm8k = await run(rule)
     const dapo = await run(rule, { dataSource: 'math_dapo', solutionStr: 'Answer: 72' })
     expect(gsm8k).toMatchObject({ ok: true, extra: { acc: 1 } })

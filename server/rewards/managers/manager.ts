@@ -39,7 +39,7 @@ export type RewardOutcome = (
   attempts: AttemptRecord[] | null
   /** Tokens used by its calls; absent unless every call reported them. */
   tokens?: number
-  /** Time it waited before its scoring began, ms; absent: see the first attempt. */
+  /** Time that the sample waited before its scoring began, ms; if absent, the first attempt has it. */
   waitedMs?: number
 }
 
@@ -57,13 +57,13 @@ export interface RewardContext extends RewardTools {
   signal: AbortSignal | undefined
   /** Whether a caller waits for this sample alone. */
   urgent: boolean
-  /** Runs get fair shares of a model. */
+  /** Name of the run; runs get fair shares of a model. */
   run: string
   /** Samples of one group share their prompt and so a server's prefix cache. */
   group: string | undefined
   /** Identifies the sample within its batch, for the `deterministic` policy. */
   key: string
-  /** For example `b12-3`, if the sample is stored already; failures of functions name it. */
+  /** The sample's id, such as `b12-3`, if it is stored already; failures of functions name it. */
   sampleId?: string
   priority: number
   /** Among batches of a run, the lowest number is scored first. */

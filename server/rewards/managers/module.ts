@@ -18,7 +18,7 @@ export const moduleManager: RewardManager = {
   async run(sample, context) {
     const { function: ref, wraps } = context.reward
     if (ref === undefined || wraps === undefined) {
-      const detail = 'its manager class is not named'
+      const detail = 'the reward names no manager class'
       return { ok: false, reason: 'function_error', detail, attempts: null }
     }
     const wrapped = {

@@ -42,8 +42,8 @@ export type OverlongBufferRead =
   | { ok: false; message: string; hint: string }
 
 /**
- * Reads `max_resp_len` and `overlong_buffer_cfg` of a batch's kwargs. As upstream of 2026-08, a disabled buffer needs
- * nothing else; an enabled one needs `max_resp_len`, at least as large as `len`, and `len` above 0.
+ * Reads `max_resp_len` and `overlong_buffer_cfg` of a batch's kwargs. As in upstream of 2026-08, a disabled buffer
+ * needs no other kwarg. An enabled one needs a `len` above 0 and a `max_resp_len` of at least `len`.
  */
 export function readOverlongBuffer(kwargs: Record<string, unknown>): OverlongBufferRead {
   const own = Object.fromEntries(
@@ -62,7 +62,7 @@ export function readOverlongBuffer(kwargs: Record<string, unknown>): OverlongBuf
   if (config.len === undefined || config.len === 0) {
     return refuse(
       'kwarg "overlong_buffer_cfg.len" must be above 0 when the buffer is enabled',
-      'Set overlong_buffer_cfg.enable to false to go without the penalty.',
+      'Set overlong_buffer_cfg.enable to false to omit the penalty.',
     )
   }
   if (config.len > maxResponseLength) {

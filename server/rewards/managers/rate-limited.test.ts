@@ -1,5 +1,5 @@
 /**
- * Tests the manager around the limits, on a clock that stands still between steps; limits/*.test.ts test the limits.
+ * Tests the manager on a clock that stands still between steps; the tests in limits/ cover the limits themselves.
  */
 import { describe, expect, test } from 'vitest'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
@@ -83,7 +83,7 @@ function setUp(kwargs: Record<string, unknown>, fields: Partial<ResolvedReward> 
 }
 
 describe('the waiting time', () => {
-  test('is in the extra info by cause, and in the time before anything was done', async () => {
+  test('is in the extra info by cause, and in waitedMs', async () => {
     const { all, calls } = setUp({ max_concurrent: 1, max_rpm: 60 })
     const outcomes = await all(3)
     expect(calls).toEqual([0, 1_000, 2_000])
@@ -110,8 +110,8 @@ describe('the waiting time', () => {
   })
 })
 
-describe('a call that exceeds its time', () => {
-  test('is a timeout without a score, is aborted, and keeps its attempts', async () => {
+describe('the timeout of a call', () => {
+  test('aborts the call and fails the sample, which keeps its attempts and has no score', async () => {
     const { clock, score, answers, signals } = setUp({ timeout: 0.5 })
     answers({}, 2_000)
     const outcome = await clock.until(score())
@@ -125,7 +125,7 @@ describe('a call that exceeds its time', () => {
     expect(signals[0]?.aborted).toBe(true)
   })
 
-  test('uses the limit of its own reward, even if the limiter came from another', async () => {
+  test('does not end a call that takes less', async () => {
     const { clock, score, answers } = setUp({ timeout: 5 })
     await clock.until(score())
     answers({}, 2_000)
@@ -163,11 +163,11 @@ describe('actual usage', () => {
       0,
     )
     await inTurn(3)
-    // Three requests a sample, of 60 a minute.
+    // Each sample takes three of the 60 requests a minute.
     expect(calls).toEqual([0, 0, 0, 3_000, 3_000, 3_000, 6_000, 6_000, 6_000])
   })
 
-  test('retries count too, and a sample without requests returns its own', async () => {
+  test('retries count as requests, and a sample without a request returns its reservation', async () => {
     const { inTurn, calls, answers } = setUp({ max_rpm: 60 })
     answers({ attempts: [attempt(), attempt(), attempt()] as never }, 0)
     await inTurn(2)

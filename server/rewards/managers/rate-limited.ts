@@ -66,7 +66,7 @@ function waitedMs({ waits: { slotMs, rpmMs, tpmMs } }: LimitedOutcome<RewardOutc
   return slotMs + rpmMs + tpmMs
 }
 
-/** Attempts of an aborted call, which reports them within this turn of the event loop. */
+/** Attempts of an aborted call; it reports them within this turn of the event loop, or they are unknown (null). */
 async function attemptsSoFar(
   scoring: Promise<RewardOutcome> | undefined,
 ): Promise<RewardOutcome['attempts']> {

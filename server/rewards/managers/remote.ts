@@ -20,14 +20,14 @@ export const remoteOptions = z.strictObject({
  */
 export const remoteManager: RewardManager = {
   name: 'remote',
-  /** Its rules are of kind `service`: nothing is computed on the worker's event loop. */
+  /** Not called: rules of `remote` are of kind `service`, so that no rule computes on the worker's event loop. */
   runRule: naiveManager.runRule,
   async run(sample, context) {
     const { reward, functions } = context
     if (reward.kind !== 'service') return naiveManager.run(sample, context)
     const rule =
       reward.rule === undefined ? ruleForDataSource(sample.dataSource) : ruleByName(reward.rule)
-    // A rule that calls a service waits rather than computes.
+    // A rule that calls a service needs no process, because it waits instead of computing.
     if (rule === undefined) return naiveManager.run(sample, context)
     return functions.scoreByRule(sample, { ...reward, kind: 'rule' }, callOptions(context))
   },

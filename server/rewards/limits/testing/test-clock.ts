@@ -39,7 +39,7 @@ export class TestClock implements LimitClock {
     await this.#idle()
     while (!settled) {
       if (!(await this.#next(Number.POSITIVE_INFINITY))) {
-        throw new Error('nothing is left to wait for, and the promise has not settled')
+        throw new Error('no timer is left, but the promise has not settled')
       }
       await this.#idle()
     }
