@@ -22,7 +22,7 @@ test.for<[name: string, nearest: string | undefined]>([
   expect(nearestName(name, sources)).toBe(nearest)
 })
 
-test('names of managers', () => {
+test('finds the nearest manager name', () => {
   const managers = ['naive', 'dapo', 'rate_limited', 'limited', 'limit', 'remote', 'gdpo', 'batch']
   expect(nearestName('niave', managers)).toBe('naive')
   expect(nearestName('rate-limited', managers)).toBe('rate_limited')

@@ -1,9 +1,9 @@
 /**
- * "Did you mean …": finds the nearest of a list of known names. For error messages, so no suggestion is better than a
- * wild guess.
+ * Finds the known name that is nearest to a mistyped one, for the "Did you mean …" of error messages. No suggestion
+ * is better than a wrong one.
  */
 
-/** Longer names are no typing mistakes, and the cost of the distance grows with the product of both lengths. */
+/** Longer names get no suggestion, because the cost of the distance grows with the product of both lengths. */
 const MAX_NAME_CHARS = 128
 
 /**
@@ -13,9 +13,6 @@ const MAX_NAME_CHARS = 128
  * for `aime`) count as near. Case is ignored. For a path such as `openai/gsm8k` the last segment is tried as well,
  * because users often omit or mistype the owner; a whole-name match of the same distance wins. Ties go to the earlier
  * candidate.
- *
- * @param name the given name
- * @param candidates the existing names
  */
 export function nearestName(name: string, candidates: Iterable<string>): string | undefined {
   if (name.length === 0 || name.length > MAX_NAME_CHARS) return undefined

@@ -23,7 +23,7 @@ const MANAGERS: Readonly<Record<string, { description: string; kwargs?: z.ZodObj
   },
   remote: {
     description:
-      'As naive, with functions and rules in processes of their own, one call at a time, killed when they overrun.',
+      'As naive, with functions and rules in separate processes, one call at a time; a process is killed when its call times out.',
     kwargs: remoteOptions,
   },
   gdpo: {

@@ -40,7 +40,7 @@ describe('a composite reward', () => {
     ])
   })
 
-  test('works with every manager and leaves it its kwargs', () => {
+  test('works with every manager and keeps the manager’s kwargs', () => {
     const buffer = { enable: true, len: 4, penalty_factor: 1 }
     const kwargs = { max_resp_len: 10, overlong_buffer_cfg: buffer }
     expect(resolved({ combine: [rule], manager: 'dapo', kwargs }).reward.kwargs).toEqual(kwargs)
@@ -76,7 +76,7 @@ describe('a composite reward', () => {
     { combine: [{ name: 'x', weight: Number.POSITIVE_INFINITY }] },
     { combine: [{ name: 'x', reward: { combine: [{ name: 'y' }] } }] },
     { combine: [{ name: 'x', reward: { manager: 'dapo' } }] },
-  ])('%j is not one', (reward) => {
+  ])('%j is not a composite reward', (reward) => {
     expect(RewardSpec.safeParse(reward).success).toBe(false)
   })
 })
@@ -104,7 +104,7 @@ describe('the kwargs of rate_limited and gdpo', () => {
     )
   })
 
-  test('move a rule off the synchronous path and leave it its own kwargs', () => {
+  test('move a rule off the synchronous path, and the rule keeps its own kwargs', () => {
     const { reward } = resolved({
       manager: 'rate_limited',
       kwargs: { max_concurrent: 4, timeout: 2, method: 'flexible' },
@@ -113,7 +113,7 @@ describe('the kwargs of rate_limited and gdpo', () => {
     expect(reward.limiter?.limits).toMatchObject({ maxConcurrent: 4, timeoutMs: 2_000 })
   })
 
-  test('dimensions, with a weight each', () => {
+  test('set the dimensions, with a weight each', () => {
     const kwargs = { gdpo_reward_keys: ['acc', 'format'], gdpo_reward_weights: [1, 0.5] }
     expect(resolved({ manager: 'gdpo', kwargs }).reward).toMatchObject({
       kwargs: {},

@@ -37,7 +37,7 @@ describe('a rule named in reward.function', () => {
     expect(() => checkRulesForMore(['another'], resolved({}).reward)).toThrow('No rule scores')
   })
 
-  test('gets the checked kwargs of both places', () => {
+  test('gets the checked kwargs of the reward and of the function', () => {
     const given = {
       kwargs: { timeout_score: 0 },
       function: { name: 'math_verify', kwargs: { deadline_ms: 50 } },
@@ -66,10 +66,10 @@ describe('a rule named in reward.function', () => {
   })
 })
 
-describe('code needs a sandbox', () => {
+describe('the rule code', () => {
   const url = 'http://sandbox.internal:8080/run_code'
 
-  test('by name and by data source, next to other data sources', () => {
+  test('is selected by its name, or by a data source next to others', () => {
     const kwargs = { sandbox_fusion_url: url, max_concurrent: 8 }
     expect(resolved({ function: { name: 'code', kwargs } }).reward).toMatchObject({
       kind: 'service',
@@ -80,7 +80,7 @@ describe('code needs a sandbox', () => {
     expect(mixed).toMatchObject({ reward: { kind: 'service', kwargs }, rewardName: 'code + gsm8k' })
   })
 
-  test('that must be given, in an open batch before its first sample', () => {
+  test('needs a sandbox, which an open batch must have before its first sample', () => {
     expect(() => resolved({ function: { name: 'code' } })).toThrow(
       'kwarg "sandbox_fusion_url" of rule code is missing',
     )
@@ -97,7 +97,7 @@ describe('code needs a sandbox', () => {
     'http://[::ffff:a9fe:a9fe]/run_code',
     'http://2852039166/run_code',
     'http://user:secret@sandbox/run_code',
-  ])('not at %s', (address) => {
+  ])('refuses a sandbox at %s', (address) => {
     const refused = expect.objectContaining({ reason: 'forbidden_url' })
     expect(() => resolved({ kwargs: { sandbox_fusion_url: address } }, ['taco'])).toThrow(refused)
     expect(() => resolved({ kwargs: { sandbox_fusion_url: address } })).toThrow(refused)
@@ -105,14 +105,14 @@ describe('code needs a sandbox', () => {
     expect(() => resolved({ combine: [component] })).toThrow(refused)
   })
 
-  test('with its own kwargs', () => {
+  test('checks its kwargs', () => {
     const kwargs = { sandbox_fusion_url: url, memory_limit: 512 }
     expect(() => resolved({ kwargs }, ['taco'])).toThrow('did you mean "memory_limit_mb"?')
     expect(() => resolved({ kwargs: { ...kwargs, memory_limit: 0 } }, ['taco'])).toThrow('memory')
   })
 })
 
-test('without a name the data sources choose', () => {
+test('without a name the data sources select the rules', () => {
   const { reward, rewardName } = resolved({}, ['numina_olympiads', 'hiyouga/geometry3k'])
   expect(rewardName).toBe('prime_math + geo3k')
   expect(reward).not.toHaveProperty('rule')

@@ -53,7 +53,7 @@ type ScorerSpec = Pick<RewardComponent, 'function' | 'model' | 'judge' | 'kwargs
 
 type AnyRule = Rule | AsyncRule
 
-/** The kwarg with the sandbox address of the rule `code`. */
+/** The kwarg of the rule `code` with the address of its sandbox. */
 const SANDBOX = 'sandbox_fusion_url'
 
 /** Names of the fields that a function receives with each sample; a kwarg of the same name would be lost. */
@@ -64,7 +64,7 @@ const SAMPLE_FIELDS = new Set([
 
 /**
  * Resolves which reward scores a batch: a composite reward if `combine` is given, else a single scorer.
- * Throws RewardOpsError naming what exists when a manager, model, function or rule does not.
+ * @throws RewardOpsError; for an unknown manager, model or rule it lists the known ones
  */
 export function resolveReward(
   spec: RewardSpec,
@@ -101,7 +101,7 @@ export function resolveReward(
   if (manager === batchManager.name && reward.function === undefined) {
     throw new RewardOpsError(
       'invalid_input',
-      'reward.manager "batch" calls a function once a group: name it in reward.function.path.',
+      'reward.manager "batch" calls a function once per group: set reward.function.path.',
     )
   }
   const models = modelsOf(reward)
@@ -172,7 +172,7 @@ function resolveScoring(
   return resolveComponents(spec.combine, spec, dataSources, context)
 }
 
-/** Resolves the components of a composite reward. Missing timeouts and attempts are those of the reward. */
+/** Resolves the components of a composite reward, which inherit its `timeoutMs` and `maxAttempts`. */
 function resolveComponents(
   components: readonly CompositeComponent[],
   spec: RewardSpec,
@@ -353,8 +353,8 @@ function kwargsOf(at: string, spec: ScorerSpec): Record<string, unknown> {
 }
 
 /**
- * Resolves the rule that the spec names, else the rules of the data sources. A reward with a sandbox is of kind `service`
- * even before a sample needs it, because an open batch may receive such samples later.
+ * Resolves the rule that the spec names, else the rules of the data sources. A reward with a sandbox is of kind
+ * `service` even before a sample needs it, because an open batch may receive such samples later.
  * Throws `invalid_input`, `unknown_data_source`, `invalid_kwargs`, `forbidden_url`.
  */
 function resolveRules(at: string, spec: ScorerSpec, dataSources: readonly string[]): Scorer {
@@ -485,7 +485,7 @@ function checkSleepAfter(models: readonly string[], { sleepless }: ResolveContex
       'unsupported_setting',
       `reward.sleepAfter: no server of "${model}" can be put to sleep.`,
       {
-        hint: 'Leave it out, or start the servers so that they can sleep: docs/servers.md says how.',
+        hint: 'Leave it out, or start the servers so that they can sleep: see docs/servers.md.',
       },
     )
   }

@@ -1,7 +1,7 @@
 /**
  * Faults of upstream's reward loop that can be tested in one process, by their number in
- * docs/maintainers/upstream-faults.md. Tests of the others need a whole service; this file checks that each of those
- * exists.
+ * docs/maintainers/upstream-faults.md. The tests of other faults need a whole service; this file checks that those
+ * tests exist.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -75,7 +75,7 @@ describe('calling a server', () => {
       const byModel = await manager.run(sample, {
         reward: { ...reward, kind: 'model', model: 'rm' },
         router: h.router,
-        // None is called, because a model scores.
+        // No function is called, because a model scores.
         functions: {} as FunctionCaller,
         limits: localCallLimits(),
         signal: undefined,

@@ -8,13 +8,13 @@ import {
   type RuleResult,
 } from './rule.ts'
 
-/** Services for a rule that calls a service. */
+/** Context of an async rule's call. */
 export interface AsyncRuleContext {
   /** Aborts the rule's calls; the rule then rejects with the signal's reason. */
   signal?: AbortSignal
-  /** For tests; default: the global `fetch`. */
+  /** Makes the rule's requests; default: the global `fetch`. */
   fetch?: typeof fetch
-  /** Waits before a retry, milliseconds; for tests. Rejects when the signal aborts. */
+  /** For tests: waits `ms` before a retry. Rejects when the signal aborts. */
   sleep?: (ms: number, signal?: AbortSignal) => Promise<void>
 }
 
@@ -26,7 +26,7 @@ export interface AsyncRule {
   kwargs: z.ZodObject
   /**
    * Scores one rollout.
-   * @throws RuleInputError as `Rule.score`; RuleServiceError if the service gave no verdict, which is never a 0
+   * @throws RuleInputError as `Rule.score` does; RuleServiceError if the service gave no verdict
    */
   score(input: RuleInput, context: AsyncRuleContext): Promise<RuleResult>
 }

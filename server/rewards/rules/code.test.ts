@@ -1,4 +1,4 @@
-/** Tests the code rule against a sandbox over HTTP that the test provides. */
+/** Tests the code rule against an HTTP sandbox of the test. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -22,7 +22,7 @@ const finished = (stdout: string) => ({
   run_result: { status: 'Finished', stdout, stderr: '', return_code: 0, execution_time: 0.01 },
 })
 
-/** The sandbox's answer; it "runs" a program by inspecting its text. */
+/** The sandbox's answer to a job; no program is run. */
 let answer: (job: Job, response: ServerResponse) => unknown
 let jobs: Job[]
 let open: Set<ServerResponse>
@@ -38,7 +38,7 @@ beforeAll(async () => {
     jobs.push(job)
     open.add(response)
     mostOpen = Math.max(mostOpen, open.size)
-    // Local to this test, because the sandbox may close in the next.
+    // The set of this test, because the response may close during the next one.
     const mine = open
     response.on('close', () => mine.delete(response))
     const reply = await answer(job, response)
@@ -62,7 +62,7 @@ beforeEach(() => {
 
 const program = 'Here:\n```python\nprint(input() + "!")\n```\nDone.'
 const truth = { inputs: ['a', 'b', 'c', 'd'], outputs: ['a!', 'b!\n', 'c?', 'd!'] }
-/** A single case, so that no call of an ended test reaches the next one. */
+/** A single test case, so that no call of an ended test reaches the next test. */
 const one = { inputs: ['a'], outputs: ['a!'] }
 const noWait = async () => {}
 
@@ -131,7 +131,7 @@ describe('scores', () => {
     })
   })
 
-  test('a function is called with the arguments on the lines of standard input', async () => {
+  test('a function gets its arguments from the lines of standard input', async () => {
     await score('def add(a, b): return a + b', { inputs: ['1\n2'], outputs: ['3'], fn_name: 'add' })
     expect(jobs[0]?.code).toMatch(
       /^def add\(a, b\): return a \+ b\n(?:.|\n)*_reward_call\("add"\)\n$/,
@@ -150,7 +150,7 @@ describe('scores', () => {
     ['timeout', { status: 'Failed', run_result: { status: 'TimeLimitExceeded' } }],
     ['compile_error', { status: 'Failed', compile_result: { status: 'Finished', return_code: 1 } }],
     ['compile_timeout', { status: 'Failed', compile_result: { status: 'TimeLimitExceeded' } }],
-  ])('%s is a case that fails', async ([status, reply]) => {
+  ])('%s fails the test case', async ([status, reply]) => {
     answer = () => reply
     const { score: given, extra } = await score(program, truth)
     expect(given).toBe(0)
@@ -167,7 +167,7 @@ describe('scores', () => {
   })
 })
 
-describe('a sandbox that gives no verdict fails the sample, never a 0', () => {
+describe('a sandbox that gives no verdict fails the sample, which never scores 0', () => {
   test('a 504 is retried twice', async () => {
     let calls = 0
     const waits: number[] = []
@@ -259,7 +259,7 @@ test('an abort ends running and waiting calls', async () => {
   stop.abort(new Error('the batch ended'))
   await expect(scored).rejects.toThrow('the batch ended')
   expect(jobs).toHaveLength(1)
-  // Its slots are free again.
+  // The slots of the aborted calls are free again.
   answer = (job) => finished(`${job.stdin}!`)
   expect((await score(program, truth, { max_concurrent: 1 })).score).toBe(0.75)
 })
@@ -276,7 +276,7 @@ test.for<[response: string, program: string]>([
   expect(extractProgram(response)).toBe(wanted)
 })
 
-test('test cases that cannot be used are an error, never a 0', async () => {
+test('test cases that cannot be used fail the sample, which never scores 0', async () => {
   const wrong = [
     undefined,
     null,

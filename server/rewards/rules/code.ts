@@ -3,14 +3,14 @@ import { defineAsyncRule } from './async-rule.ts'
 import { isRecord, RuleInputError, typeInWords, versionOption } from './rule.ts'
 import { CallLimit, runInSandbox, type SandboxOutcome } from './sandbox-fusion.ts'
 
-/** Number of cases that count, as upstream scores its data sources (`continuous`). */
+/** Number of test cases that count with `continuous`, as in upstream. */
 const COUNTED_CASES = 10
 
 /** Maximum characters of a program that are stored with its score. */
 const MAX_EXTRACT_CHARS = 2_000
 
 const hint =
-  'Rule code wants groundTruth as {"inputs": ["1 2"], "outputs": ["3"]}, or that as JSON text.'
+  'Rule code needs groundTruth as {"inputs": ["1 2"], "outputs": ["3"]}, or as that object in JSON text.'
 
 interface TestCases {
   inputs: unknown[]
@@ -50,7 +50,7 @@ function testCasesOf(groundTruth: unknown): TestCases {
   }
   if (!isRecord(truth)) {
     throw new RuleInputError(
-      `groundTruth is ${typeInWords(truth)}, rule code wants test cases`,
+      `groundTruth is ${typeInWords(truth)}, rule code needs test cases`,
       hint,
     )
   }
@@ -64,11 +64,11 @@ function testCasesOf(groundTruth: unknown): TestCases {
       hint,
     )
   }
-  // Upstream scores every program 0 here.
+  // Upstream scores every program 0 without test cases.
   if (inputs.length === 0) throw new RuleInputError('groundTruth has no test case', hint)
   const isName = typeof functionName === 'string' && /^[A-Za-z_]\w*$/.test(functionName)
   if (functionName !== undefined && functionName !== null && !isName) {
-    throw new RuleInputError('groundTruth.fn_name is no name of a function', hint)
+    throw new RuleInputError('groundTruth.fn_name is not a function name', hint)
   }
   if (asserts !== undefined && asserts !== null) {
     const isFit = Array.isArray(asserts) && asserts.length === inputs.length
@@ -85,8 +85,8 @@ function testCasesOf(groundTruth: unknown): TestCases {
 }
 
 /**
- * A program that calls the function or the method of `Solution` with the arguments on standard input, one JSON value
- * per line, and prints the result.
+ * The program, extended by code that calls the function, or the method of `Solution`, with the arguments on standard
+ * input, one JSON value per line, and prints the result.
  */
 function callingProgram(program: string, functionName: string): string {
   return `${program}
@@ -111,7 +111,7 @@ if __name__ == "__main__":
 `
 }
 
-/** Concurrent calls are limited per sandbox, over all batches of this process. */
+/** The limit of concurrent calls by sandbox URL, shared by the batches of this process. */
 const limits = new Map<string, { most: number; limit: CallLimit }>()
 
 function limitOf(url: string, most: number): CallLimit {
@@ -135,8 +135,8 @@ function withoutLastLines(text: string): string {
 }
 
 /**
- * Scores programs as upstream's `sandbox_fusion`: the share of the first ten test cases that pass. A program that
- * does not compile, crashes, or times out fails its case; a sandbox that gives no verdict fails the sample.
+ * Scores programs like upstream's `sandbox_fusion`: the share of the first ten test cases that pass. A program that
+ * does not compile, crashes or times out fails the test case. A sandbox that gives no verdict fails the sample.
  */
 export const codeRule = defineAsyncRule({
   name: 'code',
@@ -182,7 +182,7 @@ export const codeRule = defineAsyncRule({
     if (url === null) {
       throw new RuleInputError(
         'rule code has no sandbox',
-        'Give kwargs.sandbox_fusion_url: the address of a SandboxFusion service, with /run_code.',
+        'Set kwargs.sandbox_fusion_url to the address of a SandboxFusion service, with /run_code.',
       )
     }
     const program = extractProgram(solutionStr)
@@ -221,8 +221,8 @@ export const codeRule = defineAsyncRule({
 })
 
 /**
- * Starts all cases; the sandbox's limit bounds the concurrent ones. The first case without a verdict ends the others,
- * and so does a program that does not compile, because it never will.
+ * Starts all test cases; the sandbox's limit bounds the concurrent ones. The first one without a verdict ends the
+ * others. So does a compile error, which fails all of them.
  */
 async function eachCase(
   count: number,

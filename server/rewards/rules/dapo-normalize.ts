@@ -1,11 +1,11 @@
 /**
  * The normalisation of final answers that DAPO took from Minerva (Lewkowycz et al., appendix D). The ground truth is
- * normalised at full length, so the bracket patterns are scanned, not matched: as regular expressions they are
- * quadratic on a text full of `\text{` without `}`.
+ * normalised at full length, so the bracket patterns are scanned: as regular expressions they would take quadratic
+ * time on a text full of `\text{` without `}`.
  */
 import { isDigits, replaceLiteral, strip } from './python-text.ts'
 
-/** Applied in this order; the deletion of spaces in the middle affects later ones. */
+/** Replacements, applied in this order: the deletion of spaces in the middle affects the later ones. */
 const replacements: readonly (readonly [from: string, to: string])[] = [
   ['an ', ''],
   ['a ', ''],
@@ -19,7 +19,7 @@ const replacements: readonly (readonly [from: string, to: string])[] = [
   ['\\text{m}', '\\text{}'],
 ]
 
-/** Deleted wherever they occur, within words too (`issue` → `is`), one after the other. */
+/** Texts that are deleted one after the other wherever they occur, also within words (`issue` → `is`). */
 const deletions: readonly string[] = [
   ...['square', 'ways', 'integers', 'dollars', 'mph', 'inches', 'hours', 'km', 'units', '\\ldots'],
   ...['sue', 'points', 'feet', 'minutes', 'digits', 'cents', 'degrees', 'cm', 'gm', 'pounds'],

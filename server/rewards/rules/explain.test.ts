@@ -61,7 +61,7 @@ describe('a rule’s explanation', () => {
     }
   })
 
-  test('the parsed answer, in readable notation', () => {
+  test('the parsed answer is formatted in readable notation', () => {
     const read = (latex: string) =>
       formatAnswer(parse(`\\boxed{${latex}}`, ['latex'], new Budget(1_000)).value!)
     expect(read('\\frac{2}{4}')).toBe('1/2')

@@ -6,12 +6,12 @@ import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './
 /** CPU time limit of one comparison, ms. */
 const deadlineMs = 100
 
-/** The graded answer of a response without a box, as upstream; it is no ground truth. */
+/** The text that is graded if a response has no box, as in upstream. */
 const noAnswer = 'None'
 
 /**
- * Whether a response is `<think>…</think>` and then a box, from its first character on. Any later brace may close the
- * box, as in upstream's pattern.
+ * Whether a response starts with `<think>…</think>` and has a box after it. Any later brace may close the box, as in
+ * upstream's pattern.
  */
 export function hasThoughtAndBox(response: string): boolean {
   if (!response.startsWith('<think>')) return false
@@ -20,7 +20,7 @@ export function hasThoughtAndBox(response: string): boolean {
   return box >= 0 && response.indexOf('}', box) >= 0
 }
 
-/** Geometry3K as upstream's `geo3k`: nine tenths for the right answer in the last box, one tenth for the form. */
+/** Geometry3K like upstream's `geo3k`: 0.9 for the correct answer in the last box, and 0.1 for the format. */
 export const geo3kRule = defineRule({
   name: 'geo3k',
   title: 'Geometry3K (answer and form)',
@@ -65,9 +65,9 @@ export const geo3kRule = defineRule({
       where: options.use_boxed ? 'the last \\boxed{…} of the response' : 'the whole response',
       found,
       forms: gradedForms(found, wanted),
-      comparison: `as text, once normalised, else by value (${1 - options.format_score} of the score); ${
-        keeps ? 'it is' : 'it is not'
-      } <think>…</think> and a box after it (${options.format_score} of the score)`,
+      comparison: `as text, once normalised, else by value (${1 - options.format_score} of the score); the response ${
+        keeps ? 'has' : 'lacks'
+      } <think>…</think> followed by a box (${options.format_score} of the score)`,
     }
   },
 })

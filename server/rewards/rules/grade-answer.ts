@@ -12,9 +12,9 @@ import { isMathEquivalent } from './math-equivalence.ts'
 
 /**
  * PRM800K's grading of a short answer, which upstream's geo3k (through mathruler) and numina rules share. An answer
- * is right if it reads the same without units, spaces and the like. Otherwise tuples are compared part by part by
- * value, where a fraction must be in the same terms and an integer be written as one. `math_verify` replaces
- * upstream's SymPy comparison.
+ * is correct if it is the same text without units, spaces and LaTeX variants. Otherwise it is compared by value:
+ * tuples need the same brackets and number of parts, a fraction the same terms, and an integer must be written as
+ * one. The comparison of `math_verify` replaces upstream's SymPy.
  */
 
 const units =
@@ -22,15 +22,15 @@ const units =
 
 const brackets = '()[]'
 
-/** Upstream's limit: expressions with more unknown letters, or with large powers, are compared only as text. */
+/** Maximum number of unknown letters, as in upstream; expressions with more are compared only as text. */
 const MAX_LETTERS = 2
 
 /**
- * Returns whether an answer is right; both are LaTeX or plain text.
+ * Returns whether an answer is correct; answer and ground truth are LaTeX or plain text.
  * @throws OutOfBudget
  */
 export function gradeAnswer(given: string, truth: string, budget: Budget): boolean {
-  // No answer is that long, and the following steps are only nearly linear.
+  // No answer is that long, and the following steps take a little more than linear time.
   if (given.length > MAX_ANSWER_LENGTH || truth.length > MAX_ANSWER_LENGTH) return given === truth
   if (isMathEquivalent(withoutText(given.trim()), withoutText(truth.trim()))) return true
   const givenText = plainText(given)
@@ -67,12 +67,12 @@ export function gradedForms(
 ): { step: string; response: string | null; groundTruth: string | null }[] {
   const isLong = (given?.length ?? 0) > MAX_ANSWER_LENGTH || truth.length > MAX_ANSWER_LENGTH
   return [
-    { step: 'as it stands', response: given, groundTruth: truth },
+    { step: 'unchanged', response: given, groundTruth: truth },
     ...(isLong
       ? []
       : [
           {
-            step: 'units, spaces and spellings of LaTeX removed',
+            step: 'units, spaces and LaTeX variants removed',
             response: given === null ? null : plainText(given),
             groundTruth: plainText(truth),
           },
@@ -109,7 +109,7 @@ export function readAnswer(answer: string, budget: Budget): Node | null {
 }
 
 /**
- * Returns whether two answers are equal to `math_verify`.
+ * Returns whether two answers are equal by the comparison of `math_verify`.
  * @throws OutOfBudget
  */
 export function equalByValue(given: string, truth: string, budget: Budget): boolean {
@@ -169,7 +169,7 @@ function latexAsText(latex: string): string {
     .trim()
 }
 
-/** `42.0` and `1,234` as the integer. */
+/** `42.0` → `42`; a text that is no whole number stays unchanged. */
 function wholeText(text: string): string {
   if (!/^-?\d{1,15}(?:\.\d{0,300})?$/.test(text)) return text
   const value = Number(text)

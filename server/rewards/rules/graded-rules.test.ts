@@ -36,7 +36,7 @@ describe('the shared grading', () => {
     ['x+1', '1+x', true],
     ['(1, 2)', '(1,2)', true],
     ['(\\sqrt{4},2)', '(2,2)', false],
-    // A fraction in other terms, or an unevaluated value for an integer, is wrong.
+    // A fraction in other terms is incorrect, and so is an expression in place of an integer.
     ['\\frac{2}{4}', '\\frac{1}{2}', false],
     ['\\sqrt{25}', '5', false],
     ['6', '5', false],
@@ -62,7 +62,7 @@ describe('prime_math', () => {
     ['\\boxed{5', '\\boxed{5'],
     ['We get x = 5', '5'],
     ['We get 5. That is all', '5'],
-    // Upstream finds an empty answer: this letter is longer in lower case, which shifts positions.
+    // Upstream finds an empty answer, because this letter is longer in lower case, which shifts positions.
     ['İs it 5? It is 6', '6'],
     ['nothing', 'nothing'],
   ])('%j: %j', ([response, answer]) => {
@@ -108,7 +108,7 @@ describe('prime_math', () => {
 describe('geo3k', () => {
   const thought = '<think>two and three</think> So \\boxed{5}'
 
-  test('nine tenths for the answer, one tenth for the form', () => {
+  test('the answer counts 0.9 and the form 0.1', () => {
     expect(score(geo3k, thought, '5')).toEqual({
       score: 1,
       extra: { acc: 1, accuracy: 1, format: 1, extracted: '5', reason: 'equal, form kept' },
@@ -150,7 +150,7 @@ describe('geo3k', () => {
   })
 })
 
-test.for([numina, geo3k])('%s fails on a ground truth that is no text', (source) => {
+test.for([numina, geo3k])('%s fails on a ground truth of the wrong type', (source) => {
   for (const truth of [undefined, null, ['5'], { target: '5' }]) {
     expect(() => score(source, '\\boxed{5}', truth)).toThrow(RuleInputError)
   }

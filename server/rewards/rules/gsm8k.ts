@@ -10,8 +10,8 @@ const numeric = /-?[0-9.,]+/g
 
 /**
  * Extracts the answer of a GSM8K response, or null. `strict`: the number after the last `#### `, without commas.
- * `flexible`: the last run of digits, points and commas that is more than a single point, with commas, so `1,234`
- * does not equal `1234`; if all are single points, a point.
+ * `flexible`: the last run of digits, points and commas that is more than a single point. It keeps its commas, so
+ * `1,234` does not equal `1234`. If all runs are single points, the answer is a point.
  */
 export function extractGsm8kAnswer(
   solutionStr: string,
@@ -29,7 +29,7 @@ export function extractGsm8kAnswer(
 }
 
 /**
- * GSM8K as upstream's `gsm8k`: no answer scores 0, the right one `score`, a wrong one `format_score`. Answers are
+ * GSM8K like upstream's `gsm8k`: no answer scores 0, the correct one `score`, a wrong one `format_score`. Answers are
  * compared as text: `42.0` is not `42`.
  */
 export const gsm8kRule = defineRule({
@@ -64,7 +64,7 @@ export const gsm8kRule = defineRule({
       where: `${isStrict ? 'the number after the last "#### "' : 'the last number'} in the last ${clipCodePoints} characters`,
       found,
       forms: [
-        { step: 'as it stands', response: found, groundTruth: wanted },
+        { step: 'unchanged', response: found, groundTruth: wanted },
         ...(isStrict ? [{ step: 'commas removed', response: answer, groundTruth: wanted }] : []),
       ],
       comparison: 'as text: 42.0 is not 42',

@@ -1,7 +1,7 @@
 /**
- * Responses of up to 1 MB (256 KB in the quick run) that are built to be slow. The tests check the verdict and the growth
- * of CPU time when the text grows four times: about 4 for linear work, 16 for quadratic work. A quadratic rule fails at
- * 64 KB, before it takes minutes.
+ * Responses of up to 1 MB (256 KB in the quick run) that are built to be slow. The tests check the verdict and the
+ * growth of CPU time when the text becomes four times as long: about 4 for linear work, 16 for quadratic work. A
+ * quadratic rule fails at 64 KB, before it takes minutes.
  */
 
 import { expect, test } from 'vitest'
@@ -14,7 +14,7 @@ const lengths = [16_384, 65_536, 262_144, ...inFullRun(1_048_576)]
 /** Shorter times are dominated by the clock and the garbage collector. */
 const noiseMs = 4
 
-/** Between 4 and 16, nearer to the quadratic end: pauses only ever add to the linear case. */
+/** Maximum growth of CPU time, between 4 and 16, and nearer to 16 because pauses add to the measured time. */
 const mostGrowth = 11
 
 interface Adversarial {
@@ -22,7 +22,7 @@ interface Adversarial {
   /** A data source with a rule, or a rule's name. */
   dataSource: string
   kwargs?: Record<string, unknown>
-  /** The repeated part. */
+  /** The part that is repeated up to the length. */
   unit: string
   /** Builds the response from the units. */
   wrap?: (units: string) => string
@@ -199,7 +199,7 @@ test.for(cases)('$title', { timeout: 60_000 }, (given) => {
   }
 })
 
-/** The least CPU time of three runs, in milliseconds; one run is enough for long work. */
+/** The least CPU time of up to three runs, ms. A run of at most `noiseMs` is the last one. */
 function cpuMs(work: () => void): number {
   let least = Number.POSITIVE_INFINITY
   for (let run = 0; run < 3 && least > noiseMs; run++) {
@@ -212,8 +212,8 @@ function cpuMs(work: () => void): number {
 }
 
 /**
- * Answers of the maximum length, built to slow parsers down. Nearly four times the length may take nearly eleven
- * times as long, and no answer may use up many steps of its budget.
+ * Answers of up to nearly the maximum length, built to slow parsers down. An answer of nearly four times the length
+ * may take at most eleven times as long.
  */
 test.for(
   [
@@ -290,7 +290,7 @@ test.for(
       '\\circ',
     ],
   ].map((unit) => ({ unit })),
-)('math_verify: an answer of $unit against its like', { timeout: 60_000 }, ({ unit }) => {
+)('math_verify: an answer full of $unit', { timeout: 60_000 }, ({ unit }) => {
   let before = Number.POSITIVE_INFINITY
   for (const length of [500, 1_900]) {
     const answer = unit.repeat(Math.ceil(length / unit.length)).slice(0, length)

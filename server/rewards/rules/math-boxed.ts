@@ -25,15 +25,15 @@ export function lastBoxedExpression(text: string): string | null {
 }
 
 /**
- * The content of a `lastBoxedExpression`, or null where upstream's `remove_boxed` fails: `\fbox{7}` and `\boxed3{4}`
- * never score.
+ * The content of a `lastBoxedExpression`. Null where upstream's `remove_boxed` fails, so that `\fbox{7}` and
+ * `\boxed3{4}` score 0.
  */
 function boxedContent(expression: string): string | null {
   if (expression.startsWith(boxedWithSpace)) return expression.slice(boxedWithSpace.length)
   return expression.startsWith(boxedWithBrace) ? expression.slice(boxedWithBrace.length, -1) : null
 }
 
-/** MATH as upstream's `math_reward`: 1 if the last boxed answer is equivalent to the ground truth. */
+/** MATH like upstream's `math_reward`: 1 if the last boxed answer is equivalent to the ground truth, else 0. */
 export const mathBoxedRule = defineRule({
   name: 'math_reward',
   title: 'MATH (boxed)',
@@ -64,7 +64,7 @@ export const mathBoxedRule = defineRule({
           ? []
           : [
               {
-                step: 'units, spaces and spellings of LaTeX removed',
+                step: 'units, spaces and LaTeX variants removed',
                 response: given,
                 groundTruth: truth,
               },

@@ -3,7 +3,7 @@ import { normalizeFinalAnswer } from './dapo-normalize.ts'
 import { endOfBraceGroup, lastCodePoints, pythonSpaceClass } from './python-text.ts'
 import { defineRule, groundTruthText, versionOption } from './rule.ts'
 
-/** Code points at the end of a response that are searched (the longest MATH-500 answer: 159). */
+/** Code points at the end of a response that are searched for an answer; the longest answer of MATH-500 has 159. */
 const clipCodePoints = 300
 /** Code points at the end that are searched for a boxed answer. */
 const boxCodePoints = 100
@@ -12,8 +12,9 @@ const invalid = '[INVALID]'
 const boxed = '\\boxed{'
 
 /**
- * Quadratic at worst, but only ever run on `clipCodePoints`. With the `u` flag `s` also matches U+017F, as it does in
- * Python. The space class crosses line breaks: the answer may be on the next.
+ * An answer line. The pattern may take quadratic time, but runs on `clipCodePoints` only. With the flags `iu`, `s`
+ * also matches U+017F, as in Python. The space class includes line breaks, because the answer may be on the next
+ * line.
  */
 const answerLine = new RegExp(`answer[${pythonSpaceClass}]*:[${pythonSpaceClass}]*([^\\n]+)`, 'giu')
 
@@ -42,7 +43,7 @@ function verifyStrictBox(
   const near =
     pauseTokensIndex === null
       ? lastCodePoints(tail, boxCodePoints)
-      : // Negative where the pause is near the start, and then counted from the end, in both languages.
+      : // The index is negative if the pause is near the start. It then counts from the end, as in Python.
         [...tail].slice(pauseTokensIndex.at(-1)! - boxCodePoints).join('')
   const start = near.lastIndexOf(boxed)
   const end = start < 0 ? -1 : endOfBraceGroup(near, start)
@@ -68,7 +69,7 @@ function verdictOf(solutionStr: string, wanted: string, options: DapoOptions): V
 }
 
 /**
- * DAPO's math rule as upstream's `math_dapo`: 1 or -1, with `acc` and the extracted answer as `pred`. In 2026-01 a
+ * DAPO's math rule like upstream's `math_dapo`: 1 or -1, with `acc` and the extracted answer as `pred`. In 2026-01 a
  * response without `Answer:` is wrong; since 2026-08 its boxed answer counts. Two properties are kept from upstream:
  * a ground truth of `[INVALID]` equals every response without an answer, and `1,2` equals `12`.
  */
@@ -87,8 +88,8 @@ export const mathDapoRule = defineRule({
       .nullable()
       .default(null)
       .describe(
-        'Four positions in the last 300 characters; a boxed answer is looked for from 100 ' +
-          'characters before the last of them on',
+        'Four positions in the last 300 characters; the boxed answer is searched from 100 ' +
+          'characters before the last position',
       ),
     version: versionOption,
   }),
@@ -114,7 +115,7 @@ export const mathDapoRule = defineRule({
       where: !isBox ? line : options.strict_box_verify ? box : both,
       found: raw,
       forms: [
-        { step: 'as it stands', response: raw, groundTruth: wanted },
+        { step: 'unchanged', response: raw, groundTruth: wanted },
         ...(isBox
           ? []
           : [
@@ -125,7 +126,7 @@ export const mathDapoRule = defineRule({
               },
             ]),
       ],
-      comparison: isBox ? 'as text, exactly as they stand' : 'as text, once normalised',
+      comparison: isBox ? 'as text, unchanged' : 'as text, once normalised',
     }
   },
 })

@@ -1,7 +1,7 @@
 /**
- * Equality of MATH answers after Hendrycks et al.'s normalisation, which upstream uses. Spaces, units, `\left`,
- * `\dfrac`, `\frac12` and the like make no difference. Mathematics does: 1/2 and 0.5 are equal only by a special
- * case. The order of the steps decides verdicts.
+ * Equality of MATH answers after Hendrycks et al.'s normalisation, which upstream uses. Spaces, units and variants
+ * such as `\left`, `\dfrac` and `\frac12` make no difference. Values are not compared: 1/2 and 0.5 are equal only by
+ * a special case. The order of the steps decides verdicts.
  */
 import { firstCodePoint, isAtMostCodePoints, replaceLiteral } from './python-text.ts'
 

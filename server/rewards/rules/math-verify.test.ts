@@ -36,7 +36,7 @@ test('a comparison past its deadline fails the sample or scores timeout_score', 
   const answer = box(`\\{${terms}\\}`)
   const truth = `\\{${terms.split(',').reverse().join(',')}\\}`
   const kwargs = { deadline_ms: 1 }
-  // CPU time has a resolution of milliseconds, so several comparisons are tried.
+  // CPU time has a resolution of milliseconds, so comparisons are repeated until one exceeds its deadline.
   const slow = (given: Record<string, unknown>) => {
     for (let at = 0; at < 50; at++) {
       const result = score(answer, truth.replace('\\{', `\\{${at},`), given)
@@ -48,7 +48,7 @@ test('a comparison past its deadline fails the sample or scores timeout_score', 
   expect(slow({ ...kwargs, timeout_score: 0.25 })).toMatchObject({ score: 0.25 })
 })
 
-test('an unusable ground truth is an error, never a 0', () => {
+test('an unusable ground truth fails the sample, which never scores 0', () => {
   for (const truth of ['', '   ']) {
     expect(() => score(box('5'), truth)).toThrow(RuleInputError)
   }

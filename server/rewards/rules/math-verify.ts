@@ -34,12 +34,12 @@ function translated<T>(part: 'the comparison' | 'reading', run: () => T): T {
       error.isTooLarge
         ? 'groundTruth is too large to be compared by rule math_verify'
         : 'groundTruth holds no answer that rule math_verify could compare',
-      'Send the answer alone, as LaTeX without signs around it: "\\frac{1}{2}".',
+      'Send the answer alone, as LaTeX without delimiters: "\\frac{1}{2}".',
     )
   }
 }
 
-/** Mathematical equivalence, as upstream's `math_verify`. No data source selects it upstream either. */
+/** Mathematical equivalence like upstream's `math_verify`. As in upstream, no data source selects this rule. */
 export const mathVerifyRule = defineRule({
   name: 'math_verify',
   title: 'Math-Verify (mathematical equivalence)',
@@ -95,7 +95,7 @@ export const mathVerifyRule = defineRule({
     const isRead = gold.value !== null && given.value !== null
     return {
       where:
-        'after "final answer is", then in boxes, then after "answer", then anywhere, the last first',
+        'after "final answer is", else in a box, else after "answer", else anywhere; the last one first',
       found: given.text,
       forms: [
         {
@@ -104,14 +104,14 @@ export const mathVerifyRule = defineRule({
           groundTruth: gold.text ?? wanted,
         },
         {
-          step: 'read as',
+          step: 'parsed as',
           response: given.value === null ? null : formatAnswer(given.value),
           groundTruth: gold.value === null ? null : formatAnswer(gold.value),
         },
       ],
       comparison: isRead
         ? 'by value: fractions exactly, decimals to six digits, sets in any order'
-        : 'as text: one side could not be read as mathematics',
+        : 'as text: one side could not be parsed',
     }
   },
 })

@@ -18,8 +18,9 @@ const after = ['is answer', 'is the answer', 'are answers', 'are the answers']
 const introductions = 'be |is |are |=|: |get |be\n|is\n|are\n|:\n|get\n'.split('|')
 
 /**
- * Extracts the answer of a response as upstream's `match_answer`: the text after the last "answer is", the last box
- * in it, and of that the text after the last "is", "=", … Without any of them, the whole response.
+ * Extracts the answer of a response as upstream's `match_answer`. It narrows the response to the text after the last
+ * "answer is", then to the last box in it, then to the text after the last "is", "=" or the like. A step without a
+ * match changes nothing.
  */
 export function matchNuminaAnswer(response: string): string {
   const part = new Part(response)
@@ -31,7 +32,7 @@ export function matchNuminaAnswer(response: string): string {
   return part.text
 }
 
-/** A part of a response, narrowed without copies, because up to 26 searches run over 1 MB. */
+/** A part of a response. It is narrowed without copies, because up to 26 searches run over 1 MB. */
 class Part {
   private readonly whole: string
   private readonly lower: string
@@ -41,7 +42,7 @@ class Part {
   constructor(whole: string) {
     this.whole = whole
     const lower = whole.toLowerCase()
-    // Some letters change their length in lower case; then only A–Z are lowered, so that positions stay.
+    // If a letter changes its length in lower case, only A–Z are lowered, so that positions stay the same.
     this.lower =
       lower.length === whole.length
         ? lower
@@ -92,7 +93,7 @@ class Part {
   }
 }
 
-/** Upstream's `math_equal`: by text, by number to four digits (percent or not), part by part, by value. */
+/** Upstream's `math_equal`: compares as text, as numbers to four digits (or in percent), by parts, and by value. */
 function isNearlyEqual(
   prediction: string,
   reference: string,
@@ -173,8 +174,8 @@ function isClose(a: number, b: number): boolean {
 }
 
 /**
- * NuminaMath as upstream's `prime_math`: 1 if the answer is right by PRM800K's grading, or equal to four digits, with
- * or without percent, with π as 3.14 or symbolic.
+ * NuminaMath like upstream's `prime_math`: 1 if the answer is correct by PRM800K's grading, or equal to four digits,
+ * with or without percent, with π exact or as 3.14; else 0.
  */
 export const numinaRule = defineRule({
   name: 'prime_math',
@@ -207,7 +208,7 @@ export const numinaRule = defineRule({
       throw new RuleTimeoutError(`prime_math: the comparison was abandoned: ${error.message}`)
     }
     const score = reason === 'different' ? 0 : 1
-    // A response without any marker is its own answer, which is too long to be stored.
+    // The answer of a response without any marker is the whole response, which may be too long to be stored.
     const extracted = answer.length <= MAX_PREDICTION_CHARS ? answer : null
     if (score === 0 && !/\d/.test(answer)) reason = 'no answer with a digit'
     const verdict = reason === 'no answer with a digit' ? 'no answer' : reason
@@ -219,7 +220,7 @@ export const numinaRule = defineRule({
     const isWhole = answer.length > MAX_PREDICTION_CHARS
     return {
       where: isWhole
-        ? 'the whole response: nothing in it introduces an answer'
+        ? 'the whole response, because nothing in it introduces an answer'
         : 'after the last "answer is", in the last box there, after the last "is", "=" or ":"',
       found: isWhole ? null : answer,
       forms: isWhole ? [] : gradedForms(answer, wanted),

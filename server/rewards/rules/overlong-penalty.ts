@@ -4,7 +4,7 @@ export interface OverlongPenaltyInput {
   validResponseLength: number
   /** The longest response allowed (`max_resp_len`). */
   maxResponseLength: number
-  /** Tokens at its end over which the penalty grows (`overlong_buffer_cfg.len`), more than 0. */
+  /** The last tokens of that length, over which the penalty grows (`overlong_buffer_cfg.len`); above 0. */
   bufferLength: number
   /** Penalty at the end of the buffer (`overlong_buffer_cfg.penalty_factor`). */
   penaltyFactor: number
@@ -13,7 +13,7 @@ export interface OverlongPenaltyInput {
 /**
  * DAPO's soft penalty for overlong responses, as upstream's `dapo` manager adds it to the score: 0 up to
  * `maxResponseLength - bufferLength`, then falling linearly to `-penaltyFactor` at `maxResponseLength`. Beyond that
- * it keeps falling, as upstream's does; the paper stops there.
+ * it keeps falling, as in upstream; in the paper it stops there.
  */
 export function overlongPenalty(input: OverlongPenaltyInput): {
   penalty: number

@@ -50,7 +50,7 @@ test.for<[source: string, rule: string | undefined]>([
 })
 
 test.for(['codecontests', 'apps', 'codeforces', 'taco'])(
-  '%j selects code, which asks a sandbox',
+  '%j selects code, which calls a sandbox',
   (source) => {
     expect(asyncRuleForDataSource(source)?.name).toBe('code')
   },
@@ -79,7 +79,7 @@ test('every rule has a unique name, data sources that select it, and documented 
   }
 })
 
-test('kwargs that every rule concerned accepts', () => {
+test('kwargs are accepted if one rule knows them and they are valid', () => {
   const all = listRules()
   expect(checkRuleKwargs(all, {})).toEqual({ ok: true })
   expect(checkRuleKwargs(all, { version: '2026-08' })).toEqual({ ok: true })

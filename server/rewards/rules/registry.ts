@@ -10,7 +10,7 @@ import { numinaRule } from './numina.ts'
 import { explainKwargsError, ownKwargs, type Rule } from './rule.ts'
 import { searchR1Rule } from './search-r1.ts'
 
-/** In the order of upstream's `default_compute_score`, then the rules that are selected only by name. */
+/** The rules in the order of upstream's `default_compute_score`, then those that are selected only by name. */
 const rules: readonly Rule[] = [
   gsm8kRule,
   mathBoxedRule,
@@ -24,8 +24,9 @@ const rules: readonly Rule[] = [
 /** Rules that call a service. */
 const asyncRules: readonly AsyncRule[] = [codeRule]
 
-/** Data source → rule for exact names; the prefixes follow, in order. */
+/** Rules by the exact name of a data source. */
 const exact = new Map<string, Rule>()
+/** Rules by a prefix of the data source, in order of lookup. */
 const prefixes: { prefix: string; rule: Rule }[] = []
 for (const rule of rules) {
   for (const source of rule.dataSources) {
@@ -34,7 +35,7 @@ for (const rule of rules) {
   }
 }
 
-/** The rule that a data source selects; undefined if there is none (upstream raises there). */
+/** The rule that a data source selects; undefined if there is none. */
 export function ruleForDataSource(dataSource: string): Rule | undefined {
   return exact.get(dataSource) ?? prefixes.find(({ prefix }) => dataSource.startsWith(prefix))?.rule
 }
@@ -64,7 +65,7 @@ export function listRules(): readonly Rule[] {
   return rules
 }
 
-/** Every data source that has a rule, prefixes as `aime*`, for error messages. */
+/** Every data source with a rule, for error messages; prefixes are written as `aime*`. */
 export function listRuleDataSources(): readonly string[] {
   return rules.flatMap((rule) => rule.dataSources)
 }

@@ -19,8 +19,8 @@ export interface RuleInput {
 export interface RuleResult {
   score: number
   /**
-   * Becomes `rewardExtraInfo`. As in upstream's naive manager, a rule that returns a plain number gives `{acc:
-   * score}`, one that returns several values gives all of them, including `score`.
+   * The sample's `rewardExtraInfo`. As in upstream's naive manager, it is `{acc: score}` for a rule that returns a
+   * plain number, and all values, including `score`, for a rule that returns several.
    */
   extra: Record<string, unknown>
   /** The answer found in the response, as it is compared; null if there is none. */
@@ -59,14 +59,14 @@ export interface Rule {
   /**
    * Scores one rollout.
    * @throws RuleInputError if the ground truth or a kwarg is unusable, RuleTimeoutError if the rule exceeds its own
-   * deadline; never a 0 instead
+   * deadline; such a sample never scores 0
    */
   score(input: RuleInput): RuleResult
   /** The steps of `score` for the same input. Throws as `score` does. */
   explain(input: RuleInput): RuleExplanation
 }
 
-/** A rollout or a setting that a rule cannot score: the sample fails, it does not score 0. */
+/** A rollout or a kwarg that a rule cannot use: the sample fails and does not score 0. */
 export class RuleInputError extends Error {
   override readonly name = 'RuleInputError'
   /** How the caller can fix it. */
@@ -84,13 +84,13 @@ export class RuleTimeoutError extends Error {
 }
 
 /**
- * The option of every rule. Upstream's scorers of 2026-01 and 2026-08 differ in `math_dapo` alone, but one setting
- * must fit a batch of several data sources.
+ * An option of every rule, so that batches of any data sources accept it. Upstream's scorers of 2026-01 and 2026-08
+ * differ in `math_dapo` alone.
  */
 export const versionOption = z
   .enum(['2026-01', '2026-08'])
   .default('2026-01')
-  .describe("The state of upstream's scorers to agree with")
+  .describe("Version of upstream's scorers to agree with")
 
 /**
  * Makes a rule whose `score` receives its own kwargs parsed, with defaults. The parsed options are cached for the
@@ -177,8 +177,8 @@ export function groundTruthText(ruleName: string, groundTruth: unknown): string 
   throw new RuleInputError(
     groundTruth === undefined || groundTruth === null
       ? `groundTruth is missing, and rule ${ruleName} scores by it`
-      : `groundTruth is ${typeInWords(groundTruth)}, rule ${ruleName} wants a string`,
-    isWrapped ? `${wanted} Send reward_model.ground_truth itself, not what it is in.` : wanted,
+      : `groundTruth is ${typeInWords(groundTruth)}, rule ${ruleName} needs a string`,
+    isWrapped ? `${wanted} Send reward_model.ground_truth, not the object around it.` : wanted,
   )
 }
 
@@ -191,7 +191,7 @@ export function decimalText(value: number): string {
   const sign = value < 0 ? '-' : ''
   const [whole = '', fraction = ''] = shortest.slice(sign.length, exponentAt).split('.')
   if (exponent < 0) return `${sign}0.${'0'.repeat(-exponent - 1)}${whole}${fraction}`
-  // String() uses exponents from 1e21 on, with at most 17 digits: the point is always past the end.
+  // String() uses a positive exponent only from 1e21 on. With at most 17 digits, no fraction is left.
   return `${sign}${whole}${fraction.padEnd(exponent, '0')}`
 }
 

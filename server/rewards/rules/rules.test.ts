@@ -1,4 +1,4 @@
-/** Verdicts that need no data: each expected value is the result of upstream's function. */
+/** Verdicts on short texts; each expected value is the result of upstream's function. */
 import { describe, expect, test } from 'vitest'
 import { normalizeFinalAnswer } from './dapo-normalize.ts'
 import { ruleForDataSource } from './registry.ts'
@@ -48,7 +48,7 @@ describe('gsm8k', () => {
     }
   })
 
-  test('a wrong answer gets the format score, no answer 0, the right one the score', () => {
+  test('a wrong answer gets the format score, no answer 0, the correct one the score', () => {
     const kwargs = { format_score: 0.1, score: 5 }
     expect(score(gsm8k, '#### 41', '42', kwargs)).toMatchObject({ score: 0.1, extra: { acc: 0.1 } })
     expect(score(gsm8k, 'forty-two', '42', kwargs).score).toBe(0)
@@ -223,7 +223,7 @@ describe('ground truth', () => {
     expect(score(source, solution, 72).score).toBe(1)
   })
 
-  test.for(textSources)('%s fails on anything else, never scores', ([source, solution]) => {
+  test.for(textSources)('%s fails on any other type and never scores', ([source, solution]) => {
     for (const truth of [undefined, null, true, ['72'], { target: '72' }, Number.NaN]) {
       expect(() => score(source, solution, truth), String(truth)).toThrow(RuleInputError)
     }
@@ -253,7 +253,7 @@ describe('ground truth', () => {
   ])('%d is %s', ([value, text]) => expect(decimalText(value)).toBe(text))
 })
 
-test('an unchecked invalid kwarg fails the sample with the reason', () => {
+test('an invalid kwarg that was not checked before fails the sample and is named', () => {
   const wrong = () => score(gsm8k, '#### 1', '1', { method: 'loose' })
   expect(wrong).toThrow(RuleInputError)
   expect(wrong).toThrow(/kwarg "method" of rule gsm8k/)

@@ -6,9 +6,9 @@ import { type AsyncRuleContext, RuleServiceError } from './async-rule.ts'
 export interface SandboxJob {
   code: string
   language: string
-  /** null: none. */
+  /** Standard input; null for none. */
   stdin: string | null
-  /** Time limit for compiling, and again for running, in seconds. */
+  /** Time limit of the compilation and of the run, each in seconds. */
   timeoutS: number
   memoryLimitMb: number
 }
@@ -18,12 +18,12 @@ export type SandboxOutcome =
   | { status: 'finished'; stdout: string }
   | { status: 'compile_error' | 'compile_timeout' | 'runtime_error' | 'timeout'; detail: string }
 
-/** Time in addition to compiling and running: queue, start and network. As upstream. */
+/** Time for queue, start and network, in addition to compilation and run. As in upstream. */
 const graceS = 10
 const tries = 3
-/** Delay before the first retry of a 504; the second retry waits twice as long. As upstream. */
+/** Delay before the first retry of a 504; the second retry waits twice as long. As in upstream. */
 const retryDelayMs = 1_000
-/** A program with more output has no valid answer. */
+/** Maximum size of an answer; a program with more output gets no verdict. */
 const MAX_REPLY_BYTES = 16 * 1024 * 1024
 const MAX_DETAIL_CHARS = 500
 
@@ -43,8 +43,7 @@ const Reply = z.object({
 })
 
 /**
- * Runs a program in a sandbox that implements SandboxFusion's `POST /run_code`. A 504 is retried, up to three
- * attempts in all.
+ * Runs a program in a sandbox that implements SandboxFusion's `POST /run_code`. A 504 is retried up to twice.
  * @throws RuleServiceError if the sandbox gave no verdict; the signal's reason when it aborts
  */
 export async function runInSandbox(
@@ -145,7 +144,7 @@ function outcomeOf(text: string): SandboxOutcome {
   if (!parsed.success) {
     throw new RuleServiceError(
       'unparseable',
-      `no answer of a sandbox: ${text.slice(0, MAX_DETAIL_CHARS)}`,
+      `not an answer of a sandbox: ${text.slice(0, MAX_DETAIL_CHARS)}`,
     )
   }
   const { status, message, compile_result: compiled, run_result: ran } = parsed.data
@@ -173,7 +172,7 @@ function outcomeOf(text: string): SandboxOutcome {
   )
 }
 
-/** Limits concurrent calls to one sandbox, in order of arrival. */
+/** Limits the concurrent calls to one sandbox. Waiting calls run in order of arrival. */
 export class CallLimit {
   private free: number
   private readonly waiting: (() => void)[] = []

@@ -12,7 +12,7 @@ import {
 const opening = '<answer>'
 const closing = '</answer>'
 
-/** With more tags of one kind, a right answer scores only a quarter. */
+/** If a response has more opening or closing tags, a correct answer scores only a quarter. */
 const tagLimit = 10
 
 /** The 32 characters of Python's `string.punctuation`. */
@@ -41,18 +41,18 @@ export function normalizeQaAnswer(answer: string): string {
 
 /** The accepted answers in `{"target": "…"}` or `{"target": ["…", …]}`. Numbers become their decimal text. */
 function targetsOf(groundTruth: unknown): string[] {
-  const hint = 'Rule search_r1 wants groundTruth as {"target": "Paris"} or {"target": ["Paris"]}.'
+  const hint = 'Rule search_r1 needs groundTruth as {"target": "Paris"} or {"target": ["Paris"]}.'
   if (groundTruth === undefined || groundTruth === null) {
     throw new RuleInputError('groundTruth is missing, and rule search_r1 scores by it', hint)
   }
   if (!isRecord(groundTruth)) {
     const found = typeInWords(groundTruth)
-    throw new RuleInputError(`groundTruth is ${found}, rule search_r1 wants an object`, hint)
+    throw new RuleInputError(`groundTruth is ${found}, rule search_r1 needs an object`, hint)
   }
   const target = Object.hasOwn(groundTruth, 'target') ? groundTruth.target : undefined
   const targets = Array.isArray(target) ? target : [target]
   if (targets.length === 0) {
-    // Upstream would score every response 0 against it.
+    // Upstream scores every response 0 without an accepted answer.
     throw new RuleInputError('groundTruth.target is empty: no answer could be right', hint)
   }
   return targets.map((answer) => {
@@ -62,14 +62,14 @@ function targetsOf(groundTruth: unknown): string[] {
     const path = Array.isArray(target)
       ? 'groundTruth.target holds an entry that'
       : 'groundTruth.target'
-    throw new RuleInputError(`${path} is ${found}, rule search_r1 wants a string`, hint)
+    throw new RuleInputError(`${path} is ${found}, rule search_r1 needs a string`, hint)
   })
 }
 
 /**
- * Search QA as upstream's `search_r1_like_qa_em`: no tagged answer scores 0, a right one `score`, a wrong one
- * `format_score`. With `method: "subem"` an accepted answer only has to occur in the given one, and the number of
- * tags does not matter.
+ * Search QA like upstream's `search_r1_like_qa_em`: no tagged answer scores 0, a correct one `score`, a wrong one
+ * `format_score`. With `method: "subem"`, an accepted answer only has to occur in the response's answer, and the
+ * number of tags does not matter.
  */
 export const searchR1Rule = defineRule({
   name: 'search_r1',
@@ -88,8 +88,8 @@ export const searchR1Rule = defineRule({
       .enum(['em', 'subem', 'strict'])
       .default('em')
       .describe(
-        'em: the answer equals an accepted one; subem: it contains one; strict: as em, the value ' +
-          'that upstream has for this',
+        'em: the answer equals an accepted one; subem: it contains one; strict: same as em, ' +
+          'upstream’s other name for it',
       ),
     format_score: z.number().default(0).describe('Score of a wrong answer'),
     score: z
@@ -126,7 +126,7 @@ export const searchR1Rule = defineRule({
     const found = extractTaggedAnswer(solutionStr)
     const isPart = options.method === 'subem'
     const given = found === null ? null : normalizeQaAnswer(found)
-    // Of several accepted answers, the matching one is shown.
+    // If one of the accepted answers matches, only that one is shown.
     const accepted = targets.find((target) => {
       const one = normalizeQaAnswer(target)
       return given !== null && (isPart ? given.includes(one) : given === one)
@@ -136,7 +136,7 @@ export const searchR1Rule = defineRule({
       where: 'the last <answer>…</answer> of the response',
       found,
       forms: [
-        { step: 'as it stands', response: found, groundTruth: shown.join(' | ') },
+        { step: 'unchanged', response: found, groundTruth: shown.join(' | ') },
         {
           step: 'lower case, without punctuation and articles',
           response: given,
@@ -144,8 +144,8 @@ export const searchR1Rule = defineRule({
         },
       ],
       comparison: isPart
-        ? 'an accepted answer occurs in the one given'
-        : `equal to one of the ${targets.length} accepted; a quarter of the score with more than ${tagLimit} answer tags`,
+        ? 'an accepted answer occurs in the given one'
+        : `equal to one of ${targets.length} accepted answers; a quarter of the score with more than ${tagLimit} answer tags`,
     }
   },
 })

@@ -14,7 +14,7 @@ import { extractTaggedAnswer, normalizeQaAnswer } from './search-r1.ts'
 
 const folder = new URL('../../../../shared/data/', import.meta.url)
 const hasData = existsSync(folder)
-if (!hasData) console.warn('skipped: no data to compare verdicts with in ../shared/data')
+if (!hasData) console.warn('skipped: ../shared/data has no verdicts to compare with')
 
 function read(path: string): string {
   return readFileSync(new URL(path, folder), 'utf8')
@@ -61,7 +61,7 @@ interface DapoVerdict {
   pred: string | null
 }
 
-/** The keys differ by scorer; every key of a case is compared. */
+/** A golden case. Its keys differ by scorer; every key of a case is compared. */
 interface GoldenCase {
   fn?: string
   solution: string
@@ -89,7 +89,7 @@ const golden = hasData
   ? (JSON.parse(read('golden/verl_scorers.json')) as Record<string, GoldenCase[]>)
   : {}
 
-/** Our values for the keys of a golden case. */
+/** The values of our rules for the keys of a golden case. */
 function ours(scorer: string, given: GoldenCase): Partial<Record<keyof GoldenCase, unknown>> {
   const { solution, ground_truth: truth } = given
   if (scorer === 'gsm8k') {

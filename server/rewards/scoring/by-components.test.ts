@@ -84,13 +84,13 @@ describe('a composite reward', () => {
       score: 1 - 1.5 - 0.5,
       extra: { correct: 1, 'correct/acc': 1, rm: -3, 'rm/label': 'x', style: 0.25 },
       verdict: { verdict: 'equal', extracted: '72' },
-      // In the order in which they were sent.
+      // Sorted by start time.
       attempts: [attempt(2, 10), attempt(1, 20)],
       tokens: 10,
     })
   })
 
-  test('has a number of tokens only if each component that calls a model reports its own', async () => {
+  test('has a number of tokens only if each component, except rules, reports its own', async () => {
     const components = [
       { name: 'a', weight: 1, reward: byModel('a') },
       { name: 'b', weight: 1, reward: byModel('b') },
@@ -124,7 +124,7 @@ describe('a composite reward', () => {
     expect(mostOpen).toBe(2)
   })
 
-  test('fails with the reason and name of its failed component; the others are cancelled, their calls kept', async () => {
+  test('fails with the reason and name of a failed component; the others are cancelled and keep their attempts', async () => {
     let cancelled = false
     const components = [
       { name: 'correct', weight: 1, reward: byRule },
@@ -196,7 +196,7 @@ describe('a composite reward', () => {
     })
   })
 
-  test('with a non-finite result is non_finite', async () => {
+  test('fails as non_finite if its score is not finite', async () => {
     const components = [
       { name: 'x', weight: 1e200, reward: byModel('a') },
       { name: 'y', weight: -1e200, reward: byModel('a') },

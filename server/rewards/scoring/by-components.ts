@@ -7,9 +7,9 @@ type Component = NonNullable<ResolvedReward['components']>[number]
 type ScoreComponent = (sample: RewardSample, context: RewardContext) => Promise<RewardOutcome>
 
 /**
- * Scores a composite reward: its components are scored concurrently, each with its own timeout, and `score = Σ weight
- * × score`. The extra info has each component's score under its name and its own keys as `name/key`. A failed
- * component fails the sample with its reason and its name; the others are cancelled, and their calls are kept.
+ * Scores a composite reward: its components are scored concurrently, each with its own timeout, and the score is the
+ * sum of weight × score. The extra info has each component's score under its name and its own keys as `name/key`. A
+ * failed component fails the sample with its reason and its name; the others are cancelled and keep their attempts.
  * @param scoreComponent scores one component by its kind
  */
 export async function scoreByComponents(
@@ -20,7 +20,7 @@ export async function scoreByComponents(
   const { signal } = context
   const components = context.reward.components ?? []
   const outcomes = new Array<RewardOutcome>(components.length)
-  // Rules first: if one of them fails, no server needs to be called.
+  // Rules are scored first, because no server needs to be called if one of them fails.
   for (const [at, { reward }] of components.entries()) {
     if (reward.kind === 'rule') outcomes[at] = scoreByRule(sample, reward)
   }
@@ -60,7 +60,7 @@ function combined(
   )
   const spent = {
     attempts,
-    // The sample was in the queue until its first component began.
+    // The sample waited until its first component began.
     ...(waits.length === 0 || waits.length < done.length ? {} : { waitedMs: Math.min(...waits) }),
     ...(counted.length > 0 && counted.every((n) => n !== undefined)
       ? { tokens: counted.reduce((sum, n) => sum + n, 0) }
@@ -114,7 +114,7 @@ function combinedVerdict(
   }
 }
 
-/** Adds the component's name to a failed call. */
+/** Adds the component's name to a failed attempt. */
 function named(attempt: AttemptRecord, component: string): AttemptRecord {
   return attempt.outcome === 'ok'
     ? attempt
@@ -124,7 +124,7 @@ function named(attempt: AttemptRecord, component: string): AttemptRecord {
       }
 }
 
-/** All calls for the sample in the order they were sent; null if no component records its calls. */
+/** The attempts of all components, sorted by start time; null if no component records attempts. */
 function attemptsOf(
   components: readonly Component[],
   outcomes: readonly RewardOutcome[],

@@ -7,11 +7,11 @@ export function scoreByFunction(
   context: RewardContext,
 ): Promise<RewardOutcome> {
   const { reward, functions } = context
-  if (reward.function === undefined) throw new Error('its reward names no function')
+  if (reward.function === undefined) throw new Error('the reward names no function')
   return functions.score(reward.function, sample, {}, callOptions(context))
 }
 
-/** The limits and context of a user-code call, from the manager's context. */
+/** The limits and context of a call of user code, from the manager's context. */
 export function callOptions(
   context: Omit<RewardContext, 'router' | 'functions' | 'limits'>,
 ): FunctionCallOptions {

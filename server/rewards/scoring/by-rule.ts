@@ -3,7 +3,7 @@ import type { RewardOutcome, RewardSample, Verdict } from '../managers/manager.t
 import { ruleByName, ruleForDataSource } from '../rules/registry.ts'
 import { type RuleResult, RuleTimeoutError } from '../rules/rule.ts'
 
-/** Time limit of a built-in rule for one sample, ms; rules are linear and take a few ms per MB. */
+/** Time limit of a built-in rule for one sample, ms. Rules take a few ms per MB, in linear time. */
 const RULE_DEADLINE_MS = 5_000
 
 /** Scores by a built-in rule: the one that the reward names, else the one that the sample's data source selects. */

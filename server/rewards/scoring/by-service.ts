@@ -7,8 +7,8 @@ import { scoreByRule, verdictOf } from './by-rule.ts'
 
 /**
  * Scores by the rule that the reward names or the sample's data source selects, if that rule calls a service; other
- * samples are scored by their rules as usual. The timeout starts with the first call: waiting for a slot at the
- * service counts as time in the queue.
+ * samples are scored by their rules as usual. The timeout starts with the first call, because waiting for a slot at
+ * the service counts as time in the queue.
  */
 export async function scoreByService(
   sample: RewardSample,
@@ -56,7 +56,7 @@ export async function scoreByService(
       attempts: null,
       ...waited(),
     })
-    if (signal?.aborted) return failed('cancelled', 'cancelled during a call to its service')
+    if (signal?.aborted) return failed('cancelled', 'cancelled while its rule called a service')
     if (isLate)
       return failed('timeout', `rule ${rule.name} took longer than ${reward.timeoutMs} ms`)
     const reason = error instanceof RuleServiceError ? error.reason : 'function_error'

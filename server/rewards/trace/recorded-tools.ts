@@ -7,7 +7,7 @@ import type {
 } from '../../router/router-types.ts'
 import type { RewardOutcome, RewardSample, RewardTools } from '../managers/manager.ts'
 
-/** A recorded call of a scorer and its result. */
+/** A recorded call to a reward model and its result. */
 export interface RecordedScore {
   request: ScoreRequest
   result: RouterResult
@@ -22,7 +22,7 @@ export interface RecordedFunction {
   kwargs: Record<string, unknown>
   outcome: RewardOutcome
   tookMs: number
-  /** For a manager class: the samples that it scored by its wrapped scorer. */
+  /** The samples that a manager class scored by its wrapped scorer, with the outcomes. */
   inner: { sample: RewardSample; outcome: RewardOutcome }[]
 }
 
@@ -35,7 +35,7 @@ export function answered(calls: RecordedCalls): RecordedCalls {
   }
 }
 
-/** Calls made while a sample was scored, each list in order of the calls. */
+/** Calls made while a sample was scored; each list is in order of the calls' start. */
 export interface RecordedCalls {
   scores: RecordedScore[]
   chats: RecordedChat[]
@@ -46,7 +46,7 @@ export interface RecordedCalls {
 export function recordTools(tools: RewardTools): { tools: RewardTools; calls: RecordedCalls } {
   const calls: RecordedCalls = { scores: [], chats: [], functions: [] }
   const { router, functions } = tools
-  // Positions are reserved when the call starts, because answers arrive in any order.
+  // A position is reserved when a call starts, because answers arrive in any order.
   const place = <T>(list: T[]): ((entry: T) => void) => {
     const at = list.push(undefined as T) - 1
     return (entry) => {
@@ -108,7 +108,7 @@ export function recordTools(tools: RewardTools): { tools: RewardTools; calls: Re
   return { tools: { ...tools, ...recorded }, calls }
 }
 
-/** The object with some methods replaced; the others run on the object itself, because its fields are private. */
+/** The object with some methods replaced. The others run on the object itself, because its fields are private. */
 function withOwn<T extends object>(object: T, own: Partial<T>): T {
   return new Proxy(object, {
     get(target, name) {

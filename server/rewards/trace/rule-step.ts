@@ -16,7 +16,7 @@ import { scorerEnd } from './tried-end.ts'
 /** Maximum displayed characters of a form. */
 const MAX_FORM_CHARS = 4_000
 
-/** The steps of a rule for a sample: computed again for pure rules, else taken from its result. */
+/** The steps of a rule for a sample; those of a pure rule are computed again, others are taken from the outcome. */
 export async function ruleStep(
   sample: RewardSample,
   reward: ResolvedReward,
@@ -52,8 +52,8 @@ async function pureStep(
 ): Promise<TriedRule> {
   const { kwargs } = reward
   const input = { ...sample, kwargs }
-  // Each rule runs in its own turn of the event loop: a sample built to be slow takes a rule 100 ms, and trainers'
-  // requests wait for the same loop.
+  // Each step runs in its own turn of the event loop, because a sample that is built to be slow may take 100 ms, and
+  // trainers' requests wait for the same loop.
   await nextTurn()
   const scored = scoreByRule(sample, reward)
   await nextTurn()
@@ -86,7 +86,7 @@ function optionsOf(
   return parsed.success ? (parsed.data as Record<string, unknown>) : ownKwargs(kwargs, given)
 }
 
-/** A rule throws if it cannot score a sample; the end of the try shows the reason. */
+/** Null if the rule throws, because it cannot score the sample; the end of the try shows the reason. */
 function attempt<T extends RuleResult | RuleExplanation>(work: () => T): T | null {
   try {
     return work()

@@ -25,7 +25,7 @@ export interface Tried {
 /** Maximum displayed characters of a request. */
 const MAX_BODY_CHARS = 20_000
 
-/** The steps of the scorers for one sample, in order. Removes the calls that it explains from the record. */
+/** The steps of the scorers for one sample, in order. Removes their calls from `tried.calls`. */
 export async function stepsOf(
   sample: RewardSample,
   reward: ResolvedReward,
@@ -99,8 +99,8 @@ function functionStep({ role, ref, kwargs, outcome, tookMs }: RecordedFunction):
 }
 
 /**
- * The components of a composite reward. They start in order, so the first recorded call to a
- * shared model belongs to the first component.
+ * The components of a composite reward. They start in order, so the first recorded call to a shared model belongs to
+ * the first component.
  */
 async function compositeStep(
   sample: RewardSample,
@@ -138,9 +138,7 @@ async function compositeStep(
   return { kind: 'composite', components, end: scorerEnd(outcome) }
 }
 
-/**
- * A component's outcome, from the composite's extra info: its score is under its name, its own keys follow that name.
- */
+/** A component's outcome, from the composite's extra info: `name` holds its score, `name/key` its own keys. */
 function componentOutcome(sum: RewardOutcome, name: string): RewardOutcome {
   if (!sum.ok) return sum
   const extra = sum.extra ?? {}

@@ -15,8 +15,8 @@ import { failedEnd } from './tried-end.ts'
 import { whyManager, whyReward } from './why.ts'
 
 /**
- * Scores one sample as a batch with this reward would, and explains the result. The manager scores once with
- * recording tools; the steps come from the recorded calls, and pure rules are computed again.
+ * Scores one sample as in a batch with this reward, and explains the result. The manager scores once with recording
+ * tools; the steps come from the recorded calls, and pure rules are computed again.
  */
 export async function trySample(
   sample: RewardSample,
@@ -67,7 +67,7 @@ export async function trySample(
   }
 }
 
-/** The group's post-processing, if the function has one: the sample is a group of one. */
+/** The post-processing of the sample as a group of one; null if the function has none, or the sample failed. */
 async function postProcessed(
   outcome: RewardOutcome,
   { dataSource }: RewardSample,

@@ -46,7 +46,7 @@ export function whyManager(reward: ResolvedReward, sample: RewardSample): string
     case 'rate_limited':
       return `The score of the scorer is unchanged, rate-limited by ${reward.limiter?.name ?? 'its limiter'}.`
     case 'batch':
-      return 'The score of the scorer is unchanged. It is called once per group: here, a group of one.'
+      return 'The score of the scorer is unchanged. The function is called once per group: here, a group of one.'
     case 'remote':
       return 'The score of the scorer is unchanged. Functions and rules run in a separate process.'
     case 'module':
