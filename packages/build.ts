@@ -65,10 +65,7 @@ export async function buildPackage(
 function keepReachable(from: string, to: string, entry: string): void {
   const context = join(from, 'server/api/context.d.ts')
   if (existsSync(context)) {
-    writeFileSync(
-      context,
-      '/** Internal to the service. */\nexport type RequestContext = object\n',
-    )
+    writeFileSync(context, '/** Internal to the service. */\nexport type RequestContext = object\n')
   }
   const reached = new Set<string>()
   const reach = (file: string): void => {

@@ -36,8 +36,7 @@ export async function withSetupLock(root, work) {
       rmSync(lock, { force: true })
       continue
     }
-    if (!announced)
-      process.stderr.write(`waiting for process ${holder.pid} to finish the set-up\n`)
+    if (!announced) process.stderr.write(`waiting for process ${holder.pid} to finish the set-up\n`)
     announced = true
     await sleep(100)
   }

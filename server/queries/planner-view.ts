@@ -89,7 +89,10 @@ export class PlannerView {
       from.push(batch)
     }
     if (recorded.length === 0) {
-      throw new RewardOpsError('nothing_recorded', 'No sample of the selected batches has ended yet.')
+      throw new RewardOpsError(
+        'nothing_recorded',
+        'No sample of the selected batches has ended yet.',
+      )
     }
     const steps = Array.from(
       { length: plan.steps },

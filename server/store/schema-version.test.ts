@@ -22,7 +22,9 @@ beforeAll(async () => {
 })
 afterAll(() => client.end())
 beforeEach(async () => {
-  await client.query(`truncate process; delete from schema_version where version > ${SCHEMA_VERSION}`)
+  await client.query(
+    `truncate process; delete from schema_version where version > ${SCHEMA_VERSION}`,
+  )
 })
 
 const refusal = () =>

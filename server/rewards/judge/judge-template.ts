@@ -78,10 +78,7 @@ export const JudgeTemplate = template.superRefine((t, context) => {
     }
   }
   if (t.votes.k > 1 && t.sampling.temperature === 0) {
-    refuse(
-      ['votes', 'k'],
-      `${t.votes.k} votes at temperature 0 are equal: raise the temperature`,
-    )
+    refuse(['votes', 'k'], `${t.votes.k} votes at temperature 0 are equal: raise the temperature`)
   }
   if (t.votes.k > 1 && t.parser.kind === 'yes_no') {
     refuse(['votes', 'k'], 'yes_no reads the same probabilities in each vote: use one vote')
