@@ -23,6 +23,7 @@ import {
   type ChangeStepRow,
   changeSteps,
   componentCells,
+  dataSourcesOfBatches,
   excludedSamples,
   groupCells,
   groupPrompts,
@@ -113,13 +114,15 @@ export class ChangesView {
       excluded: await this.#excluded({ before, after }, dataSource, byGroup),
       prompts: hasBoth ? promptsOf(read) : [],
       rewardChanged: new Set([...before, ...after].map(({ reward_hash }) => reward_hash)).size > 1,
-      dataSources: read.dataSources,
+      dataSources: await dataSourcesOfBatches(
+        this.#db,
+        [...before, ...after].map(({ id }) => id),
+      ),
     }
   }
 
   /** Samples of both sides with groups as units. */
   async #samplesByGroup(sides: Sides<ChangeStepRow[]>, dataSource: string | null): Promise<Read> {
-    const sources = new Set<string>()
     const read = async (rows: readonly ChangeStepRow[]): Promise<ReadCell[]> => {
       const ids = rows.map(({ id }) => id)
       const [cells, prompts] = await Promise.all([
@@ -137,7 +140,6 @@ export class ChangesView {
         const group = `${batch}/${cells.group_no[at]}`
         const unit = units.get(group) ?? units.size
         units.set(group, unit)
-        sources.add(cells.data_source[at] as string)
         return {
           ...{ unit, batch, n: cells.n[at] as number, sum: cells.sum[at] as number },
           ...{ dataSource: cells.data_source[at] as string, verdict: cells.verdict[at] as string },
@@ -147,12 +149,11 @@ export class ChangesView {
     }
     const before = await read(sides.before)
     const after = await read(sides.after)
-    return { before, after, hasPrompts: true, dataSources: [...sources].sort() }
+    return { before, after, hasPrompts: true }
   }
 
   /** Samples of both sides with steps as units, from roll-ups. */
   async #samplesByStep(sides: Sides<ChangeStepRow[]>): Promise<Read> {
-    const sources = new Set<string>()
     const read = async (rows: readonly ChangeStepRow[]): Promise<ReadCell[]> => {
       const unitOf = new Map(rows.map(({ id }, unit) => [id, unit]))
       const cells: ReadCell[] = []
@@ -166,7 +167,6 @@ export class ChangesView {
       for (const [batch, rollUps] of byBatch) {
         const unit = unitOf.get(batch) as number
         const add = (dataSource: string, verdict: string | null, n: number, sum: number) => {
-          sources.add(dataSource)
           if (n > 0) cells.push({ unit, batch, n, sum, dataSource, verdict, prompt: null })
         }
         let [leftN, leftSum] = [0, 0]
@@ -187,7 +187,7 @@ export class ChangesView {
     }
     const before = await read(sides.before)
     const after = await read(sides.after)
-    return { before, after, hasPrompts: false, dataSources: [...sources].sort() }
+    return { before, after, hasPrompts: false }
   }
 
   async #side(
@@ -307,7 +307,6 @@ interface ReadCell {
 
 interface Read extends Sides<ReadCell[]> {
   hasPrompts: boolean
-  dataSources: string[]
 }
 
 function missing(lens: LensDto['lens'], why: string): LensDto {

@@ -109,6 +109,20 @@ export async function groupPrompts(
   return row!.c
 }
 
+/** The data sources of batches, the largest 64 of each. */
+export async function dataSourcesOfBatches(
+  db: Database,
+  batchIds: readonly number[],
+): Promise<string[]> {
+  const rows = await db.rows<{ data_source: string }>(
+    'change-data-sources',
+    `select distinct data_source from batch_roll_up
+     where batch_id = any($1::int[]) and data_source <> '' order by 1`,
+    [batchIds],
+  )
+  return rows.map(({ data_source }) => data_source)
+}
+
 /** Counted samples of whole batches, from their roll-ups. */
 export interface RollUpCell {
   batch_id: number

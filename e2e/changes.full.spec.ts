@@ -1,0 +1,160 @@
+import { expect } from '@playwright/test'
+import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { type TestService, test } from './fixtures/service.ts'
+
+/** Causes planted in runs, which the page of the run must name in at most two clicks. */
+
+let service: TestService
+
+const GROUPS = 32
+const SIZE = 8
+
+/** Equal in every run. */
+function numbers(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 4_294_967_296
+  }
+}
+
+interface Rollout {
+  dataSource?: string
+  prompt?: string
+  response: string
+  score?: number
+  verdict?: string
+  rewardExtraInfo?: Record<string, number>
+}
+
+/** Submits a run; `rolloutsOf` gives the samples of a step, eight per group. */
+async function submitRun(
+  run: string,
+  steps: number,
+  rolloutsOf: (step: number) => Rollout[],
+  reward: object = { function: { name: 'gsm8k' } },
+): Promise<void> {
+  const { api } = service
+  for (let step = 1; step <= steps; step++) {
+    const { batchId } = await api.batches.submit.mutate({
+      ...{ run, step, reward },
+      samples: rolloutsOf(step).map(({ dataSource, prompt, ...rest }, i) => ({
+        uid: `q${Math.floor(i / SIZE)}`,
+        dataSource: dataSource ?? 'openai/gsm8k',
+        prompt: prompt ?? `Question ${Math.floor(i / SIZE)}: what is 6 * 12?`,
+        groundTruth: '72',
+        ...rest,
+      })),
+    })
+    await api.batches.wait.query({ batchId, waitMs: 30_000 })
+  }
+}
+
+/** A step of answers to GSM8K: some right, some wrong, some without the mark that the rule looks for. */
+function answers(random: () => number, rate: number, unmarked: number): Rollout[] {
+  return Array.from({ length: GROUPS * SIZE }, (_, i) => {
+    const difficulty = 0.25 * Math.sin(Math.floor(i / SIZE))
+    const number = random() < rate + difficulty ? 72 : 71
+    return { response: random() < unmarked ? `So it is ${number}.` : `So it is\n#### ${number}` }
+  })
+}
+
+test.beforeAll(async ({ sharedService }) => {
+  service = sharedService
+  const random = numbers(1)
+  await submitRun('format-regression', 16, (step) =>
+    answers(random, 0.5, step === 9 || step === 10 ? 0.65 : 0.03),
+  )
+  await submitRun(
+    'component-drift',
+    16,
+    (step) =>
+      Array.from({ length: GROUPS * SIZE }, () => {
+        const answer = random() < 0.5 ? 1 : 0
+        const style = 0.4 * random() + (step >= 9 ? 0.5 : 0)
+        return {
+          response: 'It is\n#### 72',
+          ...{ score: answer + 0.3 * style, verdict: answer === 1 ? 'equal' : 'different' },
+          rewardExtraInfo: { answer, style },
+        }
+      }),
+    {
+      combine: [
+        { name: 'answer', weight: 1, reward: { function: { name: 'gsm8k' } } },
+        { name: 'style', weight: 0.3, reward: { function: { name: 'gsm8k' } } },
+      ],
+    },
+  )
+  await submitRun('source-mix', 16, (step) =>
+    Array.from({ length: GROUPS }, () =>
+      random() < (step >= 9 ? 0.9 : 0.5) ? 'hard' : 'easy',
+    ).flatMap((dataSource) =>
+      Array.from({ length: SIZE }, () => {
+        const score = random() < (dataSource === 'hard' ? 0.2 : 0.8) ? 1 : 0
+        return {
+          dataSource,
+          response: '#### 72',
+          score,
+          verdict: score === 1 ? 'equal' : 'different',
+        }
+      }),
+    ),
+  )
+  await submitRun('healthy', 20, (step) => answers(random, 0.4 + 0.01 * step, 0.03))
+})
+
+const changes = (page: import('@playwright/test').Page) => page.locator('#changes')
+
+test('answers without their mark: named with their share, and the samples are one click away', async ({
+  page,
+}) => {
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/runs/format-regression`)
+  await expect(changes(page)).toContainText(/no answer went from \d.* % to 6\d.* % of the samples/)
+  await expect(changes(page).getByRole('button', { name: 'Outcome', pressed: true })).toBeVisible()
+  await expectAccessible(page)
+  await expectFits(page)
+  await changes(page)
+    .locator('tr[data-part="no answer"]')
+    .getByRole('link', { name: 'after' })
+    .click()
+  await page.waitForURL(/\/samples\?.*verdict=no\+answer/)
+  await expect(page.getByRole('row').nth(1)).toContainText('no answer')
+  expect(errors).toEqual([])
+})
+
+test('a component that drifts: named with its contribution', async ({ page }) => {
+  await page.goto(`${service.url}/runs/component-drift?before=1-8&after=9-16`)
+  await expect(changes(page)).toContainText(
+    /style went from 0\.\d+ to 0\.\d+, which explains \+0\.1[45]/,
+  )
+  await expect(
+    changes(page).getByRole('button', { name: 'Component', pressed: true }),
+  ).toBeVisible()
+})
+
+test('another mix of data sources: named, and no part stands out within a source', async ({
+  page,
+}) => {
+  await page.goto(`${service.url}/runs/source-mix?before=5-8&after=9-12`)
+  await expect(changes(page)).toContainText(/The mix of data sources explains −0\.\d+/)
+  for (const source of ['easy', 'hard']) {
+    await changes(page).getByRole('combobox', { name: 'Data source' }).selectOption(source)
+    await expect(changes(page)).toContainText('Nothing stands out')
+  }
+})
+
+test('a healthy run: nothing stands out', async ({ page }) => {
+  await page.goto(`${service.url}/runs/healthy`)
+  await expect(changes(page)).toContainText('Nothing stands out')
+})
+
+test('a click on a step compares it with the one before it', async ({ page }) => {
+  await page.goto(`${service.url}/runs/format-regression`)
+  const chart = page.locator('.recharts-wrapper').first()
+  const box = await chart.boundingBox()
+  if (box === null) throw new Error('the chart is not drawn')
+  await page.mouse.click(box.x + box.width * 0.56, box.y + box.height / 2)
+  await expect(page).toHaveURL(/before=\d+&after=\d+/)
+  await expect(changes(page).getByRole('button', { name: 'Largest change' })).toBeVisible()
+})
