@@ -14,7 +14,7 @@ import { RIGHT } from './generator/responses.ts'
 // A run takes 3 s on an idle machine, and ten times that while other suites run.
 vi.setConfig({ testTimeout: 240_000 })
 
-/** Shared by all runs, so that a later one starts with the data of an earlier one. */
+/** All runs share it, so a later run starts with the data of an earlier one. */
 let folder: string
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'rewardops-demo-'))
@@ -27,7 +27,7 @@ interface DemoRun {
   said: string
 }
 
-/** Runs the demo to its end. `onSaid` receives the output so far, and may send the process a signal. */
+/** Runs the demo to its end. `onSaid` receives the output so far and a function that signals the process. */
 function demo(
   args: string[],
   onSaid?: (said: string, kill: (signal: NodeJS.Signals) => void) => void,
@@ -67,7 +67,7 @@ test('the bundled rollouts get the expected rewards from the service', async () 
   expect(said).toContain('512 of 512')
   expect(said).toContain(`${count('step-0')} · ${count('step-100')} correct of 256`)
   expect(said).toContain(
-    `64 groups: ${sizes.filter((n) => n === 8).length} with all eight right, ${sizes.filter((n) => n === 0).length} with none`,
+    `64 groups: ${sizes.filter((n) => n === 8).length} with all eight correct, ${sizes.filter((n) => n === 0).length} with none`,
   )
   expect(said).toMatch(/http:\/\/127\.0\.0\.1:\d+\/batches\/b\d+/)
   expect(code).toBe(0)
@@ -106,12 +106,12 @@ test('an unreadable file is reported before anything is started', async () => {
 
 const solutions = '../shared/data/gsm8k/example_model_solutions.jsonl'
 itInFullRun.skipIf(!existsSync(solutions))(
-  'OpenAI’s 5,276 solutions: the published verdicts',
+  'OpenAI’s 5,276 solutions get the published verdicts',
   async () => {
     const { code, said } = await demo(['--exit', '--port', '0', '--data', solutions])
     expect(said).toContain('5,276 samples')
     expect(said).toContain('286 · 515 · 458 · 742 correct of 1,319')
-    expect(said).toContain('1,319 groups: 156 with all four right, 432 with none')
+    expect(said).toContain('1,319 groups: 156 with all four correct, 432 with none')
     expect(code).toBe(0)
   },
 )

@@ -16,20 +16,21 @@ import { bySteps, type Client, type StepOfRollouts, submitStep } from './demo/su
 
 const USAGE = `npm run demo -- [options]
 
-Starts the service and a small reward-model server, scores rollouts by rule and by that server, prints how they
-did, and keeps serving the pages.
+Starts the service and a simulated reward model, scores rollouts by rule and by model, prints a table of the
+results, and keeps serving the dashboard.
 
-  --data FILE          rollouts: a sample of batches.submit a line, a dump of trainer.rollout_data_dir, or
-                       OpenAI's example_model_solutions.jsonl (default: bundled, synthetic ones)
-  --data-source NAME   of a dump that names none, for example openai/gsm8k
-  --port N             the pages' port (default: PORT, or 3000)
-  --exit               end when the table is printed
+  --data FILE          rollouts: JSON Lines with one sample of batches.submit per line, the same as CSV, a dump
+                       of trainer.rollout_data_dir, or OpenAI's example_model_solutions.jsonl
+                       (default: bundled synthetic rollouts)
+  --data-source NAME   data source of a dump that does not name one, for example openai/gsm8k
+  --port N             port of the service (default: PORT, else 3000)
+  --exit               exit after the table
 
-The data is kept in REWARDOPS_DATA_DIR, or .data/demo where that is not set.`
+Data is stored in REWARDOPS_DATA_DIR (default: .data/demo).`
 
 const BUNDLED = fileURLToPath(new URL('data/demo-rollouts.jsonl', import.meta.url))
 
-/** Ends the demo early with one sentence for the user. */
+/** Ends the demo with a message for the user. */
 class DemoError extends Error {}
 
 const stopping = new AbortController()
@@ -58,7 +59,7 @@ async function main(): Promise<void> {
   if (options === null) return
   const { path, bundled } = options
 
-  // The file is checked first, which takes a second; nothing has been started yet.
+  // The file is read first, so that a bad line is reported before anything is started.
   const file = await openRollouts(path, { dataSource: options.dataSource })
   const rollouts: Rollout[] = []
   for await (const rollout of file.rollouts()) rollouts.push(rollout)
@@ -79,7 +80,7 @@ async function main(): Promise<void> {
     'data in',
     process.env.DATABASE_URL
       ? 'the Postgres of DATABASE_URL'
-      : `${shortPath(dataDir)}${process.env.REWARDOPS_DATA_DIR ? '' : ' (REWARDOPS_DATA_DIR sets another)'}`,
+      : `${shortPath(dataDir)}${process.env.REWARDOPS_DATA_DIR ? '' : ' (set REWARDOPS_DATA_DIR to change it)'}`,
   )
   say(
     'reward',
@@ -152,7 +153,7 @@ function readOptions(): {
   }
 }
 
-/** Returns the requested port, or a free one if it is taken, and reports the choice. */
+/** Returns the requested port (default 3000). If it is taken, prints a line and returns a free one. */
 async function choosePort(wanted: number | null): Promise<number> {
   const port = wanted ?? 3000
   const host = process.env.HOST || '127.0.0.1'
@@ -175,7 +176,7 @@ function connect(url: string): Client {
   })
 }
 
-/** Scores by the rules of the data sources. Returns null with a message when a data source has none. */
+/** Scores by the rules of the data sources. If a data source has none, prints a line and returns null. */
 async function scoreByRule(client: Client, steps: StepOfRollouts[]): Promise<string[] | null> {
   try {
     return await score(client, steps, 'by rule', '-rule', {})
@@ -202,7 +203,7 @@ async function score(
   const batchIds: string[] = []
   let done = 0
   let failed = 0
-  progress.update({ done, total, note: 'handing over' })
+  progress.update({ done, total, note: 'submitting' })
   for (const step of steps) {
     const batchId = await submitStep(client, step, step.run + runSuffix, reward)
     batchIds.push(batchId)
@@ -231,7 +232,7 @@ async function score(
   return batchIds
 }
 
-/** Resolves at Ctrl-C; @throws when a child process ends by itself. */
+/** Resolves at Ctrl-C or SIGTERM. @throws DemoError when a child process ends by itself */
 async function servedUntilStopped(...children: [ServiceProcess, SimulatedServers]): Promise<void> {
   const [first, second] = children
   const ended = await Promise.race([
@@ -245,7 +246,7 @@ async function servedUntilStopped(...children: [ServiceProcess, SimulatedServers
   if (ended !== null) throw new DemoError(ended)
 }
 
-/** Stops the service first, so that its calls in flight are still answered. */
+/** Stops the service first, so that the reward model still answers its calls in flight. */
 async function stopChildren(): Promise<void> {
   const end = await service?.stop()
   await rm?.stop()
@@ -274,7 +275,7 @@ function shortPath(path: string): string {
   return short.startsWith('../../') ? path : short || '.'
 }
 
-/** The error, with the service's hint if there is one. */
+/** The error's message; for errors of the service also their reason and hint. */
 function explain(error: unknown): string {
   if (error instanceof TRPCClientError) {
     const data = error.data as ErrorData | undefined

@@ -14,7 +14,7 @@ def call(procedure, **payload):
     try:
         with urllib.request.urlopen(request) as answer:
             return json.load(answer)["result"]["data"]
-    except urllib.error.HTTPError as refusal:  # says what was wrong, and what to do about it
+    except urllib.error.HTTPError as refusal:  # its body has a message and a hint
         error = json.load(refusal)["error"]
         raise SystemExit(f'{error["message"]}\n{error["data"]["hint"]}')
 

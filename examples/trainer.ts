@@ -17,7 +17,7 @@ try {
       const scores = group.samples.map((sample) => sample.score ?? sample.reason)
       console.log(`group ${group.seq} (${group.uid}): ${scores.join(' ')}, mean ${group.mean}`)
     }
-    // Train on the chunk here. Store chunk.cursor with the checkpoint, so that a restarted trainer continues after it.
+    // Train on the chunk here. Store chunk.cursor with the checkpoint to continue there after a restart.
   }
   console.log(`${url}/batches/${(await pipeline.accepted).batchId}`)
 } catch (error) {

@@ -6,7 +6,7 @@ export interface Reward {
   score: number | null
   /** `acc` of the extra info, if the scorer returns it. */
   acc: unknown
-  /** Why there is no score. */
+  /** Why the sample failed; null if it has a score. */
   reason: string | null
 }
 
@@ -18,7 +18,7 @@ export async function collectRewards(client: Client, batchId: string): Promise<R
     const accs = page.rewardExtraInfo.acc
     page.index.forEach((index, i) => {
       if (index !== rewards.length) {
-        throw new Error(`batches.results gave index ${index} where ${rewards.length} was due`)
+        throw new Error(`batches.results returned index ${index} instead of ${rewards.length}`)
       }
       rewards.push({ score: page.score[i]!, acc: accs?.[i], reason: page.reason[i]! })
     })

@@ -60,8 +60,8 @@ test('results are summarised and printed', () => {
   })
   const text = renderReport(report, 'rm').join('\n')
   expect(text).toContain('2 · 1 correct of 2 (x · y)')
-  expect(text).toContain('2 groups: 1 with all two right, 0 with none, 1 mixed')
-  expect(text).toContain('rm prefers the right response in 0.0 % of 1 right–wrong pairs')
+  expect(text).toContain('2 groups: 1 with all two correct, 0 with none, 1 mixed')
+  expect(text).toContain('rm prefers the correct response in 0.0 % of 1 pairs')
 })
 
 test('failures are counted separately and excluded from means', () => {

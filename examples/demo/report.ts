@@ -13,12 +13,12 @@ export interface Scored {
 export interface ReportRow {
   name: string
   n: number
-  /** Correct by the rule; null without one. */
+  /** Samples that the rule finds correct; null without a rule. */
   correct: number | null
   /** Mean of the rule's reward over the scored samples; null when there are none. */
   meanReward: number | null
   meanModelScore: number | null
-  /** Samples without a score by rule or by model. */
+  /** Samples that have no score by rule, or none by model. */
   failed: number
 }
 
@@ -35,7 +35,7 @@ export interface Report {
   pairs: { n: number; preferred: number } | null
 }
 
-/** Correct by the rule: `acc` if present, else a reward of 1. */
+/** Whether the rule finds a sample correct: its `acc` if that is a boolean or number, else a score of 1. */
 export function isCorrect(score: number | null, acc: unknown): boolean {
   if (typeof acc === 'boolean') return acc
   if (typeof acc === 'number') return acc === 1
@@ -98,13 +98,13 @@ export function renderReport(report: Report, modelName: string): string[] {
   if (groups) {
     const all = groups.size === null ? 'all' : `all ${spelled(groups.size)}`
     lines.push(
-      `${number(groups.n)} groups: ${number(groups.allRight)} with ${all} right, ${number(groups.noneRight)} with none, ${number(groups.n - groups.allRight - groups.noneRight)} mixed`,
+      `${number(groups.n)} groups: ${number(groups.allRight)} with ${all} correct, ${number(groups.noneRight)} with none, ${number(groups.n - groups.allRight - groups.noneRight)} mixed`,
     )
   }
   if (pairs) {
     const share = ((pairs.preferred / pairs.n) * 100).toFixed(1)
     lines.push(
-      `${modelName} prefers the right response in ${share} % of ${number(pairs.n)} right–wrong pairs of a group (50 % is chance)`,
+      `${modelName} prefers the correct response in ${share} % of ${number(pairs.n)} pairs of a correct and an incorrect response (50 % is chance)`,
     )
   }
   return lines

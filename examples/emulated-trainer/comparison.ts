@@ -7,7 +7,7 @@ export interface Configuration {
   run: Run
 }
 
-/** 80 s of compute per step, 96 prompts × 4: at 1:10, a run of three steps takes half a minute. */
+/** 80 s of compute per step and 96 prompts × 4 responses. At 1:10, a run of three steps takes about half a minute. */
 const USUAL: Job = {
   prompts: 96,
   responses: 4,
@@ -18,8 +18,8 @@ const USUAL: Job = {
 }
 
 /**
- * Rewards as fast as a rule: no strategy gains anything. The step is longer, because only the service's own cost is
- * visible, and it does not shrink with the scale: 0.15 s are 1 % of 15 s.
+ * Rewards as fast as a rule's, with which no strategy gains anything. The service's own cost, about 0.15 s per step, does
+ * not shrink with the scale. Steps of 150 s (15 s at 1:10) keep it at 1 % of a step.
  */
 const MILLISECONDS: Partial<Job> = {
   rewardMs: { fromMs: 2, toMs: 20 },
@@ -29,8 +29,8 @@ const MILLISECONDS: Partial<Job> = {
 }
 
 /**
- * Every strategy with and without a limit, limits of the service and of the server, rewards from milliseconds to longer
- * than a step, many mini-batches, large groups, and other phase lengths. About seven minutes at 1:10.
+ * All strategies, limits of the service and of the server, rewards from milliseconds to longer than a step, many
+ * mini-batches, large groups, and other phase lengths. They take about eight minutes at 1:10.
  */
 export const CONFIGURATIONS: readonly Configuration[] = [
   configuration('barrier'),

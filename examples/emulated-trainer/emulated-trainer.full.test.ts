@@ -47,15 +47,15 @@ afterAll(async () => {
 
 const laboratory = () => ({ url: service.url, rm })
 
-// `conduct` itself fails on a wrong reward, an incomplete group, or a duplicate or missing one.
-describe('every strategy gets every correct reward exactly once', () => {
+// `conduct` itself fails on a wrong reward, and on an incomplete, duplicate or missing group.
+describe('every reward is correct and delivered exactly once', () => {
   const runs = FULL
     ? [...STRATEGIES.map((name) => `${name}@16`), 'both', 'all@rm16']
     : ['barrier@16', 'both@16', 'all@rm16']
   test.each(runs)('%s', async (name) => {
     const { emulated, predicted, boundMs } = await conduct(laboratory(), JOB, readRun(name), SCALE)
     expect(emulated).toMatchObject({ groups: 48, samples: 192 })
-    // The GPU's work was emulated in full and in order, regardless of waiting.
+    // All phases of the GPU were emulated, and none overlaps another.
     const own = emulated.spans.filter(({ what }) => what !== 'wait')
     expect(own.map(({ what }) => what).sort()).toEqual(
       [
@@ -67,13 +67,13 @@ describe('every strategy gets every correct reward exactly once', () => {
     for (const [i, span] of own.entries()) {
       expect(span.fromMs).toBeGreaterThanOrEqual(own[i - 1]?.toMs ?? 0)
     }
-    // Never faster than the bound or the prediction (timers may fire a millisecond early).
+    // A run is never faster than the bound or the prediction. Timers may fire a millisecond early.
     expect(emulated.stepMs).toBeGreaterThan(boundMs * 0.99)
     expect(emulated.stepMs).toBeGreaterThan(predicted.stepMs * 0.97)
   })
 })
 
-test('recorded rewards can be planned with, over HTTP and by the CLI', async () => {
+test('the CLI plans with the recorded rewards of a run and of a batch', async () => {
   await conduct(laboratory(), JOB, readRun('barrier@16'), SCALE)
   const answer = await fetch(`${service.url}/api/trpc/batches.list`)
   const { result } = (await answer.json()) as {
@@ -102,7 +102,7 @@ test('recorded rewards can be planned with, over HTTP and by the CLI', async () 
 })
 
 itInFullRun(
-  'plan with typed times reports strategies without gain, and invalid options',
+  'the CLI plans with given reward times, reports strategies without gain, and names invalid options',
   async () => {
     const run = async (...more: string[]) =>
       startCli(['plan', ...more], { REWARDOPS_URL: service.url }).ended

@@ -109,7 +109,7 @@ export async function warmUp(laboratory: Laboratory): Promise<void> {
   await conduct(laboratory, job, readRun('both'), 1)
 }
 
-/** The same texts for every strategy, and therefore the same rewards and delays. */
+/** Rollouts of a step. Every strategy gets the same texts, and therefore the same rewards and delays. */
 function rolloutsOf(step: number, { prompts, responses }: Job): Rollouts {
   return Array.from({ length: prompts * responses }, (_, i) => {
     const prompt = Math.floor(i / responses)
@@ -153,7 +153,7 @@ function workloadOf(job: Job, run: Run, scale: number): Workload {
   }
 }
 
-/** A number without an exponent, as the server's settings require. */
+/** Formats a number without an exponent, as the simulated server requires. */
 function plain(ms: number): string {
   return ms.toFixed(4).replace(/\.?0+$/, '')
 }

@@ -10,7 +10,7 @@ import { type EmulationOptions, readOptions } from './options.ts'
 import { comparisonOf, errorPercent, tableOf } from './report.ts'
 import { keepResult, readResults } from './results.ts'
 
-/** Runs every strategy on one service and one reward-model server, and prints measured and predicted times. */
+/** Emulates all runs on one service and one reward-model server, and prints measured and predicted times. */
 async function main(): Promise<void> {
   const options = readOptions(process.argv.slice(2))
   if (options === null) return
@@ -79,7 +79,7 @@ function tell(name: string, result: Compared, json: boolean): void {
   const { stepMs, waitMs } = emulated
   const off = errorPercent(result)
   console.error(
-    `${name}: ${(stepMs / 1_000).toFixed(1)} s a step, ${(waitMs / 1_000).toFixed(1)} s of it waiting; prediction off by ${off.toFixed(2)} %`,
+    `${name}: ${(stepMs / 1_000).toFixed(1)} s per step, ${(waitMs / 1_000).toFixed(1)} s of it waiting; prediction off by ${off.toFixed(2)} %`,
   )
 }
 

@@ -8,7 +8,7 @@ export interface Run {
   strategy: Strategy
   /** Concurrent rewards over all steps in flight; null: no limit. */
   concurrency: number | null
-  /** The part that enforces the limit: the service, as the authors' 256 threads do, or the reward-model server. */
+  /** The limit holds in the service (like the authors' 256 threads) or in the reward-model server. */
   limitedBy: 'service' | 'server'
 }
 
@@ -19,7 +19,7 @@ export interface Job {
   miniBatches: number
   steps: number
   phases: Phases
-  /** Bounds of a uniform distribution. */
+  /** Time of one reward: bounds of a uniform distribution. */
   rewardMs: { fromMs: number; toMs: number }
 }
 
@@ -29,35 +29,35 @@ export interface EmulationOptions {
   /** One emulated second takes `1000 / scale` ms. */
   scale: number
   runs: Run[]
-  /** Compares planner and emulator over many configurations instead of the runs. */
+  /** Compares planner and emulator over the configurations of `comparison.ts`; `job` and `runs` are ignored. */
   compare: boolean
-  /** Address of the service; null: one is started. */
+  /** Address of a running service; null: one is started. */
   url: string | null
-  /** Folder of the results, whose table includes earlier runs. Null: results are only printed. */
+  /** Folder for the results. Its table includes earlier runs. Null: results are only printed. */
   out: string | null
   json: boolean
 }
 
-const HELP = `Emulates a training job with a real reward service: rollouts, log-probs and updates are waits, rewards are
-requested and received. Reports the step time of each strategy.
+const HELP = `Emulates a training job with a real reward service: sleeps for rollouts, log-probs and updates, and requests real
+rewards. Prints the step time of each strategy.
 
   --prompts 1024 --responses 5 --mini-batches 4 --steps 7
-  --rollout-s 40 --log-prob-s 43 --update-s 120     the trainer's own work a step
-  --reward-s 1-40                                   how long a reward takes, uniform
-  --scale 10                                        ten times as fast; the finer, the more our own cost shows
-  --only barrier@256,both                           strategy, strategy@256 (256 rewards at once), strategy@rm256
-                                                    (the reward-model server itself works on 256 at once)
-  --compare                                         planner against emulator over 13 small configurations instead
-  --out results                                     a JSON file a run, and the table of all that are there
-  --url http://127.0.0.1:3000                       a service that runs; default: one of its own
-  --json                                            one line of JSON a run
+  --rollout-s 40 --log-prob-s 43 --update-s 120     seconds per step without rewards
+  --reward-s 1-40                                   seconds per reward, uniformly distributed
+  --scale 10                                        speed-up; the higher, the larger the service's share of a step
+  --only barrier@256,both                           runs: strategy, strategy@256 (256 concurrent rewards, limited by
+                                                    the service), strategy@rm256 (limited by the reward-model server)
+  --compare                                         compares planner and emulator over 13 small configurations instead
+  --out results                                     writes a JSON file per run, and a table of all runs in the folder
+  --url http://127.0.0.1:3000                       uses a running service; default: starts one
+  --json                                            prints one line of JSON per run
 
 Strategies: ${STRATEGIES.join(', ')}.`
 
-/** The upstream authors' experiment in the order of their table, then without their limit. */
+/** The strategies of the upstream authors' experiment and `all` with their limit, then some without a limit. */
 const USUAL = 'barrier@256,pipeline@256,off_policy@256,both@256,all@256,pipeline,off_policy,both'
 
-/** Parses the command line. @throws Error naming the problem; returns `null` for --help. */
+/** Parses the command line. Prints the help and returns null for --help. @throws Error naming the problem */
 export function readOptions(argv: readonly string[]): EmulationOptions | null {
   const text = { type: 'string' } as const
   const flag = { type: 'boolean' } as const

@@ -11,7 +11,7 @@ export interface Emulated {
   run: Run
   totalMs: number
   stepMs: number
-  /** As `Prediction.steadyMs`. */
+  /** Time per step in the steady state, as `Prediction.steadyMs`. */
   steadyMs: number
   /** Time per step that the trainer spent waiting for rewards and for the batch's acceptance. */
   waitMs: number
@@ -37,7 +37,7 @@ export interface Emulation {
   /** One emulated second takes `1000 / scale` ms. */
   scale: number
   rolloutsOf(step: number): Rollouts
-  /** Called with every page of groups in training order. */
+  /** Called with every page of groups, in the order in which the trainer reads them. */
   onGroups?(step: number, groups: GroupResult[]): void
 }
 
@@ -45,7 +45,7 @@ export interface Emulation {
 export const STREAMED_PARTS = 8
 
 /**
- * A trainer without a GPU: GPU phases are waited out, and rewards are real. It uses only `batches.submit`, `append`,
+ * Emulates a trainer without a GPU: sleeps for the GPU phases, and requests real rewards by `batches.submit`, `append`,
  * `close` and `next`.
  * @throws when the service refuses a call, or a batch ends with a sample missing
  */
@@ -54,7 +54,7 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
   const { phases, steps, prompts, responses, miniBatches } = job
   const { ahead, byMiniBatch, streamed } = traitsOf(run.strategy)
   const api = createTRPCClient<AppRouter>({ links: [httpLink({ url: `${url}/api/trpc` })] })
-  // Opens the connection before the clock starts, as it would be after a trainer's first step.
+  // Opens the connection before the clock starts; only a trainer's first step opens one.
   await api.session.get.query()
   const spans: PlannedSpan[] = []
   const endsMs: number[] = []
@@ -113,7 +113,7 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
     )
   }
   const cursors = new Map<string, string | null>()
-  /** Waits for the given number of further samples of a batch, in whole groups. */
+  /** Waits until further groups with the given number of samples have been delivered. */
   const take = async (
     from: { batchId: Promise<string> },
     step: number,
@@ -173,7 +173,7 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
   }
 }
 
-/** Defers a call's rejection to the point where it is awaited, which avoids an unhandled rejection. */
+/** Defers a call's rejection until its result is awaited, to avoid an unhandled rejection. */
 function later(call: Promise<{ batchId: string }>): { batchId: Promise<string> } {
   const batchId = call.then((batch) => batch.batchId)
   batchId.catch(() => {})

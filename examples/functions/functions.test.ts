@@ -3,8 +3,7 @@ import { afterAll, expect, it } from 'vitest'
 import { sampleOf, testPool } from '../../server/rewards/functions/testing/test-pool.ts'
 import type { RewardRouter } from '../../server/router/router-types.ts'
 
-/** Runs the examples as a worker does. */
-
+// The examples run in function processes, as in a worker.
 const one = testPool({
   router: {
     models: () => [{ model: 'my-judge' }],
@@ -17,7 +16,7 @@ const options = { timeoutMs: 20_000, signal: undefined, run: 'run', sampleId: 'b
 const refOf = (path: string, kwargs: Record<string, unknown>) =>
   one.ref(readFileSync(new URL(path, import.meta.url), 'utf8'), { path, kwargs })
 
-it('length_penalty.ts takes a thousandth for each token beyond the budget', async () => {
+it('length_penalty.ts subtracts 0.001 for each token beyond the budget', async () => {
   const ref = refOf('length_penalty.ts', { budget: 512 })
   const score = (text: string, responseLength: number) =>
     one.pool.score(ref, sampleOf(text, { responseLength }), {}, options)
@@ -26,7 +25,7 @@ it('length_penalty.ts takes a thousandth for each token beyond the budget', asyn
   expect(await score('no answer', 512)).toMatchObject({ score: 0, extra: { pred: null } })
 })
 
-it('rule_then_judge.ts calls a judge only for answers that cannot be checked', async () => {
+it('rule_then_judge.ts calls a judge only if the boxed answer does not equal the ground truth', async () => {
   const ref = refOf('rule_then_judge.ts', { model: 'my-judge' })
   const score = (text: string) => one.pool.score(ref, sampleOf(text), {}, options)
   expect(await score('so \\boxed{42}')).toMatchObject({ score: 1, extra: { by: 'rule' } })

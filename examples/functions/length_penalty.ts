@@ -1,6 +1,6 @@
 /**
- * A reward function as verl's users write them, translated to TypeScript: compares the answer after `####` with the ground
- * truth and subtracts a penalty for every token beyond a budget. It is synchronous.
+ * A synchronous reward function with verl's argument names. It compares the number after `####` with the ground truth and
+ * subtracts a penalty for every token beyond a budget.
  * "reward": {"function": {"path": "length_penalty.ts", "kwargs": {"budget": 512, "per_token": 0.001}}}
  */
 interface Input {

@@ -1,7 +1,7 @@
 /**
- * A reward that calls a judge only when needed: checkable answers are checked by a rule, and a generative reward model
- * rates the others. The class is instantiated once per process with the batch's kwargs; thousands of its calls can wait
- * concurrently in one process.
+ * A reward that calls a judge only when needed: a boxed answer that equals the ground truth scores 1, and a judge rates
+ * all other responses. The class is instantiated once per process with the batch's kwargs. Thousands of its calls can
+ * wait concurrently in one process.
  * "reward": {"function": {"path": "rule_then_judge.ts", "kwargs": {"model": "my-judge"}}, "timeoutMs": 60000}
  */
 interface Input {
@@ -34,7 +34,7 @@ export default class RuleThenJudge {
       return { score: 1, by: 'rule', answer }
     }
     const question = typeof prompt === 'string' ? prompt : (prompt.at(-1)?.content ?? '')
-    // An error here fails the sample with the router's reason, such as `no_server` or `timeout`.
+    // An error of the router fails the sample with its reason, such as `no_server` or `timeout`.
     const { content } = await router.chat({
       model: this.model,
       maxTokens: 512,
@@ -46,7 +46,7 @@ export default class RuleThenJudge {
       ],
     })
     const rating = /\[\[(\d+)\]\]/.exec(content)?.[1]
-    // An error fails the sample; its message becomes the failure's detail.
+    // Any other error fails the sample with `function_error`; its message becomes the failure's detail.
     if (rating === undefined)
       throw new Error(`no rating in ${JSON.stringify(content.slice(0, 80))}`)
     log.info('judged', { rating })

@@ -14,7 +14,7 @@ test('the bundled file equals the generator’s output and is small', async () =
   expect(Buffer.byteLength(bundled)).toBeLessThan(600_000)
 })
 
-test('it reads as JSON Lines: 64 groups of 8 from three data sources', async () => {
+test('the bundled file is JSON Lines with 64 groups of 8 from three data sources', async () => {
   const file = await openRollouts(DEMO_ROLLOUTS)
   expect(file.format).toBe('samples')
   const read = []
@@ -28,7 +28,7 @@ test('it reads as JSON Lines: 64 groups of 8 from three data sources', async () 
   )
 })
 
-test('the rules find exactly the planted answers correct', () => {
+test('the rules score 1 exactly where a correct answer is planted', () => {
   const wrongly = samples.filter((sample) => {
     const result = ruleForDataSource(sample.dataSource)?.score({
       dataSource: sample.dataSource,

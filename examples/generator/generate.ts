@@ -75,8 +75,8 @@ export function rolloutLines(samples: readonly SampleInput[]): string {
 }
 
 /**
- * Plans one prompt's eight responses. A fifth of the prompts are so easy that all responses are correct, and a fifth so
- * hard that none is: no-signal groups.
+ * Plans one prompt's eight responses. With a probability of 0.2 all are correct, and with 0.2 none is, to make no-signal
+ * groups.
  */
 function group<P>(
   draw: Draw,

@@ -1,4 +1,4 @@
-/** Deterministic random numbers for a seed, the same on every machine. */
+/** A generator of random numbers, which are the same on every machine for the same seed. */
 export interface Draw {
   /** A number in [0, 1). */
   unit(): number
@@ -8,7 +8,7 @@ export interface Draw {
   chance(probability: number): boolean
 }
 
-/** mulberry32: 32 bits of state, enough for some thousand numbers, and short. */
+/** The generator mulberry32. Its 32 bits of state are enough for some thousand numbers. */
 export function drawFrom(seed: number): Draw {
   let state = seed >>> 0
   const unit = (): number => {

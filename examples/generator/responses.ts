@@ -19,7 +19,7 @@ export const RIGHT: ReadonlySet<Planted> = new Set<Planted>(['right', 'terse'])
 /** Format of the final answer that the rule expects. */
 export type AnswerMark = '####' | 'Answer:'
 
-/** The problem's answer. */
+/** The problem's correct answer. */
 export function answerOf(problem: Problem): number {
   return workedResults(problem.steps).at(-1)!
 }
@@ -110,12 +110,12 @@ function work(draw: Draw, steps: readonly Step[], results: readonly number[]): s
   return [draw.pick(OPENINGS) + lines[0], ...lines.slice(1)]
 }
 
-/** At most two decimals: an error can make a division uneven. */
+/** Formats a number with at most two decimals, because a slip can make a division uneven. */
 function shown(value: number): string {
   return String(Math.round(value * 100) / 100)
 }
 
-/** The final answer; thousands sometimes have a comma, which the rules accept. */
+/** Formats the final answer, sometimes with a comma for thousands, which the rules accept. */
 function written(draw: Draw, value: number): string {
   const text = shown(value)
   if (Math.abs(value) < 1000 || !Number.isInteger(value) || !draw.chance(0.5)) return text
