@@ -1,6 +1,6 @@
 'use client'
 
-/** The last error boundary, for errors in the layout itself. No styles are available here. */
+/** The outermost error boundary, for errors in the layout itself. It renders without the dashboard's styles. */
 export default function GlobalError({ error, reset }: { error: Error; reset: () => void }) {
   return (
     <html lang="en">

@@ -8,19 +8,19 @@ import { section } from './exactness/read-page.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
 /**
- * Compares every chart over fixed synthetic data with its snapshot. `npx playwright test charts --update-snapshots`
- * updates the snapshots; review them before committing.
+ * Compares charts of fixed synthetic data with their snapshots. `npx playwright test charts --update-snapshots` updates
+ * the snapshots; review them before committing.
  */
 
-/** Five runs of twelve steps. */
+/** The data are five runs of twelve steps. */
 const STEPS = 12
 const STEP_SAMPLES = 192
-/** Midnight, so that time axes are the same on every day. */
+/** The data end at midnight, so that time axes are the same on every day. */
 const MIDNIGHT = Math.floor(Date.now() / 86_400_000) * 86_400_000
 /**
- * A pixel differs from a tenth of the color distance on, and a snapshot when more than 0.3 % of its pixels differ.
- * Measured: moving lines and areas by 2 px or removing a bar changes 0.46 to 3.6 %; different hinting and text spacing
- * change less than 0.3 % in 24 of 26 snapshots (0.54 % where a heading wraps differently).
+ * A pixel counts as different above a tenth of the largest color distance, and a snapshot fails when more than 0.3 % of
+ * its pixels are different. Measured on 26 snapshots: moving lines and areas by 2 px or removing a bar changes 0.46 to
+ * 3.6 %; other hinting and text spacing change less than 0.3 % in 24 of them, and 0.54 % where a heading wraps.
  */
 const TOLERANCE = { threshold: 0.1, maxDiffPixelRatio: 0.003 }
 
@@ -38,7 +38,7 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => service?.stop())
 
-/** A server with an hour of requests: rising latencies, a gap, failures and retries. */
+/** Adds a server with an hour of requests: rising latencies, a gap, failures and retries. */
 async function addServer(): Promise<void> {
   const log = createLogger('warn', 'charts')
   const url = runningEmbeddedUrl(service.dataDir) as string
@@ -63,7 +63,6 @@ async function addServer(): Promise<void> {
 }
 
 interface Pictured {
-  /** The name of the snapshot and of the test. */
   name: string
   path: string
   /** Snapshot names by the heading of the chart's section. */
@@ -72,7 +71,7 @@ interface Pictured {
   prepare?(page: Page): Promise<void>
 }
 
-/** The last batch of a run. The seeder numbers batches step by step over the runs. */
+/** The last batch of a run, counted from 1. The seeder creates step 1 of all runs, then step 2 of all runs, and so on. */
 const lastBatch = (run: number) => `b${(STEPS - 1) * 5 + run}`
 
 const VIEWS: Pictured[] = [
@@ -86,7 +85,7 @@ const VIEWS: Pictured[] = [
     },
   },
   {
-    name: 'run of a sum',
+    name: 'run of a composite reward',
     path: '/runs/seeded-rule-and-model?over=seeded-math-rule',
     charts: {
       Reward: 'run-fan',
@@ -129,7 +128,7 @@ const VIEWS: Pictured[] = [
     charts: { Latency: 'server-latency', 'Requests per minute': 'server-calls' },
   },
   {
-    name: 'runs over one another',
+    name: 'overlaid runs',
     path: '/compare?run=seeded-math-rule&run=seeded-rule-and-model&band=middle',
     charts: {
       'Mean reward': 'compare-runs-mean',
@@ -141,7 +140,7 @@ const VIEWS: Pictured[] = [
 for (const colorScheme of ['light', 'dark'] as const) {
   test.describe(colorScheme, () => {
     test.use({ colorScheme, timezoneId: 'UTC', viewport: { width: 1040, height: 900 } })
-    test.skip(process.platform !== 'linux', 'the pictures are of Linux’s fonts')
+    test.skip(process.platform !== 'linux', 'the snapshots show the fonts of Linux')
     for (const { name, path, charts, prepare } of VIEWS) {
       test(name, async ({ page }) => {
         await page.emulateMedia({ reducedMotion: 'reduce', colorScheme })

@@ -32,12 +32,12 @@ import { haveRollouts, type Rollout, readRollouts, withBroken } from './exactnes
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
 /**
- * Compares every number of the batch and run pages with those that an independent script, which shares no code with
- * the service, computes from the exported samples.
+ * Compares the numbers of the batch and run pages with those that `recompute.py` computes from the exported samples. The
+ * script shares no code with the service.
  */
 
 const missing = !haveRollouts
-  ? 'the rollouts of gsm8k-groups8 are not there'
+  ? 'the rollouts of gsm8k-groups8 are missing'
   : havePython()
     ? null
     : 'there is no python3'
@@ -63,7 +63,7 @@ test.beforeAll(async () => {
   test.setTimeout(180_000)
   folder = mkdtempSync(join(tmpdir(), 'rewardops-exactness-'))
   service = await startTestService()
-  // Two servers that return NaN for the same texts, and one that is often busy: failures and retries.
+  // Two servers return NaN for the same texts, and one is often busy, so that samples fail and are retried.
   const nan = ['--draw-by', 'text', '--faults', '{"nan":0.04}']
   const busy = ['--faults', '{"full503":0.1}']
   const usual = ['--latency', 'uniform:1,60', '--slow-share', '0.01', '--slow-ms']
@@ -110,7 +110,7 @@ test.beforeAll(async () => {
   const steps = new Map<string, number>()
   for (const [name, run, reward, samples] of submits) {
     const step = (steps.get(run) ?? 0) + 1
-    // A step that is submitted twice: the run shows the later batch.
+    // The first step is submitted twice; the run page shows the later batch.
     steps.set(run, name === 'replaced' ? step - 1 : step)
     const { batchId } = await service.api.batches.submit.mutate({
       ...{ run, step, groupSize: name === 'few' ? null : 8, samples },
@@ -126,7 +126,7 @@ test.beforeAll(async () => {
   }
   const lines: string[] = []
   for (const run of steps.keys()) {
-    // Roll-ups are written after the end of a batch.
+    // A batch's roll-ups are written after its end.
     await expect
       .poll(async () => {
         const { pending, steps } = await service.api.runs.get.query({ name: run })
@@ -165,7 +165,7 @@ test('the rollouts cover failures, substituted scores, retries and groups withou
   expect(runNumbers('exact-models').heat?.kind).toBe('bins')
 })
 
-/** Fields that are not computed from samples: request parameters and timestamps. */
+/** Fields that are not compared: request parameters, timestamps, and figures of running batches. */
 const NOT_COMPUTED = [
   ...['batchId', 'run', 'step', 'split', 'status', 'submittedAt', 'startedAt', 'completedAt'],
   ...['rewardName', 'rewardVersion', 'rescoredFrom', 'rescores', 'reward', 'groupSize', 'priority'],
@@ -179,7 +179,7 @@ test('batch responses match the samples', async () => {
     const { tookMs, timeline, groupRows, dataSources, failures, servers, ...plain } = of
     const view = await service.api.batches.view.query({ batchId })
     const unknown = Object.keys(view).filter((key) => !(key in of) && !NOT_COMPUTED.includes(key))
-    expect(unknown, 'fields that nothing is compared with').toEqual([])
+    expect(unknown, 'fields that are not compared').toEqual([])
     found.push(...differences(view, plain, batchId))
     found.push(
       ...differences(
@@ -245,7 +245,7 @@ test('timelines match the samples', async () => {
           endedMs: actual.samples.endedMs[at],
           server: actual.servers[actual.samples.server[at] ?? -1] ?? null,
           reason: reasons.get(index) ?? null,
-          // The timeline lists attempts only where there are several.
+          // The timeline lists attempts only of samples with several.
           attempts: Math.max(attempts.get(index) ?? 1, 1),
         },
       ]),
@@ -275,12 +275,12 @@ test('run responses match the samples', async () => {
         `${name} sources`,
       ),
     )
-    // Shares have four digits.
+    // The service rounds shares to four decimals.
     found.push(...differences(run.heat, heat, `${name} spread`, 0.000_051))
     const unknown = Object.keys(run.steps[0] ?? {}).filter(
       (key) => !(key in (of.steps[0] ?? {})) && !NOT_COMPUTED.includes(key),
     )
-    expect(unknown, 'fields that nothing is compared with').toEqual([])
+    expect(unknown, 'fields that are not compared').toEqual([])
     const view = await service.api.rewards.components.query({ run: name })
     const actual = view.components.filter(({ name }) => name !== '')
     found.push(
@@ -420,7 +420,7 @@ async function readGroups(page: Page, of: BatchNumbers): Promise<void> {
       element.scrollTop = to === 'first' ? 0 : element.scrollHeight
     }, end)
     const seq = end === 'first' ? 1 : of.groupRows.length
-    // The group number, with the other columns of its row.
+    // The row is loaded when it shows its slowest sample, such as "#12".
     await expect(table.locator(`[aria-rowindex="${seq + 1}"]`)).toContainText('#')
     const shown = await rowsOf(table)
     expect(shown.length).toBeGreaterThan(10)
@@ -461,7 +461,7 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
 
 for (const name of ['exact', 'exact-models', 'exact-components']) {
   test(`the page of run "${name}" matches the samples`, async ({ page }) => {
-    // Opens and reads a dozen tables.
+    // The test reads a dozen tables.
     test.slow()
     const of = runNumbers(name)
     await page.goto(`${service.url}/runs/${name}`)
@@ -496,7 +496,7 @@ async function readRunFigures(page: Page, of: RunNumbers): Promise<void> {
 
 async function readSteps(page: Page, of: RunNumbers): Promise<void> {
   const newest = of.steps.toReversed()
-  // Changes of the reward are marked in a column of their own.
+  // The column "Marks" shows changes of the reward and is not compared.
   const stepRows = async (chart: string) =>
     (await chartRows(page, chart)).map(({ Marks: _, ...row }) => row)
   expect(await stepRows('Reward')).toEqual(

@@ -4,7 +4,7 @@ import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
-/** Every page while its backend fails: the service is killed, or database queries time out. */
+/** Pages while the service fails: it is killed, or its database queries time out. */
 
 let service: TestService
 let batch = ''
@@ -30,7 +30,7 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => service?.stop())
 
-/** Each page with content from its queries. */
+/** Pages, each with a text that its queries provide. */
 const PAGES: { path: () => string; shows: string | RegExp }[] = [
   { path: () => '/', shows: 'Recent batches' },
   { path: () => '/runs', shows: 'failing' },
@@ -56,7 +56,7 @@ async function openAll(open: () => Promise<Page>): Promise<Page[]> {
   return tabs
 }
 
-test('keeps data with its age on every page while the service is down, and recovers', async ({
+test('pages keep their data and show its age while the service is down, and recover', async ({
   context,
 }) => {
   test.setTimeout(180_000)
@@ -86,8 +86,8 @@ test('keeps data with its age on every page while the service is down, and recov
   for (const tab of tabs) await tab.close()
 })
 
-test('shows query timeouts with a hint on every page, and recovers', async ({ context }) => {
-  test.skip(process.env.REWARDOPS_TEST_FULL !== '1', 'two time-outs of ten seconds: full run')
+test('pages show query timeouts with a retry button, and recover', async ({ context }) => {
+  test.skip(process.env.REWARDOPS_TEST_FULL !== '1', 'waits for two timeouts of ten seconds')
   test.setTimeout(240_000)
   const lock = new pg.Client({ connectionString: runningEmbeddedUrl(service.dataDir) as string })
   await lock.connect()
@@ -96,7 +96,7 @@ test('shows query timeouts with a hint on every page, and recovers', async ({ co
     await lock.query(
       'lock table batch, sample, sample_group, run, process in access exclusive mode',
     )
-    // Queries that read no table, or are cached, still respond.
+    // The queries of /rewards read no locked table, or are cached.
     const queried = PAGES.filter(({ path }) => path() !== '/rewards')
     const tabs = await Promise.all(
       queried.map(async ({ path }) => {
@@ -116,7 +116,7 @@ test('shows query timeouts with a hint on every page, and recovers', async ({ co
     await lock.query('rollback')
     for (const [at, tab] of tabs.entries()) {
       const again = tab.getByRole('button', { name: 'Try again' }).first()
-      // The page may retry automatically at the same time.
+      // The page may reload the data by itself at the same time.
       if (await again.isVisible()) await again.click({ timeout: 2_000 }).catch(() => {})
       const { shows } = queried[at] as (typeof PAGES)[number]
       await expect(tab.locator('#page').getByText(shows).first()).toBeVisible({ timeout: 30_000 })

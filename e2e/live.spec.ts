@@ -20,7 +20,7 @@ test.afterAll(async () => {
   await rm.stop()
 })
 
-/** A batch that ends after `samples / 16` times the latency; `rm.control` changes the latency meanwhile. */
+/** Submits a batch that takes `samples / 16` times the latency. `rm.control` can change the latency meanwhile. */
 async function submit(samples: number, latency = 'uniform:100,600'): Promise<string> {
   await rm.control({ latency })
   const { batchId } = await service.api.batches.submit.mutate({
@@ -66,7 +66,7 @@ test('tabs share one stream, and another tab takes over when the first is closed
   for (const path of ['/', '/batches', '/workers', '/servers', '/samples', '/runs', '/batches']) {
     const tab = await context.newPage()
     await tab.goto(service.url + path)
-    // The first tab leads; among tabs that open at the same time, any may.
+    // The first tab holds the stream. Of tabs that open at the same time, any could.
     if (tabs.length === 0) await expectLive(tab)
     tabs.push(tab)
   }
@@ -95,7 +95,7 @@ test('ten tabs stay live, also when the leading tab is closed', {
   })
   const batchId = await submit(4_800)
   const tabs: Page[] = []
-  // One at a time: among tabs that open at the same time, any may lead.
+  // Tabs open one at a time, so that the first one holds the stream.
   for (let i = 0; i < 10; i++) {
     const tab = await context.newPage()
     await tab.goto(`${service.url}/batches`)
@@ -156,7 +156,7 @@ test('a page shows the age of its data while the service is down, and becomes li
   await expect(page.locator('[data-worker]')).toHaveCount(2)
   await own.kill()
   await expect(page.locator('[data-live="reconnecting"]')).toContainText(/data \d+\ss old/)
-  // The previous data stay visible.
+  // The last data stay visible.
   await expect(page.locator('[data-worker]')).toHaveCount(2)
   await expect(page.locator('[data-live="disconnected"]')).toBeVisible({ timeout: 20_000 })
   await own.restart()

@@ -12,7 +12,7 @@ import { startTestService, type TestService, test } from './fixtures/service.ts'
 let service: TestService
 let receiver: WebhookReceiver
 
-/** Submits a step of 32 samples in groups of 4, some of which fail. */
+/** Submits a step of 32 samples in groups of 4; the first `failing` samples fail. */
 async function step(run: string, number: number, failing: number): Promise<void> {
   const { batchId } = await service.api.batches.submit.mutate({
     run,
@@ -48,7 +48,7 @@ const sheet = (page: Page, name: string) => page.getByRole('dialog', { name })
 
 const VIEWS: { name: string; path: string; make: (page: Page) => Promise<void> }[] = [
   {
-    name: 'now',
+    name: 'incidents',
     path: '/monitors',
     async make(page) {
       await expect(page.getByRole('region', { name: 'Incidents' })).toContainText('Failures')
@@ -56,7 +56,7 @@ const VIEWS: { name: string; path: string; make: (page: Page) => Promise<void> }
     },
   },
   {
-    name: 'the run',
+    name: 'monitors of a run',
     path: '/runs/watched#monitors',
     async make(page) {
       const chart = page.locator('#monitor-failures')
@@ -142,7 +142,7 @@ test('adds, tests and removes a webhook without showing its secret', { tag: '@fu
   const html = await page.content()
   expect(html).not.toContain('nobody-sees-this')
   expect(html).not.toContain('hidden-key')
-  // An incident triggers a delivery, which the log shows.
+  // An incident triggers a delivery, which the page lists.
   await step('alerted', 1, 12)
   await expect(page.getByRole('region', { name: 'Deliveries' })).toContainText('Failures: alerted')
   const calls = await receiver.received()
@@ -174,7 +174,7 @@ test('creates, edits and removes a mark by keyboard, and draws it on every chart
   await page.keyboard.type('3')
   await page.keyboard.press('Enter')
   await expect(marks.getByRole('button', { name: /step 3 RM changed here/ })).toBeVisible()
-  // With its label on the reward chart, with its icon on the others, and on each monitor chart.
+  // The reward chart shows the mark with its label, other charts with its icon.
   const drawn = page.locator('svg g[data-mark="3"]')
   expect(await drawn.count()).toBeGreaterThan(3)
   await expect(drawn.first()).toContainText('RM changed here')

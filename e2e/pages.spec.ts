@@ -10,7 +10,7 @@ let service: TestService
 let rms: SimulatedServers[] = []
 let batch = ''
 
-/** The bundled rollouts, with unusual texts in some. */
+/** The bundled rollouts, two of them with unusual texts. */
 function rollouts(): SampleInput[] {
   const samples = readFileSync(
     new URL('../examples/data/demo-rollouts.jsonl', import.meta.url),
@@ -60,7 +60,7 @@ const showsCharts = (loaded: string) => async (page: Page) => {
   await expect(page.locator('.recharts-surface').first()).toBeVisible()
 }
 
-/** Each page, with content that is visible once it has loaded. */
+/** Pages, each with content that is visible once it has loaded. */
 const PAGES: View[] = [
   { name: 'overview', path: () => '/', make: shows('Recent batches') },
   { name: 'runs', path: () => '/runs', make: shows('gsm8k-grpo') },
@@ -169,7 +169,7 @@ test('the palette opens pages, ? lists the shortcuts, f focuses the filter', {
   await expect(page.getByLabel('Search texts')).toBeFocused()
   await page.goto(`${service.url}/rewards`)
   await expectLive(page)
-  // The shortcut exists only with its filter, which renders with the data.
+  // The shortcut works once the filter is rendered, which needs the data.
   await expect(page.getByRole('heading', { name: 'Managers' })).toBeVisible()
   await page.keyboard.press('f')
   await page.keyboard.type('openai/')

@@ -39,7 +39,7 @@ const row = (page: Page, strategy: string) => page.locator(`tr[data-strategy="${
 
 const VIEWS: View[] = [
   {
-    name: 'the experiment',
+    name: 'default plan',
     path: () => '/planner',
     async make(page) {
       await expect(planned(page)).toContainText('With 256 concurrent, the step time is')
@@ -52,7 +52,7 @@ const VIEWS: View[] = [
     make: (page) => expect(planned(page)).toContainText('64 samples per step'),
   },
   {
-    name: 'the picture as a table',
+    name: 'the drawn steps as a table',
     path: () => '/planner?steps=3',
     async make(page) {
       await page.getByRole('button', { name: 'as a table' }).click()
@@ -60,12 +60,12 @@ const VIEWS: View[] = [
     },
   },
   {
-    name: 'no batch named',
+    name: 'no batch selected',
     path: () => '/planner?source=batch',
     make: (page) => expect(page.getByText('Select a batch')).toBeVisible(),
   },
   {
-    name: 'a field that cannot be read',
+    name: 'an invalid field',
     path: () => '/planner?prompts=many',
     make: (page) => expect(page.getByText('Enter a whole number from 1 to 65,536.')).toBeVisible(),
   },
@@ -82,7 +82,7 @@ test('leads from a batch to its plan and back', async ({ page }) => {
   await expect(page).toHaveURL(new RegExp(`/batches/${batchId}$`))
 })
 
-test('plans the typed values and keeps them in the URL', { tag: '@full' }, async ({ page }) => {
+test('plans entered values and keeps them in the URL', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/planner`)
   await expect(planned(page)).toBeVisible()
   await page.getByLabel('From, s').fill('0.002')

@@ -78,7 +78,7 @@ const tried = (page: Page, end: 'scored' | 'failed' = 'scored') =>
   page.locator(`[data-tried="${end}"]`)
 const score = (page: Page) => page.getByRole('button', { name: 'Score sample' }).click()
 
-/** Each view, with the steps that fill it. */
+/** Views, each with the actions that fill it. */
 const VIEWS: View[] = [
   {
     name: 'registered',
@@ -103,7 +103,7 @@ const VIEWS: View[] = [
     },
   },
   {
-    name: 'nothing to score by',
+    name: 'a missing ground truth',
     path: '/rewards?view=try',
     async make(page) {
       await page.getByLabel('Ground truth', { exact: true }).fill('')

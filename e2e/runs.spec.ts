@@ -73,7 +73,7 @@ test('a run page shows the rewards of each step as in the results', async ({ pag
   errors.expectNone()
 })
 
-test('overlays another run, has a table view of the spread, and keeps its state in the URL', {
+test('overlays another run, shows the distribution as a table, and keeps its state in the URL', {
   tag: '@full',
 }, async ({ page }) => {
   const errors = watchErrors(page)
@@ -90,7 +90,7 @@ test('overlays another run, has a table view of the spread, and keeps its state 
   await page.getByRole('button', { name: 'Show Reward distribution as a table' }).click()
   const spread = page.getByRole('region', { name: 'Reward distribution, table' })
   await expect(spread.locator('tbody tr').first()).toContainText('6')
-  // From step 4 on the reward is different, which adds a mark automatically.
+  // The reward changes at step 4, which adds a mark automatically.
   await expect(spread.locator('th')).toHaveText(['Step', '1', '0', 'Marks'])
   await expect(spread.locator('tr', { hasText: 'reward changed' })).toContainText('4')
   await page.getByRole('button', { name: 'Remove other' }).click()

@@ -72,7 +72,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   page,
   browser,
 }) => {
-  // Two users, four dialogs, a file and a batch.
+  // The test covers two users, four dialogs, a download and a batch.
   test.setTimeout(120_000)
   const errors = watchErrors(page)
   await page.goto(`${service.url}/samples?run=samples-run`)
@@ -88,7 +88,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await expect(page.getByText('48 loaded')).toBeVisible()
   await expect(page.getByText('240 texts searched')).toBeVisible()
 
-  // Filtered by step, length and reward extra info.
+  // Filters by step and response length reduce the result.
   await page.getByRole('textbox', { name: 'Step' }).fill('2')
   await page.getByRole('textbox', { name: 'Step' }).press('Enter')
   await page.getByRole('button', { name: 'More filters' }).click()
@@ -122,7 +122,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   const panel = theirs.locator('[data-panel]')
   await expect(panel.locator('mark').first()).toHaveText('the Grader wants')
 
-  // One label on a single sample, then one on several.
+  // The second user annotates one sample, then several.
   await theirs.keyboard.press('a')
   await expect(theirs.getByRole('combobox', { name: 'Label' })).toBeFocused()
   await theirs.keyboard.type('reward hack')
@@ -144,7 +144,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await expect(annotate.locator('[data-annotated]')).toContainText('4 samples annotated')
   await annotate.getByRole('button', { name: 'Close' }).first().click()
 
-  // The export contains exactly these samples, in the columns of the table.
+  // The export contains exactly the listed samples.
   await theirs.getByRole('button', { name: 'More filters' }).click()
   await theirs.getByLabel('Annotations').selectOption({ label: 'reward hack · 5' })
   await theirs.keyboard.press('Escape')
@@ -182,7 +182,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await stranger.close()
 })
 
-test('shows the invalid parts of a link; a query that timed out can be retried', {
+test('shows the invalid parts of a link, and repeats a query that timed out', {
   tag: '@full',
 }, async ({ page }) => {
   await page.goto(
@@ -215,7 +215,7 @@ test('shows the invalid parts of a link; a query that timed out can be retried',
   await expect(page.getByText('Query timed out')).toBeVisible()
   await expectAccessible(page)
   refuse = false
-  // The page retries automatically.
+  // The page repeats the query by itself.
   await expect(page.getByText('No matching samples')).toBeVisible()
 })
 

@@ -48,7 +48,7 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await expect(form.getByLabel('Address', { exact: true })).toHaveAttribute('aria-invalid', 'true')
   await expect(form.getByLabel('Name', { exact: true })).toHaveAttribute('aria-invalid', 'true')
 
-  // A rejected address, and one that does not respond.
+  // The form shows errors of an invalid address, and of one that does not respond.
   await form.getByLabel('Name', { exact: true }).fill('loading')
   await form.getByLabel('Address', { exact: true }).fill('file:///etc/passwd')
   await form.getByRole('button', { name: 'Register' }).click()
@@ -62,14 +62,14 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await expect(form.getByLabel('Address', { exact: true })).toHaveAttribute('aria-invalid', 'true')
   await expectAccessible(page)
 
-  // Saved anyway, because it is still loading.
+  // A server that is still loading can be saved anyway.
   await form.getByLabel('Save and keep probing').check()
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form).toHaveCount(0)
   const loading = page.locator('[data-server="loading"]')
   await expect(loading).toContainText('unreachable')
 
-  // A server that responds is detected.
+  // The engine of a server that responds is detected.
   const errors = watchErrors(page)
   await page.getByRole('button', { name: 'Register', exact: true }).click()
   await form.getByLabel('Address', { exact: true }).fill(rm.url)
@@ -104,7 +104,7 @@ test('quarantines a server whose scores are not raw until a user trusts it', {
   const form = page.getByRole('dialog', { name: 'Register server' })
   await form.getByLabel('Address', { exact: true }).fill(addressOf(1))
   await form.getByLabel('Name', { exact: true }).fill('squasher')
-  // Not offered without a verdict.
+  // Without a verdict the form does not offer to trust the server.
   await expect(form.getByText('Trust anyway')).toHaveCount(0)
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form.getByText('squasher is registered and quarantined')).toBeVisible()
@@ -151,7 +151,7 @@ test('shows a refused key at its field', { tag: '@full' }, async ({ page }) => {
   const row = page.locator('[data-server="locked"]')
   await expect(row).toContainText('ready')
   await expect(row).toContainText('6,000 requests/min')
-  // Other changes keep the key.
+  // Changing another setting keeps the key.
   await act(page, 'locked', /Edit/)
   const edit = page.getByRole('dialog', { name: 'Edit locked' })
   await expect(edit.getByLabel('API key', { exact: true })).toHaveValue('')
@@ -235,7 +235,7 @@ test('a server page under load shows figures, charts with table views, balance a
   await expectAccessible(page)
   errors.expectNone()
 
-  // The pool on the Servers page, and the shares of its requests.
+  // The Servers page shows the pool with its policy and balance.
   await page.goto(`${service.url}/servers`)
   const policy = page.getByLabel('Balancing policy of simulated-rm')
   await policy.selectOption('Round robin')

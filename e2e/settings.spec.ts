@@ -35,7 +35,7 @@ async function makeKey(page: Page, name: string, role: string): Promise<string> 
   return key
 }
 
-// First, because the onboarding page is shown only without batches.
+// These tests run first, because the onboarding page is shown only without batches.
 test.describe('sign-in', () => {
   test('requires a key on every page, then redirects to the requested page', async ({ page }) => {
     const errors = watchErrors(page)
@@ -147,7 +147,7 @@ test.describe('settings', () => {
     await admin.getByRole('menuitem', { name: 'Revoke…' }).click()
     await admin.getByRole('button', { name: 'Revoke key' }).click()
     await expect(admin.locator('[data-key="wall display"]')).toContainText('revoked')
-    // Without interaction: the viewer's stream ended with the key.
+    // The page redirects without interaction, because the viewer's stream ended with the key.
     await viewer.waitForURL(/\/login\?next=%2Fworkers$/)
     const next = await viewer.request.get(`${service.url}/api/trpc/batches.list`)
     expect(next.status()).toBe(401)
@@ -165,7 +165,7 @@ test.describe('settings', () => {
     errors.expectNone()
   })
 
-  /** A viewer sees annotations and saved views disabled, with the reason. */
+  /** Expects that annotating, rescoring and saving views are disabled for a viewer, with the reason. */
   async function readsSamplesOnly(viewer: Page): Promise<void> {
     const why = /Requires the role trainer.*wall display.*viewer/
     const id = (await service.api.samples.list.query({ limit: 1 })).items[0]?.id as string
@@ -237,7 +237,7 @@ test.describe('settings', () => {
     })
     test.afterAll(() => open.stop())
 
-    test('requires keys once an admin key was shown, and continues with it', {
+    test('requires keys after an admin key was entered, and continues with it', {
       tag: '@full',
     }, async ({ browser }) => {
       const page = await (await browser.newContext()).newPage()

@@ -8,7 +8,7 @@ import { startTestService, type TestService, test } from './fixtures/service.ts'
 const run = promisify(execFile)
 let service: TestService
 let batch = ''
-// Its own service: the first test needs an empty one, and what the overview loads depends on the data of other specs.
+// The spec has its own service: the first test needs an empty one, and data of other specs would change the overview.
 test.beforeAll(async () => {
   service = await startTestService({ REWARDOPS_WORKERS: '1' })
 })
@@ -42,7 +42,7 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   )
   await expectStateAccessible(page)
 
-  // The sample with the lowest score, and the next ones.
+  // Opens the sample with the lowest score, then the next ones.
   await page.getByRole('link', { name: 'Worst samples' }).click()
   const rows = page.getByRole('table', { name: 'Samples' }).locator('[data-sample]')
   await expect(rows.first()).toBeVisible()
@@ -60,9 +60,8 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   await page.keyboard.press('Escape')
   await expect(page.locator('[data-panel]')).toHaveCount(0)
 
-  // Samples with a score of 0.25 to 0.5, and the link to them.
-  // The upper bound first: the lowest score stays on top until the lower bound applies, so a row
-  // of the previous list cannot pass for one of the new list.
+  // Filters scores from 0.2 to 0.5. The upper bound is set first: the lowest score stays on top until the lower bound
+  // applies, so a row of the old list cannot be mistaken for one of the new list.
   await page.getByLabel('Score to').fill('0.5')
   await page.getByLabel('Score to').press('Enter')
   await expect(page).toHaveURL(/scoreMax=0\.5/)
@@ -138,7 +137,7 @@ test.describe('with a batch', () => {
     await page.keyboard.press('Enter')
     await expect(page.locator('#page')).toBeFocused()
 
-    // A two-key sequence opens a page; an unbound second key does nothing.
+    // A two-key sequence opens a page; its second key alone does nothing.
     await page.keyboard.press('g')
     await page.keyboard.press('b')
     await page.waitForURL('**/batches')
@@ -150,7 +149,7 @@ test.describe('with a batch', () => {
     await expect(page).toHaveTitle(`${batch} · rewardops`)
     await expect(pageHeader(page).getByText('completed')).toBeVisible()
 
-    // Actions of the page.
+    // The palette lists actions of the page.
     await page.keyboard.press('Control+k')
     await expect(page.getByRole('group', { name: 'On this page' })).toContainText(
       `Rescore ${batch}`,
@@ -171,13 +170,13 @@ test.describe('with a batch', () => {
     await page.keyboard.press('Escape')
     await expect(worst).toBeFocused()
 
-    // An action runs on the current page.
+    // The palette also runs global actions.
     await page.keyboard.press('Control+k')
     await palette(page).fill('dark theme')
     await page.keyboard.press('Enter')
     await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark')
 
-    // On another page: recent places, then a sample by ID. The palette takes keys until it has faded out.
+    // On another page the palette lists recent pages, and opens a sample by ID. It takes keys until it has faded out.
     await expect(palette(page)).toHaveCount(0)
     await page.keyboard.press('g')
     await page.keyboard.press('w')
@@ -284,7 +283,7 @@ test.describe('with a batch', () => {
     await expect(page.locator('.recharts-surface').first()).toBeVisible()
     await expect(page.locator('html')).toHaveAttribute('data-theme', 'light')
     const pdf = await page.pdf({ format: 'A4' })
-    // Text and images: a page of navigation alone is a tenth of this size.
+    // A report without its text and images has a tenth of this size.
     expect(pdf.length).toBeGreaterThan(40_000)
     await page.emulateMedia({ media: 'screen' })
     await expect(head).toHaveCount(0)

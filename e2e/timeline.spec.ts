@@ -7,7 +7,7 @@ import { removeServers, type TestService, test } from './fixtures/service.ts'
 
 let service: TestService
 let rms: SimulatedServers[] = []
-/** 40 groups of 4. A few samples take much longer, and some fail. */
+/** A batch of 40 groups of 4. A few samples take much longer, and some fail. */
 let batch = ''
 let timeline: TimelineDto
 
@@ -171,7 +171,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   }
   const png = await save('PNG')
   expect(png.subarray(0, 8)).toEqual(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'))
-  // At twice the size, for high-density screens.
+  // The image has twice the size, for high-density screens.
   expect(png.readUInt32BE(16)).toBe(2_560)
   expect(png.readUInt32BE(20)).toBeGreaterThan(900)
   const svg = (await save('SVG')).toString()
@@ -190,7 +190,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   })
   expect(saved.about).toContain('n = 40 of 40 groups, 160 samples ended')
   expect(saved.paths).toBeGreaterThan(5)
-  // Self-contained: no color is a CSS variable.
+  // The file is self-contained: no color is a CSS variable.
   expect(svg).not.toContain('var(')
 })
 
@@ -252,13 +252,13 @@ test('draws 2,000 live groups up to five times a second without long tasks', {
   const perSecond = (changes * 1_000) / (nowMs - sinceMs)
   const cpuMs = mainThreadTasks(trace.traceEvents)
   const longest = Math.max(0, ...cpuMs)
-  const note = `${perSecond.toFixed(1)} updates/s, longest task ${longest.toFixed(0)} ms of CPU, by the clock over 50 ms: ${longMs.join(', ') || 'none'}`
+  const note = `${perSecond.toFixed(1)} updates/s, longest task ${longest.toFixed(0)} ms of CPU, tasks over 50 ms of wall-clock time: ${longMs.join(', ') || 'none'}`
   console.info(note)
   test.info().annotations.push({ type: 'live', description: note })
-  // CPU time instead of wall-clock time, which grows when the machine is busy.
+  // The limit holds for CPU time, because wall-clock time grows when the machine is busy.
   expect(cpuMs.length).toBeGreaterThan(100)
   expect(longest).toBeLessThan(50)
-  // 2.9 per second on an idle machine; a busy one may draw fewer.
+  // An idle machine draws 2.9 updates per second; a busy one may draw fewer.
   expect(perSecond).toBeLessThanOrEqual(5)
   await service.api.batches.cancel.mutate({ batchId: live })
   await expect(page.locator('[data-page-header]').getByText('cancelled')).toBeVisible()
@@ -266,7 +266,7 @@ test('draws 2,000 live groups up to five times a second without long tasks', {
   errors.expectNone()
 })
 
-/** Observations of the page: tasks of 50 ms and longer, count updates, start and end. */
+/** Observations of the page: durations of tasks of 50 ms or more, number of updates, start and end of the observation. */
 interface Seen {
   longMs: number[]
   changes: number

@@ -5,7 +5,7 @@ import { firstAnswers } from '../../server/contract/first-answers.ts'
 
 export const metadata: Metadata = { title: 'Overview' }
 
-/** The landing page. It renders per request, with its initial data where the listener has prefetched them. */
+/** The landing page, rendered per request with its first data if the listener prefetched them. */
 export default async function Page() {
   await connection()
   return <OverviewPage first={firstAnswers().getStore() ?? null} />

@@ -141,7 +141,7 @@ export function havePython(): boolean {
   }
 }
 
-/** Recomputes the numbers of exported samples in Python; its files stay in `folder`. */
+/** Computes the numbers of exported samples with recompute.py. Its input files stay in `folder`. */
 export function recompute(folder: string, lines: string, facts: Record<string, Facts>): Numbers {
   const [samples, factsFile] = [join(folder, 'samples.jsonl'), join(folder, 'facts.json')]
   writeFileSync(samples, lines)
@@ -168,7 +168,7 @@ export function differences(actual: unknown, computed: unknown, path = '', withi
   }
   if (Array.isArray(actual) && Array.isArray(computed)) {
     if (actual.length !== computed.length)
-      return [`${path}: ${actual.length} of them, but ${computed.length}`]
+      return [`${path}: ${actual.length} items, but ${computed.length}`]
     return computed.flatMap((value, at) => differences(actual[at], value, `${path}[${at}]`, within))
   }
   if (isObject(actual) && isObject(computed)) {

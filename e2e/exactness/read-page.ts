@@ -1,14 +1,14 @@
 import type { Locator, Page } from '@playwright/test'
 
-/** Table rows by column header; texts without spaces, because quantities contain different kinds. */
+/** Table rows by column header. Texts have no white space, because quantities contain several kinds of it. */
 export type Rows = Record<string, string>[]
 
-/** A text without spaces, for comparison. */
+/** Removes all white space from a text. */
 export function bare(text: string | null | undefined): string {
   return (text ?? '').replace(/\s/g, '')
 }
 
-/** The rendered rows of a `<table>` or a table by roles. */
+/** Reads the rendered rows of a `<table>` or of an element with table roles. */
 export async function rowsOf(table: Locator): Promise<Rows> {
   const lines = await table.evaluate((element) => {
     const cells = (row: Element) =>
@@ -28,12 +28,12 @@ export function section(page: Page, title: string): Locator {
   return page.locator('section', { has: page.getByRole('heading', { name: title, exact: true }) })
 }
 
-/** The note next to a heading. */
+/** The note beside the heading of a section. */
 export async function noteOf(page: Page, title: string): Promise<string> {
   return bare(await section(page, title).locator('header > .num').first().textContent())
 }
 
-/** The numbers of a chart from its table view, without the marks column. */
+/** Opens the table view of a chart and reads its rows. */
 export async function chartRows(page: Page, title: string): Promise<Rows> {
   await page.getByRole('button', { name: `Show ${title} as a table`, exact: true }).click()
   const table = page.getByRole('region', { name: `${title}, table`, exact: true })
@@ -41,7 +41,7 @@ export async function chartRows(page: Page, title: string): Promise<Rows> {
   return rows.map(({ Marks, ...numbers }) => numbers)
 }
 
-/** The figures of a strip: number with unit, and detail line. */
+/** Reads a strip of figures by label: number with unit, and detail line. */
 export async function figuresOf(
   strip: Locator,
 ): Promise<Record<string, { value: string; detail: string }>> {

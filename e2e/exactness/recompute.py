@@ -3,11 +3,11 @@
 
     recompute.py samples.jsonl [facts.json] > numbers.json
 
-`samples.jsonl` holds responses of `GET /api/export/samples?format=jsonl` for one or more runs; texts are not needed.
-`facts.json` holds facts about batches that samples do not contain: `{"b3": {"onFailure": "group_mean",
-"normByStd": false}}`. Only Python's standard library is used, and no code of the service: every definition is
-implemented again from the documentation. Milliseconds throughout; quantiles are interpolated linearly (SQL's
-percentile_cont), deviations use n - 1.
+`samples.jsonl` has responses of `GET /api/export/samples?format=jsonl` for one or more runs; texts are not needed.
+`facts.json` has facts about batches that samples do not contain: `{"b3": {"onFailure": "group_mean", "normByStd":
+false}}`. The script uses only Python's standard library and no code of the service: every definition is implemented
+again from the documentation. Durations are in milliseconds, quantiles are interpolated linearly (SQL's
+percentile_cont), and deviations use n - 1.
 """
 
 import json
@@ -27,7 +27,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def single(value):
-    """Durations are stored in single precision; returns the stored number."""
+    """Rounds to single precision, in which durations are stored."""
     return struct.unpack("f", struct.pack("f", value))[0]
 
 
@@ -94,7 +94,7 @@ def tenths_between(start, end):
 
 
 def counts(row):
-    """Statistics cover samples that were scored without a substituted score."""
+    """Whether statistics include a sample: it has a score that no failure policy set or removed."""
     return row["status"] == "scored" and not row["substituted"] and row["score"] is not None
 
 
@@ -162,7 +162,7 @@ def signal(members):
 
 
 def advantages(members, facts):
-    """GRPO advantages over the members that count; None for the others."""
+    """GRPO advantages over the members that count; for others None, or 0 where group_mean set the score."""
     scores = scores_of(members)
     middle, spread = mean(scores), deviation(scores)
     by_std = facts.get("normByStd", True)
@@ -226,7 +226,7 @@ def signal_counts(groups):
 
 
 def timeline(rows):
-    """The marks of the samples, and the straggler delay of each complete group."""
+    """Times of the samples and of the complete groups, with straggler delays and the number of stragglers."""
     start = micros(rows[0]["submittedAt"])
     marks = {}
     by_uid = {}
@@ -352,7 +352,7 @@ def batch_page(rows, facts):
 
 
 def step_of(batches, facts):
-    """The batch that represents a step on the run page: the last one."""
+    """The numbers of a step. The run page shows the last of its batches."""
     batch_id, rows = batches[-1]
     scores = scores_of(rows)
     queue = [single(row["queueMs"]) for row in rows if row["queueMs"] is not None]
@@ -413,7 +413,10 @@ def sources_of(last_batches):
 
 
 def heat(last_batches):
-    """Shares of the samples of each step: per score where they are few, otherwise in 32 bins, merged from 128 per step."""
+    """Shares of each step's samples: per score if there are few scores, else in 32 bins.
+
+    A step with more than 64 scores is first counted in 128 bins of its own, whose shares the 32 bins divide.
+    """
     steps = [(rows[0]["step"], scores_of(rows)) for _, rows in last_batches]
     steps = [(step, scores) for step, scores in steps if scores]
     if not steps:

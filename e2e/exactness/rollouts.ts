@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { z } from 'zod'
 import type { SampleInput } from '../../server/contract/trainer.ts'
 
-/** 200 problems with the responses of eight models each. Not part of the repository. */
+/** 200 problems with the responses of eight models each. The file is not part of the repository. */
 const DATA = join(import.meta.dirname, '../../../shared/data/gsm8k-groups8/groups.first200.jsonl')
 
 /** Whether the rollouts are available. */
@@ -19,7 +19,7 @@ interface Problem {
 /** A sample as a trainer submits it. */
 export type Rollout = z.input<typeof SampleInput>
 
-/** All 1,600 responses: one group per problem, one data source per model, answers in the format of the strict rule. */
+/** Reads all 1,600 responses: one group per problem, one data source per model, answers in the strict rule's format. */
 export function readRollouts(): Rollout[] {
   return readFileSync(DATA, 'utf8')
     .trim()
@@ -37,7 +37,7 @@ export function readRollouts(): Rollout[] {
     })
 }
 
-/** The same rollouts; the ground truth of every `every`th is unreadable for the rule. */
+/** Copies rollouts and gives every `every`th a ground truth that the rule cannot read. */
 export function withBroken(rollouts: readonly Rollout[], every: number): Rollout[] {
   return rollouts.map((rollout, at) =>
     at % every === every - 1 ? { ...rollout, groundTruth: { not: 'text' } } : rollout,

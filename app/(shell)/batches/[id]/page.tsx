@@ -2,7 +2,7 @@ import type { Metadata } from 'next'
 import { notFound } from 'next/navigation'
 import { BatchPage } from '../../../../components/batches/batch-page.tsx'
 
-// A static shell, cached per batch: its content arrives over tRPC.
+// The page is a static shell, cached per batch. Its content arrives over tRPC.
 export const dynamic = 'force-static'
 export const dynamicParams = true
 

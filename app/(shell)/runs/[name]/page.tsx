@@ -3,7 +3,7 @@ import { Suspense } from 'react'
 import { RunPage } from '../../../../components/runs/run-page.tsx'
 import { PageSkeleton } from '../../../../components/shell/page-skeleton.tsx'
 
-// A static shell, cached per run: its content arrives over tRPC.
+// The page is a static shell, cached per run. Its content arrives over tRPC.
 export const dynamic = 'force-static'
 export const dynamicParams = true
 

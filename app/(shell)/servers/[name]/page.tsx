@@ -5,7 +5,7 @@ import { ServerPage } from '../../../../components/servers/server-page.tsx'
 import { readServerRef } from '../../../../components/servers/server-words.ts'
 import { PageSkeleton } from '../../../../components/shell/page-skeleton.tsx'
 
-// A static shell, cached per server: its content arrives over tRPC.
+// The page is a static shell, cached per server. Its content arrives over tRPC.
 export const dynamic = 'force-static'
 export const dynamicParams = true
 
