@@ -53,6 +53,60 @@ export function prepareComponents(components: readonly ComponentDto[]): Componen
   })
 }
 
+/** The weighted means of a step by component, which add up to the mean reward without penalties. */
+export type ContributionStep = {
+  step: number
+  sum: number | null
+  [part: `part:${string}`]: number | null
+}
+
+/** Weighted contributions over steps, prepared for drawing. */
+export interface ContributionData {
+  steps: ContributionStep[]
+  names: string[]
+  valueTicks: Tick[]
+  stepTicks: number[]
+}
+
+/** Prepares `weight × mean` of each component; null with fewer than two weighted components. */
+export function prepareContributions(components: readonly ComponentDto[]): ContributionData | null {
+  const parts = components.filter(({ name, weight }) => name !== '' && weight !== null)
+  if (parts.length < 2) return null
+  const numbers = [...new Set(parts.flatMap(({ points }) => points.map(({ step }) => step)))]
+  numbers.sort((a, b) => a - b)
+  const byStep = parts.map(({ points }) => Map.groupBy(points, ({ step }) => step))
+  const steps = withGaps(numbers).map((step): ContributionStep => {
+    const row: ContributionStep = { step, sum: null }
+    for (const [at, { name, weight }] of parts.entries()) {
+      const points = byStep[at]?.get(step)
+      const n = points?.reduce((sum, point) => sum + point.n, 0) ?? 0
+      row[`part:${name}`] =
+        points === undefined || n === 0
+          ? null
+          : points.reduce(
+              (sum, point) => sum + ((point.weight ?? weight ?? 0) * point.mean * point.n) / n,
+              0,
+            )
+    }
+    const values = parts.flatMap(({ name }) => row[`part:${name}`] ?? [])
+    if (values.length > 0) row.sum = values.reduce((sum, value) => sum + value, 0)
+    return row
+  })
+  const stacked = (sign: 1 | -1) =>
+    steps.map((row) =>
+      parts.reduce((sum, { name }) => {
+        const value = row[`part:${name}`] ?? 0
+        return value * sign > 0 ? sum + value : sum
+      }, 0),
+    )
+  return {
+    steps,
+    names: parts.map(({ name }) => name),
+    valueTicks: niceTicks(Math.min(0, ...stacked(-1)), Math.max(0, ...stacked(1))),
+    stepTicks: pickTicks(numbers, 8),
+  }
+}
+
 type Point = ComponentDto['points'][number]
 
 /** Merges several batches of a step: mean and standard deviation of all their samples. */

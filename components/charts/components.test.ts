@@ -7,6 +7,7 @@ const point = (step: number, mean: number, n = 10, std: number | null = 1) => ({
   n,
   mean,
   std,
+  weight: 1,
 })
 
 describe('components over steps', () => {

@@ -38,6 +38,7 @@ export function Plot<Row extends object>({
   right = MARGIN.right,
   barGap,
   barSize,
+  stacksBySign = false,
   sync,
   tip,
   onPick,
@@ -57,6 +58,8 @@ export function Plot<Row extends object>({
   barGap?: string | number
   /** The maximum width of a bar, px. */
   barSize?: number
+  /** Stacks negative values below 0. */
+  stacksBySign?: boolean
   /** Plots with the same key share their cursor. */
   sync?: string
   tip(row: Row): ReactNode
@@ -106,6 +109,7 @@ export function Plot<Row extends object>({
           title={title}
           {...(barGap !== undefined && { barCategoryGap: barGap })}
           {...(barSize !== undefined && { maxBarSize: barSize })}
+          {...(stacksBySign && { stackOffset: 'sign' as const })}
           {...(sync !== undefined && { syncId: sync, syncMethod: 'value' as const })}
           {...(onPick && {
             className: 'cursor-pointer',

@@ -9,7 +9,7 @@ import {
   formatScore,
   quantityText,
 } from '../format/numbers.ts'
-import type { ComponentData } from './components.prepare.ts'
+import type { ComponentData, ContributionData } from './components.prepare.ts'
 import { hueOf, outcomeColor } from './hue.ts'
 import type { MonitorData } from './monitor.prepare.ts'
 import type {
@@ -309,6 +309,47 @@ export function ComponentPlot({ data, color }: { data: ComponentData; color: str
       {low < 0 && high > 0 && <ReferenceLine y={0} stroke="var(--line-strong)" />}
       <StepBand dataKey="band" color={color} opacity={0.16} />
       <StepLine dataKey="mean" color={color} points={data.steps.length} />
+    </StepPlot>
+  )
+}
+
+/** Weighted contributions of components, stacked, with their sum. */
+export function ContributionsPlot({ data }: { data: ContributionData }) {
+  return (
+    <StepPlot
+      data={data.steps}
+      title={`Contributions of components over ${formatCount(data.steps.length)} steps`}
+      stepTicks={data.stepTicks}
+      valueTicks={data.valueTicks}
+      stacksBySign
+      tip={(step) =>
+        step.sum === null
+          ? null
+          : [
+              ...data.names.map((name) => ({
+                label: name,
+                value: formatScore(step[`part:${name}`]),
+                color: hueOf('component', name),
+              })),
+              { label: 'sum', value: formatScore(step.sum) },
+            ]
+      }
+    >
+      <ReferenceLine y={0} stroke="var(--line-strong)" />
+      {data.names.map((name) => (
+        <Area
+          key={name}
+          dataKey={`part:${name}`}
+          stackId="contributions"
+          stroke={hueOf('component', name)}
+          strokeWidth={1}
+          fill={hueOf('component', name)}
+          fillOpacity={0.45}
+          activeDot={false}
+          isAnimationActive={false}
+        />
+      ))}
+      <StepLine dataKey="sum" color="var(--ink)" width={1.5} />
     </StepPlot>
   )
 }

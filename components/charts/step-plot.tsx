@@ -21,6 +21,7 @@ export function StepPlot<T extends { step: number }>({
   axisWidth = 44,
   labels = false,
   sync = SYNC,
+  stacksBySign = false,
   tip,
   onStep,
   children,
@@ -35,6 +36,8 @@ export function StepPlot<T extends { step: number }>({
   labels?: boolean
   /** Plots with the same key share their cursor. */
   sync?: string
+  /** Stacks negative values below 0. */
+  stacksBySign?: boolean
   /** The values in the tooltip of a step; null or none: no tooltip. */
   tip(step: T): TipRow[] | null
   onStep?(step: T): void
@@ -63,6 +66,7 @@ export function StepPlot<T extends { step: number }>({
       y={{ ticks: valueTicks, width: axisWidth }}
       right={12}
       sync={sync}
+      stacksBySign={stacksBySign}
       tip={(step: T) => {
         const rows = tip(step) ?? []
         return (

@@ -7,10 +7,17 @@ import type { RunDto } from '../../server/contract/runs.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
-import { prepareComponents } from '../charts/components.prepare.ts'
+import { ChartFrame } from '../charts/chart-frame.tsx'
+import {
+  type ContributionData,
+  prepareComponents,
+  prepareContributions,
+} from '../charts/components.prepare.ts'
+import { hueOf } from '../charts/hue.ts'
+import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { MarksProvider } from '../charts/marks.ts'
 import { compareRunsHref } from '../compare/compare-url.ts'
-import { formatCount, plural } from '../format/numbers.ts'
+import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { Component } from '../rewards/components-view.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -31,6 +38,10 @@ import { RunRescores } from './run-rescores.tsx'
 import { RunSteps } from './run-steps.tsx'
 import { type RunUrl, runUrl } from './run-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
+
+const ContributionsPlot = lazyPlot(
+  async () => (await import('../charts/run-plots.tsx')).ContributionsPlot,
+)
 
 /** One run: its reward over steps, and possible causes of changes. */
 export function RunPage({ name }: { name: string }) {
@@ -221,12 +232,44 @@ function RunComponents({ run }: { run: string }) {
     () => prepareComponents(components.data?.components ?? []).filter(({ name }) => name !== ''),
     [components.data],
   )
+  const contributions = useMemo(
+    () => prepareContributions(components.data?.components ?? []),
+    [components.data],
+  )
   if (parts.length === 0) return null
   return (
-    <div className={`grid border-b md:grid-cols-2 ${parts.length > 2 ? 'xl:grid-cols-3' : ''}`}>
-      {parts.map((part) => (
-        <Component key={part.name} data={part} />
-      ))}
-    </div>
+    <>
+      {contributions !== null && <Contributions data={contributions} />}
+      <div className={`grid border-b md:grid-cols-2 ${parts.length > 2 ? 'xl:grid-cols-3' : ''}`}>
+        {parts.map((part) => (
+          <Component key={part.name} data={part} />
+        ))}
+      </div>
+    </>
+  )
+}
+
+/** Which component moves the reward: weight × mean of each, stacked. */
+function Contributions({ data }: { data: ContributionData }) {
+  return (
+    <ChartFrame
+      className="border-b"
+      title="Contributions"
+      note="weight × mean of each component; the line is their sum"
+      legend={data.names.map((name) => ({ label: name, color: hueOf('component', name) }))}
+      height={240}
+      chart={<ContributionsPlot data={data} />}
+      table={{
+        head: ['Step', ...data.names, 'Sum'],
+        rows: data.steps
+          .filter(({ sum }) => sum !== null)
+          .toReversed()
+          .map((row) => [
+            formatCount(row.step),
+            ...data.names.map((name) => formatScore(row[`part:${name}`])),
+            formatScore(row.sum),
+          ]),
+      }}
+    />
   )
 }

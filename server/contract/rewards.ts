@@ -56,6 +56,8 @@ export interface ComponentPointDto {
   mean: number
   /** The standard deviation (n − 1); null for a single sample. */
   std: number | null
+  /** Its weight at this step; null: no weight. */
+  weight: number | null
 }
 
 /** A component over the steps of a run, oldest first. */

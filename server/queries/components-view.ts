@@ -97,6 +97,6 @@ function add(
       components.set(name, component)
     }
     const { n, mean, std } = sum
-    component.points.push({ batchId: `b${batch.id}`, step: batch.step, n, mean, std })
+    component.points.push({ batchId: `b${batch.id}`, step: batch.step, n, mean, std, weight })
   }
 }
