@@ -161,3 +161,35 @@ test('a click on a step compares it with the one before it', async ({ page }) =>
   await expect(page).toHaveURL(/before=\d+&after=\d+/)
   await expect(changes(page).getByRole('button', { name: 'Largest change' })).toBeVisible()
 })
+
+test('a drag zooms all charts, and the zoomed steps are compared with those before', async ({
+  page,
+}) => {
+  await page.goto(`${service.url}/runs/format-regression`)
+  const box = await page.locator('.recharts-wrapper').first().boundingBox()
+  if (box === null) throw new Error('the chart is not drawn')
+  const y = box.y + box.height / 2
+  await page.mouse.move(box.x + box.width * 0.53, y)
+  await page.mouse.down()
+  await page.mouse.move(box.x + box.width * 0.58, y, { steps: 4 })
+  await page.mouse.move(box.x + box.width * 0.61, y, { steps: 4 })
+  await page.mouse.up()
+  await expect(page).toHaveURL(/zoom=\d+-\d+/)
+  await expect(page.getByText(/n = \d+ in [2-4] steps/).first()).toBeVisible()
+  await changes(page).getByRole('button', { name: 'Compare zoomed steps' }).click()
+  await expect(page).toHaveURL(/before=\d+(-\d+)?&after=\d+-\d+/)
+  await page.getByRole('button', { name: 'All steps' }).click()
+  await expect(page.getByText('n = 4,096 in 16 steps').first()).toBeVisible()
+})
+
+test('cells and steps of charts lead to their samples', async ({ page }) => {
+  await page.goto(`${service.url}/runs/format-regression`)
+  const heat = page.getByRole('img', { name: /^Reward distribution/ }).locator('canvas')
+  const box = await heat.boundingBox()
+  if (box === null) throw new Error('the heat map is not drawn')
+  // The lower row is score 0, and the ninth of sixteen steps is the first one without marks.
+  const [x, y] = [box.width * (8.5 / 16), box.height * 0.75]
+  await heat.hover({ position: { x, y } })
+  await heat.click({ position: { x, y } })
+  await page.waitForURL(/\/samples\?.*step=9.*scoreMin=0&scoreMax=0/)
+})

@@ -5,6 +5,7 @@ import { ArrowDownWideNarrow, ChartGantt, GitCompareArrows, RotateCcw } from 'lu
 import { useRouter } from 'next/navigation'
 import { useMemo, useState } from 'react'
 import type { BatchViewDto } from '../../server/contract/pages.ts'
+import { writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { prepareCompletion } from '../charts/completion.prepare.ts'
@@ -346,6 +347,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
 // This plot and the next one render after the rest of the page and separately, because together they block it for 50
 // ms.
 function RewardDistribution({ batch }: { batch: BatchViewDto }) {
+  const router = useRouter()
   const [axis, setAxis] = useState<'linear' | 'log'>('linear')
   const data = useMemo(
     () => prepareDistribution(batch.distribution, { log: axis === 'log' }),
@@ -358,9 +360,17 @@ function RewardDistribution({ batch }: { batch: BatchViewDto }) {
         data={drawn}
         title={`Rewards of ${formatCount(drawn.n)} scored samples`}
         label="reward"
+        onRow={({ from, to }) =>
+          router.push(
+            `/samples?${writeSampleFilter({
+              ...{ batch: batch.batchId, status: 'scored', substituted: false },
+              ...{ scoreMin: from, scoreMax: drawn.kind === 'bars' ? from : to },
+            })}`,
+          )
+        }
       />
     ),
-    [drawn],
+    [drawn, batch.batchId, router],
   )
   return (
     <ChartFrame

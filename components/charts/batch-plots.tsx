@@ -14,6 +14,7 @@ export function DistributionPlot({
   label,
   fill = 'var(--data-1)',
   axisWidth = 44,
+  onRow,
 }: {
   data: DistributionChartData
   /** The accessible description. */
@@ -24,6 +25,7 @@ export function DistributionPlot({
   fill?: string | ((row: DistributionRow) => string)
   /** The width of the count axis, px. */
   axisWidth?: number
+  onRow?(row: DistributionRow): void
 }) {
   const isBars = data.kind === 'bars'
   return (
@@ -34,6 +36,7 @@ export function DistributionPlot({
       y={{ ticks: data.ticks, width: axisWidth }}
       barGap={isBars ? '32%' : 1}
       barSize={isBars ? 72 : 60}
+      {...(onRow && { onPick: onRow })}
       tip={(row: DistributionRow) => (
         <Tip
           title={`${label} ${row.label}`}

@@ -3,7 +3,7 @@
 import { useEffect, useRef } from 'react'
 import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
 import { FootTicks, SideTicks, TipAt, usePlace } from './cell-plot.tsx'
-import { type HeatData, heatAt } from './heat.prepare.ts'
+import { type HeatCellAt, type HeatData, heatAt } from './heat.prepare.ts'
 import { prepareMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
 import { MarkTip, Tip } from './tip.tsx'
@@ -12,7 +12,15 @@ const LEFT = 52
 const BOTTOM = 20
 
 /** The reward distribution over steps: darker cells hold a larger share of the samples of a step. */
-export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
+export function HeatPlot({
+  data,
+  color,
+  onCell,
+}: {
+  data: HeatData
+  color: string
+  onCell?(cell: HeatCellAt): void
+}) {
   const canvas = useRef<HTMLCanvasElement>(null)
   const { place, handlers } = usePlace()
   useEffect(() => {
@@ -47,6 +55,10 @@ export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
           className="size-full border-b border-line-strong"
           style={{ color }}
           {...handlers}
+          {...(onCell && {
+            className: 'size-full cursor-pointer border-b border-line-strong',
+            onClick: () => found && onCell(found),
+          })}
         />
         {marks.map(({ step }) => (
           <span

@@ -14,6 +14,8 @@ interface HeatCell {
 /** The score distribution of each step, prepared for drawing. */
 export interface HeatData {
   cells: HeatCell[]
+  /** The scores of the rows, or the bounds of their bins; ascending. */
+  edges: readonly number[]
   /** Row labels from the top (the highest scores). */
   rows: string[]
   steps: RunHeatDto['steps']
@@ -58,6 +60,7 @@ export function prepareHeat(heat: RunHeatDto): HeatData {
   const every = Math.max(1, Math.ceil(edges.length / MAX_LABELS))
   return {
     cells,
+    edges,
     rows: Array.from({ length: count }, (_, at) => labelOf(count - 1 - at)),
     steps,
     valueTicks: edges.flatMap((edge, at) =>
@@ -81,16 +84,27 @@ export function prepareHeat(heat: RunHeatDto): HeatData {
   }
 }
 
+/** A cell under the pointer, with the scores of its row, both bounds included. */
+export interface HeatCellAt {
+  step: number
+  row: string
+  share: number
+  low: number
+  high: number
+}
+
 /** The cell at a position (shares of width and height, from the top left); null: no step. */
-export function heatAt(
-  data: HeatData,
-  x: number,
-  y: number,
-): { step: number; row: string; share: number } | null {
+export function heatAt(data: HeatData, x: number, y: number): HeatCellAt | null {
   const step = data.firstStep + Math.floor(x * data.span)
   const at = data.steps.find((one) => one.step === step)
   const fromTop = Math.floor(y * data.rows.length)
   const row = data.rows[fromTop]
   if (at === undefined || row === undefined) return null
-  return { step, row, share: at.shares[data.rows.length - 1 - fromTop] as number }
+  const fromBottom = data.rows.length - 1 - fromTop
+  const [low, high] = [data.edges[fromBottom], data.edges[fromBottom + 1]]
+  return {
+    ...{ step, row, share: at.shares[fromBottom] as number },
+    low: low as number,
+    high: (data.edges.length > data.rows.length ? high : low) as number,
+  }
 }

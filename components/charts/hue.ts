@@ -1,3 +1,5 @@
+import { correctnessOf } from '../../server/contract/verdicts.ts'
+
 /**
  * A run, data source, server or reason has the same one of eight hues on every page. The hue of a name is hashed from
  * its letters. If another name of its kind already has that hue, the next free one is assigned and stored, so that
@@ -67,12 +69,16 @@ export function hueOf(kind: HueKind, name: string): string {
   return `var(--data-${hue})`
 }
 
-/** The color of an outcome of samples: a verdict has a hue of its own. */
+/** The color of an outcome of samples. Correct and incorrect answers have the colors of such groups. */
 export function outcomeColor(outcome: {
   kind: 'verdict' | 'other' | 'failed' | 'substituted'
   label: string
 }): string {
-  if (outcome.kind === 'verdict') return hueOf('verdict', outcome.label)
+  if (outcome.kind === 'verdict') {
+    const correctness = correctnessOf(outcome.label)
+    if (correctness === null) return hueOf('verdict', outcome.label)
+    return correctness === 'correct' ? 'var(--data-3)' : 'var(--data-2)'
+  }
   if (outcome.kind === 'failed') return 'var(--bad)'
   return outcome.kind === 'substituted' ? 'var(--warn)' : 'var(--ink-3)'
 }

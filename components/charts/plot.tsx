@@ -1,10 +1,11 @@
 'use client'
 
-import { createContext, type ReactNode, useContext, useMemo, useState } from 'react'
+import { createContext, type ReactNode, useContext, useMemo, useRef, useState } from 'react'
 import {
   BarChart,
   CartesianGrid,
   ComposedChart,
+  ReferenceArea,
   ResponsiveContainer,
   Tooltip,
   XAxis,
@@ -42,6 +43,7 @@ export function Plot<Row extends object>({
   sync,
   tip,
   onPick,
+  onRange,
   children,
 }: {
   /** Omitted where every series has its own. */
@@ -64,6 +66,8 @@ export function Plot<Row extends object>({
   sync?: string
   tip(row: Row): ReactNode
   onPick?(row: Row): void
+  /** Called with both ends after a drag along a numeric x axis. */
+  onRange?(from: number, to: number): void
   children: ReactNode
 }) {
   const xAxis = useKept(x)
@@ -99,6 +103,11 @@ export function Plot<Row extends object>({
     [xAxis, yAxis, layout, barGap],
   )
   const Chart = barGap === undefined ? ComposedChart : BarChart
+  const [drag, setDrag] = useState<{ from: number; to: number } | null>(null)
+  // The click after a drag picks nothing.
+  const hasDragged = useRef(false)
+  const labelOf = ({ activeLabel }: { activeLabel?: string | number | undefined }) =>
+    activeLabel === undefined ? null : Number(activeLabel)
   return (
     <TipContent.Provider value={tip}>
       <ResponsiveContainer width="100%" height="100%">
@@ -111,9 +120,28 @@ export function Plot<Row extends object>({
           {...(barSize !== undefined && { maxBarSize: barSize })}
           {...(stacksBySign && { stackOffset: 'sign' as const })}
           {...(sync !== undefined && { syncId: sync, syncMethod: 'value' as const })}
+          {...(onRange && {
+            onMouseDown: (state: { activeLabel?: string | number | undefined }) => {
+              const at = labelOf(state)
+              hasDragged.current = false
+              setDrag(at === null ? null : { from: at, to: at })
+            },
+            onMouseMove: (state: { activeLabel?: string | number | undefined }) => {
+              const at = labelOf(state)
+              if (drag !== null && at !== null && at !== drag.to) setDrag({ ...drag, to: at })
+            },
+            onMouseUp: () => {
+              setDrag(null)
+              if (drag === null || drag.from === drag.to) return
+              hasDragged.current = true
+              onRange(Math.min(drag.from, drag.to), Math.max(drag.from, drag.to))
+            },
+            onMouseLeave: () => setDrag(null),
+          })}
           {...(onPick && {
             className: 'cursor-pointer',
             onClick: ({ activeLabel }: { activeLabel?: string | number | undefined }) => {
+              if (hasDragged.current) return
               const row = data?.find(
                 (one) => String(one[xAxis.dataKey as keyof Row]) === `${activeLabel}`,
               )
@@ -123,6 +151,9 @@ export function Plot<Row extends object>({
         >
           {axes}
           {children}
+          {drag !== null && drag.from !== drag.to && (
+            <ReferenceArea x1={drag.from} x2={drag.to} fill="var(--accent)" fillOpacity={0.12} />
+          )}
         </Chart>
       </ResponsiveContainer>
     </TipContent.Provider>

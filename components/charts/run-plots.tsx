@@ -33,14 +33,17 @@ export function FanPlot({
   name,
   range,
   onStep,
+  onRange,
 }: {
   data: FanData
   name: string
   /** Also draws the range from the minimum to the maximum score. */
   range: boolean
   onStep(step: FanStep): void
+  onRange(from: number, to: number): void
 }) {
   const color = hueOf('run', name)
+  const isSmoothed = data.steps.some(({ smooth }) => smooth !== null)
   const scored = data.steps.filter(({ mean }) => mean !== null).length
   return (
     <StepPlot
@@ -51,6 +54,7 @@ export function FanPlot({
       labels
       tip={(step) => fanTip(step, data, color)}
       onStep={(step) => step.batchId && onStep(step)}
+      onRange={onRange}
     >
       {range && !data.isFewValued && <StepBand dataKey="all" color={color} opacity={0.07} />}
       {data.isFewValued && <StepBand dataKey="interval" color={color} opacity={0.2} />}
@@ -67,7 +71,14 @@ export function FanPlot({
           isAnimationActive={false}
         />
       )}
-      <StepLine dataKey="mean" color={color} points={scored} width={2} />
+      <StepLine
+        dataKey="mean"
+        color={color}
+        points={isSmoothed ? data.steps.length : scored}
+        width={isSmoothed ? 1 : 2}
+        opacity={isSmoothed ? 0.4 : 1}
+      />
+      {isSmoothed && <StepLine dataKey="smooth" color={color} width={2} joined />}
       <Line
         dataKey="running"
         stroke="none"
@@ -89,6 +100,7 @@ function fanTip(step: FanStep, data: FanData, color: string): TipRow[] {
     step.mean !== null
       ? [
           { label: 'mean', value: formatScore(step.mean), color },
+          ...(step.smooth === null ? [] : [{ label: 'smoothed', value: formatScore(step.smooth) }]),
           ...(data.isFewValued
             ? [{ label: '95 % interval', value: range(step.interval) }]
             : [
@@ -150,13 +162,20 @@ export function SignalsPlot({ data }: { data: SharesData }) {
 }
 
 /** Verdicts and failures, stacked, as shares of ended samples. */
-export function OutcomesPlot({ data }: { data: OutcomeData }) {
+export function OutcomesPlot({
+  data,
+  onStep,
+}: {
+  data: OutcomeData
+  onStep(step: { step: number }): void
+}) {
   return (
     <StepPlot
       data={data.steps}
       title={`Outcomes over ${formatCount(data.steps.length)} steps`}
       stepTicks={data.stepTicks}
       valueTicks={shareTicks(1)}
+      onStep={onStep}
       axisWidth={48}
       tip={(step) =>
         step.n > 0
@@ -189,13 +208,20 @@ export function OutcomesPlot({ data }: { data: OutcomeData }) {
 }
 
 /** Failed samples as a share of ended samples. */
-export function FailuresPlot({ data }: { data: SharesData }) {
+export function FailuresPlot({
+  data,
+  onStep,
+}: {
+  data: SharesData
+  onStep(step: { step: number }): void
+}) {
   return (
     <StepPlot
       data={data.steps}
       title={`Share of failed samples over ${formatCount(data.steps.length)} steps`}
       stepTicks={data.stepTicks}
       valueTicks={data.failedTicks}
+      onStep={onStep}
       axisWidth={48}
       tip={(step) =>
         step.failed !== null
@@ -260,12 +286,21 @@ export function WaitsPlot({ data }: { data: WaitData }) {
 }
 
 /** The mean reward of one data source with its interquartile band, on a shared scale. */
-export function SourcePlot({ data, of }: { data: SourceData; of: SourcesData }) {
+export function SourcePlot({
+  data,
+  of,
+  onStep,
+}: {
+  data: SourceData
+  of: SourcesData
+  onStep(step: { step: number }): void
+}) {
   const color = hueOf('source', data.name)
   return (
     <StepPlot
       data={data.steps}
       title={`Mean reward of ${data.name}`}
+      onStep={onStep}
       stepTicks={of.stepTicks}
       valueTicks={of.valueTicks}
       tip={(step) =>

@@ -20,6 +20,8 @@ export interface FanStep {
   n: number | null
   /** The 95 % interval of the mean over groups, for rewards of few values. */
   interval: [number, number] | null
+  /** The smoothed mean; null without smoothing. */
+  smooth: number | null
   /** The mean so far of a running batch. */
   running: number | null
   /** The means of other runs at this step, by run name. */
@@ -47,6 +49,7 @@ export function prepareFan(
   run: Pick<RunDto, 'steps' | 'heat'>,
   overlays: readonly Pick<RunDto, 'name' | 'steps'>[],
   range: boolean,
+  smoothing = 0,
 ): FanData {
   const own = new Map(run.steps.map((step) => [step.step, step]))
   const { heat } = run
@@ -64,6 +67,20 @@ export function prepareFan(
     for (const { name, means } of others) point[`run:${name}`] = means.get(number) ?? null
     return point
   })
+  if (smoothing > 0) {
+    const own = smoothed(
+      steps.map(({ mean }) => mean),
+      smoothing,
+    )
+    for (const [at, step] of steps.entries()) step.smooth = own[at] ?? null
+    for (const { name } of others) {
+      const means = smoothed(
+        steps.map((step) => step[`run:${name}`] ?? null),
+        smoothing,
+      )
+      for (const [at, step] of steps.entries()) step[`run:${name}`] = means[at] ?? null
+    }
+  }
   const drawn = steps.flatMap((step) => [
     ...((range ? step.all : (step.most ?? step.interval)) ?? []),
     ...[step.mean, step.running].filter((mean) => mean !== null),
@@ -76,6 +93,21 @@ export function prepareFan(
     valueTicks: niceTicks(Math.min(...drawn), Math.max(...drawn)),
     stepTicks: pickTicks(numbers, 8),
   }
+}
+
+/**
+ * The exponential moving average with this weight of the past, without a bias towards 0 at the start, as W&B computes it.
+ * Gaps stay gaps.
+ */
+export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
+  let sum = 0
+  let total = 0
+  return values.map((value) => {
+    if (value === null) return null
+    sum = sum * weight + value * (1 - weight)
+    total = total * weight + (1 - weight)
+    return sum / total
+  })
 }
 
 function fanStep(
@@ -98,6 +130,7 @@ function fanStep(
       few !== null && ended && at.mean !== null
         ? meanInterval({ mean: at.mean, error: at.meanError, groups: at.groups }, few)
         : null,
+    smooth: null,
     running: ended ? null : (at?.mean ?? null),
   }
 }

@@ -9,6 +9,7 @@ import {
   prepareShares,
   prepareSources,
   prepareWaits,
+  smoothed,
 } from './run.prepare.ts'
 
 const step = (number: number, change: Partial<RunStepDto> = {}): RunStepDto => ({
@@ -157,6 +158,16 @@ test('outcomes are shares of ended samples, verdicts first, then failures', () =
   expect(prepareOutcomes([step(1)])).toBeNull()
 })
 
+test('smoothing is without a bias at the start, and keeps gaps', () => {
+  expect(smoothed([1, 1, null, 1], 0.9)).toEqual([
+    expect.closeTo(1, 12),
+    expect.closeTo(1, 12),
+    null,
+    expect.closeTo(1, 12),
+  ])
+  expect(smoothed([0, 1], 0.6)).toEqual([0, expect.closeTo(0.4 / 0.64, 12)])
+})
+
 describe('shares over steps', () => {
   test('cover groups by class, and ended samples', () => {
     const groupSignals = { ...noSignals(), varied: 5, all_correct: 3, all_incorrect: 2 }
@@ -223,8 +234,8 @@ describe('reward heat map', () => {
   })
 
   test('returns the cell under the cursor', () => {
-    expect(heatAt(heat, 0.1, 0.9)).toEqual({ step: 3, row: '0', share: 0.75 })
-    expect(heatAt(heat, 0.9, 0.5)).toEqual({ step: 5, row: '0.500', share: 1 })
+    expect(heatAt(heat, 0.1, 0.9)).toMatchObject({ step: 3, row: '0', share: 0.75, low: 0, high: 0 })
+    expect(heatAt(heat, 0.9, 0.5)).toMatchObject({ step: 5, row: '0.500', share: 1, low: 0.5, high: 0.5 })
     expect(heatAt(heat, 0.5, 0.5)).toBeNull()
   })
 })

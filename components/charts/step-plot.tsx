@@ -24,6 +24,7 @@ export function StepPlot<T extends { step: number }>({
   stacksBySign = false,
   tip,
   onStep,
+  onRange,
   children,
 }: {
   data: readonly T[]
@@ -40,7 +41,9 @@ export function StepPlot<T extends { step: number }>({
   stacksBySign?: boolean
   /** The values in the tooltip of a step; null or none: no tooltip. */
   tip(step: T): TipRow[] | null
-  onStep?(step: T): void
+  onStep?(step: NoInfer<T>): void
+  /** Called with the first and last step of a drag. */
+  onRange?(from: number, to: number): void
   children: ReactNode
 }) {
   const marks = useMarks()
@@ -79,6 +82,7 @@ export function StepPlot<T extends { step: number }>({
         )
       }}
       {...(onStep && { onPick: onStep })}
+      {...(onRange && { onRange })}
     >
       {lines.map((line) => (
         <ReferenceLine
@@ -163,6 +167,7 @@ export function StepLine({
   width = 1.75,
   hide = false,
   joined = false,
+  opacity = 1,
 }: {
   dataKey: string
   color: string
@@ -173,6 +178,7 @@ export function StepLine({
   hide?: boolean
   /** Connects gaps, for lines on which a missing step means nothing, such as another run's. */
   joined?: boolean
+  opacity?: number
 }) {
   const dotted = points !== undefined && points <= MAX_DOTTED_POINTS
   return (
@@ -181,6 +187,7 @@ export function StepLine({
       hide={hide}
       stroke={color}
       strokeWidth={width}
+      strokeOpacity={opacity}
       dot={dotted ? { r: 2, fill: color, strokeWidth: 0 } : false}
       activeDot={{ r: 3 }}
       connectNulls={joined}

@@ -95,6 +95,15 @@ export function RunChanges({
               width="w-36"
             />
           )}
+          {url.zoom !== null && (
+            <Button
+              small
+              variant="quiet"
+              onClick={() => onChange({ ...aroundZoom(run, url.zoom as StepRange), lens: null })}
+            >
+              Compare zoomed steps
+            </Button>
+          )}
           {(before !== null || source !== null) && (
             <Button
               small
@@ -112,6 +121,15 @@ export function RunChanges({
       </QueryView>
     </Section>
   )
+}
+
+/** The zoomed steps against as many before them. */
+function aroundZoom({ steps }: RunDto, { from, to }: StepRange): Partial<RunUrl> {
+  const inside = steps.filter(({ step }) => step >= from && step <= to)
+  const earlier = steps.filter(({ step }) => step < from).slice(-inside.length)
+  const [first, last] = [earlier[0]?.step, earlier.at(-1)?.step]
+  if (first === undefined || last === undefined) return {}
+  return { before: { from: first, to: last }, after: { from, to } }
 }
 
 function rangeOf({ from, to }: ChangesDto['before']): StepRange {
@@ -249,6 +267,9 @@ function Parts({
   change: ContributionDto
 }) {
   const isComponent = lens.lens === 'component'
+  const { standsOut } = data
+  const isNamed = (key: string) =>
+    standsOut?.lens === lens.lens && standsOut.key === key && standsOut.by !== 'mix'
   const widest = Math.max(...lens.parts.map(({ total }) => Math.abs(total.value)), 1e-12)
   const share = ({ share }: ChangePartDto['before']) =>
     isComponent ? formatScore(share) : quantityText(formatPercent(share))
@@ -272,7 +293,11 @@ function Parts({
         />
         <tbody>
           {lens.parts.map((part) => (
-            <tr key={part.key} data-part={part.key}>
+            <tr
+              key={part.key}
+              data-part={part.key}
+              className={isNamed(part.key) ? 'bg-selected' : ''}
+            >
               <td className="max-w-72 truncate" title={partHint(lens.lens, part.key)}>
                 {partLabel(lens.lens, part.key)}
               </td>

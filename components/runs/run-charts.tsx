@@ -1,7 +1,9 @@
 'use client'
 
+import { useRouter } from 'next/navigation'
 import { useMemo } from 'react'
 import type { RunDto } from '../../server/contract/runs.ts'
+import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { SIGNAL_COLOUR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
 import { ChartFrame, Legend } from '../charts/chart-frame.tsx'
 import { prepareHeat } from '../charts/heat.prepare.ts'
@@ -52,9 +54,17 @@ export function RunCharts({ run }: { run: RunDto }) {
   )
 }
 
+/** Opens the samples of a mark of a chart. */
+function useSamplesOf({ name, split }: Pick<RunDto, 'name' | 'split'>): (of: SampleFilter) => void {
+  const router = useRouter()
+  return (of) =>
+    router.push(`/samples?${writeSampleFilter({ run: name, split, rescored: false, ...of })}`)
+}
+
 /** The score distribution of each step. */
 function SpreadChart({ run }: { run: RunDto }) {
   const { heat } = run
+  const toSamples = useSamplesOf(run)
   const data = useMemo(() => (heat === null ? null : prepareHeat(heat)), [heat])
   if (heat === null || data === null)
     return <Nothing title="Reward distribution" reason={noSpreadText(run.steps)} />
@@ -68,7 +78,15 @@ function SpreadChart({ run }: { run: RunDto }) {
           ? `share of samples per step and score, ${plural(heat.edges.length, 'score')}`
           : `share of samples per step and bin, ${data.rows.length} bins`
       }
-      chart={<HeatPlot data={data} color={hueOf('run', run.name)} />}
+      chart={
+        <HeatPlot
+          data={data}
+          color={hueOf('run', run.name)}
+          onCell={({ step, low, high }) =>
+            toSamples({ step, status: 'scored', scoreMin: low, scoreMax: high })
+          }
+        />
+      }
       table={{
         head: ['Step', ...data.rows],
         rows: shown
@@ -84,6 +102,7 @@ function SpreadChart({ run }: { run: RunDto }) {
 
 /** Samples by verdict, with failed ones. */
 function OutcomesChart({ run }: { run: RunDto }) {
+  const toSamples = useSamplesOf(run)
   const data = useMemo(() => prepareOutcomes(run.steps), [run.steps])
   if (data === null) return <Nothing title="Outcomes" reason="The reward gives no verdicts." />
   return (
@@ -94,7 +113,7 @@ function OutcomesChart({ run }: { run: RunDto }) {
       legend={data.outcomes.map((outcome) => ({
         ...{ label: outcome.label, color: outcomeColor(outcome) },
       }))}
-      chart={<OutcomesPlot data={data} />}
+      chart={<OutcomesPlot data={data} onStep={({ step }) => toSamples({ step })} />}
       table={{
         head: ['Step', 'Samples', ...data.outcomes.map(({ label }) => label)],
         rows: data.steps
@@ -142,6 +161,7 @@ function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
 }
 
 function FailuresChart({ run, data }: { run: RunDto; data: SharesData }) {
+  const toSamples = useSamplesOf(run)
   const reasons = useMemo(() => reasonsOf(run), [run])
   const failed = run.steps.reduce((sum, step) => sum + step.failed, 0)
   if (failed === 0) return <Nothing title="Failed samples" reason={noFailuresText(run.steps)} />
@@ -150,7 +170,9 @@ function FailuresChart({ run, data }: { run: RunDto; data: SharesData }) {
       className={FRAME}
       title="Failed samples"
       note={reasons.map(([reason, n]) => `${reason} ${formatCount(n)}`).join(', ')}
-      chart={<FailuresPlot data={data} />}
+      chart={
+        <FailuresPlot data={data} onStep={({ step }) => toSamples({ step, status: 'failed' })} />
+      }
       table={{
         head: ['Step', 'Failed', 'Share', 'Reasons'],
         rows: run.steps.toReversed().map(({ step, failed, scored, reasons }) => [
@@ -214,20 +236,27 @@ export function SourceCharts({ run }: { run: RunDto }) {
   return (
     <div className="grid md:grid-cols-2 xl:grid-cols-3">
       {data.sources.map((source) => (
-        <SourceChart key={source.name} source={source} of={data} />
+        <SourceChart key={source.name} run={run} source={source} of={data} />
       ))}
     </div>
   )
 }
 
-function SourceChart({ source, of }: { source: SourceData; of: SourcesData }) {
+function SourceChart({ run, source, of }: { run: RunDto; source: SourceData; of: SourcesData }) {
+  const toSamples = useSamplesOf(run)
   return (
     <ChartFrame
       className="border-b md:border-r"
       title={source.name}
       height={150}
       note={`${formatScore(source.last.mean)} at step ${formatCount(source.last.step)}, n = ${formatCount(source.last.n)}; band of 25 to 75 %`}
-      chart={<SourcePlot data={source} of={of} />}
+      chart={
+        <SourcePlot
+          data={source}
+          of={of}
+          onStep={({ step }) => toSamples({ step, dataSource: source.name })}
+        />
+      }
       table={{
         head: ['Step', 'Mean', '25 %', '75 %', 'n'],
         rows: source.steps

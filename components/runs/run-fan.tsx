@@ -10,9 +10,9 @@ import { hueOf } from '../charts/hue.ts'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { prepareFan } from '../charts/run.prepare.ts'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
-import { IconButton } from '../ui/button.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
 import { Segmented, Select } from '../ui/field.tsx'
-import { MAX_OVERLAYS, type RunUrl } from './run-url.ts'
+import { MAX_OVERLAYS, type RunUrl, SMOOTHINGS } from './run-url.ts'
 
 const FanPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).FanPlot)
 
@@ -28,7 +28,10 @@ export function RunFan({
   url: RunUrl
   onChange(change: Partial<RunUrl>): void
 }) {
-  const data = useMemo(() => prepareFan(run, overlays, url.range), [run, overlays, url.range])
+  const data = useMemo(
+    () => prepareFan(run, overlays, url.range, url.smoothing),
+    [run, overlays, url.range, url.smoothing],
+  )
   const samples = run.steps.reduce((sum, { n }) => sum + (n ?? 0), 0)
   return (
     <>
@@ -37,21 +40,37 @@ export function RunFan({
         note={`n = ${formatCount(samples)} in ${plural(run.steps.length, 'step')}; ${data.isFewValued ? 'mean with its 95 % interval over groups' : 'bands of 25 to 75 % and 5 to 95 %, mean solid, median dashed'}`}
         height={320}
         actions={
-          <Segmented
-            label="Scale"
-            value={url.range ? 'all' : 'most'}
-            options={[
-              { value: 'most', label: data.isFewValued ? 'Fit' : '5 to 95 %' },
-              { value: 'all', label: 'All scores' },
-            ]}
-            onChange={(scale) => onChange({ range: scale === 'all' })}
-          />
+          <>
+            {url.zoom !== null && (
+              <Button small variant="quiet" onClick={() => onChange({ zoom: null })}>
+                All steps
+              </Button>
+            )}
+            <Segmented
+              label="Smoothing"
+              value={String(url.smoothing)}
+              options={SMOOTHINGS.map((weight) => ({
+                ...{ value: String(weight), label: weight === 0 ? 'Raw' : String(weight) },
+              }))}
+              onChange={(weight) => onChange({ smoothing: Number(weight) })}
+            />
+            <Segmented
+              label="Scale"
+              value={url.range ? 'all' : 'most'}
+              options={[
+                { value: 'most', label: data.isFewValued ? 'Fit' : '5 to 95 %' },
+                { value: 'all', label: 'All scores' },
+              ]}
+              onChange={(scale) => onChange({ range: scale === 'all' })}
+            />
+          </>
         }
         chart={
           <FanPlot
             data={data}
             name={run.name}
             range={url.range}
+            onRange={(from, to) => onChange({ zoom: { from, to } })}
             onStep={({ step }) => onChange(comparedWith(run, step))}
           />
         }

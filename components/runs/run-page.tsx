@@ -36,7 +36,7 @@ import { RunMarks } from './run-marks.tsx'
 import { RunMonitors } from './run-monitors.tsx'
 import { RunRescores } from './run-rescores.tsx'
 import { RunSteps } from './run-steps.tsx'
-import { type RunUrl, runUrl } from './run-url.ts'
+import { type RunUrl, runUrl, zoomed } from './run-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
 
 const ContributionsPlot = lazyPlot(
@@ -133,7 +133,8 @@ function Loaded({
         trpc.runs.get.queryOptions({ name, split: url.split }, { meta: { topics: ['batches'] } }),
       ),
   })
-  const overlays = others.flatMap(({ data }) => data ?? [])
+  const overlays = others.flatMap(({ data }) => (data ? [zoomed(data, url.zoom)] : []))
+  const shown = useMemo(() => zoomed(run, url.zoom), [run, url.zoom])
   const made = useQuery(
     trpc.marks.list.queryOptions({ run: run.name }, { meta: { topics: ['marks'] } }),
   )
@@ -145,7 +146,7 @@ function Loaded({
     <MarksProvider value={marks}>
       <RunFigures run={run} />
       <Notes run={run} />
-      <RunFan run={run} overlays={overlays} url={url} onChange={onChange} />
+      <RunFan run={shown} overlays={overlays} url={url} onChange={onChange} />
       <RunChanges run={run} url={url} onChange={onChange} />
       <RunMarks
         run={run.name}
@@ -154,11 +155,11 @@ function Loaded({
         open={url.mark}
         onOpen={(mark) => onChange({ mark })}
       />
-      <RunCharts run={run} />
+      <RunCharts run={shown} />
       {run.split === 'train' && <RunComponents run={run.name} />}
-      <SourceCharts run={run} />
+      <SourceCharts run={shown} />
       <RunMonitors run={run.name} split={run.split} />
-      <RunSteps run={run} />
+      <RunSteps run={shown} />
       <RunRescores run={run.name} />
     </MarksProvider>
   )

@@ -1,8 +1,12 @@
 import { LENSES, type Lens } from '../../server/contract/changes.ts'
+import type { RunDto } from '../../server/contract/runs.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The maximum number of overlaid runs, limited by the number of hues. */
 export const MAX_OVERLAYS = 7
+
+/** The selectable weights of the past in a smoothed mean. */
+export const SMOOTHINGS = [0, 0.6, 0.9, 0.97] as const
 
 /** The URL state of a run page. */
 export interface RunUrl {
@@ -11,6 +15,10 @@ export interface RunUrl {
   over: string[]
   /** Scale from the minimum to the maximum score. */
   range: boolean
+  /** The weight of the past in the smoothed mean; 0: not smoothed. */
+  smoothing: number
+  /** The steps shown by all charts; null: all. */
+  zoom: StepRange | null
   /** The mark form: `new`, the ID of a mark, or null. */
   mark: string | null
   /** The compared ranges of steps, as `9-10`; null: the largest sudden change. */
@@ -33,16 +41,20 @@ export const runUrl: UrlCodec<RunUrl> = {
     split: params.get('split') === 'val' ? 'val' : 'train',
     over: params.getAll('over').slice(0, MAX_OVERLAYS),
     range: params.get('range') === '1',
+    smoothing: SMOOTHINGS.find((weight) => String(weight) === params.get('smooth')) ?? 0,
+    zoom: rangeOfText(params.get('zoom')),
     mark: params.get('mark'),
     ...rangesOf(params),
     lens: LENSES.find((lens) => lens === params.get('lens')) ?? null,
     source: params.get('source'),
   }),
-  write({ split, over, range, mark, before, after, lens, source }) {
+  write({ split, over, range, smoothing, zoom, mark, before, after, lens, source }) {
     const params = new URLSearchParams()
     if (split !== 'train') params.set('split', split)
     for (const name of over) params.append('over', name)
     if (range) params.set('range', '1')
+    if (smoothing > 0) params.set('smooth', String(smoothing))
+    if (zoom !== null) params.set('zoom', rangeText(zoom))
     if (mark !== null) params.set('mark', mark)
     if (before !== null) params.set('before', rangeText(before))
     if (after !== null) params.set('after', rangeText(after))
@@ -72,4 +84,20 @@ const MAX_STEP = 2_147_483_647
 function rangesOf(params: URLSearchParams): Pick<RunUrl, 'before' | 'after'> {
   const [before, after] = ['before', 'after'].map((name) => rangeOfText(params.get(name)))
   return before && after ? { before, after } : { before: null, after: null }
+}
+
+/** A run with the zoomed steps alone. */
+export function zoomed(run: RunDto, zoom: StepRange | null): RunDto {
+  if (zoom === null) return run
+  const isIn = ({ step }: { step: number }) => step >= zoom.from && step <= zoom.to
+  const steps = run.steps.filter(isIn)
+  if (steps.length === 0) return run
+  return {
+    ...run,
+    steps,
+    sources: run.sources
+      .map((source) => ({ ...source, points: source.points.filter(isIn) }))
+      .filter(({ points }) => points.length > 0),
+    heat: run.heat && { ...run.heat, steps: run.heat.steps.filter(isIn) },
+  }
 }

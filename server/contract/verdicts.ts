@@ -1,15 +1,20 @@
 /** Verdicts of built-in rules that only say whether the answer was correct. */
-const CORRECT = ['equal', 'same text', 'equal to four digits', 'contained', 'all passed']
-const INCORRECT = ['different', 'some passed', 'none passed']
-const CORRECTNESS = new Set([...CORRECT, ...INCORRECT])
+const CORRECT = new Set(['equal', 'same text', 'equal to four digits', 'contained', 'all passed'])
+const INCORRECT = new Set(['different', 'some passed', 'none passed'])
+
+/** What a verdict says of the answer; null: more than whether it was correct, such as `no answer`. */
+export function correctnessOf(verdict: string): 'correct' | 'incorrect' | null {
+  if (CORRECT.has(verdict)) return 'correct'
+  return INCORRECT.has(verdict) ? 'incorrect' : null
+}
 
 /**
- * Whether a verdict restates the score instead of explaining it. A composite reward's verdict does if all its components'
- * do: `format: equal, answer: different`.
+ * Whether a verdict restates the score instead of explaining it. The verdict of a composite reward does if those of all
+ * its components do: `format: equal, answer: different`.
  */
 export function saysCorrectness(verdict: string): boolean {
   return (
     verdict === '' ||
-    verdict.split(', ').every((part) => CORRECTNESS.has(part.replace(/^.*: /, '')))
+    verdict.split(', ').every((part) => correctnessOf(part.replace(/^.*: /, '')) !== null)
   )
 }
