@@ -9,6 +9,7 @@ import { serverHref } from '../servers/server-words.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import type { BalanceData, BalanceRow } from './balance.prepare.ts'
 import type { LegendEntry } from './chart-frame.tsx'
+import type { HistoryData, HistoryRow } from './history.prepare.ts'
 import { hueOf } from './hue.ts'
 import { Plot } from './plot.tsx'
 import type { CallMinute, ServerMinutesData } from './server-minutes.prepare.ts'
@@ -110,6 +111,54 @@ export function StackPlot<Row extends StackRow>({
           {...(stroke === 'dashed' && { strokeDasharray: '2 3' })}
           dot={false}
           activeDot={false}
+          isAnimationActive={false}
+        />
+      ))}
+    </Plot>
+  )
+}
+
+/** Values over time as lines; an interval without a value is a gap. */
+export function LinesPlot({
+  data,
+  series,
+  title,
+  sync,
+  timeText,
+  valueText,
+}: {
+  data: HistoryData
+  series: readonly { key: `of:${string}`; label: string; color: string }[]
+  title: string
+  sync: string
+  timeText(row: { at: number }): string
+  valueText(value: number | null): string
+}) {
+  return (
+    <Plot
+      data={data.rows}
+      title={title}
+      x={{ dataKey: 'at', interval: 0, ticks: data.timeTicks }}
+      y={{ ticks: data.valueTicks, width: 52 }}
+      right={18}
+      sync={sync}
+      tip={(row: HistoryRow) => (
+        <Tip
+          title={timeText(row)}
+          rows={series.map(({ key, label, color }) => ({
+            ...{ label, value: valueText(row[key] ?? null), color },
+          }))}
+        />
+      )}
+    >
+      {series.map(({ key, color }) => (
+        <Line
+          key={key}
+          dataKey={key}
+          stroke={color}
+          strokeWidth={1.75}
+          dot={false}
+          activeDot={{ r: 3 }}
           isAnimationActive={false}
         />
       ))}

@@ -2,10 +2,10 @@ import { describe, expect, test } from 'vitest'
 import { prepareCompletion, timeTicks } from './completion.prepare.ts'
 import { logHeight, prepareDistribution } from './distribution.prepare.ts'
 import { dotRadius, prepareDots } from './dot-strip.prepare.ts'
+import { prepareFailures, prepareLines, prepareRates } from './history.prepare.ts'
 import { nameHash, pickHue } from './hue.ts'
 import { prepareRetries } from './retries.prepare.ts'
 import { prepareSparkline } from './sparkline.prepare.ts'
-import { prepareThroughput } from './throughput.prepare.ts'
 import { linearTicks } from './ticks.ts'
 import { prepareWaterfall } from './waterfall.prepare.ts'
 
@@ -267,33 +267,52 @@ describe('hues', () => {
   })
 })
 
-describe('worker throughput', () => {
-  const worker = (id: string, samplesPerSecondHistory: (number | null)[]) => ({
-    id,
-    samplesPerSecondHistory,
-  })
+describe('the fleet over time', () => {
+  const times = { from: '2026-11-23T10:00:00.000Z', stepSeconds: 10, steps: 3 }
 
-  test('ends now, and is empty before a worker started', () => {
-    const data = prepareThroughput([worker('w2', [1, null, 3]), worker('w1', [5])])
-    expect(data.seconds).toHaveLength(60)
-    expect(data.seconds.slice(-4)).toEqual([
-      { at: -3, w1: 0, w2: 0 },
-      { at: -2, w1: 0, w2: 1 },
-      { at: -1, w1: 0, w2: 0 },
-      { at: 0, w1: 5, w2: 3 },
+  test('rates are per second, and end with the running interval', () => {
+    const data = prepareRates(times, [
+      { name: 'w2', counts: [10, 0, 30] },
+      { name: 'w1', counts: [0, 50, 0] },
     ])
-    expect([data.workers, data.others, data.hasSamples]).toEqual([['w1', 'w2'], null, true])
-    expect(data.countTicks.at(-1)?.at).toBeGreaterThanOrEqual(8)
+    expect(data.names).toEqual(['w1', 'w2'])
+    expect(data.rows.map((row) => [row['of:w1'], row['of:w2'], row.isRunning ?? false])).toEqual([
+      [0, 1, false],
+      [5, 0, false],
+      [0, 3, true],
+    ])
+    expect(data.rows[1]?.at).toBe(Date.parse(times.from) + 10_000)
+    expect(data.valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(5)
   })
 
-  test('sums the slowest beyond eight workers', () => {
-    const data = prepareThroughput(Array.from({ length: 10 }, (_, i) => worker(`w${i}`, [i])))
-    expect(data.workers).toEqual(['w2', 'w3', 'w4', 'w5', 'w6', 'w7', 'w8', 'w9'])
-    expect(data.others).toBe('2 more')
-    expect(data.seconds.at(-1)?.['2 more']).toBe(1)
+  test('the smallest beyond eight are one series', () => {
+    const data = prepareRates(
+      times,
+      Array.from({ length: 10 }, (_, i) => ({ name: `w${i}`, counts: [10 * i, 0, 0] })),
+    )
+    expect(data.names).toEqual(['w2', 'w3', 'w4', 'w5', 'w6', 'w7', 'w8', 'w9', '2 more'])
+    expect([data.others, data.rows[0]?.['of:2 more']]).toEqual(['2 more', 1])
   })
 
-  test('has no samples if none was scored', () => {
-    expect(prepareThroughput([worker('w1', [0, 0]), worker('w2', [])]).hasSamples).toBe(false)
+  test('failures are by cause, without causes that do not occur', () => {
+    const none = [0, 0, 0]
+    const server = {
+      ...{ id: 's1', name: 'rm', model: 'm', requests: none, retries: none, hedges: none },
+      ...{ ejections: none, inFlight: none, capacity: none, p95Ms: none },
+      failures: { busy: [1, 0, 2], invalid: none, refused: none, fault: [0, 4, 0] },
+    }
+    const data = prepareFailures(times, [server, server])
+    expect(data.names).toEqual(['fault', 'busy'])
+    expect(data.rows.map((row) => [row['of:fault'], row['of:busy']])).toEqual([
+      [0, 2],
+      [8, 0],
+      [0, 4],
+    ])
+  })
+
+  test('nothing in a range is told from a gap', () => {
+    expect(prepareRates(times, [{ name: 'w1', counts: [0, 0, 0] }]).hasValues).toBe(false)
+    const lines = prepareLines(times, [{ name: 'x', values: [null, 2, null] }])
+    expect(lines.rows.map((row) => row['of:x'])).toEqual([null, 2, null])
   })
 })

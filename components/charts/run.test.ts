@@ -234,8 +234,20 @@ describe('reward heat map', () => {
   })
 
   test('returns the cell under the cursor', () => {
-    expect(heatAt(heat, 0.1, 0.9)).toMatchObject({ step: 3, row: '0', share: 0.75, low: 0, high: 0 })
-    expect(heatAt(heat, 0.9, 0.5)).toMatchObject({ step: 5, row: '0.500', share: 1, low: 0.5, high: 0.5 })
+    expect(heatAt(heat, 0.1, 0.9)).toMatchObject({
+      step: 3,
+      row: '0',
+      share: 0.75,
+      low: 0,
+      high: 0,
+    })
+    expect(heatAt(heat, 0.9, 0.5)).toMatchObject({
+      step: 5,
+      row: '0.500',
+      share: 1,
+      low: 0.5,
+      high: 0.5,
+    })
     expect(heatAt(heat, 0.5, 0.5)).toBeNull()
   })
 })

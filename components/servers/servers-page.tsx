@@ -12,6 +12,8 @@ import { FilterLine, fitsFilter, needsFilter } from '../ui/filter-field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { type UrlCodec, useUrl } from '../url/use-url.ts'
+import { FleetHistory } from '../workers/fleet-history.tsx'
+import { rangeOfUrl } from '../workers/worker-name.tsx'
 import { Pool } from './pool-table.tsx'
 import { RegisterSheet } from './register-sheet.tsx'
 import { fleetWords } from './server-words.ts'
@@ -22,6 +24,8 @@ interface ServersView {
   register: boolean
   /** The filter: part of a name, address or model. */
   named: string
+  /** Range of the charts, seconds. */
+  range: number
 }
 
 const serversView: UrlCodec<ServersView> = {
@@ -29,12 +33,14 @@ const serversView: UrlCodec<ServersView> = {
     server: params.get('server'),
     register: params.get('register') === '1',
     named: params.get('named') ?? '',
+    range: rangeOfUrl(params.get('last')),
   }),
   write(view) {
     const params = new URLSearchParams()
     if (view.server !== null) params.set('server', view.server)
     if (view.register) params.set('register', '1')
     if (view.named !== '') params.set('named', view.named)
+    if (view.range !== rangeOfUrl(null)) params.set('last', String(view.range))
     return params
   },
 }
@@ -108,6 +114,11 @@ export function ServersPage() {
                     marked={view.server}
                   />
                 ))}
+              <FleetHistory
+                of="servers"
+                range={view.range}
+                onRange={(range) => setView({ range })}
+              />
               {!data.some(fits) && <p className="px-5 py-4 text-ink-2">No matching servers.</p>}
             </>
           )

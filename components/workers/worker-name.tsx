@@ -1,5 +1,6 @@
 'use client'
 
+import { HISTORY_RANGES_S } from '../../server/contract/fleet-history.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import type { UrlCodec } from '../url/use-url.ts'
 
@@ -9,23 +10,35 @@ interface WorkersUrl {
   worker: string | null
   /** The filter: part of an ID or host. */
   named: string
+  /** Range of the charts, seconds. */
+  range: number
 }
 
 export const workersView: UrlCodec<WorkersUrl> = {
-  parse: (params) => ({ worker: params.get('worker'), named: params.get('named') ?? '' }),
-  write({ worker, named }) {
+  parse: (params) => ({
+    worker: params.get('worker'),
+    named: params.get('named') ?? '',
+    range: rangeOfUrl(params.get('last')),
+  }),
+  write({ worker, named, range }) {
     const params = new URLSearchParams()
     if (worker !== null) params.set('worker', worker)
     if (named !== '') params.set('named', named)
+    if (range !== HISTORY_RANGES_S[0]) params.set('last', String(range))
     return params
   },
+}
+
+/** The range of a URL parameter, in seconds. */
+export function rangeOfUrl(text: string | null): number {
+  return HISTORY_RANGES_S.find((seconds) => String(seconds) === text) ?? HISTORY_RANGES_S[0]
 }
 
 /** A worker ID, linked to the Workers page. */
 export function WorkerName({ id }: { id: string }) {
   return (
     <PageLink
-      href={`/workers?${workersView.write({ worker: id, named: '' })}`}
+      href={`/workers?${workersView.write({ worker: id, named: '', range: HISTORY_RANGES_S[0] })}`}
       className="font-mono text-xs hover:underline"
     >
       {id}

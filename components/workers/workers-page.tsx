@@ -23,13 +23,13 @@ import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { WorkerStateView } from '../ui/status.tsx'
 import { useUrl } from '../url/use-url.ts'
-import { ThroughputChart } from './throughput-chart.tsx'
+import { FleetHistory } from './fleet-history.tsx'
 import { workersView } from './worker-name.tsx'
 
 /** Live worker processes, and exited ones. */
 export function WorkersPage() {
   const trpc = useTRPC()
-  const [{ worker, named }, setUrl] = useUrl(workersView)
+  const [{ worker, named, range }, setUrl] = useUrl(workersView)
   const workers = useQuery(
     trpc.workers.list.queryOptions(undefined, { meta: { topics: ['workers'] } }),
   )
@@ -51,6 +51,8 @@ export function WorkersPage() {
             marked={worker}
             named={named}
             onNamed={(next) => setUrl({ named: next })}
+            range={range}
+            onRange={(next) => setUrl({ range: next })}
           />
         )}
       </QueryView>
@@ -63,12 +65,17 @@ function WorkersBody({
   marked,
   named,
   onNamed,
+  range,
+  onRange,
 }: {
   workers: WorkerDto[]
   marked: string | null
   /** The lists are filtered; the figures cover all workers. */
   named: string
   onNamed(named: string): void
+  /** Range of the charts, seconds. */
+  range: number
+  onRange(seconds: number): void
 }) {
   const here = workers.filter((worker) => worker.state !== 'dead')
   const gone = workers.filter((worker) => worker.state === 'dead')
@@ -132,7 +139,7 @@ function WorkersBody({
           detail="resident, all workers"
         />
       </FigureStrip>
-      {here.length > 0 && <ThroughputChart workers={here} />}
+      <FleetHistory of="workers" range={range} onRange={onRange} />
       {needsFilter(workers.length, named) && (
         <FilterLine
           label="ID or host"

@@ -20,6 +20,7 @@ import type { ChangesView } from '../queries/changes-view.ts'
 import type { CompareRunsView } from '../queries/compare-runs.ts'
 import type { CompareView } from '../queries/compare-view.ts'
 import type { ComponentsView } from '../queries/components-view.ts'
+import type { FleetHistory } from '../queries/fleet-history.ts'
 import type { FleetView } from '../queries/fleet-view.ts'
 import type { LiveHub } from '../queries/live-hub.ts'
 import type { OverviewView } from '../queries/overview-view.ts'
@@ -46,6 +47,7 @@ export interface Modules {
   savedViews: SavedViews
   runs: RunView
   changes: ChangesView
+  history: FleetHistory
   marks: RunMarks
   comparedBatches: CompareView
   comparedRuns: CompareRunsView

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { demoBatch } from '../batches/demo-batch.ts'
 import { ChangesInput } from '../contract/changes.ts'
+import { FleetHistoryInput } from '../contract/fleet-history.ts'
 import {
   BatchGroupsInput,
   BatchViewInput,
@@ -421,6 +422,17 @@ export const appRouter = router({
   workers: router({
     /** Lists the worker processes. */
     list: procedure.input(nothing).query(({ ctx }) => ctx.fleet.workers()),
+  }),
+  /** Servers and workers over time. */
+  fleet: router({
+    /**
+     * Returns throughput, load, failures and latency of servers and workers by interval. Ten-second rows are kept for
+     * a day, minutes for 30 days.
+     * @example {"seconds": 900}
+     */
+    history: procedure
+      .input(FleetHistoryInput.prefault({}))
+      .query(({ ctx, input }) => ctx.history.get(input)),
   }),
   /** Data of the Overview page. */
   overview: router({

@@ -15,6 +15,7 @@ import {
 } from '../store/sql/end-batch.ts'
 import { postProcessedBatches, queuePostProcessing } from '../store/sql/post-process.ts'
 import { deleteAbandonedCopies } from '../store/sql/rescore.ts'
+import { pruneFleetHistory } from '../store/sql/server-reports.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 import { Orphans } from './orphans.ts'
 import { sweepDeadWorkers } from './worker-supervisor.ts'
@@ -97,6 +98,7 @@ export class Sweeps {
     }
     if (tick % PARTITIONS_EVERY === 0) {
       await dropUnusedFunctions(this.#db.pool)
+      await pruneFleetHistory(this.#db)
       await ensureTextPartition(this.#db, textBucket())
       await ensureTextPartition(this.#db, textBucket(Date.now() + 86_400_000))
     }

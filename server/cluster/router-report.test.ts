@@ -87,7 +87,7 @@ describe('calls', () => {
   })
 
   it('of an idle server leave no row', async () => {
-    router.set(id, { inFlight: 3, waiting: 5 })
+    router.set(id, { waiting: 5 })
     await report.write()
     expect(await minutes()).toMatchObject({ rows: 0 })
   })

@@ -10,6 +10,10 @@ import {
 } from '../store/sql/server-reports.ts'
 
 const REPORT_MS = 1_000
+
+/** The load of a server since the last report. */
+type ServerLoad = Pick<ServerCalls, 'inFlightSeconds' | 'capacitySeconds'>
+
 /** Maximum health events of one server stored separately per minute; further ones are summarized in one event. */
 const MAX_EVENTS_PER_MINUTE = 50
 const MINUTE_MS = 60_000
@@ -40,6 +44,9 @@ export class RouterReport {
   readonly #timer: NodeJS.Timeout
   readonly #stopListening: () => void
   readonly #written = new Map<number, RouterServerStats>()
+  /** Load since the last successful write, by server. */
+  readonly #loads = new Map<number, ServerLoad>()
+  #loadedAtMs = performance.now()
   #seen = new Map<number, RouterServerStats>()
   #seenAtMs = performance.now()
   #rates = new Map<number, number>()
@@ -100,13 +107,36 @@ export class RouterReport {
   async #write(): Promise<void> {
     const snapshot = this.#router.snapshot()
     this.#measureRates(snapshot)
+    const nowMs = performance.now()
+    // The capacity of an idle server counts while others of its model are called.
+    const called = new Set(
+      snapshot.flatMap(({ serverId, model, inFlight, requests }) =>
+        inFlight > 0 || requests !== (this.#written.get(serverId)?.requests ?? 0) ? [model] : [],
+      ),
+    )
+    const seconds = (nowMs - this.#loadedAtMs) / 1_000
     for (const now of snapshot) {
-      const calls = callsBetween(this.#written.get(now.serverId), now)
+      if (!called.has(now.model)) continue
+      const load = this.#loads.get(now.serverId) ?? { inFlightSeconds: 0, capacitySeconds: 0 }
+      const isOpen = now.state === 'ready' && now.health !== 'ejected'
+      load.inFlightSeconds += now.inFlight * seconds
+      load.capacitySeconds += (isOpen ? now.limit : 0) * seconds
+      this.#loads.set(now.serverId, load)
+    }
+    this.#loadedAtMs = nowMs
+    for (const now of snapshot) {
+      const calls = callsBetween(
+        this.#written.get(now.serverId),
+        now,
+        this.#loads.get(now.serverId) ?? { inFlightSeconds: 0, capacitySeconds: 0 },
+      )
       if (calls !== null) await addServerCalls(this.#db, calls)
       this.#written.set(now.serverId, now)
+      this.#loads.delete(now.serverId)
     }
     const present = new Set(snapshot.map((s) => s.serverId))
     for (const id of this.#written.keys()) if (!present.has(id)) this.#written.delete(id)
+    for (const id of this.#loads.keys()) if (!present.has(id)) this.#loads.delete(id)
     await this.#writeEvents()
   }
 
@@ -176,6 +206,7 @@ export class RouterReport {
 function callsBetween(
   before: RouterServerStats | undefined,
   now: RouterServerStats,
+  load: ServerLoad,
 ): ServerCalls | null {
   const latency = now.latency.map((n, i) => n - (before?.latency[i] ?? 0))
   const since = (n: number, past: number | undefined) => n - (past ?? 0)
@@ -188,10 +219,18 @@ function callsBetween(
     busy: since(now.failures.busy, before?.failures.busy),
     corrupt: since(now.failures.corrupt, before?.failures.corrupt),
     client: since(now.failures.client, before?.failures.client),
+    ejections: since(now.ejections, before?.ejections),
+    ...load,
     tokens: Math.round(since(now.tokens, before?.tokens)),
     latency,
   }
   const { requests, errors, tokens } = calls
-  const idle = requests === 0 && errors === 0 && tokens === 0 && latency.every((n) => n === 0)
+  const idle =
+    load.capacitySeconds === 0 &&
+    load.inFlightSeconds === 0 &&
+    requests === 0 &&
+    errors === 0 &&
+    tokens === 0 &&
+    latency.every((n) => n === 0)
   return idle ? null : calls
 }

@@ -52,6 +52,13 @@ export class LatencyHistogram {
     }
   }
 
+  /** Removes counts that were taken from it. */
+  subtract(counts: readonly number[]): void {
+    for (let i = 0; i < BUCKET_COUNT; i++) {
+      this.counts[i] = (this.counts[i] as number) - (counts[i] as number)
+    }
+  }
+
   /** Number of counted durations. */
   get total(): number {
     let total = 0

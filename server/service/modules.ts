@@ -18,6 +18,7 @@ import { ChangesView } from '../queries/changes-view.ts'
 import { CompareRunsView } from '../queries/compare-runs.ts'
 import { CompareView } from '../queries/compare-view.ts'
 import { ComponentsView } from '../queries/components-view.ts'
+import { FleetHistory } from '../queries/fleet-history.ts'
 import { FleetView } from '../queries/fleet-view.ts'
 import { FunctionsFolder } from '../queries/functions-folder.ts'
 import { LiveHub } from '../queries/live-hub.ts'
@@ -72,6 +73,7 @@ export function createModules(
     savedViews: new SavedViews(pagesDb),
     runs: new RunView(pagesDb),
     changes: new ChangesView(pagesDb),
+    history: new FleetHistory(pagesDb),
     marks: new RunMarks(pagesDb),
     comparedBatches: new CompareView(pagesDb),
     comparedRuns: new CompareRunsView(pagesDb),

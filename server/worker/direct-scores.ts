@@ -4,6 +4,7 @@ import { managerNamed } from '../rewards/managers/registry.ts'
 import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
+import { countLatencies, type WorkerCounters } from './reward-loop-worker.ts'
 import { sampleEndOf } from './sample-end.ts'
 
 /** Number of batches whose reward is cached. */
@@ -17,7 +18,7 @@ export class DirectScores {
   readonly #tools: RewardTools
   readonly #workerId: number
   readonly #clock: DatabaseClock
-  readonly #counters: { scored: number; failed: number }
+  readonly #counters: WorkerCounters
   readonly #tell: (message: DirectEndMessage) => void
   readonly #specs = new Map<number, Promise<BatchSpec | undefined>>()
   readonly #running = new Map<number, AbortController>()
@@ -28,7 +29,7 @@ export class DirectScores {
     workerId: number
     clock: DatabaseClock
     /** The worker's counters for its report. */
-    counters: { scored: number; failed: number }
+    counters: WorkerCounters
     tell: (message: DirectEndMessage) => void
   }) {
     this.#db = options.db
@@ -47,8 +48,14 @@ export class DirectScores {
     const end = await this.#end(message, abort.signal).catch(() => null)
     if (!this.#running.delete(id)) return
     if (end !== null) {
-      if (end.reason === null) this.#counters.scored++
-      else this.#counters.failed++
+      const { written } = this.#counters
+      if (end.reason === null) {
+        this.#counters.scored++
+        written.scored++
+      } else {
+        this.#counters.failed++
+        written.failed++
+      }
     }
     this.#tell({ type: 'scored', id, workerId: this.#workerId, end })
   }
@@ -96,6 +103,7 @@ export class DirectScores {
       : startedAt + (outcome.waitedMs ?? 0)
     const waitedMs = Math.max(0, dispatchedAtMs - startedAt)
     const scoreMs = Math.max(0, performance.now() - clock - waitedMs)
+    countLatencies(this.#counters, outcome, { queueMs: dispatchedAtMs - acceptedAtMs, scoreMs })
     return sampleEndOf(outcome, reward, {
       acceptedAtMs,
       dispatchedAtMs,

@@ -125,7 +125,7 @@ async function main(): Promise<void> {
   row.onDeclaredDead = (atMs) => worker.giveUpJobs(atMs)
   const loopDelay = monitorEventLoopDelay({ resolution: 10 })
   loopDelay.enable()
-  const report = new WorkerReport({ row, queue, worker, servers, loopDelay, log })
+  const report = new WorkerReport({ db, row, queue, worker, servers, loopDelay, log })
   report.start()
   log.info({ worker: `w${id}`, local }, 'worker ready')
   flushCompileCache()

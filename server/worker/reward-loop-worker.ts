@@ -9,6 +9,7 @@ import type {
   RewardSample,
   RewardTools,
 } from '../rewards/managers/manager.ts'
+import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import {
@@ -21,6 +22,7 @@ import {
 } from '../store/job-queue.ts'
 import { stageStatement } from '../store/sql/flush.ts'
 import type { StagedSample } from '../store/sql/post-process.ts'
+import type { LatencyKind } from '../store/sql/server-reports.ts'
 import type { PendingSample, WholeGroup } from '../store/sql/worker-reads.ts'
 import { decodeTexts } from '../store/stored-texts.ts'
 import { withTimeout } from '../with-timeout.ts'
@@ -51,6 +53,22 @@ interface RuleTask {
 export interface WorkerCounters {
   scored: number
   failed: number
+  /** Results that were written. */
+  written: { scored: number; failed: number }
+  /** Durations of samples: until the first dispatch, waits for a slot, and calls of servers or rules. */
+  latency: Record<LatencyKind, LatencyHistogram>
+}
+
+/** Counters of a new worker. */
+export function newCounters(): WorkerCounters {
+  return {
+    ...{ scored: 0, failed: 0, written: { scored: 0, failed: 0 } },
+    latency: {
+      queue: new LatencyHistogram(),
+      router: new LatencyHistogram(),
+      service: new LatencyHistogram(),
+    },
+  }
 }
 
 /**
@@ -72,7 +90,7 @@ export class RewardLoopWorker {
   readonly #post: PostProcessing
   readonly #clock: DatabaseClock
   readonly intake: Intake
-  readonly counters: WorkerCounters = { scored: 0, failed: 0 }
+  readonly counters = newCounters()
   readonly #batches: ActiveBatches
   readonly #keeper: JobKeeper
   readonly #outage: Outage
@@ -536,6 +554,7 @@ export class RewardLoopWorker {
     const writer =
       isPost && outcome.ok ? this.#stagedWriter : urgent ? this.#urgentWriter : this.#writer
     const acceptedAtMs = job.job.data.t
+    countLatencies(this.counters, outcome, { queueMs: dispatchedAtMs - acceptedAtMs, scoreMs })
     writer.add(
       {
         batchId: batch.spec.id,
@@ -549,6 +568,8 @@ export class RewardLoopWorker {
         settled: (written) => {
           job.uncommitted.delete(index)
           if (!written) job.unwritten = true
+          else if (outcome.ok) this.counters.written.scored++
+          else this.counters.written.failed++
           if (isPost) this.#post.wake(batch.spec.id)
           if (job.done) this.#finishJob(job)
         },
@@ -634,5 +655,19 @@ function toRewardSample(row: PendingSample): RewardSample {
     groundTruth,
     extraInfo,
     responseLength: row.response_length ?? null,
+  }
+}
+
+/** Counts the durations of a sample. One without recorded calls was served for its whole scoring time. */
+export function countLatencies(
+  { latency }: WorkerCounters,
+  { attempts }: RewardOutcome,
+  { queueMs, scoreMs }: { queueMs: number; scoreMs: number },
+): void {
+  latency.queue.add(queueMs)
+  if (attempts === null) latency.service.add(scoreMs)
+  for (const { queueMs, serviceMs } of attempts ?? []) {
+    latency.router.add(queueMs)
+    latency.service.add(serviceMs)
   }
 }

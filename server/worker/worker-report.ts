@@ -3,7 +3,14 @@ import type { ProcessRow } from '../cluster/process-row.ts'
 import type { SharedServers } from '../cluster/shared-servers.ts'
 import type { WorkerStats } from '../contract/worker-stats.ts'
 import type { Logger } from '../log.ts'
+import type { Database } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
+import {
+  addLatencies,
+  addWorkerLoad,
+  LATENCY_KINDS,
+  type LatencyKind,
+} from '../store/sql/server-reports.ts'
 import type { RewardLoopWorker } from './reward-loop-worker.ts'
 
 const REPORT_MS = 1_000
@@ -12,8 +19,13 @@ const TOUCH_EVERY = 3
 /** Throughput readings kept in the table row, one per second. */
 const HISTORY = 60
 
+/** Durations are written with every fifth report, because all workers add to the same rows. */
+const LATENCY_EVERY = 5
+const NO_LOAD = { inFlightSeconds: 0, capacitySeconds: 0, loopP99Ms: 0 }
+
 /** Dependencies of {@link WorkerReport}. */
 export interface ReportSources {
+  db: Database
   row: ProcessRow
   queue: JobQueue
   worker: RewardLoopWorker
@@ -30,7 +42,12 @@ export class WorkerReport {
   #busy = false
   #lastAt = performance.now()
   #lastTotal = 0
-  #history: number[] = []
+  #rates: number[] = []
+  /** Results in the history of the fleet. */
+  readonly #history = { scored: 0, failed: 0 }
+  #load = { ...NO_LOAD }
+  #loadedAtMs = performance.now()
+  #wasBusy = false
 
   constructor(options: ReportSources) {
     this.#o = options
@@ -47,6 +64,7 @@ export class WorkerReport {
 
   async ended(): Promise<void> {
     clearInterval(this.#timer)
+    await this.#writeHistory().catch(() => {})
     await this.#o.row.ended()
   }
 
@@ -59,11 +77,43 @@ export class WorkerReport {
           await this.#o.queue.touch(pool, jobs)
       }
       await this.#o.row.report(this.#stats())
+      await this.#writeHistory()
     } catch (error) {
       this.#o.log.debug({ err: (error as Error).message }, 'report not written')
     } finally {
       this.#busy = false
     }
+  }
+
+  /** Adds written results, load and durations to the history of the fleet. */
+  async #writeHistory(): Promise<void> {
+    const { row, worker, db } = this.#o
+    const { written, latency } = worker.counters
+    const now = performance.now()
+    const seconds = (now - this.#loadedAtMs) / 1_000
+    this.#loadedAtMs = now
+    this.#load.inFlightSeconds += worker.inFlight * seconds
+    this.#load.capacitySeconds += worker.intake.capacity * seconds
+    const scored = written.scored - this.#history.scored
+    const failed = written.failed - this.#history.failed
+    // An idle worker leaves no row.
+    if (scored + failed === 0 && worker.inFlight === 0 && !this.#wasBusy) {
+      this.#load = { ...NO_LOAD }
+      return
+    }
+    this.#wasBusy = worker.inFlight > 0
+    await addWorkerLoad(db, row.id, { scored, failed, ...this.#load })
+    this.#history.scored += scored
+    this.#history.failed += failed
+    this.#load = { ...NO_LOAD }
+    if (
+      this.#ticks % LATENCY_EVERY !== 0 ||
+      LATENCY_KINDS.every((kind) => latency[kind].total === 0)
+    )
+      return
+    const counts = mapKinds((kind) => latency[kind].toJSON())
+    await addLatencies(db, counts)
+    for (const kind of LATENCY_KINDS) latency[kind].subtract(counts[kind])
   }
 
   #stats(): WorkerStats {
@@ -74,8 +124,8 @@ export class WorkerReport {
     const rate = (scored + failed - this.#lastTotal) / Math.max(seconds, 0.001)
     this.#lastAt = now
     this.#lastTotal = scored + failed
-    this.#history.push(Math.round(rate * 10) / 10)
-    if (this.#history.length > HISTORY) this.#history.shift()
+    this.#rates.push(Math.round(rate * 10) / 10)
+    if (this.#rates.length > HISTORY) this.#rates.shift()
     const stats: WorkerStats = {
       samplesPerSecond: rate,
       inFlight: worker.inFlight,
@@ -87,10 +137,15 @@ export class WorkerReport {
       rssBytes: process.memoryUsage.rss(),
       scoredTotal: scored,
       failedTotal: failed,
-      history: [...this.#history],
+      history: [...this.#rates],
       servers: servers.stats(),
     }
     loopDelay.reset()
+    this.#load.loopP99Ms = Math.max(this.#load.loopP99Ms, stats.eventLoopP99Ms)
     return stats
   }
+}
+
+function mapKinds<T>(of: (kind: LatencyKind) => T): Record<LatencyKind, T> {
+  return Object.fromEntries(LATENCY_KINDS.map((kind) => [kind, of(kind)])) as Record<LatencyKind, T>
 }

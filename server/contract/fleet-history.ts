@@ -1,0 +1,67 @@
+import { z } from 'zod'
+
+/** Selectable ranges of the fleet over time, in seconds. */
+export const HISTORY_RANGES_S = [900, 3_600, 21_600, 86_400, 604_800, 2_592_000] as const
+/** The number of intervals of a range at most. */
+export const MAX_HISTORY_STEPS = 180
+
+/** `fleet.history`. */
+export const FleetHistoryInput = z.strictObject({
+  /** The length of the range up to now, in seconds; up to a day from ten-second rows, otherwise from minutes. */
+  seconds: z.int().min(60).max(2_592_000).default(900),
+  /** Epoch seconds of the end of the range; left out: now. */
+  until: z.int().min(0).max(253_402_300_799).optional(),
+})
+export type FleetHistoryInput = z.infer<typeof FleetHistoryInput>
+
+/** p50, p95 and p99 of durations in ms, at most 9 % off; null without any. */
+export interface QuantilesDto {
+  n: number
+  p50: number | null
+  p95: number | null
+  p99: number | null
+}
+
+/** A worker by interval. */
+export interface WorkerHistoryDto {
+  id: string
+  scored: number[]
+  failed: number[]
+  /** Means over the interval; null without a report. */
+  inFlight: (number | null)[]
+  capacity: (number | null)[]
+  /** The highest p99 of the event-loop delay, in ms. */
+  loopP99Ms: (number | null)[]
+}
+
+/** A server by interval. */
+export interface ServerHistoryDto {
+  id: string
+  name: string
+  model: string
+  requests: number[]
+  /** Failed requests by cause. `fault`: server errors, timeouts and broken connections. */
+  failures: { busy: number[]; invalid: number[]; refused: number[]; fault: number[] }
+  retries: number[]
+  hedges: number[]
+  ejections: number[]
+  inFlight: (number | null)[]
+  /** The sum of the limits of the processes that call it; 0 while it is ejected. */
+  capacity: (number | null)[]
+  /** p95 of requests that returned a score, in ms; null without any, and in ranges of more than a day. */
+  p95Ms: (number | null)[]
+}
+
+/** `fleet.history`: lists have one entry for each interval. */
+export interface FleetHistoryDto {
+  /** Begin of the first interval. */
+  from: string
+  stepSeconds: number
+  steps: number
+  workers: WorkerHistoryDto[]
+  servers: ServerHistoryDto[]
+  /** The largest ratio of request share to capacity share within a pool, by model; null without requests. */
+  imbalance: { model: string; values: (number | null)[] }[]
+  /** `queue`: from acceptance to the first dispatch. `router`: waits for a slot. `service`: calls, and rules. */
+  latency: { queue: QuantilesDto[]; router: QuantilesDto[]; service: QuantilesDto[] }
+}

@@ -1,0 +1,161 @@
+import {
+  type FleetHistoryDto,
+  type FleetHistoryInput,
+  MAX_HISTORY_STEPS,
+  type QuantilesDto,
+  type ServerHistoryDto,
+  type WorkerHistoryDto,
+} from '../contract/fleet-history.ts'
+import { Memo } from '../memo.ts'
+import { LatencyHistogram } from '../router/latency-histogram.ts'
+import type { Database } from '../store/database.ts'
+import {
+  databaseSeconds,
+  type HistoryRange,
+  latencyHistory,
+  type ServerHistoryRow,
+  serverHistory,
+  serverLatencyHistory,
+  workerHistory,
+} from '../store/sql/fleet-history.ts'
+import type { LatencyKind } from '../store/sql/server-reports.ts'
+
+/** Time that an answer is cached: the rows are of ten seconds. */
+const TTL_MS = 2_000
+const DAY_S = 86_400
+/** Ranges up to this are read from ten-second rows; a day of them would be five million latency buckets. */
+const FINE_S = 3_600
+
+/** Throughput, balance, failures and latency of the fleet over time. */
+export class FleetHistory {
+  readonly #db: Database
+  readonly #memo = new Memo<FleetHistoryDto>(TTL_MS)
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  get(input: FleetHistoryInput): Promise<FleetHistoryDto> {
+    return this.#memo.get(JSON.stringify(input), () => this.#compute(input))
+  }
+
+  async #compute({ seconds, until }: FleetHistoryInput): Promise<FleetHistoryDto> {
+    const range = rangeOf(seconds, until ?? (await databaseSeconds(this.#db)))
+    const [workers, servers] = await Promise.all([
+      workerHistory(this.#db, range),
+      serverHistory(this.#db, range),
+    ])
+    const latency = await latencyHistory(this.#db, range)
+    const byServer = seconds > DAY_S ? [] : await serverLatencyHistory(this.#db, range)
+    const quantiles = (kind: LatencyKind): QuantilesDto[] => {
+      const found = new Map(
+        latency.filter((row) => row.kind === kind).map((row) => [row.slot, row.counts]),
+      )
+      return Array.from({ length: range.steps }, (_, slot) => quantilesOf(found.get(slot)))
+    }
+    const p95 = new Map(
+      byServer.map(({ server_id, slot, counts }) => [
+        `${server_id}/${slot}`,
+        quantilesOf(counts).p95,
+      ]),
+    )
+    const described = [...Map.groupBy(servers, ({ server_id }) => server_id).values()].map((rows) =>
+      serverOf(rows, range, (id, slot) => p95.get(`${id}/${slot}`) ?? null),
+    )
+    return {
+      from: new Date(range.fromS * 1_000).toISOString(),
+      stepSeconds: range.stepS,
+      steps: range.steps,
+      workers: [...Map.groupBy(workers, ({ worker_id }) => worker_id)].map(
+        ([id, rows]): WorkerHistoryDto => ({
+          id: `w${id}`,
+          scored: filled(rows, range, (row) => row.scored, 0),
+          failed: filled(rows, range, (row) => row.failed, 0),
+          inFlight: filled(rows, range, (row) => row.in_flight_seconds / range.stepS, null),
+          capacity: filled(rows, range, (row) => row.capacity_seconds / range.stepS, null),
+          loopP99Ms: filled(rows, range, (row) => row.loop_p99_ms, null),
+        }),
+      ),
+      servers: described,
+      imbalance: [...Map.groupBy(described, ({ model }) => model)].map(([model, pool]) => ({
+        model,
+        values: Array.from({ length: range.steps }, (_, slot) => imbalanceAt(pool, slot)),
+      })),
+      latency: {
+        queue: quantiles('queue'),
+        router: quantiles('router'),
+        service: quantiles('service'),
+      },
+    }
+  }
+}
+
+/** The range up to a time, in at most {@link MAX_HISTORY_STEPS} intervals that begin at multiples of their length. */
+function rangeOf(seconds: number, untilS: number): HistoryRange {
+  const isFine = seconds <= FINE_S
+  const unit = isFine ? 10 : seconds > DAY_S ? 3_600 : 60
+  const stepS = Math.ceil(seconds / MAX_HISTORY_STEPS / unit) * unit
+  const steps = Math.ceil(seconds / stepS)
+  const endS = (Math.floor(untilS / stepS) + 1) * stepS
+  return { fromS: endS - steps * stepS, stepS, steps, isFine }
+}
+
+function filled<Row extends { slot: number }, T>(
+  rows: readonly Row[],
+  { steps }: HistoryRange,
+  of: (row: Row) => T,
+  empty: T | null,
+): T[] {
+  const values = new Array<T>(steps).fill(empty as T)
+  for (const row of rows) if (row.slot < steps) values[row.slot] = of(row)
+  return values
+}
+
+function serverOf(
+  rows: readonly ServerHistoryRow[],
+  range: HistoryRange,
+  p95Of: (id: number, slot: number) => number | null,
+): ServerHistoryDto {
+  const { server_id, name, model } = rows[0] as ServerHistoryRow
+  const counts = (of: (row: ServerHistoryRow) => number) => filled(rows, range, of, 0)
+  return {
+    ...{ id: `s${server_id}`, name, model },
+    requests: counts((row) => row.requests),
+    failures: {
+      busy: counts((row) => row.busy),
+      invalid: counts((row) => row.corrupt),
+      refused: counts((row) => row.client),
+      fault: counts((row) => Math.max(0, row.errors - row.busy - row.corrupt - row.client)),
+    },
+    retries: counts((row) => row.retries),
+    hedges: counts((row) => row.hedges),
+    ejections: counts((row) => row.ejections),
+    inFlight: filled(rows, range, (row) => row.in_flight_seconds / range.stepS, null),
+    capacity: filled(rows, range, (row) => row.capacity_seconds / range.stepS, null),
+    p95Ms: Array.from({ length: range.steps }, (_, slot) => p95Of(server_id, slot)),
+  }
+}
+
+/** How many times more requests than by its capacity the most loaded server of a pool got. */
+function imbalanceAt(pool: readonly ServerHistoryDto[], slot: number): number | null {
+  const requests = pool.map((server) => server.requests[slot] as number)
+  const capacity = pool.map((server) => server.capacity[slot] ?? 0)
+  const all = requests.reduce((sum, n) => sum + n, 0)
+  const total = capacity.reduce((sum, n) => sum + n, 0)
+  if (all === 0 || total === 0) return null
+  const ratios = requests.flatMap((n, at) =>
+    (capacity[at] as number) > 0 ? [n / all / ((capacity[at] as number) / total)] : [],
+  )
+  return Math.max(...ratios)
+}
+
+function quantilesOf(counts: readonly number[] | undefined): QuantilesDto {
+  if (counts === undefined) return { n: 0, p50: null, p95: null, p99: null }
+  const histogram = LatencyHistogram.from(counts)
+  return {
+    n: histogram.total,
+    p50: histogram.quantile(0.5),
+    p95: histogram.quantile(0.95),
+    p99: histogram.quantile(0.99),
+  }
+}

@@ -1,0 +1,133 @@
+import type { Database } from '../database.ts'
+import type { LatencyKind } from './server-reports.ts'
+
+/** A range of time in equal intervals, on the clock of the database. */
+export interface HistoryRange {
+  /** Begin of the first interval, epoch seconds. */
+  fromS: number
+  /** Length of an interval, in seconds. */
+  stepS: number
+  /** Number of intervals. */
+  steps: number
+  /** Reads the ten-second rows, which are kept for a day; otherwise minutes. */
+  isFine: boolean
+}
+
+/** The database's time, epoch seconds. */
+export async function databaseSeconds(db: Database): Promise<number> {
+  const [row] = await db.rows<{ s: number }>(
+    'database-seconds',
+    'select extract(epoch from clock_timestamp())::float8 as s',
+  )
+  return row!.s
+}
+
+const BOUNDS = 'at >= to_timestamp($1) and at < to_timestamp($1 + $2::float8 * $3)'
+const SLOT = 'floor((extract(epoch from at) - $1) / $2)::int'
+const args = ({ fromS, stepS, steps }: HistoryRange) => [fromS, stepS, steps]
+
+/** A worker in one interval. */
+export interface WorkerHistoryRow {
+  worker_id: number
+  slot: number
+  scored: number
+  failed: number
+  in_flight_seconds: number
+  capacity_seconds: number
+  loop_p99_ms: number
+}
+
+/** The workers' results and load by interval. */
+export async function workerHistory(
+  db: Database,
+  range: HistoryRange,
+): Promise<WorkerHistoryRow[]> {
+  return db.rows(
+    range.isFine ? 'worker-slices' : 'worker-minutes',
+    `select worker_id, ${SLOT} as slot, sum(scored)::int as scored, sum(failed)::int as failed,
+       sum(in_flight_seconds)::float8 as in_flight_seconds, sum(capacity_seconds)::float8 as capacity_seconds,
+       max(loop_p99_ms)::float8 as loop_p99_ms
+     from ${range.isFine ? 'worker_slice' : 'worker_minute'} where ${BOUNDS} group by 1, 2 order by 1, 2`,
+    args(range),
+  )
+}
+
+/** A server in one interval. */
+export interface ServerHistoryRow {
+  server_id: number
+  name: string
+  model: string
+  slot: number
+  requests: number
+  errors: number
+  retries: number
+  hedges: number
+  busy: number
+  corrupt: number
+  client: number
+  ejections: number
+  in_flight_seconds: number
+  capacity_seconds: number
+}
+
+/** The servers' requests and load by interval; removed servers too. */
+export async function serverHistory(
+  db: Database,
+  range: HistoryRange,
+): Promise<ServerHistoryRow[]> {
+  return db.rows(
+    range.isFine ? 'server-slices' : 'server-minutes-history',
+    `select t.*, s.name, s.model from (
+       select server_id, ${SLOT} as slot, sum(requests)::int as requests, sum(errors)::int as errors,
+         sum(retries)::int as retries, sum(hedges)::int as hedges, sum(busy)::int as busy, sum(corrupt)::int as corrupt,
+         sum(client)::int as client, sum(ejections)::int as ejections,
+         sum(in_flight_seconds)::float8 as in_flight_seconds, sum(capacity_seconds)::float8 as capacity_seconds
+       from ${source(range)} where ${BOUNDS} group by 1, 2) t
+     join server s on s.id = t.server_id order by s.name, s.id, slot`,
+    args(range),
+  )
+}
+
+/** The table of servers with its time as `at`. */
+function source({ isFine }: HistoryRange): string {
+  return isFine ? 'server_slice' : '(select *, minute as at from server_minute) m'
+}
+
+/** Counts in the router's latency buckets. */
+export interface LatencyHistoryRow {
+  kind: LatencyKind
+  slot: number
+  counts: number[]
+}
+
+/** Durations of samples by kind and interval. */
+export async function latencyHistory(
+  db: Database,
+  range: HistoryRange,
+): Promise<LatencyHistoryRow[]> {
+  // Hours for the long ranges: 30 days of minutes are 12 million buckets.
+  const seconds = range.isFine ? 10 : range.stepS >= 3_600 ? 3_600 : 60
+  return db.rows(
+    'latency-slices',
+    `select kind, slot, array_agg(n order by i) as counts from (
+       select kind, ${SLOT} as slot, i, sum(n)::int as n
+       from latency_slice, unnest(counts) with ordinality as u(n, i)
+       where seconds = $4 and ${BOUNDS} group by 1, 2, 3) t group by 1, 2 order by 1, 2`,
+    [...args(range), seconds],
+  )
+}
+
+/** The durations of calls that returned a score, by server and interval. */
+export async function serverLatencyHistory(
+  db: Database,
+  range: HistoryRange,
+): Promise<{ server_id: number; slot: number; counts: number[] }[]> {
+  return db.rows(
+    range.isFine ? 'server-slice-latencies' : 'server-minute-latencies',
+    `select server_id, slot, array_agg(n order by i) as counts from (
+       select server_id, ${SLOT} as slot, i, sum(n)::int as n
+       from ${source(range)}, unnest(latency_ms) with ordinality as u(n, i) where ${BOUNDS} group by 1, 2, 3) t
+     group by 1, 2 order by 1, 2`,
+    args(range),
+  )
+}
