@@ -15,7 +15,7 @@ import {
 import { TEXTS_VERSION } from './rate.ts'
 import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
-/** The scorer of the samples: GSM8K's rule, or a vLLM that receives texts or conversations. */
+/** Scorers to measure: the rule `gsm8k`, or a vLLM server that receives texts or conversations. */
 export const WORKLOADS = ['rule', 'texts', 'chat'] as const
 export type Workload = (typeof WORKLOADS)[number]
 
@@ -26,19 +26,19 @@ export interface AccountOptions {
   samples: number
   /** Measured batches per start of a service and workload. */
   batches: number
-  /** Warm-up batches per workload: code is compiled, connections are opened. */
+  /** Warm-up batches per workload, which compile code and open connections before the measured batches. */
   warmUpBatches: number
   /** The folder of another checkout to compare with; undefined: no comparison. */
   against: string | undefined
-  /** Starts of the service, or of both; with `against`, each start is a pair of measurements. */
+  /** Fresh starts of the service; with `against`, each start is a pair of measurements. */
   pairs: number
-  /** Upper limit of the interval for "not slower". */
+  /** Bound for "not slower", percent: the upper end of the 95 % interval must be below it. */
   boundPercent: number
 }
 
 /** Samples per mini-batch: the trainer waits for this many before it reads completed groups. */
 const SAMPLES_A_DELIVERY = 1_024
-/** Work that a batch causes after its last delivery is measured for this long. */
+/** CPU time after a batch's last delivery is measured for this long. */
 const AFTER_MS = 500
 
 /** One batch's CPU time. */
@@ -46,7 +46,7 @@ export interface BatchCpu {
   workload: Workload
   wallMs: number
   times: CpuTimes
-  /** Used within `AFTER_MS` of the last delivery; not part of `times`. */
+  /** CPU time within `AFTER_MS` after the last delivery; not part of `times`. */
   after: CpuTimes
 }
 
@@ -67,7 +67,7 @@ export interface Side {
   dataDir: string
 }
 
-/** Starts a service of each checkout in parallel, with separate databases, and stops them all at the end. */
+/** Starts one service per checkout, each with its own database, and stops them after `measure`. */
 export async function withSides(
   roots: readonly string[],
   rms: Rms,
@@ -98,9 +98,7 @@ export async function registerRms(opened: OpenService, rms: Rms): Promise<void> 
   for (const [name, rm] of Object.entries(rms)) await registerRm(opened.api, name, rm)
 }
 
-/**
- * Runs batches of both sides alternately, and swaps the order after each pair: after warm-up ours, theirs, theirs, ours.
- */
+/** Runs each batch on both sides. The order of the sides swaps with every batch: ours, theirs, theirs, ours, … */
 export async function inTurn(
   sides: readonly Side[],
   workload: Workload,
@@ -120,7 +118,7 @@ export async function inTurn(
   }
 }
 
-/** Texts differ between batches of a service, and are the same for both sides. */
+/** The body of a batch. Texts differ between steps, and are the same for both sides. */
 export function bodyOf(workload: Workload, options: AccountOptions, step: number): Buffer {
   const shape = { ...USUAL_SHAPE, samples: options.samples }
   const reward = workload === 'rule' ? {} : { model: workload }
@@ -136,7 +134,7 @@ async function measureBatch(side: Side, workload: Workload, body: Buffer): Promi
   return { workload, wallMs, times: watch.times(names), after: watchAfter.times(names) }
 }
 
-/** Scores a batch and returns the CPU watch, stopped. */
+/** Scores a batch under a CPU watch, and returns the stopped watch. */
 export async function watchBatch(side: Side, body: Buffer) {
   const { pids } = await side.opened.service.health()
   if (pids.postgres === null) throw new Error('the service reports no Postgres process')
@@ -172,7 +170,7 @@ export async function scoreBatch(opened: OpenService, body: Buffer): Promise<voi
   }
 }
 
-/** The benchmark's own connection to a service's Postgres. */
+/** The URL of a service's embedded Postgres. @throws when it is not running */
 export function urlOf(side: Side): string {
   const url = runningEmbeddedUrl(side.dataDir)
   if (url === null) throw new Error('the embedded Postgres of the service is not running')

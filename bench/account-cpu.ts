@@ -9,22 +9,22 @@ export interface ServicePids {
   postgres: number
 }
 
-/** CPU time in µs by process and part. Parts in `NOT_COUNTED` are excluded from totals. */
+/** CPU time in µs by process and by kind of thread or Postgres process. Totals exclude the kinds in `NOT_COUNTED`. */
 export interface CpuTimes {
   server: Record<string, number>
   workers: Record<string, number>
   postgres: Record<string, number>
 }
 
-/** Postgres decides when it runs, so it may fall into any batch. */
+/** Postgres decides when autovacuum runs, so it may fall into any batch. */
 const AUTOVACUUM = 'autovacuum'
-/** Parts of Postgres that are excluded from totals. */
+/** Kinds of Postgres processes that totals exclude. */
 export const NOT_COUNTED: ReadonlySet<string> = new Set([AUTOVACUUM])
 
-/** A thread or process that ends this long before the end of a watch loses its CPU time since the last reading. */
+/** Interval of readings. A thread that ends during a watch loses its CPU time since the last reading. */
 const LOOK_EVERY_MS = 100
 
-/** Names of Node's own threads; any other thread runs JavaScript (a worker thread). */
+/** Kinds of Node's own threads by name. A thread with any other name is a worker thread, which runs JavaScript. */
 const NODE_THREADS: Record<string, string> = {
   MainThread: 'main thread',
   'node-MainThread': 'main thread',
@@ -37,15 +37,15 @@ const NODE_THREADS: Record<string, string> = {
 interface Task {
   process: keyof CpuTimes
   part: string
-  /** Process id of a Postgres backend, which gets its name later. */
+  /** Process id if the process is a Postgres backend, whose name is looked up later. */
   backend: number | null
   firstNs: number
   lastNs: number
 }
 
 /**
- * Sums the CPU time of every thread of a service between `start` and `stop`, in ns from the scheduler: the clock of utime +
- * stime in /proc/<pid>/stat without its 10 ms steps. Linux only.
+ * Sums the CPU time of every thread of a service from construction to `stop`. The scheduler's statistics count like
+ * utime + stime in /proc/<pid>/stat, but in ns instead of steps of 10 ms. Linux only.
  */
 export class CpuWatch {
   readonly #pids: ServicePids
@@ -64,7 +64,7 @@ export class CpuWatch {
     this.#look(false)
   }
 
-  /** The CPU time between start and stop. `names`: application names of backends, from `applicationNames`. */
+  /** The CPU time from construction to `stop`. `names`: application names of backends, from `applicationNames`. */
   times(names: ReadonlyMap<number, string>): CpuTimes {
     const times: CpuTimes = { server: {}, workers: {}, postgres: {} }
     for (const task of this.#tasks.values()) {
@@ -115,7 +115,7 @@ export class CpuWatch {
     describe: () => Pick<Task, 'process' | 'part' | 'backend'>,
   ): void {
     const ns = Number(tryRead(`/proc/${pid}/task/${tid}/schedstat`).split(' ')[0])
-    // Ended between the listing and the reading.
+    // The thread ended between the listing and the reading.
     if (!(ns > 0)) return
     const known = this.#tasks.get(tid)
     if (known !== undefined) known.lastNs = ns
@@ -125,7 +125,7 @@ export class CpuWatch {
 
 const BACKEND = 'backend'
 
-/** The kind of a postmaster's child, from its title: `postgres: walwriter`, `postgres: user database [local] idle`. */
+/** The kind of a Postgres process by its title: `postgres: walwriter`, `postgres: user database [local] idle`. */
 export function partOfPostgres(title: string): string {
   const name = title.replace(/^postgres: /, '').trim()
   if (name.startsWith('autovacuum')) return AUTOVACUUM
@@ -135,7 +135,7 @@ export function partOfPostgres(title: string): string {
   return BACKEND
 }
 
-/** The counted CPU time of one process or all processes. */
+/** The counted CPU time of one process, or of all processes. */
 export function totalUs(times: CpuTimes, process?: keyof CpuTimes): number {
   const processes = process ? [process] : (['server', 'workers', 'postgres'] as const)
   let total = 0

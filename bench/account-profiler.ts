@@ -1,7 +1,7 @@
 /**
- * Loaded into every Node process and thread of a service (`node --import`, by NODE_OPTIONS) to profile it from outside:
- * each thread connects to the socket in `SOCKET_VARIABLE`, identifies itself, and takes a CPU profile from `start` to
- * `stop`, which it then sends. The protocol is one JSON value per line in both directions.
+ * NODE_OPTIONS loads this file into every Node process and thread of a service (`node --import`), to profile it from
+ * outside. Each thread connects to the socket `ACCOUNT_PROFILER_SOCKET`, identifies itself, and sends a CPU profile
+ * of the time between the commands `start` and `stop`. The protocol is one JSON value per line in both directions.
  */
 import { Session } from 'node:inspector'
 import { connect } from 'node:net'

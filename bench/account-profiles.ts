@@ -21,7 +21,7 @@ interface Thread {
   received: (message: { started?: true; profile?: Profiler.Profile | null }) => void
 }
 
-/** Takes CPU profiles of every Node thread started with `env`; account-profiler.ts is the other side. */
+/** Takes CPU profiles of every Node thread started with `env`, which runs account-profiler.ts. */
 export class Profilers {
   readonly #path: string
   readonly #server: Server
@@ -52,7 +52,7 @@ export class Profilers {
     }
   }
 
-  /** Connected threads. */
+  /** Number of connected threads. */
   get threads(): number {
     return this.#threads.size
   }
@@ -89,7 +89,7 @@ export class Profilers {
       if (thread !== undefined) return thread.received(message)
       thread = { socket, ...message, received: () => {} } as Thread
       this.#threads.add(thread)
-      // A thread that starts during a batch is profiled from its first line.
+      // A thread that starts during a batch is profiled from its start.
       if (this.#isProfiling) void ask(thread, 'start')
     })
     socket.on('error', () => {})

@@ -1,7 +1,7 @@
 import type { Profiler } from 'node:inspector'
 import type { StatementCpu } from './account-statements.ts'
 
-/** Stages of CPU time in the order of a sample's path; the last ones belong to no single stage. */
+/** Stages of CPU time, in the order of a sample's path. The stages from `upkeep` on are outside that path. */
 export const STAGES = [
   'http',
   'parse',
@@ -26,12 +26,12 @@ export const STAGES = [
 ] as const
 export type Stage = (typeof STAGES)[number]
 
-/** The part of the service that a thread belongs to; a file may serve two stages in different parts. */
+/** The part of the service that a thread belongs to. A file may belong to different stages in different parts. */
 export type ThreadKind = 'server' | 'ingest' | 'workers'
 
 interface FileRule {
   stage: Stage
-  /** The file's path in the checkout, or in node_modules. */
+  /** Matches the file's path in the checkout. */
   file: RegExp
   /** Restricts the rule to these functions. */
   functions?: RegExp
@@ -85,7 +85,7 @@ export const FILES: readonly FileRule[] = [
   },
 ]
 
-/** Stages of packages for stacks without a frame of ours, such as handling an answer from a socket. */
+/** Stages of packages, for stacks without a file of this project, such as reading an answer from a socket. */
 const PACKAGES: readonly [Stage, RegExp][] = [
   ['call', /^undici$/],
   ['copy', /^pg-copy-streams$/],
@@ -95,18 +95,18 @@ const PACKAGES: readonly [Stage, RegExp][] = [
   ['database client', /^(pg|pg-[a-z]+|pgpass|postgres-[a-z]+|@prisma\/.*)$/],
 ]
 
-/** The cost of profiling itself: taking profiles, and writing Postgres's log, which is otherwise nearly empty. */
+/** Files whose time is the cost of profiling: taking profiles, and writing Postgres's log, which is otherwise short. */
 const PROFILING = /^(bench\/|server\/store\/postgres\/)/
 
-/** The CPU time of a profile by stage; `files` lists the contents of `other` and `upkeep`. */
+/** The CPU time of a profile by stage, µs. `files`: the time in `other` and `upkeep` by file. */
 export interface ProfiledStages {
   us: Partial<Record<Stage, number>>
   files: Map<string, number>
 }
 
 /**
- * Assigns each function's self time to the stage of the nearest of our files towards the stack's bottom, else of the
- * nearest package. Idle time and profiling itself are excluded.
+ * Assigns each sample of a profile to the stage of the nearest project file on its stack, else of the nearest
+ * package. Idle time and the cost of profiling are excluded.
  */
 export function stagesOfProfile(
   profile: Profiler.Profile,
@@ -171,7 +171,7 @@ function stageOfStack(
   return { stage: ofPackage ?? 'other', file: file || name }
 }
 
-/** The stage of a function in one of our files. */
+/** The stage of a function in a project file; `other` if no rule matches. */
 export function stageOfFile(file: string, functionName: string, kind: ThreadKind): Stage {
   const rule = FILES.find(
     (r) =>
@@ -187,7 +187,7 @@ const STATEMENTS: readonly [Stage, RegExp][] = [
   ['copy', /^copy /],
   ['commit', /^(begin|commit|rollback)$/],
   ['flush', /flush_results|^insert into attempt/],
-  // Fetching jobs of a queue, recording their claims, and completing them.
+  // These statements fetch jobs, record their claims and complete them.
   [
     'claim',
     /^with next as \( select j\.id from pgboss|^with results as \( update pgboss|\b(insert into|delete from) claim\b/,
@@ -210,13 +210,13 @@ const STATEMENTS: readonly [Stage, RegExp][] = [
   ],
 ]
 
-/** The stage of a statement. */
+/** The stage of a statement; `other` if no pattern matches. */
 export function stageOfStatement(statement: string): Stage {
   const text = statement.replace(/\s+/g, ' ').replace(/;$/, '').trim().toLowerCase()
   return STATEMENTS.find(([, pattern]) => pattern.test(text))?.[0] ?? 'other'
 }
 
-/** The CPU time of statements by stage; `statements` lists the contents of `other` and `upkeep`. */
+/** The CPU time of statements by stage, µs. `statements`: the time in `other` and `upkeep` by the statement's start. */
 export function stagesOfStatements(found: readonly StatementCpu[]): {
   us: Partial<Record<Stage, number>>
   statements: Map<string, number>

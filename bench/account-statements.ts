@@ -13,8 +13,8 @@ export interface StatementCpu {
 const READ_EVERY_MS = 50
 
 /**
- * Makes every later connection log the CPU time of each message. The settings belong to the role, because command-line
- * settings, which disable statement logs, override the configuration file.
+ * Makes every later connection log the CPU time of each message. The settings are set on the role, because the
+ * service's command-line settings disable statement logs and override the configuration file.
  */
 export async function logStatementCpu(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url, application_name: 'account' })
@@ -27,7 +27,7 @@ export async function logStatementCpu(url: string): Promise<void> {
   }
 }
 
-/** Follows the embedded Postgres's log, which is rotated by renaming, and reads the statements' CPU times. */
+/** Follows the log of the embedded Postgres, also when the log is renamed, and reads the statements' CPU times. */
 export class StatementLog {
   readonly #path: string
   #fd: number
@@ -43,7 +43,7 @@ export class StatementLog {
     this.#following = this.#follow()
   }
 
-  /** The statements logged since the start. */
+  /** Stops, and returns the statements logged since construction. */
   async stop(): Promise<StatementCpu[]> {
     this.#stopped = true
     await this.#following

@@ -6,7 +6,7 @@ type StageTimes = Partial<Record<Stage, number>>
 
 /** Profiled CPU time by stage; only its proportions are used. */
 export interface StageShares extends Record<ThreadKind | 'postgres', StageTimes> {
-  /** Total of all backends, including time that is not in `postgres`. */
+  /** CPU time of all Postgres backends, including time outside statements, which `postgres` lacks. */
   backendsUs: number
   /** The largest shares of files and statements in `other` and `upkeep`. */
   unattributed?: { files: Record<string, number>; statements: Record<string, number> }
@@ -22,13 +22,13 @@ export interface StageRow {
   total: number
 }
 
-/** Adds times to others. */
+/** Adds the times of `more` to `to`. */
 export function added(to: StageTimes, more: StageTimes): void {
   for (const [stage, us] of Object.entries(more) as [Stage, number][])
     to[stage] = (to[stage] ?? 0) + us
 }
 
-/** The mean CPU time per sample over several batches. */
+/** The mean CPU time per sample over several batches, µs. */
 export function averageTimes(batches: readonly CpuTimes[], samples: number): CpuTimes {
   const mean: CpuTimes = { server: {}, workers: {}, postgres: {} }
   for (const process of ['server', 'workers', 'postgres'] as const) {
@@ -117,7 +117,7 @@ export function stagesTable(rows: readonly StageRow[]): string {
   ])
 }
 
-/** A difference between two checkouts. */
+/** The CPU times of two checkouts and their difference, for one workload and process or for all. */
 export interface DifferenceRow {
   workload: string
   process: string

@@ -33,7 +33,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-test('every rule of the table of files matches a file of this checkout, and every file has a stage', () => {
+test('every file rule matches a file, and every file of worker, router and engines has a stage', () => {
   const files = globSync('server/**/*.ts', { cwd: ROOT }).filter(
     (file) => !/\.test\.ts$|\/testing\/|\/generated\//.test(file),
   )
@@ -45,7 +45,7 @@ test('every rule of the table of files matches a file of this checkout, and ever
   expect(nowhere).toEqual([])
 })
 
-test('a file can serve two stages by process or by function', () => {
+test('the stage of a file can depend on the thread or the function', () => {
   expect(stageOfFile('server/store/stored-texts.ts', 'encodeTexts', 'ingest')).toBe('encode')
   expect(stageOfFile('server/store/stored-texts.ts', 'decodeTexts', 'workers')).toBe('read')
   expect(stageOfFile('server/engines/vllm.ts', 'wholeTextRequest', 'workers')).toBe('build')
@@ -79,9 +79,9 @@ const OURS = 'file:///checkout/server/'
 const PACKAGES = 'file:///checkout/node_modules/'
 
 test.each<[string, [string, string][], string]>([
-  ['a function of ours', [['push', `${OURS}batches/accept/body-splitter.ts`]], 'parse'],
+  ['a project function', [['push', `${OURS}batches/accept/body-splitter.ts`]], 'parse'],
   [
-    'what a package does for us',
+    'package code that a project function calls',
     [
       ['post', `${OURS}router/transport.ts`],
       ['request', `${PACKAGES}undici/lib/api.js`],
@@ -90,7 +90,7 @@ test.each<[string, [string, string][], string]>([
     'call',
   ],
   [
-    'a built-in that Node calls for a package',
+    'a built-in that a package calls',
     [
       ['onStreamRead', 'node:internal/stream_base_commons'],
       ['parse', `${PACKAGES}pg-protocol/dist/parser.js`],
@@ -99,21 +99,21 @@ test.each<[string, [string, string][], string]>([
     'database client',
   ],
   [
-    'a function of ours that a package calls',
+    'a project function that a package calls',
     [
       ['readMore', `${PACKAGES}undici/lib/client.js`],
       ['readJsonAnswer', `${OURS}engines/answer.ts`],
     ],
     'parse answer',
   ],
-  ['the collector', [['(garbage collector)', '']], 'garbage collection'],
-  ['code of Node that no subject calls', [['processTimers', 'node:internal/timers']], 'other'],
-])('%s has its stage', (_, stack, stage) => {
+  ['the garbage collector', [['(garbage collector)', '']], 'garbage collection'],
+  ['Node code without a project function', [['processTimers', 'node:internal/timers']], 'other'],
+])('%s is assigned to its stage', (_, stack, stage) => {
   const { us } = stagesOfProfile(profileOf([stack]), 'workers', 'file:///checkout/')
   expect(us).toEqual({ [stage]: 1000 })
 })
 
-test('idle time and the profiling itself are left out', () => {
+test('idle time and the cost of profiling are excluded', () => {
   const profile = profileOf([
     [['(idle)', '']],
     [['stop', 'file:///checkout/bench/account-profiler.ts']],
@@ -133,7 +133,7 @@ test.each([
   ['INSERT INTO pgboss.job_common ( id, name', 'accept'],
   ['BEGIN; SET LOCAL lock_timeout = 30000; SELECT pg_advisory_xact_lock(1); pgboss', 'upkeep'],
   ['select 1', 'other'],
-])('%s is of the stage %s', (statement, stage) => {
+])('%s belongs to stage %s', (statement, stage) => {
   expect(stageOfStatement(statement)).toBe(stage)
 })
 
@@ -148,7 +148,7 @@ const entry = (pid: number, kind: string, user: string, system: string, statemen
     '',
   ].join('\n')
 
-test("a statement's CPU time is its user and system time without waits", () => {
+test("a statement's CPU time is its user plus system time, without waits", () => {
   const text = [
     '2026-11-22 10:45:01.000 UTC [7] LOG:  checkpoint starting: time\n',
     entry(11, 'BIND MESSAGE', '0.000100', '0.000020', 'select a\n\t  from b'),
@@ -203,11 +203,11 @@ test.each([
   ['postgres: autovacuum worker rewardops', 'autovacuum'],
   ['postgres: autovacuum launcher ', 'autovacuum'],
   ['postgres: checkpointer', 'checkpointer'],
-])('%s is %s', (title, part) => {
+])('%s is of kind %s', (title, part) => {
   expect(partOfPostgres(title)).toBe(part)
 })
 
-/** Uses CPU in its main thread and in another one, then prints its CPU time. */
+/** A program that uses CPU in its main thread and a worker thread, then prints its CPU time. */
 const BURNER = `
   import { createInterface } from 'node:readline'
   import { isMainThread, parentPort, Worker } from 'node:worker_threads'
@@ -254,7 +254,7 @@ function startBurner(env: Record<string, string> = {}) {
 }
 
 test.runIf(process.platform === 'linux')(
-  'a watch counts the CPU time of all threads like the process itself',
+  'a watch counts the CPU time of all threads, as the process itself does',
   async () => {
     const burner = startBurner()
     await burner.line()
@@ -267,7 +267,7 @@ test.runIf(process.platform === 'linux')(
     const totalServerUs = Object.values(server).reduce((a, b) => a + b, 0)
     expect(server['main thread']).toBeGreaterThan(50_000)
     expect(server['worker threads']).toBeGreaterThan(50_000)
-    // The process starts counting later than the watch and prints before its end.
+    // The process starts counting after the watch and prints before the watch stops.
     expect(totalServerUs).toBeGreaterThan(ownUs * 0.95)
     expect(totalServerUs).toBeLessThan(ownUs * 1.5)
   },

@@ -36,7 +36,7 @@ import { benchFolder, type Emit, type OpenService, openService } from './harness
 import { median, pairedDifference, rounded } from './statistics.ts'
 import { USUAL_SHAPE } from './texts.ts'
 
-/** Defaults of the options; `pairsAlone` applies without another checkout. */
+/** Defaults of the options. Without `--against`, `pairsAlone` replaces `pairs`. */
 export const ACCOUNT_DEFAULTS = {
   samples: USUAL_SHAPE.samples,
   batches: 2,
@@ -48,9 +48,13 @@ export const ACCOUNT_DEFAULTS = {
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-/** The CPU time of a whole scored batch by process and stage, and the difference to another checkout. */
+/**
+ * Measures the CPU time of whole batches by process and stage, or with `against` the difference to another checkout.
+ * @throws on other systems than Linux, and when `against` is no checkout
+ */
 export async function measureAccount(emit: Emit, options: AccountOptions): Promise<void> {
-  if (process.platform !== 'linux') throw new Error('CPU time is read from /proc: Linux only')
+  if (process.platform !== 'linux')
+    throw new Error('This benchmark reads CPU time from /proc, which only Linux has.')
   const against = options.against === undefined ? undefined : resolve(options.against)
   if (against !== undefined && !existsSync(join(against, 'server/main.ts'))) {
     throw new Error(`--against: there is no server/main.ts in ${against}`)
@@ -98,7 +102,7 @@ async function alone(emit: Emit, options: AccountOptions, rms: Rms): Promise<voi
     const rows = stageRows(times, stages)
     for (const row of rows) emit({ name: 'account.stage', workload, ...roundedNumbers(row) })
     emit({ name: 'account.unattributed', workload, ...stages.unattributed })
-    console.error(`\n${workload}: µs of CPU a sample\n${stagesTable(rows)}\n`)
+    console.error(`\n${workload}: CPU time per sample, µs\n${stagesTable(rows)}\n`)
   }
 }
 
@@ -126,9 +130,9 @@ async function compare(
       loadAverage: rounded(loadavg()[0] as number, 1),
       ...pairSummary(found, options),
     })
-    // Reported after each pair, because a run may be stopped early.
+    // The table is printed after each pair, because a run may be stopped early.
     const table = differenceTable(differences(pairs, options))
-    console.error(`\nCPU a sample after ${pairs.length} pairs\n${table}\n`)
+    console.error(`\nCPU time per sample after ${pairs.length} pairs\n${table}\n`)
   }
   for (const row of differences(pairs, options)) emit({ name: 'account.difference', ...row })
 }
@@ -186,7 +190,7 @@ function differences(
   return rows
 }
 
-/** Mean CPU time per sample over the batches of a workload, or its sum over all workloads. */
+/** Mean CPU time per sample over the batches of a workload, or the sum of these means over all workloads. */
 function usASample(
   batches: readonly BatchCpu[],
   workload: Workload | undefined,
@@ -276,7 +280,7 @@ async function profileBatch(
   }
 }
 
-/** The largest entries, as shares of the sum. */
+/** The five largest entries, as shares of the sum. */
 function largest(entries: ReadonlyMap<string, number>): Record<string, number> {
   const sum = [...entries.values()].reduce((a, b) => a + b, 0)
   const sorted = [...entries].sort(([, a], [, b]) => b - a).slice(0, 5)

@@ -1,6 +1,5 @@
 import { Pool } from 'undici'
 
-/** Result of the bare loop. */
 export interface BareLoopResult {
   requests: number
   elapsedMs: number
@@ -8,7 +7,7 @@ export interface BareLoopResult {
 }
 
 /**
- * The reference of all rates: undici alone sends the bodies to one server over several connections, one request per
+ * The reference for all rates: undici alone sends the bodies to one server over several connections, one request per
  * connection at a time, and parses each answer and its score.
  * @throws when an answer is not a finite score
  */

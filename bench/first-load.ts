@@ -11,15 +11,15 @@ import type { Emit } from './harness.ts'
 import { median, rounded } from './statistics.ts'
 
 const REPETITIONS = 7
-/** CPU slowdown of a laptop relative to the measuring machine. */
+/** CPU throttling that makes the measuring machine about as slow as a laptop. */
 const CPU_SLOWDOWN = 4
 const SAMPLES = 100_000
-/** A page counts as loaded when nothing was painted for this long after its last request. */
+/** A page counts as loaded when its largest contentful paint has not changed for this long. */
 const QUIET_MS = 1_500
-/** A new browser window needs about one second, according to its trace. */
+/** Time for a new browser window to open, which takes about one second according to its trace. */
 const WINDOW_MS = 3_000
 
-/** Cost of opening the overview in a fresh browser: transferred bytes, and the time of the largest paint. */
+/** Measures the cost of opening the overview in a fresh browser: transferred bytes and largest contentful paint. */
 export async function measureFirstLoad(emit: Emit): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'rewardops-bench-'))
   await chmod(folder, 0o711)
@@ -58,7 +58,7 @@ export async function measureFirstLoad(emit: Emit): Promise<void> {
 }
 
 interface Load {
-  /** Transferred bytes, including headers; `plain`: bytes of uncompressed responses. */
+  /** Scripts: number of files, transferred bytes with headers, and number of uncompressed files. */
   script: { files: number; bytes: number; plain: number }
   bytes: number
   lcpMs: number
@@ -70,8 +70,8 @@ async function loadOnce(browser: Browser, url: string): Promise<Load> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } })
   try {
     const page = await context.newPage()
-    // A new context opens a window whose own frame loads over a hundred scripts on the same cores. Real users have already
-    // opened it.
+    // A new context opens a browser window, whose own interface loads over a hundred scripts on the same cores. Users
+    // have their window open already.
     await page.waitForTimeout(WINDOW_MS)
     const devtools = await context.newCDPSession(page)
     await devtools.send('Network.enable')

@@ -20,7 +20,7 @@ const STRAGGLING = {
 } as const
 
 /**
- * Measures whether groups are delivered as soon as their own rewards allow, and whether thousands of rewards wait
+ * Measures whether groups are delivered as soon as their own rewards allow, and whether thousands of slow requests run
  * concurrently.
  */
 export async function measureGroups(emit: Emit): Promise<void> {
@@ -39,7 +39,7 @@ async function warmUp(bench: Bench): Promise<void> {
   await waitForEnd(bench, batchId)
 }
 
-/** The delays follow from the texts, so the bound is computed, not estimated. */
+/** The delays follow from the texts, so the best possible times are computed, not estimated. */
 async function measureCompletion(bench: Bench, emit: Emit): Promise<void> {
   const { latency, slowShare, slowMs } = STRAGGLING
   const range = `uniform:${latency.fromMs},${latency.toMs}`
@@ -60,12 +60,12 @@ async function measureCompletion(bench: Bench, emit: Emit): Promise<void> {
   await followGroups(bench, batchId, (page) => {
     const ms = performance.now() - t0
     for (const group of page.groups) {
-      if (arrived.has(group.uid)) throw new Error(`group ${group.uid} came twice`)
+      if (arrived.has(group.uid)) throw new Error(`group ${group.uid} was delivered twice`)
       arrived.set(group.uid, ms)
     }
   })
   if (arrived.size !== idealMs.size)
-    throw new Error(`${arrived.size} of ${idealMs.size} groups came`)
+    throw new Error(`${arrived.size} of ${idealMs.size} groups were delivered`)
   const ideal = [...idealMs.values()]
   const late = [...arrived].map(([uid, ms]) => ms - idealMs.get(uid)!)
   emit({

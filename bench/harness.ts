@@ -15,7 +15,7 @@ import { type ServiceProcess, startService } from '../testkit/processes/service.
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { type Api, createApi } from '../testkit/processes/trpc-call.ts'
 
-/** Prints one line: the measurement's name, and its numbers with units in their names. */
+/** Prints one line: the measurement's name and its values, whose names include the unit. */
 export type Emit = (measurement: { name: string } & Record<string, unknown>) => void
 
 /** A service with its own database, a reward-model server and a client. */
@@ -23,15 +23,15 @@ export interface Bench {
   service: ServiceProcess
   rm: SimulatedServers
   api: Api
-  /** `batches.submit` with a body that was encoded before the measurement. @throws with the service's message */
+  /** Calls `batches.submit` with an encoded body. @throws with the service's message */
   submit(body: Buffer): Promise<SubmitResult>
-  /** `samples.score` with such a body. @throws with the service's message */
+  /** Calls `samples.score` with an encoded body. @throws with the service's message */
   score(body: string): Promise<ScoreResult>
-  /** Reads a page's HTML. @throws when the status is not 200 */
+  /** Loads a page's HTML. @throws when the status is not 200 */
   page(path: string): Promise<void>
 }
 
-/** Runs a measurement in a fresh service; stops everything and removes its data in any case. */
+/** Runs a measurement with a fresh service and reward-model server, then stops both and removes the data. */
 export async function withBench(
   options: { rmArgs?: string[]; maxInFlight?: number },
   measure: (bench: Bench) => Promise<void>,
@@ -51,7 +51,7 @@ export async function withBench(
   }
 }
 
-/** A new temporary folder for the data folders of a measurement. */
+/** Creates a temporary folder for the data folders of a measurement. */
 export async function benchFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'rewardops-bench-'))
   // Postgres runs as another user if the process is root.
@@ -59,12 +59,12 @@ export async function benchFolder(): Promise<string> {
   return folder
 }
 
-/** A service and a client of it, without a reward-model server. */
+/** A running service with a client, without a reward-model server. */
 export interface OpenService extends Omit<Bench, 'rm'> {
   close(): Promise<void>
 }
 
-/** Starts a service on a free port with its own database; `root` is its checkout. */
+/** Starts a service on a free port with its own database; `root`: its checkout, by default this one. */
 export async function openService(options: {
   dataDir: string
   root?: string
@@ -133,7 +133,7 @@ function clientOf(url: string, pool: Pool): Omit<Bench, 'service' | 'rm'> {
   }
 }
 
-/** The body of `batches.submit`, built before any measurement. */
+/** Encodes the body of `batches.submit`. */
 export function submitBody(
   step: number,
   samples: readonly SampleInput[],
@@ -151,7 +151,7 @@ export interface BatchTimes {
   submitMs: number
   /** From the acknowledgement to the batch's end. */
   scoreMs: number
-  /** Time of `batches.results` including parsing. */
+  /** Time of the calls of `batches.results`, including parsing. */
   resultsMs: number
   totalMs: number
   perSecond: number
@@ -187,7 +187,7 @@ export async function runBatch(bench: Bench, body: Buffer): Promise<BatchTimes> 
   }
 }
 
-/** Polls until the batch ends. @throws when it does not complete */
+/** Waits until the batch ends. @throws when its final status is not `completed` */
 export async function waitForEnd(bench: Bench, batchId: string): Promise<BatchSummary> {
   for (;;) {
     const summary = await bench.api.batches.wait.query({ batchId, waitMs: 60_000 })
@@ -198,8 +198,8 @@ export async function waitForEnd(bench: Bench, batchId: string): Promise<BatchSu
 }
 
 /**
- * Reads the groups in completion order; `seen` receives each answer. An answer waits for `samples` samples or the batch's
- * end.
+ * Reads the groups in completion order and passes each answer to `seen`. Each answer waits until `samples` samples are
+ * ready or the batch ends.
  */
 export async function followGroups(
   bench: Pick<Bench, 'api'>,

@@ -15,7 +15,7 @@ import { measureRules } from './rules.ts'
 import { measureSingle } from './single.ts'
 import { measureWatch, WATCH_DEFAULTS } from './watch.ts'
 
-/** Measurements by name: `npm run bench -- rate single`. */
+/** Benchmarks by name, as in `npm run bench -- rate single`. */
 const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
   rate: measureRate,
   account: (emit) => measureAccount(emit, accountOptions()),
@@ -40,7 +40,9 @@ const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
     }),
 }
 
-/** Time limit. All measurements take about half an hour on two cores, and `pages` over 10,000,000 samples as much again. */
+/**
+ * Time limit. All benchmarks take over half an hour on two cores, and `pages` over 10,000,000 samples as much again.
+ */
 const LIMIT_MS = 90 * 60_000
 
 const text = { type: 'string' } as const
@@ -74,7 +76,9 @@ const { values, positionals: names } = parseArgs({
 const unknown = names.filter((name) => !Object.hasOwn(MEASUREMENTS, name))
 if (unknown.length > 0) {
   const known = Object.keys(MEASUREMENTS).join(', ')
-  console.error(`There is no measurement ${unknown.join(', ')}. Known: ${known}; none given: all.`)
+  console.error(
+    `Unknown benchmark: ${unknown.join(', ')}. Known: ${known}. Without a name, all run.`,
+  )
   process.exit(2)
 }
 
@@ -88,7 +92,7 @@ emit({
 })
 
 setTimeout(() => {
-  console.error(`The benchmark was not done after ${LIMIT_MS / 60_000} minutes.`)
+  console.error(`The benchmarks did not finish within ${LIMIT_MS / 60_000} minutes.`)
   process.exit(1)
 }, LIMIT_MS).unref()
 
@@ -121,7 +125,7 @@ function routerStepOptions() {
 function accountOptions() {
   const workloads = values.workloads?.split(',') ?? [...WORKLOADS]
   const unknown = workloads.filter((name) => !WORKLOADS.includes(name as Workload))
-  if (unknown.length > 0) throw new Error(`--workloads: there is no ${unknown.join(', ')}`)
+  if (unknown.length > 0) throw new Error(`--workloads: unknown workload ${unknown.join(', ')}`)
   const { against } = values
   const { samples, batches, warmUpBatches, pairs, pairsAlone, boundPercent } = ACCOUNT_DEFAULTS
   return {
@@ -135,7 +139,7 @@ function accountOptions() {
   }
 }
 
-/** @throws for an option that is not a positive number */
+/** The value of an option, by default `usual`. @throws when it is not a positive number */
 function positive(
   name: Exclude<
     keyof typeof values,

@@ -8,10 +8,12 @@ const SHAPE = { ...USUAL_SHAPE, samples: 32_768, promptLength: 900, responseLeng
 const READ_EVERY_MS = 100
 const AFTER_MS = 30_000
 
-/** Memory that one large batch costs the server and its workers, and event-loop delay of the server. */
+/**
+ * Measures the memory that one large batch costs server and workers, and how long it blocks the server's event loop.
+ */
 export async function measureMemory(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
-    // Warm-up: code paths and pages that every service has used once; the idle reading follows.
+    // A small batch first loads code and memory that every service needs, so that the idle reading includes them.
     await runBatch(bench, submitBody(0, makeSamples({ ...USUAL_SHAPE, samples: 512 }, 0), {}))
     await sleep(2000)
     const body = submitBody(1, makeSamples(SHAPE, 1), {})
@@ -55,7 +57,7 @@ function startWatching(bench: Bench, pids: Pids) {
     if (ms !== undefined) eventLoopMaxMs = Math.max(eventLoopMaxMs ?? 0, ms)
   }
   const reading = (async () => {
-    // Reading the value resets it, which excludes the time before the batch.
+    // Reading the maximum resets it, so this request excludes the time before the batch.
     await bench.service.health()
     while (!stopped) {
       const now = readings(pids)

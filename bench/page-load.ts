@@ -13,7 +13,7 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 const CLIENTS = 16
 const REPETITIONS = 7
 
-/** How much scoring slows down while users view the batch. */
+/** Measures how much scoring slows down while users load the page of a finished batch. */
 export async function measurePageLoad(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
     const samples = makeSamples(USUAL_SHAPE, 0)
@@ -22,7 +22,7 @@ export async function measurePageLoad(emit: Emit): Promise<void> {
     const loads: Loads = { ms: [], failed: new Map() }
     const { batchId } = await runBatch(bench, submitBody(0, samples, { model: bench.rm.model }))
     await loadCounted(bench, batchId, loads)
-    // Alternating, so that a slow minute of the machine affects both.
+    // The two cases alternate, so that a slow minute of the machine affects both.
     for (let i = 1; i <= REPETITIONS; i++) {
       const body = submitBody(i, makeSamples(USUAL_SHAPE, i), { model: bench.rm.model })
       alone.push(await runBatch(bench, body))
@@ -50,7 +50,7 @@ export async function measurePageLoad(emit: Emit): Promise<void> {
   })
 }
 
-/** The page and its queries. */
+/** Loads the page and runs its queries. */
 async function loadOnce(bench: Bench, batchId: string): Promise<void> {
   await bench.page(`/batches/${batchId}`)
   await Promise.all([
@@ -60,8 +60,9 @@ async function loadOnce(bench: Bench, batchId: string): Promise<void> {
   ])
 }
 
-/** Results of the clients. */
+/** The page loads of all clients. */
 interface Loads {
+  /** Durations of successful loads. */
   ms: number[]
   /** Failed loads by error message. */
   failed: Map<string, number>
@@ -78,7 +79,7 @@ async function loadCounted(bench: Bench, batchId: string, loads: Loads): Promise
   }
 }
 
-/** Clients that each load the page once per second, spread over the second; missed turns are skipped. */
+/** Starts clients that each load the page once per second, evenly spread. A client that is late skips a second. */
 function startWatchers(bench: Bench, batchId: string, loads: Loads) {
   const stopping = new AbortController()
   const { signal } = stopping

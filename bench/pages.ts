@@ -10,24 +10,24 @@ import { startService } from '../testkit/processes/service.ts'
 import type { Emit } from './harness.ts'
 import { median, quantile, rounded } from './statistics.ts'
 
-/** Interval between requests, longer than pages are cached, so that each request is computed. */
+/** Pause between requests. Most answers are cached for at most 0.7 s, so the server computes them for each request. */
 const PAUSE_MS = 750
-/** Time limit for a page's data, independent of the amount of data. */
+/** Limits for the slowest query, regardless of the amount of data. */
 const MAX_P50_MS = 300
 const MAX_P95_MS = 800
 
-/** Options of the measurement. */
+/** Options of `npm run bench -- pages`. */
 export interface PagesOptions {
   samples: number
-  /** A folder seeded before or to be kept; undefined: a temporary one. */
+  /** Data folder that is kept, and reused if it is seeded; undefined: a temporary folder. */
   dataDir?: string | undefined
-  /** Repetitions of each query. */
+  /** Requests of each query. */
   repetitions: number
 }
 
 export const PAGES_DEFAULTS = { samples: 1_000_000, repetitions: 20 }
 
-/** Measures how long the data of each page takes over generated runs: every query, first and repeated. */
+/** Measures how long every query of every page takes over generated runs, at the first request and when repeated. */
 export async function measurePages(emit: Emit, options: PagesOptions): Promise<void> {
   const folder = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'rewardops-bench-')))
   if (options.dataDir === undefined) await chmod(folder, 0o711)
@@ -78,7 +78,7 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
       p50Ms: rounded(median(all)),
       p95Ms: rounded(quantile(all, 0.95)),
       maxMs: rounded(Math.max(...all)),
-      // The slowest query of each page, which is compared with the limit.
+      // The slowest query, to be compared with the limits.
       slowestP50Ms: rounded(Math.max(...medians)),
       slowestP95Ms: rounded(Math.max(...p95s)),
       mostP50Ms: MAX_P50_MS,
@@ -111,7 +111,7 @@ function asker(pool: Pool): Ask {
   }
 }
 
-/** A page, its procedure and the input. */
+/** The label of a page's query, its procedure and its input. */
 type PageQuery = [page: string, procedure: string, input?: unknown]
 
 /** Queries that no page makes when it opens, or that need data which generated runs lack. */
@@ -120,13 +120,13 @@ const NOT_OF_PAGES = new Set([
   ...['batches.get', 'batches.wait', 'batches.next', 'batches.results'],
   // Answered from memory.
   'session.get',
-  // Need a server or a saved view, which a generated database lacks.
+  // These need a server or a saved view, which a generated database lacks.
   ...['servers.get', 'servers.log', 'views.get'],
-  // Started by a button; its time is that of a scan of all partitions.
+  // A button starts this query, which scans all partitions.
   'retention.preview',
 ])
 
-/** Names of queries that are neither measured nor listed above: new queries that were forgotten here. */
+/** API queries that are neither measured nor in `NOT_OF_PAGES`, such as new ones. */
 export function notMeasured(queries: readonly PageQuery[]): string[] {
   const measured = new Set(queries.map(([, procedure]) => procedure))
   return queryNames().filter((name) => !measured.has(name) && !NOT_OF_PAGES.has(name))
@@ -154,7 +154,7 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
     }
     return items
   }
-  // Two batches of one step, which have the same prompts.
+  // Two batches of the same step, which have the same prompts.
   const [ones, others] = [await ofRun('seeded-reward-model', 50), await ofRun('seeded-judge', 50)]
   const stepOf = new Map(others.map((other) => [`${other.split} ${other.step}`, other.batchId]))
   const one = ones.find(({ split, step }) => stepOf.has(`${split} ${step}`))
@@ -240,7 +240,7 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
   return every.filter(([, procedure]) => known.has(procedure))
 }
 
-/** Text search and typed filters, if the version supports them. */
+/** Text searches, filters and counts of samples, if this version supports them. */
 function ofSampleSearch(known: ReadonlySet<string>): PageQuery[] {
   if (!known.has('samples.extraKeys')) return []
   return [

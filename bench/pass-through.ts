@@ -4,26 +4,26 @@ import { type Dispatcher, Pool } from 'undici'
 import { type Child, startNode } from '../testkit/processes/child.ts'
 
 /**
- * The cost of Node itself between a caller and a server: node:http and undici's dispatch forward each request unchanged,
- * without queue, limits, retries, deadlines or counters. It is the reference for the router address.
+ * A bare proxy process: node:http and undici's dispatch forward each request without queue, limits, retries,
+ * deadlines or counters. Its cost is that of Node itself, which is the reference for the router address.
  */
 export interface PassThrough extends Child {
   url: string
 }
 
-/** Starts a pass-through process to the server at `target`; it ends with this one. */
+/** Starts a bare proxy to the server at `target`. The proxy ends with this process. */
 export async function startPassThrough(target: string): Promise<PassThrough> {
   const child = await startNode(fileURLToPath(import.meta.url), [target], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const [line] = (await new Promise((resolve, reject) => {
     child.process.stdout?.once('data', (data: Buffer) => resolve([String(data)]))
-    child.ended.then(({ code }) => reject(new Error(`the pass-through ended (exit code ${code})`)))
+    child.ended.then(({ code }) => reject(new Error(`the bare proxy ended (exit code ${code})`)))
   })) as [string]
   return { ...child, url: line.trim() }
 }
 
-/** Buffers an answer and sends it at once, with the fewest writes. */
+/** Buffers an answer and sends it as a whole, with the fewest writes. */
 class Answer implements Dispatcher.DispatchHandler {
   readonly #res: ServerResponse
   readonly #chunks: Buffer[] = []

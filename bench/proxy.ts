@@ -9,17 +9,16 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 const CONNECTIONS = 64
 /**
- * Many short rounds: a neighbour on the same host disturbs for one to ten seconds, which would spoil three rounds of ten
- * seconds.
+ * Rounds are many and short, because other machines on the same host disturb for one to ten seconds at a time, which
+ * would spoil three rounds of ten seconds.
  */
 const ROUND_MS = 2_000
 const ROUNDS = 15
 const WARM_UP_MS = 4_000
-/** Latency of a reward model that takes time; drawn, so that 64 callers do not run in lockstep. */
+/** Latency of a slow reward model, drawn so that 64 callers do not run in lockstep. */
 const SERVICE = 'uniform:20,40'
 /**
- * Servers for the full rate: one that answers at once, which hides nothing of a hop's cost, and one as fast as small
- * cross-encoders on a GPU.
+ * Latencies for the full rate: none, which shows the whole cost of a hop, and that of a small cross-encoder on a GPU.
  */
 const RATES_AT = [null, 'uniform:4,8'] as const
 const STREAMS = 8
@@ -27,7 +26,7 @@ const REPLIES = 6
 const TOKEN_DELAY_MS = 10
 const REPLY_TOKENS = 60
 
-/** Cost of the router address over direct calls: at full rate, in time per call, and between two tokens. */
+/** Measures the cost of the router address over direct calls: at full rate, per call, and between two tokens. */
 export async function measureProxy(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
     const through = await startPassThrough(bench.rm.url)
@@ -87,7 +86,7 @@ function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * 10
 }
 
-/** Starts measuring the share of CPU time that the host gave to others (steal); 0 if Linux does not report it. */
+/** Starts measuring the share of CPU time that the host gave to other machines (steal); 0 if it is not reported. */
 function stolenShare(): () => number {
   const read = () => {
     const line = readFileSync('/proc/stat', 'utf8').split('\n', 1)[0]!
@@ -114,7 +113,7 @@ interface Pair {
   proxied: Round
 }
 
-/** Alternates between the ways, so that a slow minute of the machine affects all. */
+/** Alternates between direct, pass-through and proxied calls, so that a slow minute of the machine affects all. */
 async function inTurn(
   ways: Record<keyof Pair, string>,
   bodies: readonly string[],
@@ -129,7 +128,7 @@ async function inTurn(
   return pairs
 }
 
-/** Number of calls that 64 callers complete in the time. @throws when an answer has no score */
+/** Measures the rate and the latencies of calls by 64 callers for `forMs`. @throws when an answer has no score */
 async function calls(url: string, bodies: readonly string[], forMs: number): Promise<Round> {
   const pool = new Pool(url, { connections: CONNECTIONS, pipelining: 1 })
   const headers = { 'content-type': 'application/json' }
@@ -185,7 +184,7 @@ function medians(pairs: readonly Pair[]): Record<string, unknown> {
   }
 }
 
-/** The time between two tokens of a judge's reply, and the share of tokens that arrive alone. */
+/** Measures the time between the chunks of a judge's streamed reply, and the tokens per chunk. */
 async function measureStream(bench: Bench, emit: Emit): Promise<void> {
   const judge = await startSimulatedServers([
     '--serves',
@@ -225,7 +224,7 @@ async function measureStream(bench: Bench, emit: Emit): Promise<void> {
   }
 }
 
-/** Reads streamed replies. */
+/** Reads replies in `STREAMS` concurrent streams. */
 async function streams(url: string) {
   const pool = new Pool(url, { connections: STREAMS, pipelining: 1 })
   const headers = { 'content-type': 'application/json' }

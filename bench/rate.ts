@@ -14,12 +14,12 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 const REPETITIONS = 5
 
-/** A vLLM that receives conversations. */
+/** A vLLM version that accepts conversations on /classify. */
 const CHAT_VERSION = '0.29.0'
-/** A vLLM from before conversations on /classify: it receives texts, several per call. */
+/** A vLLM version that does not accept conversations on /classify. It receives texts, several per call. */
 export const TEXTS_VERSION = '0.11.2'
 
-/** From submit to results, by reward model and by rule, compared with bare requests to the same server. */
+/** Measures batches from submit to results, by reward model and by rule, against bare requests to the same server. */
 export async function measureRate(emit: Emit): Promise<void> {
   await withBench({ rmArgs: ['--version', CHAT_VERSION] }, async (bench) => {
     const { bare, byModel, byRule } = await inTurn(bench, CHAT_VERSION)
@@ -40,7 +40,7 @@ export async function measureRate(emit: Emit): Promise<void> {
   })
 }
 
-/** One warm-up repetition, then the three alternate, so that a slow minute of the machine affects all. */
+/** Alternates between the bare loop, the model and the rule after one warm-up, so that a slow minute affects all. */
 async function inTurn(bench: Bench, version: string) {
   const bare: BareLoopResult[] = []
   const byModel: BatchTimes[] = []

@@ -1,9 +1,9 @@
 /**
- * The router's cost over undici: the same calls to the same server process in the same run.
+ * Measures the router's cost over undici, with the same calls to the same server process in the same run.
  * node bench/router-overhead.ts [--calls 20000] [--rounds 5] [--inflight 64]
- * Prints one JSON line. `ratio` is the router's time per call relative to a bare loop of `pool.request` (a program without
- * a router), `ratioToDispatch` relative to undici's minimum. Rounds alternate and the median counts, because machines
- * drift. CPU time is this process's.
+ * Prints one JSON line. `ratio` is the router's time per call relative to a bare loop of `pool.request` (a program
+ * without a router), `ratioToDispatch` relative to undici's minimum. Rounds alternate and the median counts, because
+ * the speed of a machine drifts. CPU time is that of this process.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { createServer } from 'node:http'
@@ -20,7 +20,7 @@ const ANSWER = JSON.stringify({
   data: [{ index: 0, label: 'LABEL_0', probs: [1.25], num_classes: 1 }],
   usage: { prompt_tokens: 700, total_tokens: 700, completion_tokens: 0 },
 })
-/** 1 KB and 2 KB: the sizes of the other benchmarks' samples. */
+/** 1 KB and 2 KB, about the sizes of the other benchmarks' samples. */
 const PROMPT = 'How many clips did she sell? '.repeat(36)
 const RESPONSE = 'She sold 48 / 2 = 24 clips in May. '.repeat(58)
 
@@ -45,7 +45,7 @@ function serve(): void {
   process.on('disconnect', () => process.exit(0))
 }
 
-/** Duration of one round. */
+/** Wall time and CPU time per call of one round. */
 interface Round {
   usPerCall: number
   cpuUsPerCall: number
@@ -118,7 +118,7 @@ async function main(): Promise<void> {
   const bareRounds: Round[] = []
   const dispatchedRounds: Round[] = []
   const routedRounds: Round[] = []
-  // The first round of each is a warm-up and does not count.
+  // The first round of each kind of call is a warm-up and does not count.
   for (let i = 0; i <= rounds; i++) {
     bareRounds.push(await round(bare, calls, inFlight))
     dispatchedRounds.push(await round(dispatched, calls, inFlight))

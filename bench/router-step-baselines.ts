@@ -6,7 +6,7 @@ import { vllm } from '../server/engines/vllm.ts'
 import type { Dispatcher, StepServer } from './router-step-dispatcher.ts'
 import type { StepSample } from './router-step-samples.ts'
 
-/** A server with the state that a plain dispatcher keeps. */
+/** A server and what a plain dispatcher tracks of it. */
 interface Target {
   server: StepServer
   pool: Pool
@@ -19,7 +19,7 @@ type Pick = (targets: readonly Target[]) => Target
 /** Retries after a failure: their number, delays and server. */
 interface RetryRule {
   retries: number
-  /** Delay before the n-th retry, from 0. */
+  /** Delay before retry number `retry`, counted from 0. */
   delayMs(retry: number): number
   /** Whether retries use the first attempt's server; otherwise the policy chooses again. */
   sameServer: boolean
@@ -32,9 +32,9 @@ const USUAL_RETRIES: RetryRule = {
   sameServer: false,
 }
 
-/** A step here lasts seconds instead of minutes, so upstream's delays of 1, 2 and 4 s are divided by ten. */
+/** The benchmark's step lasts seconds instead of minutes, so upstream's delays of 1, 2 and 4 s are divided by ten. */
 const BACKOFF_SCALE = 0.1
-/** Upstream's router chooses a server once per request and keeps it. */
+/** Upstream's retries: its router chooses a server once per request and keeps it. */
 const STICKY_RETRIES: RetryRule = {
   retries: 3,
   delayMs: (retry) => 2 ** retry * 1000 * BACKOFF_SCALE,
@@ -49,8 +49,8 @@ function leastConnections(targets: readonly Target[]): Target {
 }
 
 /**
- * A plain dispatcher: sends every sample at once to the server that its policy chooses, without limits. It has no timeout,
- * health check or circuit breaker, as the originals have none by default that acts within a step.
+ * A plain dispatcher sends every sample immediately to the server that its policy chooses, without limits. It has no
+ * timeout, health check or circuit breaker, because common gateways have none by default that acts within a step.
  */
 function plain(name: string, policy: () => Pick, rule: RetryRule): Dispatcher {
   return {
@@ -86,7 +86,7 @@ function plain(name: string, policy: () => Pick, rule: RetryRule): Dispatcher {
   }
 }
 
-/** One call with the request format and parser of the service's engine. Null: no score. */
+/** Calls a server with the request format and parser of the service's engine. Null: no score. */
 async function attempt(
   target: Target,
   sample: StepSample,

@@ -12,9 +12,9 @@ export interface StepServer {
 export interface StepRun {
   servers: readonly StepServer[]
   samples: readonly StepSample[]
-  /** Called once per sample at its final end with its score, or null without one. */
+  /** Called once per sample when it ends, with its score, or null without one. */
   ended(sample: StepSample, score: EngineScore['score'] | null): void
-  /** Rows not done by then are abandoned. */
+  /** Samples that have not ended at the abort are abandoned. */
   signal: AbortSignal
 }
 

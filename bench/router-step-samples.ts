@@ -24,7 +24,9 @@ export interface Step {
   groups: number
   /** Minimum work: each group's prompt once, and every response. */
   workTokens: number
-  /** Tokens of the longest chain that more servers cannot shorten: one sample, with its prompt where necessary. */
+  /**
+   * Most tokens that one server must process in sequence: a response, or a group's prompt and its shortest response.
+   */
   longestTokens: number
   lengths: 'trace' | 'lognormal'
 }
@@ -32,12 +34,12 @@ export interface Step {
 const TRACE = fileURLToPath(
   new URL('../../shared/data/traces/azure_llm_2023_conv.csv', import.meta.url),
 )
-/** Medians of prompt and response, and the spread, used without the trace. */
+/** Medians of prompt and response lengths in tokens and their spread, used without the trace. */
 const FALLBACK = { prompt: 545, response: 735, sigma: 0.8 }
 
 /**
- * One step: so many groups of samples that share a prompt. Lengths are drawn from a trace of real conversations (context
- * for prompts, generated tokens for responses), and cut to the model's length; texts are random words.
+ * Creates a step of `groups` groups, whose samples share a prompt. Lengths are drawn from a trace of real conversations
+ * (context for prompts, generated tokens for responses) and cut to the model's context. Texts are random words.
  */
 export function makeStep(options: {
   groups: number
@@ -86,7 +88,7 @@ function readTrace(): { context: number[]; generated: number[] } {
   const context: number[] = []
   const generated: number[] = []
   if (!existsSync(TRACE)) {
-    console.error(`bench: ${TRACE} is not there; lengths are lognormal instead`)
+    console.error(`bench: ${TRACE} is missing, so lengths are lognormal`)
     return { context, generated }
   }
   for (const line of readFileSync(TRACE, 'utf8').split('\n').slice(1)) {

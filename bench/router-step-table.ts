@@ -1,20 +1,20 @@
-/** One dispatcher in one scenario. */
+/** The result of one dispatcher in one scenario. */
 export interface Cell {
   scenario: string
   dispatcher: string
-  /** Lower bound of the time: work over capacity, and the longest sample. */
+  /** Least possible time: the work divided by the capacity, but at least the time of the longest sample. */
   boundMs: number
-  /** Whether samples were left at the time limit. */
+  /** Whether samples were unfinished at the time limit. */
   capped: boolean
   /** Time until the last sample ended, or the time limit. */
   makespanMs: number
   /** Time until half of the groups were scored completely; null: never. */
   halfGroupsMs: number | null
-  /** Rows without a score, including those left at the time limit. */
+  /** Samples without a score, including those unfinished at the time limit. */
   failed: number
   /** Scores that do not belong to their text; must be 0. */
   wrong: number
-  /** Requests that reached a server, minus the samples. */
+  /** Number of texts that reached a server, minus the number of samples. */
   extraRequests: number
 }
 
@@ -22,7 +22,7 @@ export interface Cell {
 const SAME = 0.02
 
 /**
- * Renders the cells as a text table: times as ratios to the bound and to our own time with healthy servers, with seconds.
+ * Renders the cells as a text table: times in seconds, and as ratios to the bound and to our time with healthy servers.
  */
 export function tableOf(cells: readonly Cell[]): string {
   const healthy = cells.find((cell) => cell.scenario === 'healthy' && cell.dispatcher === 'ours')

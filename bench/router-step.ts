@@ -14,7 +14,7 @@ import { rounded } from './statistics.ts'
 export interface RouterStepOptions {
   groups: number
   servers: number
-  /** Lower bound with healthy servers, which determines the servers' speed. */
+  /** Least possible time of the step with healthy servers; determines the servers' speed. */
   seconds: number
   /** Number of samples that fully uses a server. */
   saturation: number
@@ -24,7 +24,7 @@ export interface RouterStepOptions {
   dispatchers: readonly string[]
 }
 
-/** 1,024 samples on eight servers, six seconds at best. */
+/** 1,024 samples on eight servers, in six seconds at best. */
 export const ROUTER_STEP_DEFAULTS: RouterStepOptions = {
   groups: 128,
   servers: 8,
@@ -37,7 +37,7 @@ export const ROUTER_STEP_DEFAULTS: RouterStepOptions = {
 
 const SAMPLES_PER_GROUP = 8
 const MODEL_TOKENS = 4096
-/** Maximum of samples in progress per server; others wait inside it. */
+/** Maximum number of samples in progress per server; further samples wait inside the server. */
 const RUNNING = 64
 const PREFIX_GROUPS = 64
 const WEIGHTS = 1
@@ -47,7 +47,7 @@ const HANG_FROM_SAMPLE = 20
 const DIE_AT_SHARE = 0.4
 const SLOW_SPEED = 0.35
 
-/** What happens to the first server, and the lower bound of the step's time in ms. */
+/** A change of the first server, and the least possible time of the step in ms. */
 interface Scenario {
   name: string
   change(boundMs: number): ControlChangeInput | null
@@ -68,7 +68,7 @@ const SCENARIOS: readonly Scenario[] = [
   {
     name: 'hang',
     change: () => ({ hangAfterTexts: HANG_FROM_SAMPLE }),
-    // At best, the hanging server has processed the largest samples before.
+    // At best, the server has processed the largest samples before it hangs.
     boundMs({ samples, workTokens }, servers, rate) {
       const largest = samples.map((sample) => sample.tokens).sort((a, b) => b - a)
       const done = largest.slice(0, HANG_FROM_SAMPLE - 1).reduce((sum, tokens) => sum + tokens, 0)
@@ -190,7 +190,7 @@ async function runCell(
       if (left === 0) groupMs.push(lastMs)
     },
   })
-  // Abandoned at the time limit, even if the dispatcher does not return.
+  // The step ends at the time limit, even if the dispatcher does not return.
   await Promise.race([run, new Promise((resolve) => cap.signal.addEventListener('abort', resolve))])
   clearTimeout(timer)
   const capped = open.size > 0
@@ -207,7 +207,7 @@ async function runCell(
   }
 }
 
-/** A cell as printed: in ms, and as ratios to the bound and, if measured, to our own time with healthy servers. */
+/** A cell as printed: in ms, and as ratios to the bound and, if measured, to our time with healthy servers. */
 function printedCell(cells: readonly Cell[], cell: Cell): Record<string, unknown> {
   const healthy = cells.find((c) => c.scenario === 'healthy' && c.dispatcher === ours.name)
   return {
@@ -226,7 +226,7 @@ function chosen<T extends { name: string }>(all: readonly T[], names: readonly s
   const unknown = names.filter((name) => !all.some((one) => one.name === name))
   if (unknown.length > 0) {
     const known = all.map((one) => one.name).join(', ')
-    throw new Error(`there is no ${unknown.join(', ')}; known: ${known}`)
+    throw new Error(`unknown: ${unknown.join(', ')}; known: ${known}`)
   }
   return all.filter((one) => names.length === 0 || names.includes(one.name))
 }

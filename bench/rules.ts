@@ -7,11 +7,11 @@ import { quantile, rounded } from './statistics.ts'
 import { randomTexts } from './texts.ts'
 
 const SAMPLES = 8_192
-/** Each rule is measured for this time, after a tenth of it as warm-up. */
+/** Each rule is measured for this time, after a tenth of this time as warm-up. */
 const MEASURE_MS = 2_000
 const MEGABYTE = 1_048_576
 
-/** A rule with typical responses, a third of them wrong. */
+/** Typical answers and ground truths by rule. */
 const USUAL: Record<string, { answer: (n: number) => string; truth: (n: number) => unknown }> = {
   gsm8k: { answer: (n) => `#### ${n}`, truth: String },
   math_reward: { answer: (n) => `$\\boxed{\\frac{${n}}{7}}$.`, truth: (n) => `\\frac{${n}}{7}` },
@@ -25,7 +25,10 @@ const USUAL: Record<string, { answer: (n: number) => string; truth: (n: number) 
   },
 }
 
-/** Responses of 1 MB designed to be slow; `answer` is in a box of the maximum length that is read. */
+/**
+ * Texts designed to be slow. `text` is repeated to 1 MB. `answer` is repeated to about the maximum length that is
+ * read in a box. `whole` is put in a box unchanged.
+ */
 const TRAPS = {
   text: [
     ...[
@@ -110,7 +113,7 @@ const TRAPS = {
   ],
 }
 
-/** Verdicts per second of each rule on one core, and its longest time for a slow response. */
+/** Measures each rule's verdicts per second on one core, and its longest time for a text designed to be slow. */
 export async function measureRules(emit: Emit): Promise<void> {
   const text = randomTexts(1)
   for (const [name, { answer, truth }] of Object.entries(USUAL)) {
@@ -175,7 +178,7 @@ function rateOf(name: string, inputs: readonly RuleInput[]): { perSecond: number
   return { perSecond: run(MEASURE_MS), right: right / verdicts }
 }
 
-/** The published GSM8K solutions scored by math_verify, if the data is available. */
+/** Scores GSM8K's published solutions with math_verify, if the data is available. */
 function measurePublished(emit: Emit): void {
   const file = new URL('../../shared/data/gsm8k/example_model_solutions.jsonl', import.meta.url)
   if (!existsSync(file)) return
@@ -218,11 +221,15 @@ function trapsOf(name: string): { title: string; ms: number }[] {
     const answer = unit.repeat(Math.ceil(1_900 / unit.length))
     const title = `an answer of ${JSON.stringify(unit)}`
     texts.push([title, `The answer is \\boxed{${answer}}`, '7'])
-    texts.push([`${title} against its like`, `The answer is \\boxed{1+${answer}}`, `1+${answer}+0`])
+    texts.push([
+      `${title} against an equal one`,
+      `The answer is \\boxed{1+${answer}}`,
+      `1+${answer}+0`,
+    ])
   }
   for (const answer of TRAPS.whole) {
     texts.push([answer, `The answer is \\boxed{${answer}}`, '7'])
-    texts.push([`${answer} + 1 against it`, `The answer is \\boxed{${answer} + 1}`, answer])
+    texts.push([`${answer} + 1 against ${answer}`, `The answer is \\boxed{${answer} + 1}`, answer])
   }
   return texts
     .map(([title, solutionStr, truth]) => {

@@ -7,13 +7,13 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 const CALLS = 1_000
 /**
- * Warm-up calls: the compiler settles after about a thousand calls (7 ms before, 4.6 after), as in a service that runs for
- * days.
+ * Calls that are not measured. The compiler settles after about a thousand calls (7 ms before, 4.6 ms after), as in a
+ * service that has run for days.
  */
 const WARM_UP = 1_000
 const BUSY_BATCHES = 3
 
-/** Time that `samples.score` adds to a direct request, on an idle service and on a busy one. */
+/** Measures the time that `samples.score` adds to a direct request on an idle service, and its time on a busy one. */
 export async function measureSingle(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
     const samples = makeSamples({ ...USUAL_SHAPE, samples: CALLS + WARM_UP }, 1)
@@ -22,7 +22,7 @@ export async function measureSingle(emit: Emit): Promise<void> {
     const bare: number[] = []
     const ours: number[] = []
     try {
-      // Sequential and warm: alternating calls would evict each other's code from the caches.
+      // Each kind of call runs in sequence, because alternating calls would evict each other's code from the caches.
       for (let i = 0; i < samples.length; i++) {
         const ms = await timed(async () => {
           const path = '/classify'

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { median, pairedDifference, quantile, rounded, studentQuantile } from './statistics.ts'
 import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
-test('quantiles lie between neighboursin any order', () => {
+test('quantiles are interpolated between neighbours, whatever the order of the values', () => {
   expect(median([3, 1, 2])).toBe(2)
   expect(median([4, 1, 2, 3])).toBe(2.5)
   expect(quantile([10, 20], 0.9)).toBeCloseTo(19)
@@ -24,7 +24,7 @@ test.each([
   expect(studentQuantile(0.5, degreesOfFreedom)).toBeCloseTo(0)
 })
 
-test('a paired difference uses ratios, so that a slow pair weighs no more than a fast one', () => {
+test('a paired difference uses ratios, so a slow pair weighs no more than a fast one', () => {
   const difference = pairedDifference([
     { ours: 102, theirs: 100 },
     { ours: 1020, theirs: 1000 },
@@ -60,7 +60,7 @@ test('one pair has no interval', () => {
   })
 })
 
-test('samples have the requested shape and follow from the seed', () => {
+test('samples have the requested shape, and the seed determines their texts', () => {
   const shape = { ...USUAL_SHAPE, samples: 64 }
   const samples = makeSamples(shape, 1)
   expect(samples).toEqual(makeSamples(shape, 1))

@@ -8,7 +8,7 @@ export function quantile(values: readonly number[], q: number): number {
   return below + (above - below) * (at - Math.floor(at))
 }
 
-/** The median. */
+/** The median; NaN without values. */
 export function median(values: readonly number[]): number {
   return quantile(values, 0.5)
 }
@@ -35,7 +35,7 @@ export function studentQuantile(p: number, degreesOfFreedom: number): number {
   return Math.sign(p - 0.5) * Math.sqrt(degreesOfFreedom) * Math.tan(theta)
 }
 
-/** How much larger one measurement of each pair is than the other, in percent. */
+/** How much larger `ours` is than `theirs`, in percent. */
 export interface PairedDifference {
   pairs: number
   medianPercent: number
@@ -45,8 +45,8 @@ export interface PairedDifference {
 }
 
 /**
- * The difference of paired measurements by Student's t on the logarithms of their ratios, because a slow period of the
- * machine multiplies both measurements of a pair.
+ * The difference of paired measurements, by Student's t on the logarithms of their ratios. Ratios are used because a
+ * slow period of the machine multiplies both measurements of a pair.
  */
 export function pairedDifference(
   pairs: readonly { ours: number; theirs: number }[],

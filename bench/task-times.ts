@@ -1,12 +1,11 @@
 import type { Browser, Page } from '@playwright/test'
 
-/** Tasks of a page's main thread in milliseconds: wall-clock time and CPU time. */
+/** Duration of one task of a page's main thread. Wall-clock time includes waits for cores that other processes use. */
 export interface TaskTime {
   clockMs: number
   cpuMs: number
 }
 
-// On two cores that also score and store, wall-clock time includes other processes.
 const TASK = /^(ThreadControllerImpl::)?RunTask$/
 
 interface TraceEvent {
@@ -38,7 +37,7 @@ export async function taskTimes(
     if (dur === undefined || tdur === undefined || !TASK.test(name)) continue
     threads.get(`${pid} ${tid}`)?.push({ clockMs: dur / 1_000, cpuMs: tdur / 1_000 })
   }
-  // The browser's own frame consists of pages too; the measured page does the most work.
+  // The browser's own interface has such threads too. The measured page's thread is the busiest.
   const sumOf = (tasks: TaskTime[]) => tasks.reduce((sum, { cpuMs }) => sum + cpuMs, 0)
   const busiest = [...threads.values()].sort((a, b) => sumOf(b) - sumOf(a))[0] ?? []
   return busiest.sort((a, b) => b.cpuMs - a.cpuMs)

@@ -1,7 +1,7 @@
 import { drawFrom } from '../examples/generator/random.ts'
 import type { SampleInput } from '../server/contract/trainer.ts'
 
-/** Deterministic text of random words. Unlike random letters, words score and compress like real text. */
+/** A generator of texts of random words for a seed. Unlike random letters, words score and compress like real text. */
 export function randomTexts(seed: number): (length: number) => string {
   const draw = drawFrom(seed)
   const letters = 'etaoinshrdlucmfwypvbgk'
@@ -32,7 +32,7 @@ export const USUAL_SHAPE: SampleShape = {
   responseLength: 2200,
 }
 
-/** Samples that GSM8K's rule can judge; a group has one prompt. The seed determines the texts. */
+/** Samples for the rule `gsm8k`; the samples of a group share a prompt. The seed determines the texts. */
 export function makeSamples(shape: SampleShape, seed: number): SampleInput[] {
   const text = randomTexts(seed)
   let prompt = ''

@@ -10,12 +10,12 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 const IN_FLIGHT = 64
 const DELAY = 'uniform:50,150'
 const SAMPLES_PER_SECOND = 640
-/** Duration of a long task by the web's definition. */
+/** Minimum duration of a long task, as browsers define it. */
 const LONG_TASK_MS = 50
-/** Time to open the page, which is not measured. */
+/** Time after the first figures in which the page is still opening. */
 const SETTLED_MS = 2_000
 
-/** Options of the measurement. */
+/** Options of `npm run bench -- watch`. */
 export interface WatchOptions {
   /** Approximate scoring time of a batch. */
   seconds: number
@@ -36,10 +36,10 @@ export async function measureWatch(emit: Emit, options: WatchOptions): Promise<v
       const watched: Run[] = []
       // The first run is a warm-up and does not count.
       await runOnce(bench, browser, Math.min(groups, 320), 0, true)
-      // Tracing slows the page, so its batch is not part of the rates.
+      // Tracing slows the page, so the traced batch is not part of the rates.
       const { traced } = await runOnce(bench, browser, groups, repetitions + 1, true, true)
       for (let i = 1; i <= repetitions; i++) {
-        // Alternating in changing order: a slow minute of the machine affects both.
+        // The order alternates, so that a slow minute of the machine affects both.
         for (const open of i % 2 === 0 ? [true, false] : [false, true])
           (open ? watched : blank).push(await runOnce(bench, browser, groups, i, open))
       }
@@ -83,7 +83,7 @@ interface Run {
   traced: TaskTime[]
 }
 
-/** Results of the observers in the page. */
+/** What the observers in the page recorded. */
 interface Seen {
   /** How often the page's number of finished samples changed. */
   updatesPerSecond: number
