@@ -8,7 +8,7 @@ import { SourceTree } from './source-tree.ts'
 
 /** An episode takes about 40 s, and up to three minutes on a busy machine. */
 const EPISODE_MS = 300_000
-/** Fixed seeds, each with a fault of another kind. */
+/** Fixed seeds with their setups and kinds of fault. */
 const SEEDS: readonly [seed: number, setup: string, kind: FaultKind][] = [
   [1, 'embedded', 'none'],
   [2, 'embedded', 'server-kill'],
@@ -23,7 +23,7 @@ const SEEDS: readonly [seed: number, setup: string, kind: FaultKind][] = [
   [11, 'two-models', 'rm-kill'],
   [12, 'embedded', 'net-trainer'],
 ]
-/** Number of planted bugs per run; each day runs the next ones. */
+/** Number of planted bugs that one run checks; each day checks the next ones. */
 const BUGS = 5
 const DAY_MS = 86_400_000
 
@@ -35,7 +35,7 @@ beforeAll(async () => {
 afterAll(() => tree?.remove())
 
 test.each(SEEDS)(
-  'seed %i on %s under %s breaks no law',
+  'seed %i with setup %s and fault %s breaks no law',
   async (seed, setup, kind) => {
     const schedule = scheduleOf(seed, { setup, kinds: [kind] })
     const { violations, remove } = await runEpisode(schedule, tree)
@@ -49,7 +49,7 @@ test.each(SEEDS)(
   EPISODE_MS,
 )
 
-/** Bugs that were caught before; the number of episodes that the others take is unknown. */
+/** Bugs with a recorded catch. How many episodes other bugs take is unknown. */
 const KNOWN = PLANTED_BUGS.filter(({ name }) => name in planted)
 const first = (Math.floor(Date.now() / DAY_MS) * BUGS) % KNOWN.length
 const bugs = Array.from({ length: BUGS }, (_, k) => KNOWN[(first + k) % KNOWN.length]!)
@@ -58,7 +58,7 @@ test.each(bugs.map((bug) => [bug.name, bug] as const))(
   'the checker catches %s',
   async (name, bug) => {
     const { seed } = (planted as Record<string, { seed: number }>)[name]!
-    // Starts at the recorded seed. Process scheduling varies, so more episodes may be needed.
+    // The hunt starts at the recorded seed. Process scheduling varies, so it may need more episodes.
     expect(await huntBug(bug, { first: seed, episodes: 3 })).not.toBeNull()
   },
   6 * EPISODE_MS,

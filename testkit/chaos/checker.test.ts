@@ -20,7 +20,7 @@ const gated = workload.jobs.find(({ maxConcurrency }) => maxConcurrency !== null
 const single = workload.jobs.find(({ kind }) => kind === 'single') as TrainerJob
 const schedule: Schedule = { seed: SEED, setup: setupNamed('embedded'), faults: [] }
 
-/** The history of an episode without any violation. */
+/** The history of an episode without violations. */
 function flawless(): History {
   const events: HistoryEvent[] = [{ e: 'phase', at: 1_000, name: 'work' }]
   const batches: DatabaseState['batches'] = []
@@ -108,7 +108,7 @@ function lawsBroken(history: History, under: Schedule = schedule): string[] {
   ].sort()
 }
 
-/** The data of the answer to a job's call, for tests to change. */
+/** The data of the answer number `at` to a job's calls, which tests change. */
 function answerTo(history: History, op: string, key = job.key, at = 0) {
   const answers = history.events.filter(
     (event) => event.e === 'answer' && event.op === op && event.key === key,
@@ -144,15 +144,15 @@ test('a flawless history breaks no law', () => {
   })
 })
 
-test('a score that is not that of its text', () => {
+test('a wrong score breaks `score`', () => {
   const history = flawless()
-  // The second sequence of cursors delivers the same groups.
+  // The reread answer shares these groups.
   answerTo(history, 'batches.next').groups[0].samples[0].score += 0.5
   answerTo(history, 'batches.results').score[0] += 0.5
   expect(lawsBroken(history)).toEqual(['score'])
 })
 
-test('a text that the model refuses, with a score', () => {
+test('a score for a text that the model refuses breaks `score`', () => {
   const history = flawless()
   const index = Array.from({ length: job.samples }, (_, i) => i).find((i) => isTooLong(job, i))
   const scored = { status: 'scored', reason: null, score: 0 }
@@ -170,7 +170,7 @@ test('a text that the model refuses, with a score', () => {
   expect(lawsBroken(history)).toEqual(['score'])
 })
 
-test('a failed sample without a fault, and one with a score', () => {
+test('a failed sample breaks `failures` unless a fault explains it', () => {
   const history = flawless()
   const failed = { status: 'failed', reason: 'transport', score: null as number | null }
   for (const key of [job.key, `${job.key}/reread`])
@@ -185,7 +185,7 @@ test('a failed sample without a fault, and one with a score', () => {
   expect(lawsBroken(history, struck)).toEqual([])
 })
 
-test('a group that is delivered twice, and one that never is', () => {
+test('a group that is delivered twice or never breaks `delivery`', () => {
   const twice = flawless()
   const next = answerTo(twice, 'batches.next', job.key, 1)
   next.groups.unshift(answerTo(twice, 'batches.next').groups.at(-1))
@@ -196,7 +196,7 @@ test('a group that is delivered twice, and one that never is', () => {
   expect(lawsBroken(never)).toContain('delivery')
 })
 
-test('a second cursor chain that differs, and results that differ', () => {
+test('a second cursor chain that differs breaks `delivery`, and results that differ break `once`', () => {
   const chain = flawless()
   answerTo(chain, 'batches.next', `${job.key}/reread`).groups.reverse()
   expect(lawsBroken(chain)).toEqual(['delivery'])
@@ -205,7 +205,7 @@ test('a second cursor chain that differs, and results that differ', () => {
   expect(lawsBroken(results)).toEqual(['once'])
 })
 
-test('an acknowledged batch that never ends', () => {
+test('an acknowledged batch that never ends breaks `ended`', () => {
   const history = remove(
     flawless(),
     (event) =>
@@ -220,7 +220,7 @@ test('an acknowledged batch that never ends', () => {
   expect(lawsBroken(history)).toContain('ended')
 })
 
-test('counts that differ from the rows', () => {
+test('counts that differ from the stored samples break `once`', () => {
   const history = flawless()
   database(history).batches[0]!.scored++
   expect(lawsBroken(history)).toEqual(['once'])
@@ -229,7 +229,7 @@ test('counts that differ from the rows', () => {
   expect(lawsBroken(groups)).toEqual(['once'])
 })
 
-test('a key with two batches, and one with two results', () => {
+test('an idempotency key with two batches or two results breaks `duplicates`', () => {
   const history = flawless()
   const again = { ...answerTo(history, 'batches.submit'), batchId: 'b99' }
   const doubled: HistoryEvent = {
@@ -256,7 +256,7 @@ test('a key with two batches, and one with two results', () => {
   expect(lawsBroken(withEvents(history, [second]))).toEqual(['duplicates'])
 })
 
-test('an internal error', () => {
+test('an internal error breaks `refusals`', () => {
   const answer: HistoryEvent = {
     e: 'answer',
     at: 3_000,
@@ -270,7 +270,7 @@ test('an internal error', () => {
   expect(lawsBroken(withEvents(flawless(), [answer]))).toEqual(['refusals'])
 })
 
-test('more calls in flight than the limit; what a stopped holder had in flight is counted apart', () => {
+test('more calls in flight than the limit break `limit`, unless a worker was stopped', () => {
   const late = 1e9
   const many = Array.from({ length: workload.maxInFlight + 1 }, (_, k) =>
     callsAt(late + k, late + 500, [`x:${k}`]),
@@ -281,7 +281,7 @@ test('more calls in flight than the limit; what a stopped holder had in flight i
   expect(lawsBroken(withEvents(history, [stop]))).toEqual([])
 })
 
-test('more samples of a batch in flight than its maxConcurrency', () => {
+test('more samples of a batch in flight than its maxConcurrency break `limit`', () => {
   const late = 1e9
   const ids = Array.from(
     { length: (gated.maxConcurrency as number) + 1 },
@@ -294,7 +294,7 @@ test('more samples of a batch in flight than its maxConcurrency', () => {
   expect(lawsBroken(withEvents(flawless(), calls))).toEqual(isSeen ? ['limit'] : [])
 })
 
-test('a text that is scored again without a cause; a kill in between is one', () => {
+test('a text that is scored again breaks `calls`, unless a worker was killed or stopped', () => {
   const late = 1e9
   const calls = [
     ...callsAt(late, late + 10, ['x:1']),
@@ -304,11 +304,11 @@ test('a text that is scored again without a cause; a kill in between is one', ()
   expect(lawsBroken(history)).toEqual(['calls'])
   const kill: HistoryEvent = { e: 'fault', at: late + 20, kind: 'worker-kill', what: 'worker' }
   expect(lawsBroken(withEvents(history, [kill]))).toEqual([])
-  // The dead worker made neither call.
+  // A worker that was killed before both calls made neither.
   expect(lawsBroken(withEvents(history, [{ ...kill, at: late - 1_000 }]))).toEqual(['calls'])
   const outage: HistoryEvent = { e: 'fault', at: late + 20, kind: 'read-only', what: 'database' }
   expect(lawsBroken(withEvents(history, [outage]))).toEqual(['calls'])
-  // Declared dead, resumed, and at work until its next report.
+  // A worker stopped for over 4 s may be declared dead. Resumed, it works until its next report.
   const stop = (forMs: number): HistoryEvent[] => [
     { e: 'fault', at: late - forMs - 500, kind: 'worker-stop', what: 'worker' },
     { e: 'healed', at: late - 500, kind: 'worker-stop', what: 'worker' },
@@ -317,7 +317,7 @@ test('a text that is scored again without a cause; a kill in between is one', ()
   expect(lawsBroken(withEvents(history, stop(3_000)))).toEqual(['calls'])
 })
 
-test('a request that is split: the harness delayed its answer, or there is no cause', () => {
+test('a request that is split breaks `calls`, unless its answer was late', () => {
   const late = 1e9
   const calls = [
     ...callsAt(late, late + 10, ['x:1', 'x:2']),
@@ -335,7 +335,7 @@ test('a request that is split: the harness delayed its answer, or there is no ca
   expect(lawsBroken(withEvents(flawless(), slow))).toEqual([])
 })
 
-test('something held at idle, an unhandled error, a process left, an exit by the signal', () => {
+test('a lease at idle, an unhandled error, a leftover process and an exit by a signal break their laws', () => {
   const held = flawless()
   database(held).leases = 1
   expect(lawsBroken(held)).toEqual(['idle'])
@@ -366,7 +366,7 @@ test('something held at idle, an unhandled error, a process left, an exit by the
   expect(lawsBroken(withEvents(flawless(), [term, again, forced]))).toEqual([])
 })
 
-test('readiness that does not follow the writes', () => {
+test('`/readyz` breaks `readiness` if it contradicts the writes', () => {
   const probes = (status: number, ok: boolean): HistoryEvent[] =>
     Array.from({ length: 40 }, (_, k): HistoryEvent[] => [
       { e: 'write', at: 1e9 + 250 * k, ok },

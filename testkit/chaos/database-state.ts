@@ -1,8 +1,8 @@
-/** Counts of ended and open samples over all batches. */
+/** Query for the numbers of ended and open samples over all batches. */
 export const ENDED_SAMPLES = `select coalesce(sum(scored + failed), 0)::int as ended,
     coalesce(sum(samples - scored - failed), 0)::int as open from batch`
 
-/** One row with a `DatabaseState`, read once all work should have ended. */
+/** Query for a `DatabaseState`, in one row. */
 export const DATABASE_STATE = `
 with rows as (
   select batch_id, count(*) filter (where status < 2) as pending, count(*) filter (where status = 2) as scored,

@@ -10,26 +10,29 @@ import type { SourceTree } from './source-tree.ts'
 import { Stack } from './stack.ts'
 import { workloadOf } from './workload.ts'
 
-/** An episode in which no sample ends for this long after all faults are healed is at a standstill. */
+/** After all faults are healed, an episode is stuck if no sample ends for this long; longer on a slow machine. */
 const STANDSTILL_MS = 25_000
-/** All work ends within this time after the last fault is healed, on any machine. */
+/** Time limit for all work after the last fault is healed; longer on a slow machine. */
 const BOUND_MS = 150_000
 /**
- * Time for an idle state. A job whose completion was lost with a crash of Postgres returns 15 s after the database or a
- * server is back, because workers first write the results that they kept. Leases last 2 s, reports arrive once a second.
+ * Time limit until the service is idle. A crash of Postgres may lose the completion of a job. The job then returns 15 s
+ * after the database or a server is back, because workers first write the results that they kept. Leases last 2 s, and
+ * reports arrive once a second.
  */
 const IDLE_MS = 20_000
-/** An otherwise idle machine starts a server with its workers in this time. */
+/** Time that a server with its workers takes to start on an otherwise idle machine. */
 const USUAL_START_MS = 4_000
-/** Interval of the checks whether the harness was blocked, ms, and the shortest delay that is recorded. */
+/** Interval of the checks for a blocked harness. */
 const DELAY_CHECK_MS = 20
+/** Shortest block of the harness that is recorded. */
 const DELAY_MS = 30
-/** Time limits grow at most by this factor on a slow machine. */
+/** Maximum slowness of the machine, by which time limits are multiplied. */
 const MAX_SLOWNESS = 6
 
 /**
- * Writes a row that needs new pages, because on a full disk a small row may still fit in its table. Its commit does not
- * wait for the disk: that would also store every earlier commit, and hide one that was acknowledged too early.
+ * Statement that writes a row with new pages, because on a full disk a small row may still fit in its table. The
+ * commit does not wait for the disk, because that would also store every earlier commit and hide one that was
+ * acknowledged too early.
  */
 const PROBE = `set synchronous_commit = off; insert into chaos_probe select string_agg(md5(random()::text), '') from generate_series(1, 500)`
 
@@ -42,7 +45,7 @@ export interface EpisodeResult {
   samples: number
   tookMs: number
   history: History
-  /** The folder of the history and the logs, until `remove` is called. */
+  /** The folder of the history and the logs, which `remove` removes. */
   folder: string
   remove(): void
 }
@@ -78,7 +81,7 @@ async function run(stack: Stack, schedule: Schedule): Promise<void> {
   const phase = (name: string) => stack.history.add({ e: 'phase', at: Date.now(), name })
   phase('start')
   const startMs = await stack.start()
-  // The time limits of laws are scaled to the speed of the machine.
+  // The time limits of laws grow with the slowness of the machine.
   stack.slowness = Math.min(MAX_SLOWNESS, Math.max(1, startMs / USUAL_START_MS))
   stack.history.add({ e: 'slowness', at: Date.now(), factor: stack.slowness })
   phase('work')
@@ -105,7 +108,7 @@ async function run(stack: Stack, schedule: Schedule): Promise<void> {
   phase('end')
 }
 
-/** Records when this process was blocked: answers that it forwards arrive late then. */
+/** Records when this process was blocked, because the answers that it forwards are late then. */
 function watchDelays(stack: Stack): NodeJS.Timeout {
   let lastMs = performance.now()
   return setInterval(() => {
@@ -116,7 +119,7 @@ function watchDelays(stack: Stack): NodeJS.Timeout {
   }, DELAY_CHECK_MS)
 }
 
-/** Waits until the trainer is done, or no sample ends any more. */
+/** Waits until the trainer is done, no sample ends any more, or the time limit has passed. */
 async function untilDone(stack: Stack): Promise<void> {
   const until = performance.now() + BOUND_MS * Math.sqrt(stack.slowness)
   let last = -1
@@ -139,7 +142,7 @@ async function untilDone(stack: Stack): Promise<void> {
   }
 }
 
-/** Records the state of the database once no lease, claim or job should remain. */
+/** Records the state of the database once the service is idle, or at the time limit. */
 async function noteDatabase(stack: Stack): Promise<void> {
   const isIdle = async () => {
     const state = await stack.databaseState()
@@ -153,7 +156,10 @@ async function noteDatabase(stack: Stack): Promise<void> {
   if (state !== null) stack.history.add({ e: 'database', at: Date.now(), state })
 }
 
-/** Probes `/readyz`, if there is one, and writes a row over the server's connection path, four times a second. */
+/**
+ * Probes `/readyz` and writes a row through the first server's link to the database, each four times a second. Does
+ * nothing if the service has no `/readyz`.
+ */
 function startProbes(stack: Stack): () => Promise<void> {
   const [server] = stack.servers
   let isOver = false

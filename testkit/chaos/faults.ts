@@ -6,12 +6,12 @@ import type { Fault } from './schedule.ts'
 import type { Managed, ServerPart, Stack } from './stack.ts'
 import type { TcpProxy } from './tcp-proxy.ts'
 
-/** Maximum time that a server's processes may outlive its SIGKILL, ms, with one second for a busy machine. */
+/** Maximum time that the processes of a server outlive its SIGKILL: 10 s, and one second for a busy machine. */
 const OUTLIVES_MS = 11_000
-/** Maximum time until a server has its workers again after another fault, ms. */
+/** Maximum time until a server has workers again after another fault. */
 const WORKERS_BACK_MS = 120_000
 
-/** Injects a fault and heals it; resolves when it is healed. */
+/** Injects a fault; resolves when it is healed. */
 export async function strike(stack: Stack, fault: Fault): Promise<void> {
   const heal = await begin(stack, fault)
   await sleep(fault.forMs)
@@ -81,7 +81,7 @@ async function end(
   note(part.name, { pid: part.running?.pid })
   const server = stack.servers.find((one) => one === part)
   if (server !== undefined && name === 'SIGKILL') watchLeftover(stack, server)
-  // SIGTERM drains for up to 8 s; the time until the restart counts from the signal.
+  // After SIGTERM a server drains for up to 8 s. The fault's duration counts from the signal.
   const gone = stack.down(part, name)
   if (name === 'SIGKILL') await gone
   return async () => {
@@ -122,7 +122,7 @@ async function strikeWorker(stack: Stack, fault: Fault, action: string, note: No
   const pid = nth(pids, fault)
   if (action === 'stop') return pause(pid, 'worker', note)
   note('worker', { pid })
-  // The worker's server, or the harness, starts another.
+  // The worker's server, or the harness, starts a new one.
   signal(pid, action === 'kill' ? 'SIGKILL' : 'SIGTERM')
   return async () => {}
 }
@@ -163,7 +163,7 @@ async function endBackend(stack: Stack, action: string, note: Note) {
   return async () => {}
 }
 
-/** Kills the servers, all workers and the embedded Postgres at once. */
+/** Kills the servers, all workers and the embedded Postgres together. */
 async function killAll(stack: Stack, note: Note) {
   const postgres = stack.cluster === null ? stack.postgresPid : null
   const workers = stack.workerPids()
@@ -182,7 +182,7 @@ function disturb(link: TcpProxy, fault: Fault, note: Note): () => Promise<void> 
   link.set(fault.mode ?? 'refuse', fault.delayMs)
   return async () => {
     link.set('pass')
-    // Half-open connections last for the kernel's timeouts of minutes, so the links get new connections.
+    // Half-open connections would last for the kernel's timeouts of minutes, so they are reset.
     if (fault.mode !== 'delay') link.cut()
   }
 }
@@ -192,7 +192,7 @@ async function readOnly(stack: Stack, note: Note) {
   const set = async (value: string) => {
     const url = stack.databaseUrl()
     if (url === null) throw new Error('the database is down')
-    // This session must be able to restore the setting.
+    // Postgres allows ALTER SYSTEM in read-only transactions, so the setting can be restored.
     await askAt(url, `alter system set default_transaction_read_only = ${value}`)
     await askAt(url, 'select pg_reload_conf()')
   }

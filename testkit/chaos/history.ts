@@ -2,8 +2,9 @@ import { existsSync, openSync, readdirSync, readFileSync, writeSync } from 'node
 import { join } from 'node:path'
 
 /**
- * The history of an episode: the actions and observations of every process outside the product. Each process writes one
- * file with one JSON line per event. All processes run on one machine, so their epoch times can be compared.
+ * The history of an episode: the actions and observations of every process outside the product. Each process writes
+ * one file with one JSON line per event. `at` is epoch ms; all processes run on one machine, so their times can be
+ * compared.
  */
 export type HistoryEvent =
   | CallEvent
@@ -53,7 +54,7 @@ export interface ModelStartEvent {
   ids: string[]
 }
 
-/** The reward model ends a request: `answered` with scores or a refusal, or the caller disconnected. */
+/** The reward model ends a request: `answered` with scores or a refusal, `aborted` because the caller disconnected. */
 export interface ModelEndEvent {
   e: 'rm-end'
   at: number
@@ -66,7 +67,7 @@ export interface ModelEndEvent {
 export type HarnessEvent =
   | { e: 'phase'; at: number; name: string }
   | { e: 'slowness'; at: number; factor: number }
-  // The harness, which forwards every connection, was blocked for this long until then.
+  // The harness, which forwards connections, was blocked for `forMs` before `at`.
   | { e: 'delayed'; at: number; forMs: number }
   | { e: 'fault'; at: number; kind: string; what: string; detail?: Record<string, unknown> }
   | { e: 'healed'; at: number; kind: string; what: string }
@@ -76,9 +77,9 @@ export type HarnessEvent =
       who: string
       code: number | null
       signal: string | null
-      /** Whether it was healthy at any time since its start. */
+      /** Whether the process was healthy at any time since its start. */
       wasUp: boolean
-      /** Time since its start. */
+      /** Time since the process's start. */
       ageMs: number
     }
   | { e: 'ready'; at: number; server: number; status: number }
@@ -115,7 +116,7 @@ export interface DatabaseState {
   hedges: number
 }
 
-/** Appends events to a file. Each line is written at once, so that a killed process loses none. */
+/** Appends events to a file. Each line is written immediately, so that a killed process loses none. */
 export class HistoryFile {
   readonly #fd: number
 
@@ -128,7 +129,7 @@ export class HistoryFile {
   }
 }
 
-/** Reads the events of one file, without an incomplete last line of a killed process. */
+/** Reads the events of one file. Skips the incomplete last line of a killed process. */
 export function readEvents(path: string): HistoryEvent[] {
   if (!existsSync(path)) return []
   const events: HistoryEvent[] = []
@@ -143,7 +144,7 @@ export function readEvents(path: string): HistoryEvent[] {
   return events
 }
 
-/** Log lines of defects, such as a result that the database refuses for another reason than an outage. */
+/** Matches log lines of defects, such as results that the database refused although it was available. */
 const DEFECT = /unhandled|uncaught|orphaned samples returned|results could not be written/i
 
 /** A whole episode, the input of the checker. */

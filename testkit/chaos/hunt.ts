@@ -16,7 +16,7 @@ export interface Catch {
 
 /**
  * Runs a copy of the product with a bug until the checker finds a violation of one of the bug's laws. A violation that the
- * same seed also shows without the bug does not count. Returns null when all episodes pass.
+ * same seed also shows without the bug does not count. Returns null if no episode catches the bug.
  */
 export async function huntBug(
   bug: PlantedBug,
@@ -28,7 +28,7 @@ export async function huntBug(
   try {
     for (let k = 0; k < range.episodes; k++) {
       const schedule = scheduleOf(range.first + k, { setup: bug.setup, kinds: bug.kinds })
-      // Refusals by a pooler would hide the bug.
+      // A pooler's refusals would hide the bug.
       if (schedule.setup.pooler !== 'none') continue
       const result = await runEpisode(schedule, tree)
       onEpisode(result)
@@ -43,7 +43,7 @@ export async function huntBug(
         laws,
         episodes: k + 1,
       }
-      // No control is needed: without faults the product breaks no law, as runs of `--kind none` show.
+      // Without faults the product breaks no law, as runs of `--kind none` show, so this catch needs no control run.
       if (kinds.every((kind) => kind === 'none')) return caught
       clean ??= await SourceTree.make(null)
       const control = await runEpisode(schedule, clean)
@@ -63,7 +63,7 @@ function lawsOf({ violations }: EpisodeResult): string[] {
   return [...new Set(violations.map(({ law }) => law as string))]
 }
 
-/** Adds a catch to a file of catches by the bug's name. */
+/** Writes a catch to a JSON file, under the bug's name. */
 export function recordCatch(path: string, name: string, caught: Catch): void {
   const catches = existsSync(path)
     ? (JSON.parse(readFileSync(path, 'utf8')) as Record<string, Catch>)

@@ -10,7 +10,8 @@ import { addToTally, readTally, tallyTable } from './tally.ts'
 
 const USAGE = `npm run test:chaos -- [options]
 
-Runs whole services in real processes under faults from a seeded schedule, and checks what trainers and reward models saw.
+Runs whole services in real processes under faults from a seeded schedule, and checks the history of
+trainer and reward models.
 
   --seed 1          the first seed; each episode takes the next
   --episodes 10
@@ -18,15 +19,15 @@ Runs whole services in real processes under faults from a seeded schedule, and c
   --kind KIND       ${KINDS.join(' | ')};
                     may be repeated; without it drawn by the seed
   --for SECONDS     how long every fault lasts; without it drawn by the seed
-  --plant BUG       runs a copy of the product with this bug and stops at the first catch; "list" lists them, "all" takes
-                    one after the other, and so do several with commas between
+  --plant BUG       runs a copy of the product with this bug until it is caught; "list" lists the bugs; "all", or
+                    several names with commas between them, runs one bug after the other
   --record FILE     adds the seeds that caught planted bugs to a file
   --until-caught    stops at the first violation
-  --tally FILE      adds what was found to a file
-  --report          prints the file of --tally as a table by kind of fault, and runs nothing
+  --tally FILE      appends the outcome of every episode to a file
+  --report          prints the --tally file as a table by kind of fault, and runs nothing
   --keep            keeps the folders of episodes with violations`
 
-// The exit of this process kills stacks that still run.
+// The exit of this process kills the stacks that still run.
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => process.exit(130))
 
 try {

@@ -8,17 +8,20 @@ import { SETUPS } from './setups.ts'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const CATCHES = fileURLToPath(new URL('./planted.json', import.meta.url))
 
-test.each(PLANTED_BUGS.map((bug) => [bug.name, bug] as const))('%s still applies', (_name, bug) => {
-  const texts = new Map<string, string>()
-  for (const patch of bug.patches) {
-    const path = pathOf(patch.file, ROOT)
-    const before = texts.get(path) ?? readFileSync(path, 'utf8')
-    texts.set(path, patched(before, patch))
-  }
-  for (const [path, text] of texts) expect(text).not.toBe(readFileSync(path, 'utf8'))
-})
+test.each(PLANTED_BUGS.map((bug) => [bug.name, bug] as const))(
+  'the planted bug %s still applies',
+  (_name, bug) => {
+    const texts = new Map<string, string>()
+    for (const patch of bug.patches) {
+      const path = pathOf(patch.file, ROOT)
+      const before = texts.get(path) ?? readFileSync(path, 'utf8')
+      texts.set(path, patched(before, patch))
+    }
+    for (const [path, text] of texts) expect(text).not.toBe(readFileSync(path, 'utf8'))
+  },
+)
 
-test('every planted bug has a name of its own, a law, and a fault that can strike in its setup', () => {
+test('every planted bug has a unique name, a law, and faults that its setup supports', () => {
   expect(new Set(PLANTED_BUGS.map(({ name }) => name)).size).toBe(PLANTED_BUGS.length)
   expect(PLANTED_BUGS.length).toBeGreaterThanOrEqual(20)
   for (const { laws, kinds, setup } of PLANTED_BUGS) {
@@ -28,7 +31,7 @@ test('every planted bug has a name of its own, a law, and a fault that can strik
   }
 })
 
-test('every recorded catch is of a planted bug, by a law that it breaks, with a seed that draws a schedule', () => {
+test('every recorded catch has a planted bug, one of its laws, and a seed with faults', () => {
   const catches = JSON.parse(readFileSync(CATCHES, 'utf8')) as Record<
     string,
     { seed: number; laws: string[]; episodes: number }

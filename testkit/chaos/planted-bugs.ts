@@ -24,7 +24,6 @@ const WORKER = 'server/worker/reward-loop-worker.ts'
 const LEASES = 'server/cluster/lease-holder.ts'
 const READER = 'server/batches/batch-reader.ts'
 
-/** Every planted bug. */
 export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'hand-back-loses-one',
@@ -34,7 +33,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         find: '.requeue(job, indexes, Math.max(0, untilMs - performance.now()))',
         replace: '.requeue(job, indexes.slice(1), Math.max(0, untilMs - performance.now()))',
       },
-      // After the usual 5 s few samples would be left to requeue.
+      // After the usual 5 s, few samples would be left to requeue.
       {
         file: 'server/worker/main.ts',
         find: 'const DRAIN_MS = 5_000',
@@ -53,7 +52,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         replace:
           '    job.uncommitted.add(index)\n    if (job.open.size === 0) this.#finishJob(job, batch)\n',
       },
-      // Widens the window, so that a kill hits it.
+      // The longer interval makes it likely that a kill comes before the flush.
       {
         file: 'server/worker/result-writer.ts',
         find: 'const FLUSH_MS = 40',
@@ -160,7 +159,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         find: 'graceMs: resource.graceMs ?? 0,',
         replace: 'graceMs: 0,',
       },
-      // Leases expire between two renewals, also without a fault.
+      // With this lifetime, leases expire between two renewals even without a fault.
       {
         file: LEASES,
         find: 'const TTL_MS = 2_000',
@@ -302,7 +301,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         find: "where not exists (select from process where id = $3 and state = 'dead')",
         replace: 'where false',
       },
-      // Jobs of live workers are requeued and claimed again long before they end.
+      // The shorter time requeues jobs of live workers, and the larger intake keeps jobs open for longer.
       {
         file: 'server/background/worker-supervisor.ts',
         find: 'const CLAIMED_BY_MS = 1_500',
@@ -342,7 +341,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         find: "scores.push(typeof score === 'number' ? { ok: true, score } : score)",
         replace: "scores.unshift(typeof score === 'number' ? { ok: true, score } : score)",
       },
-      // Micro-batching applies even if the worker has time for single requests.
+      // This patch uses micro-batching even if the worker has time for single requests.
       {
         file: 'server/router/micro-batcher.ts',
         find: ' || !isBusy(nowMs)',
@@ -469,7 +468,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'acknowledged-before-it-is-on-disk',
     patches: [
-      // Another commit that waits for the disk, or the WAL writer after 0.2 s, would store it.
+      // Otherwise another commit that waits for the disk, or the WAL writer after 0.2 s, would store the batch.
       {
         file: 'server/store/postgres/settings.ts',
         find: "max_wal_size: '2GB',",
@@ -525,7 +524,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
 ]
 
-/** The path of a patch's file, relative to the root of a tree. */
+/** The path of a patch's file in the tree at `root`. */
 export function pathOf(file: string, root: string): string {
   if (!file.startsWith('sql:')) return join(root, file)
   return join(root, 'server/store/functions', `${file.slice(4).replaceAll('_', '-')}.sql`)

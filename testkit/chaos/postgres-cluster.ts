@@ -75,7 +75,7 @@ export class PostgresCluster {
     if (isUp === null) throw new Error(`Postgres did not start:\n${tail(this.#log)}`)
   }
 
-  /** Starts Postgres, with retries: after a SIGKILL its last processes may still hold the data. */
+  /** Starts Postgres with retries, because after a SIGKILL its last processes may still hold the data folder. */
   async startAgain(settings: Record<string, string> = {}): Promise<void> {
     const until = performance.now() + START_MS
     while (performance.now() < until) {
@@ -115,7 +115,7 @@ export class PostgresCluster {
     })
   }
 
-  /** Runs a statement on a new connection to its own port, without a proxy; returns the rows. */
+  /** Runs a statement on a new connection without a proxy; returns the rows. */
   async ask<T extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<T[]> {
     return askAt<T>(this.url(), text, values)
   }
@@ -129,7 +129,7 @@ export class PostgresCluster {
     this.#process = null
   }
 
-  /** Creates a standby that follows the cluster's log; the cluster must be stopped. */
+  /** Creates a standby that follows the cluster's write-ahead log. The cluster must be stopped. */
   async standby(folder: string, log: string): Promise<PostgresCluster> {
     const standby = await PostgresCluster.copy(this.folder, folder, this.#mark, log)
     writeFileSync(join(folder, 'standby.signal'), '')
@@ -137,7 +137,7 @@ export class PostgresCluster {
   }
 }
 
-/** Runs one statement on a new connection. */
+/** Runs one statement on a new connection; returns the rows. */
 export async function askAt<T extends pg.QueryResultRow>(
   url: string,
   text: string,
@@ -154,7 +154,7 @@ export async function askAt<T extends pg.QueryResultRow>(
   try {
     return (await client.query<T>(text, values)).rows
   } finally {
-    // Does not wait, because a stopped server never answers.
+    // Closing is not awaited, because a stopped server never answers.
     client.end().catch(() => {})
     setTimeout(() => client.connection.stream.destroy(), 200).unref()
   }

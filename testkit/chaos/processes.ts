@@ -24,7 +24,7 @@ export interface Launch {
 export class Running {
   readonly child: ChildProcess
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
-  /** Its standard output. */
+  /** Its standard output so far. */
   said = ''
 
   constructor(child: ChildProcess) {
@@ -47,14 +47,14 @@ export class Running {
   }
 }
 
-/** Starts a process that inherits only PATH from the harness's environment. */
+/** Starts a process that inherits only a few variables of the harness's environment, such as PATH. */
 export function launch(o: Launch): Running {
   const kept = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'NODE_COMPILE_CACHE']
   const base = Object.entries(process.env).filter(([name]) => kept.includes(name))
   const child = spawn(o.command, o.args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...Object.fromEntries(base), ...o.env } as unknown as NodeJS.ProcessEnv,
-    // A new process group: Ctrl-C reaches only the harness, which then ends the episode in order.
+    // In its own process group the process does not receive Ctrl-C; the harness does, and ends the episode.
     detached: true,
     ...(o.cwd === undefined ? {} : { cwd: o.cwd }),
     ...(o.uid === undefined ? {} : { uid: o.uid, gid: o.gid }),
@@ -69,13 +69,13 @@ export function launch(o: Launch): Running {
 export interface Found {
   pid: number
   parent: number
-  /** Ticks since boot, which distinguish a process from a later one with the same id. */
+  /** Start time in ticks since boot, which distinguishes a process from a later one with the same id. */
   startedAt: string
   state: string
   command: string
 }
 
-/** A process by /proc; null if it does not exist or is a zombie. */
+/** Reads a process from /proc; null if it does not exist or is a zombie. */
 export function inspect(pid: number): Found | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -89,7 +89,7 @@ export function inspect(pid: number): Found | null {
   }
 }
 
-/** Live processes with a variable in their environment or a working directory within a folder. */
+/** Live processes with `variable=value` in their environment, or with a working directory in `folder`. */
 export function findProcesses(variable: string, value: string, folder: string | null): Found[] {
   const found: Found[] = []
   for (const name of readdirSync('/proc')) {
@@ -143,7 +143,7 @@ export async function freePort(): Promise<number> {
   return port
 }
 
-/** Reads a state every 150 ms until it is truthy; returns null after the time limit. */
+/** Reads a state until it is neither null nor false; an error counts as null. Returns null after the time limit. */
 export async function poll<T>(
   look: () => Promise<T | null | false> | T | null | false,
   withinMs: number,

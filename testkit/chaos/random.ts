@@ -1,4 +1,4 @@
-/** The product's timeouts, ms. Durations of faults are drawn more often around them. */
+/** The product's timeouts, ms. Half of the fault durations are drawn close to them. */
 export const PRODUCT_TIMEOUTS_MS = [650, 2_000, 5_000, 10_000] as const
 
 /** A seeded random source (mulberry32): the same seed gives the same schedule on every machine. */

@@ -25,7 +25,7 @@ export function summaryLine({
   ].join('  ')
 }
 
-/** Number of texts that the reward model received, and how many of them more than once. */
+/** How many texts the reward models received, and how often a text was sent again. */
 function sentTwice(events: readonly HistoryEvent[]): string {
   const sent = events.flatMap((event) => (event.e === 'rm-start' ? event.ids : []))
   const texts = new Set(sent).size

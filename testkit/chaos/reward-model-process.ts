@@ -4,14 +4,14 @@ import { latencyOf, MAX_TEXT_CHARS, MODEL, markedText, modelScore } from './work
 
 /**
  * A simulated reward model in a separate process, with the API of text-embeddings-inference. Its score is a pure function
- * of the text, it refuses texts that are too long, and it records the begin and end of each request.
+ * of the text, it refuses texts that are too long, and it records the start and end of each request.
  *
  *   node reward-model-process.ts PORT SERVER_NUMBER HISTORY_FILE MIN_LATENCY_MS MAX_LATENCY_MS
  */
 const [port, server, file, minMs, maxMs] = process.argv.slice(2)
 const history = new HistoryFile(file as string)
 const latencyMs: [number, number] = [Number(minMs), Number(maxMs)]
-// A restarted process counts from a number that no earlier one used.
+// A restarted process starts at a number that no earlier process has used.
 let calls = Date.now() * 1_000
 
 createServer((request, response) => {
@@ -54,7 +54,7 @@ function predict(body: string, response: ServerResponse): void {
     : 1
   const timer = setTimeout(() => {
     response.off('close', onClose)
-    // Recorded before sending: this call must end before the caller's next call.
+    // The end is recorded before the answer is sent, so that it precedes the caller's next call.
     end('answered')
     if (texts.some((text) => text.response.length > MAX_TEXT_CHARS)) {
       const error = 'Input validation error: `inputs` must have less than 256 tokens. Given: 400'

@@ -2,7 +2,6 @@ import { hash32, Random } from './random.ts'
 import { SETUPS, type Setup, setupNamed } from './setups.ts'
 import type { LinkMode } from './tcp-proxy.ts'
 
-/** The kinds of faults. */
 export const KINDS = [
   'server-kill',
   'server-stop',
@@ -36,11 +35,11 @@ export type FaultKind = (typeof KINDS)[number]
 /** One fault of a schedule. */
 export interface Fault {
   kind: FaultKind
-  /** Begin after the trainer's first acknowledgement, ms. */
+  /** Time from the trainer's first acknowledgement to the fault, ms. */
   atMs: number
-  /** Time until it is healed or its victim is restarted, ms. */
+  /** Duration of the fault, after which it is healed or its victim restarted, ms. */
   forMs: number
-  /** Selects one of several victims, modulo their number. */
+  /** Selects the victim, modulo the number of possible victims. */
   target: number
   mode?: LinkMode
   delayMs?: number
@@ -66,7 +65,7 @@ const NEEDS: Partial<Record<FaultKind, (setup: Setup) => boolean>> = {
   'worker-term': () => true,
 }
 
-/** Setups made for one kind of fault, which is drawn half of the time. */
+/** Setups made for one kind of fault. At least half of their schedules have a fault of this kind. */
 const OWN_KIND: Record<string, FaultKind> = { standby: 'failover', 'small-disk': 'disk-full' }
 
 /** Whether a setup supports a kind of fault. */
@@ -74,7 +73,7 @@ export function canStrike(kind: FaultKind, setup: Setup): boolean {
   return NEEDS[kind]?.(setup) ?? true
 }
 
-/** Fixed values; everything else is drawn. */
+/** Parts of a schedule that are given instead of drawn. */
 export interface Wishes {
   setup?: string | undefined
   kinds?: readonly FaultKind[] | undefined
@@ -82,7 +81,7 @@ export interface Wishes {
   forMs?: number | undefined
 }
 
-/** Draws the schedule of a seed. */
+/** Draws the schedule of a seed. @throws when the setup supports none of the kinds */
 export function scheduleOf(seed: number, wishes: Wishes = {}): Schedule {
   const random = new Random(hash32(`schedule/${seed}`))
   const kinds = wishes.kinds ?? KINDS.filter((kind) => kind !== 'none')
@@ -90,7 +89,8 @@ export function scheduleOf(seed: number, wishes: Wishes = {}): Schedule {
   const drawn = random.pick(fitting)
   const setup = wishes.setup === undefined ? drawn : setupNamed(wishes.setup)
   const possible = kinds.filter((kind) => canStrike(kind, setup))
-  if (possible.length === 0) throw new Error(`no fault of ${kinds} can strike in ${setup.name}`)
+  if (possible.length === 0)
+    throw new Error(`setup ${setup.name} supports none of the faults ${kinds}`)
   const count = wishes.kinds?.length === 1 ? 1 : random.pick([1, 1, 2, 2, 3])
   const faults: Fault[] = []
   for (let k = 0; k < count; k++) {
@@ -110,7 +110,7 @@ function faultOf(kind: FaultKind, setup: Setup, random: Random): Fault {
     target: random.int(0, 5),
   }
   if (kind === 'none') return { ...fault, forMs: 0 }
-  // A longer full disk or read-only database costs time and shows nothing more.
+  // A longer outage of these kinds costs time and reveals nothing more.
   if (kind === 'disk-full' || kind === 'read-only') fault.forMs = random.faultMs(12_000)
   if (kind.startsWith('net-')) {
     fault.mode = random.pick(['refuse', 'hold', 'hold-up', 'hold-down', 'delay'] as const)
@@ -123,7 +123,7 @@ function faultOf(kind: FaultKind, setup: Setup, random: Random): Fault {
   return fault
 }
 
-/** Describes a fault for the episode's line. */
+/** Describes a fault for the episode's summary. */
 export function describeFault(fault: Fault): string {
   const more = [
     fault.mode,

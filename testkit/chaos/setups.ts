@@ -1,4 +1,4 @@
-/** The processes of an episode. */
+/** The processes that an episode runs. */
 export interface Setup {
   name: string
   /** `embedded`: the server's own Postgres; `own`: a separate one behind a proxy. */
@@ -29,7 +29,6 @@ const PLAIN: Setup = {
   diskMb: null,
 }
 
-/** Every setup. */
 export const SETUPS: readonly Setup[] = [
   PLAIN,
   { ...PLAIN, name: 'two-models', models: 2 },

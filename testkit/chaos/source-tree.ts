@@ -8,11 +8,11 @@ import { tail } from './postgres-cluster.ts'
 import { freePort, launch, MARK, poll, signal } from './processes.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-/** The paths of the tree that a server and its workers read. */
+/** Paths of the tree that a server and its workers read. */
 const PARTS = ['server', 'prisma', 'packages', 'package.json']
 const START_MS = 90_000
 
-/** A source tree of the product, possibly with a planted bug, and a migrated cluster. */
+/** A source tree of the product, possibly with a planted bug, and a migrated Postgres cluster. */
 export class SourceTree {
   readonly root: string
   /** Data folder of a migrated cluster that was shut down cleanly. */

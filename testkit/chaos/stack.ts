@@ -28,7 +28,7 @@ const HERE = fileURLToPath(new URL('.', import.meta.url))
 const START_MS = 60_000
 /** Delay until a process that ended without a fault is restarted, as by a service manager. */
 const RESTART_MS = 1_000
-/** The entry of every worker, by which worker faults find their victims. */
+/** The entry file of every worker. Worker faults find their victims by it. */
 const WORKER_ENTRY = 'server/worker/start.ts'
 const FAKETIME = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/faketime/libfaketime.so.1`
 
@@ -41,11 +41,11 @@ export const hasPgBouncer = existsSync('/usr/sbin/pgbouncer')
 export interface Managed {
   name: string
   running: Running | null
-  /** Whether a fault keeps it down, without automatic restarts. */
+  /** Whether a fault keeps the process down, so that it is not restarted automatically. */
   isHeld: boolean
-  /** Whether it was healthy since its last start. */
+  /** Whether the process was healthy at any time since its last start. */
   isUp: boolean
-  /** Number of starts so far. */
+  /** Number of starts. */
   generation: number
   start(): Running
 }
@@ -125,7 +125,7 @@ export class Stack {
     return tookMs as number
   }
 
-  /** The database's address for the harness, without proxies; null while the embedded one is down. */
+  /** The database's URL for the harness, without proxies; null while the embedded Postgres is down. */
   databaseUrl(): string | null {
     if (this.cluster !== null) return this.cluster.url()
     const file = join(this.servers[0]!.dataDir, 'postgres/postmaster.pid')
@@ -150,7 +150,7 @@ export class Stack {
       .map(({ pid }) => pid)
   }
 
-  /** Ended and open samples in the database; null while it does not answer. */
+  /** Numbers of ended and open samples in the database; null while it does not answer. */
   async endedSamples(): Promise<{ ended: number; open: number } | null> {
     const url = this.databaseUrl()
     if (url === null) return null
@@ -166,7 +166,7 @@ export class Stack {
     return row?.state ?? null
   }
 
-  /** Whether a server reports that it accepts batches. */
+  /** Whether a server reports that it accepts batches; if so, sets `isUp`. */
   async isHealthy(server: ServerPart): Promise<boolean> {
     const isHealthy = (await this.get(server, '/healthz')) === 200
     if (isHealthy) server.isUp = true
@@ -215,7 +215,7 @@ export class Stack {
 
   /** Starts a process and restarts it when it ends by itself. */
   spawn(part: Managed): void {
-    // Two faults on one process heal in sequence.
+    // After two faults on one process, the first to heal has started it.
     if (part.running !== null) return
     part.generation++
     part.isHeld = false
@@ -255,7 +255,7 @@ export class Stack {
   async fillDisk(isFull: boolean): Promise<void> {
     const file = join(this.#disk as string, 'filler')
     if (!isFull) return rmSync(file, { force: true })
-    // dd fails when the disk is full, as intended.
+    // dd is expected to fail when the disk is full.
     try {
       execFileSync('dd', ['if=/dev/zero', `of=${file}`, 'bs=64k'], { stdio: 'ignore' })
     } catch {}
@@ -264,7 +264,7 @@ export class Stack {
   /** Promotes the standby and points every link at it. */
   async failOver(): Promise<void> {
     const { standby } = this
-    // A second failover at the same time finds no standby.
+    // After a concurrent failover, no standby is left.
     if (standby === null) return
     this.standby = null
     await standby.ask('select pg_promote(true, 20)')
@@ -282,7 +282,7 @@ export class Stack {
     return links.filter((link) => link !== null)
   }
 
-  /** Sends SIGTERM to the service and records the processes left after at most 10 s. */
+  /** Sends SIGTERM to the service, waits until it has ended, and records the processes that are left. */
   async stop(): Promise<void> {
     this.#isEnding = true
     const parts = [...this.workers, ...this.servers]
@@ -335,7 +335,7 @@ export class Stack {
     rmSync(this.folder, { recursive: true, force: true })
   }
 
-  /** Records the live processes of one start of a server. Call it 10 s after the server's kill. */
+  /** Records the processes of one start of a server that are left. Call it 10 s after the server's kill. */
   noteLeftover(server: ServerPart, generation: number): void {
     const found = findProcesses(GENERATION, this.#generationOf(server, generation), null)
     // A stopped process cannot end before it is continued.
@@ -385,7 +385,7 @@ export class Stack {
     )
     this.cluster = cluster
     if (setup.hasStandby) {
-      // A standby cannot follow WAL of the level minimal; one start writes a checkpoint with the level replica.
+      // A standby cannot follow WAL of level minimal. One start writes a checkpoint with level replica.
       await cluster.start()
       await cluster.end('SIGINT')
       this.standby = await cluster.standby(join(folder, 'standby'), log('standby'))
@@ -393,7 +393,7 @@ export class Stack {
     await cluster.start(setup.hasStandby ? { synchronous_standby_names: '*' } : {})
     await this.standby?.start({
       primary_conninfo: `host=127.0.0.1 port=${cluster.port} user=rewardops`,
-      // After a restart of the primary no write is done before the standby is back; its default is 5 s.
+      // After a restart of the primary, writes wait until the standby has reconnected. The default interval is 5 s.
       wal_retrieve_retry_interval: '200ms',
     })
     if (setup.pooler === 'pgbouncer') await this.#startPooler(cluster)

@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import type { EpisodeResult } from './episode.ts'
 
-/** One episode of the tally. */
+/** One line of a tally file: the outcome of an episode. */
 export interface TallyEntry {
   seed: number
   setup: string
@@ -21,7 +21,7 @@ export function readTally(path: string): TallyEntry[] {
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as TallyEntry)
 }
 
-/** Appends an episode to a file, which may be shared by concurrent runs. */
+/** Appends an episode to a tally file, which concurrent runs may share. */
 export function addToTally(path: string, result: EpisodeResult, bug: string | null): void {
   const { schedule, violations, samples, tookMs } = result
   const entry: TallyEntry = {
@@ -37,7 +37,7 @@ export function addToTally(path: string, result: EpisodeResult, bug: string | nu
   appendFileSync(path, `${JSON.stringify(entry)}\n`)
 }
 
-/** A tally as a Markdown table by kind of fault; an episode with several kinds counts for each. */
+/** Renders a tally as a Markdown table by kind of fault. An episode with several kinds counts for each. */
 export function tallyTable(entries: readonly TallyEntry[]): string {
   const lines = ['| fault | episodes | samples | broken | laws |', '|---|---|---|---|---|']
   const own = entries.filter(({ bug }) => bug === null)

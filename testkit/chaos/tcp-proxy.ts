@@ -20,7 +20,7 @@ export class TcpProxy {
   readonly #pairs = new Set<Pair>()
   #mode: LinkMode = 'pass'
   #delayMs = 0
-  /** Target of connections; may change, for example to a promoted standby. */
+  /** Target of new connections. It may change, for example to a promoted standby. */
   targetPort: number
 
   private constructor(targetPort: number) {
@@ -78,7 +78,7 @@ export class TcpProxy {
     this.#forward(client, upstream)
     this.#forward(upstream, client)
     const end = () => {
-      // A dying process closes its sockets at once; behind a held link this shows later.
+      // A dying process closes its sockets immediately. Across a held link, the other side sees it only afterwards.
       if (this.#mode === 'hold') return
       this.#pairs.delete(pair)
       client.destroy()

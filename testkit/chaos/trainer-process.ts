@@ -4,7 +4,7 @@ import { type AnswerEvent, HistoryFile, readEvents } from './history.ts'
 import { batchKey, MODEL, runOf, sampleOf, type TrainerJob, workloadOf } from './workload.ts'
 
 /**
- * A trainer in a separate process: runs the jobs of its workload and follows every batch to its end, through every
+ * A trainer in a separate process. It runs the jobs of its workload and follows every batch to its end, through every
  * temporary refusal. After a kill it continues from its own history, with the same keys and the last cursors.
  *
  *   node trainer-process.ts SEED HISTORY_FILE URL [URL …]
@@ -17,9 +17,9 @@ const past = readEvents(file as string)
 const history = new HistoryFile(file as string)
 const agent = new Agent({ connections: 64, keepAliveTimeout: 4_000 })
 
-/** Time limit of a call, which is then repeated. */
+/** Time limit of a call. A call that exceeds it is repeated. */
 const CALL_MS = 10_000
-/** Wait of `batches.next`. */
+/** `waitMs` of `batches.next`. */
 const WAIT_MS = 3_000
 const AGAIN_MS = 150
 const SINGLES_AT_ONCE = 4
@@ -38,7 +38,7 @@ interface SingleAnswer {
   batchId: string
 }
 
-/** A permanent refusal. */
+/** A permanent refusal of a call. */
 class Refused extends Error {}
 
 /** Repeats a call until it is answered with data. @throws Refused */
@@ -141,7 +141,7 @@ async function streamJob(job: TrainerJob): Promise<void> {
     const samples = Array.from({ length: end - start }, (_, i) => sampleOf(job, start + i))
     const input = { batchId, startIndex: start, samples }
     const append = () => until('batches.append', job.key, () => input, { start, end })
-    // The first append is sent twice at once, as after a lost answer.
+    // The first append is sent twice concurrently, as after a lost answer.
     await Promise.all(start === first ? [append(), append()] : [append()])
     await sleep(100)
   }
@@ -149,7 +149,7 @@ async function streamJob(job: TrainerJob): Promise<void> {
   await followed
 }
 
-/** Reads a batch group by group to its end, then once more in whole. */
+/** Reads a batch group by group to its end, then once more as a whole. */
 async function follow(job: TrainerJob, batchId: string): Promise<void> {
   const last = pastAnswers('batches.next', job.key).at(-1)?.data as NextAnswer | undefined
   let after = last?.cursor ?? null
@@ -194,7 +194,7 @@ async function singleJob(job: TrainerJob): Promise<void> {
   await until('batches.close', job.key, () => ({ batchId }))
 }
 
-/** Calls the reward model over the router address with twice as many callers as its limit. */
+/** Calls the reward model through the router address, with twice as many callers as the model's limit. */
 async function routerJob(job: TrainerJob): Promise<void> {
   let next = 0
   const one = async () => {

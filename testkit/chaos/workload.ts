@@ -9,7 +9,7 @@ export interface TrainerJob {
   key: string
   /**
    * `submit`: a whole batch. `stream`: an open batch with appends. `single`: single samples by `samples.score`. `router`:
-   * calls of the reward model over the router address.
+   * calls of the reward model through the router address.
    */
   kind: 'submit' | 'stream' | 'single' | 'router'
   scorer: 'model' | 'rule'
@@ -20,7 +20,7 @@ export interface TrainerJob {
   maxConcurrency: number | null
   /** Time from acceptance to cancellation, ms; null: not cancelled. */
   cancelAfterMs: number | null
-  /** Whether it is submitted twice concurrently with one idempotency key. */
+  /** Whether the batch is submitted twice concurrently with one idempotency key. */
   isDoubled: boolean
   /** The reward's `timeoutMs`; null: the default, which is longer than any fault. */
   timeoutMs: number | null
@@ -33,7 +33,7 @@ export interface Workload {
   jobs: TrainerJob[]
   /** The registered limit of the reward-model server. */
   maxInFlight: number
-  /** Bounds of the latency of a text, ms, chosen by its hash. */
+  /** Bounds of the latency of a text, ms. The text's hash determines its latency. */
   latencyMs: [number, number]
 }
 
@@ -43,7 +43,7 @@ export function workloadOf(seed: number): Workload {
   const isFast = random.chance(0.25)
   const latencyMs: [number, number] = isFast ? [1, 4] : [40, random.pick([200, 400, 800, 1_500])]
   const limit = random.pick([2, 4, 8, 8, 16])
-  // A fast model with free slots gets micro-batches.
+  // With many slots, a fast model receives micro-batches.
   const maxInFlight = isFast && limit >= 8 ? 4 * limit : limit
   const meanMs = isFast ? 2 : (latencyMs[1] - latencyMs[0]) / Math.log(latencyMs[1] / latencyMs[0])
   // About eight seconds of work for the model: between 48 and 240 samples if it is slow.
@@ -103,7 +103,7 @@ export function workloadOf(seed: number): Workload {
       isDoubled: random.chance(0.3),
     })
   }
-  // Enough callers to fill the limit twice, so that each server process must share it.
+  // The job's callers could fill the limit twice, so the server processes must share the limit.
   add({ kind: 'router', scorer: 'model', samples: 4 * maxInFlight, startsAfterMs: 700 })
   return { jobs, maxInFlight, latencyMs }
 }
@@ -117,12 +117,12 @@ export function batchKey(job: TrainerJob): string {
   return `chaos-${job.key}`
 }
 
-/** The run of a job: single scores have a separate run with an implicit batch of their own. */
+/** The run of a job. Each job of single samples has its own run, which has an implicit batch. */
 export function runOf(job: TrainerJob): string {
   return job.kind === 'single' ? `chaos-${job.key}` : 'chaos'
 }
 
-/** A sample as sent. */
+/** A sample as the trainer sends it. */
 export interface SentSample {
   uid: string
   dataSource: string
@@ -182,7 +182,7 @@ export function markedText(text: string): { id: string; response: string } | nul
   return at === null ? null : { id: at[1] as string, response: text.slice(at.index) }
 }
 
-/** The latency of a text, ms: log-uniform between its bounds, by the text's hash. */
+/** The latency of a text, ms: log-uniform between the bounds, by the text's hash. */
 export function latencyOf(response: string, [min, max]: readonly [number, number]): number {
   return min * (max / min) ** (hash32(`latency/${response}`) / 4_294_967_296)
 }

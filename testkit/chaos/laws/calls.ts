@@ -14,13 +14,13 @@ export interface ModelCall {
 
 /** Maximum delay between the caller freeing a slot and the model detecting the disconnect. */
 const ABORT_SLACK_MS = 400
-/** Calls of a stopped or disconnected lease holder count separately for this long. */
+/** Calls of a stopped or disconnected process may exceed the limit during and after the fault, for this long each. */
 const HOLDER_MS = 30_000
-/** Maximum time until a finished sample is written: 40 ms, and more on a busy machine. */
+/** Maximum time until a finished sample is written: 40 ms, and much longer on a busy machine. */
 const UNFLUSHED_MS = 1_500
-/** Time of an answer from the model to the router. */
+/** Maximum time that an answer takes from the model to the router. */
 const HEDGE_SLACK_MS = 25
-/** A worker splits a request without an answer 100 to 200 ms after sending it, which may be earlier than its arrival. */
+/** A worker splits a request that has no answer 100 to 200 ms after sending it; the model receives it later. */
 const SPLIT_MS = 100
 /** A worker stopped for longer may be declared dead: 5 s after a report that is up to 1 s old. */
 const MAYBE_DEAD_MS = 4_000
@@ -44,11 +44,11 @@ export function checkCalls(evidence: Evidence): Violation[] {
     if (job.maxConcurrency === null) continue
     const weighted = calls.flatMap((call) => {
       const own = call.ids.filter((id) => id.startsWith(`${job.key}:`))
-      // A hedged sample counts once, so its hedge is left out.
+      // A hedged sample counts once, so its hedge is not counted.
       const weight = own.filter((id) => !calls.some((other) => isHedgeOf(call, other, id))).length
       return weight === 0 ? [] : [{ call, weight }]
     })
-    const message = `samples in flight of ${job.key}, whose maxConcurrency it is`
+    const message = `samples of ${job.key} in flight (maxConcurrency)`
     violations.push(...checkLimit(weighted, job.maxConcurrency, spans, message, slackMs))
   }
   violations.push(...checkRepeats(calls, spans, evidence))
@@ -133,12 +133,12 @@ function checkLimit(
   ]
 }
 
-/** Whether calls of a process continue at the model after this fault stopped, ended or disconnected the process. */
+/** Whether the fault stops, ends or disconnects a process, whose calls may then continue at the model. */
 function isHolderFault({ kind }: FaultSpan): boolean {
   return /^(server|worker|all)-(kill|stop|term)$|^net-rm$|^rm-stop$/.test(kind)
 }
 
-/** Checks that a text is sent again only if its call failed, was hedged, or its result was lost with its holder. */
+/** Checks that a text is sent again only after a failed call, as a hedge or a part, or if its result may be lost. */
 function checkRepeats(calls: ModelCall[], spans: FaultSpan[], evidence: Evidence): Violation[] {
   const byText = new Map<string, ModelCall[]>()
   for (const call of calls) {
@@ -187,12 +187,12 @@ function isExplained(
   if (isHedge(first, second)) return true
   if (isSplit(first, second, events)) return true
   return spans.some((span) => {
-    // The answer was lost in transit.
+    // The fault may have lost the answer in transit.
     if (/^net-rm$|^rm-/.test(span.kind))
       return first.from < span.until + unflushedMs && first.until > span.from - unflushedMs
     const losesResults =
       /^(server|worker|all)-(kill|stop|term)$/.test(span.kind) ||
-      // One of several processes is disconnected from the database; the others do not wait for it.
+      // Only one of several processes is disconnected from the database; the others requeue its samples.
       (span.kind === 'net-postgres' && schedule.setup.servers + schedule.setup.extraWorkers > 1)
     if (!losesResults) return false
     const isLost = first.from < lostUntil(span, slowness)
@@ -200,19 +200,22 @@ function isExplained(
   })
 }
 
-/** Latest begin of a call whose result the fault loses. */
+/** Latest start of a call whose result the fault may lose, epoch ms. */
 function lostUntil({ kind, from, until }: FaultSpan, slowness: number): number {
   // After 5 s without a report a worker is declared dead, and learns of it from its next report. Until then it keeps
   // scoring, and its results are refused.
   if (kind === 'worker-stop' && until - from > MAYBE_DEAD_MS) return until + UNFLUSHED_MS * slowness
-  // A killed worker begins no calls; the model reads the last ones shortly after.
+  // A killed worker starts no more calls. The model receives its last ones shortly after the kill.
   if (kind === 'worker-kill') return from + ABORT_SLACK_MS * slowness
-  // Workers end within 10 s of their server. Results of this time are lost if they cannot be written.
+  // Workers may outlive their server by 10 s. Their results are lost if they cannot be written.
   const outlivesMs = /^(server|all)-/.test(kind) ? OUTLIVE_MS : 0
   return from + (outlivesMs + UNFLUSHED_MS) * slowness
 }
 
-/** Whether both calls overlap at two servers. A hedge may be sent while the answer arrives. */
+/**
+ * Whether the second call may be a hedge: it overlaps the first at another server, or starts while the answer
+ * arrives.
+ */
 function isHedge(first: ModelCall, second: ModelCall): boolean {
   return second.server !== first.server && second.from <= first.until + HEDGE_SLACK_MS
 }
@@ -240,7 +243,10 @@ function isHedgeOf(call: ModelCall, other: ModelCall, id: string): boolean {
   return other.ids.includes(id) && other.from < call.from && isHedge(other, call)
 }
 
-/** Time at which the result of a call is certainly stored: soon after its end, or after an outage at that time. */
+/**
+ * Time by which the result of a call is certainly stored, epoch ms: soon after its end, or after an outage at its
+ * end.
+ */
 function flushedBy(
   call: ModelCall,
   spans: FaultSpan[],
@@ -253,14 +259,14 @@ function flushedBy(
       /^(postgres|backend|net-postgres|read-only|disk-full|failover|all|server)/.test(kind)
     if (isOutage && from < by && until + unflushedMs > by) by = until + unflushedMs
   }
-  // PgBouncer refuses logins for 15 s after Postgres has recovered.
+  // PgBouncer refuses logins for 15 s after Postgres has recovered, while the service is not ready.
   for (const event of events) {
     if (event.e === 'ready' && event.status !== 200 && event.at < by) by = event.at + unflushedMs
   }
   return by
 }
 
-/** Number of the trainer's single calls per text until one was answered; each of them may be scored. */
+/** Number of the trainer's single calls per text until one was answered. Each of them may be scored. */
 function triesOfSingles(events: readonly HistoryEvent[]): Map<string, number> {
   const tries = new Map<string, number>()
   const isAnswered = new Set<string>()

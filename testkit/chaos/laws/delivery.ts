@@ -99,7 +99,7 @@ function checkBatch(
   const isDone = chain.some(({ data }) => (data as Next).done)
   if (isDone) violations.push(...checkComplete(job, groups, chain))
   else if (!isStill) {
-    const message = `${job.key}: acknowledged, and its cursor chain never came to its end`
+    const message = `${job.key}: the batch was acknowledged, but its cursor chain did not end`
     violations.push({ law: 'ended', message, evidence: [...submits, ...chain.slice(-2)] })
   }
   const [reread] = of('batches.next', `${job.key}/reread`)
@@ -148,7 +148,7 @@ function checkChain(
         return [wrong(`group ${group.uid} is delivered with open samples ${indexes(open)}`, answer)]
     }
     const stands = Number(next.cursor.split('.')[1])
-    if (stands !== seq) return [wrong(`the cursor stands at ${stands} after group ${seq}`, answer)]
+    if (stands !== seq) return [wrong(`the cursor is at ${stands} after group ${seq}`, answer)]
   }
   return []
 }
@@ -170,7 +170,7 @@ function checkComplete(job: TrainerJob, groups: Group[], chain: AnswerEvent[]): 
   ].filter((problem) => problem !== '')
   return problems.map((problem) => ({
     law: 'delivery' as const,
-    message: `${job.key}: the chain is done, and ${problem}`,
+    message: `${job.key}: the cursor chain ended, but ${problem}`,
     evidence: chain.slice(-2),
   }))
 }
@@ -190,7 +190,7 @@ function checkScores(
     const [{ index, score }] = wrong as [Member]
     violations.push({
       law: 'score',
-      message: `${job.key}: ${wrong.length} scores are not those of their texts, first sample ${index}: ${score} instead of ${expectedScore(job, index)}`,
+      message: `${job.key}: ${wrong.length} scores are wrong, first sample ${index}: ${score} instead of ${expectedScore(job, index)}`,
       evidence: withMembers(evidence, wrong),
     })
   }
@@ -244,37 +244,37 @@ function checkSingles(
     const results = answers.map(({ data }) => data as Single)
     if (results.length === 0) {
       if (!isStill) {
-        const message = `${job.key}: single sample ${index} never got its result`
+        const message = `${job.key}: single sample ${index} has no result`
         violations.push({ law: 'ended', message, evidence: [] })
       }
       continue
     }
-    // The index in the implicit batch is the order of arrival and does not determine the score.
+    // A result's index is its order of arrival in the implicit batch. The job's index determines the score.
     const members = results.map((result) => ({ ...result, index }))
     violations.push(...checkScores(job, members, answers, evidence))
     const distinct = new Set(results.map(({ id, score, status }) => `${id} ${status} ${score}`))
     if (distinct.size > 1) {
-      const message = `${job.key}: one idempotency key gave ${[...distinct].join(' and ')}`
+      const message = `${job.key}: one idempotency key returned ${[...distinct].join(' and ')}`
       violations.push({ law: 'duplicates', message, evidence: answers })
     }
   }
   return violations
 }
 
-/** Checks that the router address returns the model's score of the same text. */
+/** Checks that the router address returns the model's score for the same text. */
 function checkRouted(job: TrainerJob, byKey: Map<string, AnswerEvent[]>): Violation[] {
   for (let index = 0; index < job.samples; index++) {
     for (const answer of byKey.get(`${job.key}/${index}`) ?? []) {
       const score = (answer.data as { score: number }[][])[0]?.[0]?.score
       if (score === expectedScore(job, index)) continue
-      const message = `${job.key}: the router address gave ${score} for text ${index} instead of ${expectedScore(job, index)}`
+      const message = `${job.key}: the router address returned ${score} for text ${index} instead of ${expectedScore(job, index)}`
       return [{ law: 'score', message, evidence: [answer] }]
     }
   }
   return []
 }
 
-/** The answers with these samples, without other samples. */
+/** The answers that contain these samples, without their other samples. */
 function withMembers(answers: AnswerEvent[], members: Member[]): AnswerEvent[] {
   const wanted = new Set(members.map(({ index }) => index))
   return answers.flatMap((answer) => {

@@ -2,7 +2,7 @@ import type { History, HistoryEvent } from '../history.ts'
 import type { Schedule } from '../schedule.ts'
 import type { Workload } from '../workload.ts'
 
-/** A broken law, with the events that show it. */
+/** A violated law, with the events that show it. */
 export interface Violation {
   law: Law
   message: string
@@ -10,6 +10,7 @@ export interface Violation {
 }
 
 /**
+ * The product's invariants that the checker verifies:
  * - `ended`: every acknowledged sample ends within a bound
  * - `once`: a sample counts once, in its batch, its group and the database
  * - `score`: a score is a function of the text
@@ -53,7 +54,7 @@ export interface Evidence {
   slowness: number
 }
 
-/** Begin and end of a fault, epoch ms. */
+/** Start and end of a fault, epoch ms. */
 export interface FaultSpan {
   kind: string
   from: number
@@ -61,7 +62,7 @@ export interface FaultSpan {
   what: string
 }
 
-/** The faults of a history. Faults of one kind end in the order of their begin. */
+/** The faults of a history. Of two faults of one kind, the one that started first is assumed to end first. */
 export function faultSpans(events: readonly HistoryEvent[]): FaultSpan[] {
   const spans: FaultSpan[] = []
   for (const event of events) {

@@ -5,7 +5,7 @@ import { type Evidence, faultSpans, type Violation } from './law.ts'
 const FOLLOWS_MS = 2_000
 /** Tolerance for probes, which are 250 ms apart, on a busy machine. */
 const SLACK_MS = 1_000
-/** Maximum time between writes, of which none hangs. */
+/** A longer time since the last write means that a write hangs. */
 const HANGS_MS = 700
 
 type Ready = Extract<HistoryEvent, { e: 'ready' }>
@@ -38,7 +38,7 @@ export function checkReadiness({ events, slowness, schedule }: Evidence): Violat
   return found.filter((violation) => violation !== null).slice(0, 1)
 }
 
-/** The first probe that contradicts all writes before it and the next one. */
+/** The first probe that contradicts all recent writes and the next one. `onlyReady`: only probes that answered 200. */
 function wrongProbe(
   events: readonly HistoryEvent[],
   slowness: number,
@@ -50,8 +50,8 @@ function wrongProbe(
   const probes = events.filter((event): event is Ready => event.e === 'ready')
   // A server need not be ready during its own faults and starts.
   const excused = faultSpans(events).filter(({ kind }) => /^(server|all|worker)-/.test(kind))
-  // An outage may fall between two writes of the harness or hang one, so a server need not be ready during an outage of the
-  // database and until it must have followed.
+  // A write of the harness may miss an outage or hang in it, so a server need not be ready during an outage of the
+  // database and for `followsMs` after it.
   const outages = faultSpans(events).filter(({ kind }) => OUTAGES.test(kind))
   for (const probe of probes) {
     const recent = writes.filter(({ at }) => at <= probe.at && at > probe.at - followsMs - slackMs)
@@ -64,7 +64,7 @@ function wrongProbe(
     if (isAway && !isReady) continue
     // A hanging write is recorded when it ends, so the state before it is unknown.
     if (!isReady && (recent.at(-1)?.at ?? 0) < probe.at - HANGS_MS * slowness) continue
-    // Probe or write may be the first to detect the end of an outage, so the next write counts too.
+    // The probe may detect the end of an outage before a write does, so the next write counts too.
     const next = writes.find(({ at }) => at > probe.at)
     const wrong = [...recent, ...(next ? [next] : [])].every(({ ok }) => ok !== isReady)
     if (!wrong) continue
@@ -75,7 +75,7 @@ function wrongProbe(
     const state = isReady
       ? 'ready although every write failed'
       : 'not ready although every write succeeded'
-    const message = `/readyz says ${probe.status}, ${state} for ${FOLLOWS_MS / 1_000} s`
+    const message = `/readyz answered ${probe.status}, ${state} for ${FOLLOWS_MS / 1_000} s`
     const seen = events.filter(({ at, e }) => e !== 'rm-start' && e !== 'rm-end' && at <= probe.at)
     return { law: 'readiness', message, evidence: seen.slice(-20) }
   }

@@ -39,13 +39,13 @@ export function checkStored({ events, workload }: Evidence): Violation[] {
     (batch) => batch.run === 'chaos' && !workload.jobs.some((job) => batch.key === batchKey(job)),
   )
   if (unknown.length > 0) {
-    const message = `batches ${unknown.map(({ id }) => `b${id}`).join(', ')} have no key of the trainer`
+    const message = `batches ${unknown.map(({ id }) => `b${id}`).join(', ')} have a key that the trainer did not send`
     violations.push({ law: 'duplicates', message, evidence: [] })
   }
   const { leases, claims, activeJobs, waitingJobs, inFlight } = state
   const held = { leases, claims, activeJobs, waitingJobs, inFlight }
   if (!isStill && Object.values(held).some((n) => n !== 0)) {
-    const message = `something is still held long after the last sample ended: ${JSON.stringify(held)}`
+    const message = `leases, claims, jobs or calls remain long after the last sample ended: ${JSON.stringify(held)}`
     violations.push({ law: 'idle', message, evidence: [] })
   }
   return violations
@@ -60,15 +60,15 @@ function countProblems(batch: Batch): Problem[] {
   const { samples, scored, failed, pendingRows, scoredRows, failedRows } = batch
   const problems: Problem[] = []
   if (scored !== scoredRows || failed !== failedRows) {
-    const message = `counts ${scored} scored and ${failed} failed, its samples are ${scoredRows} and ${failedRows}`
+    const message = `counts ${scored} scored and ${failed} failed samples, but ${scoredRows} and ${failedRows} are stored`
     problems.push({ law: 'once', message })
   }
   if (pendingRows + scoredRows + failedRows !== samples) {
     const rows = pendingRows + scoredRows + failedRows
-    problems.push({ law: 'once', message: `has ${rows} samples stored and counts ${samples}` })
+    problems.push({ law: 'once', message: `counts ${samples} samples, but ${rows} are stored` })
   }
   if (batch.wrongGroups > 0) {
-    const message = `${batch.wrongGroups} groups count other samples than they have`
+    const message = `the counts of ${batch.wrongGroups} groups differ from their samples`
     problems.push({ law: 'once', message })
   }
   return problems
