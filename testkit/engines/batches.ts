@@ -21,10 +21,10 @@ interface Rollout {
   response: string
 }
 
-/** Messages that fit the context of the tiny models. */
+/** Maximum characters of prompt and response, which then fit the context of the tiny models. */
 const MAX_CHARS = 700
 
-/** `count` samples of real rollouts, some with difficult texts, some with a conversation as prompt. */
+/** `count` samples of the demo rollouts, some with difficult texts, some with a conversation as prompt. */
 export function samplesOf(count: number, label: string): Sample[] {
   const rollouts = readFileSync(ROLLOUTS, 'utf8')
     .trim()
@@ -41,7 +41,7 @@ export function samplesOf(count: number, label: string): Sample[] {
       uid: `${label}-${i >> 2}`,
       dataSource: 'engines',
       prompt: i % 7 === 5 ? conversation(prompt) : prompt,
-      // Unique, because identical texts share a call.
+      // Responses are unique, because identical texts share a call.
       response: `${response}${awkward}\n(${label} ${i})`,
     }
   })
@@ -56,7 +56,7 @@ function conversation(prompt: string) {
   ]
 }
 
-/** The sample as its messages. */
+/** The sample as chat messages. */
 export function messagesOf({ prompt, response }: Sample): { role: string; content: string }[] {
   const turns =
     typeof prompt === 'string' ? [{ role: 'user', content: prompt }] : (prompt as never[])
@@ -68,10 +68,10 @@ export function promptOf({ prompt }: Sample): string {
   return typeof prompt === 'string' ? prompt : prompt.map(({ content }) => content ?? '').join('\n')
 }
 
-/** The sample in the service's form for a request type; see {@link ReferenceRequest}. */
+/** The form in which the service sends a sample; see {@link ReferenceRequest}. */
 export type WrittenAs = 'messages' | 'text' | 'pair' | 'llamacpp'
 
-/** The request to transformers for a sample. */
+/** The request to transformers for the same sample. */
 export function referenceOf(sample: Sample, as: WrittenAs): ReferenceRequest {
   const query = promptOf(sample)
   switch (as) {
@@ -89,7 +89,7 @@ export function referenceOf(sample: Sample, as: WrittenAs): ReferenceRequest {
 /** Maximum wait for a batch. A batch with an engine restart takes minutes. */
 const BATCH_MS = 45 * 60_000
 
-/** Submits a batch to the model. */
+/** Submits a batch to the model; returns its id. */
 export async function submit(
   service: Service,
   model: string,
@@ -120,7 +120,7 @@ export async function ended(service: Service, batchId: string) {
   }
 }
 
-/** Counts of each reason: `3 rejected, 1 timeout`; empty without failures. */
+/** Number of failures by reason: `3 rejected, 1 timeout`; empty without failures. */
 export function reasonsOf({ reason }: ResultsColumns): string {
   const counts = new Map<string, number>()
   for (const word of reason) if (word !== null) counts.set(word, (counts.get(word) ?? 0) + 1)

@@ -4,7 +4,7 @@ import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Engines that run without a GPU. */
+/** Engines under test, which run without a GPU. */
 export type ReleaseEngine = 'vllm' | 'llamacpp'
 
 /** One release of an engine, in its own virtual environment. */
@@ -13,7 +13,7 @@ export interface Release {
   version: string
 }
 
-/** Engines run at low priority. */
+/** Niceness of the engines and their installation, so that other work goes first. */
 export const LOW_PRIORITY = 15
 
 /** Releases under test, newest first: vLLM's three generations of the scoring protocol, and llama.cpp. */
@@ -31,7 +31,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SCRIPTS = fileURLToPath(new URL('./python/', import.meta.url))
 const TEXTS = join(ROOT, 'examples/data/demo-rollouts.jsonl')
 
-/** `vllm@0.32.0`. */
+/** The name of a release, such as `vllm@0.32.0`. */
 export function nameOf({ engine, version }: Release): string {
   return `${engine}@${version}`
 }
@@ -41,7 +41,7 @@ export function cacheDir(): string {
   return process.env.REWARDOPS_ENGINES_DIR ?? join(ROOT, '.data/engines')
 }
 
-/** A Python script of this folder. */
+/** The path of a script in the folder `python`. */
 export function scriptPath(name: string): string {
   return join(SCRIPTS, name)
 }
@@ -73,7 +73,7 @@ export async function install(release: Release): Promise<void> {
   ])
 }
 
-/** Creates the missing models and their prerequisites. */
+/** Creates the missing models, and installs the release that creates them. */
 export async function makeModels(): Promise<void> {
   const folder = join(cacheDir(), 'models')
   if (!existsSync(join(folder, 'rank2'))) {
@@ -86,7 +86,7 @@ export async function makeModels(): Promise<void> {
   await runCommand(pythonOf(llamacpp), [scriptPath('gguf_models.py'), folder, gguf])
 }
 
-/** Runs a command at low priority. @throws with the end of what it wrote to stderr when it fails */
+/** Runs a command at low priority. @throws with the end of its stderr when it fails */
 async function runCommand(command: string, args: string[]): Promise<void> {
   const child = spawn(command, args, {
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -101,5 +101,6 @@ async function runCommand(command: string, args: string[]): Promise<void> {
     child.once('error', reject)
     child.once('close', resolve)
   })
-  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${code}:\n${stderr}`)
+  if (code !== 0)
+    throw new Error(`${command} ${args.join(' ')} ended with exit code ${code}:\n${stderr}`)
 }

@@ -6,12 +6,12 @@ import { nameOf, type Release } from './cache.ts'
 import { EngineProcess, type Serving } from './engine-process.ts'
 import { endReferences } from './reference.ts'
 
-/** One cell of the table. */
+/** The outcome of one check on one release. */
 export interface Outcome {
   release: string
   check: string
   ok: boolean
-  /** Observations: figures of a passed check, differences of a failed one. */
+  /** Figures of a passed check, or differences of a failed check. */
   detail: string
 }
 
@@ -24,15 +24,15 @@ export interface CheckContext {
   server: string
   /** Name of the model in the cache. */
   model: string
-  /** Name of the model in the service; llama.cpp names it after its file. */
+  /** Name of the model in the service; llama.cpp names a model after its file. */
   pool: string
-  /** Registers the server as the stage specifies, also after a removal. */
+  /** Registers the server as the stage specifies, for example after a check has removed it. */
   register(): Promise<ServerDto>
-  /** The service's facts about the server. */
+  /** Reads the service's details of the server. */
   get(): Promise<ServerDetailDto>
 }
 
-/** One check. It returns its observations, and throws an Error that names a difference. */
+/** One check. `run` returns its observations, or throws an Error that says what is wrong. */
 export interface Check {
   name: string
   run(context: CheckContext): Promise<string>
@@ -47,10 +47,13 @@ export interface Stage extends Omit<Serving, 'release'> {
 
 /** Maximum time of a check; a restart of vLLM on a busy CPU takes minutes. */
 const CHECK_MS = 60 * 60_000
-/** Maximum of service warnings and errors printed for a failed check. */
+/** Maximum number of the service's warnings and errors printed for a failed check. */
 const LOG_LINES = 20
 
-/** Starts the stage's engine, registers it and runs its checks in order. Never throws: failures are outcomes. */
+/**
+ * Starts the stage's engine, registers it and runs its checks in order. A failed start or check is an outcome.
+ * @throws when the engine does not start again after a check
+ */
 export async function runStage(
   release: Release,
   { checks, register, ...serving }: Stage,
@@ -94,7 +97,7 @@ export async function runStage(
       const warnings = service.log.lines.slice(logged).filter(({ level }) => level !== 30)
       for (const { raw } of warnings.slice(-LOG_LINES)) console.error(`  service: ${raw}`)
     }
-    // A check may have left the engine dead, which must not affect the next one.
+    // A check may leave the engine dead, which must not affect the next check.
     if (!(await engine.isHealthy())) await restart(engine)
   }
   await service.api.servers.remove.mutate({ name: server }).catch(() => {})
@@ -108,7 +111,7 @@ export async function restart(engine: EngineProcess): Promise<void> {
   await engine.start()
 }
 
-/** An error in one line. */
+/** The message of an error in one line of at most 400 characters. */
 export function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   const line = text.replaceAll(/\s+/g, ' ').trim()

@@ -16,20 +16,20 @@ import {
   scriptPath,
 } from './cache.ts'
 
-/** vLLM starts in half a minute on an idle CPU, and much slower next to work of higher priority. */
+/** Time limit of a start. vLLM takes half a minute on an idle CPU, and much longer beside work of higher priority. */
 const READY_MS = 40 * 60_000
 const STOP_MS = 15_000
 
-/** The served model and its options. */
+/** A served model and its options. */
 export interface Serving {
   release: Release
   /** Name of the model in the cache, and on the server. */
   model: string
-  /** llama.cpp: with `--reranking`, or for chat. */
+  /** llama.cpp: whether the model reranks (default) or chats. */
   kind?: 'rank' | 'chat'
   /** vLLM: whether sleep and wake are enabled. */
   canSleep?: boolean
-  /** vLLM: maximum text length in tokens. */
+  /** vLLM: max context, tokens. */
   maxModelLen?: number
 }
 
@@ -64,7 +64,7 @@ export class EngineProcess {
     return `http://127.0.0.1:${this.port}`
   }
 
-  /** Process id of the leader; the group has the same number. */
+  /** Process id of the group's leader, which is also the id of the group. */
   get pid(): number {
     if (this.#child?.pid === undefined) throw new Error('the engine does not run')
     return this.#child.pid
@@ -74,7 +74,7 @@ export class EngineProcess {
     return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null
   }
 
-  /** Starts the server, also after {@link kill9} or a crash, and waits until it is healthy. */
+  /** Starts the server, also again after its end, and waits until it is healthy. */
   async start(): Promise<void> {
     const log = createWriteStream(this.logPath, { flags: 'a' })
     const { command, env } = commandOf(this.serving, this.port)
@@ -107,13 +107,13 @@ export class EngineProcess {
     }
   }
 
-  /** The end of its log. */
+  /** The last 4,000 characters of the server's log. */
   logTail(): string {
     return readFileSync(this.logPath, 'utf8').slice(-4_000)
   }
 
   /**
-   * Sends SIGKILL to the process with the model. In vLLM it is a child of the HTTP server, which may not notice;
+   * Sends SIGKILL to the process with the model. In vLLM that process is a child of the HTTP server, which may stay up;
    * llama.cpp is a single process.
    */
   async killCompute(): Promise<void> {
@@ -122,7 +122,7 @@ export class EngineProcess {
     while (isProcess(core)) await sleep(50)
   }
 
-  /** Ends all its remaining processes. */
+  /** Ends all remaining processes of the server. */
   async stop(): Promise<void> {
     const child = this.#child
     if (child === null) return
@@ -136,7 +136,7 @@ export class EngineProcess {
     running.delete(this)
   }
 
-  /** SIGKILL to the whole group, without waiting. */
+  /** Sends SIGKILL to the whole group, without waiting. */
   killNow(): void {
     if (this.#child?.pid !== undefined) signalGroup(this.#child.pid, 'SIGKILL')
   }
@@ -154,15 +154,15 @@ function commandOf(serving: Serving, port: number) {
     ...[python, '-m', 'vllm.entrypoints.openai.api_server'],
     ...['--model', modelPath(model), '--served-model-name', model],
     ...['--host', '127.0.0.1', '--port', String(port)],
-    // Scoring requests end in the step that runs them, so vLLM reports 0 running; beyond 4 per step it reports waiting
-    // ones.
+    // vLLM ends a scoring request in the step that runs it, and so reports 0 running. With at most 4 requests per
+    // step, it reports further requests as waiting.
     ...['--dtype', 'float32', '--enforce-eager', '--max-num-seqs', '4'],
     ...['--max-model-len', String(serving.maxModelLen ?? 1024)],
   ]
   const env: Record<string, string> = {
     VLLM_TARGET_DEVICE: 'cpu',
     VLLM_CPU_KVCACHE_SPACE: '1',
-    // 0.11.0 does not support `nobind`.
+    // vLLM 0.11.0 does not support `nobind`.
     VLLM_CPU_OMP_THREADS_BIND: release.version === '0.11.0' ? '0' : 'nobind',
     VLLM_CPU_NUM_OF_RESERVED_CPU: '0',
     OMP_NUM_THREADS: '1',
@@ -178,7 +178,7 @@ function commandOf(serving: Serving, port: number) {
   return { command, env }
 }
 
-/** The child that holds the model: the one named EngineCore, else the child with the most memory. */
+/** Process id of the child with the model: the one named EngineCore, else the child with the most memory. */
 function engineCoreOf(leader: number): number {
   const children = processes().filter(({ group, pid }) => group === leader && pid !== leader)
   const named = children.find(({ commandLine }) => /EngineCore/.test(commandLine))
@@ -211,7 +211,7 @@ function processes(): ProcessEntry[] {
         residentPages: Number(readFileSync(`/proc/${name}/statm`, 'utf8').split(' ')[1]),
       })
     } catch {
-      // The process has ended meanwhile.
+      // The process has ended.
     }
   }
   return entries

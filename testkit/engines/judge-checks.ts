@@ -29,7 +29,7 @@ async function judged({ service, model, pool }: CheckContext, judge: Reward['jud
   return { results, why }
 }
 
-/** A judge that says Yes with probability 0.75, read by its log-probabilities. */
+/** Checks the scores of a judge that says Yes with probability 0.75, read from its log-probabilities. */
 export const probability: Check = {
   name: 'judge, P(Yes) = 0.75',
   async run(context) {
@@ -41,7 +41,7 @@ export const probability: Check = {
   },
 }
 
-/** A reply forced into a schema is a number, or a failure that names the actual reply. */
+/** Checks that a JSON schema leads to scores from 1 to 5, or to a failure that reports a blank reply. */
 export const jsonSchema: Check = {
   name: 'judge, JSON schema',
   async run(context) {
@@ -56,7 +56,7 @@ export const jsonSchema: Check = {
   },
 }
 
-/** More reply tokens than the context has room for: the remaining room is used, or the failure names the setting. */
+/** Checks a `maxTokens` beyond the context: replies use the rest of the context, or the failure names the setting. */
 export const maxTokens: Check = {
   name: 'judge, max_tokens too large',
   async run(context) {
@@ -64,17 +64,17 @@ export const maxTokens: Check = {
       ...{ name: 'engines-max', turns: TURNS, sampling: { maxTokens: 1024 } },
       parser: { kind: 'yes_no' },
     })
-    must(!results.reason.includes('context_exceeded'), `reported as too long a text: ${why}`)
+    must(!results.reason.includes('context_exceeded'), `reported as context_exceeded: ${why}`)
     must(why === '' || /max_?tokens/i.test(why), `${reasonsOf(results)}: ${why}`)
     return why === '' ? `${COUNT} scored` : 'refused with the name of the setting, maxTokens'
   },
 }
 
-/** A model without chat is refused as a judge. */
+/** Checks that a model without chat is refused as a judge, or registered and not ready. */
 export const noJudge: Check = {
   name: 'scorer as a judge',
   async run({ service, engine, server, register }) {
-    // A model cannot be both scorer and judge, but this check tests another refusal.
+    // The scorer is removed first, because one model as both scorer and judge is refused for another reason.
     await service.api.servers.remove.mutate({ name: server })
     const name = 'no-judge'
     try {

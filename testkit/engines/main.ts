@@ -10,9 +10,9 @@ import { checkServeReward, SERVE_REWARD_CHECK } from './serve-reward.ts'
 import { stagesOf } from './stages.ts'
 
 // npm run test:engines -- [options]
-//   --only vllm@0.32.0,llamacpp   releases, or engines with all their releases; `serve-reward` by its name
+//   --only vllm@0.32.0,llamacpp   releases, engines (all their releases) or `serve-reward`
 //   --models rm1,prm              only these models
-//   --write-docs                  writes docs/engines.md, with the last outcomes of releases that do not run
+//   --write-docs                  writes docs/engines.md, with the last outcomes of checks that do not run
 //   --record                      records the servers' answers instead of running checks
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -35,13 +35,13 @@ function wanted(): { releases: Release[]; servesReward: boolean } {
   const known = [...RELEASES.flatMap((r) => [nameOf(r), r.engine]), SERVE_REWARD]
   const unknown = names.find((name) => !known.includes(name))
   if (unknown !== undefined) {
-    throw new Error(`${unknown} is none of ${[...new Set(known)].join(', ')}`)
+    throw new Error(`--only: unknown name ${unknown}; known: ${[...new Set(known)].join(', ')}`)
   }
   const releases = RELEASES.filter((r) => names.includes(nameOf(r)) || names.includes(r.engine))
   return { releases, servesReward: names.includes(SERVE_REWARD) }
 }
 
-/** Outcomes are stored, so that the page combines runs of several releases. */
+/** The last outcome of every check, so that the page can combine several runs. */
 const OUTCOMES = join(cacheDir(), 'outcomes.json')
 
 function readOutcomes(): Outcome[] {

@@ -18,7 +18,7 @@ import {
 } from './situations.ts'
 
 const KEPT_HEADERS = ['content-type', 'allow', 'retry-after']
-/** Lines of /metrics that the load is read from; the others are hundreds. */
+/** The lines of /metrics that report the load. The other lines, hundreds of them, are not recorded. */
 const LOAD_LINE = /^(?:vllm:num_requests_(?:running|waiting)|llamacpp:requests_\w+)[{ ].*$/gm
 
 /**
@@ -80,7 +80,7 @@ async function answersTo(
         method: sent.method,
         headers: { 'content-type': sent.type ?? 'application/json' },
         ...(body === undefined ? {} : { body }),
-        // 0.14.0 compiles for a minute at its first request with logprobs.
+        // vLLM 0.14.0 compiles for a minute at its first request with logprobs.
         headersTimeout: 180_000,
       })
       const text = await answer.body.text()
@@ -96,7 +96,7 @@ async function answersTo(
         ...{ status: answer.statusCode, headers, text: withoutFolders(kept) },
       })
     } catch (error) {
-      // A dead server refuses the connection, which is recorded; a slow machine's timeout is not.
+      // A refused connection of a dead server is recorded. A timeout on a slow machine is not.
       const code = (error as NodeJS.ErrnoException).code ?? ''
       if (code === 'UND_ERR_HEADERS_TIMEOUT') continue
       answers.push({ model, situation, request: sent, status: 0, headers: {}, text: code })
@@ -112,7 +112,7 @@ function withoutFolders(text: string): string {
     .replace(/[^\s"'\\]*\/(?:models|gguf)\/(?=\w+)/g, '')
 }
 
-/** One answer per line, for readable diffs. */
+/** Formats a recording with one answer per line, for readable diffs. */
 function stringify({ answers, ...head }: Recording): string {
   const lines = answers.map((answer) => `    ${JSON.stringify(answer)}`)
   return `${JSON.stringify(head, null, 2).slice(0, -2)},\n  "answers": [\n${lines.join(',\n')}\n  ]\n}\n`

@@ -3,7 +3,7 @@ import { setPriority } from 'node:os'
 import { createInterface } from 'node:readline'
 import { MODEL_MAKER, modelPath, nameOf, pythonOf, type Release, scriptPath } from './cache.ts'
 
-/** Runs before the engines, which have a lower priority. */
+/** Niceness of transformers, which runs before the engines. */
 const PRIORITY = 10
 
 /** A text to be scored by transformers; see reference.py. */
@@ -13,7 +13,7 @@ export type ReferenceRequest =
   | { pair: [string, string] }
   | { llamacpp: [string, string] }
 
-/** The answer of transformers for a text. */
+/** The answer of transformers to a request. */
 export interface ReferenceAnswer {
   tokens: number
   logits: number[]
@@ -74,7 +74,7 @@ export function referenceLogits(
   return reference.ask(requests)
 }
 
-/** Ends the Python processes. */
+/** Ends the Python processes of all models. */
 export function endReferences(): void {
   for (const reference of references.values()) reference.end()
   references.clear()

@@ -20,12 +20,12 @@ import type { Release } from './cache.ts'
 import { type Check, type CheckContext, messageOf, must, restart } from './checks.ts'
 import { type ReferenceRequest, referenceLogits } from './reference.ts'
 
-/** Largest difference from transformers' logits that float32 explains. */
+/** Maximum difference from transformers' logits that float32 explains. */
 export const EXACT = 1e-4
 const SCORED = 300
 const KILLED = 1_500
 
-/** The registry's row, for fields that `servers.get` omits. */
+/** The server's row in the database, for fields that `servers.get` omits. */
 async function rowOf({ service, server }: CheckContext): Promise<{ route: RouterServer['route'] }> {
   const [row] = await service.sql<{ route: RouterServer['route'] }>(
     'select route from server where name = $1',
@@ -35,7 +35,7 @@ async function rowOf({ service, server }: CheckContext): Promise<{ route: Router
   return row as { route: RouterServer['route'] }
 }
 
-/** Engine, version, kind and route are detected, and the server takes work. */
+/** Checks that engine, version, route and max context are detected and that the server is ready. */
 export function detection(route: RouterServer['route']): Check {
   return {
     name: 'detection',
@@ -49,7 +49,7 @@ export function detection(route: RouterServer['route']): Check {
       must(found === route, `route ${found}, not ${route}`)
       must(state === 'ready', `${state}: ${stateCause}`)
       const { maxModelLen: served = 1024 } = context.engine.serving
-      must(maxModelLen === served, `longest text ${maxModelLen}, not ${served}`)
+      must(maxModelLen === served, `max context ${maxModelLen}, not ${served}`)
       return `${engine} ${version}, ${kind}, route ${found ?? 'by chat'}, ${maxModelLen} tokens`
     },
   }
@@ -60,7 +60,7 @@ const CALIBRATION = {
   response: 'The capital of France is Paris. It lies on the river Seine.',
 }
 
-/** The self-test's verdict, and its raw score against the model's own logit. */
+/** Checks the self-test's verdict, and its raw score against the model's logit. */
 export function selfTest(as: WrittenAs, verdict: string, tolerance = EXACT): Check {
   return {
     name: 'self-test',
@@ -81,7 +81,7 @@ export function selfTest(as: WrittenAs, verdict: string, tolerance = EXACT): Che
   }
 }
 
-/** Stored scores against transformers' own logits. */
+/** Checks stored scores against transformers' logits. */
 export function scores(as: WrittenAs, tolerance = EXACT): Check {
   return {
     name: 'scores',
@@ -114,7 +114,7 @@ export function scores(as: WrittenAs, tolerance = EXACT): Check {
   }
 }
 
-/** Tokens that the server counts, against transformers'. */
+/** Checks the server's token counts against transformers'. */
 export function tokenCounts(as: WrittenAs): Check {
   return {
     name: 'token counts',
@@ -141,7 +141,7 @@ export function tokenCounts(as: WrittenAs): Check {
   }
 }
 
-/** Texts beyond the context end with the typed reason; all others are scored. */
+/** Checks that texts beyond the context fail with `context_exceeded`, and that all other texts are scored. */
 export const tooLong: Check = {
   name: 'texts too long',
   async run({ service, model, pool }) {
@@ -159,7 +159,7 @@ export const tooLong: Check = {
   },
 }
 
-/** Registration refuses a model name that the server does not serve. */
+/** Checks that registration refuses a model name that the server does not serve. */
 export const wrongModel: Check = {
   name: 'wrong model',
   async run({ service, engine }) {
@@ -176,7 +176,7 @@ export const wrongModel: Check = {
   },
 }
 
-/** The engine's own load metrics and the service's count, under work and at idle. */
+/** Checks the engine's load metrics and the service's count of requests in flight, under load and at idle. */
 export const load: Check = {
   name: 'load signals',
   async run(context) {
@@ -188,7 +188,7 @@ export const load: Check = {
       let most = { reported: 0, counted: 0 }
       for (;;) {
         const reported = await readLoad(fetch, '')
-        must(reported !== null, 'the load could not be read under work')
+        must(reported !== null, 'the load could not be read during the batch')
         const { inFlight } = await context.get()
         const sum = (reported?.running ?? 0) + (reported?.waiting ?? 0)
         most = { reported: Math.max(most.reported, sum), counted: Math.max(most.counted, inFlight) }
@@ -196,7 +196,7 @@ export const load: Check = {
         if (status !== 'running') break
       }
       must(most.reported > 0, 'the engine never reported any load')
-      must(most.counted > 0, 'the service never counted a call in flight')
+      must(most.counted > 0, 'the service never counted a request in flight')
       const idle = await waitFor('an idle engine', async () => {
         const reported = await readLoad(fetch, '')
         return (
@@ -211,7 +211,7 @@ export const load: Check = {
   },
 }
 
-/** `kill -9` of the process with the model during a batch, and a restart half a minute later. */
+/** Checks that all samples are scored when the process with the model is killed and restarted 15 s later. */
 export const killed: Check = {
   name: 'engine killed in mid-batch',
   async run(context) {
@@ -227,7 +227,7 @@ export const killed: Check = {
       300_000,
     )
     await engine.killCompute()
-    // An operator's reaction time; meanwhile the dead server receives requests.
+    // The reaction time of an operator, in which the dead server receives requests.
     await sleep(15_000)
     const stayedUp = engine.isRunning
     await restart(engine)
@@ -238,7 +238,10 @@ export const killed: Check = {
   },
 }
 
-/** The server falls asleep on request, or the service reports that it cannot; afterwards it scores as before. */
+/**
+ * Checks that the server sleeps, or that the service reports why it cannot, and that it scores as before after
+ * waking.
+ */
 export const sleepAndWake: Check = {
   name: 'sleep and wake',
   async run(context) {
@@ -259,7 +262,7 @@ export const sleepAndWake: Check = {
     else await service.api.servers.resume.mutate({ name: server }).catch(() => {})
     await waitFor('a server that is ready', async () => (await context.get()).state === 'ready')
     const after = await score()
-    // The grouping of texts into steps changes the last digits.
+    // The engine's batching of texts changes the last digits of scores.
     const differences = before.score.map((value, i) =>
       Math.abs((value ?? Number.NaN) - (after.score[i] ?? Number.NaN)),
     )
@@ -273,7 +276,7 @@ export const sleepAndWake: Check = {
   },
 }
 
-/** Micro-batching, by a router that always counts as busy. */
+/** Checks the scores and the number of requests of micro-batching, with a router that always counts as busy. */
 export const microBatching: Check = {
   name: 'micro-batching',
   async run(context) {
@@ -333,7 +336,7 @@ export const microBatching: Check = {
   },
 }
 
-/** The reference request for a templated text. 0.11.0's tokenizer adds a BOS to every text. */
+/** The reference request for a sample as a templated text. 0.11.0's tokenizer adds a BOS to every text. */
 function templated(sample: Sample, { version }: Release): ReferenceRequest {
   return { messages: messagesOf(sample), special: version === '0.11.0' }
 }
@@ -342,7 +345,7 @@ function templated(sample: Sample, { version }: Release): ReferenceRequest {
 const TEMPLATE =
   "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
 
-/** Number of POSTs to /classify by vLLM's counter. */
+/** Number of POST requests to /classify, from vLLM's counter. */
 async function callsOf(url: string): Promise<number> {
   const { body } = await request(`${url}/metrics`)
   const lines = (await body.text()).match(/^http_requests_total\{handler="\/classify".*$/gm) ?? []
@@ -350,14 +353,14 @@ async function callsOf(url: string): Promise<number> {
 }
 
 /**
- * With the model's chat template in its registration, the service renders the texts, and scores equal those of the
- * server's own rendering.
+ * Checks that the service renders the texts if the chat template is registered, and that the scores equal transformers'
+ * logits.
  */
 export const chatTemplate: Check = {
   name: 'chat template',
   async run({ service, model, pool, engine, release, server, register }) {
-    // Servers that render texts differently would not count as replicas: the other server would have this one
-    // quarantined.
+    // The stage's server is removed, because servers that render texts differently do not count as replicas, and one of
+    // them would be quarantined.
     await service.api.servers.remove.mutate({ name: server })
     const name = `${server}-template`
     const fields = { name, url: engine.url, chatTemplate: { chat_template: TEMPLATE } }

@@ -9,10 +9,10 @@ import { messageOf, must, type Outcome } from './checks.ts'
 const CLIENT = join(import.meta.dirname, '../../packages/client-python/src')
 const MODEL = 'zero-or-one'
 
-/** Name of the check without an engine. */
+/** Name of the check of `rewardops serve-reward`, which needs no engine. */
 export const SERVE_REWARD_CHECK = 'a 0/1 function is ready and scores'
 
-/** `rewardops serve-reward` with a function that returns 0 or 1 registers, becomes ready and scores. */
+/** Checks that `rewardops serve-reward` with a function that returns 0 or 1 registers, becomes ready and scores. */
 export async function checkServeReward(service: Service): Promise<Outcome> {
   const check = SERVE_REWARD_CHECK
   const child = spawn(
@@ -32,7 +32,7 @@ export async function checkServeReward(service: Service): Promise<Outcome> {
   try {
     const detail = await run(service, () => {
       if (child.exitCode !== null)
-        throw new Error(`the command ended with ${child.exitCode}: ${output}`)
+        throw new Error(`the command ended with exit code ${child.exitCode}: ${output}`)
       return output.includes('"registered"')
     })
     return { release: 'serve-reward', check, ok: true, detail }

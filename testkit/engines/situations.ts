@@ -8,14 +8,14 @@ import type { Release } from './cache.ts'
 /** A request whose answer is recorded. */
 export type Situation = Pick<RecordedAnswer, 'situation' | 'request'>
 
-/** The recorded models of each release, and how llama.cpp serves them. */
+/** The recorded models of each engine. `kind`: how llama.cpp serves the model. */
 export const RECORDED_MODELS: Record<
   Release['engine'],
   Record<string, RecordedModel & { kind?: 'rank' | 'chat' }>
 > = {
   vllm: {
     rm1: { serves: 'classify', labels: 1, hasChatTemplate: true, maxModelLen: 1024 },
-    // 0.11.0 cannot load it.
+    // vLLM 0.11.0 cannot load this model.
     prm: { serves: 'token', labels: 1, hasChatTemplate: true, maxModelLen: 1024 },
     cross: { serves: 'pair', labels: 1, hasChatTemplate: false, maxModelLen: 512 },
     yes: { serves: 'generate', labels: 0, hasChatTemplate: true, maxModelLen: 1024 },
@@ -149,7 +149,7 @@ function chatSituations(model: string): Situation[] {
   ]
 }
 
-/** Requests to a vLLM whose engine has been killed, sent at once and in this order. */
+/** Requests to a vLLM, sent immediately after its engine was killed and in this order. */
 export function deadVllmSituations(model: string): Situation[] {
   const raw = { use_activation: false, activation: false }
   const dead = (path: string, body: object) =>

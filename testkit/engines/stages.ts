@@ -21,7 +21,7 @@ import {
  */
 const HALF_PRECISION = 2e-3
 
-/** Appends the model to the names, so that the same check of two models has two cells in the table. */
+/** Appends the model to the names of checks, so that the same check of two models has two rows in the table. */
 function of(model: string, checks: Check[]): Check[] {
   return checks.map((check) => ({ ...check, name: `${check.name} (${model})` }))
 }
@@ -33,10 +33,10 @@ export function stagesOf(release: Release): Stage[] {
 
 function vllmStages(release: Release): Stage[] {
   const isOld = release.version === '0.11.0'
-  // Without messages on /classify, the text is the prompt, a newline and the response.
+  // A release without messages on /classify receives the prompt, a newline and the response as one text.
   const as = isOld ? 'text' : 'messages'
   const canSleep = !isOld
-  // 0.14.0 omits the activation of BERT's pooler from raw scores.
+  // Raw scores of 0.14.0 omit the activation of BERT's pooler.
   const isHeadless = release.version === '0.14.0'
   const judgeChecks = [detection(null), probability, jsonSchema, maxTokens]
   return [
@@ -80,7 +80,7 @@ const PROCESS_REWARD_MODEL: Stage = {
   ]),
 }
 
-/** One label under a softmax is 1.0 for every text, which is no reward. */
+/** Checks that a server whose score is 1.0 for every text (a softmax over one label) gets no traffic. */
 const constantHead: Check = {
   name: 'gets no traffic, with the reason',
   async run({ get }) {
@@ -97,7 +97,7 @@ const constantHead: Check = {
   },
 }
 
-/** Raw scores that do not match the activated ones are not the model's logits. */
+/** Checks that a server whose raw scores do not match the activated scores gets no traffic. */
 const unrelatedScores: Check = {
   name: 'quarantined with the reason',
   async run({ get }) {
@@ -108,9 +108,7 @@ const unrelatedScores: Check = {
   },
 }
 
-/**
- * Two labels under a softmax give a probability although the logit exists: the service reports it and requires consent.
- */
+/** Checks that the service reports scores that are probabilities (a softmax over two labels) as such. */
 const probabilityHead: Check = {
   name: 'registered as returning probabilities',
   async run({ get }) {
@@ -124,7 +122,7 @@ const probabilityHead: Check = {
   },
 }
 
-/** Prompt and response reach the model without a separator, which the service reports. */
+/** Checks that the service reports how prompt and response are joined, because llama.cpp adds no separator. */
 const concatenated: Check = {
   name: 'reports how prompt and response are joined',
   async run({ get }) {
@@ -135,7 +133,7 @@ const concatenated: Check = {
   },
 }
 
-/** A head that returns raw scores: the verdict allows traffic, and the score is the model's own logit. */
+/** Checks that the self-test of a head with raw scores allows traffic, and that its score is the model's logit. */
 const rawHead: Check = {
   name: 'self-test',
   async run(context) {

@@ -17,21 +17,21 @@ export interface Child {
   stop(graceMs?: number): Promise<ChildEnd>
 }
 
-/** Stops a child as by SIGTERM when its parent ends for any reason. The child's descriptor 3 is a pipe to the parent. */
+/** Node options and environment that stop a child when its parent ends. Descriptor 3 must be a pipe to the parent. */
 export const EXIT_WITH_PARENT: { options: string[]; env: Record<string, string> } = {
   options: ['--import', new URL('../../scripts/exit-with-parent.mjs', import.meta.url).href],
   env: { EXIT_WITH_PARENT_FD: '3' },
 }
 
 const living = new Set<ChildProcess>()
-// Children end in order with this process; a pipe ends them when it is killed by SIGKILL.
+// SIGTERM stops the children when this process exits. If SIGKILL ends this process, the pipe stops them.
 process.on('exit', () => {
   for (const child of living) child.kill('SIGTERM')
 })
 
 /**
- * Starts a script with this process's Node. The child has its own process group: Ctrl-C in a terminal reaches only the
- * parent, which ends its children once and in order. The child stops when this process ends for any reason.
+ * Starts a script with this process's Node. The child has its own process group, so Ctrl-C in a terminal reaches only
+ * the parent, which stops its children. The child stops when this process ends for any reason.
  * @throws when the process cannot be started.
  */
 export async function startNode(

@@ -3,9 +3,9 @@ import { type Child, startNode } from './child.ts'
 
 /**
  * Starts a script that listens and then prints its address as one line of JSON. The script ends when its standard input
- * does, so it ends with this process, even when this process is killed. Later output is discarded.
+ * closes, so it ends with this process, even when this process is killed. Later output is discarded.
  * @param what the script's name in the error: `the sandbox`
- * @throws when the script ends before it has printed its address; its errors are on this process's standard error.
+ * @throws when the script ends before it has printed its address; its errors appear on this process's standard error
  */
 export async function startServerProcess<T>(
   what: string,
@@ -21,6 +21,6 @@ export async function startServerProcess<T>(
   lines.close()
   child.process.stdout?.resume()
   if (typeof printed !== 'string')
-    throw new Error(`${what} ended at once (exit code ${printed.code})`)
+    throw new Error(`${what} ended while starting (exit code ${printed.code})`)
   return { child, printed: JSON.parse(printed) as T }
 }

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { request } from 'undici'
 import { type Child, startNode } from './child.ts'
 
-/** The fields of `GET /healthz` on loopback that are used here. */
+/** The fields of `GET /healthz` on loopback that tests and benchmarks use. */
 export interface Health {
   pids: { server: number; postgres: number | null; workers: number[] }
   /** Longest block of the server's event loop since the last reading, in ms. */
@@ -23,7 +23,7 @@ export interface ServiceProcess extends Child {
 }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-/** The server's entry: an earlier checkout, which `bench account` compares with, starts at `main.ts`. */
+/** The server's entry file. Earlier checkouts, which `bench account` may compare with, have only `main.ts`. */
 function entryOf(root: string): string {
   const entry = join(root, 'server/start.ts')
   return existsSync(entry) ? entry : join(root, 'server/main.ts')
@@ -38,11 +38,11 @@ const START_TIMEOUT_MS = 90_000
 export async function startService(options: {
   port: number
   dataDir: string
-  /** Added to this process's environment. */
+  /** Variables in addition to this process's environment. */
   env?: Record<string, string | undefined>
   /** The checkout whose service is started; this one by default. */
   root?: string
-  /** Stops the wait and the service. */
+  /** Stops the wait and the service when it aborts. */
   signal?: AbortSignal
 }): Promise<ServiceProcess> {
   const dataDir = resolve(options.dataDir)

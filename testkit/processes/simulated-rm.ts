@@ -7,14 +7,14 @@ import { startServerProcess } from './server-process.ts'
 
 /** Simulated reward-model servers in a process of their own. */
 export interface SimulatedServers extends Child {
-  /** Of the first server. */
+  /** URL of the first server. */
   url: string
-  /** Of each server, in order. */
+  /** URLs of all servers, in order. */
   urls: string[]
   model: string
-  /** Changes one server, or all. @throws with what was wrong with the change. */
+  /** Changes the settings of one server, or of all. @throws when the change is invalid */
   control(change: ControlChangeInput, server?: number): Promise<void>
-  /** What one server counted; the first by default. */
+  /** Counters of one server, by default the first. */
   counters(server?: number): Promise<ServerCounters>
   /** Counters and records of each server. */
   stats(): Promise<ServerStats[]>
@@ -25,7 +25,7 @@ const SCRIPT = fileURLToPath(new URL('../simulated-rm/main.ts', import.meta.url)
 /**
  * Starts servers with the options of `main.ts`, on free ports by default; resolves when they listen. They end with this
  * process, even when it is killed.
- * @throws when the process ends before it has printed its addresses; its own error is on our standard error.
+ * @throws when the process ends before it has printed its addresses; its errors appear on this process's standard error
  */
 export async function startSimulatedServers(
   args: readonly string[] = [],

@@ -25,7 +25,7 @@ export interface RawRequest {
   signal?: AbortSignal
 }
 
-/** A refused call, with everything that a trainer sees of it. */
+/** The error of a refused call, with everything that a trainer sees of the refusal. */
 export class CallError extends TRPCClientError<AppRouter> {
   readonly status: number
   override readonly data: ErrorData
@@ -66,8 +66,8 @@ export async function rawRequest(
 }
 
 /**
- * A typed client of the API, as trainers use it. `origin` is evaluated at each call, because a restarted service has
- * another one. Calls throw CallError for a refusal.
+ * A typed client of the API, as trainers use it. `origin` is evaluated at each call, because a restarted service may
+ * have another origin. Refused calls throw CallError.
  */
 export function createApi(
   origin: () => string,

@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { createLogger } from '../../server/log.ts'
 import { openDatabase } from '../../server/store/postgres/connect.ts'
 
-/** Passes the template's folder to the test processes. */
+/** Environment variable with the template's folder, which the test processes read. */
 const VARIABLE = 'REWARDOPS_TEST_CLUSTER'
 
 /**
- * Creates a migrated cluster as a template for the services of a test run: creating one takes a second per start, a copy a
- * tenth of that. Returns a function that removes it.
+ * Creates a migrated cluster as a template for the services of a test run. Creating a cluster takes a second per
+ * start, and copying one a tenth of that. Returns a function that removes the template.
  */
 export async function makeClusterTemplate(): Promise<() => void> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rewardops-template-'))

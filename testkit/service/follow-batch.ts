@@ -10,14 +10,14 @@ export interface FollowedBatch {
   groups: GroupResult[]
   /** Resolves when the batch is done; failed calls are repeated with the same cursor. */
   done: Promise<void>
-  /** Failed calls that were retried. */
+  /** Number of failed calls that were retried. */
   repeated: number
   stop(): void
 }
 
 const AGAIN_MS = 50
 
-/** Reads a batch to its end as a training loop does, by `batches.next` from cursor to cursor. */
+/** Reads a batch to its end by `batches.next`, from cursor to cursor, as a training loop does. */
 export function followBatch(service: Service, batchId: string): FollowedBatch {
   let stopped = false
   const followed: FollowedBatch = {
@@ -38,7 +38,7 @@ export function followBatch(service: Service, batchId: string): FollowedBatch {
         followed.groups.push(...answer.groups)
         ;({ cursor, done } = answer)
       } catch (error) {
-        // Broken connections and answers that the contract allows to retry; anything else is a failure.
+        // Broken connections and 503 are retried. Any other refusal is a failure.
         if (error instanceof CallError && error.status !== 503) throw error
         followed.repeated++
         await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
@@ -76,7 +76,7 @@ export async function expectExactlyOnce(
     groups,
     groupsCompleted: groups,
   })
-  // Delivered results are final.
+  // Delivered results are final, so a second read returns the same groups.
   const again = await service.api.batches.next.query({ batchId, samples: 1_000_000 })
   expect(again.groups).toEqual(followed.groups)
 

@@ -8,7 +8,7 @@ export interface SeenProcess {
   commandLine: string
 }
 
-/** Processes with this variable and value in their environment, and their descendants; Linux only. */
+/** Processes with this variable and value in their environment, which descendants inherit; Linux only. */
 export function processesWith(variable: string, value: string): SeenProcess[] {
   const wanted = `${variable}=${value}`
   return readdirSync('/proc').flatMap((name) => {
@@ -24,7 +24,7 @@ export function processesWith(variable: string, value: string): SeenProcess[] {
   })
 }
 
-/** Processes whose command line or working directory contains a text; Linux only. */
+/** Processes whose command line contains a text or whose working directory starts with it; Linux only. */
 export function processesAbout(text: string): SeenProcess[] {
   return readdirSync('/proc').flatMap((name) => {
     const facts = inspectProcess(Number(name))

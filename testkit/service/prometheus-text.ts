@@ -5,7 +5,7 @@ export interface ScrapedSeries {
   value: number
 }
 
-/** A metric as it was scraped. */
+/** A scraped metric with its series. */
 export interface ScrapedFamily {
   name: string
   help: string
@@ -54,7 +54,7 @@ export function parsePrometheusText(text: string): Map<string, ScrapedFamily> {
       if (now!.type === 'summary') own.push(`${now!.name}_sum`, `${now!.name}_count`)
       if (!own.includes(series.name)) wrong(line)
       const key = `${series.name} ${JSON.stringify(Object.entries(series.labels).sort())}`
-      if (seen.has(key)) throw new Error(`twice: ${line}`)
+      if (seen.has(key)) throw new Error(`repeated series: ${line}`)
       seen.add(key)
       if (now!.type !== 'gauge' && !(series.value >= 0)) wrong(line)
       now!.series.push(series)
@@ -108,7 +108,7 @@ function checkHistogram({ name, series }: ScrapedFamily): void {
       counts.at(-1) !== total ||
       !own.some((s) => s.name === `${name}_sum`)
     ) {
-      throw new Error(`${name} ${labels} is no histogram`)
+      throw new Error(`${name} ${labels} is not a valid histogram`)
     }
   }
 }

@@ -24,9 +24,9 @@ export interface MoodyServer {
 }
 
 /**
- * Starts a server that looks like a vLLM with `model`. Of 1,000 requests, 12 get a 500, 8 a busy error, 20 a 400, 10 a
- * connection closed without an answer, and 10 one closed within the answer. The others are answered at once or after some
- * ms, whole or in pieces.
+ * Starts a server that looks like a vLLM with `model`. Of 1,000 requests, it answers 12 with 500, 8 with 503 (busy)
+ * and 20 with 400, and closes the connection of 10 without an answer and of 10 within the answer. It answers the rest
+ * after up to 11 ms, or as a stream if requested.
  */
 export async function startMoodyServer(model: string, seed: number): Promise<MoodyServer> {
   const draw = seeded(seed)
@@ -144,9 +144,9 @@ export interface StormCounts {
   refused: number
   /** 503 answers of the router: every attempt failed. */
   failed: number
-  /** Aborted by the client. */
+  /** Requests aborted by the client. */
   aborted: number
-  /** Broken off after the answer had begun. */
+  /** Answers cut off after their start. */
   broken: number
   /** Violations: the answer to another request, or an unexpected status. */
   wrong: string[]

@@ -8,7 +8,7 @@ import { waitFor } from './wait-for.ts'
 export interface Refusal {
   status: number
   reason: ErrorReason
-  /** Texts that name the problem: the field's path, or the existing names. */
+  /** Expected part of the message, such as the field's path or the known names. */
   message: RegExp | string
   hint?: RegExp
 }
@@ -33,11 +33,13 @@ export function expectRefusal(answer: RawAnswer, refusal: Refusal): ErrorData {
   expect(data.requestId).toBe(answer.headers['x-request-id'])
   expect(data.requestId).toMatch(/^[\w.-]{1,64}$/)
   expect(answer.headers['content-type']).toMatch(/^application\/json/)
-  expect(answer.text, 'no stack, no path of ours').not.toMatch(/node_modules|\.ts:\d|"stack"/)
+  expect(answer.text, 'the answer has no stack and no source path').not.toMatch(
+    /node_modules|\.ts:\d|"stack"/,
+  )
   return data
 }
 
-/** Row counts by table; of the queue, only jobs that are still to be processed. */
+/** Query for row counts by table; of the queue, only jobs that are still to be processed. */
 const COUNTS = `select
   (select count(*)::int from run) as run,
   (select count(*)::int from batch) as batch,

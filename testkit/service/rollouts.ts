@@ -25,8 +25,8 @@ export function hashScore({ prompt, response }: Sample): number {
 }
 
 /**
- * `count` samples in groups of `groupSize` with distinct responses; every other one is correct, so half the rewards of a
- * group are 1.
+ * `count` samples in groups of `groupSize` with distinct responses. Every other response is correct, so half the
+ * rewards of a group are 1.
  */
 export function rollouts(count: number, groupSize = 8, label = 'q'): Sample[] {
   return Array.from({ length: count }, (_, i) =>
@@ -37,7 +37,7 @@ export function rollouts(count: number, groupSize = 8, label = 'q'): Sample[] {
   )
 }
 
-/** Pads samples so that the body exceeds the size parsed on the server's event loop (1 MiB). */
+/** A text of `chars` characters, for bodies larger than the server parses on its event loop (1 MiB). */
 export function padding(chars: number): string {
   return 'So 48 clips in April, and in May half of that. '
     .repeat(Math.ceil(chars / 47))

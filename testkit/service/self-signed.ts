@@ -36,7 +36,7 @@ export function selfSignedCertificate(): { key: string; cert: string } {
   }
 }
 
-/** An HTTPS server with a self-signed certificate. */
+/** Starts an HTTPS server with a self-signed certificate. */
 export async function startSelfSigned(
   handler: RequestListener,
 ): Promise<{ url: string; server: Server }> {

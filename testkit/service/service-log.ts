@@ -14,7 +14,7 @@ const ERROR_LEVEL = 50
 /** The log of a service over all its restarts: JSON lines of the server, its workers and its ingest thread. */
 export class ServiceLog {
   readonly lines: LogLine[] = []
-  /** Standard error of an ended process may still have data until it is closed. */
+  /** Number of open streams. The stream of an ended process may still have data. */
   #open = 0
 
   /** Reads a process's standard error to its end. */
@@ -25,7 +25,7 @@ export class ServiceLog {
     lines.on('close', () => this.#open--)
   }
 
-  /** True while a process that writes to this log is alive. */
+  /** Whether a stream that this log reads is still open. */
   get isOpen(): boolean {
     return this.#open > 0
   }
@@ -60,7 +60,7 @@ function parse(raw: string): LogLine {
     const { level, msg } = JSON.parse(raw) as { level?: unknown; msg?: unknown }
     if (typeof level === 'number') return { level, msg: String(msg ?? ''), raw }
   } catch {
-    // Not written by the logger.
+    // The logger did not write this line.
   }
   return { level: null, msg: raw, raw }
 }

@@ -12,7 +12,7 @@ export async function startWithModel(): Promise<[Service, SimulatedServers]> {
   return [service, rm]
 }
 
-/** Stops a service and its companions, if started; asserts that it exited cleanly and logged no problem. */
+/** Stops a service, if started, and calls `besides`. Asserts that the service exited with 0 and logged no problem. */
 export async function stopCleanly(
   service: Service | undefined,
   besides: () => unknown = () => {},
@@ -24,7 +24,7 @@ export async function stopCleanly(
   expect(problems).toEqual([])
 }
 
-/** Stops both, if started, like {@link stopCleanly}. */
+/** Stops a service and its reward model, if started, like {@link stopCleanly}. */
 export function stopWithModel(
   service: Service | undefined,
   rm: SimulatedServers | undefined,

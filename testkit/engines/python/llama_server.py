@@ -8,7 +8,7 @@ import xllamacpp
 path, port, kind = sys.argv[1:4]
 params = xllamacpp.CommonParams()
 params.model.path = path
-# A string or a list, depending on the release.
+# `hostnames` is a string or a list, depending on the release.
 params.hostnames = '127.0.0.1' if isinstance(getattr(params, 'hostnames', None), str) else ['127.0.0.1']
 params.port = int(port)
 params.n_ctx = 4096

@@ -124,7 +124,7 @@ def seeded(seed, make):
 
 
 def make_yes(judge):
-    """A Llama whose attention and MLP have no effect, so the last token determines the next."""
+    """Saves `yes`. Its attention and MLP have no effect, so the last token determines the next."""
     tokenizer = tokenizer_of(TEMPLATE)
     tokenizer.add_tokens(['Yes', 'No'])
     judge.resize_token_embeddings(len(tokenizer))
@@ -143,7 +143,7 @@ def make_yes(judge):
             table[token, axis] = 1
         judge.model.embed_tokens.weight.copy_(table)
         judge.model.norm.weight.fill_(1)
-        # The length that RMSNorm gives each of these three rows.
+        # RMSNorm gives each of these three rows this length.
         length = math.sqrt(width)
         head = torch.zeros(size, width)
         head[yes, 0] = (30 + math.log(3)) / length

@@ -1,7 +1,7 @@
 """Drives OpenRLHF's own rollout executor against reward addresses, without its GPU dependencies.
 
 Standard input: {"site": folder it is installed in, "urls": [...], "rollouts": [{"prompt", "response", "label"}]}.
-Standard output: what the trainer would have in hand of each, {"reward", "scores", "extra_logs"}.
+Standard output: what the trainer would receive for each rollout, {"reward", "scores", "extra_logs"}.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ class CharacterIds(list):
 
 
 class CharacterTokenizer:
-    """A token is a character: what the executor asks a tokenizer for, and no more."""
+    """A tokenizer whose tokens are characters, with only what the executor uses."""
 
     def __call__(self, text, **_kwargs):
         return {"input_ids": [CharacterIds(map(ord, text))]}
@@ -40,7 +40,7 @@ class Engine:
 
 
 def load_executor(site):
-    # The packages' own __init__ import torch; the client itself does not.
+    # The packages' __init__ files import torch, which the executor does not need.
     sys.path.insert(0, site)
     for name in ("openrlhf", "openrlhf.utils"):
         module = types.ModuleType(name)

@@ -6,7 +6,7 @@ export const GROUP_SIZE = 8
 /** Samples of one mini-batch. */
 export const CHUNK_SAMPLES = 64
 
-/** Tokens of a rollout; some rollouts are empty. */
+/** Response length of rollout `index`, in tokens; some are 0. */
 export function lengthOf(index: number): number {
   return index % 97
 }

@@ -5,8 +5,8 @@ import { readJournal } from './journal.ts'
 import { BATCHES, CHUNK_SAMPLES, stepOf } from './steps.ts'
 
 /**
- * A trainer process with several steps in flight, which may be killed and restarted at any moment. Each mini-batch it
- * trained on is one line of its journal with the cursor after it, written at once.
+ * A trainer process with several steps in flight, which may be killed and restarted at any moment. It writes each
+ * mini-batch that it trained on as one line of its journal, with the cursor after it.
  */
 const { values } = parseArgs({
   options: { url: { type: 'string' }, journal: { type: 'string' } },

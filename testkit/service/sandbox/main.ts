@@ -1,7 +1,8 @@
 /**
- * A sandbox process for tests: implements SandboxFusion's `POST /run_code` by running the program as `python3` with time
- * and memory limits. It does not isolate programs and is only for the tests' own ones. `GET /__stats` returns counters. It
- * prints its address as one line on standard output and ends when standard input closes.
+ * A sandbox process for tests. It implements SandboxFusion's `POST /run_code` by running the program with `python3`
+ * under time and memory limits. It does not isolate programs, so it may run only programs of tests. `GET /__stats`
+ * returns counters. The process prints its address as one line on standard output and ends when standard input
+ * closes.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -21,7 +22,7 @@ interface Job {
 /** Counters returned by `/__stats`. */
 export interface SandboxStats {
   runs: number
-  /** Maximum of concurrent programs. */
+  /** Maximum number of concurrent programs. */
   mostAtOnce: number
   memoryLimitsMb: number[]
   timeoutsS: number[]
@@ -47,14 +48,14 @@ const running = new Set<number>()
 
 function kill(pid: number): void {
   try {
-    // Kills the program's children too.
+    // A negative id also kills the program's children.
     process.kill(-pid, 'SIGKILL')
   } catch {
     // The group has already ended.
   }
 }
 
-/** `ulimit -v` is in KiB and applies only to the program, because `exec` replaces the shell. */
+/** Runs a program. `ulimit -v` is in KiB and applies only to the program, because `exec` replaces the shell. */
 function run(job: Job, file: string): Promise<object> {
   return new Promise((resolve) => {
     const limitKib = job.memory_limit_MB * 1024
@@ -102,7 +103,8 @@ async function answer(request: IncomingMessage): Promise<{ status: number; body:
   }
   if (request.method !== 'POST' || request.url !== '/run_code') return { status: 404, body: {} }
   const job = JSON.parse(await bodyOf(request)) as Job
-  if (job.language !== 'python') return { status: 422, body: { detail: 'python alone' } }
+  if (job.language !== 'python')
+    return { status: 422, body: { detail: 'the only supported language is python' } }
   const file = join(folder, `${stats.runs++}.py`)
   writeFileSync(file, job.code)
   stats.memory.add(job.memory_limit_MB)

@@ -13,7 +13,7 @@ export interface Sandbox extends Child {
 
 const SCRIPT = fileURLToPath(new URL('./main.ts', import.meta.url))
 
-/** Starts a sandbox on a free port; it ends with this process, even if this one is killed. */
+/** Starts a sandbox on a free port. The sandbox ends with this process, even if this process is killed. */
 export async function startSandbox(): Promise<Sandbox> {
   const { child, printed } = await startServerProcess<{ url: string }>('the sandbox', SCRIPT)
   const { url } = printed

@@ -39,6 +39,6 @@ server.listen(Number(process.argv[2] ?? 0), '127.0.0.1', () => {
   const { port } = server.address() as AddressInfo
   process.stdout.write(`${JSON.stringify({ port })}\n`)
 })
-// Ends with its parent, even if that was killed.
+// The receiver ends with its parent, even if the parent is killed.
 process.stdin.on('end', () => process.exit(0)).resume()
 process.on('SIGTERM', () => process.exit(0))
