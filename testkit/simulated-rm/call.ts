@@ -9,7 +9,7 @@ export interface Answer {
   headers?: Record<string, string>
 }
 
-/** A JSON answer. */
+/** Creates a JSON answer. */
 export function json(status: number, value: unknown, headers?: Record<string, string>): Answer {
   const body = JSON.stringify(value)
   return headers === undefined ? { status, body } : { status, body, headers }
@@ -18,7 +18,7 @@ export function json(status: number, value: unknown, headers?: Record<string, st
 /** How a call ended: answered, aborted by the client, or cut by the server. */
 export type CallEnd = 'answered' | 'aborted' | 'cut'
 
-/** Every answer carries a Server header. */
+/** Header of every answer, which marks it as simulated. */
 const MARK = { 'x-simulated': 'rewardops' }
 
 /** One request and its answer. */
@@ -26,10 +26,10 @@ export class Call {
   readonly method: string
   readonly path: string
   readonly headers: IncomingHttpHeaders
-  /** As in {@link ServerStats.calls}; method and path unless the route has another name. */
+  /** Method and path: `POST /classify`. */
   readonly route: string
   body = ''
-  /** Status of the answer, once it began. */
+  /** Status of the answer once it has started. */
   status: number | null = null
   readonly #query: string
   readonly #response: ServerResponse
@@ -54,7 +54,7 @@ export class Call {
     return new URLSearchParams(this.#query)
   }
 
-  /** Called once, when the answer is sent or the connection is closed. */
+  /** Calls the listener once, when the answer is sent or the connection is closed. */
   onEnd(listener: (end: CallEnd) => void): void {
     this.#onEnd.push(listener)
   }
@@ -64,7 +64,7 @@ export class Call {
     return this.#response.writableEnded || this.#response.destroyed
   }
 
-  /** The body as JSON; undefined where it is not. */
+  /** The parsed body; undefined if it is not JSON. */
   json(): unknown {
     try {
       return JSON.parse(this.body)
@@ -79,7 +79,7 @@ export class Call {
     this.#response.end(answer.body)
   }
 
-  /** Sends half of an answer whose headers promise all of it, then cuts the connection. */
+  /** Sends the headers of an answer and half of its body, then cuts the connection. */
   sendHalf(answer: Answer): void {
     if (this.over) return
     this.#head(answer)
@@ -106,7 +106,7 @@ export class Call {
     this.#response.destroy()
   }
 
-  /** Announces that the server is about to cut all connections. */
+  /** Marks the call as cut, before the server cuts all connections. */
   willBeCut(): void {
     this.#cut = true
   }

@@ -4,7 +4,7 @@ import { VirtualClock } from './clock.ts'
 
 const SETTINGS: CapacitySettings = { tokensPerSecond: 8000, saturation: 8, running: 64, speed: 1 }
 
-/** Sends jobs at once and returns their end times, in virtual ms. */
+/** Submits jobs together and returns their end times, in virtual ms. */
 function schedule(
   change: Partial<CapacitySettings>,
   jobs: { tokens?: number; fixedMs?: number }[],
@@ -27,12 +27,12 @@ function schedule(
 const same = (count: number, tokens: number) => Array.from({ length: count }, () => ({ tokens }))
 
 describe('capacity', () => {
-  test('below saturation each job has a fixed share: one job alone is as slow as eight', () => {
+  test('below saturation each job has a fixed share, so one job is as slow as eight', () => {
     expect(schedule({}, same(1, 1000))[0]).toBeCloseTo(1000)
     expect(Math.max(...schedule({}, same(8, 1000)))).toBeCloseTo(1000)
   })
 
-  test('beyond it the rate is shared, and the makespan is the work over the rate', () => {
+  test('beyond saturation jobs share the rate, and the makespan is the work divided by the rate', () => {
     const ends = schedule({}, same(16, 1000))
     expect(Math.max(...ends)).toBeCloseTo((16 * 1000 * 1000) / 8000)
     expect(Math.min(...ends)).toBeCloseTo(Math.max(...ends))
@@ -46,7 +46,7 @@ describe('capacity', () => {
     expect(makespanMs / boundMs).toBeLessThan(1.1)
   })
 
-  test('a slow server scales all times by the inverse of its speed, including latencies', () => {
+  test('the speed scales all times inversely, including latencies', () => {
     const jobs = [{ tokens: 1000, fixedMs: 200 }]
     expect(schedule({}, jobs)[0]).toBeCloseTo(1200)
     expect(schedule({ speed: 0.35 }, jobs)[0]).toBeCloseTo(1200 / 0.35)
@@ -61,7 +61,7 @@ describe('capacity', () => {
     ])
   })
 
-  test('a waiting job starts at the exact time another ends, even if the timer is late', () => {
+  test('a waiting job starts at the exact time at which another ends, even if the timer is late', () => {
     const clock = new VirtualClock()
     const late = {
       now: () => clock.now(),
@@ -76,7 +76,7 @@ describe('capacity', () => {
     expect(ends.map((ms) => Math.round(ms))).toEqual([10, 20, 30, 40, 50])
   })
 
-  test('the share of a disconnected client goes to the other jobs at once', () => {
+  test('the share of a disconnected client goes to the other jobs immediately', () => {
     const clock = new VirtualClock()
     const capacity = new Capacity(clock, { ...SETTINGS, saturation: 1 })
     let end = 0
@@ -88,7 +88,7 @@ describe('capacity', () => {
     capacity.remove(goes)
     expect(capacity.running).toBe(1)
     clock.run()
-    // 100 ms at half the rate did 400 tokens; 600 remain at the full rate.
+    // The job processes 400 tokens in 100 ms at half the rate, and the other 600 at the full rate.
     expect(end).toBeCloseTo(100 + 600 / 8)
   })
 
@@ -105,7 +105,7 @@ describe('capacity', () => {
     expect(ended).toEqual(['first'])
   })
 
-  test('while frozen it accepts jobs without progress, and then continues', () => {
+  test('jobs make no progress while frozen, and continue afterwards', () => {
     const clock = new VirtualClock()
     const capacity = new Capacity(clock, SETTINGS)
     let end = 0
@@ -120,7 +120,7 @@ describe('capacity', () => {
     expect(end).toBeCloseTo(5060)
   })
 
-  test('a changed speed applies from then on', () => {
+  test('a changed speed applies from the moment of the change', () => {
     const clock = new VirtualClock()
     const capacity = new Capacity(clock, SETTINGS)
     let end = 0
@@ -137,7 +137,7 @@ describe('capacity', () => {
     for (const [i, { fixedMs }] of jobs.entries()) expect(ends[i]).toBeCloseTo(fixedMs, 4)
   })
 
-  test('without a rate tokens cost no time', () => {
+  test('without a token rate, tokens cost no time', () => {
     expect(schedule({ tokensPerSecond: Number.POSITIVE_INFINITY }, same(3, 1e9))).toEqual([0, 0, 0])
   })
 })

@@ -1,28 +1,28 @@
 import type { Clock } from './clock.ts'
 
-/** Speed of a server. */
+/** Speed and concurrency of a server. */
 export interface CapacitySettings {
   /** Total tokens per second at `saturation` jobs and above; Infinity: tokens cost no time. */
   tokensPerSecond: number
   /** Number of jobs that fully uses the server. Below it, each job has a fixed share of 1/saturation. */
   saturation: number
-  /** Maximum of jobs in progress; others wait in order of arrival. */
+  /** Maximum number of jobs in progress; further jobs wait in order of arrival. */
   running: number
-  /** Factor of all speeds: 0.35 is a slow server. */
+  /** Factor of all speeds; 0.35 simulates a slow server. */
   speed: number
 }
 
 /** One unit of work. */
 export interface Work {
-  /** Called when the job starts. Returns the remaining tokens (the prompt may be cached). */
+  /** Called when the job starts. Returns its tokens without those of a cached prompt. */
   begin(): number
   /** Time in addition to the tokens, in ms at speed 1: a drawn latency, or a reply written token by token. */
   fixedMs: number
-  /** Called at the end with the model's own time, which may be slightly before the clock's. */
+  /** Called at the end with the model's time, which may be slightly before the clock's. */
   done(atMs: number): void
 }
 
-/** A job in the model; opaque to callers. */
+/** A submitted job. */
 export interface Ticket {
   /** Completed share of `fixedMs`, 0 to 1; 0 while the job waits or processes tokens. */
   progress(): number
@@ -32,9 +32,9 @@ class Job implements Ticket {
   readonly work: Work
   readonly number: number
   readonly capacity: Capacity
-  /** End of the phase, on the phase's clock. */
+  /** Value of the phase's `passed` at which the job ends. */
   due = 0
-  /** Position in its phase's heap; -1: in none. */
+  /** Position in the heap of its phase; -1: in no heap. */
   at = -1
   phase: 'waiting' | 'tokens' | 'fixed' | 'over' = 'waiting'
 
@@ -49,12 +49,12 @@ class Job implements Ticket {
   }
 }
 
-/** A phase with less than this many tokens or ms left is over; the rest is rounding error. */
+/** A job with fewer tokens or ms left than this has ended its phase; the rest is rounding error. */
 const NOTHING = 1e-6
 
 /**
- * Jobs in one phase, which all advance at the same rate. One clock holds their common progress and a heap the next end, so
- * an event costs the logarithm of their number.
+ * Jobs in one phase, which all advance at the same rate. One clock holds their common progress, and a heap holds the
+ * next end, so an event costs the logarithm of the number of jobs.
  */
 class Phase {
   /** Progress of every job since the phase was last empty. */
@@ -78,7 +78,7 @@ class Phase {
     this.#up(job)
   }
 
-  /** Removes the next job that has ended. */
+  /** Removes and returns the next job that has ended. */
   takeDone(): Job | undefined {
     const [next] = this.#heap
     if (next === undefined || next.due - this.passed >= NOTHING) return undefined
@@ -136,8 +136,9 @@ function isBefore(a: Job, b: Job): boolean {
 }
 
 /**
- * A server's capacity by processor sharing: all jobs in progress advance together and share `tokensPerSecond`. The model is
- * exact between clock events: a waiting job starts at the exact time another ends, however late the timer is.
+ * A server's capacity, modelled by processor sharing: all jobs in progress advance together and share
+ * `tokensPerSecond`. The model is exact between clock events: a waiting job starts at the exact time another ends,
+ * however late the timer is.
  */
 export class Capacity {
   readonly #clock: Clock
@@ -145,9 +146,9 @@ export class Capacity {
   /** Jobs in progress; at most `running`. */
   readonly #jobs = new Set<Job>()
   readonly #queue = new Set<Job>()
-  /** Jobs that share the token rate; the clock counts tokens. */
+  /** Jobs that share the token rate; `passed` counts tokens. */
   readonly #tokens = new Phase()
-  /** Jobs whose tokens are done; the clock counts ms at speed 1. */
+  /** Jobs whose tokens are done; `passed` counts ms at speed 1. */
   readonly #fixed = new Phase()
   #count = 0
   #atMs: number
@@ -189,8 +190,8 @@ export class Capacity {
   }
 
   /**
-   * Removes a job whose client disconnected and frees its slot at once. `onlyWaiting`: a job in progress stays, as on a
-   * device whose batch cannot be stopped. No effect on a finished job.
+   * Removes a job whose client disconnected and frees its slot immediately. `onlyWaiting`: a job in progress stays,
+   * as on a device whose batch cannot be stopped. A finished job is not affected.
    */
   remove(ticket: Ticket, onlyWaiting = false): void {
     const job = ticket as Job
@@ -212,7 +213,7 @@ export class Capacity {
     })
   }
 
-  /** Changes the speed from now on. */
+  /** Changes settings from now on. */
   set(change: Partial<CapacitySettings>): void {
     this.#change(() => {
       this.#settings = { ...this.#settings, ...change }
@@ -220,8 +221,8 @@ export class Capacity {
   }
 
   /**
-   * Freezes or resumes: while frozen, jobs are accepted and none advances. May be called from `begin`; that job is then the
-   * first not to advance.
+   * Freezes or resumes. While frozen, jobs are accepted and none advances. A call from `begin` also freezes the job
+   * that begins.
    */
   freeze(frozen: boolean): void {
     const set = () => {
@@ -243,7 +244,7 @@ export class Capacity {
     if (job.phase !== 'fixed') return 0
     const { fixedMs } = job.work
     if (fixedMs === 0) return 1
-    // A frozen job is in no heap.
+    // A job with infinite `fixedMs` is in no heap.
     return job.at === -1 ? 0 : 1 - (job.due - this.#fixed.passed) / fixedMs
   }
 
@@ -271,7 +272,8 @@ export class Capacity {
       }
       const stepMs = this.#toNextEventMs()
       const untilMs = Math.min(this.#atMs + stepMs, toMs)
-      // Advances by the step itself: a difference of two times would round and leave the job unfinished.
+      // The phases advance by the step itself, because a difference of two times would round and leave the job
+      // unfinished.
       const passedMs = untilMs < toMs ? stepMs : Math.min(stepMs, toMs - this.#atMs)
       this.#atMs = untilMs
       this.#tokens.passed += this.#rate() * passedMs
@@ -297,7 +299,7 @@ export class Capacity {
     }
   }
 
-  /** Jobs that end as soon as they begin need no queue and no timer; benchmarks send only such jobs. */
+  /** Whether a job ends as soon as it begins, and so needs no queue and no timer. Most jobs of benchmarks do. */
   #takesNoTime(work: Work): boolean {
     const { tokensPerSecond, running } = this.#settings
     const isFree = work.fixedMs === 0 && tokensPerSecond === Number.POSITIVE_INFINITY
@@ -316,11 +318,11 @@ export class Capacity {
 
   #beginFixed(job: Job): void {
     job.phase = 'fixed'
-    // A frozen job never ends.
+    // A job with infinite `fixedMs` never ends.
     if (Number.isFinite(job.work.fixedMs)) this.#fixed.add(job, job.work.fixedMs)
   }
 
-  /** Tokens that a job processes per ms; 0 if tokens cost no time. */
+  /** Tokens that each job processes per ms; 0 without jobs that process tokens. */
   #rate(): number {
     if (this.#tokens.size === 0) return 0
     const { tokensPerSecond, saturation, speed } = this.#settings

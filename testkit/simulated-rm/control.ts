@@ -5,8 +5,9 @@ import { ControlChange } from './options.ts'
 import type { SimulatedServer } from './server.ts'
 
 /**
- * The process's own loopback address: `/__control?server=0` and `GET /__stats?server=0` (without the number, all servers as
- * a list). Unlike a server's own address, it also reaches a server that is down.
+ * Listens on a loopback address for `/__control?server=0` and `GET /__stats?server=0`, which answer with a list.
+ * Without `server` they apply to all servers. Unlike a server's own address, this address also reaches servers that
+ * are down.
  */
 export async function startControl(
   servers: readonly SimulatedServer[],

@@ -34,8 +34,8 @@ const SCORING: [DialectName, EngineName, ScoreRoute, ServerOptionsInput][] = [
   ['llamacpp', 'llamacpp', 'pair', {}],
 ]
 
-describe.each(SCORING)('%s, called by the engine %s by %s', (dialect, name, route, options) => {
-  test('returns the raw score of the text on every route', async () => {
+describe.each(SCORING)('dialect %s, engine %s, route %s', (dialect, name, route, options) => {
+  test('returns the raw score of the text', async () => {
     const server = await start({ dialect, ...options })
     const answer = await scoreBy(name, server, sample, { route })
     expect(answer).toMatchObject({ ok: true, score: RAW })
@@ -61,14 +61,14 @@ describe.each(SCORING)('%s, called by the engine %s by %s', (dialect, name, rout
     if (dialect === 'llamacpp') expect(found).toMatchObject({ maxConcurrent: 5 })
   })
 
-  test('a text over the limit is refused with the message of the engine', async () => {
+  test('refuses a text over the limit with the message of the engine', async () => {
     const server = await start({ dialect, ...options, maxModelLen: 100 })
     const long = { ...sample, response: 'word '.repeat(200) }
     const answer = await scoreBy(name, server, long, { route })
     expect(answer).toMatchObject({ ok: false, class: 'client', reason: 'context_exceeded' })
   })
 
-  test('other weights give other scores, and refusals are distinguished', async () => {
+  test('scores differently with other weights, and every fault is classified', async () => {
     const server = await start({ dialect, ...options })
     server.control({ weights: 2 })
     const drifted = await scoreBy(name, server, sample, { route })
@@ -102,7 +102,7 @@ describe.each(SCORING)('%s, called by the engine %s by %s', (dialect, name, rout
     }
   })
 
-  test('its load is read, and invalid values are ignored', async () => {
+  test('reports its load, and invalid values are ignored', async () => {
     const server = await start({ dialect, ...options, latency: 'constant:60000' })
     const gone = new AbortController()
     const engine = engineOf(name)
@@ -128,7 +128,7 @@ describe('vllm', () => {
     return answer.data.map((entry) => entry.probs[0])
   }
 
-  test('answers a list in order, with token counts and its Server header', async () => {
+  test('answers a list in order, with token counts and the header x-simulated', async () => {
     const server = await start()
     const response = await ask(server, '/classify', {
       input: [wholeText, 'x'],
@@ -162,7 +162,7 @@ describe('vllm', () => {
     }
   })
 
-  test('the activation can be is honoured, ignored, inverted or absent', async () => {
+  test('the activation can be honoured, ignored, inverted or absent', async () => {
     const expected = {
       honoured: [RAW, sigmoid(RAW)],
       ignored: [sigmoid(RAW), sigmoid(RAW)],
@@ -185,7 +185,7 @@ describe('vllm', () => {
   })
 
   test.each([
-    // As recorded: the routes exist for every model and refuse with status 200.
+    // In the recordings before 0.16, the routes exist for every model and refuse with status 200.
     ['0.11.0', 'token', '/classify', 200, 400, 'Classification'],
     ['0.11.0', 'classify', '/pooling', 200, 400, 'Pooling'],
     ['0.14.0', 'generate', '/classify', 200, 400, 'Classification'],
@@ -215,7 +215,7 @@ describe('vllm', () => {
     expect(floats.readFloatLE(floats.length - 4)).toBeCloseTo(RAW, 5)
   })
 
-  test('/score takes 1:1, 1:N and N:N, /rerank sorts', async () => {
+  test('/score takes 1:1, 1:N and N:N texts, and /rerank sorts', async () => {
     const server = await start({ serves: 'pair' })
     const texts = ['a', 'b', 'c']
     const raw = texts.map((text) => logitOf(textId('q', text), 1))
@@ -238,7 +238,7 @@ describe('vllm', () => {
     expect(ranked.results.map((r) => r.index)).toEqual(order)
   })
 
-  test('a key protects only /v1; unknown models, wrong methods and bodies are refused', async () => {
+  test('a key protects only /v1, and unknown models, wrong methods and wrong bodies are refused', async () => {
     const server = await start({ apiKey: 'k' })
     const refused = await ask(server, '/v1/models')
     expect([refused.status, refused.text]).toEqual([401, '{"error":"Unauthorized"}'])
@@ -259,7 +259,7 @@ describe('vllm', () => {
 })
 
 describe('sglang', () => {
-  test('/classify is an object for one text and a list for several; /v1/classify is 1.0 for all', async () => {
+  test('/classify answers an object for one text and a list for several, /v1/classify 1.0 for all', async () => {
     const server = await start({ dialect: 'sglang' })
     const one = await askJson<{ embedding: number[] }>(server, '/classify', { text: wholeText })
     expect(one.embedding).toEqual([RAW])
@@ -276,7 +276,7 @@ describe('sglang', () => {
     expect(scores.scores).toEqual([[RAW]])
   })
 
-  test('a long text is silently truncated at its end if configured', async () => {
+  test('a text over the limit is silently truncated at its end if configured', async () => {
     const server = await start({ dialect: 'sglang', maxModelLen: 20, autoTruncate: true })
     const long = (end: string) => ({ input: `${'word '.repeat(30)}${end}` })
     const scored = (end: string) =>
@@ -287,7 +287,7 @@ describe('sglang', () => {
 })
 
 describe('tei', () => {
-  test('two flat strings are a pair, lists of lists a batch; raw only where requested', async () => {
+  test('two strings are a pair and lists of lists a batch, and scores are raw only if requested', async () => {
     const server = await start({ dialect: 'tei' })
     const predict = (inputs: unknown, raw_scores = true) =>
       askJson(server, '/predict', { inputs, raw_scores })
@@ -301,7 +301,7 @@ describe('tei', () => {
     expect(tooMany.status).toBe(422)
   })
 
-  test('a batch over the permits is refused, but inputs with a permit are still processed', async () => {
+  test('a batch over the permits is refused after inputs with a permit are processed', async () => {
     const server = await start({ dialect: 'tei', permits: 2, tokensPerSecond: 1e6 })
     const answer = await ask(server, '/predict', { inputs: [['aaaa'], ['bbbb'], ['cccc']] })
     expect(answer.status).toBe(429)
@@ -313,7 +313,7 @@ describe('tei', () => {
     expect((await ask(server, '/predict', { inputs: [['aaaa'], ['bbbb']] })).status).toBe(200)
   })
 
-  test('a long text is truncated unless the request says otherwise', async () => {
+  test('a text over the limit is truncated unless the request has `truncate: false`', async () => {
     const server = await start({ dialect: 'tei', maxModelLen: 10 })
     const inputs = 'word '.repeat(40)
     expect((await ask(server, '/predict', { inputs })).status).toBe(200)
@@ -341,7 +341,7 @@ describe('llamacpp', () => {
     }
   })
 
-  test('the error of a text too long counts its tokens; embeddings are normalised', async () => {
+  test('the error of a text over the limit counts its tokens, and embeddings are normalised', async () => {
     const server = await start({ dialect: 'llamacpp', maxModelLen: 10 })
     const answer = await askJson(
       server,
@@ -369,7 +369,7 @@ async function waitUntil(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((resolve) => setImmediate(resolve))
 }
 
-test('a vLLM whose engine died answers as the recorded releases do', async () => {
+test('vllm with a dead engine answers as the recorded releases do', async () => {
   const text = { input: 'x' }
   const pairs = { text_1: 'q', text_2: 'x' }
   const answers = async (version: string) => {

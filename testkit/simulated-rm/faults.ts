@@ -11,7 +11,7 @@ const retryAfter = {
   retryAfterMs: ms.default(1000),
 }
 
-/** All faults with their parameters; each strikes a share of the requests, drawn for each request. */
+/** All faults with their parameters. Each fault strikes a share of the requests, drawn for each request or text. */
 const FAULTS = {
   /** The request takes `factor` times as long. */
   slow: z.strictObject({ share, factor: z.coerce.number().positive().default(5) }),
@@ -19,11 +19,11 @@ const FAULTS = {
   hang: z.strictObject({ share }),
   /** The connection is cut without an answer. */
   drop: z.strictObject({ share }),
-  /** 307 to another path. */
+  /** A redirect (307) to another path. */
   redirect: z.strictObject({ share }),
   /** The connection is cut in the middle of the answer. */
   dieMidBody: z.strictObject({ share }),
-  /** 500, without any work. */
+  /** 500 without any work, after `delayMs`. */
   error500: z.strictObject({ share, delayMs: ms.default(0) }),
   /** 503, the engine's "queue is full". */
   full503: z.strictObject({ share, ...retryAfter }),
@@ -32,8 +32,8 @@ const FAULTS = {
   /** An HTML page from another program, such as a proxy. */
   html: z.strictObject({ share, status: z.coerce.number().int().min(200).max(599).default(200) }),
   /**
-   * The engine died and the process still answers, as in vLLM: by its version (`version`), or always as 0.11 (`400`), as
-   * 0.14 on /pooling and /score (`200` with an error in the body), or as later releases (`500`).
+   * The engine died and the process still answers, as in vLLM. `version`: as the server's version. `400`: as 0.11.
+   * `200`: with an error in the body, as 0.14 on /pooling and /score. `500`: as later releases.
    */
   engineDead: z.strictObject({
     share,
@@ -57,20 +57,19 @@ const FAULTS = {
   nan: z.strictObject({ share, as: z.enum(['literal', 'engine']).default('literal') }),
   /** The score is null. */
   null: z.strictObject({ share }),
-  /** The answer has one extra entry. */
+  /** The answer has one extra entry, or a judge's answer no choice. */
   wrongLength: z.strictObject({ share }),
   /** A judge's reply is aborted half-way: 200 with `finish_reason: "abort"`. */
   abort: z.strictObject({ share }),
-  /** Scored by other weights. */
+  /** Other weights score the texts. */
   drift: z.strictObject({ share, weights: z.coerce.number().int().min(0).default(0xd217) }),
 }
 
-/** Names of the faults. */
 export type FaultName = keyof typeof FAULTS
 /** The settings of each fault. */
 export type FaultSettings = { [N in FaultName]?: z.output<(typeof FAULTS)[N]> }
 
-/** A bare share sets the fault with its defaults. */
+/** Accepts a bare share, which sets the fault with its defaults. */
 function orShare<T extends z.ZodType>(fault: T) {
   return z.preprocess(
     (value) => (typeof value === 'object' ? value : { share: value }),
@@ -125,7 +124,7 @@ export interface Struck {
   fault: (typeof ALONE)[number] | null
   /** 1 for normal speed. */
   slowFactor: number
-  /** Null if the server's own weights score it. */
+  /** Seed of the weights that score the request; null: the server's own weights. */
   driftedWeights: number | null
 }
 

@@ -28,7 +28,7 @@ describe('features', () => {
     expect(found.invented).toBeCloseTo(1 / 4)
   })
 
-  test('calculations: precedence, percent, commas, rounding, division by zero', () => {
+  test('calculations follow precedence, percent, commas and rounding; a division by zero is ignored', () => {
     const wrong = (text: string) => features('', text).stepsWrong * 3
     expect(wrong('16 - 3 * 4 = 4, 20% * 50 = 10, $1,200 + 80 = $1,280, 10 / 3 = 3.33')).toBe(0)
     expect(wrong('16 - 3 - 4 = 10')).toBe(1)
@@ -36,7 +36,7 @@ describe('features', () => {
     expect(wrong('2 × 3 = 6 and 8 ÷ 2 = 3')).toBe(1)
   })
 
-  test('the final answer: the last one of the most reliable kind', () => {
+  test('the final answer is the last one of the most reliable kind', () => {
     expect(finalAnswer('#### 1\n#### 2')).toBe('2')
     expect(finalAnswer('Answer: 7\nso \\boxed{8}')).toBe('8')
     expect(finalAnswer('<answer>Paris</answer>')).toBe('Paris')
@@ -71,7 +71,7 @@ test('a text is split at the assistant’s turn or its first line end', () => {
 
 const solutions = '../shared/data/gsm8k/example_model_solutions.jsonl'
 test.skipIf(!existsSync(solutions))(
-  'prefers the correct one in at least 61 % of 2,429 pairs of real solutions',
+  'the model prefers the correct solution in at least 61 % of 2,429 pairs of real solutions',
   async () => {
     const groups = new Map<string, { correct: boolean; score: number }[]>()
     for await (const { sample } of (await openRollouts(solutions)).rollouts()) {

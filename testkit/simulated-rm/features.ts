@@ -8,7 +8,7 @@ export interface Features {
   calculated: number
   /** Incorrect calculations, at most 3, as a share of 3. */
   stepsWrong: number
-  /** Share of the prompt's distinct numbers that occur in the response; 1 when it has none. */
+  /** Share of the prompt's distinct numbers that occur in the response; 1 when the prompt has no numbers. */
   grounded: number
   /** Share of the numbers used in calculations that are neither in the prompt nor the result of an earlier calculation. */
   invented: number
@@ -88,7 +88,7 @@ export function features(prompt: string, response: string): Features {
   }
 }
 
-/** GSM8K's calculator marks `<<16-3=13>>`; the text repeats the calculation. */
+/** GSM8K's calculator marks, such as `<<16-3=13>>`. The text outside the marks has the same calculation. */
 const CALCULATOR_MARKS = /<<[^<>]{0,200}>>/g
 
 const NUMBER = String.raw`\d[\d,]{0,15}(?:\.\d{1,12})?`
@@ -110,7 +110,7 @@ const FINAL_ANSWERS = [
   /(?:^|\n)[ \t]*(?:Final )?Answer\s{0,3}:\s{0,3}([^\n]{1,200})/gi,
 ]
 
-/** The final answer stated by the response, or null. */
+/** The final answer that the response states; null if there is none. */
 export function finalAnswer(text: string): string | null {
   for (const pattern of FINAL_ANSWERS) {
     let last: string | undefined
@@ -155,7 +155,7 @@ function holds(value: number, claimed: number, stated: string): boolean {
   return Math.abs(value - claimed) <= 0.5 * 10 ** -decimals + 1e-9 * Math.abs(value)
 }
 
-/** Number words of problems that calculations write in digits. */
+/** Values of number words, which calculations write in digits. */
 const NUMBER_WORDS: Record<string, number> = {
   one: 1,
   two: 2,

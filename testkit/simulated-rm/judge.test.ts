@@ -21,7 +21,7 @@ const JUDGES: [DialectName, EngineName][] = [
   ['chat', 'openai'],
 ]
 
-describe.each(JUDGES)('a judge by %s, called by the engine %s', (dialect, name) => {
+describe.each(JUDGES)('a judge with dialect %s, called by engine %s', (dialect, name) => {
   const chat = { messages: [{ role: 'user', content: 'Rate this: 1 + 1 = 2' }] }
   const judge = async (server: SimulatedServer, more: object = {}) => {
     const { path, body } = buildChatRequest(
@@ -52,7 +52,7 @@ describe.each(JUDGES)('a judge by %s, called by the engine %s', (dialect, name) 
     expect(found).toMatchObject({ ok: true, kind: 'generative' })
   })
 
-  test('respects a schema, a stop text and the maximum of tokens', async () => {
+  test('respects a schema, a stop text and a token limit', async () => {
     const server = await start({ dialect, serves: 'generate' })
     const schema = {
       type: 'object',
@@ -68,7 +68,7 @@ describe.each(JUDGES)('a judge by %s, called by the engine %s', (dialect, name) 
     expect(await judge(server, { maxTokens: 5 })).toMatchObject({ ok: true, truncated: true })
   })
 
-  test('a reply that is aborted, empty or doubled is not accepted', async () => {
+  test('an aborted reply, an empty reply, an error and a text over the limit are failures', async () => {
     const server = await start({ dialect, serves: 'generate', maxModelLen: 8192 })
     for (const [faults, failureClass] of [
       [{ abort: 1 }, 'fault'],
@@ -84,7 +84,7 @@ describe.each(JUDGES)('a judge by %s, called by the engine %s', (dialect, name) 
     expect(await judge(server, long)).toMatchObject({ ok: false, reason: 'context_exceeded' })
   })
 
-  test('streams token by token, and reports its usage', async () => {
+  test('streams token by token, with usage at the end', async () => {
     const server = await start({ dialect, serves: 'generate', tokenDelayMs: 1 })
     const body = { ...chat, model: 'simulated-rm' }
     const whole = await askJson<{ choices: { message: { content: string } }[] }>(

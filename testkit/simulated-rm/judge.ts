@@ -24,7 +24,7 @@ export function ratingOf(id: string, weights: number): number {
   return 1 + Math.floor(uniformOf(Number.parseInt(id.slice(0, 8), 16) | 0, weights, 7) * RATINGS)
 }
 
-/** A reply with a minimum of tokens that ends in `Rating: [[7]]`, or has no rating if none is wanted. */
+/** A reply of at least `atLeastTokens` tokens that ends with its rating, such as `Rating: [[7]]`, if `rated`. */
 export function ratedReply(
   id: string,
   weights: number,
@@ -41,19 +41,22 @@ export function ratedReply(
   return { tokens: [...tokens, ...tail], draw: Number.parseInt(id.slice(8, 16), 16) | 0 }
 }
 
-/** Converts a given text (JSON of a schema, or one of several words) to a reply. */
+/** Converts a text, such as JSON of a schema, to a reply. */
 export function plainReply(id: string, text: string): Reply {
   return { tokens: tokensOf(text), draw: Number.parseInt(id.slice(8, 16), 16) | 0 }
 }
 
-/** Words, numbers and runs of punctuation, each with the preceding blanks: `[[`, `7` and `]]` are three. */
+/**
+ * Splits a text into words, numbers and runs of punctuation, each with the preceding blanks: `[[7]]` has three
+ * tokens.
+ */
 function tokensOf(text: string): string[] {
   return text.match(/\s*(?:[A-Za-z]+|\d+|[^\sA-Za-z\d]+)|\s+$/g) ?? []
 }
 
 /**
- * The smallest value that satisfies a JSON schema, with numbers within their limits derived from the rating, and the first
- * of several choices. Supports type, properties, items, enum, const, minimum, maximum and anyOf.
+ * A small value that satisfies a JSON schema. Numbers and enum members follow from the rating, and anyOf uses its first
+ * schema. Supports type, properties, items, enum, const, minimum, maximum and anyOf.
  */
 export function jsonOfSchema(schema: unknown, rating: number): unknown {
   if (typeof schema !== 'object' || schema === null) return {}
@@ -86,7 +89,10 @@ export function jsonOfSchema(schema: unknown, rating: number): unknown {
   }
 }
 
-/** Log-probabilities of a reply's tokens: the chosen one has 0.6 to 0.99, the others share the rest. */
+/**
+ * Log-probabilities of a reply's tokens. A chosen token has a probability of 0.6 to 0.99; alternatives share the
+ * rest.
+ */
 export function logprobsOf(reply: Reply, top: number): TokenLogprob[] {
   return reply.tokens.map((token, index) => {
     const chance = 0.6 + 0.39 * uniformOf(reply.draw, index, 8)

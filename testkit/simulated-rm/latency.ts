@@ -14,7 +14,7 @@ const FORMS = new RegExp(
   `^(?:(?:constant:)?(${NUMBER})|(uniform|lognormal):(${NUMBER}),(${NUMBER})|exponential:(${NUMBER}))$`,
 )
 
-/** Written as `20`, `constant:20`, `uniform:10,50`, `lognormal:200,0.5` (median, sigma) or `exponential:30`. */
+/** Parses `20`, `constant:20`, `uniform:10,50`, `lognormal:200,0.5` (median, sigma) or `exponential:30` (mean); ms. */
 export const LatencyText = z
   .union([z.string(), z.number()])
   .transform((given, context): Latency => {
@@ -33,10 +33,10 @@ export const LatencyText = z
     return { kind: 'lognormal', medianMs: Number(first), sigma: Number(second) }
   })
 
-/** Inputs of a text's time in addition to its tokens. */
+/** Settings that determine the latency of a text. */
 export type LatencySettings = Pick<ServerSettings, 'latency' | 'slowShare' | 'slowMs'>
 
-/** One text's latency, in ms. */
+/** Draws the latency of a text, in ms. */
 export function drawLatencyMs(settings: LatencySettings, draws: Draws): number {
   const { latency, slowShare, slowMs } = settings
   if (slowShare > 0 && draws.next() < slowShare) return slowMs

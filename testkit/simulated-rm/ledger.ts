@@ -5,7 +5,7 @@ export const TEXTS_RECORDED = 10_000
 
 /** One text sent to be scored or judged. */
 export interface TextRecord {
-  /** {@link textId} of it. */
+  /** The text's {@link textId}. */
   id: string
   route: string
   /** Arrival time in epoch ms. */
@@ -27,7 +27,7 @@ export interface LifecycleCall {
 
 /** Counters of a server since its start or the last `resetStats`. */
 export interface ServerCounters {
-  /** By route (`POST /classify`) and status; `aborted` and `cut` for calls without a whole answer. */
+  /** Calls by route (`POST /classify`) and status; `aborted` and `cut` for calls without a whole answer. */
   calls: Record<string, Record<string, number>>
   /** Valid scoring and judging requests, and those answered with 2xx. */
   requests: number
@@ -39,7 +39,7 @@ export interface ServerCounters {
   textsInFlight: number
   maxTextsInFlight: number
   textsTotal: number
-  /** Totals over answered texts. */
+  /** Tokens of answered texts. */
   tokensDone: number
   /** Requests whose client disconnected. */
   aborted: number
@@ -48,7 +48,7 @@ export interface ServerCounters {
   state: 'up' | 'down' | 'hanging' | 'asleep'
 }
 
-/** {@link ServerCounters} and the records. */
+/** Counters of a server, and its records of texts and lifecycle calls. */
 export interface ServerStats extends ServerCounters {
   lifecycle: LifecycleCall[]
   texts: TextRecord[]
@@ -74,7 +74,7 @@ export class Ledger {
     return this.#textsInFlight
   }
 
-  /** Resets the counters and records; what is in flight stays counted. */
+  /** Resets the counters and records. Requests in flight stay counted as in flight. */
   reset(): void {
     this.#calls = {}
     this.#requests = 0

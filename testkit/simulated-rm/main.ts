@@ -8,40 +8,42 @@ const USAGE = `node testkit/simulated-rm/main.ts [options]
 
 Simulated reward-model servers. Each is a ${WHAT_IT_IS}.
 
-  --servers 1               how many, in this process; with --port they take it and those after it
+  --servers 1               number of servers in this process; with --port they use consecutive ports
   --dialect vllm            vllm | sglang | tei | llamacpp | chat
-  --port 0                  0 takes free ones; the addresses are printed as one JSON line
+  --port 0                  0: free ports; the addresses are printed as one JSON line
   --host 127.0.0.1
-  --model simulated-rm      the name they serve
+  --model simulated-rm      name of the model
   --serves classify         classify | token | pair | generate
-  --version 0.20.0          what they say they are; decides which words vLLM reads
-  --labels 1                of the head; the score is the last one's
+  --version 0.20.0          reported version; for vLLM it decides which parameters are read
+  --labels 1                labels of the model's head; the last label's logit is the score
   --has-chat-template true  vLLM: false refuses messages; a cross-encoder has none by default
-  --sleeps true             vLLM: false answers /sleep with 200 and stays awake
-  --activation version      version | honoured | ignored | inverted | identity | softmax (llama.cpp: as it serves Qwen3 heads)
+  --sleeps true             vLLM: false makes /sleep answer 200 without effect
+  --activation version      version | honoured | ignored | inverted | identity | softmax (llama.cpp's Qwen3 rank heads)
   --api-key KEY
   --score hash              hash (follows from the text and --weights) | features (a linear model) | constant (0.5)
   --max-model-len 32768     in tokens of --chars-per-token 3.6 characters
   --weights 1               seed of the weights: other weights, other scores
-  --tokens-per-second N     shared by what is in flight; without it tokens cost no time
-  --saturation 8            texts from which on a server is fully used
-  --running 256             most texts worked on at once, the others wait
-  --speed 1                 0.35 is a slow server
+  --tokens-per-second N     shared by the texts in progress; without it tokens cost no time
+  --saturation 8            number of texts that fully uses a server
+  --running 256             maximum number of texts in progress; further texts wait
+  --speed 1                 factor of the speed; 0.35 simulates a slow server
   --prefix-groups 0         prompts in the prefix cache
-  --latency 20              beside the tokens: constant:20, uniform:10,50, lognormal:median,sigma, exponential:mean (ms)
-  --slow-share 0            share of the texts that take --slow-ms instead
+  --latency constant:0      ms per text in addition to its tokens: constant:20, uniform:10,50, lognormal:median,sigma or
+                            exponential:mean
+  --slow-share 0            share of the texts that take --slow-ms instead of the latency
   --slow-ms 0
-  --draw-by arrival         arrival | text: latencies and faults of a text are the same each time
-  --token-delay-ms 0        between the tokens of a judge's reply of at least --reply-tokens 24
-  --max-queued N            503 beyond so many texts
-  --permits 512             TEI: inputs at once
-  --loading-ms 0            llama.cpp: "Loading model" for so long
-  --seed 1                  of the draws
+  --draw-by arrival         arrival | text: a text has the same latency and faults each time
+  --token-delay-ms 0        time between two tokens of a judge's reply
+  --reply-tokens 24         minimum tokens of a judge's reply
+  --max-queued N            number of texts in flight beyond which the server answers 503
+  --permits 512             TEI: maximum number of concurrent inputs
+  --loading-ms 0            llama.cpp: time after its start during which it answers "Loading model"
+  --seed 1                  seed of all draws
   --faults '{"slow":0.1}'   JSON, as in POST /__control
-  --exit-with-stdin         ends when its standard input does, so that no parent leaves it behind
+  --exit-with-stdin         ends when its standard input closes, so that it never outlives its parent
 
-POST /__control changes a server while it runs, GET /__stats tells what it counted (loopback only). The control
-address that is printed takes both for every server, dead ones too: ?server=0, or all without it.`
+POST /__control changes a running server, GET /__stats returns its counters (both on loopback only). The printed
+control address accepts both for every server, including dead servers: ?server=0, or without it all servers.`
 
 try {
   await main()

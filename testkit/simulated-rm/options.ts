@@ -2,13 +2,12 @@ import { z } from 'zod'
 import { FaultChange } from './faults.ts'
 import { LatencyText } from './latency.ts'
 
-/** Supported protocols. */
 export const DIALECTS = ['vllm', 'sglang', 'tei', 'llamacpp', 'chat'] as const
 export type DialectName = (typeof DIALECTS)[number]
 
 /**
- * Type of the model: `classify` one logit per text, `token` one per token (vLLM), `pair` a cross-encoder, `generate` a
- * language model that judges.
+ * Type of the model. `classify`: one logit per text. `token`: one logit per token (vLLM). `pair`: a cross-encoder.
+ * `generate`: a language model that judges.
  */
 export const SERVES = ['classify', 'token', 'pair', 'generate'] as const
 export type Serves = (typeof SERVES)[number]
@@ -23,9 +22,9 @@ const changeable = {
   tokensPerSecond: z.coerce.number().positive().nullable(),
   /** Number of texts that fully uses the server. */
   saturation: count.min(1),
-  /** Maximum of texts in progress. */
+  /** Maximum number of texts in progress. */
   running: count.min(1),
-  /** Factor of the speed: 0.35 is a slow server. */
+  /** Factor of the speed; 0.35 simulates a slow server. */
   speed: z.coerce.number().positive(),
   /**
    * Time of a text in addition to its tokens: `constant:20`, `uniform:10,50`, `lognormal:median,sigma`, `exponential:mean`.
@@ -35,7 +34,8 @@ const changeable = {
   slowShare: z.coerce.number().min(0).max(1),
   slowMs: ms,
   /**
-   * Latencies and faults are drawn for each request (`arrival`), or derived from the text and therefore constant (`text`).
+   * Whether latencies and faults are drawn for each request (`arrival`), or follow from the text and are constant
+   * (`text`).
    */
   drawBy: z.enum(['arrival', 'text']),
   /** Source of the raw score: the hash of the text and the weights, the linear model of `features.ts`, or always 0.5. */
@@ -57,17 +57,18 @@ const changeable = {
 /** Options of a simulated server. Every field has a default; some depend on the dialect. */
 export const ServerOptions = z.strictObject({
   dialect: z.enum(DIALECTS).default('vllm'),
-  /** 0: any free port. */
+  /** Port to listen on; 0: any free port. */
   port: z.coerce.number().int().min(0).max(65_535).default(0),
   host: z.string().default('127.0.0.1'),
   model: z.string().min(1).default('simulated-rm'),
   serves: z.enum(SERVES).optional(),
-  /** The reported version. vLLM's decides which parameters and request formats are accepted. */
+  /** The reported version. For vLLM it decides which parameters and request formats are accepted. */
   version: z.string().min(1).optional(),
-  /** Required as `Authorization: Bearer …` where the engine requires a key; null: no key. */
+  /** Key required as `Authorization: Bearer …` on the routes that the engine protects; null: no key. */
   apiKey: z.string().nullable().default(null),
   /**
-   * Labels of the model's head; 0: no head. The score is the last label's logit; of two labels, the first has its negative.
+   * Number of labels of the model's head; 0: no head. The score is the last label's logit. Of two labels, the first
+   * has the negative of the score.
    */
   labels: count.max(16).default(1),
   /**
@@ -75,14 +76,15 @@ export const ServerOptions = z.strictObject({
    * has none.
    */
   hasChatTemplate: z.stringbool().or(z.boolean()).optional(),
-  /** vLLM: false answers /sleep with 200 without sleeping, as on a CPU. */
+  /** vLLM: whether /sleep has an effect; without one it still answers 200, as on a CPU. */
   sleeps: z.stringbool().or(z.boolean()).default(true),
   maxModelLen: count.min(1).default(32_768),
   charsPerToken: z.coerce.number().positive().default(3.6),
   /**
-   * Whether raw scores are available: by the parameters the version reads (`version`), by both (`honoured`), never
-   * (`ignored`: always the sigmoid), inverted (`inverted`), or always (`identity`). `softmax`: as llama.cpp gives label 0's
-   * share of Qwen3 rank heads, which is 1 for every text with one label.
+   * When the server returns raw scores. `version`: if the parameters that the version reads request them. `honoured`:
+   * if either parameter requests them. `ignored`: never. `inverted`: if the request asks for the activation.
+   * `identity`: always. `softmax`: the softmax of label 0, as llama.cpp for Qwen3 rank heads, which is 1 for every
+   * text with one label.
    */
   activation: z
     .enum(['version', 'honoured', 'ignored', 'inverted', 'identity', 'softmax'])
@@ -91,19 +93,19 @@ export const ServerOptions = z.strictObject({
   canSleep: z.stringbool().or(z.boolean()).default(true),
   sleepMs: ms.default(0),
   wakeMs: ms.default(0),
-  /** TEI: maximum of concurrent inputs (`--max-concurrent-requests`). */
+  /** TEI: maximum number of concurrent inputs (`--max-concurrent-requests`). */
   permits: count.min(1).default(512),
-  /** TEI: maximum of inputs per request. */
+  /** TEI: maximum number of inputs per request. */
   maxClientBatchSize: count.min(1).default(32),
   /** TEI, SGLang: whether texts over the limit are silently truncated. By default TEI does and SGLang does not. */
   autoTruncate: z.stringbool().or(z.boolean()).optional(),
-  /** llama.cpp: the length beyond which an encoder answers 500 (`--ubatch-size`); null: the model is not an encoder. */
+  /** llama.cpp: number of tokens beyond which an encoder answers 500 (`--ubatch-size`); null: not an encoder. */
   physicalBatch: count.min(1).nullable().default(null),
-  /** llama.cpp: time after its start during which it answers `Loading model`. */
+  /** llama.cpp: time after its start during which the server answers `Loading model`. */
   loadingMs: ms.default(0),
-  /** Delay of /health; SGLang's takes a second. */
+  /** Delay of /health; by default one second for SGLang. */
   healthDelayMs: ms.optional(),
-  /** Minimum tokens of a judge's reply; the rating is at its end. */
+  /** Minimum number of tokens of a judge's reply, which ends with the rating. */
   replyTokens: count.default(24),
   /** Seed of all draws. */
   seed: seed.default(1),
@@ -133,16 +135,17 @@ export type ServerSettings = Required<Omit<z.output<typeof ServerOptions>, 'faul
 export const ControlChange = z
   .strictObject({
     ...changeable,
-    /** Faults by name: a share from 0 to 1 or an object with it; null: removes all. */
+    /** Faults by name, each as a share from 0 to 1 or as an object with `share`; null: removes all faults. */
     faults: FaultChange.nullable(),
-    /** Stops answering from the start of the n-th scoring text from now on; 0: at once; null: resumes. */
+    /** Stops answering from the start of the n-th text from now on; 0: immediately; null: resumes. */
     hangAfterTexts: count.nullable(),
     /**
-     * Closes the listener and its connections after `afterMs`, and reopens the same port `forMs` later (null: on `revive`).
+     * Closes the listener and its connections after `afterMs`, and listens again on the same port `forMs` later
+     * (null: on `revive`).
      */
     die: z.strictObject({ afterMs: ms.default(0), forMs: ms.nullable().default(null) }),
     revive: z.literal(true),
-    /** Asleep like vLLM: accepts requests without answering them, until false. */
+    /** Whether the server sleeps like vLLM: it then accepts requests without answering them. */
     asleep: z.boolean(),
     /** Resets the counters and records. */
     resetStats: z.literal(true),

@@ -8,10 +8,10 @@ import {
 import type { ServerOptionsInput } from './options.ts'
 import { SimulatedServer } from './server.ts'
 
-/** Recorded answers that the simulation reproduces in part; that part must match. */
+/** Situations whose answers the simulation reproduces only in part. The reproduced part must match. */
 const PART = /^(?:models|properties|embeddings|chat\b.*)$/
 
-// The simulation has no embedding models.
+/** Whether each kind of model is simulated. */
 const SIMULATED = Object.freeze({
   embed: false,
   classify: true,
@@ -20,7 +20,7 @@ const SIMULATED = Object.freeze({
   generate: true,
 })
 
-/** Options with which llama.cpp was recorded. */
+/** `--ubatch-size` of the recorded llama.cpp. */
 const PHYSICAL_BATCH = 1024
 
 describe.each(recordings())('%s', (_, { engine, version, models, answers }) => {
@@ -80,7 +80,7 @@ async function answerOf(server: SimulatedServer, { request }: RecordedAnswer): P
   }
 }
 
-/** Compares status, media type and shape, and in errors all text except counts. */
+/** The parts of an answer that are compared: status, media type and shape, and in errors all text except counts. */
 function comparable(answer: Answer, isPart: boolean) {
   const { status, text } = answer
   if (text === '') return { status }
@@ -110,7 +110,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** Replaces counts with N. Of validation errors, the rule, the field and the message are kept. */
+/** Replaces counts with N, and reduces validation errors to rule, field and message. */
 function wording(message: string): string {
   const rules = [...message.matchAll(RULE)].map(([, type, loc = '', said]) => {
     const names = loc.match(/[^'.]+(?=['.])/g)?.filter((name) => /^[\w[\]]+$/.test(name))
@@ -131,7 +131,7 @@ function shapeOf(value: unknown, key = '', isPart = false): unknown {
   if (value === null || typeof value === 'number') return value === null ? null : 'number'
   if (Array.isArray(value)) {
     if (key === 'bytes') return 'bytes'
-    // Lengths follow the labels and texts, except a token model's rows, which follow the tokens.
+    // A list has an entry per label or text, except a token model's rows, of which there is one per token.
     const isWhole = key === 'probs' || (typeof value[0] === 'object' && !Array.isArray(value[0]))
     return (isWhole && !isPart ? value : value.slice(0, 1)).map((e) => shapeOf(e, '', isPart))
   }
@@ -144,7 +144,7 @@ function shapeOf(value: unknown, key = '', isPart = false): unknown {
   return key === 'id' ? value.replace(/-.*/, '-…') : 'string'
 }
 
-/** The fields of a shape that the other one also has. */
+/** The fields of a shape that the other shape also has. */
 function restricted(shape: unknown, other: unknown): unknown {
   if (Array.isArray(shape) && Array.isArray(other)) {
     return shape.slice(0, other.length).map((entry, i) => restricted(entry, other[i]))

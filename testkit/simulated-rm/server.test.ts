@@ -20,7 +20,7 @@ async function start(options: ServerOptionsInput = {}): Promise<SimulatedServer>
 }
 afterEach(() => Promise.all(started.splice(0).map((server) => server.close())))
 
-/** Sends a text without waiting; `outcome` holds how it ended. */
+/** Sends a text without waiting. `outcome` resolves to the status, or the error's code. */
 function send(server: SimulatedServer, text: string) {
   const gone = new AbortController()
   const outcome = ask(server, '/classify', { input: text }, { signal: gone.signal }).then(
@@ -34,7 +34,7 @@ const inFlight = (server: SimulatedServer, texts: number) =>
 const FOREVER = { latency: 'constant:3600000' }
 
 describe('records', () => {
-  test('every text with its text id, times and outcome, and calls by route and status', async () => {
+  test('texts are recorded with id, times and outcome, and calls are counted by route and status', async () => {
     const server = await start()
     await scoreBy('vllm', server, { prompt: 'Q', response: 'A' })
     await ask(server, '/classify', { input: ['Q\nA', 'Q\nB'] })
@@ -76,7 +76,7 @@ describe('records', () => {
     expect(await load()).toEqual(['0', '0'])
   })
 
-  test('a repeated prompt costs nothing while it is cached', async () => {
+  test('the metrics count the tokens of cached prompts', async () => {
     const server = await start({ prefixGroups: 1 })
     for (const prompt of ['one', 'one', 'two', 'one']) {
       await ask(server, '/score', { queries: prompt, documents: 'answer' })
@@ -97,7 +97,7 @@ describe('records', () => {
 })
 
 describe('faults', () => {
-  test('strike their share of the requests, the same ones for the same seed', async () => {
+  test('a fault strikes its share of the requests, and the same requests for the same seed', async () => {
     const outcomes = async () => {
       const server = await start({ seed: 7, faults: { error500: 0.3 } })
       const statuses: number[] = []
@@ -113,7 +113,7 @@ describe('faults', () => {
     expect(await outcomes()).toEqual(first)
   })
 
-  test('each form of Retry-After', async () => {
+  test('a refusal states its retry delay in the configured form', async () => {
     const server = await start()
     const headers = async (retryAfter: 'none' | 'seconds' | 'date' | 'ms' | 'x-ms') => {
       server.control({ faults: { full503: { share: 1, retryAfter, retryAfterMs: 60_000 } } })
@@ -127,13 +127,13 @@ describe('faults', () => {
     expect((await headers('x-ms'))['x-ms-retry-after-ms']).toBe('60000')
   })
 
-  test('an answer cut half-way is a connection error', async () => {
+  test('an answer that is cut half-way is a connection error', async () => {
     const server = await start({ faults: { dieMidBody: 1 } })
     expect(await send(server, 'x').outcome).not.toBe(200)
     expect(server.stats().texts[0]?.outcome).toBe('cut')
   })
 
-  test('a connection is cut without an answer, or redirected', async () => {
+  test('a request is cut without an answer, or redirected', async () => {
     const server = await start({ faults: { drop: 1 } })
     expect(await send(server, 'x').outcome).toBe('UND_ERR_SOCKET')
     expect(server.counters()).toMatchObject({ requests: 1, answered: 0, faults: { drop: 1 } })
@@ -142,7 +142,7 @@ describe('faults', () => {
     expect([status, headers.location]).toEqual([307, '/somewhere-else'])
   })
 
-  test('a hanging request is never answered, and a later hang starts at its text', async () => {
+  test('a hanging request gets no answer, and after `hangAfterTexts` no request does', async () => {
     const server = await start({ faults: { hang: 1 } })
     const sent = send(server, 'x')
     await inFlight(server, 1)
@@ -179,7 +179,7 @@ describe('faults', () => {
     await vi.waitUntil(() => server.stats().state === 'up', { interval: 2 })
   })
 
-  test('idle connections are closed after the set time, active ones are not', async () => {
+  test('idle connections are closed after the configured time, active connections are not', async () => {
     const server = await start({ idleCloseMs: 30, latency: 'constant:90' })
     const agent = new Agent({ connections: 1, keepAliveTimeout: 60_000 })
     const post = { method: 'POST', body: '{"input":"x"}', dispatcher: agent } as const
@@ -194,7 +194,7 @@ describe('faults', () => {
     await agent.close()
   })
 
-  test('configured false load metrics appear on every route', async () => {
+  test('load metrics can be false or missing', async () => {
     const server = await start()
     const values = async () => (await ask(server, '/load')).text
     for (const [metrics, load] of [
@@ -209,7 +209,7 @@ describe('faults', () => {
     expect((await ask(server, '/metrics')).status).toBe(404)
   })
 
-  test('unknown settings are refused by both interfaces', async () => {
+  test('unknown settings are refused by `control` and by `/__control`', async () => {
     const server = await start()
     expect(() => server.control({ faults: { nonsense: 1 } } as never)).toThrow()
     expect((await ask(server, '/__control', { speeed: 2 })).status).toBe(400)
@@ -231,7 +231,7 @@ describe('scores', () => {
       }),
     )
 
-  test('come from the hash of the text, the linear model, or a constant', async () => {
+  test('a score comes from the hash of the text, the linear model, or a constant', async () => {
     const server = await start()
     const ids = samples.map(({ prompt, response }) => textId(prompt, response))
     expect(await scores(server)).toEqual(ids.map((id) => logitOf(id, 1)))
@@ -284,7 +284,7 @@ describe('sleep', () => {
     return lifecycle
   }
 
-  test('vllm finishes requests in flight, then queues requests until woken', async () => {
+  test('vllm finishes requests in flight, then queues requests until it wakes', async () => {
     const server = await start({ latency: 'constant:500' })
     const before = send(server, 'before')
     await inFlight(server, 1)
@@ -305,7 +305,7 @@ describe('sleep', () => {
     close()
   })
 
-  test('vllm aborts by default: pooling fails, a judge answers 200 with half a reply', async () => {
+  test('vllm aborts by default: pooling answers 500, a judge 200 with an aborted reply', async () => {
     const server = await start(FOREVER)
     const sent = send(server, 'x')
     await inFlight(server, 1)
@@ -323,7 +323,7 @@ describe('sleep', () => {
     expect((await reply).choices[0]?.finish_reason).toBe('abort')
   })
 
-  test('parts wake separately; after level 2 scores are garbage until the weights are reloaded', async () => {
+  test('parts wake separately, and level 2 loses the weights until they are reloaded', async () => {
     const server = await start()
     const score = () => scoreBy('vllm', server, { prompt: 'Q', response: 'A' })
     const right = await score()
@@ -337,7 +337,7 @@ describe('sleep', () => {
     expect(await score()).toEqual(right)
   })
 
-  test('sglang releases memory when idle, and dies otherwise', async () => {
+  test('sglang releases memory if it is idle, and dies otherwise', async () => {
     const server = await start({ dialect: 'sglang' })
     const { fetch, close } = openFetch(server.url, null, { timeoutMs: 10_000 })
     await lifecycleOf('sglang').sleep(fetch, '', 1)
@@ -354,7 +354,7 @@ describe('sleep', () => {
     close()
   })
 
-  test('put to sleep by control, it accepts requests and answers them after waking', async () => {
+  test('a server put to sleep by `control` accepts requests and answers them after waking', async () => {
     const server = await start()
     server.control({ asleep: true })
     const sent = send(server, 'x')
@@ -365,7 +365,7 @@ describe('sleep', () => {
   })
 })
 
-test('the control address reaches each of several servers in a process, also dead ones', async () => {
+test('the control address reaches every server of a process, including dead servers', async () => {
   await expect(startSimulatedServers(['--latency', 'soon'])).rejects.toThrow('exit code 1')
   const servers = await startSimulatedServers(['--servers', '3', '--faults', '{"error500":1}'])
   try {

@@ -15,7 +15,7 @@ import {
 } from './options.ts'
 import { Simulation } from './simulation.ts'
 
-/** The Server header of each dialect. */
+/** Description of a simulated server, for the printed line and the help text. */
 export const WHAT_IT_IS =
   'simulated reward-model server: speaks the protocol, follows a capacity model, no neural network'
 
@@ -83,12 +83,13 @@ export class SimulatedServer {
     return this.#port
   }
 
-  /** Starts listening; after a death on the same port, like a new process with the same settings. */
+  /** Starts listening. After a death, it listens on the same port, like a new process with the same settings. */
   async start(): Promise<void> {
     if (this.#server !== null) return
     const server = createServer((request, response) => this.#take(request, response))
     this.#server = server
-    // Our own timers close idle connections: Node would announce its timeout in every answer, uvicorn does not.
+    // Timers of this class close idle connections, because Node would announce its timeout in every answer, which
+    // uvicorn does not.
     server.keepAliveTimeout = 0
     server.on('connection', (socket) => {
       this.#sockets.set(socket, { idle: undefined, idleMs: null, calls: new Set() })
@@ -100,7 +101,7 @@ export class SimulatedServer {
     })
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
-      // A large backlog: a step's texts may arrive as thousands of connections at once.
+      // The backlog is large, because a step's texts may arrive as thousands of concurrent connections.
       server.listen({ port: this.#port, host: this.#host, backlog: 16_384 }, () => {
         server.off('error', reject)
         this.#port = (server.address() as AddressInfo).port
@@ -109,14 +110,14 @@ export class SimulatedServer {
     })
   }
 
-  /** Stops for good and cuts all calls in flight. */
+  /** Stops permanently and cuts all calls in flight. */
   async close(): Promise<void> {
     this.#closed = true
     for (const timer of this.#timers) clearTimeout(timer)
     await this.#stopListening()
   }
 
-  /** Changes the behaviour at once. @throws ZodError for unknown settings. */
+  /** Changes settings and faults immediately. @throws ZodError for unknown settings */
   control(change: ControlChangeInput): void {
     const { faults, hangAfterTexts, die, revive, asleep, resetStats, ...settings } =
       ControlChange.parse(change)
@@ -142,7 +143,7 @@ export class SimulatedServer {
     return this.#simulation.ledger.counters(this.#now())
   }
 
-  /** The current behaviour and counters. */
+  /** The current settings, faults and counters. */
   status() {
     const { settings, faults } = this.#simulation
     return {
@@ -250,7 +251,7 @@ export class SimulatedServer {
         call.send(json(400, { detail: z.prettifyError(change.error) }))
         return
       }
-      // The server dies after it answered the call that requested it.
+      // The server dies after it has answered this call.
       const { die, ...now } = call.json() as ControlChangeInput
       this.control(now)
       if (die !== undefined) call.onEnd(() => this.control({ die }))

@@ -33,13 +33,13 @@ export interface Job {
 /** The outcome of a request. */
 export interface Outcome {
   struck: Struck
-  /** Written share of the reply when the engine aborted it; null: not aborted. */
+  /** Share of the reply that was written when the engine aborted the request; null: not aborted. */
   abortedAt: number | null
 }
 
 /** A request in progress. */
 export interface Running {
-  /** Elapsed share of the time in addition to the tokens; the minimum over its texts. */
+  /** Elapsed share of the time in addition to the tokens, 0 to 1; the minimum over the texts. */
   progress(): number
 }
 
@@ -58,7 +58,7 @@ const GARBAGE_WEIGHTS = 0xbad
 /** Parts that can sleep, by vLLM's names. */
 const MEMORY = ['weights', 'kv_cache']
 
-/** The engine behind the routes: capacity, faults, sleep and records. It does not know about sockets. */
+/** The engine behind the routes, without sockets: capacity, faults, sleep and records. */
 export class Simulation {
   settings: ServerSettings
   faults: FaultSettings = {}
@@ -66,13 +66,13 @@ export class Simulation {
   readonly cache: PrefixCache
   readonly startedAtMs = Date.now()
   readonly dialect: Dialect
-  /** Called when the process dies; set by the server. */
+  /** Ends the simulated process; set by the server. */
   crash: () => void = () => {}
   readonly #capacity: Capacity
   readonly #clock: Clock
   readonly #draws: Draws
   readonly #active = new Set<Active>()
-  /** Texts accepted while asleep or falling asleep. */
+  /** Requests accepted while asleep or falling asleep. */
   readonly #parked = new Set<Active>()
   /** Sleeping parts; empty: awake. */
   readonly #asleep = new Set<string>()
@@ -128,21 +128,21 @@ export class Simulation {
     return this.#garbage ? this.settings.weights ^ GARBAGE_WEIGHTS : this.settings.weights
   }
 
-  /** Texts in progress or waiting. */
+  /** Number of texts in progress or waiting. */
   get textsTaken(): number {
     let texts = 0
     for (const active of this.#active) texts += active.jobs.length
     return texts
   }
 
-  /** Texts as the engine counts them, regardless of its reported metrics. */
+  /** Numbers of texts as the engine counts them, whatever its metrics report. */
   trueLoad(): { running: number; waiting: number } {
     let parked = 0
     for (const active of this.#parked) parked += active.jobs.length
     return { running: this.#capacity.running, waiting: this.#capacity.waiting + parked }
   }
 
-  /** Texts as reported by its metrics; null: the route is missing. */
+  /** Numbers of texts that the metrics report; null: the route is missing. */
   reportedLoad(): { running: number; waiting: number } | null {
     switch (this.settings.metrics) {
       case 'negative':
@@ -159,8 +159,8 @@ export class Simulation {
   }
 
   /**
-   * Processes the texts of a request; when all are done, `finish` creates the answer (null: already answered). Faults that
-   * need no work answer at once, without `finish`.
+   * Processes the texts of a request. When all are done, `finish` creates the answer (null: already answered). Faults
+   * that need no work answer immediately, without `finish`.
    */
   run(call: Call, jobs: readonly Job[], finish: (outcome: Outcome) => Answer | null): Running {
     const { ledger, dialect } = this
@@ -242,8 +242,8 @@ export class Simulation {
   }
 
   /**
-   * Falls asleep. `abort` aborts requests in flight, `wait` lets them end first, `keep` freezes them; later requests wait
-   * for the wake. Level 0 keeps the memory; level 2 loses the weights.
+   * Falls asleep. `abort` aborts requests in flight, `wait` lets them end first, `keep` freezes them. Later requests
+   * wait until the engine wakes. Level 0 keeps the memory; level 2 loses the weights.
    */
   async sleep(mode: 'abort' | 'wait' | 'keep', level: 0 | 1 | 2): Promise<void> {
     this.#parking = true
@@ -259,7 +259,7 @@ export class Simulation {
     if (level === 2) this.#garbage = true
   }
 
-  /** Wakes the given parts, or all; parked texts continue when all are awake. */
+  /** Wakes the given parts, or all. Waiting requests start when all parts are awake. */
   async wake(parts: readonly string[] | null): Promise<void> {
     if (!this.#parking) return
     await this.#pass(this.settings.wakeMs)
@@ -292,7 +292,7 @@ export class Simulation {
     this.#sayDrained()
   }
 
-  /** The faults of a request; drawn by text, those of the first text that has one. */
+  /** The faults of a request. With `drawBy: 'text'`, the first text with a fault determines them. */
   #strike(jobs: readonly Job[]): Struck {
     const { drawBy, seed } = this.settings
     const onStruck = (name: FaultName) => this.ledger.struck(name)
@@ -305,14 +305,14 @@ export class Simulation {
     return UNSTRUCK
   }
 
-  /** A text's logit. Weights other than the server's own score by the hash, because no other model exists. */
+  /** A text's logit. Weights other than the server's own always score by the hash. */
   #logitOf(job: Job, weights: number): number {
     const { score } = this.settings
     if (score === 'hash' || weights !== this.settings.weights) return logitOf(job.id, weights)
     return score === 'constant' ? 0.5 : featureLogit(job.prompt, job.response)
   }
 
-  /** Answers without any work on a fault or a full queue; null: no answer yet. */
+  /** Answers a request without any work, because of a fault or a full queue; null: not answered. */
   #early(call: Call, struck: Struck): 'answered' | null {
     const { faults, dialect, settings } = this
     const refuse = (refusal: 'full' | 'limited', headers: Record<string, string>) => {
@@ -423,7 +423,7 @@ export class Simulation {
   }
 }
 
-/** Answer of a missing route: FastAPI, and for 501 Python's http.server and llama.cpp. */
+/** Answer of a missing route, as FastAPI sends it, or for 501 as llama.cpp does. */
 function routeMissing(status: 404 | 405 | 501): Answer {
   if (status === 404) return json(404, { detail: 'Not Found' })
   if (status === 405) return json(405, { detail: 'Method Not Allowed' })
@@ -436,9 +436,9 @@ export interface Scored {
   index: number
   job: Job
   logit: number
-  /** Seed of the weights that scored it. */
+  /** Seed of the weights that scored the text. */
   weights: number
-  /** The number as written in the answer: itself, NaN or null. */
+  /** A number as it is written in the answer: unchanged, or by a fault as NaN or null. */
   write(value: number): string
 }
 

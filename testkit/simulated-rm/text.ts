@@ -48,8 +48,8 @@ function hex(bits: number): string {
 const MAX_LOGIT = 8
 
 /**
- * The raw score of a text: a logit between −8 and 8, mostly near 0, computed from its id and the seed of the weights. It
- * has six decimals, as a 32-bit float has.
+ * The raw score of a text: a logit between −8 and 8, mostly near 0, computed from its id and the seed of the weights.
+ * It is rounded to six decimals, about the precision of a 32-bit float.
  */
 export function logitOf(id: string, weights: number): number {
   const draw = Number.parseInt(id.slice(0, 8), 16) | 0
@@ -58,19 +58,21 @@ export function logitOf(id: string, weights: number): number {
   return Math.round((sum / 1.5 - 1) * MAX_LOGIT * 1e6) / 1e6
 }
 
-/** The logit of a token or step of a text other than the last. */
+/** The logit of a token of a text other than the last. */
 export function tokenLogitOf(id: string, weights: number, token: number): number {
   const draw = (Number.parseInt(id.slice(0, 8), 16) + token) | 0
   return Math.round((uniformOf(draw, weights, 4) * 2 - 1) * MAX_LOGIT * 1e6) / 1e6
 }
 
-/** The logits of all labels of a text: the last is the text's own. Of two labels, the first has its negative. */
+/**
+ * The logits of all labels of a text. The last label has the text's logit; of two labels, the first has its negative.
+ */
 export function labelLogits(logit: number, labels: number): number[] {
   if (labels === 1) return [logit]
   return Array.from({ length: labels }, (_, i) => (i === labels - 1 ? logit : -logit / (i + 1)))
 }
 
-/** Softmax shares of labels. */
+/** The softmax of the labels' logits. */
 export function softmax(logits: readonly number[]): number[] {
   const most = Math.max(...logits)
   const powers = logits.map((logit) => Math.exp(logit - most))
@@ -78,7 +80,7 @@ export function softmax(logits: readonly number[]): number[] {
   return powers.map((power) => power / sum)
 }
 
-/** Applies a pooler's activation to the logit of a single label. */
+/** The sigmoid, a pooler's activation for a single label. */
 export function sigmoid(logit: number): number {
   return 1 / (1 + Math.exp(-logit))
 }

@@ -4,7 +4,7 @@ import type { Job, Outcome, Running, Simulation } from '../simulation.ts'
 import { countTokens, pairOfMessages, textId } from '../text.ts'
 import { before } from './versions.ts'
 
-/** An engine's error messages for invalid requests. */
+/** Creates an engine's answer to an invalid request. */
 export type RefuseRequest = (
   what: 'invalid' | 'context' | 'model',
   message: string,
@@ -29,7 +29,7 @@ interface ChatBody {
 /** Minimum interval between progress checks of a reply, in ms. */
 const EMIT_MS = 2
 
-/** POST /v1/chat/completions as in OpenAI's API: as a whole, or token by token as server-sent events. */
+/** Answers POST /v1/chat/completions as OpenAI's API does: as a whole, or token by token as server-sent events. */
 export function chatCompletions(simulation: Simulation, call: Call, refuse: RefuseRequest): void {
   const { settings } = simulation
   const body = call.json() as ChatBody | null | undefined
@@ -38,9 +38,10 @@ export function chatCompletions(simulation: Simulation, call: Call, refuse: Refu
     return
   }
   const { model } = body
-  // llama.cpp serves one model under any name and writes as far as the context allows.
+  // llama.cpp serves its model under any name, and cuts a reply at the end of the context.
   const isLlamacpp = settings.dialect === 'llamacpp'
-  // vLLM does the same since a release after 0.14.0; earlier ones refuse a reply that does not fit.
+  // vLLM also cuts replies at the end of the context since a release after 0.14.0. Earlier releases refuse such
+  // requests.
   const isCapped =
     isLlamacpp || (settings.dialect === 'vllm' && !before(settings.version, [0, 16, 0]))
   if (typeof model === 'string' && model !== settings.model && !isLlamacpp) {
@@ -112,7 +113,7 @@ function streamReply(
     if (given === null || outcome.struck.fault === 'wrongLength') {
       call.event(completion.chunk(given === null ? { content: null } : undefined))
     } else {
-      // Tokens already streamed stay, even if the reply was to be aborted earlier.
+      // Tokens that were streamed stay, even if an aborted reply has fewer.
       sendUntil(given.tokens.length)
     }
     if (outcome.struck.fault === 'dieMidBody') {
@@ -151,7 +152,7 @@ function spoiled(reply: Reply, reason: string, outcome: Outcome): [Reply | null,
   return [reply, reason]
 }
 
-/** Free text with a rating, or the format that the request demands. */
+/** A reply of free text with a rating, or in the format that the request demands. */
 function replyTo(simulation: Simulation, id: string, body: ChatBody): Reply {
   const { weights, settings } = simulation
   const rating = ratingOf(id, weights)
@@ -172,7 +173,7 @@ function replyTo(simulation: Simulation, id: string, body: ChatBody): Reply {
   return stopped(reply, body.stop)
 }
 
-/** Truncated before the first stop text. */
+/** The reply up to the first stop text. */
 function stopped(reply: Reply, stop: unknown): Reply {
   const stops = (Array.isArray(stop) ? stop : [stop]).filter(
     (text): text is string => typeof text === 'string' && text !== '',
@@ -190,7 +191,7 @@ function stopped(reply: Reply, stop: unknown): Reply {
   return { ...reply, tokens }
 }
 
-/** The bodies of one completion. */
+/** Creates the bodies of one completion. */
 class Completion {
   readonly wantsUsage: boolean
   readonly #simulation: Simulation
@@ -225,7 +226,7 @@ class Completion {
     }
   }
 
-  /** Without a delta: a chunk without choices. */
+  /** One streamed chunk. Without `delta` it has no choices. */
   chunk(delta?: object, finishReason: string | null = null, reply?: Reply, token?: number): string {
     const one =
       reply === undefined || token === undefined

@@ -8,10 +8,10 @@ export type DialectDefaults = Pick<
   'serves' | 'version' | 'running' | 'idleCloseMs' | 'healthDelayMs' | 'autoTruncate'
 >
 
-/** An engine's answer, in its own format, when it cannot score. */
+/** Kinds of refusals that an engine answers in its own format. */
 export type Refusal = 'error' | 'full' | 'limited' | 'unauthorized' | 'not_found' | 'method'
 
-/** Answer of a server whose engine died while its process lives: by its version, or as one of the known forms. */
+/** Answer of a server whose engine has died: as its version answers, or with a fixed status. */
 export type DeadAnswer = 'version' | '400' | '200' | '500'
 
 /** Answers one call, synchronously or later. */
@@ -23,12 +23,12 @@ export interface Dialect {
   readonly defaults: DialectDefaults
   /** Whether a disconnected client's texts are removed while in progress; false: only waiting texts. */
   readonly abortsRunning: boolean
-  /** By method and path: `POST /classify`. */
+  /** Handlers by method and path: `POST /classify`. */
   routes(simulation: Simulation): Record<string, Handler>
   /** Whether a route requires the key. */
   requiresKey(path: string): boolean
   refusal(refusal: Refusal, simulation: Simulation): Answer
-  /** Answer of a scoring route whose engine died; absent: its usual error. */
+  /** Answer of a scoring route whose engine has died; absent: the engine's usual error. */
   deadAnswer?(as: DeadAnswer, path: string, simulation: Simulation): Answer
   /** Answer to a NaN score; null: the answer contains NaN. */
   nanAnswer(): Answer | null

@@ -41,7 +41,7 @@ function tooLong(simulation: Simulation, tokens: number): Answer | null {
   return tokens > maxModelLen ? contextExceeded(tokens, maxModelLen) : null
 }
 
-/** The JSON library's message for an invalid body; the position and cause depend on the body. */
+/** The answer to a body that is not JSON. The real message has the position and cause in the body. */
 const BAD_JSON = errorAnswer(
   'invalid_request_error',
   "[json.exception.parse_error.101] parse error at line 1, column 3: syntax error while parsing object key - invalid literal; last read: '{no'; expected string literal",
@@ -49,13 +49,13 @@ const BAD_JSON = errorAnswer(
 
 const LOADING = errorAnswer('unavailable_error', 'Loading model')
 
-/** The rank head's output for label 0: raw, or for Qwen3 heads its share of a softmax. */
+/** The rank head's output for label 0: the logit, or for Qwen3 heads the softmax. */
 function rankOf(logit: number, { labels, activation }: ServerSettings): number {
   const logits = labelLogits(logit, labels)
   return (activation === 'softmax' ? softmax(logits) : logits)[0] as number
 }
 
-/** The rank head's output, sorted: Jina's form with `documents`, TEI's with `texts`. */
+/** Ranks texts by the rank head's output, in Jina's form with `documents`, in TEI's form with `texts`. */
 function rerank(simulation: Simulation): Handler {
   return (call) => {
     const { settings } = simulation
@@ -117,7 +117,7 @@ function rerank(simulation: Simulation): Handler {
   }
 }
 
-/** The JSON library cannot write NaN. */
+/** llama.cpp's JSON library writes NaN as null. */
 const nullForNan = (text: string) => (text === 'NaN' ? 'null' : text)
 
 function jobOf(simulation: Simulation, prompt: string, response: string): Job {
@@ -127,7 +127,7 @@ function jobOf(simulation: Simulation, prompt: string, response: string): Job {
   return { id: textId(prompt, response), prompt, response, promptTokens, tokens }
 }
 
-/** Pooled and L2-normalised, so one number becomes its sign. The native route can return it raw. */
+/** Answers embeddings. They are L2-normalised, so a single number becomes its sign; the native route can skip this. */
 function embedding(simulation: Simulation, native: boolean): Handler {
   return (call) => {
     if (simulation.settings.serves === 'generate') {
@@ -193,7 +193,7 @@ function slots(simulation: Simulation): Handler {
   }
 }
 
-/** llama-server. `running` is its number of slots; every route answers 503 while the model loads. */
+/** llama.cpp's server. `running` is its number of slots. Every route answers 503 while the model loads. */
 export const llamacpp: Dialect = {
   name: 'llamacpp',
   defaults: {
@@ -272,7 +272,7 @@ export const llamacpp: Dialect = {
         }
       },
       'POST /v1/chat/completions': (call) =>
-        // A reranker made from a language model can still generate; an encoder cannot.
+        // A reranker made from a language model can generate text; an encoder cannot.
         serves === 'generate' || activation === 'softmax'
           ? chatCompletions(simulation, call, (what, message, tokens) =>
               what === 'context' && tokens !== undefined

@@ -8,7 +8,7 @@ export type Metric = [
   labels?: Record<string, string>,
 ]
 
-/** Metrics in Prometheus's text format. */
+/** Answers metrics in Prometheus's text format. */
 export function exposition(
   metrics: readonly Metric[],
   labels: Record<string, string> = {},

@@ -8,7 +8,7 @@ import { exposition } from './prometheus.ts'
 /** How long /health waits for its probe before it answers 503 (`SGLANG_HEALTH_CHECK_TIMEOUT`). */
 const HEALTH_TIMEOUT_MS = 20_000
 
-/** OpenAI routes return flat errors, native ones nested errors. */
+/** OpenAI routes return flat errors; native routes return nested errors. */
 function openAiError(status: number, message: string): Answer {
   const type = status < 500 ? 'BadRequestError' : 'InternalServerError'
   return json(status, { object: 'error', message, type, param: null, code: status })
@@ -19,7 +19,7 @@ function nativeError(status: number, message: string): Answer {
 
 type ErrorOf = (status: number, message: string) => Answer
 
-/** The texts of `input` or `text`, or token ids, as jobs; null if an error was answered. */
+/** Reads texts or lists of token ids as jobs; null if an error was answered. */
 function readJobs(
   simulation: Simulation,
   call: Call,
@@ -56,7 +56,7 @@ function jobOf(simulation: Simulation, pair: TextPair, known?: number): Job | st
     if (!autoTruncate) {
       return `The input (${tokens} tokens) is longer than the model's context length (${maxModelLen} tokens).`
     }
-    // Truncation removes the end of the response, which a reward model scores.
+    // Truncation removes the end of the response.
     const text = prompt === '' ? response : `${prompt}\n${response}`
     ;({ prompt, response } = pairOf(text.slice(0, Math.floor(maxModelLen * charsPerToken))))
     tokens = maxModelLen
@@ -102,7 +102,7 @@ function embeddings(simulation: Simulation): Handler {
   }
 }
 
-/** The native route: `text` or `input_ids`; an object for one, a list for several. */
+/** The native route takes `text` or `input_ids`. It answers an object for one text and a list for several. */
 function classify(simulation: Simulation): Handler {
   return (call) => {
     const body = bodyOf(call, nativeError)
@@ -132,7 +132,7 @@ function classify(simulation: Simulation): Handler {
   }
 }
 
-/** Softmax over one label: 1 for every text. */
+/** Answers 1 for every text, because SGLang applies a softmax to the single label. */
 function v1Classify(simulation: Simulation): Handler {
   return (call) => {
     const body = bodyOf(call, openAiError)
@@ -155,7 +155,7 @@ function v1Classify(simulation: Simulation): Handler {
   }
 }
 
-/** Scores items for a query; a classification model returns its raw logits for any named labels. */
+/** Scores items for a query. A classification model returns its raw logits, whatever labels are named. */
 function score(simulation: Simulation): Handler {
   return (call) => {
     const body = bodyOf(call, openAiError)
@@ -186,7 +186,7 @@ function score(simulation: Simulation): Handler {
   }
 }
 
-/** Sends its own probe through the engine; fails if the engine returns nothing. */
+/** Answers like SGLang's health check, which sends a probe through the engine and fails without output. */
 function health(simulation: Simulation): Handler {
   return (call) => {
     const { healthDelayMs } = simulation.settings
@@ -233,7 +233,7 @@ function loads(simulation: Simulation): Handler {
   }
 }
 
-/** Only an idle scheduler can release memory; otherwise its assertion ends the process. */
+/** Routes that release and resume memory. Releasing memory ends the process unless the scheduler is idle. */
 function lifecycle(simulation: Simulation): Record<string, Handler> {
   const tagsOf = (call: Call): string[] | null => {
     const tags = (call.json() as { tags?: unknown } | null | undefined)?.tags
@@ -382,8 +382,7 @@ export const sglang: Dialect = {
       'POST /v1/score': score(simulation),
       'POST /v1/chat/completions': (call) =>
         serves === 'generate'
-          ? // Any model name is accepted.
-            chatCompletions(simulation, call, (what, message, tokens) =>
+          ? chatCompletions(simulation, call, (what, message, tokens) =>
               openAiError(
                 400,
                 what === 'context'

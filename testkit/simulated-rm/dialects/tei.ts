@@ -20,7 +20,7 @@ function errorAnswer(type: keyof typeof STATUS, message: string): Answer {
 
 const OVERLOADED = errorAnswer('overloaded', 'Model is overloaded')
 
-/** A string is one text, two strings a pair, a list of lists of one or two a batch. */
+/** Reads inputs: a string is one text, a list of two strings a pair, a list of lists of one or two strings a batch. */
 function readInputs(inputs: unknown): { pairs: TextPair[]; batch: boolean } | null {
   if (typeof inputs === 'string') return { pairs: [pairOf(inputs)], batch: false }
   if (!Array.isArray(inputs) || inputs.length === 0) return null
@@ -38,7 +38,9 @@ function sequence(value: unknown): TextPair | null {
   return { prompt: first as string, response: second }
 }
 
-/** Jobs of the texts; a text over the limit is silently truncated, or refused with `truncate: false`. */
+/**
+ * Converts texts to jobs. Texts over the limit are truncated or refused, as the request or the server is configured.
+ */
 function jobsOf(
   simulation: Simulation,
   pairs: readonly TextPair[],
@@ -66,9 +68,7 @@ function jobsOf(
   return jobs
 }
 
-/**
- * Processes the inputs that get a permit. If one gets none, the answer is 429, but the others are still processed first.
- */
+/** Processes the inputs that get a permit. If an input gets none, the answer is 429, after the others are processed. */
 function runWithPermits(
   simulation: Simulation,
   call: Call,
@@ -145,7 +145,7 @@ function predict(simulation: Simulation): Handler {
     runWithPermits(simulation, call, jobs, (outcome) => {
       const predictions = simulation.scored(jobs, outcome).map(({ logit, write }) => {
         const logits = labelLogits(logit, simulation.settings.labels)
-        // Softmax over several labels, sigmoid for one.
+        // Activated scores are a softmax over several labels, or the sigmoid of one.
         const activated = logits.length > 1 && number(1) !== 1
         const scores = activated ? softmax(logits) : logits.map(number)
         const entries = scores.map((score, i) => ({ score, i })).sort((a, b) => b.score - a.score)
@@ -193,7 +193,7 @@ function rerank(simulation: Simulation): Handler {
   }
 }
 
-/** Decided by `raw_scores`, unless the server is configured otherwise. */
+/** How a logit becomes the score: raw or its sigmoid. `raw_scores` decides, unless `activation` is set. */
 function numberOf(
   { settings }: Simulation,
   body: Record<string, unknown>,

@@ -1,7 +1,7 @@
-/** Major, minor, patch. */
+/** A release: major, minor, patch. */
 export type Release = readonly [number, number, number]
 
-/** Whether a version ("0.11.0", "0.12.0rc1") is older than a release; an unreadable one is not. */
+/** Whether a version ("0.11.0", "0.12.0rc1") is older than a release; false for an unreadable version. */
 export function before(version: string, release: Release): boolean {
   const is = releaseOf(version)
   if (is === null) return false
@@ -12,7 +12,7 @@ export function before(version: string, release: Release): boolean {
   return false
 }
 
-/** Cached, because a server parses its version several times per request. */
+/** Parsed versions, cached because a server needs its version several times per request. */
 const read = new Map<string, Release | null>()
 
 function releaseOf(version: string): Release | null {

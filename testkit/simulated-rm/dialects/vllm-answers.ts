@@ -22,7 +22,7 @@ export function errorAnswer(
   return vllmError(simulation.settings.version, status, type, message, param)
 }
 
-/** The body as an object; null if an error was answered. */
+/** The body as an object; null if an error was answered. `isServed`: whether the route serves the model. */
 export function readBody(simulation: Simulation, call: Call, isServed = true): VllmBody | null {
   const { version, model: served } = simulation.settings
   const refuse = (answer: Answer) => {
@@ -46,7 +46,7 @@ export function readBody(simulation: Simulation, call: Call, isServed = true): V
     return refuse(invalidBody(version, Array(known).fill(rule)))
   }
   const { model } = body as VllmBody
-  // A route without a model does not check the name.
+  // A route that does not serve the model does not check its name.
   if (typeof model === 'string' && model !== served && isServed)
     return refuse(unknownModel(version, model))
   return body as VllmBody
@@ -63,12 +63,12 @@ function usageOf(version: string, tokens: number): string {
   return `{"prompt_tokens":${tokens},"total_tokens":${tokens},"completion_tokens":0,"prompt_tokens_details":null${since}}`
 }
 
-/** The front end's answer when the engine aborts a pooling request: its output handler fails. */
+/** The answer when the engine aborts a pooling request, which vLLM's output handler does not expect. */
 export function aborted(simulation: Simulation): Answer {
   return errorAnswer(simulation, 500, 'InternalServerError', 'EngineGenerateError: aborted')
 }
 
-/** A list of results with token counts. */
+/** Answers a list of results with token counts. */
 export function listAnswer(
   simulation: Simulation,
   name: string,

@@ -4,9 +4,9 @@ import { before, type Release } from './versions.ts'
 
 /** #22099 of 2025-08-06 introduced the nested error body. */
 const NESTED_ERRORS_SINCE: Release = [0, 10, 1]
-/** Recorded for 0.11.0 and 0.14.0; the release in between is inferred. */
+/** Start of the second generation of messages. Recordings of 0.11.0 and 0.14.0 differ; this release is inferred. */
 export const SECOND_WORDS_SINCE: Release = [0, 12, 0]
-/** Recorded for 0.14.0 and 0.32.0; the release in between is inferred. */
+/** Start of the third generation of messages. Recordings of 0.14.0 and 0.32.0 differ; this release is inferred. */
 export const THIRD_WORDS_SINCE: Release = [0, 16, 0]
 
 /** An error in the format of a version. */
@@ -23,7 +23,7 @@ export function vllmError(
     : json(status, { error })
 }
 
-/** A request that the engine refuses after parsing. */
+/** The answer to a request that the engine refuses after parsing. */
 export function badRequest(version: string, message: string, param: string | null = null): Answer {
   return vllmError(version, 400, 'BadRequestError', message, param)
 }
@@ -35,12 +35,12 @@ export interface BrokenRule {
   message: string
 }
 
-/** A missing field. */
+/** The rule that a missing field breaks. */
 export function missing(field: string): BrokenRule {
   return { type: 'missing', field, message: 'Field required' }
 }
 
-/** A body that breaks pydantic's rules. Older releases write locations as tuples and add the position in their code. */
+/** The answer to a body that breaks pydantic's rules. Older releases write locations as tuples. */
 export function invalidBody(version: string, rules: BrokenRule[]): Answer {
   const isTuple = before(version, THIRD_WORDS_SINCE)
   const lines = rules.map(({ type, field, message }) => {
@@ -56,21 +56,21 @@ export function invalidBody(version: string, rules: BrokenRule[]): Answer {
   return vllmError(version, 400, 'Bad Request', [head, ...lines].join('\n'), param)
 }
 
-/** A body with another content type than JSON. */
+/** The answer to a body with another content type than JSON. */
 export function wrongMediaType(version: string): Answer {
   const said = "Unsupported Media Type: Only 'application/json' is allowed"
   const more = before(version, THIRD_WORDS_SINCE) ? ` ["${said}"]` : ''
   return vllmError(version, 400, 'Bad Request', `1 validation error:\n  ${said}${more}`)
 }
 
-/** An unknown model. */
+/** The answer to an unknown model. */
 export function unknownModel(version: string, model: string): Answer {
   const param =
     !before(version, SECOND_WORDS_SINCE) && before(version, THIRD_WORDS_SINCE) ? 'model' : null
   return vllmError(version, 404, 'NotFoundError', `The model \`${model}\` does not exist.`, param)
 }
 
-/** A route that the model does not support. Older releases answer 200 with the error in the body. */
+/** The answer of a route that the model does not support. Older releases answer 200 with the error in the body. */
 export function unsupported(version: string, api: string): Answer {
   const message = `The model does not support ${api} API`
   return before(version, THIRD_WORDS_SINCE)
@@ -78,10 +78,10 @@ export function unsupported(version: string, api: string): Answer {
     : vllmError(version, 501, 'NotImplementedError', message)
 }
 
-/** The form in which a too long text was sent. */
+/** The kind of request with a text over the limit, which the message names. */
 export type SentAs = 'input' | 'classification' | 'score' | 'pooling'
 
-/** A text longer than the model's context. */
+/** The answer to a text over the limit of the model's context. */
 export function tooLong(version: string, sentAs: SentAs, tokens: number, limit: number): Answer {
   const head = `This model's maximum context length is ${limit} tokens. However,`
   if (!before(version, THIRD_WORDS_SINCE)) {
@@ -109,7 +109,7 @@ const ENGINE_DEAD = 'EngineCore encountered an issue. See stack trace (above) fo
 /** A route's answer after its engine died. */
 export function engineDead(version: string, as: DeadAnswer, path: string): Answer {
   const isOld = before(version, SECOND_WORDS_SINCE)
-  // Recorded: 0.11.0 answers 400 on /classify only; 0.14.0 answers 200 where it does not check the outcome.
+  // In the recordings, 0.11.0 answers 400 on /classify only, and 0.14.0 answers 200 on all other routes.
   const byVersion =
     isOld && path.endsWith('/classify')
       ? '400'

@@ -4,7 +4,7 @@ import type { Handler } from './dialect.ts'
 import { exposition } from './prometheus.ts'
 import { errorAnswer } from './vllm-answers.ts'
 
-/** Sleep and wake routes of the development mode. */
+/** Sleep and wake routes of vLLM's development mode. */
 export function lifecycle(simulation: Simulation): Record<string, Handler> {
   const sleep: Handler = (call) => {
     simulation.ledger.lifecycle(call.route)
@@ -39,7 +39,7 @@ export function lifecycle(simulation: Simulation): Record<string, Handler> {
   }
 }
 
-/** Load, sleep state and prefix cache. */
+/** Answers metrics of load, sleep state and prefix cache. */
 export function metrics(simulation: Simulation): Handler {
   return (call) => {
     const load = simulation.reportedLoad()

@@ -22,7 +22,7 @@ import {
   tooLong,
 } from './vllm-errors.ts'
 
-/** The fields of a pooling request that are read; unknown fields are ignored, as vLLM does. */
+/** The fields of a pooling request that are read. Other fields are ignored, as in vLLM. */
 export interface VllmBody {
   model?: unknown
   input?: unknown
@@ -52,22 +52,22 @@ export interface VllmBody {
 /** Texts to process, or the error. */
 export type ReadTexts = { jobs: Job[]; tokens: number } | { refused: Answer }
 
-// Inferred from the dates of the changes on main.
-/** `activation` on /classify: #20538, 2025-08-05. */
+// These releases are inferred from the dates of changes on vLLM's main branch.
+/** /classify reads `activation`: #20538, 2025-08-05. */
 const ACTIVATION_SINCE: Release = [0, 10, 1]
-/** `use_activation`; `activation` is then misread: #25524, 2025-10-30. */
+/** /classify reads `use_activation` and misreads `activation`: #25524, 2025-10-30. */
 const USE_ACTIVATION_SINCE: Release = [0, 11, 1]
 /** `activation` is read correctly again: #32243, 2026-01-13. */
 const BOTH_WORDS_SINCE: Release = [0, 14, 0]
 /**
- * `activation` is removed and silently ignored, `normalize` is refused: #33477, 2026-01-31. Token ids as `input`: refused
- * by 0.14.0.
+ * `activation` is removed and silently ignored, `normalize` is refused: #33477, 2026-01-31. Token ids as `input` are
+ * accepted; 0.14.0 refuses them.
  */
 const ONE_WORD_SINCE: Release = [0, 16, 0]
-/** The `messages` form of /classify: #27516, 2025-11-14. */
+/** /classify accepts `messages`: #27516, 2025-11-14. */
 const MESSAGES_SINCE: Release = [0, 12, 0]
 
-/** Converts a logit according to the request's parameters and those the server reads: unchanged or its sigmoid. */
+/** How a logit becomes the score, by the parameters of the request that the server reads: raw or its sigmoid. */
 export function activatedBy(
   settings: Pick<ServerSettings, 'activation' | 'version'>,
   body: VllmBody,
@@ -81,7 +81,7 @@ function isRaw(
 ): boolean {
   const now = body.use_activation ?? undefined
   const old = body.activation ?? body.softmax ?? undefined
-  // Read by 0.14.0, ignored by 0.11.0.
+  // 0.14.0 reads `normalize` too; 0.11.0 ignores it.
   const either = now ?? old ?? body.normalize ?? undefined
   switch (activation) {
     case 'identity':
@@ -95,7 +95,7 @@ function isRaw(
   }
   if (before(version, ACTIVATION_SINCE)) return false
   if (before(version, USE_ACTIVATION_SINCE)) return old === false
-  // The mere presence of the old parameter was read as "true".
+  // These versions read the old parameter as true, whatever its value.
   if (before(version, BOTH_WORDS_SINCE)) return old === undefined && now === false
   if (before(version, ONE_WORD_SINCE)) return either === false
   return now === false
@@ -112,11 +112,11 @@ export function labelsBy(
   return logits.length > 1 ? softmax(logits) : logits.map(sigmoid)
 }
 
-/** As transformers words it. */
+/** Message of transformers without a chat template. */
 export const NO_TEMPLATE =
   'As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template if the tokenizer does not define one.'
 
-/** A text to score, with its tokens if known. */
+/** A text to score, with its number of tokens if known. */
 interface Read {
   pair: TextPair
   tokens?: number
@@ -168,7 +168,7 @@ function readInput(
   const list = typeof input === 'string' ? [input] : input
   if (!Array.isArray(list) || list.length === 0) return null
   if (list.every((text) => typeof text === 'string')) {
-    // With a BOS token an empty text has one token; 0.11.0 adds it regardless of the request.
+    // With a BOS token an empty text has one token. 0.11.0 adds the BOS token regardless of the request.
     const hasBos = body.add_special_tokens !== false || before(version, SECOND_WORDS_SINCE)
     if (!hasBos && list.includes('')) {
       return { refused: badRequest(version, 'The decoder prompt cannot be empty') }
@@ -274,12 +274,12 @@ function isIds(value: unknown): value is number[] {
   return Array.isArray(value) && value.length > 0 && value.every((id) => Number.isSafeInteger(id))
 }
 
-/** Token ids have no text here, so their list is used as text. */
+/** A list of token ids as a text, because the simulation has no tokenizer. */
 function ofIds(ids: number[]): { pair: TextPair; tokens: number } {
   return { pair: { prompt: '', response: ids.join(' ') }, tokens: ids.length }
 }
 
-/** A text, `{content: [parts]}`, or a list of them. */
+/** Reads a text, `{content: [parts]}`, or a list of these; null for anything else. */
 function texts(value: unknown): string[] | null {
   const list = Array.isArray(value) ? value : [value]
   const read = list.map((item) => {

@@ -26,7 +26,7 @@ import {
   type VllmBody,
 } from './vllm-requests.ts'
 
-/** Before this version, every route exists for every model and refuses with 200 and `error.code`. */
+/** Before this version, every route exists for every model, and unsupported routes answer 200 with `error.code`. */
 const ROUTES_BY_MODEL_SINCE = THIRD_WORDS_SINCE
 /** From this version to {@link ROUTES_BY_MODEL_SINCE}, every classifier scores both whole texts and tokens. */
 const BOTH_TASKS_SINCE = SECOND_WORDS_SINCE
@@ -67,7 +67,7 @@ function classify(simulation: Simulation): Handler {
   }
 }
 
-/** Refuses a valid request for a model that the route does not support, as the version does. */
+/** Refuses a request on a route that does not support the model, as the version does. */
 function refuseUnsupported(
   simulation: Simulation,
   call: Call,
@@ -96,7 +96,7 @@ function pooling(simulation: Simulation): Handler {
   return (call) => {
     const { serves, version } = simulation.settings
     const tasks = tasksOf(simulation)
-    // 0.11.0 pools tokens only.
+    // In 0.11.0, /pooling serves token classifiers only.
     const isServed = before(version, BOTH_TASKS_SINCE) ? tasks.token : serves !== 'generate'
     const body = readBody(simulation, call, isServed)
     if (body === null) return
@@ -108,7 +108,7 @@ function pooling(simulation: Simulation): Handler {
     const { task } = body
     const refuse = (message: string, param: string | null) =>
       call.send(errorAnswer(simulation, 400, 'BadRequestError', message, param))
-    // 0.14.0 returns every token's score unless the whole text's is requested.
+    // 0.14.0 returns the score of every token unless the request asks for the text's score.
     const own = tasks.token ? 'token_classify' : 'classify'
     const allowed = [
       ...(tasks.text ? ['classify'] : []),
@@ -228,7 +228,7 @@ function rerank(simulation: Simulation): Handler {
   }
 }
 
-/** Counts the tokens of a text, or of a conversation, which needs a chat template. */
+/** Answers the tokens of a text, or of a conversation, which needs a chat template. */
 function tokenize(simulation: Simulation): Handler {
   return (call) => {
     const body = readBody(simulation, call) as (VllmBody & { prompt?: unknown }) | null
@@ -263,10 +263,10 @@ function refuseChat(simulation: Simulation): RefuseRequest {
   }
 }
 
-/** 0.32.0 serves /classify for token classifiers too; no earlier recorded release does. */
+/** Since this version, token classifiers have the route /classify again, which answers 501. */
 const TOKEN_CLASSIFY_SINCE: Release = [0, 32, 0]
 
-/** vLLM: a route exists if the model's task supports it, and is 404 otherwise. */
+/** vLLM. Since 0.16 a route answers 404 unless the model's task supports it. */
 export const vllm: Dialect = {
   name: 'vllm',
   defaults: {

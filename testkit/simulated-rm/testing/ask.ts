@@ -17,7 +17,7 @@ export interface HttpAnswer {
   text: string
 }
 
-/** A POST of JSON, or a GET without a body. */
+/** Sends a POST request with JSON, or a GET request without a body. */
 export async function ask(
   server: Pick<SimulatedServer, 'url'>,
   path: string,
@@ -39,7 +39,7 @@ export async function ask(
   }
 }
 
-/** The JSON of an answer with that status. @throws with the answer for any other status */
+/** Like {@link ask}, but returns the answer's JSON. @throws with the answer for another status than `status` */
 export async function askJson<T = Record<string, unknown>>(
   server: Pick<SimulatedServer, 'url'>,
   path: string,
