@@ -38,7 +38,7 @@ test('every file rule matches a file, and every file of worker, router and engin
     (file) => !/\.test\.ts$|\/testing\/|\/generated\//.test(file),
   )
   expect(FILES.filter((rule) => !files.some((file) => rule.file.test(file)))).toEqual([])
-  const isOnWayOfSample = (file: string) => /^server\/(worker|router|engines|loop)\//.test(file)
+  const isOnWayOfSample = (file: string) => /^server\/(worker|router|engines)\//.test(file)
   const nowhere = files.filter(
     (f) => isOnWayOfSample(f) && stageOfFile(f, '', 'workers') === 'other',
   )

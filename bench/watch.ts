@@ -29,7 +29,7 @@ export const WATCH_DEFAULTS: WatchOptions = { seconds: 30, repetitions: 5 }
 export async function measureWatch(emit: Emit, options: WatchOptions): Promise<void> {
   const { seconds, repetitions } = options
   const groups = Math.ceil((seconds * SAMPLES_PER_SECOND) / 8)
-  await withBench({ rmArgs: ['--delay', DELAY], maxInFlight: IN_FLIGHT }, async (bench) => {
+  await withBench({ rmArgs: ['--latency', DELAY], maxInFlight: IN_FLIGHT }, async (bench) => {
     const browser = await launchBrowser()
     try {
       const blank: Run[] = []
@@ -139,7 +139,7 @@ async function openPage(page: Page, url: string): Promise<void> {
     }).observe({ type: 'longtask', buffered: true })
     let last = ''
     const look = () => {
-      const figure = document.querySelector('[aria-label="The batch"] dd .num')
+      const figure = document.querySelector('[aria-label="Batch figures"] dd .num')
       const text = figure?.textContent ?? ''
       if (text === last || text === '') return
       if (last === '') seen.figuresAt = performance.now()

@@ -1,8 +1,12 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { expect, test } from 'vitest'
+import { waitFor } from '../service/wait-for.ts'
 import { checkHistory } from './checker.ts'
 import type { DatabaseState, History, HistoryEvent } from './history.ts'
 import type { Schedule } from './schedule.ts'
 import { setupNamed } from './setups.ts'
+import { TcpProxy } from './tcp-proxy.ts'
 import {
   batchKey,
   expectedScore,
@@ -381,4 +385,30 @@ test('`/readyz` breaks `readiness` if it contradicts the writes', () => {
   expect(lawsBroken(withEvents(flawless(), [...probes(503, false), ...isBack]))).toEqual([])
   expect(lawsBroken(withEvents(flawless(), probes(200, false)))).toEqual(['readiness'])
   expect(lawsBroken(withEvents(flawless(), probes(503, true)))).toEqual(['readiness'])
+})
+
+test('a link whose delay heals keeps the order of its bytes', async () => {
+  const received: string[] = []
+  const target = createServer((socket) => {
+    socket.setEncoding('utf8').on('data', (text) => received.push(String(text)))
+    socket.on('error', () => {})
+  }).listen(0, '127.0.0.1')
+  await once(target, 'listening')
+  const proxy = await TcpProxy.start((target.address() as AddressInfo).port)
+  const client = connect({ port: proxy.port, host: '127.0.0.1' })
+  client.on('error', () => {})
+  await once(client, 'connect')
+  try {
+    proxy.set('delay', 150)
+    client.write('A')
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    proxy.set('pass')
+    client.write('B')
+    await waitFor('both bytes', () => received.join('').length === 2)
+    expect(received.join('')).toBe('AB')
+  } finally {
+    client.destroy()
+    proxy.cut()
+    target.close()
+  }
 })

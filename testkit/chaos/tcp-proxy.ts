@@ -90,14 +90,20 @@ export class TcpProxy {
   }
 
   #forward(from: Socket, to: Socket): void {
-    let waiting = 0
+    // One queue with one timer: a delay that heals must not let later bytes overtake delayed ones.
+    const waiting: { dueMs: number; work: () => void }[] = []
+    const drain = () => {
+      while (waiting[0] !== undefined && waiting[0].dueMs <= performance.now()) {
+        waiting.shift()?.work()
+      }
+      const [next] = waiting
+      if (next !== undefined) setTimeout(drain, Math.max(1, next.dueMs - performance.now()))
+    }
     const send = (work: () => void) => {
-      if (this.#mode !== 'delay' && waiting === 0) return work()
-      waiting++
-      setTimeout(() => {
-        waiting--
-        work()
-      }, this.#delayMs)
+      if (this.#mode !== 'delay' && waiting.length === 0) return work()
+      const dueMs = Math.max(performance.now() + this.#delayMs, waiting.at(-1)?.dueMs ?? 0)
+      waiting.push({ dueMs, work })
+      if (waiting.length === 1) setTimeout(drain, Math.max(1, dueMs - performance.now()))
     }
     from.on('data', (piece: Buffer) =>
       send(() => {
