@@ -43,6 +43,12 @@ const RANGE_LABEL: Record<(typeof HISTORY_RANGES_S)[number], string> = {
   2592000: '30 d',
 }
 
+/** A whole number of seconds, minutes or hours. */
+function intervalText(seconds: number): string {
+  if (seconds % 3_600 === 0) return `${seconds / 3_600} h`
+  return seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`
+}
+
 /** Servers or workers over time, with one range for all charts. */
 export function FleetHistory({
   of,
@@ -68,7 +74,7 @@ export function FleetHistory({
   return (
     <Section
       title="Over time"
-      note={history.data && `intervals of ${durationText(history.data.stepSeconds * 1_000)}`}
+      note={history.data && `intervals of ${intervalText(history.data.stepSeconds)}`}
       className="border-b"
       actions={
         <Segmented

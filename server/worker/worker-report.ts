@@ -64,7 +64,7 @@ export class WorkerReport {
 
   async ended(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#writeHistory().catch(() => {})
+    await this.#writeHistory(true).catch(() => {})
     await this.#o.row.ended()
   }
 
@@ -86,14 +86,13 @@ export class WorkerReport {
   }
 
   /** Adds written results, load and durations to the history of the fleet. */
-  async #writeHistory(): Promise<void> {
+  async #writeHistory(isLast = false): Promise<void> {
+    if (isLast || this.#ticks % LATENCY_EVERY === 0) await this.#writeLatencies()
     const { row, worker, db } = this.#o
-    const { written, latency } = worker.counters
+    const { written } = worker.counters
     const now = performance.now()
     const seconds = (now - this.#loadedAtMs) / 1_000
     this.#loadedAtMs = now
-    this.#load.inFlightSeconds += worker.inFlight * seconds
-    this.#load.capacitySeconds += worker.intake.capacity * seconds
     const scored = written.scored - this.#history.scored
     const failed = written.failed - this.#history.failed
     // An idle worker leaves no row.
@@ -102,17 +101,19 @@ export class WorkerReport {
       return
     }
     this.#wasBusy = worker.inFlight > 0
+    this.#load.inFlightSeconds += worker.inFlight * seconds
+    this.#load.capacitySeconds += worker.intake.capacity * seconds
     await addWorkerLoad(db, row.id, { scored, failed, ...this.#load })
     this.#history.scored += scored
     this.#history.failed += failed
     this.#load = { ...NO_LOAD }
-    if (
-      this.#ticks % LATENCY_EVERY !== 0 ||
-      LATENCY_KINDS.every((kind) => latency[kind].total === 0)
-    )
-      return
+  }
+
+  async #writeLatencies(): Promise<void> {
+    const { latency } = this.#o.worker.counters
+    if (LATENCY_KINDS.every((kind) => latency[kind].total === 0)) return
     const counts = mapKinds((kind) => latency[kind].toJSON())
-    await addLatencies(db, counts)
+    await addLatencies(this.#o.db, counts)
     for (const kind of LATENCY_KINDS) latency[kind].subtract(counts[kind])
   }
 
