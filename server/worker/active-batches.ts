@@ -71,11 +71,15 @@ export class ActiveBatches {
 
   /** Stops the calls of a batch that was cancelled or passed its deadline. */
   ended(id: number): void {
-    void this.#batches.get(id)?.then((batch) => {
-      if (batch === null) return
-      batch.hasEnded = true
-      for (const job of batch.jobs) job.abort.abort()
-    })
+    void this.#batches.get(id)?.then(
+      (batch) => {
+        if (batch === null) return
+        batch.hasEnded = true
+        for (const job of batch.jobs) job.abort.abort()
+      },
+      // `enter` reports the failure, and its jobs are requeued.
+      () => {},
+    )
   }
 
   #batch(id: number): Promise<ActiveBatch | null> {
