@@ -1,12 +1,17 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { LeaseHolder } from '../cluster/lease-holder.ts'
+import { ProcessRow } from '../cluster/process-row.ts'
+import { ShortGraceHolder } from '../cluster/testing/short-grace-holder.ts'
 import { createLogger } from '../log.ts'
+import { testPool } from '../rewards/functions/testing/test-pool.ts'
 import { Database } from '../store/database.ts'
+import { FUNCTIONS_POOL, JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { ActiveBatches } from './active-batches.ts'
 import { ClaimedJob } from './claimed-job.ts'
+import { RewardLoopWorker } from './reward-loop-worker.ts'
 
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
@@ -49,3 +54,96 @@ it('ends no process when the database is lost while an ended batch loads', async
   await leases.close()
   await own.close()
 })
+
+/** A function whose first call does not end. */
+const FIRST_HANGS =
+  'let calls = 0; export default async () => (++calls === 1 ? new Promise(() => {}) : calls)'
+
+it('cancels calls before other workers get their slots, and scores the samples again', async () => {
+  const own = new Database(database.url, log, { max: 4, name: 'test' })
+  const row = await ProcessRow.register(own, 'worker', false)
+  const leases = new ShortGraceHolder(own, row.id, log)
+  const queue = new JobQueue(own, log, { supervise: true })
+  await queue.start()
+  await queue.ensure(FUNCTIONS_POOL)
+  const { pool, ref, close } = testPool()
+  const worker = new RewardLoopWorker({
+    id: row.id,
+    db: own,
+    queue,
+    tools: { router: {}, functions: pool, limits: {} } as never,
+    leases,
+    slotsOf: () => 0,
+    fairShareOf: () => 0,
+    wantSlots: () => {},
+    functionCapacity: () => 8,
+    limiterCapacity: () => 0,
+    clock: row.clock,
+    onUrgentCommitted: null,
+    log,
+  })
+  const [run] = await db.adhoc<{ id: number }>("insert into run (name) values ('r') returning id")
+  const reward = {
+    kind: 'function',
+    manager: 'naive',
+    model: null,
+    function: ref(FIRST_HANGS),
+    kwargs: {},
+    timeoutMs: 60_000,
+    maxAttempts: 1,
+    maxConcurrency: 1,
+    onFailure: { policy: 'null' },
+  }
+  const [batch] = await db.adhoc<{ id: number }>(
+    `insert into batch (run_id, step, split, status, closed, reward, reward_name, samples, groups, text_bucket)
+     values ($1, 1, 'train', 'running', true, $2, 'test', 1, 1, current_date) returning id`,
+    [run!.id, JSON.stringify(reward)],
+  )
+  const b = batch!.id
+  await db.adhoc("insert into sample_group (batch_id, no, uid, received) values ($1, 0, 'q', 1)", [
+    b,
+  ])
+  await db.adhoc(
+    "insert into sample (batch_id, idx, group_no, data_source) values ($1, 0, 0, 'test')",
+    [b],
+  )
+  const text = { prompt: '', response: '', ground_truth: null, extra_info: null, encoding: 0 }
+  const job = { b, i: [0, 0], t: Date.now(), s: [{ idx: 0, data_source: 'test', ...text }] }
+  await own.transaction((client) =>
+    queue.insert(FUNCTIONS_POOL, [job], { run: 'r', priority: 0, client }),
+  )
+  worker.intake.pump(FUNCTIONS_POOL)
+  await waitFor('the call', () => worker.inFlight === 1)
+
+  const lost = vi.spyOn(own, 'rows').mockRejectedValue(new Error('Connection terminated'))
+  const other = new LeaseHolder(db, row.id + 1, log)
+  let slots = 0
+  let demand = 1
+  other.track({
+    name: `batch:${b}`,
+    limit: 1,
+    demand: () => demand,
+    inFlight: () => slots,
+    setSlots: (granted) => {
+      slots = granted
+    },
+  })
+  other.want(`batch:${b}`)
+  await waitFor('the slot of the other worker', () => slots === 1)
+  expect(worker.inFlight).toBe(0)
+
+  lost.mockRestore()
+  demand = 0
+  other.forget(`batch:${b}`)
+  const [scored] = await waitFor('the score of the second call', async () => {
+    const rows = await db.adhoc('select score from sample where batch_id = $1 and status = 2', [b])
+    return rows.length > 0 ? rows : undefined
+  })
+  expect(scored).toEqual({ score: 2 })
+  await worker.stop(0, 1_000)
+  await close()
+  await leases.close()
+  await other.close()
+  await queue.stop()
+  await own.close()
+}, 30_000)

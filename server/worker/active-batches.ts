@@ -4,7 +4,7 @@ import { managerNamed } from '../rewards/managers/registry.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
 import type { ClaimedJob } from './claimed-job.ts'
-import { SlotGate } from './slot-gate.ts'
+import { type GateSlot, SlotGate } from './slot-gate.ts'
 
 /** Time for which a batch is cached after its last job, ms. */
 const KEEP_BATCH_MS = 2_000
@@ -62,11 +62,10 @@ export class ActiveBatches {
     }, KEEP_BATCH_MS).unref()
   }
 
-  /** Waits for a slot of the batch's `maxConcurrency`. False: the job's calls were cancelled in the meantime. */
-  async enterGate(batch: ActiveBatch, job: ClaimedJob): Promise<boolean> {
-    if (batch.gate === null) return true
-    this.#leases.want(gateName(batch.spec.id))
-    return batch.gate.enter(job.abort.signal)
+  /** Waits for a slot of the batch's `maxConcurrency`. Null: the job's calls were cancelled in the meantime. */
+  enterGate(id: number, gate: SlotGate, job: ClaimedJob): Promise<GateSlot | null> {
+    this.#leases.want(gateName(id))
+    return gate.enter(job.abort.signal)
   }
 
   /** Stops the calls of a batch that was cancelled or passed its deadline. */
@@ -104,6 +103,7 @@ export class ActiveBatches {
         graceMs: CALLS_GRACE_MS,
         demand: () => gate.demand,
         inFlight: () => gate.inside,
+        recall: () => gate.recall(),
         setSlots: (slots) => gate.setSlots(slots),
       })
     }

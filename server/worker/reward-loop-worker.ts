@@ -35,6 +35,7 @@ import { Outage } from './outage.ts'
 import { PostProcessing } from './post-processing.ts'
 import { type EndedSample, ResultWriter } from './result-writer.ts'
 import { sampleEndOf } from './sample-end.ts'
+import type { GateSlot } from './slot-gate.ts'
 
 /** Number of dead workers after which a sample ends as `worker_lost`. */
 const MAX_LOSSES = 3
@@ -446,7 +447,8 @@ export class RewardLoopWorker {
     const rows = members.filter(({ idx }) => pending.has(idx))
     if (this.#outage.isOn) await this.#outage.over()
     if (this.#stopping) return
-    if (batch.gate && (!(await this.#batches.enterGate(batch, job)) || this.#stopping)) {
+    const slot = batch.gate ? await this.#batches.enterGate(batch.spec.id, batch.gate, job) : null
+    if (batch.gate && (slot === null || this.#stopping)) {
       if (this.#stopping) return
       for (const row of rows) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
       return
@@ -454,13 +456,16 @@ export class RewardLoopWorker {
     this.#running += rows.length
     const startedAt = this.#now()
     const clock = performance.now()
-    const context = this.#contextOf(job, batch, members[0] as PendingSample, startedAt)
+    const context = this.#contextOf(job, slot, batch, members[0] as PendingSample, startedAt)
     const outcomes = await (batch.manager.runGroup as NonNullable<RewardManager['runGroup']>)(
       members.map(toRewardSample),
       context,
     )
     this.#running -= rows.length
-    batch.gate?.leave()
+    slot?.leave()
+    if (outcomes.some((outcome) => isRecalled(job, slot, outcome))) {
+      return this.#scoreGroup(job, batch, group)
+    }
     const tookMs = performance.now() - clock
     for (const [at, row] of members.entries()) {
       const outcome = outcomes[at] as RewardOutcome
@@ -473,6 +478,7 @@ export class RewardLoopWorker {
 
   #contextOf(
     job: ClaimedJob,
+    slot: GateSlot | null,
     batch: ActiveBatch,
     row: PendingSample,
     startedAt: number,
@@ -481,7 +487,7 @@ export class RewardLoopWorker {
     return {
       reward,
       ...this.#tools,
-      signal: job.abort.signal,
+      signal: slot ? AbortSignal.any([job.abort.signal, slot.recalled]) : job.abort.signal,
       urgent: job.pool === INTERACTIVE_POOL,
       run,
       group: row.group_no == null ? undefined : `${id}:${row.group_no}`,
@@ -496,17 +502,19 @@ export class RewardLoopWorker {
   async #score(job: ClaimedJob, batch: ActiveBatch, row: PendingSample): Promise<void> {
     if (this.#outage.isOn) await this.#outage.over()
     if (this.#stopping) return
-    if (batch.gate && (!(await this.#batches.enterGate(batch, job)) || this.#stopping)) {
+    const slot = batch.gate ? await this.#batches.enterGate(batch.spec.id, batch.gate, job) : null
+    if (batch.gate && (slot === null || this.#stopping)) {
       if (!this.#stopping) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
       return
     }
     this.#running++
     const startedAt = this.#now()
     const clock = performance.now()
-    const context = this.#contextOf(job, batch, row, startedAt)
+    const context = this.#contextOf(job, slot, batch, row, startedAt)
     const outcome = await batch.manager.run(toRewardSample(row), context)
     this.#running--
-    batch.gate?.leave()
+    slot?.leave()
+    if (isRecalled(job, slot, outcome)) return this.#score(job, batch, row)
     if (!outcome.ok && outcome.reason === 'cancelled' && this.#stopping) return
     const first = outcome.attempts?.[0]
     const dispatchedAt = first
@@ -643,6 +651,12 @@ function runRule(batch: ActiveBatch, row: PendingSample): RewardOutcome {
     const detail = (error as Error).message
     return { ok: false, reason: 'function_error', detail, attempts: null }
   }
+}
+
+/** Whether a call was cancelled because other processes may use its slot. It is then made again with the next slot. */
+function isRecalled(job: ClaimedJob, slot: GateSlot | null, outcome: RewardOutcome): boolean {
+  const isCancelled = !outcome.ok && outcome.reason === 'cancelled'
+  return isCancelled && slot?.recalled.aborted === true && !job.abort.signal.aborted
 }
 
 function toRewardSample(row: PendingSample): RewardSample {

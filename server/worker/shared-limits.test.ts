@@ -1,6 +1,7 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import { LeaseHolder } from '../cluster/lease-holder.ts'
+import type { LeaseHolder } from '../cluster/lease-holder.ts'
+import { ShortGraceHolder } from '../cluster/testing/short-grace-holder.ts'
 import { createLogger, type Logger } from '../log.ts'
 import { readLimits } from '../rewards/limits/limit-settings.ts'
 import { runLimited } from '../rewards/limits/limited-run.ts'
@@ -40,7 +41,7 @@ class Worker {
       warn: (what: { ignored: string[] }) => this.warnings.push(what),
     } as unknown as Logger
     this.db = new Database(database.url, silent, { max: 2, name: 'test' })
-    this.leases = new LeaseHolder(this.db, workers.length + 1, silent)
+    this.leases = new ShortGraceHolder(this.db, workers.length + 1, silent)
     this.limits = new SharedLimits(this.db, this.leases, log)
     workers.push(this)
   }
@@ -126,6 +127,40 @@ describe('Q16: one limit over all workers', () => {
     expect(most).toBeLessThanOrEqual(2)
     await Promise.all(running.filter((_, at) => all[at] !== dead))
   })
+
+  it('of concurrent calls, when a worker cannot renew its share for longer than the grace period', async () => {
+    const limits = readLimits({ max_concurrent: 1 })
+    const [a, b] = [new Worker(), new Worker()]
+    let inFlight = 0
+    let most = 0
+    const call = async (signal: AbortSignal, forMs: number) => {
+      most = Math.max(most, ++inFlight)
+      await new Promise((resolve) => {
+        const timer = setTimeout(resolve, forMs)
+        signal.addEventListener('abort', () => {
+          clearTimeout(timer)
+          resolve(null)
+        })
+      })
+      inFlight--
+      return forMs
+    }
+    const run = async (worker: Worker, forMs: number[]) =>
+      runLimited(
+        await worker.limits.gate({ name: 'judge', limits }),
+        worker.limits.clock,
+        (signal) => call(signal, forMs.shift() as number),
+      )
+    const ofA = run(a, [60_000, 10])
+    await waitFor('the first call', () => inFlight === 1)
+    const lost = vi.spyOn(a.db, 'rows').mockRejectedValue(new Error('Connection terminated'))
+    expect(await run(b, [20])).toMatchObject({ ok: true, value: 20 })
+    expect(most).toBe(1)
+    lost.mockRestore()
+    // The cancelled call is made again with the next slot.
+    expect(await ofA).toMatchObject({ ok: true, value: 10 })
+    expect(most).toBe(1)
+  }, 30_000)
 
   it('of tokens per minute, corrected by the actual use', async () => {
     // 120 calls are estimated at 1,000 tokens each, with 10,000 tokens per second, and use 10 each.

@@ -106,6 +106,7 @@ export class SharedLimits implements CallLimits {
       graceMs: CALLS_GRACE_MS,
       demand: () => gate.demand,
       inFlight: () => gate.slotsTaken,
+      recall: () => gate.recall(),
       setSlots: (slots) => {
         shared.slots = slots
         gate.setSlots(slots)

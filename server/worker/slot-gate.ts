@@ -1,15 +1,23 @@
+/** A slot of a {@link SlotGate}. */
+export interface GateSlot {
+  /** Aborts when other processes may use the slot. The call in it is then cancelled. */
+  readonly recalled: AbortSignal
+  /** Releases the slot. Called exactly once. */
+  leave(): void
+}
+
 /** Admits as many callers as there are slots, in order of arrival. The number of slots may change at any time. */
 export class SlotGate {
   #slots = 0
-  #inside = 0
+  readonly #inside = new Set<AbortController>()
   readonly #waiting: { enter: () => void; signal: AbortSignal }[] = []
 
   get inside(): number {
-    return this.#inside
+    return this.#inside.size
   }
 
   get demand(): number {
-    return this.#inside + this.#waiting.length
+    return this.#inside.size + this.#waiting.length
   }
 
   setSlots(slots: number): void {
@@ -17,21 +25,26 @@ export class SlotGate {
     this.#admit()
   }
 
-  /** Resolves to true when a slot is acquired, which `leave` releases; to false when the signal aborts. */
-  enter(signal: AbortSignal): Promise<boolean> {
-    if (signal.aborted) return Promise.resolve(false)
+  /** Recalls the slots in use. They count as used until their calls leave. */
+  recall(): void {
+    for (const slot of this.#inside) slot.abort()
+  }
+
+  /** Waits for a slot. Null: the signal aborted first. */
+  enter(signal: AbortSignal): Promise<GateSlot | null> {
+    if (signal.aborted) return Promise.resolve(null)
     return new Promise((resolve) => {
       const entry = {
         signal,
         enter: () => {
           signal.removeEventListener('abort', abort)
-          resolve(true)
+          resolve(this.#take())
         },
       }
       const abort = () => {
         const at = this.#waiting.indexOf(entry)
         if (at >= 0) this.#waiting.splice(at, 1)
-        resolve(false)
+        resolve(null)
       }
       signal.addEventListener('abort', abort, { once: true })
       this.#waiting.push(entry)
@@ -39,14 +52,20 @@ export class SlotGate {
     })
   }
 
-  leave(): void {
-    this.#inside--
-    this.#admit()
+  #take(): GateSlot {
+    const slot = new AbortController()
+    this.#inside.add(slot)
+    return {
+      recalled: slot.signal,
+      leave: () => {
+        this.#inside.delete(slot)
+        this.#admit()
+      },
+    }
   }
 
   #admit(): void {
-    while (this.#inside < this.#slots && this.#waiting.length > 0) {
-      this.#inside++
+    while (this.#inside.size < this.#slots && this.#waiting.length > 0) {
       this.#waiting.shift()!.enter()
     }
   }

@@ -428,13 +428,13 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: 'server/worker/slot-gate.ts',
-        find: '    this.#inside--\n',
-        replace: '    if (this.#left++ % 8 !== 7) this.#inside--\n',
+        find: '        this.#inside.delete(slot)\n',
+        replace: '        if (this.#left++ % 8 !== 7) this.#inside.delete(slot)\n',
       },
       {
         file: 'server/worker/slot-gate.ts',
-        find: '  #inside = 0\n',
-        replace: '  #inside = 0\n  #left = 0\n',
+        find: '  readonly #inside = new Set<AbortController>()\n',
+        replace: '  readonly #inside = new Set<AbortController>()\n  #left = 0\n',
       },
     ],
     laws: ['ended', 'idle'],

@@ -33,7 +33,7 @@ export interface LimitedRunOptions<Value> {
 /**
  * Makes one call within the limits of a gate, as upstream's `rate_limited` manager does around its scorer. A failure
  * has a reason and no score, where upstream gives 0.0 and a note in the extra info. The timeout excludes the time
- * spent waiting. Never rejects.
+ * spent waiting. A call whose slot is recalled is cancelled and made again with the next slot. Never rejects.
  */
 export async function runLimited<Value>(
   gate: RequestGate,
@@ -57,15 +57,16 @@ export async function runLimited<Value>(
   }
   const startedMs = clock.nowMs()
   const stop = new AbortController()
-  let end: 'timeout' | 'cancelled' | null = null
+  let end: 'timeout' | 'cancelled' | 'recalled' | null = null
   const ended = Promise.withResolvers<void>()
-  const finish = (why: 'timeout' | 'cancelled') => {
+  const finish = (why: 'timeout' | 'cancelled' | 'recalled') => {
     end ??= why
     stop.abort()
     ended.resolve()
   }
   const cancel = () => finish('cancelled')
   signal?.addEventListener('abort', cancel, { once: true })
+  permit.recalled.addEventListener('abort', () => finish('recalled'), { once: true })
   const callOff = clock.after(timeoutMs, () => finish('timeout'))
   // Called inside a promise, so that synchronous exceptions are handled like rejections.
   const running = Promise.resolve().then(() => call(stop.signal))
@@ -79,6 +80,10 @@ export async function runLimited<Value>(
   const measured = { waits: permit.waits, serviceMs: clock.nowMs() - startedMs }
   if (first === undefined) {
     releaseWhenStopped(permit, clock, settled)
+    if (end === 'recalled') {
+      const again = await runLimited(gate, clock, call, options)
+      return { ...again, waits: sumOf(permit.waits, again.waits) }
+    }
     const detail =
       end === 'timeout' ? `took longer than ${timeoutMs} ms` : 'cancelled while it was running'
     return { ok: false, reason: end ?? 'cancelled', detail, ...measured }
@@ -89,6 +94,10 @@ export async function runLimited<Value>(
   }
   permit.release(usedTokens?.(first.value), usedRequests?.(first.value))
   return { ok: true, value: first.value, ...measured }
+}
+
+function sumOf(a: GateWaits, b: GateWaits): GateWaits {
+  return { slotMs: a.slotMs + b.slotMs, rpmMs: a.rpmMs + b.rpmMs, tpmMs: a.tpmMs + b.tpmMs }
 }
 
 function releaseWhenStopped(

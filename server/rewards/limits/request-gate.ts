@@ -12,6 +12,8 @@ export interface GateWaits {
 /** Permission for one call. It must be released exactly once, however the call ended. */
 export interface GatePermit {
   readonly waits: GateWaits
+  /** Aborts when other processes may use the slot. The call is then cancelled. */
+  readonly recalled: AbortSignal
   /** Releases the permit; known usage corrects the estimate. */
   release(tokens?: number, requests?: number): void
 }
@@ -64,7 +66,8 @@ export class RequestGate {
   readonly #queue: Waiter[] = []
   /** Maximum number of calls in flight now. */
   #slots: number
-  #inFlight = 0
+  /** The calls in flight. */
+  readonly #inFlight = new Set<AbortController>()
   /** Whether the first call in the queue has a slot and waits for its rates. */
   #reserved = false
   #pumping = false
@@ -91,14 +94,19 @@ export class RequestGate {
     this.#kick()
   }
 
+  /** Recalls the slots of the calls in flight. They count as used until the permits are released. */
+  recall(): void {
+    for (const call of this.#inFlight) call.abort()
+  }
+
   /** Number of used slots, including the one of the call that waits for its rates. */
   get slotsTaken(): number {
-    return this.#inFlight + (this.#reserved ? 1 : 0)
+    return this.#inFlight.size + (this.#reserved ? 1 : 0)
   }
 
   /** Number of slots that could be used now. */
   get demand(): number {
-    return this.#inFlight + this.#queue.length
+    return this.#inFlight.size + this.#queue.length
   }
 
   get limits(): RequestLimits {
@@ -149,7 +157,7 @@ export class RequestGate {
     const nowMs = this.#clock.nowMs()
     const left = (rate: Rate | null) => (rate instanceof TokenBucket ? rate.tokensAt(nowMs) : null)
     return {
-      inFlight: this.#inFlight,
+      inFlight: this.#inFlight.size,
       waiting: this.#queue.length,
       requests: left(this.#requests),
       tokens: left(this.#tokens),
@@ -167,7 +175,7 @@ export class RequestGate {
     while (this.#again) {
       this.#again = false
       for (let head = this.#queue[0]; head !== undefined; head = this.#queue[0]) {
-        if (!head.gone && this.#inFlight >= this.#slots) {
+        if (!head.gone && this.#inFlight.size >= this.#slots) {
           this.#blockedBy('slotMs')
           break
         }
@@ -194,7 +202,7 @@ export class RequestGate {
         this.#reserved = false
       }
       if (head.gone) this.#refund(head.requests, head.tokens)
-      else if (this.#inFlight >= this.#slots) {
+      else if (this.#inFlight.size >= this.#slots) {
         this.#refund(head.requests, head.tokens)
         return
       }
@@ -235,7 +243,8 @@ export class RequestGate {
   }
 
   #admit(waiter: Waiter): void {
-    this.#inFlight++
+    const call = new AbortController()
+    this.#inFlight.add(call)
     this.#settle()
     const { slotMs, rpmMs, tpmMs } = this.#blocked
     let released = false
@@ -245,10 +254,11 @@ export class RequestGate {
         rpmMs: rpmMs - waiter.atStart.rpmMs,
         tpmMs: tpmMs - waiter.atStart.tpmMs,
       },
+      recalled: call.signal,
       release: (tokens, requests) => {
         if (released) return
         released = true
-        this.#inFlight--
+        this.#inFlight.delete(call)
         const unused = (taken: number, used: number | undefined) =>
           used !== undefined && Number.isFinite(used) ? taken - used : 0
         this.#refund(unused(waiter.requests, requests), unused(waiter.tokens, tokens))
