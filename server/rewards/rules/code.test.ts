@@ -246,6 +246,22 @@ test('no more concurrent calls than the limit, over all samples', async () => {
   expect(jobs).toHaveLength(16)
 })
 
+test('batches with different limits of one sandbox share it, each within its own limit', async () => {
+  let inFlight = 0
+  const most = new Map<string, number>()
+  answer = async (job) => {
+    most.set(job.language, Math.max(most.get(job.language) ?? 0, ++inFlight))
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    inFlight--
+    return finished(`${job.stdin}!`)
+  }
+  const scored = [3, 2, 3, 2, 3, 2].map((limit) =>
+    score(program, truth, { max_concurrent: limit, language: `limit ${limit}` }),
+  )
+  for (const { score: given } of await Promise.all(scored)) expect(given).toBe(0.75)
+  expect(Object.fromEntries(most)).toEqual({ 'limit 3': 3, 'limit 2': 2 })
+})
+
 test('an abort ends running and waiting calls', async () => {
   const stop = new AbortController()
   const started = new Promise<void>((resolve) => {

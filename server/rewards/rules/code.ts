@@ -111,14 +111,14 @@ if __name__ == "__main__":
 `
 }
 
-/** The limit of concurrent calls by sandbox URL, shared by the batches of this process. */
-const limits = new Map<string, { most: number; limit: CallLimit }>()
+/** The limits of concurrent calls by sandbox URL, shared by the batches of this process. */
+const limits = new Map<string, CallLimit>()
 
-function limitOf(url: string, most: number): CallLimit {
+function limitOf(url: string): CallLimit {
   const known = limits.get(url)
-  if (known?.most === most) return known.limit
-  const limit = new CallLimit(most)
-  limits.set(url, { most, limit })
+  if (known !== undefined) return known
+  const limit = new CallLimit()
+  limits.set(url, limit)
   return limit
 }
 
@@ -186,7 +186,7 @@ export const codeRule = defineAsyncRule({
       )
     }
     const program = extractProgram(solutionStr)
-    const limit = limitOf(url, options.max_concurrent)
+    const limit = limitOf(url)
     const count = options.continuous ? Math.min(COUNTED_CASES, inputs.length) : inputs.length
     const run = (at: number, signal: AbortSignal): Promise<SandboxOutcome> => {
       const asserted = asserts === null ? program : `${program}\n\n${asserts[at]}`
@@ -199,7 +199,11 @@ export const codeRule = defineAsyncRule({
         timeoutS: options.timeout,
         memoryLimitMb: options.memory_limit_mb,
       }
-      return limit.run(() => runInSandbox(url, job, { ...context, signal }), signal)
+      return limit.run(
+        () => runInSandbox(url, job, { ...context, signal }),
+        options.max_concurrent,
+        signal,
+      )
     }
     const statuses = await eachCase(count, run, context.signal, (outcome, at) => {
       if (outcome.status !== 'finished') return outcome.status

@@ -172,44 +172,56 @@ function outcomeOf(text: string): SandboxOutcome {
   )
 }
 
-/** Limits the concurrent calls to one sandbox. Waiting calls run in order of arrival. */
+/**
+ * Limits the concurrent calls to one sandbox. Batches may set different limits: a call begins only while fewer calls
+ * than its own limit are in flight. Waiting calls run in order of arrival.
+ */
 export class CallLimit {
-  private free: number
-  private readonly waiting: (() => void)[] = []
-
-  constructor(most: number) {
-    this.free = most
-  }
+  private inFlight = 0
+  private readonly waiting: { most: number; enter: () => void }[] = []
 
   /**
-   * Runs `call` when a slot is free.
+   * Runs `call` when fewer than `most` calls are in flight.
    * @throws the error of `call`; the signal's reason if it aborts during the wait
    */
-  async run<T>(call: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  async run<T>(call: () => Promise<T>, most: number, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted()
-    if (this.free > 0) this.free--
-    else await this.turn(signal)
+    if (this.waiting.length === 0 && this.inFlight < most) this.inFlight++
+    else await this.turn(most, signal)
     try {
       return await call()
     } finally {
-      const next = this.waiting.shift()
-      if (next) next()
-      else this.free++
+      this.inFlight--
+      this.admit()
     }
   }
 
-  private turn(signal: AbortSignal | undefined): Promise<void> {
+  private turn(most: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
-      const enter = () => {
-        signal?.removeEventListener('abort', leave)
-        resolve()
+      const waiter = {
+        most,
+        enter: () => {
+          signal?.removeEventListener('abort', leave)
+          resolve()
+        },
       }
       const leave = () => {
-        this.waiting.splice(this.waiting.indexOf(enter), 1)
+        this.waiting.splice(this.waiting.indexOf(waiter), 1)
         reject(signal?.reason)
+        // The next call may have a higher limit.
+        this.admit()
       }
-      this.waiting.push(enter)
+      this.waiting.push(waiter)
       signal?.addEventListener('abort', leave, { once: true })
     })
+  }
+
+  private admit(): void {
+    for (let head = this.waiting[0]; head !== undefined; head = this.waiting[0]) {
+      if (this.inFlight >= head.most) return
+      this.waiting.shift()
+      this.inFlight++
+      head.enter()
+    }
   }
 }
