@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -113,6 +113,25 @@ test('a launched process that cannot be started reports the reason', async () =>
   const command = { ...COMMAND, argv: ['/nowhere/vllm'] }
   const { error } = await LaunchedProcess.start(folder, command, 1_000).ended
   expect(error).toBe('could not be started (ENOENT)')
+})
+
+test('a launched process that has no file descriptors reports the reason', () => {
+  const script = `
+    import { closeSync, openSync } from 'node:fs'
+    import { LaunchedProcess } from ${JSON.stringify(MODULE)}
+    let last
+    try {
+      for (;;) last = openSync('/dev/null')
+    } catch {}
+    // Enough for the files of the launch, but not for the pipe of a process.
+    closeSync(last)
+    const folder = ${JSON.stringify(folder)}
+    const { ended } = LaunchedProcess.start(folder, ${JSON.stringify(COMMAND)}, 1_000)
+    console.log((await ended).error)`
+  const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', script]
+  const node = spawnSync('sh', ['-c', 'ulimit -n 128; exec "$0" "$@"', process.execPath, ...args])
+  expect(node.stderr.toString()).toBe('')
+  expect(node.stdout.toString()).toBe('could not be started (EMFILE)\n')
 })
 
 test('a launched process ends if its keeper is killed', async () => {

@@ -78,9 +78,9 @@ export class LaunchedProcess {
       // A separate session, so that signals to the service or its group do not reach it.
       detached: true,
     })
-    keeper.stdin.on('error', () => {})
     const options: KeeperOptions = { ...command, folder, stopWithinMs, adoptWithinMs }
-    keeper.stdin.end(JSON.stringify(options))
+    // Without free file descriptors, Node creates no streams and emits `error` after this turn.
+    keeper.stdin?.on('error', () => {}).end(JSON.stringify(options))
     keeper.unref()
     const gone = new Promise<string | null>((resolve) => {
       keeper.once('exit', () => resolve(null))

@@ -1,6 +1,8 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
 import { inFullRun } from '../../../testkit/service/full-run.ts'
 import { waitFor } from '../../../testkit/service/wait-for.ts'
@@ -8,6 +10,8 @@ import type { FunctionRef } from '../../contract/resolved-reward.ts'
 import type { RewardOutcome } from '../managers/manager.ts'
 import type { FunctionPoolOptions } from './function-pool.ts'
 import { lives, sampleOf, type TestPool, testPool } from './testing/test-pool.ts'
+
+const INSPECT = fileURLToPath(new URL('./inspect-function.ts', import.meta.url))
 
 let made: TestPool[] = []
 afterEach(async () => {
@@ -526,6 +530,23 @@ describe('concurrent calls', () => {
     await waitFor('the abort', () => one.lines.some((l) => l.message === 'aborted'))
     expect(one.lines.find((l) => l.message === 'aborted')?.fields).toMatchObject({
       sampleId: 'b1-5',
+    })
+  })
+
+  test('a process that cannot be started for lack of file descriptors is reported', () => {
+    const script = `
+      import { openSync } from 'node:fs'
+      import { inspectFunction } from ${JSON.stringify(INSPECT)}
+      try {
+        for (;;) openSync('/dev/null')
+      } catch {}
+      console.log(JSON.stringify(await inspectFunction({ env: {}, memoryBytes: 2 ** 28 }, {})))`
+    const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', script]
+    const node = spawnSync('sh', ['-c', 'ulimit -n 128; exec "$0" "$@"', process.execPath, ...args])
+    expect(node.stderr.toString()).toBe('')
+    expect(JSON.parse(node.stdout.toString())).toMatchObject({
+      ok: false,
+      message: expect.stringMatching(/^no process could be started for it: .* EMFILE/),
     })
   })
 

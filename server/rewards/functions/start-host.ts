@@ -45,7 +45,8 @@ export function startHost(settings: HostSettings): StartedHost {
     detached: true,
     env: settings.env as NodeJS.ProcessEnv,
   })
-  const streams = child.stdio as unknown as (Duplex & Readable)[]
+  // Without free file descriptors, Node creates no streams and emits `error` after this turn.
+  const streams = (child.stdio ?? []) as unknown as (Duplex & Readable)[]
   return {
     child,
     channel: streams[CHANNEL_FD] as Duplex,
