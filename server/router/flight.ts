@@ -22,7 +22,7 @@ export class Flight {
   period = 0
   /** The HTTP call; null if the slot's owner sends it (router address). */
   call: FlightCall | null = null
-  /** Whether the sample was hedged while this call was in flight; no further hedge is sent. */
+  /** Whether the sample was hedged while this call was in flight, or it was too late to; no further hedge is sent. */
   isHedged = false
 
   // Neighbours in the server's list of flights, which is ordered by start.

@@ -1,5 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { answer, hangs, scoreBody, scores } from '../engines/testing/fake-server.ts'
+import {
+  answer,
+  type FakeHandler,
+  hangs,
+  scoreBody,
+  scores,
+} from '../engines/testing/fake-server.ts'
 import { config, Harness, until } from './testing/harness.ts'
 
 let harness: Harness
@@ -336,6 +342,20 @@ describe('the end of a sample', () => {
     )
     expect(results.map((r) => (r.ok ? 'ok' : r.reason))).toEqual(['deadline', 'deadline'])
     expect(results.map((r) => r.attempts.length)).toEqual([1, 0])
+  })
+
+  test('a deadline too close for a hedge does not end the call in flight', async () => {
+    const [usualMs, slowMs, deadlineMs] = [400, 700, 800]
+    const serve: FakeHandler = (call, response) => {
+      const isSlow = call.body.includes('slow')
+      setTimeout(() => scores(1)(call, response), isSlow ? slowMs : usualMs)
+    }
+    await harness.serve([serve, serve])
+    // Tail hedges need 50 measured calls per server.
+    await Promise.all(Array.from({ length: 120 }, () => harness.score()))
+    const input = { prompt: 'Q', response: 'slow' }
+    const result = await harness.score({ input, urgent: true, deadlineMs })
+    expect(result).toMatchObject({ ok: true, attempts: [{ outcome: 'ok' }] })
   })
 
   test('a server that is registered in time is used', async () => {

@@ -140,6 +140,12 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void {
     sample.stopTimer()
     if (sample.deadlineAtMs < nowMs + sample.pool.fastestMs(sample.tokens, nowMs)) {
+      if (sample.flight !== null) {
+        // A hedge would be too late, but the call in flight may still end in time.
+        sample.flight.isHedged = true
+        if (hedge !== 'stall') sample.pool.hedgeBudget.forgone()
+        return
+      }
       this.#fail(sample, 'deadline', 'less time was left than a request takes; it was not sent')
       return
     }
