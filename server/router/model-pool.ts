@@ -53,10 +53,6 @@ export class ModelPool {
   sampleCount = 0
   /** Canaries in flight; they are cancelled when the pool's last sample ends. */
   readonly canaries = new Set<RoutedSample>()
-  /**
-   * Whether samples are never hedged or shared, because the pool has judges, or custom scorers, which may call a judge.
-   */
-  isSentOnce = false
   readonly #hedges = new SampleQueue()
   readonly #retries = new SampleQueue()
   readonly #fresh: FairQueue<RoutedSample>
@@ -99,6 +95,13 @@ export class ModelPool {
     this.pumpSoon()
   }
 
+  /**
+   * Whether samples are never hedged or shared, because the pool has judges, or custom scorers, which may call a judge.
+   */
+  get isSentOnce(): boolean {
+    return this.servers.some((server) => server.kind === 'generative' || server.isCustomScorer)
+  }
+
   /** Samples waiting for a slot, including hedges but not samples in back-off. */
   get waiting(): number {
     return this.#hedges.size + this.#retries.size + this.#fresh.size + this.#pinnedWaiting
@@ -129,9 +132,6 @@ export class ModelPool {
 
   add(server: PoolServer): void {
     this.servers.push(server)
-    this.isSentOnce = this.servers.some(
-      ({ kind, engine }) => kind === 'generative' || engine.name === 'http',
-    )
   }
 
   remove(server: PoolServer): void {

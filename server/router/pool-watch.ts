@@ -161,7 +161,7 @@ export class PoolWatch {
   #checkFlights(server: PoolServer, nowMs: number, mayHedge: boolean): void {
     const pool = this.#pool
     const { rating } = server
-    const sure = rating.samples >= SEEN_TO_GIVE_UP
+    const mayGiveUp = pool.isSentOnce && rating.samples >= SEEN_TO_GIVE_UP
     // While no samples wait and a server has a free slot, a hedge delays no other sample.
     const idle = mayHedge && pool.waiting === 0 && this.#anyIdle(nowMs)
     const drainMs = pool.waiting === 0 ? 0 : pool.drainMs(nowMs)
@@ -171,7 +171,7 @@ export class PoolWatch {
       const ageMs = nowMs - flight.startedAtMs
       if (ageMs < TAIL_MS) break
       const { sample } = flight
-      if (sure && pool.isSentOnce && ageMs > GIVE_UP_MS && flight.call !== null) {
+      if (mayGiveUp && ageMs > GIVE_UP_MS && flight.call !== null) {
         const p99 = rating.quantileMs(0.99, flight.tokens)
         if (p99 !== null && ageMs > GIVE_UP_OF_P99 * p99 && pool.anyUntried(sample, nowMs)) {
           this.#giveUp(flight, nowMs, `no answer within ${Math.round(ageMs)} ms`)

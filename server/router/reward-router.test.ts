@@ -229,6 +229,25 @@ describe('the registry', () => {
     expect(await harness.score({ timeoutMs: 30 })).toMatchObject({ reason: 'no_server' })
   })
 
+  test('identical samples are sent once each while a server is a custom scorer', async () => {
+    const [fake] = await harness.serve([answer(200, scoreBody('http', '1'))])
+    if (fake === undefined) throw new Error('no server')
+    const same = { input: { prompt: 'Q', response: 'A' }, group: 'g' }
+    const requestsOfTwo = async () => {
+      const before = fake.calls.length
+      const results = await Promise.all([harness.score(same), harness.score(same)])
+      expect(results.map(({ ok }) => ok)).toEqual([true, true])
+      return fake.calls.length - before
+    }
+    harness.router.setServers([config(1, fake.url, { engine: 'http' })])
+    expect(await requestsOfTwo()).toBe(2)
+    harness.router.setServers([config(1, fake.url, { engine: 'http' }), config(2, fake.url)])
+    harness.router.setServers([config(2, fake.url)])
+    harness.router.setSlots(2, 64)
+    fake.handler = scores(2)
+    expect(await requestsOfTwo()).toBe(1)
+  })
+
   test('a changed API key applies to the next call', async () => {
     const fake = await harness.fake(scores(1))
     harness.router.setServers([config(1, fake.url, { apiKey: 'old' })])
