@@ -29,10 +29,13 @@ export class GroupBinding {
   }
 
   /** Returns the next sample without taking it, and sets {@link server}. Null if none waits. */
-  next(withRoom: readonly PoolServer[], policy: BalancingPolicy): RoutedSample | null {
+  next(
+    withRoom: readonly PoolServer[],
+    policyOf: (sample: RoutedSample) => BalancingPolicy,
+  ): RoutedSample | null {
     const head = this.#queue.peek()
     if (head === null) return null
-    const server = policy.pick(withRoom, head)
+    const server = policyOf(head).pick(withRoom, head)
     this.server = server
     const { group } = head
     if (group === undefined || head.priorityClass === 'interactive') return head

@@ -64,6 +64,8 @@ export class ModelPool {
   readonly #candidates: PoolServer[] = []
   readonly #eligible: PoolServer[] = []
   #policy: BalancingPolicy
+  /** The policies that requests named, by name. */
+  readonly #named = new Map<PolicyName, BalancingPolicy>()
   #pinnedWaiting = 0
   /** Mean cost of the samples begun, as a share of their tokens. */
   #costShare = 1
@@ -138,6 +140,7 @@ export class ModelPool {
     const index = this.servers.indexOf(server)
     if (index >= 0) this.servers.splice(index, 1)
     this.#policy.forget(server.id)
+    for (const policy of this.#named.values()) policy.forget(server.id)
     this.orphan(server)
     this.#unpin(server)
     this.unhold(server)
@@ -197,7 +200,7 @@ export class ModelPool {
       this.readmit(sample)
       return
     }
-    if (this.#policy.name === 'deterministic') {
+    if (this.#policyOf(sample).name === 'deterministic') {
       this.#pin(sample, nowMs)
       return
     }
@@ -219,7 +222,7 @@ export class ModelPool {
     }
     if (this.#burst++ === 0) queueMicrotask(this.#endBurst)
     if (this.#gather(nowMs)) {
-      this.#listener.start(sample, this.#policy.pick(this.#candidates, sample), null, nowMs)
+      this.#listener.start(sample, this.#pick(this.#candidates, sample), null, nowMs)
     } else {
       this.#queue(sample)
       this.#probeServers(nowMs)
@@ -332,6 +335,21 @@ export class ModelPool {
     return policyNamed(name, seed === undefined ? {} : { seed })
   }
 
+  /** The policy that the sample's request names, else that of the pool. */
+  readonly #policyOf = ({ policy: name }: RoutedSample): BalancingPolicy => {
+    if (name === undefined || name === this.#policy.name) return this.#policy
+    let named = this.#named.get(name)
+    if (named === undefined) {
+      named = this.#make(name)
+      this.#named.set(name, named)
+    }
+    return named
+  }
+
+  #pick(servers: readonly PoolServer[], sample: RoutedSample): PoolServer {
+    return this.#policyOf(sample).pick(servers, sample)
+  }
+
   #pumpNextTurn(): void {
     this.#immediate ??= setImmediate(() => {
       this.#immediate = null
@@ -386,7 +404,7 @@ export class ModelPool {
       const kind = sample.hedgeWanted as HedgeKind
       this.#hedges.remove(sample)
       sample.hedgeWanted = null
-      this.#listener.start(sample, this.#policy.pick(eligible, sample), kind, nowMs)
+      this.#listener.start(sample, this.#pick(eligible, sample), kind, nowMs)
       return true
     }
     return false
@@ -398,14 +416,14 @@ export class ModelPool {
     for (let seen = 0; sample !== null && seen < MAX_SCANNED; seen++, sample = sample.queueNext) {
       if (!serversForRetry(sample, this.servers, this.#candidates, this.#eligible, nowMs)) continue
       this.#retries.remove(sample)
-      this.#listener.start(sample, this.#policy.pick(this.#eligible, sample), null, nowMs)
+      this.#listener.start(sample, this.#pick(this.#eligible, sample), null, nowMs)
       return true
     }
     return false
   }
 
   #bindFresh(nowMs: number): boolean {
-    const sample = this.#groups.next(this.#candidates, this.#policy)
+    const sample = this.#groups.next(this.#candidates, this.#policyOf)
     return sample === null ? false : this.#send(sample, this.#groups.server as PoolServer, nowMs)
   }
 
@@ -426,7 +444,7 @@ export class ModelPool {
       this.#listener.onShort(this)
       return
     }
-    const server = this.#policy.pick(eligible, sample)
+    const server = this.#pick(eligible, sample)
     sample.pinned = server
     server.pinned.push(sample)
     this.#pinnedWaiting++

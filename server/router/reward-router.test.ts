@@ -6,6 +6,7 @@ import {
   scoreBody,
   scores,
 } from '../engines/testing/fake-server.ts'
+import type { PolicyName } from './policies/policy.ts'
 import { config, Harness, until } from './testing/harness.ts'
 
 let harness: Harness
@@ -185,6 +186,50 @@ describe('demand', () => {
     harness.router.onDemand((id) => reported.push(id))
     for (let i = 0; i < 20; i++) await harness.score()
     expect(reported).toEqual([])
+  })
+})
+
+describe('the policy of a request', () => {
+  test.each([false, true])(
+    'applies instead of that of the pool (slots free: %s)',
+    async (isFree) => {
+      await harness.serve([hangs, hangs, hangs, hangs])
+      if (!isFree) for (const id of [1, 2, 3, 4]) harness.router.setSlots(id, 0)
+      const serversOf = async (policy?: 'deterministic') => {
+        const request = { model: 'rm', tokens: 10, key: 'k', ...(policy ? { policy } : {}) }
+        const acquired = Array.from({ length: 8 }, () => harness.router.acquire(request))
+        for (const id of [1, 2, 3, 4]) harness.router.setSlots(id, 64)
+        const slots = (await Promise.all(acquired)).map((result) => {
+          if (!result.ok) throw new Error(result.reason)
+          return result.slot
+        })
+        for (const slot of slots) slot.release({ outcome: 'ok' })
+        return new Set(slots.map(({ serverId }) => serverId)).size
+      }
+      expect(await serversOf('deterministic')).toBe(1)
+      expect(await serversOf()).toBe(4)
+      harness.router.setPolicy('rm', 'deterministic')
+      expect(await serversOf()).toBe(1)
+    },
+  )
+
+  test('sends a waiting request as it says', async () => {
+    await harness.serve([hangs, hangs, hangs], 0)
+    const chosen = async (policy: PolicyName) => {
+      for (const id of [1, 2, 3]) harness.router.setSlots(id, 0)
+      const acquired = Array.from({ length: 6 }, (_, i) =>
+        harness.router.acquire({ model: 'rm', tokens: 10 ** i, policy }),
+      )
+      for (const id of [1, 2, 3]) harness.router.setSlots(id, 64)
+      const results = await Promise.all(acquired)
+      for (const result of results) if (result.ok) result.slot.release({ outcome: 'ok' })
+      return results.map((result) => (result.ok ? result.slot.serverId : null))
+    }
+    // By work, the request of 100,000 tokens has a server of its own.
+    const byWork = await chosen('least_work')
+    expect(byWork.filter((id) => id === byWork[5])).toHaveLength(1)
+    const inTurn = await chosen('round_robin')
+    for (const id of [1, 2, 3]) expect(inTurn.filter((other) => other === id)).toHaveLength(2)
   })
 })
 

@@ -3,7 +3,7 @@ import type { EngineFailure, EngineRequest, EngineScore, ScoreInput } from '../e
 import type { FairItem, PriorityClass } from './fair-queue.ts'
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
-import type { PolicySample } from './policies/policy.ts'
+import type { PolicyName, PolicySample } from './policies/policy.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { Refusal } from './refusals.ts'
 import type { AttemptRecord, HedgeKind, RouteRequest } from './router-types.ts'
@@ -116,6 +116,10 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
     this.backoffUntilMs = nowMs
   }
 
+  /** The policy that its request names; undefined: that of the pool applies. */
+  get policy(): PolicyName | undefined {
+    return undefined
+  }
   /** The value that the `deterministic` policy hashes. */
   abstract get key(): string | undefined
   /** Whether it may be hedged, and may share the call of an identical sample. */

@@ -3,6 +3,7 @@ import { failure } from '../engines/answer.ts'
 import type { EngineFailure } from '../engines/engine.ts'
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
+import type { PolicyName } from './policies/policy.ts'
 import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterSlot, SlotEnd, SlotRefusal, SlotRequest } from './router-types.ts'
 
@@ -40,6 +41,10 @@ export class SlotSample extends RoutedSample {
       if (this.tried.length === 0) this.tried = null
       else this.isRetry = true
     }
+  }
+
+  override get policy(): PolicyName | undefined {
+    return this.slotRequest.policy
   }
 
   get key(): string | undefined {
