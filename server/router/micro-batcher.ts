@@ -56,7 +56,7 @@ export interface MicroBatcherOwner {
   ): void
   /**
    * An attempt of the sample failed. `blamed`: true for the first sample of its request, because the failure counts
-   * once against the server.
+   * once towards the server's ejection. The server's errors count samples.
    */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
   /** The sample must be sent again alone, free of charge. `blamed`: as in `failed`. */

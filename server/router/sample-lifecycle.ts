@@ -333,7 +333,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
 
   /**
    * Handles a failed call. `blamed`: false for further samples of a micro-batch, because its failure was already
-   * counted.
+   * counted towards the server's ejection. Errors and failures count samples, as `requests` does.
    */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed = true): void {
     const { sample, server, period } = flight
