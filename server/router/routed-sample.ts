@@ -147,6 +147,8 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   }
   /** Called when its slot is granted; only for samples whose slot's owner sends the call. */
   granted(_flight: Flight): void {}
+  /** Called when other processes may use that slot. */
+  recalled(): void {}
 
   /** Whether it has used all calls that `maxAttempts` allows. */
   get isSpent(): boolean {

@@ -131,6 +131,11 @@ export interface RouterSlot {
   readonly apiKey: string | null
   /** Time waited for the slot, ms. */
   readonly queueMs: number
+  /**
+   * Called when other processes may use the slot. The owner sets it; it cancels the call, releases the slot and may
+   * acquire another one.
+   */
+  onRecall: (() => void) | null
   release(end: SlotEnd): void
 }
 
@@ -335,8 +340,8 @@ export interface RewardRouter {
    */
   setSlots(serverId: number, slots: number, untilMs?: number, others?: number): void
   /**
-   * Abandons the calls in flight to a server, except those of slot owners. The samples wait for a slot again, and no
-   * attempt is charged.
+   * Abandons the calls in flight to a server. The samples wait for a slot again, and no attempt is charged. Slots are
+   * recalled from their owners, see {@link RouterSlot.onRecall}.
    */
   recall(serverId: number): void
   /** Adds permits for a server with a rate limit. */

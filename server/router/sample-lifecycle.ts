@@ -248,14 +248,18 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * Abandons the calls to a server that this router sent, because this process's share of the limit has ended and other
-   * processes may use the slots. The samples wait again, and no attempt is charged.
+   * Abandons the calls to a server, because this process's share of the limit has ended and other processes may use the
+   * slots. The samples wait again, and no attempt is charged. Calls that the owner of a slot sends are left to it.
    */
   recall(server: PoolServer): void {
     const nowMs = performance.now()
     for (const sample of this.#samples.all()) {
       for (const flight of [sample.flight, sample.second]) {
-        if (flight?.server !== server || flight.call === null) continue
+        if (flight?.server !== server) continue
+        if (flight.call === null) {
+          sample.recalled()
+          continue
+        }
         const detail = 'abandoned: this process could not renew its share of the limit'
         this.#endFlight(flight, 'recalled', null, null, detail, nowMs - flight.startedAtMs)
         flight.call.abandon()

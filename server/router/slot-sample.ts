@@ -18,6 +18,7 @@ export class SlotSample extends RoutedSample {
   readonly slotRequest: SlotRequest
   readonly #resolve: (result: SlotResult) => void
   readonly #onRelease: (flight: Flight, end: SlotEnd) => void
+  #slot: RouterSlot | null = null
 
   constructor(
     request: SlotRequest,
@@ -68,22 +69,25 @@ export class SlotSample extends RoutedSample {
   override granted(flight: Flight): void {
     const { server, queueMs } = flight
     let isReleased = false
-    this.#resolve({
-      ok: true,
-      slot: {
-        serverId: server.id,
-        serverName: server.name,
-        engine: server.engine.name,
-        url: server.url,
-        apiKey: server.apiKey,
-        queueMs,
-        release: (end) => {
-          if (isReleased) return
-          isReleased = true
-          this.#onRelease(flight, end)
-        },
+    this.#slot = {
+      serverId: server.id,
+      serverName: server.name,
+      engine: server.engine.name,
+      url: server.url,
+      apiKey: server.apiKey,
+      queueMs,
+      onRecall: null,
+      release: (end) => {
+        if (isReleased) return
+        isReleased = true
+        this.#onRelease(flight, end)
       },
-    })
+    }
+    this.#resolve({ ok: true, slot: this.#slot })
+  }
+
+  override recalled(): void {
+    this.#slot?.onRecall?.()
   }
 
   refuse(reason: SampleFailureReason, detail: string): void {

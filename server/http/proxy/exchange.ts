@@ -51,7 +51,7 @@ type Halt = 'gone' | 'expired' | 'idle' | 'key_ended'
  *
  *     body ─▶ slot ─▶ call ─▶ answer passed on ─▶ end
  *              ▲       │ failed before a byte was passed on: another slot, at most three calls
- *              └───────┘
+ *              └───────┘   or its slot was recalled: another slot, free of charge
  *
  * A client that disconnects, a deadline, a silent server and the end of the client's key stop it at any point. The slot
  * is released exactly once on every path.
@@ -69,6 +69,8 @@ export class Exchange implements CallOwner, SlotSearch {
   /** Cancels the wait for a slot. */
   #stop = STOPS.pop() ?? new AbortController()
   #halt: Halt | null = null
+  /** Whether its slot was recalled while the call was in flight. */
+  #isRecalled = false
   #deadlineAtMs = Number.POSITIVE_INFINITY
   #deadlineTimer: NodeJS.Timeout | undefined
   #facts: BodyFacts = { model: null, stream: false, maxTokens: null }
@@ -173,6 +175,7 @@ export class Exchange implements CallOwner, SlotSearch {
       const got = await findSlot(router, directory, this)
       if (!got.ok) throw this.#withoutSlot(got, model)
       this.#slot = got.slot
+      got.slot.onRecall = this.#onRecall
       this.#queueMs += got.queueMs
       this.#checkHalt()
       if (await this.#attempt(body)) return
@@ -215,6 +218,16 @@ export class Exchange implements CallOwner, SlotSearch {
         return true
       }
       this.#checkHalt()
+    }
+    if (this.#isRecalled) {
+      this.#isRecalled = false
+      this.#release({ outcome: 'cancelled' })
+      if (call.passedOn) {
+        this.#breakOff(call)
+        return true
+      }
+      this.#attempts--
+      return false
     }
     if (call.error !== null) {
       const failure = classifyCallError(call, serviceMs)
@@ -324,6 +337,13 @@ export class Exchange implements CallOwner, SlotSearch {
 
   get leftMs(): number | undefined {
     return this.#hasDeadline ? Math.max(1, this.#deadlineAtMs - performance.now()) : undefined
+  }
+
+  /** Abandons the call. It is repeated with another slot unless a part of its answer was passed on. */
+  readonly #onRecall = () => {
+    this.#isRecalled = true
+    this.#call?.abandon()
+    this.#wake?.()
   }
 
   /** Stops the current call or wait; the waiting code then checks the reason. */

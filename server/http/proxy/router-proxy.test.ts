@@ -4,6 +4,8 @@ import { connect } from 'node:net'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../../testkit/service/wait-for.ts'
+import { createRewardRouter } from '../../router/reward-router.ts'
+import { config } from '../../router/testing/harness.ts'
 import { MAX_PROXIED_BYTES } from './read-body.ts'
 import type { RouterProxyOptions } from './router-proxy.ts'
 import { PROXIED_PATHS } from './routes.ts'
@@ -293,6 +295,66 @@ describe('requests and answers are passed on', () => {
     expect((await bed.send('/v1/completions', { body: chat() })).text).toBe(small)
     await bed.send('/classify', { body: chat() })
     expect(slots.ends.map(({ end }) => end.tokens)).toEqual([9, undefined, 9, 12])
+  })
+})
+
+describe('an expired share of a limit', () => {
+  async function recallingBed(url: string) {
+    const router = createRewardRouter()
+    router.setServers([config(1, url)])
+    router.setSlots(1, 4)
+    const known = [{ id: 1, model: 'rm', engine: 'vllm', state: 'ready' }] as const
+    const bed = await startProxy(router, () => known)
+    closers.push(
+      () => bed.close(),
+      () => router.close(),
+    )
+    const recall = () => {
+      router.setSlots(1, 0)
+      router.recall(1)
+    }
+    return { bed, router, recall }
+  }
+
+  it('cancels the call upstream, which is repeated with the next slot', async () => {
+    let closed = 0
+    let isSlow = true
+    const rm = await upstream((res) => {
+      if (isSlow) res.once('close', () => closed++)
+      else json(res, 200, { data: 'second' })
+    })
+    const { bed, router, recall } = await recallingBed(rm.url)
+    const call = bed.send('/classify', { body: chat() })
+    await waitFor('a call upstream', () => rm.received.length === 1)
+    recall()
+    await waitFor('the end of the call upstream', () => closed === 1)
+    expect(router.inFlight(1)).toBe(0)
+    isSlow = false
+    router.setSlots(1, 4)
+    const { status, headers } = await call
+    expect([status, headers['x-attempts']]).toEqual([200, '1'])
+    expect(router.snapshot()[0]).toMatchObject({ inFlight: 0, errors: 0 })
+  })
+
+  it('breaks an answer off that has begun', async () => {
+    let closed = 0
+    const rm = await upstream((res) => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      res.write('data: 1\n\n')
+      res.once('close', () => closed++)
+    })
+    const { bed, router, recall } = await recallingBed(rm.url)
+    const req = httpRequest(`${bed.url}/v1/completions`, { method: 'POST' })
+    req.on('error', () => {})
+    req.end(JSON.stringify(chat({ stream: true })))
+    const [res] = (await once(req, 'response')) as [IncomingMessage]
+    res.on('error', () => {})
+    await once(res, 'data')
+    recall()
+    await waitFor('the end of the call upstream', () => closed === 1)
+    await waitFor('the end of the answer', () => res.destroyed)
+    expect(res.complete).toBe(false)
+    expect(router.snapshot()[0]).toMatchObject({ inFlight: 0, errors: 0 })
   })
 })
 

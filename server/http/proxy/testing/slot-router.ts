@@ -125,6 +125,7 @@ export class SlotRouter {
       url: server.url,
       apiKey: server.apiKey ?? null,
       queueMs: performance.now() - waiting.sinceMs,
+      onRecall: null,
       release: (end) => {
         if (released) throw new Error(`the slot of ${server.name} was released twice`)
         released = true
