@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import { createLogger } from '../log.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
 import { Database } from '../store/database.ts'
@@ -185,5 +186,31 @@ describe('changes of health', () => {
       evidence: { omitted: 151, process: 'w3' },
       kind: 'health',
     })
+  })
+
+  it.each([
+    ['the end of a minute', 40],
+    ['the end of a full minute', 60],
+  ])('are not lost while %s is written', async (_, count) => {
+    const atMs = Date.now() - 61_000
+    for (let i = 0; i < count; i++) router.event(id, { cause: `fault ${i}`, atMs })
+    await db.transaction(async (client) => {
+      await client.query('lock table server_event in access exclusive mode')
+      const writing = report.write()
+      await waitFor('the insert', async () => {
+        const waiting = await db.adhoc(
+          "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%server_event%'",
+        )
+        return waiting.length > 0
+      })
+      router.event(id, { cause: 'meanwhile' })
+      await client.query('commit')
+      await writing
+    })
+    await report.close()
+    const causes = (await events()).map(({ cause }) => cause)
+    const last = count > 50 ? '10 more changes within a minute; last: fault 59' : 'fault 39'
+    expect(causes.slice(-2)).toEqual([last, 'meanwhile'])
+    expect(causes).toHaveLength(count > 50 ? 52 : 41)
   })
 })

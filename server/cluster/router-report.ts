@@ -171,9 +171,11 @@ export class RouterReport {
 
   async #writeEvents(): Promise<void> {
     const nowMs = Date.now()
-    const taken = this.#events
-    const rows = taken.map((event) => this.#row(event, nowMs))
+    const taken = this.#events.length
+    const rows = this.#events.map((event) => this.#row(event, nowMs))
     const over = [...this.#minutes].filter(([, m]) => nowMs - m.beganMs >= MINUTE_MS)
+    // Events during the write begin another minute.
+    for (const [id] of over) this.#minutes.delete(id)
     for (const [, { omitted, first, last }] of over) {
       if (first === null || last === null) continue
       const row = this.#row(last, nowMs)
@@ -182,11 +184,13 @@ export class RouterReport {
       row.evidence = { ...row.evidence, omitted }
       rows.push(row)
     }
-    await addHealthEvents(this.#db, rows)
-    this.#events = this.#events.slice(taken.length)
-    for (const [id, minute] of over) {
-      if (this.#minutes.get(id) === minute) this.#minutes.delete(id)
+    try {
+      await addHealthEvents(this.#db, rows)
+    } catch (error) {
+      for (const [id, minute] of over) this.#minutes.set(id, joined(minute, this.#minutes.get(id)))
+      throw error
     }
+    this.#events = this.#events.slice(taken)
   }
 
   #row(event: RouterEvent, nowMs: number): HealthEvent {
@@ -199,6 +203,18 @@ export class RouterReport {
       evidence: { ...evidence, process: this.#process },
       agoMs: Math.max(0, nowMs - atMs),
     }
+  }
+}
+
+/** A minute that was not written, with the events since. */
+function joined(minute: EventMinute, since: EventMinute | undefined): EventMinute {
+  if (since === undefined) return minute
+  return {
+    beganMs: minute.beganMs,
+    stored: since.stored,
+    omitted: minute.omitted + since.omitted,
+    first: minute.first ?? since.first,
+    last: since.last ?? minute.last,
   }
 }
 
