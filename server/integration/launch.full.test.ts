@@ -196,6 +196,31 @@ describe('servers.launch', () => {
     expectRefusal(log, { status: 404, reason: 'server_not_found', message: 'nobody' })
   })
 
+  it('reports the end of a process that was taken over from a killed service', async () => {
+    const allowed = await Service.start({ env: { REWARDOPS_ALLOW_LAUNCH: '1' } })
+    try {
+      await allowed.api.servers.launch.mutate(input('kept', await freePort()))
+      const kept = () => allowed.api.servers.get.query({ name: 'kept' })
+      const event = (text: string) =>
+        waitFor(`the event: ${text}`, async () => {
+          const { events } = await kept()
+          return events.find(({ cause }) => cause.includes(text))
+        })
+      await waitFor('a ready server', async () => (await kept()).state === 'ready')
+      await allowed.kill9('all')
+      await allowed.restart()
+      const { evidence } = await event('taken over')
+      process.kill(evidence!.pid as number, 'SIGKILL')
+      const ended = await event('SIGKILL')
+      expect(ended.evidence).toMatchObject({ signal: 'SIGKILL', exitCode: null })
+      expect(ended.evidence!.livedMs).toBeGreaterThan(0)
+      expect((ended.evidence!.lastLines as string[]).join('\n')).toMatch(/non-default args: --port/)
+    } finally {
+      expect((await allowed.stop()).code).toBe(0)
+      await allowed.destroy()
+    }
+  })
+
   it('starts a server that is stopped when removed; a failed start reports the cause', async () => {
     const allowed = await Service.start({ env: { REWARDOPS_ALLOW_LAUNCH: '1' } })
     try {

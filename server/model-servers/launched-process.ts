@@ -93,11 +93,11 @@ export class LaunchedProcess {
 
   /**
    * Takes over the running process of this name; null: there is none. The caller checks that no other service owns the
-   * process.
+   * process. Only one taker may exist, because the first one that sees the end removes its record.
    */
   static adopt(folder: string, name: string): LaunchedProcess | null {
-    const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
-    if (record === null || !isRunning(record) || !isRunning(record.keeper)) return null
+    const record = adoptable(folder, name)
+    if (record === null) return null
     const gone = (async () => {
       while (isRunning(record.keeper)) await pause(LOOK_MS, undefined, { ref: false })
       return null
@@ -190,6 +190,16 @@ export async function endLeftovers(
     }),
   )
   return ended.flat()
+}
+
+/** True when a process of this name runs that {@link LaunchedProcess.adopt} would take over. */
+export function isAdoptable(folder: string, name: string): boolean {
+  return adoptable(folder, name) !== null
+}
+
+function adoptable(folder: string, name: string): LaunchRecord | null {
+  const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
+  return record !== null && isRunning(record) && isRunning(record.keeper) ? record : null
 }
 
 /** True when a launched server belongs to another running service. */

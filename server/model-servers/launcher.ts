@@ -12,6 +12,7 @@ import { tailOf } from './launch-log.ts'
 import type { LaunchEnd } from './launch-record.ts'
 import {
   endLeftovers,
+  isAdoptable,
   isOwnedByAnother,
   LaunchedProcess,
   launchFolder,
@@ -198,7 +199,7 @@ export class ServerLauncher {
       await registry.remove(row.id, 'no longer in REWARDOPS_SERVERS_FILE')
       return
     }
-    const left = this.#options.allowCalls && LaunchedProcess.adopt(this.#folder, row.name) !== null
+    const left = this.#options.allowCalls && isAdoptable(this.#folder, row.name)
     if ((launch.complete || left) && this.#options.allowCalls) {
       await this.#beginUnlessTaken(inputOf(row, launch), 'call', launch.complete)
       return
