@@ -19,6 +19,7 @@ const BLOCK_BYTES = 1 << 20
 const IDLE_MS = 20_000
 
 interface Body {
+  thread: Worker
   behindBytes: number
   resume: (() => void) | null
   settle: (message: FromThread | Error) => void
@@ -54,7 +55,7 @@ export class IngestClient {
     const thread = this.#ensureThread()
     const id = this.#nextId++
     const ended = Promise.withResolvers<FromThread | Error>()
-    const body: Body = { behindBytes: 0, resume: null, settle: ended.resolve }
+    const body: Body = { thread, behindBytes: 0, resume: null, settle: ended.resolve }
     this.#bodies.set(id, body)
     let settled = false
     void ended.promise.then(() => {
@@ -130,7 +131,8 @@ export class IngestClient {
     })
     const lost = (error: Error) => {
       if (this.#thread === thread) this.#thread = null
-      for (const body of this.#bodies.values()) body.settle(error)
+      // The next thread may have bodies by the time this one has ended.
+      for (const body of this.#bodies.values()) if (body.thread === thread) body.settle(error)
     }
     thread.on('message', (message: FromThread) => {
       const body = this.#bodies.get(message.id)
