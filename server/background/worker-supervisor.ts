@@ -106,10 +106,7 @@ export class WorkerSupervisor implements WorkerChannel {
     child.on('message', (message) =>
       this.#options.onMessage(message as EndedMessage | DirectEndMessage),
     )
-    child.on('error', (error) =>
-      this.#options.log.error({ err: error.message }, 'worker not started'),
-    )
-    child.on('exit', (code, signal) => {
+    const ended = (code: number | null, signal: NodeJS.Signals | null) => {
       this.#children.delete(slot)
       if (this.#stopping) return
       const lived = performance.now() - startedAt
@@ -127,7 +124,13 @@ export class WorkerSupervisor implements WorkerChannel {
         next === 0 ? 0 : Math.min(MAX_BACKOFF_MS, 100 * 2 ** next),
       )
       this.#timers.add(timer)
+    }
+    child.on('error', (error) => {
+      this.#options.log.error({ err: error.message }, 'worker not started')
+      // A process that was not started, for lack of processes or file descriptors, emits no `exit`.
+      if (child.pid === undefined) ended(null, null)
     })
+    child.on('exit', ended)
   }
 
   /** Requeues the jobs of a local worker that has ended. */

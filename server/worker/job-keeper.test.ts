@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import { requeueOrphans } from '../background/worker-supervisor.ts'
+import { requeueOrphans, WorkerSupervisor } from '../background/worker-supervisor.ts'
 import { ProcessRow } from '../cluster/process-row.ts'
 import { createLogger } from '../log.ts'
 import { WORKER_POOL } from '../store/connection-budget.ts'
@@ -80,6 +80,29 @@ it('leaves no lease of a worker that has ended', async () => {
   )
   await requeueOrphans(db, new JobQueue(db, log, { supervise: false }))
   expect(await db.adhoc('select 1 from lease where worker_id = $1', [id])).toEqual([])
+})
+
+it('is started again if its process could not be started', async () => {
+  const failed = vi.fn()
+  const supervisor = new WorkerSupervisor({
+    count: 1,
+    databaseUrl: database.url,
+    env: process.env,
+    routerAddress: '',
+    onMessage: () => {},
+    db,
+    queue: new JobQueue(db, log, { supervise: false }),
+    log: { error: failed, warn: () => {} } as never,
+  })
+  const { execPath } = process
+  process.execPath = '/nowhere/node'
+  try {
+    supervisor.start()
+    await waitFor('a second start', () => failed.mock.calls.length > 1, 5_000)
+  } finally {
+    await supervisor.stop()
+    process.execPath = execPath
+  }
 })
 
 it('sends three heartbeats of its jobs within the ten seconds that pg-boss allows', async () => {
