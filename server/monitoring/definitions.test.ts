@@ -35,9 +35,20 @@ describe('the values of the monitors', () => {
     expect(read.no_signal).toEqual({ value: 11 / 15, n: 15, detail: null })
     expect(read.failures).toEqual({ value: 0.07, n: 100, detail: null })
     expect(read.duplicates.value).toBe(0.05)
-    const alone = readMonitors(watched({ signals: { ...noSignals(), single_sample: 40 } }))
-    expect(alone.no_signal.value).toBeNull()
-    expect(alone.all_incorrect.value).toBeNull()
+    // One failed sample, even every one failed: the groups still have one sample each.
+    for (const all_failed of [0, 1, 40]) {
+      const alone = readMonitors(
+        watched({
+          signals: { ...noSignals(), single_sample: 40 - all_failed, all_failed, empty: 2 },
+          figures: figures({ samples: 40, failed: all_failed }),
+        }),
+      )
+      expect(alone.no_signal.value).toBeNull()
+      expect(alone.all_incorrect.value).toBeNull()
+    }
+    // Groups of several samples without a score count.
+    const failed = readMonitors(watched({ signals: { ...noSignals(), all_failed: 40 } }))
+    expect(failed.no_signal.value).toBe(1)
   })
 
   test('too few samples give no value', () => {

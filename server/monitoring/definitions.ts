@@ -35,9 +35,11 @@ const MIN_REFERENCES = 5
 export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
   const { figures, signals } = watched
   const { ceiling, floor } = readEnds(watched)
-  const groups = signals === null ? 0 : GROUP_SIGNALS.reduce((n, s) => n + signals[s], 0)
-  // If every group has a single scored sample, the run has no advantages by design, and no share is computed.
-  const compared = signals === null || signals.single_sample === groups ? 0 : groups - signals.empty
+  const groups =
+    signals === null ? 0 : GROUP_SIGNALS.reduce((n, s) => n + signals[s], 0) - signals.empty
+  // If every group has a single sample, the run has no advantages by design, and no share is computed. Samples are
+  // counted, because a group's signal does not show its size: a failed sample alone in its group is `all_failed`.
+  const compared = figures.samples <= groups ? 0 : groups
   const readings: Record<MonitorName, Reading> = {
     length_correlation: {
       value: figures.length_correlation,
@@ -51,7 +53,7 @@ export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
     duplicates: share(figures.duplicates, figures.duplicates_of ?? 0),
     all_incorrect: share(signals?.all_incorrect ?? null, compared),
     failures: share(figures.failed, figures.samples),
-    no_signal: share(signals === null ? null : groups - signals.empty - signals.varied, compared),
+    no_signal: share(signals === null ? null : groups - signals.varied, compared),
     no_spread: readSpread(watched),
   }
   for (const [name, reading] of Object.entries(readings) as [MonitorName, Reading][]) {
