@@ -10,10 +10,10 @@ import { Memo } from '../memo.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { Database } from '../store/database.ts'
 import { toDto } from '../store/row-of.ts'
+import { retriesByServer } from '../store/sql/retries.ts'
 import {
   chatTemplateOfServer,
   lastMinutes,
-  retriesByServer,
   type ServerMinuteRow,
   serverEvents,
 } from '../store/sql/server-detail.ts'

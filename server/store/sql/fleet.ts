@@ -80,22 +80,6 @@ export async function serverMinutes(db: Database): Promise<RecentCalls[]> {
   )
 }
 
-/**
- * Unsuccessful attempts on servers by minute and cause over the last hour, without hedged requests that lost the race
- * and connections that were closed on reuse.
- */
-export async function retriesPerMinute(
-  db: Database,
-): Promise<{ minute: Date; reason: string; count: number }[]> {
-  return db.rows(
-    'retries-per-minute',
-    `select date_trunc('minute', started_at) as minute, coalesce(reason, outcome) as reason, count(*)::int as count
-     from attempt where started_at > now() - interval '1 hour' and outcome not in ('ok', 'superseded', 'conn_race')
-       and server_id is not null
-     group by 1, 2 order by 1`,
-  )
-}
-
 /** Figures of the overview: pending samples, and samples that ended in batches submitted in the last hour. */
 export async function overviewFigures(db: Database): Promise<{
   queued: number

@@ -53,23 +53,3 @@ export function lastMinutes(db: Database, id: number, limit: number): Promise<Se
     [id, limit],
   )
 }
-
-/**
- * The newest 5,000 failed attempts of the last 10 minutes, by server: the number that were retried, and the number
- * that were retried on the same server.
- */
-export function retriesByServer(
-  db: Database,
-): Promise<{ server_id: number; retries: number; same: number }[]> {
-  return db.rows(
-    'retries-by-server',
-    `select a.server_id, count(*)::int as retries,
-            (count(*) filter (where b.server_id = a.server_id))::int as same
-     from (select batch_id, idx, attempt, server_id from attempt
-           where started_at > now() - interval '10 minutes' and server_id is not null
-             and outcome not in ('ok', 'superseded', 'conn_race')
-           order by started_at desc limit 5000) a
-     join attempt b on b.batch_id = a.batch_id and b.idx = a.idx and b.attempt = a.attempt + 1
-     where b.server_id is not null group by a.server_id`,
-  )
-}
