@@ -79,11 +79,7 @@ export class SingleScores {
   /** Resolves with the sample's end. If the caller disconnects, the sample is still scored. */
   async score(input: ScoreInput, signal?: AbortSignal): Promise<ScoreResult> {
     const { sample, idempotencyKey } = input
-    const hash = idempotencyKey
-      ? createHash('sha256')
-          .update(JSON.stringify([input.run, input.step, input.split, input.reward, sample]))
-          .digest()
-      : null
+    const hash = idempotencyKey ? contentHashOf(input) : null
     if (idempotencyKey) {
       const known = await this.#known(idempotencyKey, hash as Buffer)
       if (known) {
@@ -310,6 +306,12 @@ function takeDistinctKeys(list: Waiting[], most: number): Waiting[] {
     taken.push(...list.splice(i, 1))
   }
   return taken
+}
+
+/** The hash of a call's content. A call for an implicit batch keeps the hash that earlier versions stored. */
+function contentHashOf({ run, step, split, reward, sample, batchId }: ScoreInput): Buffer {
+  const content = [run, step, split, reward, sample, ...(batchId == null ? [] : [batchId])]
+  return createHash('sha256').update(JSON.stringify(content)).digest()
 }
 
 function implicitKeyOf(input: ScoreInput): string {

@@ -292,6 +292,24 @@ describe('existing batches', () => {
     )
   })
 
+  it('refuses an idempotency key of samples.score used for another batch', async () => {
+    const batchIds = await Promise.all(
+      [1, 2].map(async () => {
+        const batch = { ...submit(), open: true, samples: [] }
+        return (await service.api.batches.submit.mutate(batch)).batchId
+      }),
+    )
+    const [batchId, another] = batchIds
+    const call = { run: 'bad-input', step: 1, sample: sample(), idempotencyKey: 'key-2' }
+    const first = await service.api.samples.score.mutate({ ...call, batchId })
+    expect(await service.api.samples.score.mutate({ ...call, batchId })).toEqual(first)
+    for (const other of [{ ...call, batchId: another }, call]) {
+      await refused('samples.score', other, {
+        ...{ status: 409, reason: 'idempotency_conflict', message: '"key-2"' },
+      })
+    }
+  })
+
   const mistaken = ['b', 'c1', '1', 'b1-0', 'b1;drop', 'B1', 'b-1', `b${'9'.repeat(30)}`]
   const absent = ['b0', 'b2147483647', 'b99999999999', 'b999999999999999999']
   const takers: [path: string, method: 'query' | 'mutate', input: (id: string) => unknown][] = [
