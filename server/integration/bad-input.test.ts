@@ -7,6 +7,7 @@ import { inFullRun } from '../../testkit/service/full-run.ts'
 import { expectRefusal, nothingStored, type Refusal } from '../../testkit/service/refusals.ts'
 import { type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { SubmitResult } from '../contract/trainer.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 
@@ -246,6 +247,50 @@ describe('existing batches', () => {
       { batchId: open.batchId, startIndex: 1, samples: [sample({ response: 'other' })] },
       { status: 409, reason: 'append_conflict', message: 'sample 1 is stored with other content' },
     ))
+
+  it('recognizes a repeated append by every field of its samples', async () => {
+    const { batchId } = await service.api.batches.submit.mutate({
+      ...submit(),
+      ...{ open: true, samples: [] },
+    })
+    const scored = { score: 0.1, rewardExtraInfo: { a: 1 }, verdict: 'equal', extracted: '72' }
+    const given = [{ extraInfo: { turn: 1 }, responseLength: 7 }, scored] as const
+    const appendOf = (change: object, at: number) => ({
+      ...{ batchId, startIndex: 0 },
+      samples: given.map((fields, i) => sample({ ...fields, ...(i === at ? change : {}) })),
+    })
+    await service.api.batches.append.mutate(appendOf({}, 0))
+    // The score of the service is no content.
+    await waitFor('both scores', async () => {
+      return (await service.api.batches.get.query({ batchId })).scored === 2
+    })
+    const again = await service.api.batches.append.mutate(appendOf({}, 0))
+    expect(again).toMatchObject({ accepted: 0, samples: 2 })
+    const changes = [
+      { groundTruth: '73' },
+      { extraInfo: { turn: 2 } },
+      { extraInfo: null },
+      { responseLength: 8 },
+      { dataSource: 'math' },
+      { score: 1 },
+    ]
+    const ofScored = [
+      { score: 0.2 },
+      { rewardExtraInfo: { a: 2 } },
+      { verdict: 'different' },
+      { extracted: null },
+    ]
+    for (const change of changes) {
+      await refused('batches.append', appendOf(change, 0), {
+        ...{ status: 409, reason: 'append_conflict', message: 'sample 0 is stored' },
+      })
+    }
+    for (const change of ofScored) {
+      await refused('batches.append', appendOf(change, 1), {
+        ...{ status: 409, reason: 'append_conflict', message: 'sample 1 is stored' },
+      })
+    }
+  })
 
   it('refuses an append that overlaps the end', () =>
     refused(

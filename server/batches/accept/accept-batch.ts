@@ -395,7 +395,7 @@ async function appendGroups(
   return groupNo
 }
 
-/** Throws `append_conflict` unless a repeated append has the uids, prompts and responses of the stored samples. */
+/** Throws `append_conflict` unless a repeated append has the content of the stored samples. */
 async function checkRepetition(
   client: Client,
   batch: AppendedBatch,
@@ -413,19 +413,9 @@ async function checkRepetition(
   }
   const samples = await storedSamples(client, batch, startIndex, startIndex + draft.count)
   for (let i = 0; i < draft.count; i++) {
-    const { uid, text } = samples[i] ?? {}
-    const stored =
-      text && Buffer.concat([lengthPrefixed(text.prompt), lengthPrefixed(text.response)])
-    const sent = draft.textOf(i)
-    if (!stored || uid !== draft.uidOf(i) || !sent.subarray(0, stored.length).equals(stored)) {
+    const stored = samples[i]
+    if (stored === undefined || !draft.isStored(i, stored)) {
       conflict(`sample ${startIndex + i} is stored with other content.`)
     }
   }
-}
-
-function lengthPrefixed(text: string): Buffer {
-  const bytes = Buffer.from(text)
-  const length = Buffer.alloc(4)
-  length.writeInt32BE(bytes.length)
-  return Buffer.concat([length, bytes])
 }

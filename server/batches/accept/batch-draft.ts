@@ -9,6 +9,7 @@ import {
   WRITTEN_SAMPLE_COLUMNS,
   WRITTEN_TEXT_COLUMNS,
 } from '../../store/sample-columns.ts'
+import type { StoredSample } from '../../store/sql/append.ts'
 import { type EncodedTexts, encodeTexts, promptKeyOf } from '../../store/stored-texts.ts'
 
 /** Bytes of a text row before its first text: field count, then bucket, batch and index with their lengths. */
@@ -195,10 +196,18 @@ export class BatchDraft {
     }
   }
 
-  /** The encoded texts of sample `i`, for comparison with the stored ones. */
-  textOf(i: number): Buffer {
+  /** Whether a stored sample has every field of sample `i`. */
+  isStored(i: number, { uid, givenScore, values, text }: StoredSample): boolean {
+    if (text === undefined || uid !== this.uidOf(i) || givenScore !== this.#score[i]) return false
     const row = this.#rows[i] as RowPosition
-    return row.block.subarray(row.start + TEXT_ROW_HEADER, row.end)
+    const sent = row.block.subarray(row.start + TEXT_ROW_HEADER, row.end)
+    const stored = WRITTEN_TEXT_COLUMNS.map(({ name }) => copied(text[name] as ColumnValue))
+    if (!sent.equals(Buffer.concat(stored))) return false
+    // The result columns of a sample without a given score hold what the service found.
+    return WRITTEN_SAMPLE_COLUMNS.every(
+      ({ name, isResult }, c) =>
+        (isResult && givenScore === null) || values[name] === this.#values[c]![i],
+    )
   }
 
   uidOf(i: number): string {
@@ -269,6 +278,15 @@ export const TEXT_COPY_COLUMNS = `bucket, batch_id, idx, ${columnNames(WRITTEN_T
 /** Upper bound of a value's bytes in a row: a UTF-16 unit has up to 3 bytes in UTF-8, a number has 4. */
 function maxBytes(value: ColumnValue): number {
   return typeof value === 'string' ? 3 * value.length : 4
+}
+
+/** A text column's value as {@link CopyBinary} encodes it. */
+function copied(value: ColumnValue): Buffer {
+  const bytes = Buffer.from(typeof value === 'string' ? value : '')
+  const out = Buffer.alloc(typeof value === 'number' ? 6 : 4)
+  out.writeInt32BE(value === null ? -1 : typeof value === 'number' ? 2 : bytes.length)
+  if (typeof value === 'number') out.writeInt16BE(value, 4)
+  return Buffer.concat([out, bytes])
 }
 
 function prefixed(at: number, issues: string): string {

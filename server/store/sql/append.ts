@@ -2,7 +2,13 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { SampleInput } from '../../contract/trainer.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database, Statement } from '../database.ts'
-import { type Column, WRITTEN_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from '../sample-columns.ts'
+import {
+  type Column,
+  type ColumnValue,
+  columnNames,
+  WRITTEN_SAMPLE_COLUMNS,
+  WRITTEN_TEXT_COLUMNS,
+} from '../sample-columns.ts'
 import { type EncodedTexts, promptKeyOf } from '../stored-texts.ts'
 import type { GroupLists } from './accept.ts'
 
@@ -104,8 +110,12 @@ export async function countAppended(
 /** A stored sample, to be compared with a repeated one. */
 export interface StoredSample {
   uid: string | undefined
-  /** Undefined: the text is missing. */
-  text: { prompt: string; response: string } | undefined
+  /** The score it came with; null: the service scores it. */
+  givenScore: number | null
+  /** The columns of {@link WRITTEN_SAMPLE_COLUMNS}; of a sample that the service scores, those of its result too. */
+  values: Readonly<Record<string, ColumnValue>>
+  /** The columns of {@link WRITTEN_TEXT_COLUMNS}; undefined: the text is missing. */
+  text: Readonly<Record<string, ColumnValue>> | undefined
 }
 
 /**
@@ -119,12 +129,20 @@ export async function storedSamples(
   to: number,
 ): Promise<StoredSample[]> {
   const range = [id, from, to]
-  const { rows: samples } = await client.query<{ idx: number; group_no: number }>(
-    `select idx, group_no from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx`,
+  // No worker ended a sample that came with its score. JSON is compared as it was stored.
+  const columns = WRITTEN_SAMPLE_COLUMNS.map(({ name, type }) =>
+    type === 'json' ? `${name}::text` : name,
+  )
+  const { rows: samples } = await client.query<
+    { idx: number; group_no: number; given_score: number | null } & Record<string, ColumnValue>
+  >(
+    `select idx, group_no, case when status = 2 and worker_id is null then raw_score end as given_score,
+       ${columns.join(', ')}
+     from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx`,
     range,
   )
-  const { rows: texts } = await client.query<{ idx: number; prompt: string; response: string }>(
-    `select idx, prompt, response from sample_text
+  const { rows: texts } = await client.query<{ idx: number } & Record<string, ColumnValue>>(
+    `select idx, ${columnNames(WRITTEN_TEXT_COLUMNS)} from sample_text
      where bucket = $4 and batch_id = $1 and idx >= $2 and idx < $3 order by bucket, batch_id, idx`,
     [...range, bucket],
   )
@@ -135,7 +153,12 @@ export async function storedSamples(
   )
   const uids = new Map(groups.map(({ no, uid }) => [no, uid]))
   const textOf = new Map(texts.map((text) => [text.idx, text]))
-  return samples.map(({ idx, group_no }) => ({ uid: uids.get(group_no), text: textOf.get(idx) }))
+  return samples.map((values) => ({
+    uid: uids.get(values.group_no),
+    givenScore: values.given_score,
+    values,
+    text: textOf.get(values.idx),
+  }))
 }
 
 function least(values: readonly number[]): number {
