@@ -97,6 +97,38 @@ it('an export continues after the last whole row when the connection breaks insi
   expect(new Set(totals)).toEqual(new Set([6]))
 })
 
+it('a CSV export that breaks before its first row has one header', async () => {
+  const header = 'batchId,index\n'
+  const { client, requests } = await serving(
+    (_, res) => {
+      res.writeHead(200, { 'x-rewardops-rows': 2 })
+      res.write(`${header}b1,`, () => res.destroy())
+    },
+    (_, res) => void res.writeHead(200, { 'x-rewardops-rows': 2 }).end(`${header}b1,0\nb1,1\n`),
+  )
+  const target = new Memory()
+  const query = { filter: new URLSearchParams({ run: 'r' }), columns: ['batchId', 'index'] }
+  const done = await download(client, { format: 'csv', ...query }, target, {
+    ...quiet,
+    retryForMs: 60_000,
+  })
+  expect(done).toEqual({ rows: 2, before: 0 })
+  expect(target.text).toBe(`${header}b1,0\nb1,1\n`)
+  expect(new Set(requests).size).toBe(1)
+})
+
+it('a CSV export without rows has a header', async () => {
+  const { client } = await serving((_, res) => void res.writeHead(200).end('batchId,index\n'))
+  const target = new Memory()
+  const query = { filter: new URLSearchParams({ run: 'r' }), columns: ['batchId', 'index'] }
+  const done = await download(client, { format: 'csv', ...query }, target, {
+    ...quiet,
+    retryForMs: 60_000,
+  })
+  expect(done).toEqual({ rows: 0, before: 0 })
+  expect(target.text).toBe('batchId,index\n')
+})
+
 it('an export fails when the service stays unreachable', async () => {
   const { client } = await serving(breaksAfter(0, 1))
   const wanted = download(

@@ -53,15 +53,24 @@ export async function download(
     const tracker = new RowTracker(format === 'csv')
     const head = after === null ? header : 0
     const counted = () => Math.max(0, tracker.rows - head)
+    // A header is written with the first row, because a connection that breaks before that row sends the header again.
+    const held: Buffer[] = []
+    const write = async () => {
+      for (const bytes of held.splice(0)) await target.write(bytes)
+    }
     try {
       const answer = await client.stream(addressOf(query, after), signal)
       const total = before + rows + Number(answer.headers[EXPORT_ROWS_HEADER] ?? 0)
       for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-        for (const bytes of tracker.push(chunk)) await target.write(bytes)
-        if (tracker.lastRow !== null) lastRow = tracker.lastRow
+        held.push(...tracker.push(chunk))
+        if (tracker.rows > head) {
+          await write()
+          lastRow = tracker.lastRow
+        }
         lastRowAt = performance.now()
         options.onProgress(before + rows + counted(), total)
       }
+      await write()
       return { rows: rows + counted(), before }
     } catch (error) {
       rows += counted()
