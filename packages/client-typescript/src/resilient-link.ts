@@ -79,17 +79,22 @@ async function call(
     everReached ||= reach.everReached
     if (kind === 'away') reach.reached = false
     if (kind === 'refused' || !(notDone || isRepeatable(op))) throw error
-    since ??= everReached ? performance.now() : begunAt
+    // An overloaded service works: its answer ends an outage.
+    if (kind === 'later') since = null
+    else since ??= everReached ? performance.now() : begunAt
     const waitMs =
       error.retryAfterMs ??
       Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2)
-    const leftMs = since + (everReached ? options.outageMs : options.connectMs) - performance.now()
-    if (kind === 'away' && waitMs > leftMs) throw error
-    if (kind === 'away' && everReached && !outage.reported) {
-      outage.reported = true
-      options.onTrouble(
-        `${error.message} Retrying for ${Math.round(Math.max(0, leftMs) / 1_000)} s.`,
-      )
+    if (since !== null) {
+      const allowedMs = everReached ? options.outageMs : options.connectMs
+      const leftMs = since + allowedMs - performance.now()
+      if (waitMs > leftMs) throw error
+      if (everReached && !outage.reported) {
+        outage.reported = true
+        options.onTrouble(
+          `${error.message} Retrying for ${Math.round(Math.max(0, leftMs) / 1_000)} s.`,
+        )
+      }
     }
     await pause(waitMs, signal)
   }

@@ -208,6 +208,17 @@ describe('a temporary failure', () => {
     expect(reports).toEqual(['The database is not answering. Retrying for 0 s.'])
   })
 
+  it('begins after the last answer of a busy service', async () => {
+    const one = await standIn((_, res, times) => {
+      if (times < 3) refusal(res, 503, 'busy', 'Two large bodies are being taken in.', 700)
+      else if (times === 3) res.destroy()
+      else result(res, accepted)
+    })
+    const client = createRewardOpsClient({ url: one.url, outageMs: 1_200, onTrouble: () => {} })
+    expect(await client.submit(batch)).toEqual(accepted)
+    expect(one.seen).toHaveLength(4)
+  })
+
   it('does not include a refused call', async () => {
     const one = await standIn((_, res) => refusal(res, 400, 'invalid_input', 'step: is missing'))
     const client = createRewardOpsClient({ url: one.url })
