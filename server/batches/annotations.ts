@@ -27,7 +27,10 @@ import { batchNumber } from './batch-reader.ts'
 const PAGE_SAMPLES = 1_000
 /** Time after which a call with a filter stops and reports `hasMore`. */
 const LOOK_MS = 5_000
-/** Maximum number of annotation ids returned, with which the caller can undo the call. */
+/**
+ * Maximum number of annotation ids returned, with which the caller can undo the call. More are left out altogether,
+ * because an undo with a part of them would leave the rest.
+ */
 const MAX_LISTED = 1_000
 
 /** Annotations of samples. Every user may add one; only its author or an admin may change or delete it. */
@@ -57,7 +60,8 @@ export class Annotations {
       done.added += ids.length
       done.alreadyAnnotated += existing - ids.length
       done.missing += samples.length - existing
-      if (done.ids.length < MAX_LISTED) done.ids.push(...ids.map((id) => `a${id}`))
+      if (done.added <= MAX_LISTED) done.ids.push(...ids.map((id) => `a${id}`))
+      else done.ids = []
     }
     if (input.samples !== undefined) await put([...new Set(input.samples)].map(sampleKey))
     else if (input.filter !== undefined) {
@@ -79,7 +83,6 @@ export class Annotations {
         if (done.hasMore) break
       }
     }
-    done.ids.length = Math.min(done.ids.length, MAX_LISTED)
     return done
   }
 

@@ -65,13 +65,16 @@ export interface AnnotationDto {
 export interface AddedAnnotationsDto {
   /** New annotations. */
   added: number
-  /** Samples that already have this label from this author. They stay as they are. */
+  /** Samples that already have this label and note from this author. They stay as they are. */
   alreadyAnnotated: number
   /** Listed samples that do not exist. */
   missing: number
   /** Ids of the new annotations, for undo; empty for more than 1,000. */
   ids: string[]
-  /** More samples match than one call annotates. Repeat the call to continue. */
+  /**
+   * More samples match than one call annotates. A repeated call starts again with the newest, so narrow the filter to
+   * continue.
+   */
   hasMore: boolean
 }
 

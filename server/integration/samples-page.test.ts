@@ -239,6 +239,20 @@ describe('annotations', () => {
     expect(labels.map(({ label }) => label)).toContain('check')
   })
 
+  it('are returned with their ids for undo, but only if all ids fit', async () => {
+    const samples = rollouts(1_001, 8, 'many').map((one) => ({ ...one, score: 1 }))
+    const { batchId } = await service.api.batches.submit.mutate({ run: 'many', step: 0, samples })
+    const add = (label: string, to: object) => service.api.annotations.add.mutate({ label, ...to })
+    const some = await add('few', {
+      samples: Array.from({ length: 1_000 }, (_, i) => `${batchId}-${i}`),
+    })
+    expect(some.ids).toHaveLength(1_000)
+    expect(await add('all', { filter: { batch: batchId } })).toMatchObject({
+      added: 1_001,
+      ids: [],
+    })
+  })
+
   it('report unknown samples, and are refused with both or neither of samples and filter', async () => {
     expect(
       await service.api.annotations.add.mutate({ samples: [`${batches[0]}-999999`], label: 'x' }),
