@@ -4,6 +4,7 @@ import {
   MONITORS,
   type MonitorConfigureInput,
   type MonitorHistoryInput,
+  type MonitorName,
   type MonitorRunInput,
   type MonitorSettingDto,
   type MonitorSettingsInput,
@@ -21,6 +22,7 @@ import {
   listIncidents,
   openIncidents,
   runIdOf,
+  runsWithSetting,
   type StandingRow,
   setMonitorSetting,
   standingOf,
@@ -131,35 +133,21 @@ export class MonitorsView {
   async configure(input: MonitorConfigureInput, by: string): Promise<MonitorSettingDto> {
     const { run, monitor, ...values } = input
     const runId = run === null ? 0 : await this.#runId(run)
-    const rows = await monitorSettings(this.#db.pool, [0, runId])
-    const kept = rows.filter((row) => row.run_id !== runId || row.monitor !== monitor)
-    const would = settingsOf(
-      [
-        ...kept,
-        {
-          ...{ run_id: runId, monitor, enabled: values.enabled, warning: values.warning },
-          ...{ alerting: values.alerting, open_after: values.openAfter },
-          ...{ changed_by: by, changed_at: new Date() },
-        },
-      ],
-      runId,
-    )[monitor]
-    const definition = MONITOR_DEFINITIONS[monitor]
-    const within = definition.unit === 'ratio' || definition.unit === 'score' ? 1e6 : 1
-    for (const name of ['warning', 'alerting'] as const) {
-      if (!Number.isFinite(would[name]) || would[name] < 0 || would[name] > within) {
-        throw new RewardOpsError(
-          'invalid_input',
-          `${name}: ${would[name]} is not a valid threshold of ${monitor}; use a number from 0 to ${within}.`,
-        )
-      }
-    }
-    if (!isBeyond(would.alerting, would.warning, definition)) {
-      const side = definition.bad === 'below' ? 'at most' : 'at least'
-      throw new RewardOpsError(
-        'invalid_input',
-        `alerting: ${would.alerting} is reached before the warning at ${would.warning}; use ${side} ${would.warning}.`,
-      )
+    // A run with thresholds of its own takes the others from those for all runs.
+    const runs =
+      run === null ? await runsWithSetting(this.#db, monitor) : [{ id: runId, name: run }]
+    const rows = await monitorSettings(this.#db.pool, [0, ...runs.map(({ id }) => id)])
+    const would = [
+      ...rows.filter((row) => row.run_id !== runId || row.monitor !== monitor),
+      {
+        ...{ run_id: runId, monitor, enabled: values.enabled, warning: values.warning },
+        ...{ alerting: values.alerting, open_after: values.openAfter },
+        ...{ changed_by: by, changed_at: new Date() },
+      },
+    ]
+    checkThresholds(monitor, settingsOf(would, runId)[monitor])
+    for (const { id, name } of runs) {
+      if (id !== runId) checkThresholds(monitor, settingsOf(would, id)[monitor], name)
     }
     await setMonitorSetting(this.#db, { runId, monitor, ...values, by })
     return (await this.settings({ run })).find((one) => one.monitor === monitor)!
@@ -174,6 +162,32 @@ export class MonitorsView {
     if (id === undefined)
       throw new RewardOpsError('run_not_found', `There is no run "${name.slice(0, 80)}".`)
     return id
+  }
+}
+
+/** Throws `invalid_input` for impossible or contradictory thresholds. `run`: the run that they would contradict in. */
+function checkThresholds(
+  monitor: MonitorName,
+  would: Pick<MonitorSettingDto, 'warning' | 'alerting'>,
+  run?: string,
+): void {
+  const of = run === undefined ? '' : `run "${run}": `
+  const definition = MONITOR_DEFINITIONS[monitor]
+  const within = definition.unit === 'ratio' || definition.unit === 'score' ? 1e6 : 1
+  for (const name of ['warning', 'alerting'] as const) {
+    if (!Number.isFinite(would[name]) || would[name] < 0 || would[name] > within) {
+      throw new RewardOpsError(
+        'invalid_input',
+        `${of}${name}: ${would[name]} is not a valid threshold of ${monitor}; use a number from 0 to ${within}.`,
+      )
+    }
+  }
+  if (!isBeyond(would.alerting, would.warning, definition)) {
+    const side = definition.bad === 'below' ? 'at most' : 'at least'
+    throw new RewardOpsError(
+      'invalid_input',
+      `${of}alerting: ${would.alerting} is reached before the warning at ${would.warning}; use ${side} ${would.warning}.`,
+    )
   }
 }
 

@@ -157,6 +157,19 @@ export async function runIdOf(db: Database, name: string): Promise<number | unde
   return row?.id
 }
 
+/** The runs with their own setting of a monitor. */
+export async function runsWithSetting(
+  db: Database,
+  monitor: string,
+): Promise<{ id: number; name: string }[]> {
+  return db.rows(
+    'runs-with-monitor-setting',
+    `select run.id, run.name from monitor_setting s join run on run.id = s.run_id
+     where s.monitor = $1 order by run.id`,
+    [monitor],
+  )
+}
+
 /** Sets a monitor's thresholds; a setting with only null fields is deleted. */
 export async function setMonitorSetting(
   db: Database,
