@@ -260,7 +260,8 @@ export class Retention {
     await endJob(client, job)
     const { expected: _, ...removed } = job.progress
     await insertAudit(client, {
-      actor: 'policy',
+      // The user who deletes a run or applies the policy; otherwise `policy`.
+      actor: job.requested_by,
       role: 'admin',
       action: 'retention.removed',
       target: job.run ?? 'data older than the retention policy',

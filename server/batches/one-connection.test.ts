@@ -81,8 +81,8 @@ it('the removal of a run and its audit entry need one connection', async () => {
   await retention.stop()
   expect(await db.adhoc("select 1 from run where name = 'gone'")).toEqual([])
   expect(
-    await db.adhoc("select 1 from audit_event where action = 'retention.removed'"),
-  ).toHaveLength(1)
+    await db.adhoc("select actor, target from audit_event where action = 'retention.removed'"),
+  ).toEqual([{ actor: 'me', target: 'gone' }])
 })
 
 /** Ends a batch's samples as a worker would and rolls the batch up. */

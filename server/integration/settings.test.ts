@@ -655,7 +655,7 @@ describe('retention', () => {
     )
     expect(left).toEqual([])
     await scored('doomed', 8)
-    const { items } = await service.api.audit.list.query({ actor: 'policy' })
+    const { items } = await service.api.audit.list.query({ action: 'retention.removed' })
     expect(items[0]).toMatchObject({ action: 'retention.removed', target: 'doomed' })
   })
 
