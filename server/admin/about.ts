@@ -69,22 +69,25 @@ export async function folderBytes(folder: string): Promise<number | null> {
   const folders = [folder]
   try {
     for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
-      for (const entry of await readdir(next, { withFileTypes: true })) {
+      // A database's files and folders may be removed while they are counted.
+      for (const entry of await readdir(next, { withFileTypes: true }).catch(unlessGone([]))) {
         if (++files > MAX_FILES) return null
         const path = join(next, entry.name)
         if (entry.isDirectory()) folders.push(path)
-        // A database's files may be removed while they are counted.
-        else if (entry.isFile()) bytes += await stat(path).then(({ size }) => size, gone)
+        else if (entry.isFile()) bytes += await stat(path).then(({ size }) => size, unlessGone(0))
       }
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EACCES') return null
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    throw error
   }
   return bytes
 }
 
-function gone(error: NodeJS.ErrnoException): number {
-  if (error.code === 'ENOENT') return 0
-  throw error
+/** A handler of errors that returns a value for a file or folder that is gone. */
+function unlessGone<T>(value: T): (error: NodeJS.ErrnoException) => T {
+  return (error) => {
+    if (error.code === 'ENOENT') return value
+    throw error
+  }
 }

@@ -1,0 +1,25 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { expect, it, onTestFinished } from 'vitest'
+import { folderBytes } from './about.ts'
+
+it('the size of a folder includes all that remains while subfolders vanish', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'rewardops-about-'))
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }))
+  const folders = Array.from({ length: 40 }, (_, i) => join(root, `${i}`))
+  for (const folder of folders) {
+    mkdirSync(folder)
+    for (let i = 0; i < 100; i++) writeFileSync(join(folder, `${i}`), 'x')
+  }
+  expect(await folderBytes(root)).toBe(4_000)
+  const size = folderBytes(root)
+  // The order in which folders are read is that of the file system, so every other one vanishes.
+  for (const folder of folders.filter((_, i) => i % 2 === 0)) {
+    await nextTurn()
+    rmSync(folder, { recursive: true })
+  }
+  expect(await size).toBeGreaterThanOrEqual(2_000)
+  expect(await folderBytes(join(root, '0'))).toBe(0)
+})
