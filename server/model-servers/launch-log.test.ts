@@ -43,6 +43,16 @@ describe('the log of a launched server', () => {
     expect(log.lastLines.join()).not.toContain('sk-')
   })
 
+  it('contains no part of a secret where a long line is cut', async () => {
+    const secrets = ['sk-123456']
+    // A whole line, and one that arrives without its end and in two parts.
+    const long = 'x'.repeat(16_380)
+    const log = await write([`${long}sk-123456\n`, `${long}xxsk-12`, '3456 and more\n'], secrets)
+    expect(readFileSync(file, 'utf8')).not.toMatch(/sk-|3456/)
+    expect(log.lastLines.join()).not.toMatch(/sk-|3456/)
+    expect(log.lastLines.every((line) => line.length <= 16_384)).toBe(true)
+  })
+
   it('is rotated at 10 MiB, and one old file is kept', async () => {
     writeFileSync(`${file}.1`, 'of the day before\n')
     await write([`${'x'.repeat(1_000)}\n`.repeat(10_600), 'the first after\n', 'the last\n'])

@@ -42,6 +42,7 @@ export class LaunchLog {
   /** Reads a stream to its end. */
   read(stream: Readable): void {
     let rest = ''
+    const longest = Math.max(1, ...this.#secrets.map((secret) => secret.length))
     stream.setEncoding('utf8')
     stream.on('data', (text: string) => {
       // Progress bars end their lines with a carriage return.
@@ -49,8 +50,11 @@ export class LaunchLog {
       rest = lines.pop() as string
       this.#write(lines)
       if (rest.length > MAX_LINE_CHARS) {
-        this.#write([rest])
-        rest = ''
+        // The end may be the first part of a secret, so it waits for what follows.
+        const masked = maskSecrets(rest, this.#secrets)
+        const end = Math.max(0, masked.length - longest + 1)
+        this.#write([masked.slice(0, end)])
+        rest = masked.slice(end)
       }
     })
     stream.on('end', () => {
@@ -67,7 +71,8 @@ export class LaunchLog {
 
   #write(lines: string[]): void {
     if (lines.length === 0) return
-    const masked = lines.map((line) => maskSecrets(line.slice(0, MAX_LINE_CHARS), this.#secrets))
+    // A cut before the masking could leave a part of a secret.
+    const masked = lines.map((line) => maskSecrets(line, this.#secrets).slice(0, MAX_LINE_CHARS))
     this.#last.push(...masked.filter((line) => line.trim() !== ''))
     this.#last.splice(0, this.#last.length - LAST_LINES)
     const text = `${masked.join('\n')}\n`
