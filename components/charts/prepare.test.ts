@@ -227,6 +227,22 @@ describe('waterfall', () => {
     ])
   })
 
+  test('has concurrent attempts side by side, each with its own key', () => {
+    const vote = { ...attempt, outcome: 'ok', reason: null, queueMs: 40 }
+    const data = prepareWaterfall({
+      submittedAt,
+      queueMs: 100,
+      scoreMs: 100,
+      attemptLog: [
+        { ...vote, attempt: 1, startedAt: at(100), serviceMs: 60 },
+        { ...vote, attempt: 1, startedAt: at(110), serviceMs: 90 },
+      ],
+    })
+    expect(data.totalMs).toBe(200)
+    expect(new Set(data.rows.map(({ key }) => key)).size).toBe(3)
+    expect(data.rows.map(({ segments }) => segments.at(-1)?.from)).toEqual([0, 0.5, 0.55])
+  })
+
   test('keeps attempts in order and inside the total when a worker clock is off', () => {
     const data = prepareWaterfall({
       submittedAt,

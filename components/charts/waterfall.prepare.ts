@@ -45,18 +45,22 @@ export function prepareWaterfall(sample: {
   if (sample.queueMs !== null) {
     rows.push({ key: 'queue', title: 'queue', parts: [['queue', 0, queueMs]], attempt: null })
   }
-  // Attempt times come from a worker's clock, which may differ by seconds from the accepting server's. Attempts that
-  // do not follow the queue are placed after it, in order.
-  let behind = queueMs
-  for (const attempt of sample.attemptLog) {
-    const claimed = Date.parse(attempt.startedAt) - startMs
+  // The queue ends with the start of the first attempt; a sample may have several attempts at once. Attempt times come
+  // from a worker's clock, which may differ by seconds from the accepting server's. Attempts that begin in the queue or
+  // end after the sample are moved together, so that the first one follows the queue.
+  const claimed = sample.attemptLog.map(({ startedAt }) => Date.parse(startedAt) - startMs)
+  const latestMs = sample.scoreMs === null ? Number.POSITIVE_INFINITY : endMs + 50
+  const fits = sample.attemptLog.every(({ serviceMs }, i) => {
+    const from = claimed[i] as number
+    return from >= queueMs - 5 && from + serviceMs <= latestMs
+  })
+  const shiftMs = fits ? 0 : queueMs - claimed.reduce((a, b) => Math.min(a, b))
+  for (const [i, attempt] of sample.attemptLog.entries()) {
+    const at = (claimed[i] as number) + shiftMs
     const waited = attempt.backoffMs + attempt.queueMs
-    const latest =
-      sample.scoreMs === null ? Number.POSITIVE_INFINITY : endMs - attempt.serviceMs + 50
-    const at = claimed >= behind + waited - 5 && claimed <= latest ? claimed : behind + waited
     const ended = attempt.outcome === 'scored' || attempt.reason === null ? 'service' : 'failed'
     rows.push({
-      key: `attempt-${attempt.attempt}`,
+      key: `attempt-${i}`,
       title: `attempt ${attempt.attempt}`,
       parts: [
         ['backoff', at - waited, attempt.backoffMs],
@@ -65,8 +69,7 @@ export function prepareWaterfall(sample: {
       ],
       attempt,
     })
-    behind = at + attempt.serviceMs
-    endMs = Math.max(endMs, behind)
+    endMs = Math.max(endMs, at + attempt.serviceMs)
   }
   const total = Math.max(endMs, 0.001)
   return {
