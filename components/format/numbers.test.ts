@@ -9,6 +9,7 @@ import {
   formatScore,
   plural,
   quantityText,
+  readInteger,
 } from './numbers.ts'
 
 describe('numbers', () => {
@@ -25,6 +26,14 @@ describe('numbers', () => {
     expect(formatScore(-0.0000421)).toBe('−4.21e−5')
     expect(formatScore(null)).toBe('–')
     expect(formatScore(Number.NaN)).toBe('–')
+  })
+
+  test('typed integers may have thousands separators, and a fraction is none', () => {
+    const typed = ['1000', '1,000', ' 1 000 000 ', '1.000', '12_345', '−100', '0', '-1,000']
+    expect(typed.map(readInteger)).toEqual([1e3, 1e3, 1e6, 1e3, 12_345, -100, 0, -1e3])
+    for (const text of ['0.5', '1.5', '1,0', '1000,000', '0.500', '10 0', 'lots', '']) {
+      expect(readInteger(text)).toBeNaN()
+    }
   })
 
   test('durations have a readable unit', () => {

@@ -16,6 +16,18 @@ export function formatCount(n: number | null | undefined): string {
   return n === null || n === undefined || !Number.isFinite(n) ? UNKNOWN : grouped.format(n)
 }
 
+/**
+ * Reads an integer as a user types it, with or without thousands separators: a space, point, comma or underscore before
+ * each three digits. NaN for any other text, also for a fraction, whose point must not disappear.
+ */
+export function readInteger(text: string): number {
+  const typed = text.trim().replace('−', '-')
+  if (/^-?[1-9]\d{0,2}(?:[\s,._]\d{3})+$/.test(typed)) {
+    return Number(typed.replaceAll(/[\s,._]/g, ''))
+  }
+  return /^-?\d+$/.test(typed) ? Number(typed) : Number.NaN
+}
+
 /** Three significant digits and a suffix from 10,000 on: `9,876`, `12.3k`, `4.05M`. */
 export function formatCompact(n: number): string {
   const size = Math.abs(n)

@@ -7,7 +7,7 @@ import type { LimitsDto, RunLimitValues } from '../../server/contract/limits.ts'
 import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
-import { formatCount } from '../format/numbers.ts'
+import { formatCount, readInteger } from '../format/numbers.ts'
 import { useMay } from '../session/use-may.ts'
 import { ActionMenu } from '../ui/action-menu.tsx'
 import { Ago } from '../ui/ago.tsx'
@@ -282,15 +282,14 @@ function limitDraft(values: RunLimitValues): LimitDraft {
   }
 }
 
-/** Parses the fields, or returns their errors. Spaces, points and commas between digits are ignored. */
+/** Parses the fields, or returns their errors. */
 function readLimits(
   draft: LimitDraft,
 ): { limits: RunLimitValues } | { errors: Partial<Record<keyof LimitDraft, string>> } {
   const errors: Partial<Record<keyof LimitDraft, string>> = {}
   const read = (name: keyof LimitDraft): number | null => {
-    const text = draft[name].replaceAll('−', '-').replaceAll(/[\s,._]/g, '')
-    if (text === '') return null
-    const value = Number(text)
+    if (draft[name].trim() === '') return null
+    const value = readInteger(draft[name])
     const [least, most] = BOUNDS[name]
     if (!Number.isInteger(value) || value < least || value > most) {
       errors[name] =
