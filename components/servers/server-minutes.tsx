@@ -21,7 +21,7 @@ const OUTCOME: Record<RequestOutcome, { label: string; color: string; isHatched?
   answered: { label: 'answered', color: 'var(--data-1)' },
   failed: { label: 'failed', color: 'var(--bad)', isHatched: true },
   busy: { label: 'busy', color: 'var(--data-2)' },
-  refused: { label: 'refused (4xx)', color: 'var(--data-4)' },
+  refused: { label: 'refused', color: 'var(--data-4)' },
   corrupt: { label: 'invalid response', color: 'var(--data-5)' },
 }
 const RESENT = {

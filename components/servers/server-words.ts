@@ -73,7 +73,8 @@ export const MONITOR_WORDS: Record<MonitorKind, { name: string; watches: string 
   },
   masked_client_errors: {
     name: 'Masked refusals',
-    watches: 'Over 5 % of requests are refused with a 4xx.',
+    watches:
+      'Over 5 % of requests are refused: with a 4xx, or with a reply that was withheld or empty.',
   },
   drift: {
     name: 'Drift',

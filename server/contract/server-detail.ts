@@ -29,7 +29,7 @@ export interface ServerMinuteDto {
   busy: number
   /** Invalid responses. */
   corrupt: number
-  /** Requests that the server refused as invalid (4xx). */
+  /** Requests that the server refused: with a 4xx, or with a reply that was withheld or empty. */
   client: number
   p50Ms: number | null
   p99Ms: number | null
@@ -61,7 +61,8 @@ export interface ServerWorkerDto extends WorkerServerStats {
  * - `tie_collapse`: it gets over 60 % of the requests to at least three servers that are equal in capacity, latency,
  *   errors and health
  * - `sticky_retries`: retries return to the server that failed, while others are ready
- * - `masked_client_errors`: over 5 % of the requests are refused with a 4xx
+ * - `masked_client_errors`: over 5 % of the requests are refused: with a 4xx, or with a reply that was
+ *   withheld or empty
  * - `drift`: its scores differ from earlier ones, or from those of its pool
  * - `squashed_scores`: its scores are not raw, or not provably raw
  */

@@ -103,6 +103,8 @@ describe('the monitors', () => {
     expect(seen(four({ client: 40 }))).toEqual([])
     const [first] = monitorPool(four({ client: 60, errors: 60 }))
     expect(first!.text).toMatch(/6 % of 1,000 requests.*0 % of its peers/)
+    // A judge that withholds its reply or sends an empty one answers with status 200.
+    expect(first!.text).toContain('(4xx, or a reply that was withheld or empty)')
   })
 
   it('find wrong scores', () => {

@@ -11,7 +11,7 @@ export interface WatchedServer {
   requests: number
   /** Failed calls of every class, including `client`, `busy` and `corrupt`. */
   errors: number
-  /** Calls that failed because of the request, usually with a 4xx. */
+  /** Calls that failed because of the request: with a 4xx, or with a judge's reply that was withheld or empty. */
   client: number
   /** Calls refused with 429 or 503. */
   busy: number
@@ -98,7 +98,7 @@ export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] 
       report(
         'masked_client_errors',
         'warning',
-        `${server.name} refused ${percent(refused)} of ${count(server.requests)} requests with a 4xx${peersRefusedText(server, ready)}.`,
+        `${server.name} refused ${percent(refused)} of ${count(server.requests)} requests (4xx, or a reply that was withheld or empty)${peersRefusedText(server, ready)}.`,
       )
     }
     const test = server.selfTest

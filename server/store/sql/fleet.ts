@@ -57,7 +57,7 @@ export interface RecentCalls {
   server_id: number
   requests: number
   errors: number
-  /** Refused with a 4xx other than 429. */
+  /** Refused with a 4xx other than 429, or with a reply that was withheld or empty. */
   client: number
   /** Refused with 429 or 503. */
   busy: number
