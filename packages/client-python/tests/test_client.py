@@ -194,6 +194,7 @@ class Client(unittest.TestCase):
                     for duplicate in (False, True):
                         batch = client.submit(data, 4, step=7, idempotency_key=f"parts-{http}")
                         self.assertEqual((batch.accepted, batch.duplicate), (100, duplicate))
+                        self.assertEqual(batch.groups, 25)
                     self.assertEqual(batch.wait()["status"], "completed")
                     self.assertEqual(batch.results().score, [1.0 - i % 2 for i in range(100)])
         finally:

@@ -154,7 +154,10 @@ class AsyncRewardOps:
             deadline=deadline,
             answer_s=SUBMIT_ANSWER_S,
         )
-        batch_id, accepted = answer["batchId"], answer["accepted"]
+        batch_id, accepted, groups = answer["batchId"], answer["accepted"], answer["groups"]
+        if len(parts) > 1:
+            # The answer counts the groups of the first part, or those of the batch if it was submitted before.
+            groups = max(groups, len({sample["uid"] for sample in prepared.samples}))
         for start, body in parts[1:]:
             appended = await self.calls.call(
                 "batches.append",
@@ -169,7 +172,7 @@ class AsyncRewardOps:
             self,
             batch_id,
             accepted=accepted,
-            groups=answer["groups"],
+            groups=groups,
             duplicate=answer["duplicate"],
             sent=prepared,
         )
