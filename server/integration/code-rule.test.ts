@@ -138,6 +138,43 @@ describe('a sandbox that gives no verdict', () => {
     expect(detail.attemptLog[0]?.detail).toContain('422')
   })
 
+  it('is told apart from another component that fails, when a composite reward is tried', async () => {
+    const gone = await startSandbox()
+    await gone.stop()
+    const code = (name: string, options: { sandbox_fusion_url: string }) => ({
+      ...{ name, weight: 1 },
+      reward: { function: { name: 'code', kwargs: options } },
+    })
+    const tried = async (...combine: NonNullable<Submit['reward']>['combine'] & object) => {
+      const { uid: _, ...one } = program(RIGHT)
+      const { steps, end } = await service.api.rewards.try.mutate({
+        sample: one,
+        reward: { combine },
+      })
+      const [sum] = steps
+      if (sum?.kind !== 'composite') throw new Error('no composite step')
+      return { end, ends: sum.components.map((one) => one.end) }
+    }
+    const lost = await tried(
+      code('lost', { sandbox_fusion_url: gone.runUrl }),
+      code('slow', kwargs({ timeout: 30 })),
+    )
+    expect(lost.end).toMatchObject({ ok: false, reason: 'transport' })
+    expect(lost.ends[0]).toMatchObject({ ok: false, reason: 'transport' })
+    // It scores the program, or is cancelled before.
+    expect(lost.ends[1]).not.toMatchObject({ reason: 'transport' })
+    // A rule that fails at once starts no call.
+    const early = await tried(code('code', kwargs()), {
+      ...{ name: 'math', weight: 1 },
+      reward: { function: { name: 'gsm8k' } },
+    })
+    expect(early.end).toMatchObject({ ok: false, reason: 'function_error' })
+    expect(early.ends).toMatchObject([
+      { ok: false, reason: 'cancelled', detail: 'not run: another component failed' },
+      { ok: false, reason: 'function_error' },
+    ])
+  })
+
   it('fails its sample as timeout at the reward’s own time limit', async () => {
     const reward = { kwargs: kwargs({ timeout: 30 }), timeoutMs: 400 }
     const { batchId } = await submit([program('while True: pass')], reward)

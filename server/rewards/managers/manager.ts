@@ -33,7 +33,13 @@ export type RewardOutcome = (
       extra: Record<string, unknown> | null
       verdict?: Verdict
     }
-  | { ok: false; reason: SampleFailureReason; detail: string }
+  | {
+      ok: false
+      reason: SampleFailureReason
+      detail: string
+      /** For a composite reward: the outcomes of its components, in order; undefined: it was not run. */
+      components?: readonly (RewardOutcome | undefined)[]
+    }
 ) & {
   /** null if the scorer's calls are not recorded individually. */
   attempts: AttemptRecord[] | null

@@ -149,6 +149,11 @@ describe('a composite reward', () => {
         failed(7, 1, 'component "slow": gone'),
         failed(9, 2, 'component "rm": server rm-0: 400 no'),
       ],
+      components: [
+        expect.objectContaining({ ok: true, score: 1 }),
+        expect.objectContaining({ reason: 'cancelled', detail: 'another component failed' }),
+        expect.objectContaining({ reason: 'rejected', detail: 'server rm-0: 400 no' }),
+      ],
     })
     expect(cancelled).toBe(true)
   })

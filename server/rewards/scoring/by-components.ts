@@ -74,7 +74,7 @@ function combined(
   const [first] = failures
   if (first !== undefined) {
     const detail = failures.map((one) => `component "${one.name}": ${one.detail}`).join('; ')
-    return { ok: false, reason: first.reason, detail, ...spent }
+    return { ok: false, reason: first.reason, detail, components: outcomes, ...spent }
   }
   let score = 0
   const extra: Record<string, unknown> = {}
@@ -86,7 +86,8 @@ function combined(
     for (const [key, value] of Object.entries(outcome.extra ?? {})) extra[`${name}/${key}`] = value
   }
   if (!Number.isFinite(score)) {
-    return { ok: false, reason: 'non_finite', detail: `the composite reward is ${score}`, ...spent }
+    const detail = `the composite reward is ${score}`
+    return { ok: false, reason: 'non_finite', detail, components: outcomes, ...spent }
   }
   const verdict = combinedVerdict(components, outcomes)
   return { ok: true, score, extra, ...(verdict && { verdict }), ...spent }

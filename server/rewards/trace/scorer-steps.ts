@@ -1,7 +1,6 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type {
   TriedComponent,
-  TriedEnd,
   TriedFunction,
   TriedModel,
   TriedStep,
@@ -109,7 +108,7 @@ async function compositeStep(
 ): Promise<TriedStep> {
   const { calls, outcome } = tried
   const components: TriedComponent[] = []
-  for (const component of reward.components ?? []) {
+  for (const [at, component] of (reward.components ?? []).entries()) {
     const own: RecordedCalls = {
       scores: takeOf(calls.scores, (one) => one.request.model === component.reward.model),
       chats: takeOf(calls.chats, (one) => one.request.model === component.reward.model),
@@ -120,27 +119,35 @@ async function compositeStep(
           one.ref.name === component.reward.function.name,
       ),
     }
+    const ofComponent = componentOutcome(outcome, component.name, at)
     const steps = await stepsOf(sample, component.reward, {
       ...tried,
-      outcome: componentOutcome(outcome, component.name),
+      outcome: ofComponent,
       calls: own,
     })
     calls.scores.push(...own.scores)
     calls.chats.push(...own.chats)
     calls.functions.push(...own.functions)
-    const end: TriedEnd = steps[0]?.end ?? {
-      ok: false,
-      reason: outcome.ok ? 'cancelled' : outcome.reason,
-      detail: 'not run: another component failed',
-    }
+    const end = steps[0]?.end ?? scorerEnd(ofComponent)
     components.push({ name: component.name, weight: component.weight, steps, end })
   }
   return { kind: 'composite', components, end: scorerEnd(outcome) }
 }
 
-/** A component's outcome, from the composite's extra info: `name` holds its score, `name/key` its own keys. */
-function componentOutcome(sum: RewardOutcome, name: string): RewardOutcome {
-  if (!sum.ok) return sum
+/** The outcome of a component that was not run. */
+const NOT_RUN: RewardOutcome = {
+  ok: false,
+  reason: 'cancelled',
+  detail: 'not run: another component failed',
+  attempts: null,
+}
+
+/**
+ * A component's outcome: of a scored composite, from its extra info, where `name` holds the component's score and
+ * `name/key` its own keys.
+ */
+function componentOutcome(sum: RewardOutcome, name: string, at: number): RewardOutcome {
+  if (!sum.ok) return sum.components?.[at] ?? NOT_RUN
   const extra = sum.extra ?? {}
   const own = Object.entries(extra)
     .filter(([key]) => key.startsWith(`${name}/`))
