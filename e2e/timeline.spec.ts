@@ -157,6 +157,23 @@ test('keeps order, zoom, rows and mini-batches in the URL', { tag: '@full' }, as
   await expect(ready.nth(3)).toContainText('33 to 40')
 })
 
+test('says so when the browser cannot create the PNG', { tag: '@full' }, async ({ page }) => {
+  // As of a canvas that is larger than the browser's memory allows.
+  await page.addInitScript(() => {
+    HTMLCanvasElement.prototype.toBlob = (done) => done(null)
+  })
+  await open(page)
+  const save = async (kind: string) => {
+    await page.getByRole('button', { name: 'Save as image' }).click()
+    await page.getByRole('menuitem', { name: kind }).click()
+  }
+  await save('PNG')
+  const alert = page.getByRole('alert').filter({ hasText: 'could not create the image' })
+  await expect(alert).toBeVisible()
+  await save('SVG')
+  await expect(alert).toBeHidden()
+})
+
 test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   await open(page)
   const save = async (kind: string) => {

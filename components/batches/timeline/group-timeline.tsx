@@ -85,12 +85,14 @@ function Timeline({
   const counts = countsText(data, groups)
   const none = data.rows.length === 0
   const inOrder = view.sort === 'completion'
+  const [unsaved, setUnsaved] = useState<string>()
   const save = (kind: 'png' | 'svg') => {
+    setUnsaved(undefined)
     const causes = causesText(data.lostBy)
     const lines = [counts, lostText(data), causes && `Straggler delay by cause: ${causes}`].filter(
       Boolean,
     )
-    void savePicture(
+    savePicture(
       kind,
       `group-completion-${batchId}`,
       { data: seen, scale, window: shown, nowMs, inOrder },
@@ -98,7 +100,7 @@ function Timeline({
         title: `${TITLE}, ${batchId} of ${batch.run}, step ${batch.step}`,
         lines: lines as string[],
       },
-    )
+    ).catch((error: Error) => setUnsaved(error.message))
   }
   return (
     <Section
@@ -148,6 +150,11 @@ function Timeline({
         )
       }
     >
+      {unsaved !== undefined && (
+        <p role="alert" className="px-5 pb-2 text-xs text-bad">
+          {unsaved}
+        </p>
+      )}
       {none ? (
         <div className="px-5 pb-4">
           <p className="flex h-60 items-center justify-center rounded-lg border border-dashed px-5 text-center text-ink-3">
