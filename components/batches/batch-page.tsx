@@ -234,8 +234,29 @@ function BatchBody({ batch }: { batch: BatchViewDto }) {
       {printing && <ReportHead batch={batch} />}
       <RemovedNote batch={batch} />
       <BatchFigures batch={batch} />
+      {batch.samplesRemovedAt === null && batch.completedAt !== null && (
+        <BatchBottleneck batchId={batch.batchId} />
+      )}
       {batch.samplesRemovedAt === null && <BatchParts batch={batch} />}
     </>
+  )
+}
+
+/** What held up the batch, in one sentence; nothing for rules and single servers. */
+function BatchBottleneck({ batchId }: { batchId: string }) {
+  const trpc = useTRPC()
+  const { data } = useQuery(trpc.batches.bottleneck.queryOptions({ batchId }))
+  if (!data?.server) return null
+  const { totalMs, server } = data
+  return (
+    <p className="num border-b px-5 py-2" data-bottleneck={server.name}>
+      <b className="font-semibold">{server.name}</b> held up this batch: its median of{' '}
+      {durationText(server.medianMs)} is {server.ratio.toFixed(1)} × that of the other servers
+      {server.tailMs > 0.05 * totalMs &&
+        `, and for the last ${durationText(server.tailMs)} only it was still scoring`}
+      . Without it, the batch would have taken about {durationText(server.withoutMs)} instead of{' '}
+      {durationText(totalMs)}.
+    </p>
   )
 }
 

@@ -163,6 +163,15 @@ export const appRouter = router({
      * @example {"batchId": "b12"}
      */
     timeline: procedure.input(TimelineInput).query(({ ctx, input }) => ctx.timelines.part(input)),
+    /**
+     * Returns the server that held up an ended batch, with the estimated time without it. Null while the batch runs, and
+     * for more than 65,536 samples.
+     * @throws batch_not_found
+     * @example {"batchId": "b12"}
+     */
+    bottleneck: procedure
+      .input(byBatchId)
+      .query(({ ctx, input }) => ctx.timelines.bottleneck(input.batchId)),
   }),
   /**
    * Score single samples and search stored ones.

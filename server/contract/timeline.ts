@@ -73,3 +73,22 @@ export interface TimelineDto {
     serviceMs: number[]
   }
 }
+
+/** `batches.bottleneck`: the server that held up an ended batch. */
+export interface BottleneckDto {
+  /** From acceptance to the end of the last sample. */
+  totalMs: number
+  /** Null: no server stands out. */
+  server: {
+    name: string
+    /** Scores that it returned. */
+    samples: number
+    /** Its median time per call, and how many times the median of the other servers that is. */
+    medianMs: number
+    ratio: number
+    /** Time at the end during which only this server still scored. */
+    tailMs: number
+    /** The estimated time of the batch without this server. */
+    withoutMs: number
+  } | null
+}

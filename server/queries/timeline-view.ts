@@ -1,14 +1,16 @@
 import type { BatchReader } from '../batches/batch-reader.ts'
 import {
+  type BottleneckDto,
   TIMELINE_GROUPS,
   TIMELINE_SAMPLES,
   type TimelineDto,
   type TimelineInput,
 } from '../contract/timeline.ts'
 import { Memo } from '../memo.ts'
+import { findBottleneck } from '../planner/bottleneck.ts'
 import type { Database } from '../store/database.ts'
 import type { BatchRow } from '../store/sql/batches.ts'
-import { type TimelineRow, timelinePart } from '../store/sql/timeline.ts'
+import { servedCalls, type TimelineRow, timelinePart } from '../store/sql/timeline.ts'
 
 /** Time for which readers share an answer. Pages read changes three times a second. */
 const RUNNING_TTL_MS = 250
@@ -26,9 +28,35 @@ export class TimelineView {
   readonly #running = new Memo<TimelineDto>(RUNNING_TTL_MS)
   readonly #ended = new Memo<TimelineDto>(ENDED_TTL_MS)
 
+  readonly #bottlenecks = new Memo<BottleneckDto>(ENDED_TTL_MS)
+
   constructor(db: Database, reader: BatchReader) {
     this.#db = db
     this.#reader = reader
+  }
+
+  /** The server that held up an ended batch. @throws RewardOpsError `batch_not_found` */
+  async bottleneck(batchId: string): Promise<BottleneckDto | null> {
+    const batch = await this.#reader.row(batchId)
+    const { id, completed_at, submitted_at, samples } = batch
+    if (completed_at === null || samples > MAX_REPLAYED_SAMPLES) return null
+    return this.#bottlenecks.get(batchId, async () => {
+      const totalMs = completed_at.getTime() - submitted_at.getTime()
+      const columns = await servedCalls(this.#db, id)
+      // The samples of one model cannot go to the servers of another one.
+      const models = new Set(columns.servers.map(({ model }) => model))
+      const calls = columns.server.map((server, at) => ({
+        server,
+        startMs: columns.start_ms[at] as number,
+        endMs: columns.end_ms[at] as number,
+        isScore: columns.is_score[at] as boolean,
+      }))
+      const found = models.size === 1 ? findBottleneck(calls, totalMs) : null
+      const name = columns.servers.find((one) => one.id === found?.server)?.name
+      if (found === null || name === undefined) return { totalMs, server: null }
+      const { server: _, ...figures } = found
+      return { totalMs, server: { name, ...figures } }
+    })
   }
 
   /** A part of a batch's timeline, or its changes. @throws RewardOpsError `batch_not_found` */
@@ -49,6 +77,9 @@ export class TimelineView {
     })
   }
 }
+
+/** Larger batches are not replayed: 65,536 samples take 50 ms. */
+const MAX_REPLAYED_SAMPLES = 65_536
 
 /** The number of groups in a part: about TIMELINE_SAMPLES samples, and at most TIMELINE_GROUPS groups. */
 function groupsInAPart(batch: Pick<BatchRow, 'samples' | 'groups' | 'group_size'>): number {

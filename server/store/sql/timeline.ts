@@ -121,3 +121,37 @@ export async function timelinePart(
   )
   return row!
 }
+
+/** Calls of servers for samples of a batch, as columns; times in ms since its acceptance. */
+export interface ServedCallColumns {
+  server: number[]
+  start_ms: number[]
+  end_ms: number[]
+  is_score: boolean[]
+  /** These servers. */
+  servers: { id: number; name: string; model: string }[]
+}
+
+/** The recorded calls of an ended batch. Samples scored on the first attempt have theirs in their own table row. */
+export async function servedCalls(db: Database, batchId: number): Promise<ServedCallColumns> {
+  const [row] = await db.rows<{ c: ServedCallColumns }>(
+    'served-calls',
+    `with a as materialized (
+       select idx, server_id, started_at, service_ms, outcome from attempt where batch_id = $1 and server_id is not null),
+     calls as materialized (
+       select server_id, dispatched_at as at, score_ms as ms, true as is_score from sample s
+       where batch_id = $1 and status = 2 and server_id is not null and not exists (select from a where a.idx = s.idx)
+       union all
+       select server_id, started_at, service_ms, outcome = 'ok' from a)
+     select json_build_object(
+       'server', coalesce(json_agg(server_id), '[]'),
+       'start_ms', coalesce(json_agg(extract(epoch from at - b.submitted_at) * 1000), '[]'),
+       'end_ms', coalesce(json_agg(extract(epoch from at - b.submitted_at) * 1000 + ms), '[]'),
+       'is_score', coalesce(json_agg(is_score), '[]'),
+       'servers', (select coalesce(json_agg(json_build_object('id', id, 'name', name, 'model', model)), '[]')
+                   from server where id in (select server_id from calls))) as c
+     from calls, batch b where b.id = $1`,
+    [batchId],
+  )
+  return row!.c
+}
