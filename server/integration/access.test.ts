@@ -192,7 +192,7 @@ describe('without keys', () => {
   it.runIf(isRoot)('refuses processes of other users, and accepts those of its own', () =>
     nothingStored(open, async () => {
       const listed = (uid: number) => callAs(uid, `${open.url}/api/trpc/batches.list`)
-      expect(await listed(65_534)).toMatch(/^403 .*user with id 65534.*forbidden_user/)
+      expect(await listed(65_534)).toMatch(/^403 .*user id 65534.*forbidden_user/)
       expect(await listed(0)).toMatch(/^200 /)
     }),
   )
@@ -252,7 +252,7 @@ describe('settings with which a start is refused', () => {
   it('a port in use', async () => {
     const { port } = new URL(open.url)
     const { code, stderr } = await runToEnd({ PORT: port })
-    expect(stderr).toMatch(new RegExp(`${port}.*taken.*PORT`))
+    expect(stderr).toMatch(new RegExp(`${port}.*in use.*PORT`))
     expect(code).toBe(1)
   })
 })

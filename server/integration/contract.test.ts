@@ -105,6 +105,8 @@ describe('a batch', () => {
         score: [null, 1, null, -1],
         pred: [null, '72', null, '71'],
       },
+      verdict: ['equal', 'equal', 'no answer', 'different'],
+      extracted: ['72', '72', null, '71'],
       position: [210, null, null, 0],
       advantage: [1, 1, -1, -1].map((a) => expect.closeTo(a * Math.SQRT1_2, 4)),
     })

@@ -66,13 +66,14 @@ it('a worker refuses a database not yet upgraded by a server of its version', ()
 
 it('a worker refuses a database from before the first release', async () => {
   expect(await workerProblem(client)).toBeNull()
-  await client.query("update _prisma_migrations set migration_name = '20261120000000_spine'")
+  const rename = 'update _prisma_migrations set migration_name = $2 where migration_name = $1'
+  await client.query(rename, [FIRST_MIGRATION, '20261120000000_spine'])
   try {
     expect(await workerProblem(client)).toMatch(
       /20261120000000_spine.*Start a server on an empty database/,
     )
   } finally {
-    await client.query('update _prisma_migrations set migration_name = $1', [FIRST_MIGRATION])
+    await client.query(rename, ['20261120000000_spine', FIRST_MIGRATION])
   }
 })
 

@@ -38,6 +38,8 @@ def scores(**changed):
         "advantage": [None] * 3,
         "position": [2, 0, 4],
         "reward_extra_info": {},
+        "verdict": ["equal", None, "no answer"],
+        "extracted": ["42", None, None],
         "width": 5,
         "lengths": [3, 1, 5],
     }

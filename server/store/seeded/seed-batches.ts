@@ -10,6 +10,13 @@ const VALIDATED_EVERY = 20
 const SERVERS = 4
 /** Maximum age of a seeded run's first step, days. */
 const MAX_DAYS = 30
+/** Share of answers without the mark that a rule looks for: usually, and at two steps in the middle of the run. */
+const UNMARKED_SHARE = 0.02
+const FORMAT_LOST_SHARE = 0.5
+const FORMAT_LOST_STEPS = 2
+/** The drift of a component, and the part of the run after which it begins. */
+const DRIFT = 0.8
+const DRIFT_FROM = 0.75
 
 /** The seeded amounts. */
 export interface Seeded {
@@ -80,6 +87,7 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
           seedBatch(client, {
             ...{ run, runId, step: step + 1, split, samples, submittedMs, bucket, serverIds, hash },
             progress: steps === 1 ? 1 : step / (steps - 1),
+            steps,
           }),
         )
         done.batches++
@@ -113,6 +121,14 @@ interface SeededBatch {
   hash: number
   /** Progress of the run, 0 to 1. */
   progress: number
+  /** Steps of the run. */
+  steps: number
+}
+
+/** Whether the policy has lost its answer format at this step. */
+function isFormatLost({ step, steps }: SeededBatch): boolean {
+  const first = Math.ceil(steps / 2)
+  return steps > 4 * FORMAT_LOST_STEPS && step >= first && step < first + FORMAT_LOST_STEPS
 }
 
 async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
@@ -149,6 +165,8 @@ async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
     run.tokens.from + (run.tokens.to - run.tokens.from) * batch.progress,
     batch.submittedMs,
     plainArray(run.byServers ? batch.serverIds : []),
+    isFormatLost(batch) ? FORMAT_LOST_SHARE : UNMARKED_SHARE,
+    batch.progress > DRIFT_FROM ? DRIFT : 0,
   ])
   await client.query(
     `insert into ${textPartition(batch.bucket)} (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
@@ -159,9 +177,10 @@ async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
     [id, batch.bucket, batch.step],
   )
   await client.query(
-    `insert into sample_group (batch_id, no, uid, received, ended, failed, seq, completed_at)
+    `insert into sample_group (batch_id, no, uid, received, ended, failed, seq, completed_at, prompt_key)
      select $1, group_no, 'p' || ($2::bigint * 7919 + group_no) % 100000, n, n, failed,
-       row_number() over (order by last, group_no), last
+       row_number() over (order by last, group_no), last,
+       decode(md5('p' || ($2::bigint * 7919 + group_no) % 100000), 'hex')
      from (select group_no, count(*)::int as n, (count(*) filter (where status = 3))::int as failed, max(ended_at) as last
            from sample where batch_id = $1 group by 1) t`,
     [id, batch.step],
@@ -202,14 +221,16 @@ function samplesSql({ run }: SeededBatch): string {
   const prompt = `($1::bigint * 7919 + i / $3) % 100000`
   return `
     insert into sample (batch_id, idx, group_no, status, attempts, data_source, response_length, score, raw_score, reason,
-      reward_extra, queue_ms, score_ms, server_id, dispatched_at, ended_at)
+      verdict, reward_extra, queue_ms, score_ms, server_id, dispatched_at, ended_at)
     select $1, i, i / $3, case when reason is null then 2 else 3 end, attempts, data_source, tokens,
       case when reason is null then score end, case when reason is null then score end, reason,
+      case when reason is null then ${run.verdict ?? 'null::text'} end,
       case when reason is null then ${run.extra ?? 'null::json'} end, queue_ms, score_ms, server_id,
       to_timestamp(($13::float8 + queue_ms) / 1000), to_timestamp(($13::float8 + queue_ms + score_ms) / 1000)
     from (
       select *, ${run.score} as score from (
         select i, $5::float8 as skill, ${normal(prompt, 0)} as ease, ${normal(sample, 2)} as luck, ${uniform(sample, 4)} as u,
+          ${uniform(sample, 15)} < $15::float8 as unmarked, $16::float8 as drift,
           ($7::text[])[least(array_length($7::text[], 1), 1 + (select count(*) from unnest($6::float8[]) c where c <= d.u))] as data_source,
           ($9::text[])[1 + (select count(*) from unnest($8::float8[]) c where c <= f.u)] as reason,
           greatest(1, ($12::float8 * exp(0.5 * ${normal(sample, 7)} - 0.125)))::int as tokens,

@@ -12,9 +12,11 @@ export interface SeededRun {
   stepSeconds: number
   /**
    * SQL of a score, from `skill` (rises with the steps), `ease` of the prompt and `luck` of the sample (both standard
-   * normal), and `u` (uniform).
+   * normal), `u` (uniform), `unmarked` (true for an answer without its mark) and `drift` (rises late in the run).
    */
   score: string
+  /** SQL of the verdict, from `score` and its inputs; null: none. */
+  verdict: string | null
   /** SQL of the extra info, from `score` and the inputs of `score`; null: none. */
   extra: string | null
   /** Reasons of failures, with their shares of all samples. */
@@ -40,7 +42,11 @@ const RULE = { ...COMMON, kind: 'rule' } satisfies ResolvedReward
 const MODEL = { ...COMMON, kind: 'model', model: 'seeded-rm' } satisfies ResolvedReward
 
 /** A verdict that the policy gets right more often as it learns. */
-const RIGHT = '(u < 1 / (1 + exp(-(skill * 1.6 + ease * 1.9))))::int::float8'
+const RIGHT = '(not unmarked and u < 1 / (1 + exp(-(skill * 1.6 + ease * 1.9))))::int::float8'
+const VERDICT =
+  "case when unmarked then 'no answer' when score >= 1 then 'equal' else 'different' end"
+/** The style of a composite reward, which drifts late in the run. */
+const STYLE = 'round((skill * 0.3 + luck * 0.8 + drift)::numeric, 4)::float8'
 
 /**
  * Five kinds of run: verdicts, a reward model, a composite reward of both, a judge's grades, passed tests. Their shapes
@@ -60,6 +66,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     groupSize: 8,
     stepSeconds: 210,
     score: RIGHT,
+    verdict: VERDICT,
     extra: `json_build_object('acc', score, 'pred', (100 * u)::int::text)`,
     failures: [['function_error', 0.0004]],
     scoreMs: { median: 0.2, spread: 0.5 },
@@ -76,6 +83,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     ],
     groupSize: 8,
     stepSeconds: 260,
+    verdict: null,
     score: 'round((-1.2 + skill * 0.9 + ease * 0.8 + luck * 0.7)::numeric, 4)::float8',
     extra: null,
     failures: [
@@ -100,8 +108,9 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     dataSources: [['openai/gsm8k', 1]],
     groupSize: 8,
     stepSeconds: 240,
-    score: `${RIGHT} + 0.25 * round((skill * 0.3 + luck * 0.8)::numeric, 4)::float8`,
-    extra: `json_build_object('verdict', ${RIGHT}, 'style', round((skill * 0.3 + luck * 0.8)::numeric, 4)::float8)`,
+    score: `${RIGHT} + 0.25 * ${STYLE}`,
+    verdict: `case when unmarked then 'no answer' when ${RIGHT} = 1 then 'equal' else 'different' end`,
+    extra: `json_build_object('verdict', ${RIGHT}, 'style', ${STYLE})`,
     failures: [['no_server', 0.001]],
     scoreMs: { median: 150, spread: 0.7 },
     tokens: { from: 300, to: 900 },
@@ -117,6 +126,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     ],
     groupSize: 8,
     stepSeconds: 420,
+    verdict: null,
     score:
       'greatest(1, least(10, round((4.5 + skill * 1.4 + ease * 1.1 + luck * 1.2)::numeric)))::float8',
     extra: `json_build_object('rating', score, 'votes', 3)`,
@@ -139,6 +149,8 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     ],
     groupSize: 8,
     stepSeconds: 380,
+    verdict:
+      "case when score = 1 then 'all passed' when score > 0 then 'some passed' else 'none passed' end",
     score:
       'case when u < 0.35 / (1 + exp(-(skill + ease * 2))) + 0.1 then 1 else least(7, floor(8 * power(u, 1.6)))::float8 / 8 end',
     extra: `json_build_object('passed', (score * 8)::int, 'tests', 8)`,
