@@ -21,8 +21,10 @@ export interface Bottleneck {
   withoutMs: number
 }
 
+/** Calls per sample after which a replay without an end is given up. */
+const MAX_REPLAYED_CALLS = 20
 /** A server with fewer scores says nothing. */
-const MIN_SCORES = 4
+const MIN_SCORES = 2
 /** A server slower than this many times the others may be a cause. */
 const MIN_RATIO = 1.5
 /** A cause costs at least this share of the time. */
@@ -32,8 +34,8 @@ const MIN_LEAD = 2
 
 /**
  * Finds the server without which a batch would have ended sooner. The recorded calls are replayed: each slot of a server
- * takes the next sample when it is free, for as long as a recorded call of that server. The number of slots is the
- * largest number of concurrent calls. The estimate is scaled by the ratio of recorded and replayed time of all servers.
+ * takes the next sample when it is free, for as long as the next recorded call of that server, and a sample whose call
+ * failed waits again. The number of slots is the largest number of concurrent calls. The estimate is scaled by the ratio of recorded and replayed time of all servers.
  * Null: none stands out.
  * @param totalMs the time of the batch
  */
@@ -43,6 +45,7 @@ export function findBottleneck(calls: readonly ServedCall[], totalMs: number): B
   const servers = [...byServer].map(([server, own]) => ({
     server,
     durations: own.filter(({ isScore }) => isScore).map(({ startMs, endMs }) => endMs - startMs),
+    calls: own.toSorted((a, b) => a.startMs - b.startMs),
     slots: mostConcurrent(own),
   }))
   const able = servers.filter(({ durations }) => durations.length >= MIN_SCORES)
@@ -73,24 +76,30 @@ export function findBottleneck(calls: readonly ServedCall[], totalMs: number): B
   }
 }
 
-/** The time until the last of `samples` samples has ended. */
+/** The time until the last of `samples` samples has its score. */
 function replay(
-  servers: readonly { durations: readonly number[]; slots: number }[],
+  servers: readonly { calls: readonly ServedCall[]; slots: number }[],
   samples: number,
 ): number {
-  const slots = servers.flatMap(({ durations, slots }, server) =>
-    Array.from({ length: slots }, (_, i) => ({ freeMs: 0, server, durations, next: i })),
+  const slots = servers.flatMap(({ slots }, server) =>
+    Array.from({ length: slots }, () => ({ freeMs: 0, server })),
   )
   const taken = servers.map(() => 0)
+  // Times from which samples wait for a slot; at first all of them.
+  const waiting = new Array<number>(samples).fill(0)
   let endMs = 0
-  for (let sample = 0; sample < samples; sample++) {
+  for (let next = 0; next < waiting.length; next++) {
     let free = slots[0]
     for (const slot of slots) if (free === undefined || slot.freeMs < free.freeMs) free = slot
-    if (free === undefined) return Number.POSITIVE_INFINITY
+    if (free === undefined || waiting.length > MAX_REPLAYED_CALLS * samples)
+      return Number.POSITIVE_INFINITY
+    const { calls } = servers[free.server] as (typeof servers)[number]
     const at = taken[free.server] as number
     taken[free.server] = at + 1
-    free.freeMs += free.durations[at % free.durations.length] as number
-    endMs = Math.max(endMs, free.freeMs)
+    const call = calls[at % calls.length] as ServedCall
+    free.freeMs = Math.max(free.freeMs, waiting[next] as number) + call.endMs - call.startMs
+    if (call.isScore) endMs = Math.max(endMs, free.freeMs)
+    else waiting.push(free.freeMs)
   }
   return endMs
 }
