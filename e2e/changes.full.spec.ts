@@ -126,7 +126,7 @@ test('answers without their mark: named with their share, and the samples are on
 test('a component that drifts: named with its contribution', async ({ page }) => {
   await page.goto(`${service.url}/runs/component-drift?before=1-8&after=9-16`)
   await expect(changes(page)).toContainText(
-    /style went from 0\.\d+ to 0\.\d+, which explains \+0\.1[45]/,
+    /The mean of style went from 0\.\d+ to 0\.\d+, which explains \+0\.1[45]/,
   )
   await expect(
     changes(page).getByRole('button', { name: 'Component', pressed: true }),
@@ -159,7 +159,7 @@ test('a click on a step compares it with the one before it', async ({ page }) =>
   await expect(page.getByText(/interval0\.\d+ to/)).toBeVisible()
   await page.mouse.click(x, y)
   await expect(page).toHaveURL(/before=\d+&after=\d+/)
-  await expect(changes(page).getByRole('button', { name: 'Largest change' })).toBeVisible()
+  await expect(changes(page).getByRole('button', { name: 'Show largest change' })).toBeVisible()
 })
 
 test('a drag zooms all charts, and the zoomed steps are compared with those before', async ({

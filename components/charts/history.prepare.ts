@@ -27,7 +27,7 @@ export interface HistoryData {
 }
 
 type Series = readonly { name: string; values: readonly (number | null)[] }[]
-type Times = Pick<FleetHistoryDto, 'from' | 'stepSeconds' | 'steps'>
+type Times = Pick<FleetHistoryDto, 'from' | 'intervalSeconds' | 'intervals'>
 
 /** Samples or requests per second, stacked by worker or server; the smallest beyond eight are one series. */
 export function prepareRates(
@@ -36,7 +36,7 @@ export function prepareRates(
 ): HistoryData {
   const rates = series.map(({ name, counts }) => ({
     name,
-    values: counts.map((n) => n / history.stepSeconds),
+    values: counts.map((n) => n / history.intervalSeconds),
     total: counts.reduce((sum, n) => sum + n, 0),
   }))
   const bySize = rates.toSorted((a, b) => b.total - a.total || byName(a, b))
@@ -53,7 +53,7 @@ export function prepareRates(
 /** Failed requests by cause, stacked, over all servers; causes that do not occur are left out. */
 export function prepareFailures(history: Times, servers: readonly ServerHistoryDto[]): HistoryData {
   const sums = (of: (server: ServerHistoryDto) => readonly number[]) =>
-    Array.from({ length: history.steps }, (_, at) =>
+    Array.from({ length: history.intervals }, (_, at) =>
       servers.reduce((sum, server) => sum + (of(server)[at] ?? 0), 0),
     )
   const series = [
@@ -76,14 +76,14 @@ export function prepareLines(history: Times, series: Series): HistoryData {
 }
 
 function prepared(
-  { from, stepSeconds, steps }: Times,
+  { from, intervalSeconds, intervals }: Times,
   series: Series,
   kind: 'stacked' | 'durations' | 'lines',
 ): HistoryData {
   const fromMs = Date.parse(from)
-  const rows = Array.from({ length: steps }, (_, at): HistoryRow => {
-    const row: HistoryRow = { at: fromMs + at * stepSeconds * 1_000 }
-    if (at === steps - 1) row.isRunning = true
+  const rows = Array.from({ length: intervals }, (_, at): HistoryRow => {
+    const row: HistoryRow = { at: fromMs + at * intervalSeconds * 1_000 }
+    if (at === intervals - 1) row.isRunning = true
     for (const { name, values } of series) row[`of:${name}`] = values[at] ?? null
     return row
   })

@@ -284,7 +284,7 @@ describe('hues', () => {
 })
 
 describe('the fleet over time', () => {
-  const times = { from: '2026-11-23T10:00:00.000Z', stepSeconds: 10, steps: 3 }
+  const times = { from: '2026-11-23T10:00:00.000Z', intervalSeconds: 10, intervals: 3 }
 
   test('rates are per second, and end with the running interval', () => {
     const data = prepareRates(times, [

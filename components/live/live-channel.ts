@@ -70,7 +70,7 @@ export class LiveChannel {
     return this.leading
   }
 
-  /** Must be called about once a second. */
+  /** Sends the leader's heartbeat; in a visible tab, takes over from a silent leader. Call it about once a second. */
   tick(now: number, visible: boolean): void {
     if (this.leading) {
       if (now - this.saidAt >= BEAT_MS) this.say(now)

@@ -22,7 +22,7 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
   off_policy: {
     label: 'One step off-policy',
     within: 'one step off-policy',
-    about: 'start the next rollout first, and use rewards one step later',
+    about: 'start the next rollout before training on this one, so rewards have one more step',
   },
   both: {
     label: 'Off-policy + pipeline',

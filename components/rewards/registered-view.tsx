@@ -76,7 +76,7 @@ export function RegisteredView({
       />
       {named !== '' && shown === 0 && <p className="px-5 py-4 text-ink-2">No matching entries.</p>}
       {rules.length > 0 && (
-        <Section title="Rules" note={`${rules.length}, selected by data source, first match wins`}>
+        <Section title="Rules" note={`${rules.length}, selected by data source or by name`}>
           <RegisteredList>
             {rules.map((rule) => (
               <Rule key={rule.name} rule={rule} {...item('rule', rule.name)} />

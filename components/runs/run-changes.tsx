@@ -2,17 +2,17 @@
 
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import type {
+  BreakdownDto,
   ChangePartDto,
   ChangesDto,
   ContributionDto,
-  LensDto,
 } from '../../server/contract/changes.ts'
-import { LENSES, type Lens } from '../../server/contract/changes.ts'
+import { DIMENSIONS, type Dimension } from '../../server/contract/changes.ts'
 import type { RunDto } from '../../server/contract/runs.ts'
 import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import type { SampleFailureReason } from '../../server/contract/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { formatCount, formatPercent, formatScore, plural, quantityText } from '../format/numbers.ts'
+import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 import { Choice, TypedFilter } from '../samples/filter-fields.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Button } from '../ui/button.tsx'
@@ -24,7 +24,7 @@ import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { type RunUrl, rangeOfText, rangeText, type StepRange } from './run-url.ts'
 
-const LENS_LABEL: Record<Lens, string> = {
+const DIMENSION_LABEL: Record<Dimension, string> = {
   outcome: 'Outcome',
   dataSource: 'Data source',
   component: 'Component',
@@ -68,13 +68,13 @@ export function RunChanges({
       width="w-20"
       onCommit={(text) => {
         const typed = rangeOfText(text)
-        if (typed !== null) onChange({ ...ranges, [name]: typed, lens: null })
+        if (typed !== null) onChange({ ...ranges, [name]: typed, dimension: null })
       }}
     />
   )
   return (
     <Section
-      title="What changed"
+      title="Reward change"
       id="changes"
       note={shown && noteOf(shown)}
       className="border-t"
@@ -99,7 +99,9 @@ export function RunChanges({
             <Button
               small
               variant="quiet"
-              onClick={() => onChange({ ...aroundZoom(run, url.zoom as StepRange), lens: null })}
+              onClick={() =>
+                onChange({ ...aroundZoom(run, url.zoom as StepRange), dimension: null })
+              }
             >
               Compare zoomed steps
             </Button>
@@ -108,9 +110,9 @@ export function RunChanges({
             <Button
               small
               variant="quiet"
-              onClick={() => onChange({ before: null, after: null, lens: null, source: null })}
+              onClick={() => onChange({ before: null, after: null, dimension: null, source: null })}
             >
-              Largest change
+              Show largest change
             </Button>
           )}
         </>
@@ -152,10 +154,10 @@ function Loaded({
   url: RunUrl
   onChange(change: Partial<RunUrl>): void
 }) {
-  const given = data.lenses.filter(({ missing }) => missing === null)
-  const wanted = url.lens ?? data.standsOut?.lens ?? 'outcome'
-  const lens = given.find((one) => one.lens === wanted) ?? given[0]
-  if (data.change === null || lens === undefined) {
+  const given = data.breakdowns.filter(({ missing }) => missing === null)
+  const wanted = url.dimension ?? data.standsOut?.dimension ?? 'outcome'
+  const dimension = given.find((one) => one.dimension === wanted) ?? given[0]
+  if (data.change === null || dimension === undefined) {
     return <p className="px-5 pb-4 text-ink-3">One of the ranges has no scored samples.</p>
   }
   return (
@@ -172,19 +174,24 @@ function Loaded({
       <div className="px-5 pb-1">
         <Segmented
           label="Split change by"
-          value={lens.lens}
-          options={LENSES.filter((name) => given.some((one) => one.lens === name)).map((name) => ({
-            ...{ value: name, label: LENS_LABEL[name] },
-          }))}
-          onChange={(lens) => onChange({ lens })}
+          value={dimension.dimension}
+          options={DIMENSIONS.filter((name) => given.some((one) => one.dimension === name)).map(
+            (name) => ({
+              ...{ value: name, label: DIMENSION_LABEL[name] },
+            }),
+          )}
+          onChange={(dimension) => onChange({ dimension })}
         />
       </div>
-      <Parts run={run} data={data} lens={lens} change={data.change} />
-      {lens.lens === 'prompt' && <Prompts data={data} />}
+      <Parts run={run} data={data} dimension={dimension} change={data.change} />
+      {dimension.dimension === 'prompt' && <Prompts data={data} />}
       <Beside data={data} />
     </div>
   )
 }
+
+/** Fewer steps say nothing about the usual variation (server/rewards/comparison/find-shift.ts). */
+const MIN_STEPS = 11
 
 /** The change, and what explains most of it, in one sentence. */
 function Headline({ run, data }: { run: RunDto; data: ChangesDto }) {
@@ -201,30 +208,30 @@ function Headline({ run, data }: { run: RunDto; data: ChangesDto }) {
       <>
         {moved}{' '}
         {chosen === 'latest'
-          ? `Nothing stands out: no step of ${plural(run.steps.length, 'step')} differs from its neighbors by more than the usual variation. The newest steps are shown.`
-          : 'Nothing stands out: no part explains half of the change.'}
+          ? `Nothing stands out${run.steps.length < MIN_STEPS ? `; a sudden change can be found from ${MIN_STEPS} steps on` : ': the run has no sudden change'}. The newest steps are shown.`
+          : 'Nothing stands out: no cause explains half of the change with certainty. Verdicts that restate the score do not count.'}
       </>
     )
   }
-  const lens = data.lenses.find((one) => one.lens === standsOut.lens)
-  const part = lens?.parts.find(({ key }) => key === standsOut.key)
-  if (lens === undefined || part === undefined) return moved
+  const dimension = data.breakdowns.find((one) => one.dimension === standsOut.dimension)
+  const part = dimension?.parts.find(({ key }) => key === standsOut.key)
+  if (dimension === undefined || part === undefined) return moved
   const share = (side: ChangePartDto['before']) => quantityText(formatPercent(side.share))
-  const name = <b className="font-semibold">{partLabel(lens.lens, part.key)}</b>
+  const name = <b className="font-semibold">{partLabel(dimension.dimension, part.key)}</b>
   if (standsOut.by === 'mix') {
     return (
       <>
         {moved} The <b className="font-semibold">mix of data sources</b> explains{' '}
-        {signed(lens.mix.value)}.
+        {signed(dimension.mix.value)}.
       </>
     )
   }
-  if (lens.lens === 'component' || standsOut.by === 'within') {
+  if (dimension.dimension === 'component' || standsOut.by === 'within') {
     const contribution = standsOut.by === 'within' ? part.within : part.total
     return (
       <>
-        {moved} {name} went from {formatScore(part.before.mean)} to {formatScore(part.after.mean)},
-        which explains {signed(contribution.value)}.
+        {moved} The mean of {name} went from {formatScore(part.before.mean)} to{' '}
+        {formatScore(part.after.mean)}, which explains {signed(contribution.value)}.
       </>
     )
   }
@@ -258,48 +265,54 @@ function BatchLinks({ label, ids }: { label: string; ids: readonly string[] }) {
 function Parts({
   run,
   data,
-  lens,
+  dimension,
   change,
 }: {
   run: RunDto
   data: ChangesDto
-  lens: LensDto
+  dimension: BreakdownDto
   change: ContributionDto
 }) {
-  const isComponent = lens.lens === 'component'
+  const isComponent = dimension.dimension === 'component'
   const { standsOut } = data
   const isNamed = (key: string) =>
-    standsOut?.lens === lens.lens && standsOut.key === key && standsOut.by !== 'mix'
-  const widest = Math.max(...lens.parts.map(({ total }) => Math.abs(total.value)), 1e-12)
+    standsOut?.dimension === dimension.dimension && standsOut.key === key && standsOut.by !== 'mix'
+  const widest = Math.max(...dimension.parts.map(({ total }) => Math.abs(total.value)), 1e-12)
   const share = ({ share }: ChangePartDto['before']) =>
     isComponent ? formatScore(share) : quantityText(formatPercent(share))
   const shareHead = isComponent ? 'Weight' : 'Share'
   return (
     <Scroll label="Parts of the change">
-      <table className="grid-table" data-lens={lens.lens}>
+      <table className="grid-table" data-dimension={dimension.dimension}>
         <ColumnHeads
           columns={[
-            LENS_LABEL[lens.lens],
+            DIMENSION_LABEL[dimension.dimension],
             { end: `${shareHead} before` },
             { end: `${shareHead} after` },
             { end: 'Mean before' },
             { end: 'Mean after' },
-            { end: `By ${shareHead.toLowerCase()}` },
-            { end: 'By mean' },
-            { end: 'Contribution' },
+            {
+              end: `By ${shareHead.toLowerCase()}`,
+              title: `Part of the change due to the changed ${shareHead.toLowerCase()}`,
+            },
+            { end: 'By mean', title: 'Part of the change due to the changed mean' },
+            {
+              end: 'Contribution',
+              title: 'Both parts together; the contributions add up to the change',
+            },
             '',
             'Samples',
           ]}
         />
         <tbody>
-          {lens.parts.map((part) => (
+          {dimension.parts.map((part) => (
             <tr
               key={part.key}
               data-part={part.key}
               className={isNamed(part.key) ? 'bg-selected' : ''}
             >
-              <td className="max-w-72 truncate" title={partHint(lens.lens, part.key)}>
-                {partLabel(lens.lens, part.key)}
+              <td className="max-w-72 truncate" title={partHint(dimension.dimension, part.key)}>
+                {partLabel(dimension.dimension, part.key)}
               </td>
               <td className="num end">{share(part.before)}</td>
               <td className="num end">{share(part.after)}</td>
@@ -314,15 +327,20 @@ function Parts({
                 <Bar value={part.total.value / widest} />
               </td>
               <td>
-                <SampleLinks run={run} data={data} lens={lens.lens} part={part.key} />
+                <SampleLinks
+                  run={run}
+                  data={data}
+                  dimension={dimension.dimension}
+                  part={part.key}
+                />
               </td>
             </tr>
           ))}
           <tr className="text-ink-2">
             <td>Change</td>
             <td colSpan={4} />
-            <td className="num end">{signed(lens.mix.value)}</td>
-            <td className="num end">{signed(change.value - lens.mix.value)}</td>
+            <td className="num end">{signed(dimension.mix.value)}</td>
+            <td className="num end">{signed(change.value - dimension.mix.value)}</td>
             <td className="num end font-medium" title={intervalText(change)}>
               {signed(change.value)}
             </td>
@@ -352,15 +370,15 @@ function Bar({ value }: { value: number }) {
 function SampleLinks({
   run,
   data,
-  lens,
+  dimension,
   part,
 }: {
   run: RunDto
   data: ChangesDto
-  lens: Lens
+  dimension: Dimension
   part: string
 }) {
-  const filter = filterOf(lens, part)
+  const filter = filterOf(dimension, part)
   if (filter === null) return <span className="text-ink-3">–</span>
   return (
     <span className="flex gap-2 text-xs">
@@ -387,32 +405,33 @@ function samplesHref(
 }
 
 /** The filter of a part's samples; null: no filter selects them. */
-function filterOf(lens: Lens, key: string): SampleFilter | null {
-  if (lens === 'component') return {}
-  if (lens === 'prompt' || key === '' || key === OTHERS) return null
-  return lens === 'outcome' ? { verdict: key } : { dataSource: key, status: 'scored' }
+function filterOf(dimension: Dimension, key: string): SampleFilter | null {
+  if (dimension === 'component') return {}
+  if (dimension === 'prompt' || key === '' || key === OTHERS) return null
+  return dimension === 'outcome' ? { verdict: key } : { dataSource: key, status: 'scored' }
 }
 
 /** The key of parts that are not listed one by one. */
 const OTHERS = '(others)'
 
 const PROMPT_LABEL: Record<string, string> = {
-  both: 'Prompts of both',
-  before: 'Prompts only before',
-  after: 'Prompts only after',
+  both: 'In both ranges',
+  before: 'Only before',
+  after: 'Only after',
   none: 'Without prompt',
 }
 
-function partLabel(lens: Lens, key: string): string {
-  if (lens === 'prompt') return PROMPT_LABEL[key] ?? key
-  if (key === '') return lens === 'outcome' ? 'No verdict' : 'All'
+function partLabel(dimension: Dimension, key: string): string {
+  if (dimension === 'prompt') return PROMPT_LABEL[key] ?? key
+  if (key === '') return dimension === 'outcome' ? 'No verdict' : 'All'
   return key
 }
 
-function partHint(lens: Lens, key: string): string {
-  if (key === OTHERS) return 'The less frequent ones together'
-  if (lens === 'outcome') return `Scored samples with the verdict “${key}”`
-  return partLabel(lens, key)
+function partHint(dimension: Dimension, key: string): string {
+  if (key === OTHERS) return 'All others together'
+  if (key === '') return 'Scored samples without a verdict'
+  if (dimension === 'outcome') return `Scored samples with the verdict “${key}”`
+  return partLabel(dimension, key)
 }
 
 /** The prompts of both ranges that changed most. */
@@ -446,11 +465,11 @@ function Prompts({ data }: { data: ChangesDto }) {
   )
 }
 
-/** What stands beside the mean: failed samples, length, another reward. */
+/** Notes: excluded samples, response length, changed reward. */
 function Beside({ data }: { data: ChangesDto }) {
   const { before, after, excluded, rewardChanged } = data
   const notes = [
-    ...(rewardChanged ? ['the reward differs between the ranges'] : []),
+    ...(rewardChanged ? ['the reward changed within or between the ranges'] : []),
     ...excluded.map(
       ({ reason, before, after }) =>
         `${reason as SampleFailureReason} ${formatCount(before)} → ${formatCount(after)} (not in the mean)`,

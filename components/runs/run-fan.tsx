@@ -97,7 +97,7 @@ function comparedWith({ steps }: RunDto, step: number): Partial<RunUrl> {
   const at = steps.findIndex((one) => one.step === step)
   const before = steps[at - 1]?.step
   if (before === undefined) return {}
-  return { before: { from: before, to: before }, after: { from: step, to: step }, lens: null }
+  return { before: { from: before, to: before }, after: { from: step, to: step }, dimension: null }
 }
 
 function Overlays({

@@ -1,4 +1,4 @@
-import { LENSES, type Lens } from '../../server/contract/changes.ts'
+import { DIMENSIONS, type Dimension } from '../../server/contract/changes.ts'
 import type { RunDto } from '../../server/contract/runs.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
@@ -24,8 +24,8 @@ export interface RunUrl {
   /** The compared ranges of steps, as `9-10`; null: the largest sudden change. */
   before: StepRange | null
   after: StepRange | null
-  /** The lens of the comparison; null: the one that explains most. */
-  lens: Lens | null
+  /** The dimension of the comparison; null: the one that explains most. */
+  dimension: Dimension | null
   /** The data source of the comparison; null: all. */
   source: string | null
 }
@@ -45,10 +45,10 @@ export const runUrl: UrlCodec<RunUrl> = {
     zoom: rangeOfText(params.get('zoom')),
     mark: params.get('mark'),
     ...rangesOf(params),
-    lens: LENSES.find((lens) => lens === params.get('lens')) ?? null,
+    dimension: DIMENSIONS.find((dimension) => dimension === params.get('by')) ?? null,
     source: params.get('source'),
   }),
-  write({ split, over, range, smoothing, zoom, mark, before, after, lens, source }) {
+  write({ split, over, range, smoothing, zoom, mark, before, after, dimension, source }) {
     const params = new URLSearchParams()
     if (split !== 'train') params.set('split', split)
     for (const name of over) params.append('over', name)
@@ -58,7 +58,7 @@ export const runUrl: UrlCodec<RunUrl> = {
     if (mark !== null) params.set('mark', mark)
     if (before !== null) params.set('before', rangeText(before))
     if (after !== null) params.set('after', rangeText(after))
-    if (lens !== null) params.set('lens', lens)
+    if (dimension !== null) params.set('by', dimension)
     if (source !== null) params.set('source', source)
     return params
   },

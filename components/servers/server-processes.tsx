@@ -50,7 +50,10 @@ export function ServerProcesses({
                     'Requests in flight, and slots leased from the limit of the server. Each sample of a micro-batch counts.',
                 },
                 { end: 'Limit', title: 'Maximum requests in flight of this process' },
-                { end: 'Waiting', title: 'Samples that wait for a slot' },
+                {
+                  end: 'Waiting',
+                  title: 'Samples of this process that wait for a slot on any server of the pool',
+                },
                 { end: 'Req/s' },
                 { end: 'Tokens/s' },
                 { end: 'Ejections' },

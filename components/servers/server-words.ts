@@ -56,7 +56,7 @@ export const MONITOR_WORDS: Record<MonitorKind, { name: string; watches: string 
   degraded: {
     name: 'Degraded',
     watches:
-      'The server is ejected, over 5 % of its requests failed, or its p50 is at least 3 times that of its peers.',
+      'The server is ejected, at least 5 % of its requests failed (without refused ones), or its p50 is at least 3 times that of its peers.',
   },
   black_hole: {
     name: 'Black hole',

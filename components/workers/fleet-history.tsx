@@ -30,7 +30,7 @@ const LinesPlot = lazyPlot(async () => (await import('../charts/fleet-plots.tsx'
 
 /** Charts of one time range share their cursor. */
 const SYNC = 'fleet-history'
-/** How often charts are read again: an interval of the shortest range. */
+/** Refetch interval: one interval of the shortest range. */
 const REFRESH_MS = 10_000
 const FRAME = 'border-b md:odd:border-r'
 
@@ -73,8 +73,8 @@ export function FleetHistory({
   )
   return (
     <Section
-      title="Over time"
-      note={history.data && `intervals of ${intervalText(history.data.stepSeconds)}`}
+      title="History"
+      note={history.data && `intervals of ${intervalText(history.data.intervalSeconds)}`}
       className="border-b"
       actions={
         <Segmented
@@ -111,7 +111,7 @@ function WorkerCharts({ data }: { data: FleetHistoryDto }) {
   )
   const load = useMemo(() => {
     const total = (of: 'inFlight' | 'capacity') =>
-      Array.from({ length: data.steps }, (_, at) => {
+      Array.from({ length: data.intervals }, (_, at) => {
         const known = data.workers.flatMap((worker) => worker[of][at] ?? [])
         return known.length === 0 ? null : known.reduce((sum, n) => sum + n, 0)
       })
@@ -190,7 +190,7 @@ function ServerCharts({ data }: { data: FleetHistoryDto }) {
       />
       <Stack
         title="Failed requests"
-        unit={`by cause; ${formatCount(total('retries'))} retries, ${formatCount(total('hedges'))} hedges, ${formatCount(total('ejections'))} ejections`}
+        unit={`per interval, by cause; ${formatCount(total('retries'))} retries, ${formatCount(total('hedges'))} hedges, ${formatCount(total('ejections'))} ejections`}
         hue="reason"
         data={failures}
         text={(value) => formatCount(value)}
@@ -198,11 +198,15 @@ function ServerCharts({ data }: { data: FleetHistoryDto }) {
       />
       <Lines
         title="Latency p95 by server"
-        note="requests that returned a score; at most 9 % off"
+        note="requests that returned a score; within 9 %"
         data={latency}
         hue="server"
         text={durationText}
-        empty="No request returned a score in this range."
+        empty={
+          data.intervalSeconds >= 3_600
+            ? 'Shown for ranges of up to 24 h.'
+            : 'No request returned a score in this range.'
+        }
       />
     </>
   )
@@ -221,13 +225,13 @@ function LatencyChart({ data }: { data: FleetHistoryDto }) {
   return (
     <Lines
       title="Latency"
-      note={`n = ${formatCount(quantiles.reduce((sum, { n }: QuantilesDto) => sum + n, 0))}; at most 9 % off`}
+      note={`n = ${formatCount(quantiles.reduce((sum, { n }: QuantilesDto) => sum + n, 0))}; within 9 %`}
       data={prepared}
       colors={['var(--data-1)', 'var(--data-2)', 'var(--data-4)']}
       text={durationText}
       actions={
         <Segmented
-          label="Part of the time"
+          label="Latency part"
           value={kind}
           options={Object.entries(KINDS).map(([value, label]) => ({
             ...{ value: value as keyof typeof KINDS, label },

@@ -25,7 +25,8 @@ import {
 
 /** Maximum delay before a worker that keeps dying is started again. */
 const MAX_BACKOFF_MS = 5_000
-/** Time for a worker to claim a job that it fetched: 250 ms after the fetch, later on a busy machine. */
+/** Time after which a fetched job without a claim belonged to a dead worker. Live workers claim 250 ms after the fetch, or
+ * later on a busy machine. */
 const CLAIMED_BY_MS = 1_500
 /** Time for the workers to end after SIGTERM, of the 8 s that the whole service has. */
 const STOP_MS = 6_500

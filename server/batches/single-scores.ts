@@ -76,7 +76,7 @@ export class SingleScores {
     this.#appends = new SingleAppends(accept, nowMs)
   }
 
-  /** Resolves with the sample's end. If the caller disconnects, the sample is still scored. */
+  /** Resolves with the sample's result. If the caller disconnects, the sample is still scored. */
   async score(input: ScoreInput, signal?: AbortSignal): Promise<ScoreResult> {
     const { sample, idempotencyKey } = input
     const hash = idempotencyKey ? contentHashOf(input) : null

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** The most samples of both ranges together that are compared by group; with more, steps are the units. */
+/** Maximum samples of both ranges for a comparison by group. Beyond it, the units are steps. */
 export const MAX_SAMPLES_BY_GROUP = 131_072
 
 const step = z.int().min(0).max(2_147_483_647)
@@ -8,7 +8,10 @@ const StepRange = z
   .strictObject({ from: step, to: step })
   .refine(({ from, to }) => from <= to, { path: ['to'], message: 'must not be below from' })
 
-/** `runs.changes`: what changed between two ranges of steps. Without ranges, the largest sudden change is chosen. */
+/**
+ * `runs.changes`: what changed between two ranges of steps. Without ranges, the largest sudden change is chosen, or the
+ * newest steps if there is none.
+ */
 export const ChangesInput = z
   .strictObject({
     name: z.string().min(1).max(256),
@@ -24,12 +27,12 @@ export const ChangesInput = z
   })
 export type ChangesInput = z.infer<typeof ChangesInput>
 
-/** The lenses: each splits the whole change of the mean into parts, without a residual. */
-export const LENSES = ['outcome', 'dataSource', 'component', 'prompt'] as const
-export type Lens = (typeof LENSES)[number]
+/** The breakdowns: each splits the whole change of the mean into parts, without a residual. */
+export const DIMENSIONS = ['outcome', 'dataSource', 'component', 'prompt'] as const
+export type Dimension = (typeof DIMENSIONS)[number]
 
-/** Steps of one side, with their counted samples: scored, and not substituted. */
-export interface ChangeSideDto {
+/** A range of steps with its counted samples: scored, and not substituted. */
+export interface ChangeRangeDto {
   from: number
   to: number
   steps: number
@@ -43,16 +46,22 @@ export interface ChangeSideDto {
   lengthCorrelation: number | null
 }
 
-/** A contribution to the change, with its 95 % interval; null bounds: a side has fewer than two units. */
+/**
+ * A contribution to the change, with its 95 % interval. Bounds are null if a range has fewer than two units, and for
+ * component weights and the remainder.
+ */
 export interface ContributionDto {
   value: number
   low: number | null
   high: number | null
 }
 
-/** A class of a lens on both sides; `mean` is null without samples. */
+/** A part in both ranges; `mean` is null without samples. The `share` of a component is its weight. */
 export interface ChangePartDto {
-  /** The verdict (empty: none), the data source or the component; for prompts `both`, `before` or `after`. */
+  /**
+   * The verdict (empty: none), the data source or the component; for prompts `both`, `before`, `after` or `none`.
+   * `(others)`: the less frequent ones. `(penalty, post-processing)`: the remainder of a composite reward.
+   */
   key: string
   before: { n: number; share: number; mean: number | null }
   after: { n: number; share: number; mean: number | null }
@@ -63,17 +72,17 @@ export interface ChangePartDto {
   total: ContributionDto
 }
 
-/** A lens. Its parts add up to the change; the largest contribution is first. */
-export interface LensDto {
-  lens: Lens
+/** The change by one dimension. The parts add up to it; the largest contribution is first. */
+export interface BreakdownDto {
+  dimension: Dimension
   parts: ChangePartDto[]
   /** The sum of all mix parts. */
   mix: ContributionDto
-  /** Why there are no parts; null: there are. */
+  /** The reason if there are no parts; otherwise null. */
   missing: string | null
 }
 
-/** A prompt of both sides. */
+/** A prompt of both ranges. */
 export interface ChangedPromptDto {
   /** One of its groups after the change. */
   batchId: string
@@ -88,21 +97,24 @@ export interface ChangedPromptDto {
 export interface ChangesDto {
   /** `given`: by the caller. `largest`: the largest sudden change. `latest`: no step stands out, so the latest ones. */
   chosen: 'given' | 'largest' | 'latest'
-  before: ChangeSideDto
-  after: ChangeSideDto
-  /** The change of the mean; null if a side has no counted sample. */
+  before: ChangeRangeDto
+  after: ChangeRangeDto
+  /** The change of the mean; null if a range has no counted sample. */
   change: ContributionDto | null
-  /** What the intervals draw again: groups, or steps of long ranges. */
+  /**
+   * The resampling unit of the intervals: groups, or steps beyond 131,072 samples. Intervals of components are from a
+   * ratio estimator, over steps beyond 32,768 samples.
+   */
   unit: 'group' | 'step'
-  lenses: LensDto[]
+  breakdowns: BreakdownDto[]
   /** The part that explains most; null: nothing stands out. */
-  standsOut: { lens: Lens; key: string; by: 'mix' | 'within' | 'total' } | null
-  /** Samples outside the mean, by failure reason or `substituted`. */
+  standsOut: { dimension: Dimension; key: string; by: 'mix' | 'within' | 'total' } | null
+  /** Samples outside the mean, by failure reason or `substituted`; empty beyond 131,072 samples. */
   excluded: { reason: string; before: number; after: number }[]
-  /** Prompts of both sides with the largest contributions. */
+  /** Prompts of both ranges with the largest contributions. */
   prompts: ChangedPromptDto[]
-  /** The reward differs between both sides. */
+  /** The reward changed within or between the ranges. */
   rewardChanged: boolean
-  /** All data sources of both sides, for the filter. */
+  /** All data sources of both ranges, for the filter. */
   dataSources: string[]
 }

@@ -2,14 +2,14 @@ import { z } from 'zod'
 
 /** Selectable ranges of the fleet over time, in seconds. */
 export const HISTORY_RANGES_S = [900, 3_600, 21_600, 86_400, 604_800, 2_592_000] as const
-/** The number of intervals of a range at most. */
-export const MAX_HISTORY_STEPS = 180
+/** Maximum intervals of a range. */
+export const MAX_HISTORY_INTERVALS = 180
 
 /** `fleet.history`. */
 export const FleetHistoryInput = z.strictObject({
-  /** The length of the range up to now, in seconds; up to a day from ten-second rows, otherwise from minutes. */
+  /** The length of the range in seconds. Up to an hour is read from ten-second rows, longer ranges from minutes. */
   seconds: z.int().min(60).max(2_592_000).default(900),
-  /** Epoch seconds of the end of the range; left out: now. */
+  /** The end of the range, epoch seconds; left out: now. */
   until: z.int().min(0).max(253_402_300_799).optional(),
 })
 export type FleetHistoryInput = z.infer<typeof FleetHistoryInput>
@@ -54,14 +54,14 @@ export interface ServerHistoryDto {
 
 /** `fleet.history`: lists have one entry for each interval. */
 export interface FleetHistoryDto {
-  /** Begin of the first interval. */
+  /** Start of the first interval. */
   from: string
-  stepSeconds: number
-  steps: number
+  intervalSeconds: number
+  intervals: number
   workers: WorkerHistoryDto[]
   servers: ServerHistoryDto[]
   /** The largest ratio of request share to capacity share within a pool, by model; null without requests. */
   imbalance: { model: string; values: (number | null)[] }[]
-  /** `queue`: from acceptance to the first dispatch. `router`: waits for a slot. `service`: calls, and rules. */
+  /** `queue`: from acceptance to the first dispatch. `router`: waiting for a slot. `service`: server calls, or rules. */
   latency: { queue: QuantilesDto[]; router: QuantilesDto[]; service: QuantilesDto[] }
 }

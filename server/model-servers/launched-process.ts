@@ -93,7 +93,7 @@ export class LaunchedProcess {
 
   /**
    * Takes over the running process of this name; null: there is none. The caller checks that no other service owns the
-   * process. Only one taker may exist, because the first one that sees the end removes its record.
+   * process. Only one process may adopt it, because the first adopter to see the exit deletes the exit record.
    */
   static adopt(folder: string, name: string): LaunchedProcess | null {
     const record = adoptable(folder, name)

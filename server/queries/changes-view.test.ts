@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { ChangesDto, Lens } from '../contract/changes.ts'
+import type { ChangesDto, Dimension } from '../contract/changes.ts'
 import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { storeBatchRollUps } from '../store/sql/batch-roll-ups.ts'
 import { ChangesView } from './changes-view.ts'
 
-/** Tests that each planted cause of a change is named, and that every lens adds up to the change. */
+/** Tests that each planted cause of a change is named, and that every dimension adds up to the change. */
 
 const database = testDatabaseForFile()
 let db: Database
@@ -88,16 +88,16 @@ function gsm8kStep(random: () => number, rate: number, unmarked = 0.03): Made[] 
   })
 }
 
-function checkSums({ change, lenses }: ChangesDto): void {
-  for (const { parts, missing } of lenses) {
+function checkSums({ change, breakdowns }: ChangesDto): void {
+  for (const { parts, missing } of breakdowns) {
     if (missing !== null) continue
     const sum = parts.reduce((all, { total }) => all + total.value, 0)
     expect(Math.abs(sum - (change?.value ?? Number.NaN))).toBeLessThan(1e-9)
   }
 }
 
-const partOf = ({ lenses }: ChangesDto, lens: Lens, key: string) =>
-  lenses.find((one) => one.lens === lens)?.parts.find((part) => part.key === key)
+const partOf = ({ breakdowns }: ChangesDto, dimension: Dimension, key: string) =>
+  breakdowns.find((one) => one.dimension === dimension)?.parts.find((part) => part.key === key)
 
 const changesOf = (name: string, more: object = {}) =>
   new ChangesView(db).get({ name, split: 'train', ...more })
@@ -115,7 +115,7 @@ describe('a planted cause is named', () => {
     expect([found.before.from, found.before.to, found.after.from, found.after.to]).toEqual([
       10, 11, 12, 13,
     ])
-    expect(found.standsOut).toEqual({ lens: 'outcome', key: 'no answer', by: 'total' })
+    expect(found.standsOut).toEqual({ dimension: 'outcome', key: 'no answer', by: 'total' })
     const part = partOf(found, 'outcome', 'no answer')
     expect(part?.after.share).toBeCloseTo(0.65, 1)
     expect(part?.total.value).toBeLessThan(-0.1)
@@ -144,7 +144,7 @@ describe('a planted cause is named', () => {
       after: { from: 9, to: 15 },
     })
     checkSums(found)
-    expect(found.standsOut).toEqual({ lens: 'component', key: 'style', by: 'total' })
+    expect(found.standsOut).toEqual({ dimension: 'component', key: 'style', by: 'total' })
     const exact = (from: number, to: number) => {
       const values = steps
         .slice(from, to)
@@ -176,7 +176,7 @@ describe('a planted cause is named', () => {
       after: { from: 10, to: 13 },
     })
     checkSums(found)
-    expect(found.standsOut).toMatchObject({ lens: 'dataSource', by: 'mix' })
+    expect(found.standsOut).toMatchObject({ dimension: 'dataSource', by: 'mix' })
     expect(found.dataSources).toEqual(['easy', 'hard'])
     for (const dataSource of found.dataSources) {
       const within = await changesOf('mix', {
@@ -254,9 +254,10 @@ describe('a comparison', () => {
     const exact = await changesOf('long', ranges)
     expect(exact.unit).toBe('group')
     expect(found.change?.value).toBeCloseTo(exact.change?.value as number, 10)
-    for (const lens of ['outcome', 'dataSource'] as const) {
-      for (const { key, total } of exact.lenses.find((one) => one.lens === lens)?.parts ?? []) {
-        expect(partOf(found, lens, key)?.total.value).toBeCloseTo(total.value, 10)
+    for (const dimension of ['outcome', 'dataSource'] as const) {
+      for (const { key, total } of exact.breakdowns.find((one) => one.dimension === dimension)
+        ?.parts ?? []) {
+        expect(partOf(found, dimension, key)?.total.value).toBeCloseTo(total.value, 10)
       }
     }
   })

@@ -1,14 +1,14 @@
 import {
+  type BreakdownDto,
   type ChangePartDto,
-  type ChangeSideDto,
+  type ChangeRangeDto,
   type ChangesDto,
   type ChangesInput,
   type ContributionDto,
-  type LensDto,
   MAX_SAMPLES_BY_GROUP,
 } from '../contract/changes.ts'
 import { MAX_STEPS } from '../contract/runs.ts'
-import { saysCorrectness } from '../contract/verdicts.ts'
+import { restatesScore } from '../contract/verdicts.ts'
 import { RewardOpsError } from '../errors.ts'
 import { Memo } from '../memo.ts'
 import {
@@ -38,22 +38,22 @@ const TTL_MS = 2_000
 const FOUND_STEPS = 2
 /** The 97.5 % point of the normal distribution. */
 const Z = 1.959964
-/** A part stands out if it is this many standard errors from 0: about 1 in 1,000, because many parts are tested. */
+/** A part stands out if it is this many standard errors from 0 (p ≈ 0.001), because many parts are tested. */
 const STANDS_OUT_Z = 3.3
 /** A part stands out if it is at least this share of the change. */
 const STANDS_OUT_SHARE = 0.5
 /** Samples whose components are read one by one; 5,000 take about 20 ms per component. With more, roll-ups are used. */
 const MAX_COMPONENT_SAMPLES = 32_768
-/** Prompts are a cause only if this share of the samples is of prompts that both sides have. */
+/** Prompts can stand out only if prompts of both ranges have at least this share of the samples. */
 const MIN_SHARED_PROMPTS = 0.3
 const LISTED_PROMPTS = 10
-/** Parts of a lens that are listed; the others are added up. */
+/** Parts of a dimension that are listed; the others are added up. */
 const LISTED_PARTS = 24
 /** The key of the parts that are not listed. */
 export const OTHERS = '(others)'
 const NOTHING: ContributionDto = { value: 0, low: null, high: null }
 
-/** Both sides of a comparison. */
+/** A value of each range. */
 interface Sides<T> {
   before: T
   after: T
@@ -68,7 +68,7 @@ export class ChangesView {
     this.#db = db
   }
 
-  /** @throws RewardOpsError `run_not_found`, `no_such_step` */
+  /** @throws RewardOpsError `run_not_found`, `no_such_step`, `too_many_samples` */
   get(input: ChangesInput): Promise<ChangesDto> {
     return this.#memo.get(JSON.stringify(input), () => this.#compute(input))
   }
@@ -84,18 +84,18 @@ export class ChangesView {
     if (!byGroup && dataSource !== null) {
       throw new RewardOpsError(
         'too_many_samples',
-        `Both ranges have ${total} samples; by data source, at most ${MAX_SAMPLES_BY_GROUP} are compared.`,
+        `Both ranges have ${total} samples; with a data source, at most ${MAX_SAMPLES_BY_GROUP} are compared.`,
         { hint: 'Choose fewer steps.' },
       )
     }
     const read = byGroup
       ? await this.#samplesByGroup({ before, after }, dataSource)
       : await this.#samplesByStep({ before, after })
-    const lenses = [
-      lensOf('outcome', read, ({ verdict }) => verdict ?? ''),
-      lensOf('dataSource', read, (cell) => cell.dataSource),
+    const breakdowns = [
+      breakdownOf('outcome', read, ({ verdict }) => verdict ?? ''),
+      breakdownOf('dataSource', read, (cell) => cell.dataSource),
       await this.#components({ before, after }, dataSource),
-      this.#promptLens(read),
+      this.#promptBreakdown(read),
     ]
     const whole = decompose(
       cellsOf(read.before, () => ''),
@@ -109,8 +109,9 @@ export class ChangesView {
       after: await this.#side(after, read.after, dataSource, byGroup),
       change,
       unit: byGroup ? 'group' : 'step',
-      lenses: hasBoth ? lenses : [],
-      standsOut: change === null || chosen === 'latest' ? null : standsOut(lenses, change.value),
+      breakdowns: hasBoth ? breakdowns : [],
+      standsOut:
+        change === null || chosen === 'latest' ? null : standsOut(breakdowns, change.value),
       excluded: await this.#excluded({ before, after }, dataSource, byGroup),
       prompts: hasBoth ? promptsOf(read) : [],
       rewardChanged: new Set([...before, ...after].map(({ reward_hash }) => reward_hash)).size > 1,
@@ -121,7 +122,7 @@ export class ChangesView {
     }
   }
 
-  /** Samples of both sides with groups as units. */
+  /** Samples of both ranges, with groups as units. */
   async #samplesByGroup(sides: Sides<ChangeStepRow[]>, dataSource: string | null): Promise<Read> {
     const read = async (rows: readonly ChangeStepRow[]): Promise<ReadCell[]> => {
       const ids = rows.map(({ id }) => id)
@@ -152,7 +153,7 @@ export class ChangesView {
     return { before, after, hasPrompts: true }
   }
 
-  /** Samples of both sides with steps as units, from roll-ups. */
+  /** Samples of both ranges, with steps as units, from roll-ups. */
   async #samplesByStep(sides: Sides<ChangeStepRow[]>): Promise<Read> {
     const read = async (rows: readonly ChangeStepRow[]): Promise<ReadCell[]> => {
       const unitOf = new Map(rows.map(({ id }, unit) => [id, unit]))
@@ -195,7 +196,7 @@ export class ChangesView {
     cells: readonly ReadCell[],
     dataSource: string | null,
     byGroup: boolean,
-  ): Promise<ChangeSideDto> {
+  ): Promise<ChangeRangeDto> {
     const ids = rows.map(({ id }) => id)
     const lengths = byGroup
       ? await lengthFigures(this.#db, ids, dataSource)
@@ -240,11 +241,11 @@ export class ChangesView {
       .sort((a, b) => b.before + b.after - a.before - a.after)
   }
 
-  /** The lens of components: weight × mean of each. What the weighted sum leaves of the mean is one part more. */
+  /** The change by component: weight × mean of each. The remainder (penalties, post-processing) is a further part. */
   async #components(
     { before, after }: Sides<ChangeStepRow[]>,
     dataSource: string | null,
-  ): Promise<LensDto> {
+  ): Promise<BreakdownDto> {
     const rows = [...before, ...after]
     const names = [...new Set(rows.flatMap(({ weights }) => Object.keys(weights ?? {})))]
     if (names.length === 0) return missing('component', 'The reward has no components.')
@@ -276,17 +277,17 @@ export class ChangesView {
         names,
       )
     }
-    return componentLens(await side(before), await side(after), names)
+    return componentBreakdown(await side(before), await side(after), names)
   }
 
-  #promptLens(read: Read): LensDto {
+  #promptBreakdown(read: Read): BreakdownDto {
     if (!read.hasPrompts) return missing('prompt', 'Too many samples. Choose fewer steps.')
     const known = (cells: readonly ReadCell[]) =>
       new Set(cells.flatMap(({ prompt }) => prompt?.key ?? []))
     const [first, last] = [known(read.before), known(read.after)]
     if (first.size === 0 && last.size === 0)
       return missing('prompt', 'The samples were stored without prompt keys.')
-    return lensOf('prompt', read, ({ prompt }) => {
+    return breakdownOf('prompt', read, ({ prompt }) => {
       if (prompt === null) return 'none'
       if (!last.has(prompt.key)) return 'before'
       return first.has(prompt.key) ? 'both' : 'after'
@@ -309,21 +310,21 @@ interface Read extends Sides<ReadCell[]> {
   hasPrompts: boolean
 }
 
-function missing(lens: LensDto['lens'], why: string): LensDto {
-  return { lens, parts: [], mix: NOTHING, missing: why }
+function missing(dimension: BreakdownDto['dimension'], why: string): BreakdownDto {
+  return { dimension, parts: [], mix: NOTHING, missing: why }
 }
 
 function cellsOf(cells: readonly ReadCell[], keyOf: (cell: ReadCell) => string): Cell[] {
   return cells.map((cell) => ({ unit: cell.unit, key: keyOf(cell), n: cell.n, sum: cell.sum }))
 }
 
-function lensOf(
-  lens: LensDto['lens'],
+function breakdownOf(
+  dimension: BreakdownDto['dimension'],
   { before, after }: Read,
   keyOf: (cell: ReadCell) => string,
-): LensDto {
+): BreakdownDto {
   if (before.length === 0 || after.length === 0)
-    return missing(lens, 'One of the ranges has no scored samples.')
+    return missing(dimension, 'One of the ranges has no scored samples.')
   const counts = new Map<string, number>()
   for (const cell of [...before, ...after])
     counts.set(keyOf(cell), (counts.get(keyOf(cell)) ?? 0) + cell.n)
@@ -335,7 +336,7 @@ function lensOf(
   )
   const keyed = (cell: ReadCell) => (listed.has(keyOf(cell)) ? keyOf(cell) : OTHERS)
   const result = decompose(cellsOf(before, keyed), cellsOf(after, keyed))
-  return { lens, parts: partsOf(result), mix: toDto(result.mix), missing: null }
+  return { dimension, parts: partsOf(result), mix: toDto(result.mix), missing: null }
 }
 
 function partsOf({ parts }: Decomposition): ChangePartDto[] {
@@ -352,7 +353,7 @@ function toDto({ value, standardError }: Contribution): ContributionDto {
   return { value, low: value - Z * standardError, high: value + Z * standardError }
 }
 
-/** Weighted sums of one side: per unit, and in total. */
+/** Weighted sums of one range: per unit, and in total. */
 interface ComponentSide {
   units: { n: number; sum: number; weights: Record<string, number>; sums: number[] }[]
   n: number
@@ -377,11 +378,11 @@ function componentSide(units: ComponentSide['units'], names: readonly string[]):
 /** The rest of a composite reward: penalties and post-processing. */
 const REST = '(penalty, post-processing)'
 
-function componentLens(
+function componentBreakdown(
   before: ComponentSide,
   after: ComponentSide,
   names: readonly string[],
-): LensDto {
+): BreakdownDto {
   if (before.n === 0 || after.n === 0)
     return missing('component', 'One of the ranges has no scored samples.')
   const meanOf = (side: ComponentSide) => sum(side.units, (unit) => unit.sum) / side.n
@@ -420,7 +421,7 @@ function componentLens(
   }
   const mix = { ...NOTHING, value: sum(parts, (part) => part.mix.value) }
   parts.sort((a, b) => Math.abs(b.total.value) - Math.abs(a.total.value))
-  return { lens: 'component', parts, mix, missing: null }
+  return { dimension: 'component', parts, mix, missing: null }
 }
 
 /** The standard error of a weighted mean over units of different sizes (a ratio estimator). */
@@ -437,10 +438,10 @@ function meanError(side: ComponentSide, names: readonly string[], at: number): n
 }
 
 /**
- * The part that explains most of the change. Left out are verdicts that only say whether the answer was correct, which
- * restate the score, and a lens with a single class.
+ * The part that explains most of the change. Skips verdicts that restate the score, prompts of both ranges, and data
+ * sources or prompts with a single class.
  */
-function standsOut(lenses: readonly LensDto[], change: number): ChangesDto['standsOut'] {
+function standsOut(breakdowns: readonly BreakdownDto[], change: number): ChangesDto['standsOut'] {
   type Candidate = { found: NonNullable<ChangesDto['standsOut']>; size: number }
   const candidates: Candidate[] = []
   const consider = (found: Candidate['found'], { value, low }: ContributionDto) => {
@@ -449,30 +450,30 @@ function standsOut(lenses: readonly LensDto[], change: number): ChangesDto['stan
     if (size < STANDS_OUT_SHARE * Math.abs(change) || size < 1e-9) return
     if (error !== null && size > STANDS_OUT_Z * error) candidates.push({ found, size })
   }
-  for (const { lens, parts, mix } of lenses) {
-    if (lens === 'outcome') {
+  for (const { dimension, parts, mix } of breakdowns) {
+    if (dimension === 'outcome') {
       for (const { key, total } of parts)
-        if (!saysCorrectness(key)) consider({ lens, key, by: 'total' }, total)
+        if (!restatesScore(key)) consider({ dimension, key, by: 'total' }, total)
     }
-    if (lens === 'component') {
-      for (const { key, total } of parts) consider({ lens, key, by: 'total' }, total)
+    if (dimension === 'component') {
+      for (const { key, total } of parts) consider({ dimension, key, by: 'total' }, total)
     }
-    if (lens === 'dataSource' && parts.length > 1) {
-      consider({ lens, key: parts[0]?.key ?? '', by: 'mix' }, mix)
-      for (const { key, within } of parts) consider({ lens, key, by: 'within' }, within)
+    if (dimension === 'dataSource' && parts.length > 1) {
+      consider({ dimension, key: parts[0]?.key ?? '', by: 'mix' }, mix)
+      for (const { key, within } of parts) consider({ dimension, key, by: 'within' }, within)
     }
-    if (lens === 'prompt' && parts.length > 1) {
+    if (dimension === 'prompt' && parts.length > 1) {
       const both = parts.find(({ key }) => key === 'both')
       const shared = Math.min(both?.before.share ?? 0, both?.after.share ?? 0)
       if (shared < MIN_SHARED_PROMPTS) continue
       for (const { key, total } of parts)
-        if (key !== 'both') consider({ lens, key, by: 'total' }, total)
+        if (key !== 'both') consider({ dimension, key, by: 'total' }, total)
     }
   }
   return candidates.sort((a, b) => b.size - a.size)[0]?.found ?? null
 }
 
-/** The prompts of both sides with the largest contributions to the change. */
+/** The prompts of both ranges with the largest contributions to the change. */
 function promptsOf({ before, after }: Read): ChangesDto['prompts'] {
   const sums = (cells: readonly ReadCell[]) => {
     const byPrompt = new Map<string, { n: number; sum: number; batch: number; uid: string }>()
@@ -501,7 +502,7 @@ function promptsOf({ before, after }: Read): ChangesDto['prompts'] {
     .slice(0, LISTED_PROMPTS)
 }
 
-/** The steps of both sides: the given ones, else around the largest sudden change, else the latest ones. */
+/** The steps of both ranges: the given ones, else around the largest sudden change, else the newest ones. */
 function sidesOf(
   steps: readonly ChangeStepRow[],
   { before, after }: ChangesInput,

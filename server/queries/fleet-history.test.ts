@@ -61,8 +61,8 @@ describe.each([900, 21_600, 604_800])('a range of %i s', (seconds) => {
       })
       await calls(id, { requests: 10, errors: 4, busy: 1, corrupt: 1, client: 1, retries: 2 })
     }
-    const { workers, servers, steps } = await read()
-    expect(steps).toBeLessThanOrEqual(180)
+    const { workers, servers, intervals } = await read()
+    expect(intervals).toBeLessThanOrEqual(180)
     expect(workers).toHaveLength(1)
     const [worker] = workers
     expect([worker?.id, sum(worker?.scored ?? []), sum(worker?.failed ?? [])]).toEqual([

@@ -1,7 +1,7 @@
 import {
   type FleetHistoryDto,
   type FleetHistoryInput,
-  MAX_HISTORY_STEPS,
+  MAX_HISTORY_INTERVALS,
   type QuantilesDto,
   type ServerHistoryDto,
   type WorkerHistoryDto,
@@ -20,7 +20,7 @@ import {
 } from '../store/sql/fleet-history.ts'
 import type { LatencyKind } from '../store/sql/server-reports.ts'
 
-/** Time that an answer is cached: the rows are of ten seconds. */
+/** Time that an answer is cached, shorter than the 10 s of a row. */
 const TTL_MS = 2_000
 const DAY_S = 86_400
 /** Ranges up to this are read from ten-second rows; a day of them would be five million latency buckets. */
@@ -51,7 +51,7 @@ export class FleetHistory {
       const found = new Map(
         latency.filter((row) => row.kind === kind).map((row) => [row.slot, row.counts]),
       )
-      return Array.from({ length: range.steps }, (_, slot) => quantilesOf(found.get(slot)))
+      return Array.from({ length: range.intervals }, (_, slot) => quantilesOf(found.get(slot)))
     }
     const p95 = new Map(
       byServer.map(({ server_id, slot, counts }) => [
@@ -64,22 +64,22 @@ export class FleetHistory {
     )
     return {
       from: new Date(range.fromS * 1_000).toISOString(),
-      stepSeconds: range.stepS,
-      steps: range.steps,
+      intervalSeconds: range.intervalS,
+      intervals: range.intervals,
       workers: [...Map.groupBy(workers, ({ worker_id }) => worker_id)].map(
         ([id, rows]): WorkerHistoryDto => ({
           id: `w${id}`,
           scored: filled(rows, range, (row) => row.scored, 0),
           failed: filled(rows, range, (row) => row.failed, 0),
-          inFlight: filled(rows, range, (row) => row.in_flight_seconds / range.stepS, null),
-          capacity: filled(rows, range, (row) => row.capacity_seconds / range.stepS, null),
+          inFlight: filled(rows, range, (row) => row.in_flight_seconds / range.intervalS, null),
+          capacity: filled(rows, range, (row) => row.capacity_seconds / range.intervalS, null),
           loopP99Ms: filled(rows, range, (row) => row.loop_p99_ms, null),
         }),
       ),
       servers: described,
       imbalance: [...Map.groupBy(described, ({ model }) => model)].map(([model, pool]) => ({
         model,
-        values: Array.from({ length: range.steps }, (_, slot) => imbalanceAt(pool, slot)),
+        values: Array.from({ length: range.intervals }, (_, slot) => imbalanceAt(pool, slot)),
       })),
       latency: {
         queue: quantiles('queue'),
@@ -90,24 +90,24 @@ export class FleetHistory {
   }
 }
 
-/** The range up to a time, in at most {@link MAX_HISTORY_STEPS} intervals that begin at multiples of their length. */
+/** The range up to a time, in at most {@link MAX_HISTORY_INTERVALS} intervals that begin at multiples of their length. */
 function rangeOf(seconds: number, untilS: number): HistoryRange {
   const isFine = seconds <= FINE_S
   const unit = isFine ? 10 : seconds > DAY_S ? 3_600 : 60
-  const stepS = Math.ceil(seconds / MAX_HISTORY_STEPS / unit) * unit
-  const steps = Math.ceil(seconds / stepS)
-  const endS = (Math.floor(untilS / stepS) + 1) * stepS
-  return { fromS: endS - steps * stepS, stepS, steps, isFine }
+  const intervalS = Math.ceil(seconds / MAX_HISTORY_INTERVALS / unit) * unit
+  const intervals = Math.ceil(seconds / intervalS)
+  const endS = (Math.floor(untilS / intervalS) + 1) * intervalS
+  return { fromS: endS - intervals * intervalS, intervalS, intervals, isFine }
 }
 
 function filled<Row extends { slot: number }, T>(
   rows: readonly Row[],
-  { steps }: HistoryRange,
+  { intervals }: HistoryRange,
   of: (row: Row) => T,
   empty: T | null,
 ): T[] {
-  const values = new Array<T>(steps).fill(empty as T)
-  for (const row of rows) if (row.slot < steps) values[row.slot] = of(row)
+  const values = new Array<T>(intervals).fill(empty as T)
+  for (const row of rows) if (row.slot < intervals) values[row.slot] = of(row)
   return values
 }
 
@@ -130,13 +130,13 @@ function serverOf(
     retries: counts((row) => row.retries),
     hedges: counts((row) => row.hedges),
     ejections: counts((row) => row.ejections),
-    inFlight: filled(rows, range, (row) => row.in_flight_seconds / range.stepS, null),
-    capacity: filled(rows, range, (row) => row.capacity_seconds / range.stepS, null),
-    p95Ms: Array.from({ length: range.steps }, (_, slot) => p95Of(server_id, slot)),
+    inFlight: filled(rows, range, (row) => row.in_flight_seconds / range.intervalS, null),
+    capacity: filled(rows, range, (row) => row.capacity_seconds / range.intervalS, null),
+    p95Ms: Array.from({ length: range.intervals }, (_, slot) => p95Of(server_id, slot)),
   }
 }
 
-/** How many times more requests than by its capacity the most loaded server of a pool got. */
+/** The largest ratio of request share to capacity share in a pool; null without requests or capacity. */
 function imbalanceAt(pool: readonly ServerHistoryDto[], slot: number): number | null {
   const requests = pool.map((server) => server.requests[slot] as number)
   const capacity = pool.map((server) => server.capacity[slot] ?? 0)

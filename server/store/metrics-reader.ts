@@ -1,6 +1,6 @@
 import type { Database } from './database.ts'
 
-/** A registered server's labels and gauges in the metrics. */
+/** A registered server's labels, limits and lifetime counters. */
 export interface ServerFigures {
   id: number
   name: string

@@ -51,8 +51,9 @@ const MIN_REPLICATES = 64
 /**
  * Splits the change of a mean into contributions of classes, without a residual (Kitagawa 1955, midpoint form). With
  * shares s and means m before and after: `mix = Δs · (m̄ − M̄)` and `within = s̄ · Δm`, where a bar is the mean of both
- * sides and M̄ that of the overall means. Shares add up to 1 on both sides, so subtracting M̄ changes no total: it makes a
- * growing class of low scores count as a loss. A class that one side lacks has its mean of the other side.
+ * sides and M̄ that of the overall means. Shares add up to 1 on both sides, so subtracting M̄ changes
+ * neither the sum of `mix` nor the change: it makes a growing class of low scores count as a loss. A class that one side
+ * lacks takes its mean from the other side.
  *
  * Standard errors are from a bootstrap that draws whole units, because the samples of a group are not independent.
  */
@@ -134,7 +135,7 @@ function total(values: Float64Array): number {
   return values.reduce((sum, value) => sum + value, 0)
 }
 
-/** For each class its mix, then each within, then each total; then the sum of the mixes, and of everything. */
+/** Layout: `mix` of all classes, `within` of all, `total` of all, the sum of the mixes, the change. */
 function statisticsOf(
   { totals: a }: Pick<Side, 'totals'>,
   { totals: b }: Pick<Side, 'totals'>,
@@ -185,7 +186,7 @@ function standardErrors(a: Side, b: Side): Float64Array | null {
   return squares.map((square) => Math.sqrt(square / (replicates - 1)))
 }
 
-/** A side of as many units, drawn with replacement. */
+/** A bootstrap sample of a side. */
 function drawn(side: Side, random: () => number): { totals: Totals } {
   const { units, start, cls, n, sum } = side
   const size = side.totals.n.length

@@ -8,7 +8,7 @@ export interface ShiftStep {
 const WINDOW = 2
 /** Fewer windows say nothing about the usual variation. */
 const MIN_WINDOWS = 8
-/** With fewer windows, a change of two steps is in a third of them and would count as usual. */
+/** In fewer windows, one shift is part of so many that it would raise the usual variation itself. */
 const MANY_WINDOWS = 24
 /** A shift is this many times the usual variation. Of 1,000 steps with normal noise, the largest reaches 3.5 to 4.2. */
 const MIN_DEVIATIONS = 5
@@ -18,7 +18,7 @@ const NORMAL_MAD = 1.4826
 /**
  * Finds the largest sudden change of the mean: two steps against the two before them. The usual variation is the
  * difference of neighboring steps, and in long runs also that of the windows, which covers slow swings. Null: no step
- * stands out.
+ * stands out, or there are fewer than 11 steps.
  * @returns the index of the first step after the change
  */
 export function findShift(steps: readonly ShiftStep[]): number | null {
@@ -33,7 +33,7 @@ export function findShift(steps: readonly ShiftStep[]): number | null {
   const deviations = differences.map((difference) => Math.abs(difference - usual))
   const neighbors = steps.slice(1).map(({ mean }, i) => mean - (steps[i] as ShiftStep).mean)
   const middle = medianOf(neighbors)
-  // Windows of two steps vary as much as one step, and the difference of two steps √2 times as much.
+  // The difference of two windows varies as much as one step, that of two neighboring steps √2 times as much.
   const noise = medianOf(neighbors.map((value) => Math.abs(value - middle))) / Math.SQRT2
   const swings = differences.length < MANY_WINDOWS ? 0 : medianOf(deviations)
   // Rounding errors of equal means are no variation.

@@ -3,12 +3,12 @@ import type { LatencyKind } from './server-reports.ts'
 
 /** A range of time in equal intervals, on the clock of the database. */
 export interface HistoryRange {
-  /** Begin of the first interval, epoch seconds. */
+  /** Start of the first interval, epoch seconds. */
   fromS: number
   /** Length of an interval, in seconds. */
-  stepS: number
+  intervalS: number
   /** Number of intervals. */
-  steps: number
+  intervals: number
   /** Reads the ten-second rows, which are kept for a day; otherwise minutes. */
   isFine: boolean
 }
@@ -24,7 +24,7 @@ export async function databaseSeconds(db: Database): Promise<number> {
 
 const BOUNDS = 'at >= to_timestamp($1) and at < to_timestamp($1 + $2::float8 * $3)'
 const SLOT = 'floor((extract(epoch from at) - $1) / $2)::int'
-const args = ({ fromS, stepS, steps }: HistoryRange) => [fromS, stepS, steps]
+const args = ({ fromS, intervalS, intervals }: HistoryRange) => [fromS, intervalS, intervals]
 
 /** A worker in one interval. */
 export interface WorkerHistoryRow {
@@ -106,7 +106,7 @@ export async function latencyHistory(
   range: HistoryRange,
 ): Promise<LatencyHistoryRow[]> {
   // Hours for the long ranges: 30 days of minutes are 12 million buckets.
-  const seconds = range.isFine ? 10 : range.stepS >= 3_600 ? 3_600 : 60
+  const seconds = range.isFine ? 10 : range.intervalS >= 3_600 ? 3_600 : 60
   return db.rows(
     'latency-slices',
     `select kind, slot, array_agg(n order by i) as counts from (
