@@ -103,62 +103,75 @@ export function Plot<Row extends object>({
     [xAxis, yAxis, layout, barGap],
   )
   const Chart = barGap === undefined ? ComposedChart : BarChart
+  const [isPointed, setPointed] = useState(false)
   const [drag, setDrag] = useState<{ from: number; to: number } | null>(null)
   // The click after a drag picks nothing.
   const hasDragged = useRef(false)
   const labelOf = ({ activeLabel }: { activeLabel?: string | number | undefined }) =>
     activeLabel === undefined ? null : Number(activeLabel)
   return (
-    <TipContent.Provider value={tip}>
-      <ResponsiveContainer width="100%" height="100%">
-        <Chart
-          {...(data && { data: data as Row[] })}
-          layout={layout}
-          margin={{ ...MARGIN, right }}
-          title={title}
-          {...(barGap !== undefined && { barCategoryGap: barGap })}
-          {...(barSize !== undefined && { maxBarSize: barSize })}
-          {...(stacksBySign && { stackOffset: 'sign' as const })}
-          {...(sync !== undefined && { syncId: sync, syncMethod: 'value' as const })}
-          {...(onRange && {
-            onMouseDown: (state: { activeLabel?: string | number | undefined }) => {
-              const at = labelOf(state)
-              hasDragged.current = false
-              setDrag(at === null ? null : { from: at, to: at })
-            },
-            onMouseMove: (state: { activeLabel?: string | number | undefined }) => {
-              const at = labelOf(state)
-              if (drag !== null && at !== null && at !== drag.to) setDrag({ ...drag, to: at })
-            },
-            onMouseUp: () => {
-              setDrag(null)
-              if (drag === null || drag.from === drag.to) return
-              hasDragged.current = true
-              onRange(Math.min(drag.from, drag.to), Math.max(drag.from, drag.to))
-            },
-            onMouseLeave: () => setDrag(null),
-          })}
-          {...(onPick && {
-            className: 'cursor-pointer',
-            onClick: ({ activeLabel }: { activeLabel?: string | number | undefined }) => {
-              if (hasDragged.current) return
-              const row = data?.find(
-                (one) => String(one[xAxis.dataKey as keyof Row]) === `${activeLabel}`,
-              )
-              if (row) onPick(row)
-            },
-          })}
-        >
-          {axes}
-          {children}
-          {drag !== null && drag.from !== drag.to && (
-            <ReferenceArea x1={drag.from} x2={drag.to} fill="var(--accent)" fillOpacity={0.12} />
-          )}
-        </Chart>
-      </ResponsiveContainer>
+    <TipContent.Provider value={isPointed ? tip : noTip}>
+      {/* Synchronized charts share their cursor; only the one under the pointer has a tooltip. */}
+      <div
+        role="presentation"
+        className="size-full"
+        onPointerEnter={() => setPointed(true)}
+        onPointerLeave={() => setPointed(false)}
+        onFocus={() => setPointed(true)}
+        onBlur={() => setPointed(false)}
+      >
+        <ResponsiveContainer width="100%" height="100%">
+          <Chart
+            {...(data && { data: data as Row[] })}
+            layout={layout}
+            margin={{ ...MARGIN, right }}
+            title={title}
+            {...(barGap !== undefined && { barCategoryGap: barGap })}
+            {...(barSize !== undefined && { maxBarSize: barSize })}
+            {...(stacksBySign && { stackOffset: 'sign' as const })}
+            {...(sync !== undefined && { syncId: sync, syncMethod: 'value' as const })}
+            {...(onRange && {
+              onMouseDown: (state: { activeLabel?: string | number | undefined }) => {
+                const at = labelOf(state)
+                hasDragged.current = false
+                setDrag(at === null ? null : { from: at, to: at })
+              },
+              onMouseMove: (state: { activeLabel?: string | number | undefined }) => {
+                const at = labelOf(state)
+                if (drag !== null && at !== null && at !== drag.to) setDrag({ ...drag, to: at })
+              },
+              onMouseUp: () => {
+                setDrag(null)
+                if (drag === null || drag.from === drag.to) return
+                hasDragged.current = true
+                onRange(Math.min(drag.from, drag.to), Math.max(drag.from, drag.to))
+              },
+              onMouseLeave: () => setDrag(null),
+            })}
+            {...(onPick && {
+              className: 'cursor-pointer',
+              onClick: ({ activeLabel }: { activeLabel?: string | number | undefined }) => {
+                if (hasDragged.current) return
+                const row = data?.find(
+                  (one) => String(one[xAxis.dataKey as keyof Row]) === `${activeLabel}`,
+                )
+                if (row) onPick(row)
+              },
+            })}
+          >
+            {axes}
+            {children}
+            {drag !== null && drag.from !== drag.to && (
+              <ReferenceArea x1={drag.from} x2={drag.to} fill="var(--accent)" fillOpacity={0.12} />
+            )}
+          </Chart>
+        </ResponsiveContainer>
+      </div>
     </TipContent.Provider>
   )
 }
+
+const noTip = () => null
 
 /** Returns the previous object while its contents are equal: live data are new objects on every read. */
 function useKept<T extends { tick?: unknown }>(value: T): T {

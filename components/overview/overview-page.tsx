@@ -39,6 +39,7 @@ const RETRIES_SKELETON = (
     <ChartSkeleton height={200} />
   </Section>
 )
+const FleetGlance = lazyPlot(async () => (await import('../workers/fleet-history.tsx')).FleetGlance)
 const RetriesChart = lazyPlot(
   async () => (await import('./retries-chart.tsx')).RetriesChart,
   RETRIES_SKELETON,
@@ -110,6 +111,11 @@ function Dashboard({ data, attention }: { data: OverviewDto; attention: Attentio
       <div className="grid grid-cols-1 border-t lg:grid-cols-2">
         <FleetTable servers={data.servers} />
         <WorkersGlance workers={data.workers} className="max-lg:border-t lg:border-l" />
+      </div>
+      <div className="border-t">
+        <WhenSeen waiting={<ChartSkeleton height={240} />}>
+          <FleetGlance />
+        </WhenSeen>
       </div>
       <div className="grid grid-cols-1 border-t lg:grid-cols-2">
         <Retries />

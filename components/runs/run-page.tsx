@@ -21,7 +21,7 @@ import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { Component } from '../rewards/components-view.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
-import { buttonClass } from '../ui/button.tsx'
+import { Button, buttonClass } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { FigureStripSkeleton } from '../ui/figure-strip.tsx'
@@ -49,7 +49,7 @@ export function RunPage({ name }: { name: string }) {
   const [url, setUrl] = useUrl(runUrl)
   const run = useQuery(
     trpc.runs.get.queryOptions(
-      { name, split: url.split },
+      { name, split: url.split, ...(url.until === null ? {} : { until: url.until }) },
       { meta: { topics: ['batches'] }, placeholderData: keepPreviousData },
     ),
   )
@@ -145,7 +145,7 @@ function Loaded({
   return (
     <MarksProvider value={marks}>
       <RunFigures run={run} />
-      <Notes run={run} />
+      <Notes run={run} onUntil={(until) => onChange({ until, zoom: null })} />
       <RunFan run={shown} overlays={overlays} url={url} onChange={onChange} />
       <RunChanges run={run} url={url} onChange={onChange} />
       <RunMarks
@@ -166,12 +166,12 @@ function Loaded({
 }
 
 /** The data that charts and figures exclude. */
-function Notes({ run }: { run: RunDto }) {
+function Notes({ run, onUntil }: { run: RunDto; onUntil(until: number | null): void }) {
   const repeated = run.steps.reduce((n, { others }) => n + others, 0)
   const notes = [
-    ...(run.earlier > 0
+    ...(run.earlier + run.later > 0
       ? [
-          `newest ${formatCount(run.steps.length)} steps; ${formatCount(run.earlier)} earlier steps omitted`,
+          `${formatCount(run.steps.length)} steps; ${formatCount(run.earlier)} earlier and ${formatCount(run.later)} later steps omitted`,
         ]
       : []),
     ...(repeated > 0
@@ -187,7 +187,22 @@ function Notes({ run }: { run: RunDto }) {
       : []),
   ]
   if (notes.length === 0) return null
-  return <p className="num border-b px-5 py-2 text-xs text-ink-3">{notes.join(' · ')}</p>
+  const first = run.steps[0]?.step ?? 0
+  return (
+    <p className="num flex flex-wrap items-center gap-x-3 border-b px-5 py-2 text-xs text-ink-3">
+      {notes.join(' · ')}
+      {run.earlier > 0 && (
+        <Button small variant="quiet" onClick={() => onUntil(first - 1)}>
+          Show earlier steps
+        </Button>
+      )}
+      {run.later > 0 && (
+        <Button small variant="quiet" onClick={() => onUntil(null)}>
+          Show newest steps
+        </Button>
+      )}
+    </p>
+  )
 }
 
 function Splits({

@@ -17,6 +17,8 @@ export interface RunUrl {
   range: boolean
   /** The weight of the past in the smoothed mean; 0: not smoothed. */
   smoothing: number
+  /** The last step of a long run that is shown; null: the newest. */
+  until: number | null
   /** The steps shown by all charts; null: all. */
   zoom: StepRange | null
   /** The mark form: `new`, the ID of a mark, or null. */
@@ -42,18 +44,20 @@ export const runUrl: UrlCodec<RunUrl> = {
     over: params.getAll('over').slice(0, MAX_OVERLAYS),
     range: params.get('range') === '1',
     smoothing: SMOOTHINGS.find((weight) => String(weight) === params.get('smooth')) ?? 0,
+    until: rangeOfText(params.get('until'))?.to ?? null,
     zoom: rangeOfText(params.get('zoom')),
     mark: params.get('mark'),
     ...rangesOf(params),
     dimension: DIMENSIONS.find((dimension) => dimension === params.get('by')) ?? null,
     source: params.get('source'),
   }),
-  write({ split, over, range, smoothing, zoom, mark, before, after, dimension, source }) {
+  write({ split, over, range, smoothing, until, zoom, mark, before, after, dimension, source }) {
     const params = new URLSearchParams()
     if (split !== 'train') params.set('split', split)
     for (const name of over) params.append('over', name)
     if (range) params.set('range', '1')
     if (smoothing > 0) params.set('smooth', String(smoothing))
+    if (until !== null) params.set('until', String(until))
     if (zoom !== null) params.set('zoom', rangeText(zoom))
     if (mark !== null) params.set('mark', mark)
     if (before !== null) params.set('before', rangeText(before))

@@ -49,13 +49,19 @@ function intervalText(seconds: number): string {
   return seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`
 }
 
-/** Servers or workers over time, with one range for all charts. */
+/** The fleet over time on the overview. */
+export function FleetGlance() {
+  const [range, setRange] = useState<number>(HISTORY_RANGES_S[1])
+  return <FleetHistory of="overview" range={range} onRange={setRange} />
+}
+
+/** Servers, workers or the most important of both over time, with one range for all charts. */
 export function FleetHistory({
   of,
   range,
   onRange,
 }: {
-  of: 'workers' | 'servers'
+  of: 'workers' | 'servers' | 'overview'
   /** Seconds up to now. */
   range: number
   onRange(seconds: number): void
@@ -90,7 +96,9 @@ export function FleetHistory({
       <QueryView query={history} skeleton={<ChartSkeleton height={200} />}>
         {(data) => (
           <div className="grid border-t md:grid-cols-2">
-            {of === 'workers' ? <WorkerCharts data={data} /> : <ServerCharts data={data} />}
+            {of === 'workers' && <WorkerCharts data={data} />}
+            {of === 'servers' && <ServerCharts data={data} />}
+            {of === 'overview' && <OverviewCharts data={data} />}
           </div>
         )}
       </QueryView>
@@ -98,7 +106,19 @@ export function FleetHistory({
   )
 }
 
-function WorkerCharts({ data }: { data: FleetHistoryDto }) {
+function OverviewCharts({ data }: { data: FleetHistoryDto }) {
+  return (
+    <>
+      <Throughput data={data} />
+      <Requests data={data} />
+      <LatencyChart data={data} />
+      <Imbalance data={data} />
+    </>
+  )
+}
+
+/** Samples whose results were written, by worker. */
+function Throughput({ data }: { data: FleetHistoryDto }) {
   const throughput = useMemo(
     () =>
       prepareRates(
@@ -109,6 +129,53 @@ function WorkerCharts({ data }: { data: FleetHistoryDto }) {
       ),
     [data],
   )
+  return <Stack title="Worker throughput" unit="samples/s" hue="worker" data={throughput} />
+}
+
+/** Requests by server. */
+function Requests({ data }: { data: FleetHistoryDto }) {
+  const requests = useMemo(
+    () =>
+      prepareRates(
+        data,
+        data.servers.map(({ name, requests }) => ({ name, counts: requests })),
+      ),
+    [data],
+  )
+  return (
+    <Stack
+      title="Requests by server"
+      unit="requests/s"
+      hue="server"
+      data={requests}
+      empty="No request was sent to a server in this range."
+    />
+  )
+}
+
+/** How evenly requests are spread, by pool. */
+function Imbalance({ data }: { data: FleetHistoryDto }) {
+  const imbalance = useMemo(
+    () =>
+      prepareLines(
+        data,
+        data.imbalance.map(({ model, values }) => ({ name: model, values })),
+      ),
+    [data],
+  )
+  return (
+    <Lines
+      title="Imbalance"
+      note="largest request share ÷ capacity share in each pool; 1 is even"
+      data={imbalance}
+      hue="source"
+      text={(value) => (value === null ? '–' : `${value.toFixed(2)}×`)}
+      empty="No request was sent to a server in this range."
+    />
+  )
+}
+
+function WorkerCharts({ data }: { data: FleetHistoryDto }) {
   const load = useMemo(() => {
     const total = (of: 'inFlight' | 'capacity') =>
       Array.from({ length: data.intervals }, (_, at) => {
@@ -130,7 +197,7 @@ function WorkerCharts({ data }: { data: FleetHistoryDto }) {
   )
   return (
     <>
-      <Stack title="Worker throughput" unit="samples/s" hue="worker" data={throughput} />
+      <Throughput data={data} />
       <Lines
         title="Load"
         note="samples in flight and capacity of all workers"
@@ -151,23 +218,7 @@ function WorkerCharts({ data }: { data: FleetHistoryDto }) {
 }
 
 function ServerCharts({ data }: { data: FleetHistoryDto }) {
-  const requests = useMemo(
-    () =>
-      prepareRates(
-        data,
-        data.servers.map(({ name, requests }) => ({ name, counts: requests })),
-      ),
-    [data],
-  )
   const failures = useMemo(() => prepareFailures(data, data.servers), [data])
-  const imbalance = useMemo(
-    () =>
-      prepareLines(
-        data,
-        data.imbalance.map(({ model, values }) => ({ name: model, values })),
-      ),
-    [data],
-  )
   const latency = useMemo(
     () =>
       prepareDurations(
@@ -180,14 +231,8 @@ function ServerCharts({ data }: { data: FleetHistoryDto }) {
     data.servers.reduce((sum, server) => sum + server[of].reduce((a, b) => a + b, 0), 0)
   return (
     <>
-      <Stack title="Requests by server" unit="requests/s" hue="server" data={requests} />
-      <Lines
-        title="Imbalance"
-        note="largest request share ÷ capacity share in each pool; 1 is even"
-        data={imbalance}
-        hue="source"
-        text={(value) => (value === null ? '–' : `${value.toFixed(2)}×`)}
-      />
+      <Requests data={data} />
+      <Imbalance data={data} />
       <Stack
         title="Failed requests"
         unit={`per interval, by cause; ${formatCount(total('retries'))} retries, ${formatCount(total('hedges'))} hedges, ${formatCount(total('ejections'))} ejections`}

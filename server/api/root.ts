@@ -411,7 +411,7 @@ export const appRouter = router({
     /** Lists runs with their numbers of batches. */
     list: procedure.input(nothing).query(({ ctx }) => ctx.runs.list()),
     /**
-     * Returns the newest 1,000 steps of a run: scores, group signals, failures, waits and data sources.
+     * Returns the newest 2,000 steps of a run, or those up to `until`: scores, group signals, failures, waits and data sources.
      * @throws run_not_found
      * @example {"name": "gsm8k-grpo"}
      */

@@ -35,7 +35,7 @@ export const MarksInput = z.strictObject({ run: RunName })
 
 /** A mark on the charts of a run, such as a change that explains a jump. */
 export interface RunMarkDto {
-  /** Null for an automatic mark, which shows the first step with another reward. */
+  /** Null for an automatic mark: another reward, a server registered or removed, or a rescore. */
   id: string | null
   kind: 'manual' | 'auto'
   step: number

@@ -3,13 +3,15 @@ import type { GroupSignalCounts } from './group-signal.ts'
 import type { RunMarkDto } from './marks.ts'
 import type { BatchStatus } from './trainer.ts'
 
-/** The newest steps that a run page shows at most. */
-export const MAX_STEPS = 1_000
+/** Maximum steps of a run page: 2,000 points are readable at a width of 1,200 pixels. */
+export const MAX_STEPS = 2_000
 
 /** `runs.get`. */
 export const RunInput = z.strictObject({
   name: z.string().min(1).max(256),
   split: z.enum(['train', 'val']).default('train'),
+  /** The last step; left out: the newest. */
+  until: z.int().min(0).max(2_147_483_647).optional(),
 })
 export type RunInput = z.infer<typeof RunInput>
 
@@ -108,11 +110,13 @@ export interface RunDto {
   rescored: { batches: number; samples: number }
   /** Older steps, which are left out. */
   earlier: number
+  /** Newer steps than `until`, which are left out. */
+  later: number
   /** Ended batches that are not included yet. */
   pending: number
   steps: RunStepDto[]
   sources: RunSourceDto[]
   heat: RunHeatDto | null
-  /** Automatic marks, where another reward started. `marks.list` has the manual ones. */
+  /** Automatic marks: another reward, a server registered or removed, a rescore. `marks.list` has the manual ones. */
   marks: RunMarkDto[]
 }

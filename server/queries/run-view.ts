@@ -13,13 +13,18 @@ import type { Database } from '../store/database.ts'
 import { runRows } from '../store/sql/fleet.ts'
 import {
   type RunStepRow,
+  rescoresOfSteps,
   runByName,
   runSteps,
   type SourceRow,
+  serverChanges,
   sourcesOfBatches,
+  stepsOutside,
 } from '../store/sql/run-view.ts'
 import { runHeat } from './run-heat.ts'
 
+/** More marks of servers, or of rescores, would hide the chart. */
+const MAX_MARKS_OF_A_KIND = 40
 /** Time that a run's page is cached. */
 const TTL_MS = 700
 
@@ -47,15 +52,66 @@ export class RunView {
 
   /** @throws RewardOpsError `run_not_found` */
   get(input: RunInput): Promise<RunDto> {
-    return this.#memo.get(JSON.stringify([input.name, input.split]), () => this.#compute(input))
+    return this.#memo.get(JSON.stringify([input.name, input.split, input.until]), () =>
+      this.#compute(input),
+    )
   }
 
-  async #compute({ name, split }: RunInput): Promise<RunDto> {
+  /** Marks at steps where a server of the reward was registered or removed, and at rescored steps. */
+  async #otherMarks(
+    runId: number,
+    split: 'train' | 'val',
+    rows: readonly RunStepRow[],
+  ): Promise<RunMarkDto[]> {
+    const [first, last] = [rows[0], rows.at(-1)]
+    if (first === undefined || last === undefined) return []
+    const from = first.submitted_at
+    const changes = await serverChanges(
+      this.#db,
+      last.id,
+      from,
+      last.submitted_at,
+      MAX_MARKS_OF_A_KIND,
+    )
+    const range = { first: first.step, last: last.step, limit: MAX_MARKS_OF_A_KIND }
+    const rescores = await rescoresOfSteps(this.#db, runId, split, range)
+    const auto = (step: number, at: Date, label: string, note: string): RunMarkDto => ({
+      ...{ id: null, kind: 'auto', step, author: null, at: at.toISOString() },
+      label: label.slice(0, 60),
+      note,
+    })
+    const marks = [
+      ...changes.map(({ name, model, at, is_removal }) => {
+        const step = rows.find(({ submitted_at }) => submitted_at >= at)?.step ?? last.step
+        const what = is_removal ? 'removed' : 'registered'
+        const note = `The server ${name} of the model ${model} was ${what} before this step.`
+        return auto(step, at, `${name} ${what}`, note)
+      }),
+      ...rescores.map(({ step, submitted_at, reward_name }) =>
+        auto(step, submitted_at, 'rescored', `This step was rescored with “${reward_name}”.`),
+      ),
+    ]
+    // One of several rescores of a step.
+    return [...new Map(marks.map((mark) => [`${mark.step} ${mark.label}`, mark])).values()]
+  }
+
+  /** The numbers of steps before and after the shown ones. */
+  async #omitted(
+    runId: number,
+    split: 'train' | 'val',
+    rows: readonly RunStepRow[],
+  ): Promise<Pick<RunDto, 'earlier' | 'later'>> {
+    const [first, last] = [rows[0]?.step, rows.at(-1)?.step]
+    if (first === undefined || last === undefined) return { earlier: 0, later: 0 }
+    return stepsOutside(this.#db, runId, split, first, last)
+  }
+
+  async #compute({ name, split, until }: RunInput): Promise<RunDto> {
     const run = await runByName(this.#db, name, split)
     if (run === undefined) {
       throw new RewardOpsError('run_not_found', `There is no run "${name}".`)
     }
-    const rows = await runSteps(this.#db, run.id, split, MAX_STEPS)
+    const rows = await runSteps(this.#db, run.id, split, MAX_STEPS, until)
     const rolledUp = rows.filter((row) => row.rolled_up)
     const sources = await sourcesOfBatches(
       this.#db,
@@ -77,7 +133,7 @@ export class RunView {
       scored: run.scored,
       failed: run.failed,
       rescored: { batches: run.rescored_batches, samples: run.rescored_samples },
-      earlier: Math.max(0, run.steps - rows.length),
+      ...(await this.#omitted(run.id, split, rows)),
       pending: rows.filter((row) => row.completed_at !== null && !row.rolled_up).length,
       steps: rows.map((row, at) => stepOf(row, rows[at + 1])),
       sources: sourcesOf(rows, sources),
@@ -90,7 +146,7 @@ export class RunView {
           counts: row.bin_counts ?? [],
         })),
       ),
-      marks: marksOf(rows),
+      marks: [...marksOf(rows), ...(await this.#otherMarks(run.id, split, rows))],
     }
   }
 }

@@ -13,7 +13,6 @@ export interface RunRow {
   created_at: Date
   batches_train: number
   batches_val: number
-  steps: number
   samples: number
   scored: number
   failed: number
@@ -32,7 +31,6 @@ export async function runByName(
     `select run.id, run.name, run.seeded, run.created_at,
        (count(*) filter (where split = 'train' and rescored_from is null))::int as batches_train,
        (count(*) filter (where split = 'val' and rescored_from is null))::int as batches_val,
-       (count(distinct step) filter (where split = $2 and rescored_from is null))::int as steps,
        coalesce(sum(samples) filter (where split = $2 and rescored_from is null), 0)::float8 as samples,
        coalesce(sum(scored) filter (where split = $2 and rescored_from is null), 0)::float8 as scored,
        coalesce(sum(failed) filter (where split = $2 and rescored_from is null), 0)::float8 as failed,
@@ -84,12 +82,13 @@ export async function runSteps(
   runId: number,
   split: 'train' | 'val',
   limit: number,
+  until = 2_147_483_647,
 ): Promise<RunStepRow[]> {
   return db.rows(
     'run-steps',
     `with last as materialized (
        select max(id) as id, count(*)::int - 1 as others from batch
-       where run_id = $1 and split = $2 and rescored_from is null group by step order by step desc limit $3)
+       where run_id = $1 and split = $2 and rescored_from is null and step <= $4 group by step order by step desc limit $3)
      select b.id, b.step, b.status, last.others, b.samples, b.scored, b.failed, b.groups, b.retries, b.mean, b.std, b.min, b.max,
        b.group_signals, b.submitted_at, b.completed_at, b.rolled_up, b.reward_name, md5(b.reward::text) as reward_hash,
        r.substituted, (select sum(n) from unnest(r.bin_counts) n)::int as n, r.quantiles, r.bin_values, r.bin_counts,
@@ -97,7 +96,76 @@ export async function runSteps(
      from last join batch b on b.id = last.id
      left join batch_roll_up r on r.batch_id = b.id and r.data_source = '' and b.rolled_up
      order by b.step`,
-    [runId, split, limit],
+    [runId, split, limit, until],
+  )
+}
+
+/** The numbers of steps before `first` and after `last`. Rescores are excluded. */
+export async function stepsOutside(
+  db: Database,
+  runId: number,
+  split: 'train' | 'val',
+  first: number,
+  last: number,
+): Promise<{ earlier: number; later: number }> {
+  const [row] = await db.rows<{ earlier: number; later: number }>(
+    'steps-outside',
+    `select (count(distinct step) filter (where step < $3))::int as earlier,
+       (count(distinct step) filter (where step > $4))::int as later
+     from batch where run_id = $1 and split = $2 and rescored_from is null`,
+    [runId, split, first, last],
+  )
+  return row!
+}
+
+/** A server of a run's models that was registered or removed during the run. */
+export interface ServerChangeRow {
+  name: string
+  model: string
+  at: Date
+  is_removal: boolean
+}
+
+/** Changes of the servers of the models of a batch, oldest first. */
+export async function serverChanges(
+  db: Database,
+  batchId: number,
+  from: Date,
+  to: Date,
+  limit: number,
+): Promise<ServerChangeRow[]> {
+  return db.rows(
+    'run-server-changes',
+    `with models as materialized (
+       select m #>> '{}' as model from batch, jsonb_path_query(reward, '$.**.model') m
+       where id = $1 and jsonb_typeof(m) = 'string')
+     select name, model, at, is_removal from (
+       select name, model, registered_at as at, false as is_removal from server
+       union all select name, model, removed_at, true from server where removed_at is not null) e
+     where model in (select model from models) and at > $2 and at <= $3 order by at limit $4`,
+    [batchId, from, to, limit],
+  )
+}
+
+/** A rescored batch of a run. */
+export interface RescoreRow {
+  step: number
+  submitted_at: Date
+  reward_name: string
+}
+
+/** The newest rescores of a run from step `first` to `last`. */
+export async function rescoresOfSteps(
+  db: Database,
+  runId: number,
+  split: 'train' | 'val',
+  range: { first: number; last: number; limit: number },
+): Promise<RescoreRow[]> {
+  return db.rows(
+    'run-rescores-of-steps',
+    `select step, submitted_at, reward_name from batch
+     where run_id = $1 and split = $2 and rescored_from is not null and step between $3 and $4 order by id desc limit $5`,
+    [runId, split, range.first, range.last, range.limit],
   )
 }
 
