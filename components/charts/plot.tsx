@@ -112,8 +112,8 @@ export function Plot<Row extends object>({
   return (
     <TipContent.Provider value={isPointed ? tip : noTip}>
       {/* Synchronized charts share their cursor; only the one under the pointer has a tooltip. */}
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: the handlers only note where the pointer is */}
       <div
-        role="presentation"
         className="size-full"
         onPointerEnter={() => setPointed(true)}
         onPointerLeave={() => setPointed(false)}
