@@ -28,6 +28,7 @@ import { Section } from '../ui/section.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { WorkersGlance } from '../workers/workers-glance.tsx'
 import { prepareAttention } from './attention.prepare.ts'
+import { FleetGlance } from './fleet-glance.tsx'
 import { Onboarding } from './onboarding.tsx'
 import { useTrail } from './trail.ts'
 
@@ -39,7 +40,6 @@ const RETRIES_SKELETON = (
     <ChartSkeleton height={200} />
   </Section>
 )
-const FleetGlance = lazyPlot(async () => (await import('../workers/fleet-history.tsx')).FleetGlance)
 const RetriesChart = lazyPlot(
   async () => (await import('./retries-chart.tsx')).RetriesChart,
   RETRIES_SKELETON,
@@ -108,14 +108,10 @@ function Dashboard({ data, attention }: { data: OverviewDto; attention: Attentio
       {attention.length > 0 && <AttentionList attention={attention} />}
       <Figures figures={data.figures} />
       <ActiveBatches batches={data.activeBatches} total={data.figures.activeBatches} />
+      <FleetGlance />
       <div className="grid grid-cols-1 border-t lg:grid-cols-2">
         <FleetTable servers={data.servers} />
         <WorkersGlance workers={data.workers} className="max-lg:border-t lg:border-l" />
-      </div>
-      <div className="border-t">
-        <WhenSeen waiting={<ChartSkeleton height={240} />}>
-          <FleetGlance />
-        </WhenSeen>
       </div>
       <div className="grid grid-cols-1 border-t lg:grid-cols-2">
         <Retries />

@@ -49,19 +49,13 @@ function intervalText(seconds: number): string {
   return seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`
 }
 
-/** The fleet over time on the overview. */
-export function FleetGlance() {
-  const [range, setRange] = useState<number>(HISTORY_RANGES_S[1])
-  return <FleetHistory of="overview" range={range} onRange={setRange} />
-}
-
-/** Servers, workers or the most important of both over time, with one range for all charts. */
+/** Servers or workers over time, with one range for all charts. */
 export function FleetHistory({
   of,
   range,
   onRange,
 }: {
-  of: 'workers' | 'servers' | 'overview'
+  of: 'workers' | 'servers'
   /** Seconds up to now. */
   range: number
   onRange(seconds: number): void
@@ -96,24 +90,11 @@ export function FleetHistory({
       <QueryView query={history} skeleton={<ChartSkeleton height={200} />}>
         {(data) => (
           <div className="grid border-t md:grid-cols-2">
-            {of === 'workers' && <WorkerCharts data={data} />}
-            {of === 'servers' && <ServerCharts data={data} />}
-            {of === 'overview' && <OverviewCharts data={data} />}
+            {of === 'workers' ? <WorkerCharts data={data} /> : <ServerCharts data={data} />}
           </div>
         )}
       </QueryView>
     </Section>
-  )
-}
-
-function OverviewCharts({ data }: { data: FleetHistoryDto }) {
-  return (
-    <>
-      <Throughput data={data} />
-      <Requests data={data} />
-      <LatencyChart data={data} />
-      <Imbalance data={data} />
-    </>
   )
 }
 
