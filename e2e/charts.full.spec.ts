@@ -79,7 +79,7 @@ const VIEWS: Pictured[] = [
     name: 'batch of a reward model',
     path: `/batches/${lastBatch(2)}`,
     charts: {
-      'Group completion': 'batch-timeline',
+      'Group timeline': 'batch-timeline',
       Rewards: 'batch-histogram',
       'Completed groups over time': 'batch-completion',
     },

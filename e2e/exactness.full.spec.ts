@@ -431,17 +431,17 @@ async function readGroups(page: Page, of: BatchNumbers): Promise<void> {
 
 async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
   const { groups, lostMs, stragglers } = of.timeline
-  expect(await noteOf(page, 'Group completion')).toContain(
+  expect(await noteOf(page, 'Group timeline')).toContain(
     bare(
       `n = ${formatCount(groups.length)} of ${plural(of.groups, 'group')}, ${plural(of.samples, 'sample')} ended`,
     ),
   )
-  await expect(section(page, 'Group completion')).toContainText(
+  await expect(section(page, 'Group timeline')).toContainText(
     stragglers === 0
       ? 'No stragglers'
       : `${plural(stragglers, 'straggler')} · straggler delay ${durationText(lostMs)}, summed over groups`,
   )
-  const shown = await rowsOf(page.getByRole('table', { name: 'Group completion', exact: true }))
+  const shown = await rowsOf(page.getByRole('table', { name: 'Group timeline', exact: true }))
   expect(shown.length).toBeGreaterThan(10)
   for (const [at, row] of shown.entries()) {
     const group = groups[at] as (typeof groups)[number]

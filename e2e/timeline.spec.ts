@@ -50,7 +50,7 @@ async function submit(model: string, groups: number, size: number): Promise<stri
 
 const plotOf = (page: Page) => page.locator('[data-timeline]')
 const reached = (page: Page) => page.locator('[data-timeline-reached]')
-const tableOf = (page: Page) => page.getByRole('table', { name: 'Group completion' })
+const tableOf = (page: Page) => page.getByRole('table', { name: 'Group timeline' })
 const plain = (text: string) => text.replace(/\s+/g, ' ').trim()
 
 async function open(page: Page, query = ''): Promise<Locator> {
@@ -92,7 +92,7 @@ test('keys move between groups and samples, and the table has the same numbers',
   await page.keyboard.press('End')
   await expect(reached(page)).toContainText('Group 40, ')
 
-  await page.getByRole('button', { name: 'Show Group completion as a table' }).click()
+  await page.getByRole('button', { name: 'Show Group timeline as a table' }).click()
   for (const [i, text] of texts.entries()) {
     const row = tableOf(page)
       .getByRole('row')
@@ -151,7 +151,7 @@ test('keeps order, zoom, rows and mini-batches in the URL', { tag: '@full' }, as
   await page.keyboard.press('+')
   await expect(window).toBeVisible()
 
-  await page.getByRole('button', { name: 'Show Group completion as a table' }).click()
+  await page.getByRole('button', { name: 'Show Group timeline as a table' }).click()
   const ready = page.getByRole('region', { name: 'Mini-batches' }).getByRole('row')
   await expect(ready).toHaveCount(4)
   await expect(ready.nth(3)).toContainText('33 to 40')
@@ -203,7 +203,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   }, svg)
   expect(saved).toMatchObject({
     broken: null,
-    title: `Group completion, ${batch} of timeline, step 1`,
+    title: `Group timeline, ${batch} of timeline, step 1`,
   })
   expect(saved.about).toContain('n = 40 of 40 groups, 160 samples ended')
   expect(saved.paths).toBeGreaterThan(5)
@@ -245,7 +245,7 @@ test('draws 2,000 live groups up to five times a second without long tasks', {
       for (const entry of list.getEntries()) seen.longMs.push(Math.round(entry.duration))
     }).observe({ type: 'longtask' })
     const title = [...document.querySelectorAll('h2')].find(
-      (each) => each.textContent === 'Group completion',
+      (each) => each.textContent === 'Group timeline',
     )
     let last = ''
     const look = () => {

@@ -70,7 +70,7 @@ export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: num
     const spanMs = Math.max(data.spanMs, nowMs ?? 0)
     const causes = causesText(data.lostBy)
     const words = {
-      title: 'Group completion',
+      title: 'Group timeline',
       lines: [
         countsText(data, model.totals.groups),
         lostText(data),

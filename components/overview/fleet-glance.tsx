@@ -10,6 +10,7 @@ import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 import { Section } from '../ui/section.tsx'
 
 const HOUR_S = 3_600
+const LINK = 'text-accent hover:underline'
 /** Refetch interval: one interval of the range. */
 const REFRESH_MS = 20_000
 
@@ -74,8 +75,14 @@ export function FleetGlance() {
       className="border-t"
       note={
         <>
-          charts on <PageLink href="/servers?last=3600">Servers</PageLink> and{' '}
-          <PageLink href="/workers?last=3600">Workers</PageLink>
+          charts on{' '}
+          <PageLink href="/servers?last=3600" className={LINK}>
+            Servers
+          </PageLink>{' '}
+          and{' '}
+          <PageLink href="/workers?last=3600" className={LINK}>
+            Workers
+          </PageLink>
         </>
       }
     >

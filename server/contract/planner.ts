@@ -72,7 +72,7 @@ export const PlannerInput = z.strictObject({
 })
 export type PlannerInput = z.infer<typeof PlannerInput>
 
-/** The prediction for a strategy. Times are means per step. */
+/** The prediction for a strategy (docs/planner.md lists them). Times are means per step. */
 export interface PlannedStrategy {
   strategy: Strategy
   /** Includes filling and draining the pipeline. */
@@ -90,7 +90,7 @@ export interface PlannedColumn {
   /** Requests in flight per server; null: no limit. */
   limit: number | null
   servers: number
-  /** Requests in flight over all servers; null: no limit. */
+  /** Slots over all servers; null: no limit. */
   places: number | null
   /** The lower bound of the mean step time, for any strategy. */
   boundMs: number

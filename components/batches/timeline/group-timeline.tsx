@@ -32,7 +32,7 @@ import { TIMELINE_SORTS, timelineView } from './timeline-url.ts'
 import { causesText, countsText, lostText } from './timeline-words.ts'
 import { useElapsed, useTimeline } from './use-timeline.ts'
 
-const TITLE = 'Group completion'
+const TITLE = 'Group timeline'
 
 /** A chart of a batch's groups over time: when their samples ended, and what delayed the last one. */
 export function GroupTimeline({ batch }: { batch: BatchViewDto }) {

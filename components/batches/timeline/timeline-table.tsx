@@ -43,10 +43,10 @@ export function TimelineTable({ data, batchId }: { data: TimelineData; batchId: 
     overscan: 12,
   })
   return (
-    <Scroll ref={scroller} label="Group completion, table" className="h-[420px] overflow-auto">
+    <Scroll ref={scroller} label="Group timeline, table" className="h-[420px] overflow-auto">
       <div
         role="table"
-        aria-label="Group completion"
+        aria-label="Group timeline"
         aria-rowcount={data.rows.length + 1}
         className="min-w-[960px]"
       >
