@@ -188,6 +188,26 @@ describe('a planted cause is named', () => {
     }
   })
 
+  it('one data source that changes, but not each of two that change alike', async () => {
+    const random = numbers(8)
+    const step = (rates: { a: number; b: number }) =>
+      Array.from({ length: 64 }, (_, group) => (group < 40 ? 'a' : 'b')).flatMap((source) =>
+        Array.from({ length: GROUP }, (): Made => {
+          const isRight = random() < rates[source as 'a' | 'b']
+          return { source, verdict: isRight ? 'equal' : 'different', score: isRight ? 1 : 0 }
+        }),
+      )
+    const ranges = { before: { from: 0, to: 3 }, after: { from: 4, to: 7 } }
+    const run = (after: { a: number; b: number }) =>
+      Array.from({ length: 8 }, (_, at) => step(at < 4 ? { a: 0.7, b: 0.7 } : after))
+    await makeRun('one-source', run({ a: 0.7, b: 0.3 }))
+    const found = await changesOf('one-source', ranges)
+    checkSums(found)
+    expect(found.standsOut).toEqual({ dimension: 'dataSource', key: 'b', by: 'within' })
+    await makeRun('both-sources', run({ a: 0.4, b: 0.4 }))
+    expect((await changesOf('both-sources', ranges)).standsOut).toBeNull()
+  })
+
   it('nothing in a healthy run', async () => {
     const random = numbers(4)
     await makeRun(

@@ -58,11 +58,23 @@ const MIN_REPLICATES = 64
  * Standard errors are from a bootstrap that draws whole units, because the samples of a group are not independent.
  */
 export function decompose(before: readonly Cell[], after: readonly Cell[]): Decomposition {
+  const work = decomposed(before, after)
+  for (;;) {
+    const step = work.next()
+    if (step.done) return step.value
+  }
+}
+
+/** As {@link decompose}, yielding after each replicate of the bootstrap. */
+export function* decomposed(
+  before: readonly Cell[],
+  after: readonly Cell[],
+): Generator<void, Decomposition> {
   const keys = [...new Set([...before, ...after].map(({ key }) => key))]
   const classOf = new Map(keys.map((key, at) => [key, at]))
   const [first, last] = [sideOf(before, classOf), sideOf(after, classOf)]
   const values = statisticsOf(first, last)
-  const errors = standardErrors(first, last)
+  const errors = yield* standardErrors(first, last)
   const contribution = (at: number): Contribution => ({
     value: values[at] as number,
     standardError: errors?.[at] ?? null,
@@ -165,7 +177,7 @@ function statisticsOf(
   return values
 }
 
-function standardErrors(a: Side, b: Side): Float64Array | null {
+function* standardErrors(a: Side, b: Side): Generator<void, Float64Array | null> {
   if (a.units < 2 || b.units < 2) return null
   const visits = a.cls.length + b.cls.length
   const replicates = Math.max(
@@ -176,6 +188,7 @@ function standardErrors(a: Side, b: Side): Float64Array | null {
   const mean = new Float64Array(3 * a.totals.n.length + 2)
   const squares = new Float64Array(mean.length)
   for (let at = 1; at <= replicates; at++) {
+    yield
     const values = statisticsOf(drawn(a, random), drawn(b, random))
     for (let c = 0; c < mean.length; c++) {
       const delta = (values[c] as number) - (mean[c] as number)
