@@ -91,6 +91,7 @@ const VIEWS: Pictured[] = [
       Reward: 'run-fan',
       'Reward distribution': 'run-spread-bins',
       'Reward wait': 'run-waits',
+      Contributions: 'run-contributions',
       style: 'run-component',
     },
   },
@@ -103,7 +104,11 @@ const VIEWS: Pictured[] = [
   {
     name: 'run of verdicts',
     path: '/runs/seeded-math-rule',
-    charts: { 'No-signal groups': 'run-signals' },
+    charts: {
+      Reward: 'run-interval',
+      Outcomes: 'run-outcomes',
+      'No-signal groups': 'run-signals',
+    },
   },
   {
     name: 'run of a judge',

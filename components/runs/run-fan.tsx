@@ -46,6 +46,9 @@ export function RunFan({
                 All steps
               </Button>
             )}
+            <span className="text-xs text-ink-3 max-sm:hidden" aria-hidden>
+              Smoothing
+            </span>
             <Segmented
               label="Smoothing"
               value={String(url.smoothing)}
