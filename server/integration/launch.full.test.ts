@@ -1,4 +1,12 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -125,6 +133,20 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     expect(texts.filter((text) => text.includes(KEY) || text.includes(TOKEN))).toEqual([])
   })
 
+  it('is started later where its files cannot be written, and the service goes on', async () => {
+    const owner = join(service.dataDir, 'servers', 'launched.owner')
+    rmSync(owner, { force: true })
+    mkdirSync(owner)
+    const pid = pidOf('launched')
+    process.kill(pid, 'SIGKILL')
+    await waitFor('the refused start', async () =>
+      (await get('launched')).events.some((e) => e.cause.includes('could not be started')),
+    )
+    rmSync(owner, { recursive: true })
+    await inState('launched', 'ready')
+    expect(pidOf('launched')).not.toBe(pid)
+  })
+
   it('is adopted with its log by the next start after the service was killed', async () => {
     const pid = pidOf('launched')
     await service.kill9('all')
@@ -145,7 +167,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     await inState('launched', 'ready')
     expect(
       (await log('launched')).filter((line) => line.includes('ended with SIGKILL')),
-    ).toHaveLength(2)
+    ).toHaveLength(3)
   })
 
   it('is ended by the next start if its launch has changed', async () => {

@@ -1,6 +1,7 @@
 import type { ErrorReason } from '../contract/error-reasons.ts'
 import type { RegisterServerInput } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
+import { maskSecrets } from '../mask-secrets.ts'
 import { ChatTemplateError, takesChatTemplate, tryChatTemplate } from '../router/chat-template.ts'
 import {
   abilitiesOf,
@@ -10,7 +11,6 @@ import {
 } from '../router/server-admission.ts'
 import type { ProbedFacts, RegistrationFields } from '../store/server-registry.ts'
 import { type ServerRow, toStored } from '../store/sql/servers.ts'
-import { maskSecrets } from './secrets.ts'
 
 /** A probe's failure as an error for the caller, without the API key that a server may have echoed. */
 export function refusal(failure: ProbeFailure, apiKey: string | null = null): RewardOpsError {

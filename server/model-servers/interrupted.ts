@@ -1,7 +1,7 @@
+import { maskSecrets } from '../mask-secrets.ts'
 import { isAsleep } from '../router/server-admission.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 import type { ModelsContext } from './context.ts'
-import { maskSecrets } from './secrets.ts'
 import { GOING_TO_SLEEP, isDrainingToSleep, type SleepCycle } from './sleep-cycle.ts'
 
 /**

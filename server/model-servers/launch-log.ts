@@ -10,7 +10,7 @@ import {
   statSync,
 } from 'node:fs'
 import type { Readable } from 'node:stream'
-import { maskSecrets } from './secrets.ts'
+import { maskSecrets } from '../mask-secrets.ts'
 
 /** Size at which the log is renamed to `<name>.log.1`, which replaces an older one. */
 const ROTATE_AT_BYTES = 10 << 20

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { ServerLogDto } from '../contract/server-detail.ts'
 import { type LaunchServerInput, PROBED_SETTINGS } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
+import { maskSecrets } from '../mask-secrets.ts'
 import { checkServerUrl } from '../router/server-admission.ts'
 import { throughOutage } from '../store/database.ts'
 import { poolOfModel } from '../store/job-queue.ts'
@@ -18,7 +19,6 @@ import {
   launchFolder,
   launchLogFile,
 } from './launched-process.ts'
-import { maskSecrets } from './secrets.ts'
 
 /** Lifetime after which the restart delay of a process that ends begins again at 1 s, ms. */
 const STEADY_MS = 60_000
@@ -311,6 +311,18 @@ export class ServerLauncher {
     this.#watchEnd(supervised, LaunchedProcess.start(this.#folder, command, stopWithinMs))
   }
 
+  /** Starts an ended process again. A start that fails, on a full disk for example, counts as one more end. */
+  #restart(supervised: Supervised): void {
+    try {
+      this.#spawn(supervised)
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException
+      const said = `could not be started (${code ?? message})`
+      const end = { code: null, signal: null, error: said, livedMs: 0, lastLines: [] }
+      void this.#ended(supervised, end).catch(() => {})
+    }
+  }
+
   #watchEnd(supervised: Supervised, process: LaunchedProcess): void {
     const { input } = supervised
     supervised.process = process
@@ -344,7 +356,7 @@ export class ServerLauncher {
       this.#o.timings.restartAtMostMs,
       1_000 * 2 ** Math.max(0, supervised.failures - 1),
     )
-    supervised.timer = setTimeout(() => this.#spawn(supervised), waitMs)
+    supervised.timer = setTimeout(() => this.#restart(supervised), waitMs)
     const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
     const cause = `the process ${how}; restarts in ${waitMs / 1_000} s`
     const evidence = {

@@ -9,6 +9,7 @@ import {
 } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
+import { maskSecrets } from '../mask-secrets.ts'
 import {
   checkServerUrl,
   type ProbeFailure,
@@ -35,7 +36,6 @@ import {
 import type { ModelsContext } from './context.ts'
 import { type LaunchOptions, ServerLauncher } from './launcher.ts'
 import { ScoreTrust, type Subject } from './score-trust.ts'
-import { maskSecrets } from './secrets.ts'
 import { ServerWatch } from './server-watch.ts'
 import { isDrainingToSleep, SleepCycle } from './sleep-cycle.ts'
 import { SleepSweep } from './sleep-sweep.ts'

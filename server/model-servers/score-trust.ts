@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isOverridable, isTrusted, type SelfTestVerdict } from '../contract/self-test-verdict.ts'
+import { maskSecrets } from '../mask-secrets.ts'
 import {
   type Calibration,
   calibrate,
@@ -22,7 +23,6 @@ import {
 } from './calibration-agreement.ts'
 import type { ModelsContext } from './context.ts'
 import { oddOnesOut, type Vote } from './pool-agreement.ts'
-import { maskSecrets } from './secrets.ts'
 
 /** Delay before a failed test is repeated, ms, so that one lost call has no effect. */
 const SECOND_TRY_MS = 300

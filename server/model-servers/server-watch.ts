@@ -1,3 +1,4 @@
+import { maskSecrets } from '../mask-secrets.ts'
 import {
   isAsleep,
   type ProbedServer,
@@ -12,7 +13,6 @@ import { factsOf, failureEvidence, knownRoute, probeOfRow } from './admission.ts
 import type { ModelsContext } from './context.ts'
 import { mendInterrupted } from './interrupted.ts'
 import type { ScoreTrust } from './score-trust.ts'
-import { maskSecrets } from './secrets.ts'
 import { isDrainingToSleep, type SleepCycle } from './sleep-cycle.ts'
 
 /** Number of consecutive failed probes that make a server unreachable. */

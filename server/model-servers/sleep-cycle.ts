@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ServerState } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
+import { maskSecrets } from '../mask-secrets.ts'
 import {
   abilitiesOf,
   isAsleep,
@@ -16,7 +17,6 @@ import { leasedSlots, noteDrainingCause, type ServerRow } from '../store/sql/ser
 import { knownRoute, probeOfRow } from './admission.ts'
 import type { ModelsContext } from './context.ts'
 import type { ScoreTrust } from './score-trust.ts'
-import { maskSecrets } from './secrets.ts'
 import { cannotSleep, notNow } from './sleep-refusals.ts'
 
 /** The cause of a drain before sleep. A drain by a user has another cause, and only a user ends it. */

@@ -8,6 +8,7 @@ import type {
   MicroBatchProtocol,
 } from '../engines/engine.ts'
 import { engineOf } from '../engines/registry.ts'
+import { maskSecrets } from '../mask-secrets.ts'
 import { BusyPause } from './busy-pause.ts'
 import { storedChatTemplate } from './chat-template.ts'
 import { ServerLimit } from './concurrency-limit.ts'
@@ -409,9 +410,7 @@ export class PoolServer implements PolicyServer {
 
   /** Removes the API key from a failure's detail, in case the server echoed it. */
   withoutKey(detail: string): string {
-    return this.apiKey !== null && this.apiKey !== ''
-      ? detail.replaceAll(this.apiKey, '[key]')
-      : detail
+    return maskSecrets(detail, [this.apiKey])
   }
 
   /** Current counters and health. */

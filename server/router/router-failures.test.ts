@@ -172,22 +172,25 @@ describe('a fault', () => {
     expect([b?.calls.length, c?.calls.length, d?.calls.length]).toEqual([1, 1, 1])
   })
 
-  test('its detail does not contain the API key', async () => {
+  test.each([
+    ['', ''],
+    [' at the place where it is cut', 'x'.repeat(250)],
+  ])('its detail does not contain the API key%s', async (_, before) => {
     const fake = await harness.fake((call, response) =>
-      answer(500, { error: { message: `bad header ${call.headers.authorization}` } })(
+      answer(500, { error: { message: `${before} bad header ${call.headers.authorization}` } })(
         call,
         response,
       ),
     )
-    harness.router.setServers([config(1, fake.url, { apiKey: 'sk-very-secret' })])
+    harness.router.setServers([config(1, fake.url, { apiKey: 'sk-very-secret-of-this-server' })])
     harness.router.setSlots(1, 1)
     const events: RouterEvent[] = []
     harness.router.onEvent((event) => events.push(event))
     const results = await Promise.all(
       Array.from({ length: 6 }, () => harness.score({ maxAttempts: 1, timeoutMs: 2_000 })),
     )
-    expect(JSON.stringify([results, events])).not.toContain('very-secret')
-    expect(JSON.stringify(results)).toContain('[key]')
+    expect(JSON.stringify([results, events])).not.toContain('sk-very')
+    expect(JSON.stringify(results)).toContain('***')
     expect(events.length).toBeGreaterThan(0)
   })
 })

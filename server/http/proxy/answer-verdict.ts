@@ -44,8 +44,3 @@ function tokensOf(body: Buffer): number | null {
   const number = /^\s*:\s*(\d{1,9})/.exec(behind)
   return number === null ? null : Number(number[1])
 }
-
-/** A server's text without its API key. */
-export function withoutKey(text: string, apiKey: string | null): string {
-  return apiKey === null || apiKey === '' ? text : text.replaceAll(apiKey, '[key]')
-}

@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
+import { maskSecrets } from '../../mask-secrets.ts'
 import { classifyStatus, type EngineFailure } from '../../router/answer-classes.ts'
 import { classifyCallError } from '../../router/call-error.ts'
 import type { RewardRouter, RouterSlot, SlotEnd, SlotRefusal } from '../../router/router-types.ts'
-import { endOf, isAborted, isFailure, MAX_ATTEMPTS, withoutKey } from './answer-verdict.ts'
+import { endOf, isAborted, isFailure, MAX_ATTEMPTS } from './answer-verdict.ts'
 import { type BodyFacts, readBodyFacts } from './body-facts.ts'
 import { findSlot, type SlotSearch } from './find-slot.ts'
 import { requestHeaders, responseHeaders, soundHeaders } from './headers.ts'
@@ -264,7 +265,7 @@ export class Exchange implements CallOwner, SlotSearch {
       this.#release({ outcome: 'corrupt', detail: failure.detail })
       throw new RewardOpsError(
         'upstream_redirects',
-        `The server "${slot.serverName}" ${withoutKey(failure.detail, slot.apiKey)}.`,
+        `The server "${slot.serverName}" ${maskSecrets(failure.detail, [slot.apiKey])}.`,
       )
     }
     return this.#callFailed(failure, status, slot)
@@ -272,7 +273,7 @@ export class Exchange implements CallOwner, SlotSearch {
 
   /** Records a call that failed before anything was passed on. */
   #callFailed(failure: EngineFailure, status: number, slot: RouterSlot): false {
-    failure.detail = withoutKey(failure.detail, slot.apiKey)
+    failure.detail = maskSecrets(failure.detail, [slot.apiKey])
     this.#failure = failure
     this.#failedStatus = status
     if (!this.failed.includes(slot.serverId)) this.failed.push(slot.serverId)
