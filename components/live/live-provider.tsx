@@ -111,8 +111,11 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
 
 declare module '@tanstack/react-query' {
   interface Register {
-    /** `topics`: a change of any of them refetches the query. */
-    queryMeta: { topics?: readonly Topic[] }
+    /**
+     * `topics`: a change of any of them refetches the query. `minGapMs`: the time for which the service keeps the
+     * answer, if it is long; more refetches would return the same.
+     */
+    queryMeta: { topics?: readonly Topic[]; minGapMs?: number }
   }
 }
 
@@ -157,6 +160,7 @@ function createRefresher(queryClient: QueryClient) {
         queryKey: query.queryKey,
         topics: topicsOf(query),
         busy: query.state.fetchStatus === 'fetching',
+        ...(query.meta?.minGapMs !== undefined && { minGapMs: query.meta.minGapMs }),
       }))
     const changed = waiting
     const now = Date.now()

@@ -47,6 +47,21 @@ describe('refetches', () => {
     expect(readings.take(NOTHING, [free, workers], 85).ready).toEqual([free])
   })
 
+  test('a query that names a gap once per gap, however often its data changes', () => {
+    const history = { key: 'history', topics: ['workers'], busy: false, minGapMs: 2_000 }
+    const changed = new Set(['workers'])
+    const readings = new PacedReadings()
+    const readAt: number[] = []
+    for (let now = 0; now <= 6_000; now += 100) {
+      if (readings.take(now <= 4_100 ? changed : NOTHING, [history], now).ready.length === 0)
+        continue
+      readAt.push(now)
+      readings.ended('history', now, now + 20)
+    }
+    // The last change is never lost.
+    expect(readAt).toEqual([0, 2_000, 4_000, 6_000])
+  })
+
   test('each query at its own pace', () => {
     const figures = { key: 'figures', topics: ['batch:b1'], busy: false }
     const timeline = { key: 'timeline', topics: ['batch:b1'], busy: false }

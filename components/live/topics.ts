@@ -3,7 +3,7 @@
 /** Matches every topic: used after a reconnection, when missed changes are unknown. */
 export const EVERYTHING = '*'
 
-/** At most three refetches a second per query. */
+/** At most three refetches a second per query that names no gap. */
 export const MIN_GAP_MS = 340
 /** The longest pause before a live page refetches, however slow the service is. */
 export const MAX_PAUSE_MS = 5_000
@@ -30,6 +30,8 @@ interface ShownQuery {
   topics: readonly string[]
   /** Whether it is being fetched. */
   busy: boolean
+  /** The shortest time between the starts of two refetches, ms; {@link MIN_GAP_MS} if absent. */
+  minGapMs?: number
 }
 
 /** The refetch state of a query. Epoch milliseconds. */
@@ -75,9 +77,9 @@ export class PacedReadings {
     const left = new Set<string>()
     for (const [key, { due }] of before) if (due && !this.#paces.has(key)) left.add(key)
     if (slow) return { ready: [], left }
-    for (const { pace } of ready) {
+    for (const { query, pace } of ready) {
       pace.due = false
-      pace.quietUntil = now + MIN_GAP_MS
+      pace.quietUntil = now + (query.minGapMs ?? MIN_GAP_MS)
     }
     return { ready: ready.map(({ query }) => query), left }
   }
@@ -85,6 +87,7 @@ export class PacedReadings {
   /** Marks a read that {@link take} returned at `startedAt` as ended, with or without a response. */
   ended(key: string, startedAt: number, now: number): void {
     const pace = this.#paces.get(key)
-    if (pace !== undefined) pace.quietUntil = now + pauseAfter(now - startedAt)
+    if (pace === undefined) return
+    pace.quietUntil = Math.max(pace.quietUntil, now + pauseAfter(now - startedAt))
   }
 }

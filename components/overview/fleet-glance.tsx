@@ -29,7 +29,7 @@ export function FleetGlance() {
   const { data } = useQuery(
     trpc.fleet.history.queryOptions(
       { seconds: HOUR_S },
-      { meta: { topics: ['servers', 'workers'] }, refetchInterval: REFRESH_MS },
+      { meta: { topics: ['servers', 'workers'], minGapMs: 2_000 }, refetchInterval: REFRESH_MS },
     ),
   )
   if (data === undefined || !hasActivity(data)) return null

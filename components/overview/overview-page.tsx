@@ -125,7 +125,9 @@ function Dashboard({ data, attention }: { data: OverviewDto; attention: Attentio
 function Retries() {
   const trpc = useTRPC()
   const retries = useQuery(
-    trpc.overview.retries.queryOptions(undefined, { meta: { topics: ['overview', 'servers'] } }),
+    trpc.overview.retries.queryOptions(undefined, {
+      meta: { topics: ['overview', 'servers'], minGapMs: 5_000 },
+    }),
   )
   return (
     <QueryView compact query={retries} title="Retries" skeleton={RETRIES_SKELETON}>

@@ -65,7 +65,7 @@ export function FleetHistory({
     trpc.fleet.history.queryOptions(
       { seconds: range },
       {
-        meta: { topics: [of] },
+        meta: { topics: [of], minGapMs: 2_000 },
         refetchInterval: REFRESH_MS,
         placeholderData: keepPreviousData,
       },
