@@ -83,7 +83,7 @@ interface Run {
   traced: TaskTime[]
 }
 
-/** What the observers in the page recorded. */
+/** Records of the observers in the page. */
 interface Seen {
   /** How often the page's number of finished samples changed. */
   updatesPerSecond: number

@@ -53,6 +53,20 @@ test('identifiers are whole words and case-sensitive', () => {
   expect(check(files, name)).toEqual(['server/a.ts:3: "JobInHand": write "ClaimedJob"'])
 })
 
+test('banned in all texts: comments and titles of tests as well', () => {
+  const text: BannedPhrase = { phrase: 'anew', replacement: 'again', scope: 'text' }
+  const files = {
+    'server/a.ts': '// Anew after a failure',
+    'server/a.test.ts': "test('starts anew')",
+    'docs/a.md': 'It starts anew.',
+  }
+  expect(check(files, text)).toEqual([
+    'docs/a.md:1: "anew": write "again"',
+    'server/a.test.ts:1: "anew": write "again"',
+    'server/a.ts:1: "anew": write "again"',
+  ])
+})
+
 test('exceptions are files or texts', () => {
   const docs: BannedPhrase = {
     phrase: 'anew',

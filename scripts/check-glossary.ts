@@ -5,8 +5,11 @@ import { join, matchesGlob } from 'node:path'
 export interface BannedPhrase {
   phrase: string
   replacement: string
-  /** `ui`: app/ and components/. `docs`: Markdown. `identifier`: names in TypeScript, case-sensitive. */
-  scope: 'ui' | 'docs' | 'identifier'
+  /**
+   * `ui`: app/ and components/. `docs`: Markdown. `text`: Markdown and TypeScript with its tests. `identifier`: names in
+   * TypeScript, case-sensitive.
+   */
+  scope: 'ui' | 'docs' | 'text' | 'identifier'
   /** Globs of exempt files, or allowed texts that contain the phrase. */
   exceptions?: string[]
 }
@@ -14,6 +17,7 @@ export interface BannedPhrase {
 const FILES: Record<BannedPhrase['scope'], RegExp> = {
   ui: /^(app|components)\/(?!.*\.test\.).*\.tsx?$/,
   docs: /\.md$/,
+  text: /\.(md|tsx?)$/,
   identifier: /\.tsx?$/,
 }
 const SKIPPED = /(^|\/)(\.[^/]+|node_modules|generated|dist|test-results)$/

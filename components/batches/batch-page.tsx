@@ -242,7 +242,7 @@ function BatchBody({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** What held up the batch, in one sentence; nothing for rules and single servers. */
+/** The server that held up the batch, in one sentence; nothing for rules and single servers. */
 function BatchBottleneck({ batchId }: { batchId: string }) {
   const trpc = useTRPC()
   const { data } = useQuery(trpc.batches.bottleneck.queryOptions({ batchId }))

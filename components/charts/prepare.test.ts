@@ -326,7 +326,7 @@ describe('the fleet over time', () => {
     ])
   })
 
-  test('nothing in a range is told from a gap', () => {
+  test('a range without activity differs from a gap', () => {
     expect(prepareRates(times, [{ name: 'w1', counts: [0, 0, 0] }]).hasValues).toBe(false)
     const lines = prepareLines(times, [{ name: 'x', values: [null, 2, null] }])
     expect(lines.rows.map((row) => row['of:x'])).toEqual([null, 2, null])

@@ -31,7 +31,7 @@ const DIMENSION_LABEL: Record<Dimension, string> = {
   prompt: 'Prompt',
 }
 
-/** What changed between two ranges of steps, split by outcome, data source, component and prompt. */
+/** The change of the mean reward between two ranges of steps, split by outcome, data source, component and prompt. */
 export function RunChanges({
   run,
   url,

@@ -22,7 +22,7 @@ type ValueOf<O extends CommandOption> = O extends { multiple: true }
 /** The parsed values of a command's options; an option that is not given is undefined. */
 export type Values<O extends CommandOptions> = { [K in keyof O]?: ValueOf<O[K]> }
 
-/** What a command's `run` receives. */
+/** The input of a command's `run`. */
 export interface CommandContext<O extends CommandOptions> {
   values: Values<O>
   positionals: string[]

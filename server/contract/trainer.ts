@@ -48,7 +48,7 @@ export const SampleInput = z
     score: finite.nullish(),
     /** The extra info that belongs to `score`. */
     rewardExtraInfo: z.record(z.string(), z.unknown()).nullish(),
-    /** What led to `score`: `equal`, `different`, `no answer`, … */
+    /** The class of outcome behind `score`: `equal`, `different`, `no answer`, … */
     verdict: shortText.nullish(),
     /** The answer found in the response, which led to `score`. */
     extracted: shortText.nullish(),
@@ -267,7 +267,7 @@ export interface Result {
   substituted: boolean
   /** Returned by the scorer in addition to the score. */
   rewardExtraInfo: Record<string, unknown>
-  /** What led to the score: `equal`, `different`, `no answer`, …; null if the scorer gives none. */
+  /** The class of outcome behind the score: `equal`, `different`, `no answer`, …; null if the scorer gives none. */
   verdict: string | null
   /** The answer found in the response, at most 200 characters of it; null if there is none. */
   extracted: string | null

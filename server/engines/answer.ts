@@ -50,7 +50,7 @@ const ENGINE_DEAD = /EngineCore encountered|EngineDeadError|background loop has 
 const NO_ROUTE = /does not support [\w ]{1,40} API\b/i
 
 /**
- * Statuses that concern the server, its address or its key, whatever the text: missing route or model, refused key,
+ * Statuses that concern the server, its address or its key, with any text: missing route or model, refused key,
  * exhausted quota, wrong protocol. 413 and 422 concern one request.
  */
 const OF_THE_SERVER = new Set([401, 402, 403, 404, 405, 406, 407, 410, 411, 415, 421, 426, 501])

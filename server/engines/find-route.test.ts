@@ -26,7 +26,7 @@ async function probe(
   return { found, posts: server.calls.filter((c) => c.method === 'POST').map((c) => c.path) }
 }
 
-describe('the first route that returns a score is used, whatever routes exist', () => {
+describe('the first route that returns a score is used, for any set of routes', () => {
   test.each([
     ['a reward model of 0.11.0', 'rm11', 'classify', false],
     ['a reward model of 0.32.0', 'rm32', 'classify', false],

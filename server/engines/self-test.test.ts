@@ -148,7 +148,7 @@ describe('vLLM’s dialects of activation', () => {
 })
 
 test.each(['vllm', 'sglang', 'tei', 'llamacpp'] as const)(
-  '%s with equal scores for different texts is constant, whatever the score',
+  '%s with equal scores for different texts is constant, for any score',
   async (name) => {
     for (const score of [1, 0, -0.73, 4.25]) {
       const result = await selfTest(

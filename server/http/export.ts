@@ -185,7 +185,7 @@ export function createExport({ db, access, readiness }: ExportSources) {
   }
 }
 
-/** What an export reads: its filter, page limits and annotations. */
+/** The input of an export: its filter, page limits and annotations. */
 interface Chosen {
   filter: SampleFilter
   /** True when a filter excludes some samples of the batches. */

@@ -138,7 +138,7 @@ describe('a sandbox that gives no verdict', () => {
     expect(detail.attemptLog[0]?.detail).toContain('422')
   })
 
-  it('is told apart from another component that fails, when a composite reward is tried', async () => {
+  it('is distinguished from another component that fails, when a composite reward is tried', async () => {
     const gone = await startSandbox()
     await gone.stop()
     const code = (name: string, options: { sandbox_fusion_url: string }) => ({

@@ -453,7 +453,7 @@ describe('a part of a batch', () => {
 
   it.each([
     ['an unknown index', { indexes: [3, 99] }, 404, 'There is no sample b'],
-    ['an unknown group', { uids: ['nobody'] }, 404, 'has 0 of the 1 groups'],
+    ['an unknown group', { uids: ['unknown'] }, 404, 'has 0 of the 1 groups'],
     ['a filter without matches', { filter: { scoreMin: 99 } }, 404, 'No sample of b'],
     ['an empty selection', {}, 400, 'one of indexes, uids and filter'],
   ])('with %s is refused, and nothing is stored', async (_, select, status, message) => {

@@ -164,12 +164,12 @@ export function predict(work: Workload, strategy: Strategy, observe?: RewardObse
 export interface Bound {
   /** Mean per step, ms. */
   boundMs: number
-  /** compute: the trainer's own work; rewards: the time of all rewards at this concurrency. */
+  /** compute: the trainer time; rewards: the time of all rewards at this concurrency. */
   boundBy: 'compute' | 'rewards'
 }
 
 /**
- * The lower bound of a step's mean time under any strategy: the trainer's own work, or the time of all rewards divided by
+ * The lower bound of a step's mean time under any strategy: the trainer time, or the time of all rewards divided by
  * the slots. The slowest single reward is no bound: with two steps in flight it may take longer than a step.
  */
 export function boundOf(work: Workload): Bound {

@@ -283,7 +283,7 @@ describe('a comparison', () => {
   })
 
   it('of unknown runs and missing steps is refused by name', async () => {
-    await expect(changesOf('nobody')).rejects.toMatchObject({ reason: 'run_not_found' })
+    await expect(changesOf('unknown')).rejects.toMatchObject({ reason: 'run_not_found' })
     await makeRun('short', [gsm8kStep(numbers(9), 0.5)])
     await expect(changesOf('short')).rejects.toMatchObject({ reason: 'no_such_step' })
     const ranges = { before: { from: 0, to: 0 }, after: { from: 5, to: 9 } }

@@ -121,7 +121,7 @@ export interface SlotEnd {
   detail?: string
 }
 
-/** The right to send one call to one server. It must be released exactly once, whatever the outcome. */
+/** The right to send one call to one server. It must be released exactly once, after a failure as well. */
 export interface RouterSlot {
   readonly serverId: number
   readonly serverName: string

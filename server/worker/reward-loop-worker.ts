@@ -653,7 +653,7 @@ function runRule(batch: ActiveBatch, row: PendingSample): RewardOutcome {
   }
 }
 
-/** Whether a call was cancelled because other processes may use its slot. It is then made again with the next slot. */
+/** Whether a call was cancelled because other processes may use its slot. It is then repeated with the next slot. */
 function isRecalled(job: ClaimedJob, slot: GateSlot | null, outcome: RewardOutcome): boolean {
   const isCancelled = !outcome.ok && outcome.reason === 'cancelled'
   return isCancelled && slot?.recalled.aborted === true && !job.abort.signal.aborted

@@ -157,7 +157,7 @@ describe('Q16: one limit over all workers', () => {
     expect(await run(b, [20])).toMatchObject({ ok: true, value: 20 })
     expect(most).toBe(1)
     lost.mockRestore()
-    // The cancelled call is made again with the next slot.
+    // The cancelled call is repeated with the next slot.
     expect(await ofA).toMatchObject({ ok: true, value: 10 })
     expect(most).toBe(1)
   }, 30_000)

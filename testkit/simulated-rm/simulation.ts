@@ -135,7 +135,7 @@ export class Simulation {
     return texts
   }
 
-  /** Numbers of texts as the engine counts them, whatever its metrics report. */
+  /** Numbers of texts as the engine counts them, which its metrics may misreport. */
   trueLoad(): { running: number; waiting: number } {
     let parked = 0
     for (const active of this.#parked) parked += active.jobs.length

@@ -15,7 +15,7 @@ export interface RewardSample {
   responseLength?: number | null
 }
 
-/** What led to a score, by which samples are counted and filtered. */
+/** The outcome behind a score, by which samples are counted and filtered. */
 export interface Verdict {
   /** A class of few words: `equal`, `different`, `no answer`, … */
   verdict: string

@@ -7,7 +7,7 @@ import { config, Harness, until } from '../testing/harness.ts'
 import { failuresOf, SimulatedPool } from '../testing/pool.ts'
 
 /**
- * A broken server fails no sample, whatever the wording and status of its answers. The router decides whether the
+ * A broken server fails no sample, for any wording and status of its answers. The router decides whether the
  * server or the sample is at fault.
  */
 

@@ -155,7 +155,7 @@ function v1Classify(simulation: Simulation): Handler {
   }
 }
 
-/** Scores items for a query. A classification model returns its raw logits, whatever labels are named. */
+/** Scores items for a query. A classification model returns its raw logits and ignores the named labels. */
 function score(simulation: Simulation): Handler {
   return (call) => {
     const body = bodyOf(call, openAiError)

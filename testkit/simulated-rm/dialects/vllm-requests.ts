@@ -95,7 +95,7 @@ function isRaw(
   }
   if (before(version, ACTIVATION_SINCE)) return false
   if (before(version, USE_ACTIVATION_SINCE)) return old === false
-  // These versions read the old parameter as true, whatever its value.
+  // These versions read any value of the old parameter as true.
   if (before(version, BOTH_WORDS_SINCE)) return old === undefined && now === false
   if (before(version, ONE_WORD_SINCE)) return either === false
   return now === false
