@@ -7,11 +7,10 @@ import {
   durationText,
   formatCompact,
   formatCount,
-  formatPercent,
   formatRate,
   formatScore,
+  percentText,
   plural,
-  quantityText,
 } from '../components/format/numbers.ts'
 import { shortenMiddle } from '../components/format/text.ts'
 import { EXPORTED_RESULT_COLUMNS, EXPORTED_ROLLOUT_COLUMNS } from '../server/contract/csv-cells.ts'
@@ -295,7 +294,7 @@ test('run responses match the samples', async () => {
   expect(found.slice(0, 20)).toEqual([])
 })
 
-const percent = (share: number) => bare(quantityText(formatPercent(share)))
+const percent = (share: number) => bare(percentText(share))
 const duration = (ms: number | null) => bare(durationText(ms))
 const score = (value: number | null | undefined) => bare(formatScore(value))
 const meanStd = (mean: number | null, std: number | null) =>

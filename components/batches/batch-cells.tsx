@@ -3,13 +3,7 @@
 import type { BatchProgressDto } from '../../server/contract/pages.ts'
 import type { BatchSummary } from '../../server/contract/trainer.ts'
 import { useHue } from '../charts/use-hue.ts'
-import {
-  formatCount,
-  formatDuration,
-  formatPercent,
-  formatScore,
-  quantityText,
-} from '../format/numbers.ts'
+import { formatCount, formatDuration, formatScore, percentText } from '../format/numbers.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { ProgressBar } from '../ui/progress-bar.tsx'
@@ -89,7 +83,7 @@ export function BatchProgress({ batch }: { batch: BatchSummary }) {
         />
       </span>
       <span className="num w-13 text-right text-ink-2">
-        {batch.samples === 0 ? '–' : quantityText(formatPercent(ended / batch.samples))}
+        {batch.samples === 0 ? '–' : percentText(ended / batch.samples)}
       </span>
     </span>
   )

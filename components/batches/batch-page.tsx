@@ -17,11 +17,10 @@ import {
   durationText,
   formatCount,
   formatDuration,
-  formatPercent,
   formatRate,
   formatScore,
+  percentText,
   plural,
-  quantityText,
 } from '../format/numbers.ts'
 import { useLive, useNow } from '../live/live-provider.tsx'
 import { planBatchHref } from '../planner/planner-url.ts'
@@ -304,7 +303,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
               ? ended === 0
                 ? 'none ended'
                 : 'none failed'
-              : `${formatCount(batch.failed)} failed, ${quantityText(formatPercent(batch.failed / Math.max(1, ended)))}`
+              : `${formatCount(batch.failed)} failed, ${percentText(batch.failed / Math.max(1, ended))}`
           }
         />
         <Figure

@@ -10,8 +10,8 @@ import {
   formatDuration,
   formatPercent,
   formatScore,
+  percentText,
   plural,
-  quantityText,
 } from '../format/numbers.ts'
 import { ServerName } from '../servers/server-cells.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -96,7 +96,7 @@ function Failures({ batch }: { batch: BatchViewDto }) {
   return (
     <Section
       title="Failures"
-      note={`${plural(batch.failed, 'sample')}, ${quantityText(formatPercent(batch.failed / Math.max(1, batch.samples)))} of the batch`}
+      note={`${plural(batch.failed, 'sample')}, ${percentText(batch.failed / Math.max(1, batch.samples))} of the batch`}
     >
       <ul className="pb-3">
         {batch.failures.map(({ reason, count }) => (

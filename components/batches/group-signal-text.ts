@@ -3,7 +3,7 @@ import {
   type GroupSignal,
   type GroupSignalCounts,
 } from '../../server/contract/group-signal.ts'
-import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
+import { formatCount, percentText } from '../format/numbers.ts'
 
 /** Short labels of the signal classes. */
 export const SIGNAL_LABEL: Record<GroupSignal, string> = {
@@ -37,7 +37,7 @@ export function countsOf(counts: GroupSignalCounts): { groups: number; nothing: 
 export function noSignalShortText(counts: GroupSignalCounts): string {
   const { groups, nothing } = countsOf(counts)
   if (groups === 0 || nothing === 0 || counts.single_sample === groups) return noSignalText(counts)
-  return `${formatCount(nothing)} no-signal, ${quantityText(formatPercent(nothing / groups))}`
+  return `${formatCount(nothing)} no-signal, ${percentText(nothing / groups)}`
 }
 
 /**

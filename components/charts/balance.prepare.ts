@@ -1,5 +1,5 @@
 import type { PoolShareDto } from '../../server/contract/server-detail.ts'
-import { formatPercent, quantityText } from '../format/numbers.ts'
+import { percentText } from '../format/numbers.ts'
 import { stateLook } from '../ui/status.tsx'
 import { shareTicks, type Tick } from './ticks.ts'
 
@@ -45,10 +45,9 @@ export function prepareBalance(
         state,
         requestShare,
         capacityShare,
-        requestText: quantityText(formatPercent(requestShare)),
-        capacityText: quantityText(formatPercent(capacityShare)),
-        capacityLabel:
-          capacityShare > 0 ? quantityText(formatPercent(capacityShare)) : stateLook(state).text,
+        requestText: percentText(requestShare),
+        capacityText: percentText(capacityShare),
+        capacityLabel: capacityShare > 0 ? percentText(capacityShare) : stateLook(state).text,
         ratio: requestShare === null || capacityShare === 0 ? null : requestShare / capacityShare,
       }
     })

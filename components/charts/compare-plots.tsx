@@ -1,7 +1,7 @@
 'use client'
 
 import { Line, ReferenceLine } from 'recharts'
-import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
+import { formatCount, formatScore, percentText } from '../format/numbers.ts'
 import type { CdfData, DeltaData, OverlayData, OverlayStep } from './compare.prepare.ts'
 import { Plot } from './plot.tsx'
 import { StepBand, StepLine, StepPlot } from './step-plot.tsx'
@@ -12,8 +12,6 @@ const FIRST = 'var(--data-1)'
 const SECOND = 'var(--data-2)'
 
 const SHARE_TICKS = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, label: `${at * 100} %` }))
-
-const percentText = (share: number) => quantityText(formatPercent(share))
 
 /** Both cumulative distribution functions. */
 export function CdfPlot({ data, n }: { data: CdfData; n: number }) {

@@ -1,5 +1,5 @@
 import type { Distribution } from '../../server/contract/pages.ts'
-import { formatPercent, formatScore, quantityText } from '../format/numbers.ts'
+import { formatScore, percentText } from '../format/numbers.ts'
 import { linearTicks, type Tick } from './ticks.ts'
 
 export interface DistributionRow {
@@ -43,7 +43,7 @@ export function prepareDistribution(
     from,
     to,
     count,
-    share: quantityText(formatPercent(n === 0 ? null : count / n)),
+    share: percentText(n === 0 ? null : count / n),
     height: options.log ? logHeight(count) : count,
   }))
   const most = Math.max(0, ...bins.map((bin) => bin.count))

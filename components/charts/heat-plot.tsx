@@ -1,7 +1,7 @@
 'use client'
 
 import { useEffect, useRef } from 'react'
-import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
+import { formatCount, percentText } from '../format/numbers.ts'
 import { FootTicks, SideTicks, TipAt, usePlace } from './cell-plot.tsx'
 import { type HeatCellAt, type HeatData, heatAt } from './heat.prepare.ts'
 import { prepareMarks } from './marks.prepare.ts'
@@ -74,7 +74,7 @@ export function HeatPlot({
               title={`step ${formatCount(found.step)}`}
               rows={[
                 { label: 'reward', value: found.row },
-                { label: 'share of samples', value: quantityText(formatPercent(found.share)) },
+                { label: 'share of samples', value: percentText(found.share) },
               ]}
             />
             <MarkTip line={marks.find(({ step }) => step === found.step)} />

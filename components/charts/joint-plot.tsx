@@ -1,6 +1,6 @@
 'use client'
 
-import { formatCount, formatPercent, plural, quantityText } from '../format/numbers.ts'
+import { formatCount, percentText, plural } from '../format/numbers.ts'
 import { FootTicks, SideTicks, TipAt, usePlace } from './cell-plot.tsx'
 import { type JointData, jointAt } from './joint.prepare.ts'
 import { Tip } from './tip.tsx'
@@ -79,9 +79,7 @@ export function JointPlot({
             >
               <span className="font-medium">{formatCount(cell.samples)}</span>
               {data.columns <= 4 && data.rows <= 4 && (
-                <span className="text-2xs">
-                  {quantityText(formatPercent(cell.samples / data.n))}
-                </span>
+                <span className="text-2xs">{percentText(cell.samples / data.n)}</span>
               )}
             </span>
           ))}
@@ -92,7 +90,7 @@ export function JointPlot({
               rows={[
                 { label: 'first', value: found.first },
                 { label: 'second', value: found.second },
-                { label: 'share', value: quantityText(formatPercent(found.samples / data.n)) },
+                { label: 'share', value: percentText(found.samples / data.n) },
               ]}
             />
           </TipAt>

@@ -2,13 +2,7 @@
 
 import { Area, Line, ReferenceLine } from 'recharts'
 import { SIGNAL_COLOUR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
-import {
-  durationText,
-  formatCount,
-  formatPercent,
-  formatScore,
-  quantityText,
-} from '../format/numbers.ts'
+import { durationText, formatCount, formatScore, percentText } from '../format/numbers.ts'
 import type { ComponentData, ContributionData } from './components.prepare.ts'
 import { hueOf, outcomeColor } from './hue.ts'
 import type { MonitorData } from './monitor.prepare.ts'
@@ -24,8 +18,6 @@ import type {
 import { StepBand, StepLine, StepPlot } from './step-plot.tsx'
 import { shareTicks } from './ticks.ts'
 import type { TipRow } from './tip.tsx'
-
-const percentText = (share: number | null) => quantityText(formatPercent(share))
 
 /** Rewards over steps: 5 to 95 % and 25 to 75 % as bands, median and mean as lines; a running batch as a hollow dot. */
 export function FanPlot({

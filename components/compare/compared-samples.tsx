@@ -17,7 +17,7 @@ import type {
 import { DISAGREEMENT_MEASURES } from '../../server/contract/compare.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
-import { formatCount, formatScore } from '../format/numbers.ts'
+import { formatCount, formatScore, formatSigned } from '../format/numbers.ts'
 import { shortenMiddle } from '../format/text.ts'
 import { useKeys } from '../shell/keys.tsx'
 import { IconButton } from '../ui/button.tsx'
@@ -29,7 +29,7 @@ import { Section } from '../ui/section.tsx'
 import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import type { CompareProps, CompareUrl } from './compare-url.ts'
-import { MEASURE_LABEL, SIDE_COLOUR, signed } from './pair-words.ts'
+import { MEASURE_LABEL, SIDE_COLOUR } from './pair-words.ts'
 
 const PAGE = 25
 /** Hides columns on narrow screens. */
@@ -228,9 +228,9 @@ function Rows({
               </td>
               <td className="num end">{formatScore(row.first)}</td>
               <td className="num end">{formatScore(row.second)}</td>
-              <td className="num end">{signed(row.firstAdvantage)}</td>
+              <td className="num end">{formatSigned(row.firstAdvantage)}</td>
               <td className={`num end ${row.signFlipped ? 'font-medium text-bad' : ''}`}>
-                {signed(row.secondAdvantage)}
+                {formatSigned(row.secondAdvantage)}
               </td>
               <td className={`num end text-ink-2 ${WIDE}`}>{placeText(row.firstRank)}</td>
               <td className={`num end text-ink-2 ${WIDE}`}>{placeText(row.secondRank)}</td>
@@ -271,5 +271,5 @@ function differenceOf(row: ComparedSampleDto, by: DisagreementMeasure): string {
   }
   const [first, second] =
     by === 'score' ? [row.first, row.second] : [row.firstAdvantage, row.secondAdvantage]
-  return first === null || second === null ? '–' : signed(second - first)
+  return first === null || second === null ? '–' : formatSigned(second - first)
 }

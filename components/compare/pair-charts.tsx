@@ -8,7 +8,7 @@ import { prepareDistribution } from '../charts/distribution.prepare.ts'
 import { prepareJoint } from '../charts/joint.prepare.ts'
 import { JointPlot } from '../charts/joint-plot.tsx'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
-import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
+import { formatCount, formatScore, percentText } from '../format/numbers.ts'
 import { SIDE_COLOUR } from './pair-words.ts'
 
 const CdfPlot = lazyPlot(async () => (await import('../charts/compare-plots.tsx')).CdfPlot)
@@ -18,8 +18,6 @@ const DistributionPlot = lazyPlot(
 
 /** Maximum rows of a table view. */
 const TABLE_ROWS = 200
-
-const percent = (share: number) => quantityText(formatPercent(share))
 
 /** The score distributions of both batches: joint, separate, and the differences. */
 export function PairCharts({ pair }: { pair: ComparePairDto }) {
@@ -72,7 +70,7 @@ function JointChart({ pair }: { pair: ComparePairDto }) {
             cell.first,
             cell.second,
             formatCount(cell.samples),
-            percent(cell.samples / data.n),
+            percentText(cell.samples / data.n),
           ]),
       }}
     />
@@ -101,8 +99,8 @@ function CdfChart({ pair }: { pair: ComparePairDto }) {
           .slice(0, TABLE_ROWS)
           .map((value, at) => [
             formatScore(value),
-            percent(pair.cdf.first[at] as number),
-            percent(pair.cdf.second[at] as number),
+            percentText(pair.cdf.first[at] as number),
+            percentText(pair.cdf.second[at] as number),
           ]),
       }}
     />

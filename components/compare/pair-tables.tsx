@@ -2,11 +2,11 @@
 
 import { correlationWord, kappaWord } from '../../server/contract/agreement.ts'
 import type { ComparePairDto } from '../../server/contract/compare.ts'
-import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
+import { formatCount, formatScore, formatSigned, percentText } from '../format/numbers.ts'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
-import { shareText, signed } from './pair-words.ts'
+import { shareText } from './pair-words.ts'
 
 /** The agreement statistics, each with its n and, where one exists, its interpretation. */
 export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
@@ -17,11 +17,7 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
     ...(classes === null
       ? []
       : ([
-          [
-            'Equal scores',
-            quantityText(formatPercent(classes.equal)),
-            `of ${formatCount(pair.n)} samples`,
-          ],
+          ['Equal scores', percentText(classes.equal), `of ${formatCount(pair.n)} samples`],
           ['Cohen’s κ', formatScore(classes.kappa), kappaWord(classes.kappa) ?? 'not defined'],
         ] as [string, string, string][])),
     [
@@ -168,7 +164,7 @@ export function SourcesTable({ pair }: { pair: ComparePairDto }) {
                 <td className="num end">
                   {source.first === null || source.second === null
                     ? '–'
-                    : signed(source.second - source.first)}
+                    : formatSigned(source.second - source.first)}
                 </td>
                 <td className="num end">{formatScore(source.tau)}</td>
                 <td className="num end">{formatCount(source.tauGroups)}</td>

@@ -2,7 +2,7 @@
 
 import { GitCompareArrows } from 'lucide-react'
 import { type ComparePairDto, UNMATCHED_TEXT } from '../../server/contract/compare.ts'
-import { formatCount, formatScore, plural } from '../format/numbers.ts'
+import { formatCount, formatScore, formatSigned, plural } from '../format/numbers.ts'
 import { Empty } from '../ui/empty.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 import { Section } from '../ui/section.tsx'
@@ -13,7 +13,7 @@ import { ComparedSamples, useComparedSamples } from './compared-samples.tsx'
 import { PairCharts } from './pair-charts.tsx'
 import { PairSides } from './pair-sides.tsx'
 import { AdvantageSigns, SourcesTable, StatisticsTable } from './pair-tables.tsx'
-import { pairVerdict, shareText, signed } from './pair-words.ts'
+import { pairVerdict, shareText } from './pair-words.ts'
 
 /** A comparison: verdict, score distributions, and samples. */
 export function PairView({
@@ -88,7 +88,7 @@ function PairFigures({ pair }: { pair: ComparePairDto }) {
       />
       <Figure
         label="Mean, second − first"
-        value={signed(pair.delta.score.mean)}
+        value={formatSigned(pair.delta.score.mean)}
         detail={`± ${formatScore(pair.delta.score.std)}`}
       />
       <Figure
@@ -147,9 +147,9 @@ function LeftOut({ pair }: { pair: ComparePairDto }) {
         <Section title="Same prompts" note={`n = ${formatCount(prompts.n)} prompts, any responses`}>
           <p className="num px-5 pb-5 text-ink-2">
             Mean per prompt: {formatScore(prompts.first)} first, {formatScore(prompts.second)}{' '}
-            second; {signed(prompts.delta)} difference
+            second; {formatSigned(prompts.delta)} difference
             {prompts.low !== null &&
-              `, 95 % interval ${signed(prompts.low)} to ${signed(prompts.high)} (paired by prompt)`}
+              `, 95 % interval ${formatSigned(prompts.low)} to ${formatSigned(prompts.high)} (paired by prompt)`}
             .
           </p>
         </Section>

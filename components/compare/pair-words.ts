@@ -1,6 +1,6 @@
 import { correlationWord, kappaWord } from '../../server/contract/agreement.ts'
 import type { ComparePairDto, DisagreementMeasure } from '../../server/contract/compare.ts'
-import { formatCount, formatPercent, formatScore, plural, quantityText } from '../format/numbers.ts'
+import { formatCount, formatScore, percentText, plural } from '../format/numbers.ts'
 
 /** The color of each side in every chart. */
 export const SIDE_COLOUR = { first: 'var(--data-1)', second: 'var(--data-2)' } as const
@@ -12,11 +12,9 @@ export const MEASURE_LABEL: Record<DisagreementMeasure, string> = {
   score: 'Score',
 }
 
-const percent = (share: number) => quantityText(formatPercent(share))
-
 /** A share in percent; a dash when the total is 0. */
 export function shareText(part: number, of: number): string {
-  return of === 0 ? '–' : percent(part / of)
+  return of === 0 ? '–' : percentText(part / of)
 }
 
 /** The result of the comparison: a headline and details. */
@@ -46,7 +44,7 @@ export function pairVerdict(pair: ComparePairDto): { title: string; detail: stri
     const beyond =
       kappa === null ? '' : `, ${kappa} agreement beyond chance (κ ${formatScore(classes.kappa)})`
     return {
-      title: `Equal scores for ${percent(classes.equal)} of ${plural(n, 'sample')}${beyond}`,
+      title: `Equal scores for ${percentText(classes.equal)} of ${plural(n, 'sample')}${beyond}`,
       detail: details.join(' '),
     }
   }
@@ -63,10 +61,4 @@ function has(groups: number): string {
 
 function sentence(word: string): string {
   return word.charAt(0).toUpperCase() + word.slice(1)
-}
-
-/** A number with its sign, using the typographic minus. */
-export function signed(value: number | null | undefined): string {
-  if (value === null || value === undefined || !Number.isFinite(value)) return '–'
-  return value > 0 ? `+${formatScore(value)}` : formatScore(value)
 }

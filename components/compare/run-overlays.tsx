@@ -14,10 +14,10 @@ import { lazyPlot } from '../charts/lazy-plot.tsx'
 import {
   durationText,
   formatCount,
-  formatPercent,
   formatScore,
+  formatSigned,
+  percentText,
   plural,
-  quantityText,
 } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
@@ -26,7 +26,6 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import type { Band, CompareProps } from './compare-url.ts'
 import { comparePairHref } from './compare-url.ts'
-import { signed } from './pair-words.ts'
 
 const OverlayPlot = lazyPlot(async () => (await import('../charts/compare-plots.tsx')).OverlayPlot)
 const StepDeltaPlot = lazyPlot(
@@ -36,8 +35,6 @@ const StepDeltaPlot = lazyPlot(
 /** The number of newest steps in a table view. */
 const TABLE_STEPS = 200
 const LIST_STEPS = 50
-
-const percent = (share: number) => quantityText(formatPercent(share))
 
 const BAND_OPTIONS: { value: Band; label: string }[] = [
   { value: 'none', label: 'Mean' },
@@ -75,7 +72,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
           quantity="noSignalShare"
           title="No-signal groups"
           note="share of groups"
-          write={percent}
+          write={percentText}
         />
         <Overlay
           {...common}
@@ -83,7 +80,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
           quantity="failedShare"
           title="Failed samples"
           note="share of ended samples"
-          write={percent}
+          write={percentText}
         />
         <Overlay
           {...common}
@@ -242,9 +239,9 @@ function DeltaChart({
           .slice(0, TABLE_STEPS)
           .map((one) => [
             formatCount(one.step),
-            signed(one.delta),
-            signed(one.low),
-            signed(one.high),
+            formatSigned(one.delta),
+            formatSigned(one.low),
+            formatSigned(one.high),
             `${formatCount(one.nFirst)} and ${formatCount(one.nOther)}`,
           ]),
       }}
@@ -309,9 +306,9 @@ function SharedSteps({ data }: { data: CompareRunsDto }) {
                     {one.firstBatch} and {one.otherBatch}
                   </PageLink>
                 </td>
-                <td className="num end">{signed(one.delta)}</td>
+                <td className="num end">{formatSigned(one.delta)}</td>
                 <td className="num end text-ink-2">
-                  {signed(one.low)} to {signed(one.high)}
+                  {formatSigned(one.low)} to {formatSigned(one.high)}
                 </td>
               </tr>
             ))}

@@ -4,9 +4,10 @@ import {
   formatBytes,
   formatCompact,
   formatCount,
-  formatPercent,
   formatRate,
   formatScore,
+  formatSigned,
+  percentText,
   plural,
   quantityText,
   readInteger,
@@ -26,6 +27,12 @@ describe('numbers', () => {
     expect(formatScore(-0.0000421)).toBe('−4.21e−5')
     expect(formatScore(null)).toBe('–')
     expect(formatScore(Number.NaN)).toBe('–')
+  })
+
+  test('differences of scores have their sign', () => {
+    expect([0.25, -0.25, 0, null, Number.POSITIVE_INFINITY].map(formatSigned)).toEqual([
+      ...['+0.250', '−0.250', '0', '–', '–'],
+    ])
   })
 
   test('typed integers may have thousands separators, and a fraction is none', () => {
@@ -59,8 +66,7 @@ describe('numbers', () => {
   })
 
   test('100 % means all, and 0 % means none', () => {
-    const text = (share: number) => quantityText(formatPercent(share))
-    expect([0, 0.0003, 0.012, 0.0996, 0.5, 0.9996, 1].map(text)).toEqual([
+    expect([0, 0.0003, 0.012, 0.0996, 0.5, 0.9996, 1].map(percentText)).toEqual([
       '0\u00a0%',
       '<0.1\u00a0%',
       '1.2\u00a0%',
@@ -69,7 +75,8 @@ describe('numbers', () => {
       '>99.9\u00a0%',
       '100\u00a0%',
     ])
-    expect(text(0.9968)).toBe('99.6\u00a0%')
+    expect(percentText(0.9968)).toBe('99.6\u00a0%')
+    expect(percentText(null)).toBe('–')
   })
 
   test('counts, rates and bytes have a readable unit', () => {

@@ -57,6 +57,12 @@ export function formatScore(score: number | null | undefined): string {
   return minus(size >= 1000 ? score.toFixed(1) : score.toFixed(3))
 }
 
+/** A difference of rewards with its sign: `+0.250`, `−0.250`, `0`. */
+export function formatSigned(difference: number | null | undefined): string {
+  const text = formatScore(difference)
+  return Number(difference) > 0 && text !== UNKNOWN ? `+${text}` : text
+}
+
 /** The typographic minus sign, as wide as a digit, so that columns align. */
 function minus(text: string): string {
   return text.replaceAll('-', '−')
@@ -130,6 +136,11 @@ export function formatPercent(share: number | null | undefined): Quantity {
     return { value: (Math.floor(percent * 10) / 10).toFixed(1), unit: '%' }
   const whole = percent === 0 || percent >= 9.95
   return { value: whole ? String(Math.round(percent)) : percent.toFixed(1), unit: '%' }
+}
+
+/** A share of 0 to 1 as text: `12 %`. */
+export function percentText(share: number | null | undefined): string {
+  return quantityText(formatPercent(share))
 }
 
 /** A number with its noun: `1 sample`, `12 samples`. */

@@ -6,7 +6,7 @@ import {
   type MonitorDefinition,
   type MonitorName,
 } from '../../server/contract/monitors.ts'
-import { formatPercent, formatScore, quantityText } from '../format/numbers.ts'
+import { formatScore, percentText } from '../format/numbers.ts'
 
 export function monitorLabel(monitor: MonitorName | FleetMonitorName): string {
   return monitor in MONITOR_DEFINITIONS
@@ -22,7 +22,7 @@ export function readingText(
   if (value === null || value === undefined) return '–'
   const unit =
     monitor in MONITOR_DEFINITIONS ? MONITOR_DEFINITIONS[monitor as MonitorName].unit : null
-  if (unit === 'share') return quantityText(formatPercent(value))
+  if (unit === 'share') return percentText(value)
   if (unit === 'score') return formatScore(value)
   // Adding 0 turns −0 into 0.
   return (Math.round(value * 100) / 100 + 0).toFixed(2).replace('-', '−')

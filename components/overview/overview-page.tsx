@@ -10,14 +10,7 @@ import { isActive } from '../batches/batch-cells.tsx'
 import { ActiveBatches, RecentBatches } from '../batches/overview-tables.tsx'
 import { lazyPlot, WhenSeen } from '../charts/lazy-plot.tsx'
 import { Sparkline } from '../charts/sparkline.tsx'
-import {
-  formatCompact,
-  formatCount,
-  formatPercent,
-  formatRate,
-  plural,
-  quantityText,
-} from '../format/numbers.ts'
+import { formatCompact, formatCount, formatRate, percentText, plural } from '../format/numbers.ts'
 import { useLive } from '../live/live-provider.tsx'
 import { FleetTable } from '../servers/fleet-table.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
@@ -262,7 +255,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         detail={
           ended === 0
             ? 'no samples ended'
-            : `${quantityText(formatPercent(figures.failedLastHour / ended))} of ${formatCompact(ended)} ended`
+            : `${percentText(figures.failedLastHour / ended)} of ${formatCompact(ended)} ended`
         }
       />
       <Figure

@@ -1,6 +1,6 @@
 import type { PlannedColumn, PlannedStrategy } from '../../server/contract/planner.ts'
 import type { Strategy } from '../../server/contract/strategies.ts'
-import { durationText, formatCount, formatPercent, quantityText } from '../format/numbers.ts'
+import { durationText, formatCount, percentText } from '../format/numbers.ts'
 
 /** The label of each strategy, its form in a sentence after "with", and its definition. */
 export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; about: string }> = {
@@ -53,7 +53,7 @@ export function limitText({ limit, servers }: { limit: number | null; servers: n
 export function savingText({ saving, strategy }: PlannedStrategy): string {
   if (strategy === 'barrier') return 'baseline'
   if (Math.abs(saving) < 0.01) return 'no gain'
-  const share = quantityText(formatPercent(Math.abs(saving)))
+  const share = percentText(Math.abs(saving))
   return saving > 0 ? `${share} less` : `${share} more`
 }
 

@@ -12,7 +12,7 @@ import type { RunDto } from '../../server/contract/runs.ts'
 import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import type { SampleFailureReason } from '../../server/contract/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
+import { formatCount, formatScore, formatSigned, percentText } from '../format/numbers.ts'
 import { Choice, TypedFilter } from '../samples/filter-fields.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Button } from '../ui/button.tsx'
@@ -200,7 +200,7 @@ function Headline({ run, data }: { run: RunDto; data: ChangesDto }) {
   const moved = (
     <>
       Mean {formatScore(before.mean)} → {formatScore(after.mean)}:{' '}
-      <b className="font-semibold">{signed(change.value)}</b> {intervalText(change)}.
+      <b className="font-semibold">{formatSigned(change.value)}</b> {intervalText(change)}.
     </>
   )
   if (standsOut === null) {
@@ -216,13 +216,13 @@ function Headline({ run, data }: { run: RunDto; data: ChangesDto }) {
   const dimension = data.breakdowns.find((one) => one.dimension === standsOut.dimension)
   const part = dimension?.parts.find(({ key }) => key === standsOut.key)
   if (dimension === undefined || part === undefined) return moved
-  const share = (side: ChangePartDto['before']) => quantityText(formatPercent(side.share))
+  const share = (side: ChangePartDto['before']) => percentText(side.share)
   const name = <b className="font-semibold">{partLabel(dimension.dimension, part.key)}</b>
   if (standsOut.by === 'mix') {
     return (
       <>
         {moved} The <b className="font-semibold">mix of data sources</b> explains{' '}
-        {signed(dimension.mix.value)}.
+        {formatSigned(dimension.mix.value)}.
       </>
     )
   }
@@ -231,14 +231,14 @@ function Headline({ run, data }: { run: RunDto; data: ChangesDto }) {
     return (
       <>
         {moved} The mean of {name} went from {formatScore(part.before.mean)} to{' '}
-        {formatScore(part.after.mean)}, which explains {signed(contribution.value)}.
+        {formatScore(part.after.mean)}, which explains {formatSigned(contribution.value)}.
       </>
     )
   }
   return (
     <>
       {moved} {name} went from {share(part.before)} to {share(part.after)} of the samples, which
-      explains {signed(part.total.value)}.
+      explains {formatSigned(part.total.value)}.
     </>
   )
 }
@@ -279,7 +279,7 @@ function Parts({
     standsOut?.dimension === dimension.dimension && standsOut.key === key && standsOut.by !== 'mix'
   const widest = Math.max(...dimension.parts.map(({ total }) => Math.abs(total.value)), 1e-12)
   const share = ({ share }: ChangePartDto['before']) =>
-    isComponent ? formatScore(share) : quantityText(formatPercent(share))
+    isComponent ? formatScore(share) : percentText(share)
   const shareHead = isComponent ? 'Weight' : 'Share'
   return (
     <Scroll label="Parts of the change">
@@ -318,10 +318,10 @@ function Parts({
               <td className="num end">{share(part.after)}</td>
               <td className="num end">{formatScore(part.before.mean)}</td>
               <td className="num end">{formatScore(part.after.mean)}</td>
-              <td className="num end text-ink-2">{signed(part.mix.value)}</td>
-              <td className="num end text-ink-2">{signed(part.within.value)}</td>
+              <td className="num end text-ink-2">{formatSigned(part.mix.value)}</td>
+              <td className="num end text-ink-2">{formatSigned(part.within.value)}</td>
               <td className="num end font-medium" title={intervalText(part.total)}>
-                {signed(part.total.value)}
+                {formatSigned(part.total.value)}
               </td>
               <td className="w-40">
                 <Bar value={part.total.value / widest} />
@@ -339,10 +339,10 @@ function Parts({
           <tr className="text-ink-2">
             <td>Change</td>
             <td colSpan={4} />
-            <td className="num end">{signed(dimension.mix.value)}</td>
-            <td className="num end">{signed(change.value - dimension.mix.value)}</td>
+            <td className="num end">{formatSigned(dimension.mix.value)}</td>
+            <td className="num end">{formatSigned(change.value - dimension.mix.value)}</td>
             <td className="num end font-medium" title={intervalText(change)}>
-              {signed(change.value)}
+              {formatSigned(change.value)}
             </td>
             <td colSpan={2} />
           </tr>
@@ -456,7 +456,7 @@ function Prompts({ data }: { data: ChangesDto }) {
               </td>
               <td className="num end">{formatScore(before)}</td>
               <td className="num end">{formatScore(after)}</td>
-              <td className="num end">{signed(contribution)}</td>
+              <td className="num end">{formatSigned(contribution)}</td>
             </tr>
           ))}
         </tbody>
@@ -487,10 +487,6 @@ function Beside({ data }: { data: ChangesDto }) {
   return <p className="num px-5 pt-2 text-xs text-ink-3">Also: {notes.join(' · ')}</p>
 }
 
-function signed(value: number): string {
-  return value > 0 ? `+${formatScore(value)}` : formatScore(value)
-}
-
 function intervalText({ low, high }: ContributionDto): string {
-  return low === null || high === null ? '' : `[${signed(low)} … ${signed(high)}]`
+  return low === null || high === null ? '' : `[${formatSigned(low)} … ${formatSigned(high)}]`
 }

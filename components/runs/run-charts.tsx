@@ -19,14 +19,7 @@ import {
   type SourceData,
   type SourcesData,
 } from '../charts/run.prepare.ts'
-import {
-  durationText,
-  formatCount,
-  formatPercent,
-  formatScore,
-  plural,
-  quantityText,
-} from '../format/numbers.ts'
+import { durationText, formatCount, formatScore, percentText, plural } from '../format/numbers.ts'
 import { noFailuresText, noSignalsText, noSpreadText } from './empty-words.ts'
 
 const FailuresPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).FailuresPlot)
@@ -38,8 +31,6 @@ const WaitsPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx'))
 const FRAME = 'border-b md:odd:border-r'
 /** The number of newest steps in wide tables. */
 const TABLE_STEPS = 200
-
-const percent = (share: number | null | undefined) => quantityText(formatPercent(share))
 
 export function RunCharts({ run }: { run: RunDto }) {
   const shares = useMemo(() => prepareShares(run.steps), [run.steps])
@@ -93,7 +84,7 @@ function SpreadChart({ run }: { run: RunDto }) {
           .toReversed()
           .map(({ step, shares }) => [
             formatCount(step),
-            ...shares.toReversed().map((share) => (share === 0 ? '0' : percent(share))),
+            ...shares.toReversed().map((share) => (share === 0 ? '0' : percentText(share))),
           ]),
       }}
     />
@@ -122,7 +113,7 @@ function OutcomesChart({ run }: { run: RunDto }) {
           .map((row) => [
             formatCount(row.step),
             formatCount(row.n),
-            ...data.outcomes.map(({ name }) => percent(row[`outcome:${name}`])),
+            ...data.outcomes.map(({ name }) => percentText(row[`outcome:${name}`])),
           ]),
       }}
     />
@@ -153,7 +144,7 @@ function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
           .map((row) => [
             formatCount(row.step),
             formatCount(row.groups),
-            ...data.signals.map((signal) => percent(row[signal])),
+            ...data.signals.map((signal) => percentText(row[signal])),
           ]),
       }}
     />
@@ -178,7 +169,7 @@ function FailuresChart({ run, data }: { run: RunDto; data: SharesData }) {
         rows: run.steps.toReversed().map(({ step, failed, scored, reasons }) => [
           formatCount(step),
           formatCount(failed),
-          percent(failed + scored === 0 ? null : failed / (failed + scored)),
+          percentText(failed + scored === 0 ? null : failed / (failed + scored)),
           Object.entries(reasons)
             .map(([reason, n]) => `${reason} ${formatCount(n)}`)
             .join(', '),

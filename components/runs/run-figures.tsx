@@ -7,8 +7,9 @@ import {
   formatDuration,
   formatPercent,
   formatScore,
+  formatSigned,
+  percentText,
   plural,
-  quantityText,
 } from '../format/numbers.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
@@ -37,7 +38,7 @@ export function RunFigures({ run }: { run: RunDto }) {
         value={formatScore(last?.mean)}
         detail={
           last?.mean != null && before?.mean != null
-            ? `${signed(last.mean - before.mean)} over ${RECENT_STEPS} steps`
+            ? `${formatSigned(last.mean - before.mean)} over ${RECENT_STEPS} steps`
             : 'last ended step'
         }
       />
@@ -98,13 +99,9 @@ function waitShare(run: RunDto): string {
       waitMs === null || stepMs === null ? [] : Math.min(1, waitMs / stepMs),
     )
   const share = medianOf(shares)
-  return share === null ? lastSteps(run) : `${quantityText(formatPercent(share))} of step time`
+  return share === null ? lastSteps(run) : `${percentText(share)} of step time`
 }
 
 function lastSteps(run: RunDto): string {
   return `last ${plural(Math.min(RECENT_STEPS, run.steps.length), 'step')}`
-}
-
-function signed(change: number): string {
-  return change > 0 ? `+${formatScore(change)}` : formatScore(change)
 }

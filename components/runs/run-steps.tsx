@@ -3,13 +3,7 @@
 import { useState } from 'react'
 import type { RunDto } from '../../server/contract/runs.ts'
 import { countsOf } from '../batches/group-signal-text.ts'
-import {
-  durationText,
-  formatCount,
-  formatPercent,
-  formatScore,
-  quantityText,
-} from '../format/numbers.ts'
+import { durationText, formatCount, formatScore, percentText } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
@@ -68,7 +62,7 @@ export function RunSteps({ run }: { run: RunDto }) {
                   <td className="num end">
                     {signals === null || signals.groups === 0
                       ? '–'
-                      : quantityText(formatPercent(signals.nothing / signals.groups))}
+                      : percentText(signals.nothing / signals.groups)}
                   </td>
                   <td className="num end">{durationText(step.waitMs)}</td>
                   <td className="end text-ink-2">

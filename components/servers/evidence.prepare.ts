@@ -1,11 +1,5 @@
 import type { ServerDto } from '../../server/contract/servers.ts'
-import {
-  durationText,
-  formatCount,
-  formatPercent,
-  formatScore,
-  quantityText,
-} from '../format/numbers.ts'
+import { durationText, formatCount, formatScore, percentText } from '../format/numbers.ts'
 import { ENGINE_WORDS } from './server-words.ts'
 
 /** One observation, as text. */
@@ -97,7 +91,7 @@ function valueText(key: string, value: unknown): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
   if (typeof value === 'number') {
     if (/Ms$/.test(key)) return durationText(value)
-    if (/Share$/.test(key)) return quantityText(formatPercent(value))
+    if (/Share$/.test(key)) return percentText(value)
     if (/PerSecond$/.test(key)) return `${formatScore(value)} per second`
     return Number.isInteger(value) ? formatCount(value) : formatScore(value)
   }

@@ -1,7 +1,7 @@
 'use client'
 
 import type { ServerDto } from '../../server/contract/servers.ts'
-import { formatDuration, formatPercent, formatRate, quantityText } from '../format/numbers.ts'
+import { formatDuration, formatRate, percentText } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Quantity } from '../ui/quantity.tsx'
@@ -69,7 +69,7 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
                   <td className={`num end ${server.errors > 0 ? '' : 'text-ink-3'}`}>
                     {server.requests === 0
                       ? '–'
-                      : quantityText(formatPercent(Math.min(1, server.errors / server.requests)))}
+                      : percentText(Math.min(1, server.errors / server.requests))}
                   </td>
                 </tr>
               ))}

@@ -4,7 +4,7 @@ import { TriangleAlert } from 'lucide-react'
 import type { ServerDto } from '../../server/contract/servers.ts'
 import { hueOf } from '../charts/hue.ts'
 import { useHue } from '../charts/use-hue.ts'
-import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
+import { formatCount, percentText } from '../format/numbers.ts'
 import { ageText, dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -138,7 +138,6 @@ export function ShareCell({
   /** Null while unknown. */
   capacityShare: number | null
 }) {
-  const text = (share: number | null) => quantityText(formatPercent(share))
   if (!requestShare && !capacityShare) return <span className="text-ink-3">–</span>
   return (
     <span className="flex items-center gap-2.5">
@@ -152,8 +151,8 @@ export function ShareCell({
         />
       </span>
       <span className="num whitespace-nowrap">
-        {text(requestShare)}
-        <span className="unit">&nbsp;/&nbsp;{text(capacityShare)}</span>
+        {percentText(requestShare)}
+        <span className="unit">&nbsp;/&nbsp;{percentText(capacityShare)}</span>
       </span>
     </span>
   )

@@ -10,7 +10,7 @@ import {
   formatDuration,
   formatPercent,
   formatRate,
-  quantityText,
+  percentText,
 } from '../format/numbers.ts'
 import { useTrail } from '../overview/trail.ts'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
@@ -114,11 +114,7 @@ export function ServerFigures({
         hint="Share of the pool’s requests in the last 10 minutes, and of its capacity."
         value={share.value}
         {...(share.unit ? { unit: share.unit } : {})}
-        detail={
-          capacity === 0
-            ? 'not ready, no capacity'
-            : `${quantityText(formatPercent(capacity))} of capacity`
-        }
+        detail={capacity === 0 ? 'not ready, no capacity' : `${percentText(capacity)} of capacity`}
       >
         <SegmentBar
           className="mt-2 h-2"

@@ -4,13 +4,7 @@ import { useState } from 'react'
 import { isTrusted } from '../../server/contract/self-test-verdict.ts'
 import type { PoolShareDto, ServerMonitorDto } from '../../server/contract/server-detail.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
-import {
-  formatCount,
-  formatDuration,
-  formatPercent,
-  formatRate,
-  quantityText,
-} from '../format/numbers.ts'
+import { formatCount, formatDuration, formatRate, percentText } from '../format/numbers.ts'
 import { shortenMiddle } from '../format/text.ts'
 import { ActionMenu } from '../ui/action-menu.tsx'
 import type { ColumnHead } from '../ui/column-heads.tsx'
@@ -250,7 +244,7 @@ function ErrorCount({ server }: { server: ServerDto }) {
     <>
       {formatCount(server.errors)}
       <span className="unit">
-        &nbsp;{quantityText(formatPercent(Math.min(1, server.errors / server.requests)))}
+        &nbsp;{percentText(Math.min(1, server.errors / server.requests))}
       </span>
     </>
   )
