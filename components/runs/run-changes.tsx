@@ -22,7 +22,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
-import { type RunUrl, rangeOfText, rangeText, type StepRange } from './run-url.ts'
+import { againstBefore, type RunUrl, rangeOfText, rangeText, type StepRange } from './run-url.ts'
 
 const DIMENSION_LABEL: Record<Dimension, string> = {
   outcome: 'Outcome',
@@ -60,6 +60,7 @@ export function RunChanges({
     before: before ?? (shown ? rangeOf(shown.before) : null),
     after: after ?? (shown ? rangeOf(shown.after) : null),
   }
+  const zoomComparison = url.zoom && againstBefore(run, url.zoom)
   const range = (name: 'before' | 'after', label: string) => (
     <TypedFilter
       label={`${label} steps`}
@@ -95,14 +96,8 @@ export function RunChanges({
               width="w-36"
             />
           )}
-          {url.zoom !== null && (
-            <Button
-              small
-              variant="quiet"
-              onClick={() =>
-                onChange({ ...aroundZoom(run, url.zoom as StepRange), dimension: null })
-              }
-            >
+          {zoomComparison !== null && (
+            <Button small variant="quiet" onClick={() => onChange(zoomComparison)}>
               Compare zoomed steps
             </Button>
           )}
@@ -123,15 +118,6 @@ export function RunChanges({
       </QueryView>
     </Section>
   )
-}
-
-/** The zoomed steps against as many before them. */
-function aroundZoom({ steps }: RunDto, { from, to }: StepRange): Partial<RunUrl> {
-  const inside = steps.filter(({ step }) => step >= from && step <= to)
-  const earlier = steps.filter(({ step }) => step < from).slice(-inside.length)
-  const [first, last] = [earlier[0]?.step, earlier.at(-1)?.step]
-  if (first === undefined || last === undefined) return {}
-  return { before: { from: first, to: last }, after: { from, to } }
 }
 
 function rangeOf({ from, to }: ChangesDto['before']): StepRange {

@@ -12,7 +12,7 @@ import { prepareFan } from '../charts/run.prepare.ts'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Segmented, Select } from '../ui/field.tsx'
-import { MAX_OVERLAYS, type RunUrl, SMOOTHINGS } from './run-url.ts'
+import { againstBefore, MAX_OVERLAYS, type RunUrl, SMOOTHINGS } from './run-url.ts'
 
 const FanPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).FanPlot)
 
@@ -74,7 +74,7 @@ export function RunFan({
             name={run.name}
             range={url.range}
             onRange={(from, to) => onChange({ zoom: { from, to } })}
-            onStep={({ step }) => onChange(comparedWith(run, step))}
+            onStep={({ step }) => onChange(againstBefore(run, { from: step, to: step }) ?? {})}
           />
         }
         table={{
@@ -93,14 +93,6 @@ export function RunFan({
       <Overlays run={run} over={url.over} onChange={(over) => onChange({ over })} />
     </>
   )
-}
-
-/** The URL state that compares a step with the one before it. */
-function comparedWith({ steps }: RunDto, step: number): Partial<RunUrl> {
-  const at = steps.findIndex((one) => one.step === step)
-  const before = steps[at - 1]?.step
-  if (before === undefined) return {}
-  return { before: { from: before, to: before }, after: { from: step, to: step }, dimension: null }
 }
 
 function Overlays({

@@ -105,3 +105,17 @@ export function zoomed(run: RunDto, zoom: StepRange | null): RunDto {
     heat: run.heat && { ...run.heat, steps: run.heat.steps.filter(isIn) },
   }
 }
+
+/** The URL state that compares a range with as many steps before it; null if either has no step. */
+export function againstBefore(
+  { steps }: Pick<RunDto, 'steps'>,
+  after: StepRange,
+): Pick<RunUrl, 'before' | 'after' | 'dimension'> | null {
+  const n = steps.filter(({ step }) => step >= after.from && step <= after.to).length
+  const earlier = steps.filter(({ step }) => step < after.from)
+  // Not slice(-n), which would be all earlier steps for a range without a step.
+  const before = earlier.slice(Math.max(0, earlier.length - n))
+  const [from, to] = [before[0]?.step, before.at(-1)?.step]
+  if (from === undefined || to === undefined) return null
+  return { before: { from, to }, after, dimension: null }
+}

@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest'
+import type { RunStepDto } from '../../server/contract/runs.ts'
+import { againstBefore } from './run-url.ts'
+
+const steps = [1, 2, 3, 5, 8, 9].map((step) => ({ step }) as RunStepDto)
+
+test('a range is compared with as many steps before it', () => {
+  expect(againstBefore({ steps }, { from: 5, to: 8 })).toEqual({
+    ...{ before: { from: 2, to: 3 }, after: { from: 5, to: 8 }, dimension: null },
+  })
+  expect(againstBefore({ steps }, { from: 5, to: 5 })?.before).toEqual({ from: 3, to: 3 })
+  expect(againstBefore({ steps }, { from: 3, to: 9 })?.before).toEqual({ from: 1, to: 2 })
+})
+
+test('a range without steps, or without earlier steps, is not compared', () => {
+  expect(againstBefore({ steps }, { from: 6, to: 7 })).toBeNull()
+  expect(againstBefore({ steps }, { from: 20, to: 30 })).toBeNull()
+  expect(againstBefore({ steps }, { from: 1, to: 2 })).toBeNull()
+})
