@@ -5,6 +5,7 @@ import type { FleetHistoryDto } from '../../server/contract/fleet-history.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { durationText, formatCount, formatRate } from '../format/numbers.ts'
+import { useLive } from '../live/live-provider.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 import { Section } from '../ui/section.tsx'
@@ -26,10 +27,14 @@ interface Glance {
 /** The fleet over the last hour, in small: sparklines, because the overview loads no chart library. */
 export function FleetGlance() {
   const trpc = useTRPC()
+  const { state } = useLive()
   const { data } = useQuery(
     trpc.fleet.history.queryOptions(
       { seconds: HOUR_S },
-      { meta: { topics: ['servers', 'workers'], minGapMs: 2_000 }, refetchInterval: REFRESH_MS },
+      {
+        meta: { topics: ['servers', 'workers'], minGapMs: 2_000 },
+        refetchInterval: state.frozenAt === null ? REFRESH_MS : false,
+      },
     ),
   )
   if (data === undefined || !hasActivity(data)) return null

@@ -51,7 +51,11 @@ export function RunChanges({
         ...(before && after ? { before, after } : {}),
         ...(source === null ? {} : { dataSource: source }),
       },
-      { meta: { topics: ['batches'] }, enabled: isComparable, placeholderData: keepPreviousData },
+      {
+        meta: { topics: ['batches'], minGapMs: 2_000 },
+        enabled: isComparable,
+        placeholderData: keepPreviousData,
+      },
     ),
   )
   if (!isComparable) return null

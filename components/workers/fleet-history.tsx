@@ -20,6 +20,7 @@ import {
 import { type HueKind, hueOf } from '../charts/hue.ts'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { durationText, formatCount, formatRate } from '../format/numbers.ts'
+import { useLive } from '../live/live-provider.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Section } from '../ui/section.tsx'
@@ -61,12 +62,13 @@ export function FleetHistory({
   onRange(seconds: number): void
 }) {
   const trpc = useTRPC()
+  const { state } = useLive()
   const history = useQuery(
     trpc.fleet.history.queryOptions(
       { seconds: range },
       {
         meta: { topics: [of], minGapMs: 2_000 },
-        refetchInterval: REFRESH_MS,
+        refetchInterval: state.frozenAt === null ? REFRESH_MS : false,
         placeholderData: keepPreviousData,
       },
     ),
