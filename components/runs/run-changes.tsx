@@ -22,7 +22,14 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
-import { againstBefore, type RunUrl, rangeOfText, rangeText, type StepRange } from './run-url.ts'
+import {
+  againstBefore,
+  type RunUrl,
+  rangeOfText,
+  rangeText,
+  runSamplesHref,
+  type StepRange,
+} from './run-url.ts'
 
 const DIMENSION_LABEL: Record<Dimension, string> = {
   outcome: 'Outcome',
@@ -375,7 +382,7 @@ function SampleLinks({
       {(['before', 'after'] as const).map((side) => (
         <PageLink
           key={side}
-          href={samplesHref(run, data[side], filter)}
+          href={runSamplesHref(run, { ...stepsFilter(data[side]), ...filter })}
           className="text-accent hover:underline"
         >
           {side}
@@ -385,13 +392,8 @@ function SampleLinks({
   )
 }
 
-function samplesHref(
-  { name, split }: Pick<RunDto, 'name' | 'split'>,
-  { from, to }: { from: number; to: number },
-  filter: SampleFilter,
-): string {
-  const steps = from === to ? { step: from } : { step: from, stepTo: to }
-  return `/samples?${writeSampleFilter({ run: name, split, rescored: false, ...steps, ...filter })}`
+function stepsFilter({ from, to }: StepRange): SampleFilter {
+  return from === to ? { step: from } : { step: from, stepTo: to }
 }
 
 /** The filter of a part's samples; null: no filter selects them. */

@@ -3,7 +3,7 @@
 import { useRouter } from 'next/navigation'
 import { useMemo } from 'react'
 import type { RunDto } from '../../server/contract/runs.ts'
-import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
+import type { SampleFilter } from '../../server/contract/sample-filter.ts'
 import { SIGNAL_COLOUR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
 import { ChartFrame, Legend } from '../charts/chart-frame.tsx'
 import { prepareHeat } from '../charts/heat.prepare.ts'
@@ -21,6 +21,7 @@ import {
 } from '../charts/run.prepare.ts'
 import { durationText, formatCount, formatScore, percentText, plural } from '../format/numbers.ts'
 import { noFailuresText, noSignalsText, noSpreadText } from './empty-words.ts'
+import { runSamplesHref } from './run-url.ts'
 
 const FailuresPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).FailuresPlot)
 const OutcomesPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).OutcomesPlot)
@@ -46,10 +47,9 @@ export function RunCharts({ run }: { run: RunDto }) {
 }
 
 /** Opens the samples of a mark of a chart. */
-function useSamplesOf({ name, split }: Pick<RunDto, 'name' | 'split'>): (of: SampleFilter) => void {
+function useSamplesOf(run: RunDto): (of: SampleFilter) => void {
   const router = useRouter()
-  return (of) =>
-    router.push(`/samples?${writeSampleFilter({ run: name, split, rescored: false, ...of })}`)
+  return (of) => router.push(runSamplesHref(run, of))
 }
 
 /** The score distribution of each step. */

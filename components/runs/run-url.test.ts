@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { RunStepDto } from '../../server/contract/runs.ts'
-import { againstBefore } from './run-url.ts'
+import { againstBefore, runSamplesHref } from './run-url.ts'
 
 const steps = [1, 2, 3, 5, 8, 9].map((step) => ({ step }) as RunStepDto)
 
@@ -16,4 +16,11 @@ test('a range without steps, or without earlier steps, is not compared', () => {
   expect(againstBefore({ steps }, { from: 6, to: 7 })).toBeNull()
   expect(againstBefore({ steps }, { from: 20, to: 30 })).toBeNull()
   expect(againstBefore({ steps }, { from: 1, to: 2 })).toBeNull()
+})
+
+test('samples of a run are addressed without rescored ones', () => {
+  expect(runSamplesHref({ name: 'a b' })).toBe('/samples?run=a+b&rescored=false')
+  expect(runSamplesHref({ name: 'a', split: 'val' }, { step: 3, status: 'failed' })).toBe(
+    '/samples?run=a&step=3&split=val&rescored=false&status=failed',
+  )
 })

@@ -1,5 +1,6 @@
 import { DIMENSIONS, type Dimension } from '../../server/contract/changes.ts'
 import type { RunDto } from '../../server/contract/runs.ts'
+import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The maximum number of overlaid runs, limited by the number of hues. */
@@ -88,6 +89,15 @@ const MAX_STEP = 2_147_483_647
 function rangesOf(params: URLSearchParams): Pick<RunUrl, 'before' | 'after'> {
   const [before, after] = ['before', 'after'].map((name) => rangeOfText(params.get(name)))
   return before && after ? { before, after } : { before: null, after: null }
+}
+
+/** The address of samples of a run, without rescored ones. */
+export function runSamplesHref(
+  { name, split }: { name: string; split?: RunUrl['split'] },
+  filter: SampleFilter = {},
+): string {
+  const ofRun = { run: name, ...(split && { split }), rescored: false }
+  return `/samples?${writeSampleFilter({ ...ofRun, ...filter })}`
 }
 
 /** A run with the zoomed steps alone. */

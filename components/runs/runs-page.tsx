@@ -20,6 +20,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { type UrlCodec, useUrl } from '../url/use-url.ts'
+import { runSamplesHref } from './run-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
 
 /** A count of non-training batches; zero is paler. */
@@ -29,8 +30,8 @@ function BatchCount({ n }: { n: number }) {
 
 /** A link to the lowest scores of a run: training samples where it has any, never rescores. */
 function worstHref({ name, batches }: RunRowDto): string {
-  const split = batches > 0 ? '&split=train' : ''
-  return `/samples?run=${encodeURIComponent(name)}${split}&rescored=false&sort=worst`
+  const run = { name, ...(batches > 0 && { split: 'train' as const }) }
+  return `${runSamplesHref(run)}&sort=worst`
 }
 
 const runsUrl: UrlCodec<{ named: string }> = {
