@@ -1,4 +1,9 @@
-import type { FleetHistoryDto, ServerHistoryDto } from '../../server/contract/fleet-history.ts'
+import type {
+  FleetHistoryDto,
+  ServerHistoryDto,
+  WorkerHistoryDto,
+} from '../../server/contract/fleet-history.ts'
+import { clockTime, dateTime, minuteTime } from '../format/time.ts'
 import { durationTicks, linearTicks, niceTicks, type Tick } from './ticks.ts'
 
 /** One for each of the eight hues; more are summed. */
@@ -29,6 +34,22 @@ export interface HistoryData {
 type Series = readonly { name: string; values: readonly (number | null)[] }[]
 type Times = Pick<FleetHistoryDto, 'from' | 'intervalSeconds' | 'intervals'>
 
+/** Sums over workers or servers, by interval. */
+export function sumsOf<T>(
+  intervals: number,
+  some: readonly T[],
+  of: (one: T) => readonly number[],
+): number[] {
+  const sums = new Array<number>(intervals).fill(0)
+  for (const one of some) for (const [at, n] of of(one).entries()) sums[at] = (sums[at] ?? 0) + n
+  return sums
+}
+
+/** Scored and failed samples of a worker, by interval. */
+export function endedOf({ scored, failed }: WorkerHistoryDto): number[] {
+  return scored.map((n, at) => n + (failed[at] ?? 0))
+}
+
 /** Samples or requests per second, stacked by worker or server; the smallest beyond eight are one series. */
 export function prepareRates(
   history: Times,
@@ -43,19 +64,15 @@ export function prepareRates(
   const shown = bySize.slice(0, MAX_SERIES).sort(byName)
   const rest = bySize.slice(MAX_SERIES)
   const others = rest.length === 0 ? null : `${rest.length} more`
-  const sums = rest[0]?.values.map((_, at) =>
-    rest.reduce((sum, { values }) => sum + (values[at] ?? 0), 0),
-  )
-  const all = others === null ? shown : [...shown, { name: others, values: sums ?? [] }]
+  const sums = sumsOf(history.intervals, rest, ({ values }) => values)
+  const all = others === null ? shown : [...shown, { name: others, values: sums }]
   return { ...prepared(history, all, 'stacked'), others }
 }
 
 /** Failed requests by cause, stacked, over all servers; causes that do not occur are left out. */
 export function prepareFailures(history: Times, servers: readonly ServerHistoryDto[]): HistoryData {
   const sums = (of: (server: ServerHistoryDto) => readonly number[]) =>
-    Array.from({ length: history.intervals }, (_, at) =>
-      servers.reduce((sum, server) => sum + (of(server)[at] ?? 0), 0),
-    )
+    sumsOf(history.intervals, servers, of)
   const series = [
     { name: 'fault', values: sums(({ failures }) => failures.fault) },
     { name: 'busy', values: sums(({ failures }) => failures.busy) },
@@ -119,11 +136,8 @@ const DAY_MS = 86_400_000
 
 /** A time of day, with the date in ranges of more than a day. */
 export function timeLabel(at: number, spanMs: number): string {
-  const date = new Date(at)
-  const two = (n: number) => String(n).padStart(2, '0')
-  const time = `${two(date.getHours())}:${two(date.getMinutes())}`
-  if (spanMs > DAY_MS) return `${two(date.getMonth() + 1)}-${two(date.getDate())} ${time}`
-  return spanMs <= DAY_MS / 24 ? `${time}:${two(date.getSeconds())}` : time
+  if (spanMs > DAY_MS) return dateTime(at).slice(5, 16)
+  return spanMs <= DAY_MS / 24 ? clockTime(at) : minuteTime(at)
 }
 
 function byName(a: { name: string }, b: { name: string }): number {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { prepareCompletion, timeTicks } from './completion.prepare.ts'
 import { logHeight, prepareDistribution } from './distribution.prepare.ts'
 import { dotRadius, prepareDots } from './dot-strip.prepare.ts'
-import { prepareFailures, prepareLines, prepareRates } from './history.prepare.ts'
+import { prepareFailures, prepareLines, prepareRates, timeLabel } from './history.prepare.ts'
 import { nameHash, pickHue } from './hue.ts'
 import { prepareRetries } from './retries.prepare.ts'
 import { prepareSparkline } from './sparkline.prepare.ts'
@@ -330,5 +330,13 @@ describe('the fleet over time', () => {
     expect(prepareRates(times, [{ name: 'w1', counts: [0, 0, 0] }]).hasValues).toBe(false)
     const lines = prepareLines(times, [{ name: 'x', values: [null, 2, null] }])
     expect(lines.rows.map((row) => row['of:x'])).toEqual([null, 2, null])
+  })
+
+  test('times have seconds up to an hour, and the date beyond a day', () => {
+    const at = new Date(2026, 10, 3, 9, 5, 7).getTime()
+    const hour = 3_600_000
+    expect([hour, 2 * hour, 24 * hour, 25 * hour].map((span) => timeLabel(at, span))).toEqual([
+      ...['09:05:07', '09:05', '09:05', '11-03 09:05'],
+    ])
   })
 })

@@ -111,6 +111,11 @@ export function formatRate(perSecond: number | null | undefined): string {
   return perSecond < 9.95 ? perSecond.toFixed(1) : formatCompact(Math.round(perSecond))
 }
 
+/** A ratio: `1.25×`. */
+export function formatRatio(ratio: number | null): string {
+  return ratio === null ? UNKNOWN : `${ratio.toFixed(2)}×`
+}
+
 /** Bytes in powers of 1,024. */
 export function formatBytes(bytes: number | null | undefined): Quantity {
   if (bytes === null || bytes === undefined || !Number.isFinite(bytes))

@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest'
+import type { FleetHistoryDto } from '../../server/contract/fleet-history.ts'
 import type { Attention } from '../../server/contract/pages.ts'
 import type { ServerMonitorDto } from '../../server/contract/server-detail.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
 import { prepareAttention } from './attention.prepare.ts'
+import { prepareGlance } from './glance.prepare.ts'
 import { submitSnippets } from './snippets.ts'
 import { extendTrail, TRAIL_LENGTH } from './trail.ts'
 
@@ -64,5 +66,57 @@ describe('attention items', () => {
       'A worker died → /workers',
       'a: black hole → /servers/a',
     ])
+  })
+})
+
+describe('the last hour', () => {
+  const none = [0, 0]
+  const quantiles = (p95: number | null) => ({ n: 1, p50: p95, p95, p99: p95 })
+  const server = {
+    ...{ id: 's1', name: 'rm', model: 'm', retries: none, hedges: none, ejections: none },
+    ...{ inFlight: none, capacity: none, p95Ms: none, requests: [40, 0] },
+    failures: { busy: [1, 0], invalid: none, refused: [0, 2], fault: none },
+  }
+  const worker = { id: 'w1', scored: [60, 100], failed: [0, 20], inFlight: none, capacity: none }
+  const history: FleetHistoryDto = {
+    ...{ from: '2026-11-23T10:00:00.000Z', intervalSeconds: 20, intervals: 2 },
+    workers: [{ ...worker, loopP99Ms: none }],
+    servers: [server, server],
+    imbalance: [
+      { model: 'a', values: [1, null] },
+      { model: 'b', values: [1.5, null] },
+    ],
+    latency: {
+      queue: [quantiles(10), quantiles(30)],
+      router: [],
+      service: [quantiles(null), quantiles(8)],
+    },
+  }
+
+  test('has means of the intervals with a value, and the sum of failed requests', () => {
+    const figures = prepareGlance(history) ?? []
+    expect(figures.map(({ label, value }) => [label, value.replace('\u00a0', ' ')])).toEqual([
+      ['Throughput', '4.5'],
+      ['Requests', '2.0'],
+      ['Failed requests', '6'],
+      ['Imbalance', '1.50×'],
+      ['Service p95', '8 ms'],
+      ['Queue p95', '20 ms'],
+    ])
+    expect(figures.map(({ readings }) => readings)).toEqual([
+      ...[
+        [3, 6],
+        [4, 0],
+        [2, 4],
+        [1.5, null],
+        [null, 8],
+        [10, 30],
+      ],
+    ])
+  })
+
+  test('is not shown without a sample or request', () => {
+    const idle = { ...server, requests: none }
+    expect(prepareGlance({ ...history, workers: [], servers: [idle] })).toBeNull()
   })
 })

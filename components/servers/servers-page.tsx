@@ -13,7 +13,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { type UrlCodec, useUrl } from '../url/use-url.ts'
 import { FleetHistory } from '../workers/fleet-history.tsx'
-import { rangeOfUrl } from '../workers/worker-name.tsx'
+import { DEFAULT_RANGE_S, rangeOfUrl } from '../workers/worker-name.tsx'
 import { Pool } from './pool-table.tsx'
 import { RegisterSheet } from './register-sheet.tsx'
 import { fleetWords } from './server-words.ts'
@@ -40,7 +40,7 @@ const serversView: UrlCodec<ServersView> = {
     if (view.server !== null) params.set('server', view.server)
     if (view.register) params.set('register', '1')
     if (view.named !== '') params.set('named', view.named)
-    if (view.range !== rangeOfUrl(null)) params.set('last', String(view.range))
+    if (view.range !== DEFAULT_RANGE_S) params.set('last', String(view.range))
     return params
   },
 }

@@ -10,6 +10,7 @@ import {
 import { useTRPC } from '../api/trpc.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import {
+  endedOf,
   type HistoryData,
   prepareDurations,
   prepareFailures,
@@ -19,7 +20,7 @@ import {
 } from '../charts/history.prepare.ts'
 import { type HueKind, hueOf } from '../charts/hue.ts'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
-import { durationText, formatCount, formatRate } from '../format/numbers.ts'
+import { durationText, formatCount, formatRate, formatRatio } from '../format/numbers.ts'
 import { useLive } from '../live/live-provider.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
@@ -106,9 +107,7 @@ function Throughput({ data }: { data: FleetHistoryDto }) {
     () =>
       prepareRates(
         data,
-        data.workers.map(({ id, scored, failed }) => ({
-          ...{ name: id, counts: scored.map((n, at) => n + (failed[at] ?? 0)) },
-        })),
+        data.workers.map((worker) => ({ name: worker.id, counts: endedOf(worker) })),
       ),
     [data],
   )
@@ -151,8 +150,7 @@ function Imbalance({ data }: { data: FleetHistoryDto }) {
       title="Imbalance"
       note="largest request share ÷ capacity share in each pool; 1 is even"
       data={imbalance}
-      hue="source"
-      text={(value) => (value === null ? '–' : `${value.toFixed(2)}×`)}
+      text={formatRatio}
       empty="No request was sent to a server in this range."
     />
   )
@@ -186,7 +184,7 @@ function WorkerCharts({ data }: { data: FleetHistoryDto }) {
         note="samples in flight and capacity of all workers"
         data={load}
         colors={['var(--data-1)', 'var(--ink-3)']}
-        text={formatCountOf}
+        text={formatCount}
       />
       <LatencyChart data={data} />
       <Lines
@@ -221,7 +219,7 @@ function ServerCharts({ data }: { data: FleetHistoryDto }) {
         unit={`per interval, by cause; ${formatCount(total('retries'))} retries, ${formatCount(total('hedges'))} hedges, ${formatCount(total('ejections'))} ejections`}
         hue="reason"
         data={failures}
-        text={(value) => formatCount(value)}
+        text={formatCount}
         empty="No request failed in this range."
       />
       <Lines
@@ -271,20 +269,23 @@ function LatencyChart({ data }: { data: FleetHistoryDto }) {
   )
 }
 
+type ValueText = (value: number | null) => string
+
 interface Shown {
   title: string
   data: HistoryData
-  hue?: HueKind
-  text?(value: number | null): string
+  /** The text in place of a chart without values. */
   empty?: string
 }
+
+const NOTHING = 'Nothing in this range.'
 
 function timeOf({ rows }: HistoryData): (row: { at: number }) => string {
   const span = (rows.at(-1)?.at ?? 0) - (rows[0]?.at ?? 0)
   return ({ at }) => timeLabel(at, span)
 }
 
-function tableOf(data: HistoryData, text: (value: number | null) => string) {
+function tableOf(data: HistoryData, text: ValueText) {
   const time = timeOf(data)
   return {
     head: ['Time', ...data.names],
@@ -294,11 +295,18 @@ function tableOf(data: HistoryData, text: (value: number | null) => string) {
   }
 }
 
-function Stack({ title, unit, data, hue, text = formatRateOf, empty }: Shown & { unit: string }) {
+function Stack({
+  title,
+  unit,
+  data,
+  hue,
+  text = formatRate,
+  empty = NOTHING,
+}: Shown & { unit: string; hue: HueKind; text?: ValueText }) {
   const series = data.names.map((name) => ({
     key: `of:${name}`,
     label: name,
-    color: name === data.others ? 'var(--ink-3)' : hueOf(hue ?? 'source', name),
+    color: name === data.others ? 'var(--ink-3)' : hueOf(hue, name),
   }))
   return (
     <ChartFrame
@@ -306,7 +314,7 @@ function Stack({ title, unit, data, hue, text = formatRateOf, empty }: Shown & {
       title={title}
       note={unit}
       legend={series}
-      empty={!data.hasValues && (empty ?? 'Nothing in this range.')}
+      empty={!data.hasValues && empty}
       chart={
         <StackPlot
           rows={data.rows}
@@ -329,15 +337,22 @@ function Lines({
   title,
   note,
   data,
-  hue,
+  hue = 'source',
   colors,
-  text = formatCountOf,
-  empty,
+  text,
+  empty = NOTHING,
   actions,
-}: Shown & { note: string; colors?: readonly string[]; actions?: ReactNode }) {
+}: Shown & {
+  note: string
+  hue?: HueKind
+  /** Colors of the series in place of their hues. */
+  colors?: readonly string[]
+  text: ValueText
+  actions?: ReactNode
+}) {
   const series = data.names.map((name, at) => ({
     ...{ key: `of:${name}` as const, label: name, stroke: 'solid' as const },
-    color: colors?.[at] ?? hueOf(hue ?? 'source', name),
+    color: colors?.[at] ?? hueOf(hue, name),
   }))
   return (
     <ChartFrame
@@ -346,7 +361,7 @@ function Lines({
       note={note}
       actions={actions}
       legend={series}
-      empty={!data.hasValues && (empty ?? 'Nothing in this range.')}
+      empty={!data.hasValues && empty}
       chart={
         <LinesPlot
           data={data}
@@ -360,12 +375,4 @@ function Lines({
       table={tableOf(data, text)}
     />
   )
-}
-
-function formatCountOf(value: number | null): string {
-  return value === null ? '–' : formatCount(Math.round(value * 10) / 10)
-}
-
-function formatRateOf(value: number | null): string {
-  return formatRate(value)
 }

@@ -4,6 +4,9 @@ import { HISTORY_RANGES_S } from '../../server/contract/fleet-history.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import type { UrlCodec } from '../url/use-url.ts'
 
+/** The range of a URL without one, in seconds. */
+export const [DEFAULT_RANGE_S] = HISTORY_RANGES_S
+
 /** The URL state of the Workers page. */
 interface WorkersUrl {
   /** A highlighted worker. */
@@ -24,21 +27,21 @@ export const workersView: UrlCodec<WorkersUrl> = {
     const params = new URLSearchParams()
     if (worker !== null) params.set('worker', worker)
     if (named !== '') params.set('named', named)
-    if (range !== HISTORY_RANGES_S[0]) params.set('last', String(range))
+    if (range !== DEFAULT_RANGE_S) params.set('last', String(range))
     return params
   },
 }
 
 /** The range of a URL parameter, in seconds. */
 export function rangeOfUrl(text: string | null): number {
-  return HISTORY_RANGES_S.find((seconds) => String(seconds) === text) ?? HISTORY_RANGES_S[0]
+  return HISTORY_RANGES_S.find((seconds) => String(seconds) === text) ?? DEFAULT_RANGE_S
 }
 
 /** A worker ID, linked to the Workers page. */
 export function WorkerName({ id }: { id: string }) {
   return (
     <PageLink
-      href={`/workers?${workersView.write({ worker: id, named: '', range: HISTORY_RANGES_S[0] })}`}
+      href={`/workers?${workersView.write({ worker: id, named: '', range: DEFAULT_RANGE_S })}`}
       className="font-mono text-xs hover:underline"
     >
       {id}

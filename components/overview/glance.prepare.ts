@@ -1,0 +1,63 @@
+import type { FleetHistoryDto } from '../../server/contract/fleet-history.ts'
+import { endedOf, sumsOf } from '../charts/history.prepare.ts'
+import { durationText, formatCount, formatRate, formatRatio } from '../format/numbers.ts'
+
+/** A figure of the fleet with its readings, one for each interval. */
+interface GlanceFigure {
+  label: string
+  value: string
+  detail: string
+  readings: readonly (number | null)[]
+}
+
+/** Prepares the figures of the last hour; null without a sample or request. */
+export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
+  const { workers, servers, latency, intervals, intervalSeconds } = history
+  const ended = sumsOf(intervals, workers, endedOf)
+  const requests = sumsOf(intervals, servers, (server) => server.requests)
+  if (![...ended, ...requests].some((n) => n > 0)) return null
+  const causes = servers.flatMap(({ failures }) => Object.values(failures))
+  const failed = sumsOf(intervals, causes, (counts) => counts)
+  const imbalance = Array.from({ length: intervals }, (_, at) => {
+    const values = history.imbalance.flatMap(({ values }) => values[at] ?? [])
+    return values.length === 0 ? null : Math.max(...values)
+  })
+  // The value is the mean of the intervals with a reading.
+  const mean = (
+    label: string,
+    readings: readonly (number | null)[],
+    text: (value: number | null) => string,
+    detail: string,
+  ): GlanceFigure => ({ label, value: text(meanOf(readings)), detail, readings })
+  const perSecond = (counts: readonly number[]) => counts.map((n) => n / intervalSeconds)
+  return [
+    mean('Throughput', perSecond(ended), formatRate, 'samples/s, mean'),
+    mean('Requests', perSecond(requests), formatRate, 'requests/s, mean'),
+    {
+      ...{ label: 'Failed requests', value: formatCount(sumOf(failed)) },
+      ...{ detail: 'in the last hour', readings: failed },
+    },
+    mean('Imbalance', imbalance, formatRatio, 'request ÷ capacity share'),
+    mean(
+      'Service p95',
+      latency.service.map(({ p95 }) => p95),
+      durationText,
+      'calls and rules, mean',
+    ),
+    mean(
+      'Queue p95',
+      latency.queue.map(({ p95 }) => p95),
+      durationText,
+      'until first dispatch, mean',
+    ),
+  ]
+}
+
+function sumOf(values: readonly number[]): number {
+  return values.reduce((a, b) => a + b, 0)
+}
+
+function meanOf(readings: readonly (number | null)[]): number | null {
+  const known = readings.filter((value) => value !== null)
+  return known.length === 0 ? null : sumOf(known) / known.length
+}
