@@ -19,7 +19,7 @@ export function HeatPlot({
 }: {
   data: HeatData
   color: string
-  onCell?(cell: HeatCellAt): void
+  onCell(cell: HeatCellAt): void
 }) {
   const canvas = useRef<HTMLCanvasElement>(null)
   const { place, handlers } = usePlace()
@@ -52,13 +52,10 @@ export function HeatPlot({
       <div className="absolute top-2 right-3" style={{ left: LEFT, bottom: BOTTOM }}>
         <canvas
           ref={canvas}
-          className="size-full border-b border-line-strong"
+          className="size-full cursor-pointer border-b border-line-strong"
           style={{ color }}
           {...handlers}
-          {...(onCell && {
-            className: 'size-full cursor-pointer border-b border-line-strong',
-            onClick: () => found && onCell(found),
-          })}
+          onClick={() => found && onCell(found)}
         />
         {marks.map(({ step }) => (
           <span

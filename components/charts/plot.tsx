@@ -39,7 +39,6 @@ export function Plot<Row extends object>({
   right = MARGIN.right,
   barGap,
   barSize,
-  stacksBySign = false,
   sync,
   tip,
   onPick,
@@ -60,8 +59,6 @@ export function Plot<Row extends object>({
   barGap?: string | number
   /** The maximum width of a bar, px. */
   barSize?: number
-  /** Stacks negative values below 0. */
-  stacksBySign?: boolean
   /** Plots with the same key share their cursor. */
   sync?: string
   tip(row: Row): ReactNode
@@ -103,15 +100,72 @@ export function Plot<Row extends object>({
     [xAxis, yAxis, layout, barGap],
   )
   const Chart = barGap === undefined ? ComposedChart : BarChart
-  const [isPointed, setPointed] = useState(false)
   const [drag, setDrag] = useState<{ from: number; to: number } | null>(null)
   // The click after a drag picks nothing.
   const hasDragged = useRef(false)
   const labelOf = ({ activeLabel }: { activeLabel?: string | number | undefined }) =>
     activeLabel === undefined ? null : Number(activeLabel)
   return (
+    <TipArea tip={tip}>
+      <ResponsiveContainer width="100%" height="100%">
+        <Chart
+          {...(data && { data: data as Row[] })}
+          layout={layout}
+          margin={{ ...MARGIN, right }}
+          title={title}
+          {...(barGap !== undefined && { barCategoryGap: barGap })}
+          {...(barSize !== undefined && { maxBarSize: barSize })}
+          // Negative values are stacked below 0.
+          stackOffset="sign"
+          {...(sync !== undefined && { syncId: sync, syncMethod: 'value' as const })}
+          {...(onRange && {
+            onMouseDown: (state: { activeLabel?: string | number | undefined }) => {
+              const at = labelOf(state)
+              hasDragged.current = false
+              setDrag(at === null ? null : { from: at, to: at })
+            },
+            onMouseMove: (state: { activeLabel?: string | number | undefined }) => {
+              const at = labelOf(state)
+              if (drag !== null && at !== null && at !== drag.to) setDrag({ ...drag, to: at })
+            },
+            onMouseUp: () => {
+              setDrag(null)
+              if (drag === null || drag.from === drag.to) return
+              hasDragged.current = true
+              onRange(Math.min(drag.from, drag.to), Math.max(drag.from, drag.to))
+            },
+            onMouseLeave: () => setDrag(null),
+          })}
+          {...(onPick && {
+            className: 'cursor-pointer',
+            onClick: ({ activeLabel }: { activeLabel?: string | number | undefined }) => {
+              if (hasDragged.current) return
+              const row = data?.find(
+                (one) => String(one[xAxis.dataKey as keyof Row]) === `${activeLabel}`,
+              )
+              if (row) onPick(row)
+            },
+          })}
+        >
+          {axes}
+          {children}
+          {drag !== null && drag.from !== drag.to && (
+            <ReferenceArea x1={drag.from} x2={drag.to} fill="var(--accent)" fillOpacity={0.12} />
+          )}
+        </Chart>
+      </ResponsiveContainer>
+    </TipArea>
+  )
+}
+
+/**
+ * Shows the tooltip only while its chart has the pointer or focus, because synchronized charts share their cursor. It has
+ * its own state, so that a change does not render the chart.
+ */
+function TipArea<Row>({ tip, children }: { tip(row: Row): ReactNode; children: ReactNode }) {
+  const [isPointed, setPointed] = useState(false)
+  return (
     <TipContent.Provider value={isPointed ? tip : noTip}>
-      {/* Synchronized charts share their cursor; only the one under the pointer has a tooltip. */}
       {/* biome-ignore lint/a11y/noStaticElementInteractions: the handlers only note where the pointer is */}
       <div
         className="size-full"
@@ -120,52 +174,7 @@ export function Plot<Row extends object>({
         onFocus={() => setPointed(true)}
         onBlur={() => setPointed(false)}
       >
-        <ResponsiveContainer width="100%" height="100%">
-          <Chart
-            {...(data && { data: data as Row[] })}
-            layout={layout}
-            margin={{ ...MARGIN, right }}
-            title={title}
-            {...(barGap !== undefined && { barCategoryGap: barGap })}
-            {...(barSize !== undefined && { maxBarSize: barSize })}
-            {...(stacksBySign && { stackOffset: 'sign' as const })}
-            {...(sync !== undefined && { syncId: sync, syncMethod: 'value' as const })}
-            {...(onRange && {
-              onMouseDown: (state: { activeLabel?: string | number | undefined }) => {
-                const at = labelOf(state)
-                hasDragged.current = false
-                setDrag(at === null ? null : { from: at, to: at })
-              },
-              onMouseMove: (state: { activeLabel?: string | number | undefined }) => {
-                const at = labelOf(state)
-                if (drag !== null && at !== null && at !== drag.to) setDrag({ ...drag, to: at })
-              },
-              onMouseUp: () => {
-                setDrag(null)
-                if (drag === null || drag.from === drag.to) return
-                hasDragged.current = true
-                onRange(Math.min(drag.from, drag.to), Math.max(drag.from, drag.to))
-              },
-              onMouseLeave: () => setDrag(null),
-            })}
-            {...(onPick && {
-              className: 'cursor-pointer',
-              onClick: ({ activeLabel }: { activeLabel?: string | number | undefined }) => {
-                if (hasDragged.current) return
-                const row = data?.find(
-                  (one) => String(one[xAxis.dataKey as keyof Row]) === `${activeLabel}`,
-                )
-                if (row) onPick(row)
-              },
-            })}
-          >
-            {axes}
-            {children}
-            {drag !== null && drag.from !== drag.to && (
-              <ReferenceArea x1={drag.from} x2={drag.to} fill="var(--accent)" fillOpacity={0.12} />
-            )}
-          </Chart>
-        </ResponsiveContainer>
+        {children}
       </div>
     </TipContent.Provider>
   )

@@ -15,7 +15,7 @@ import type {
   SourcesData,
   WaitData,
 } from './run.prepare.ts'
-import { StepBand, StepLine, StepPlot } from './step-plot.tsx'
+import { StepArea, StepBand, StepLine, StepPlot } from './step-plot.tsx'
 import { shareTicks } from './ticks.ts'
 import type { TipRow } from './tip.tsx'
 
@@ -48,20 +48,23 @@ export function FanPlot({
       onStep={(step) => step.batchId && onStep(step)}
       onRange={onRange}
     >
-      {range && !data.isFewValued && <StepBand dataKey="all" color={color} opacity={0.07} />}
-      {data.isFewValued && <StepBand dataKey="interval" color={color} opacity={0.2} />}
-      {!data.isFewValued && <StepBand dataKey="most" color={color} opacity={0.14} />}
-      {!data.isFewValued && <StepBand dataKey="middle" color={color} opacity={0.22} />}
-      {!data.isFewValued && (
-        <Line
-          dataKey="median"
-          stroke={color}
-          strokeWidth={1}
-          strokeDasharray="4 3"
-          dot={false}
-          activeDot={false}
-          isAnimationActive={false}
-        />
+      {data.isFewValued ? (
+        <StepBand dataKey="interval" color={color} opacity={0.2} />
+      ) : (
+        <>
+          {range && <StepBand dataKey="all" color={color} opacity={0.07} />}
+          <StepBand dataKey="most" color={color} opacity={0.14} />
+          <StepBand dataKey="middle" color={color} opacity={0.22} />
+          <Line
+            dataKey="median"
+            stroke={color}
+            strokeWidth={1}
+            strokeDasharray="4 3"
+            dot={false}
+            activeDot={false}
+            isAnimationActive={false}
+          />
+        </>
       )}
       <StepLine
         dataKey="mean"
@@ -137,17 +140,7 @@ export function SignalsPlot({ data }: { data: SharesData }) {
       }
     >
       {data.signals.map((signal) => (
-        <Area
-          key={signal}
-          dataKey={signal}
-          stackId="signals"
-          stroke={SIGNAL_COLOUR[signal]}
-          strokeWidth={1}
-          fill={SIGNAL_COLOUR[signal]}
-          fillOpacity={0.45}
-          activeDot={false}
-          isAnimationActive={false}
-        />
+        <StepArea key={signal} dataKey={signal} color={SIGNAL_COLOUR[signal]} />
       ))}
     </StepPlot>
   )
@@ -183,16 +176,10 @@ export function OutcomesPlot({
       }
     >
       {data.outcomes.map((outcome) => (
-        <Area
+        <StepArea
           key={outcome.name}
           dataKey={`outcome:${outcome.name}`}
-          stackId="outcomes"
-          stroke={outcomeColor(outcome)}
-          strokeWidth={1}
-          fill={outcomeColor(outcome)}
-          fillOpacity={0.45}
-          activeDot={false}
-          isAnimationActive={false}
+          color={outcomeColor(outcome)}
         />
       ))}
     </StepPlot>
@@ -348,7 +335,6 @@ export function ContributionsPlot({ data }: { data: ContributionData }) {
       title={`Contributions of components over ${formatCount(data.steps.length)} steps`}
       stepTicks={data.stepTicks}
       valueTicks={data.valueTicks}
-      stacksBySign
       tip={(step) =>
         step.sum === null
           ? null
@@ -364,17 +350,7 @@ export function ContributionsPlot({ data }: { data: ContributionData }) {
     >
       <ReferenceLine y={0} stroke="var(--line-strong)" />
       {data.names.map((name) => (
-        <Area
-          key={name}
-          dataKey={`part:${name}`}
-          stackId="contributions"
-          stroke={hueOf('component', name)}
-          strokeWidth={1}
-          fill={hueOf('component', name)}
-          fillOpacity={0.45}
-          activeDot={false}
-          isAnimationActive={false}
-        />
+        <StepArea key={name} dataKey={`part:${name}`} color={hueOf('component', name)} />
       ))}
       <StepLine dataKey="sum" color="var(--ink)" width={1.5} />
     </StepPlot>

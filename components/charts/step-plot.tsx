@@ -21,7 +21,6 @@ export function StepPlot<T extends { step: number }>({
   axisWidth = 44,
   labels = false,
   sync = SYNC,
-  stacksBySign = false,
   tip,
   onStep,
   onRange,
@@ -37,8 +36,6 @@ export function StepPlot<T extends { step: number }>({
   labels?: boolean
   /** Plots with the same key share their cursor. */
   sync?: string
-  /** Stacks negative values below 0. */
-  stacksBySign?: boolean
   /** The values in the tooltip of a step; null or none: no tooltip. */
   tip(step: T): TipRow[] | null
   onStep?(step: NoInfer<T>): void
@@ -69,7 +66,6 @@ export function StepPlot<T extends { step: number }>({
       y={{ ticks: valueTicks, width: axisWidth }}
       right={12}
       sync={sync}
-      stacksBySign={stacksBySign}
       tip={(step: T) => {
         const rows = tip(step) ?? []
         return (
@@ -153,6 +149,22 @@ export function StepBand({
       stroke="none"
       fill={color}
       fillOpacity={opacity}
+      activeDot={false}
+      isAnimationActive={false}
+    />
+  )
+}
+
+/** A layer of the stack of a plot. */
+export function StepArea({ dataKey, color }: { dataKey: string; color: string }) {
+  return (
+    <Area
+      dataKey={dataKey}
+      stackId="all"
+      stroke={color}
+      strokeWidth={1}
+      fill={color}
+      fillOpacity={0.45}
       activeDot={false}
       isAnimationActive={false}
     />
