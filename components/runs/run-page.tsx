@@ -2,7 +2,7 @@
 
 import { keepPreviousData, useQueries, useQuery } from '@tanstack/react-query'
 import { ListTree } from 'lucide-react'
-import { useMemo } from 'react'
+import { useCallback, useMemo } from 'react'
 import type { RunDto } from '../../server/contract/runs.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -126,14 +126,19 @@ function Loaded({
   onChange(change: Partial<RunUrl>): void
 }) {
   const trpc = useTRPC()
-  const others = useQueries({
+  const overlays = useQueries({
     queries: url.over
       .filter((name) => name !== run.name)
       .map((name) =>
         trpc.runs.get.queryOptions({ name, split: url.split }, { meta: { topics: ['batches'] } }),
       ),
+    // A new function would combine on every render.
+    combine: useCallback(
+      (others: readonly { data?: RunDto | undefined }[]) =>
+        others.flatMap(({ data }) => (data ? [zoomed(data, url.zoom)] : [])),
+      [url.zoom],
+    ),
   })
-  const overlays = others.flatMap(({ data }) => (data ? [zoomed(data, url.zoom)] : []))
   const shown = useMemo(() => zoomed(run, url.zoom), [run, url.zoom])
   const made = useQuery(
     trpc.marks.list.queryOptions({ run: run.name }, { meta: { topics: ['marks'] } }),
