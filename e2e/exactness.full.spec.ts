@@ -495,10 +495,7 @@ async function readRunFigures(page: Page, of: RunNumbers): Promise<void> {
 
 async function readSteps(page: Page, of: RunNumbers): Promise<void> {
   const newest = of.steps.toReversed()
-  // The column "Marks" shows changes of the reward and is not compared.
-  const stepRows = async (chart: string) =>
-    (await chartRows(page, chart)).map(({ Marks: _, ...row }) => row)
-  expect(await stepRows('Reward')).toEqual(
+  expect(await chartRows(page, 'Reward')).toEqual(
     newest.map((step) => ({
       Step: formatCount(step.step),
       Mean: score(step.mean),
@@ -512,7 +509,7 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
       n: formatCount(step.n),
     })),
   )
-  expect(await stepRows('Reward wait')).toEqual(
+  expect(await chartRows(page, 'Reward wait')).toEqual(
     newest.map((step) => ({
       Step: formatCount(step.step),
       'Reward wait': duration(step.waitMs),
@@ -525,7 +522,7 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
   const { heat } = of
   if (heat !== null) {
     const rounded = (share: number) => Math.round(share * 1e4) / 1e4
-    const rows = await stepRows('Reward distribution')
+    const rows = await chartRows(page, 'Reward distribution')
     const label = (row: number) =>
       heat.kind === 'values'
         ? formatScore(heat.edges[row])
@@ -544,7 +541,7 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
   }
   const failed = newest.some((step) => step.failed > 0)
   if (failed) {
-    const rows = await stepRows('Failed samples')
+    const rows = await chartRows(page, 'Failed samples')
     expect(rows.map(({ Reasons, ...row }) => row)).toEqual(
       newest.map((step) => ({
         Step: formatCount(step.step),
@@ -561,7 +558,7 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
     ['all_correct', 'all_incorrect', 'all_equal', 'single_sample', 'all_failed'] as const
   ).filter((signal) => of.steps.some(({ groupSignals }) => groupSignals[signal] > 0))
   if (silent.length > 0) {
-    expect(await stepRows('No-signal groups')).toEqual(
+    expect(await chartRows(page, 'No-signal groups')).toEqual(
       newest.map(({ step, groupSignals }) => {
         const { groups } = countsOf(groupSignals)
         return {

@@ -33,7 +33,7 @@ export async function noteOf(page: Page, title: string): Promise<string> {
   return bare(await section(page, title).locator('header > .num').first().textContent())
 }
 
-/** Opens the table view of a chart and reads its rows. */
+/** Opens the table view of a chart and reads its rows, without the column "Marks": it shows changes of the reward. */
 export async function chartRows(page: Page, title: string): Promise<Rows> {
   await page.getByRole('button', { name: `Show ${title} as a table`, exact: true }).click()
   const table = page.getByRole('region', { name: `${title}, table`, exact: true })
