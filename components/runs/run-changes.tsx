@@ -10,7 +10,6 @@ import type {
 import { DIMENSIONS, type Dimension } from '../../server/contract/changes.ts'
 import type { RunDto } from '../../server/contract/runs.ts'
 import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
-import type { SampleFailureReason } from '../../server/contract/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, formatScore, formatSigned, percentText } from '../format/numbers.ts'
 import { Choice, TypedFilter } from '../samples/filter-fields.tsx'
@@ -68,8 +67,8 @@ export function RunChanges({
   if (!isComparable) return null
   const shown = changes.data
   const ranges = {
-    before: before ?? (shown ? rangeOf(shown.before) : null),
-    after: after ?? (shown ? rangeOf(shown.after) : null),
+    before: before ?? shown?.before ?? null,
+    after: after ?? shown?.after ?? null,
   }
   const zoomComparison = url.zoom && againstBefore(run, url.zoom)
   const range = (name: 'before' | 'after', label: string) => (
@@ -129,10 +128,6 @@ export function RunChanges({
       </QueryView>
     </Section>
   )
-}
-
-function rangeOf({ from, to }: ChangesDto['before']): StepRange {
-  return { from, to }
 }
 
 function noteOf({ before, after, unit }: ChangesDto): string {
@@ -464,7 +459,7 @@ function Beside({ data }: { data: ChangesDto }) {
     ...(rewardChanged ? ['the reward changed within or between the ranges'] : []),
     ...excluded.map(
       ({ reason, before, after }) =>
-        `${reason as SampleFailureReason} ${formatCount(before)} → ${formatCount(after)} (not in the mean)`,
+        `${reason} ${formatCount(before)} → ${formatCount(after)} (not in the mean)`,
     ),
     ...(before.meanLength !== null && after.meanLength !== null
       ? [

@@ -17,7 +17,7 @@ export function finiteOf(text: string | null): number | undefined {
 }
 
 /** A select of existing values, with sample counts. */
-export function Choice({
+export function Choice<Option extends string>({
   label,
   all,
   value,
@@ -29,20 +29,21 @@ export function Choice({
   label: string
   all: string
   value: string | null
-  options: readonly string[]
+  options: readonly Option[]
   /** Sample counts within the selected run, step and batch, from roll-ups. */
   counts?: ReadonlyMap<string, number> | undefined
-  onChange(value: string | null): void
+  onChange(value: NoInfer<Option> | null): void
   width: string
 }) {
-  const listed = value !== null && !options.includes(value) ? [value, ...options] : options
+  const known: readonly string[] = options
+  const listed = value !== null && !known.includes(value) ? [value, ...known] : known
   return (
     <div className={width}>
       <Select
         label={label}
         hideLabel
         value={value ?? ''}
-        onChange={(event) => onChange(event.target.value || null)}
+        onChange={(event) => onChange((event.target.value || null) as Option | null)}
         className={value === null ? 'text-ink-2!' : 'border-accent! font-medium'}
       >
         <option value="">{all}</option>

@@ -10,11 +10,7 @@ import {
   extraText,
   type SampleFilter,
 } from '../../server/contract/sample-filter.ts'
-import {
-  SAMPLE_FAILURE_REASONS,
-  type SampleFailureReason,
-} from '../../server/contract/sample-reason.ts'
-import type { SampleStatus } from '../../server/contract/trainer.ts'
+import { SAMPLE_FAILURE_REASONS } from '../../server/contract/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import { useCopy } from '../ui/copy-text.tsx'
@@ -184,7 +180,7 @@ export function SampleFilterBar({
           value={filter.status ?? null}
           options={SAMPLE_STATUSES}
           counts={counts?.status}
-          onChange={(status) => narrow({ status: (status ?? undefined) as SampleStatus })}
+          onChange={(status) => narrow({ status: status ?? undefined })}
           width="w-26"
         />
         <Choice
@@ -207,7 +203,7 @@ export function SampleFilterBar({
           value={filter.reason ?? null}
           options={SAMPLE_FAILURE_REASONS}
           counts={counts?.reason}
-          onChange={(reason) => narrow({ reason: (reason ?? undefined) as SampleFailureReason })}
+          onChange={(reason) => narrow({ reason: reason ?? undefined })}
           width="w-27"
         />
         <Choice
