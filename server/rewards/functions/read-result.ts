@@ -1,4 +1,3 @@
-import { z } from 'zod'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { Verdict } from '../managers/manager.ts'
 
@@ -16,10 +15,8 @@ export type ReadResult =
 /** The key of a result that holds its verdict instead of extra info. */
 export const VERDICT_KEY = 'rewardops'
 
-const GivenVerdict = z.strictObject({
-  verdict: z.string().min(1).max(64),
-  extracted: z.string().nullish(),
-})
+/** Maximum characters of a verdict. */
+const MAX_VERDICT_CHARS = 64
 
 /** Maximum characters of a sample's extra info as JSON, because it is delivered with the score. */
 const MAX_EXTRA_CHARS = 1 << 20
@@ -105,10 +102,10 @@ function withExtra(
   const raw = rawScore === undefined || !Number.isFinite(rawScore) ? {} : { rawScore }
   if (extra === null) return { ok: true, score, extra, ...raw }
   const { [VERDICT_KEY]: given, ...rest } = extra
-  const verdict = GivenVerdict.nullish().safeParse(asJson('', given))
-  if (!verdict.success) {
+  const verdict = readVerdict(asJson('', given))
+  if (verdict === 'invalid') {
     return failed(
-      `its "${VERDICT_KEY}" is ${describe(given)}, not {verdict: text of 1 to 64 characters, extracted: text or null}`,
+      `its "${VERDICT_KEY}" is ${describe(given)}, not {verdict: text of 1 to ${MAX_VERDICT_CHARS} characters, extracted: text or null}`,
     )
   }
   try {
@@ -121,13 +118,26 @@ function withExtra(
       score,
       extra: JSON.parse(json) as Record<string, unknown>,
       ...raw,
-      ...(verdict.data && {
-        verdict: { verdict: verdict.data.verdict, extracted: verdict.data.extracted ?? null },
-      }),
+      ...(verdict && { verdict }),
     }
   } catch (error) {
     return failed(`its extra info cannot be written as JSON: ${(error as Error).message}`)
   }
+}
+
+/**
+ * Reads the value of the key {@link VERDICT_KEY}; undefined: there is none. It uses no schema, because loading zod would
+ * add about 70 ms to the start of each function process.
+ */
+function readVerdict(given: unknown): Verdict | undefined | 'invalid' {
+  if (given === undefined || given === null) return undefined
+  if (typeof given !== 'object') return 'invalid'
+  const { verdict, extracted = null, ...others } = given as Record<string, unknown>
+  if (Object.keys(others).length > 0) return 'invalid'
+  if (typeof verdict !== 'string' || verdict === '' || verdict.length > MAX_VERDICT_CHARS)
+    return 'invalid'
+  if (extracted !== null && typeof extracted !== 'string') return 'invalid'
+  return { verdict, extracted }
 }
 
 /** Converts maps, sets and typed arrays to plain values, because JSON would leave them empty. */
