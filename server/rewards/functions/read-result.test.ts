@@ -21,6 +21,17 @@ describe('the verdict of a result', () => {
     expect(verdictOf({ verdict: 'a'.repeat(64) })).toMatchObject({ verdict: 'a'.repeat(64) })
   })
 
+  it('is kept in the form [{score, …}, prompt, explanation]', () => {
+    const verdict = { verdict: 'no answer', extracted: null }
+    expect(readResult([{ score: 0, length: 3, rewardops: verdict }, 'p', 'why'])).toEqual({
+      ...{ ok: true, score: 0, verdict },
+      extra: { score: 0, length: 3, prompt: 'p', explanation: 'why' },
+    })
+    expect(
+      readResult([{ reward_score: 0.5, reward_extra_info: { rewardops: verdict }, rawScore: 3 }]),
+    ).toEqual({ ok: true, score: 0.5, rawScore: 3, extra: {}, verdict })
+  })
+
   it('is absent without the key, and with null', () => {
     expect(readResult({ score: 0 })).toEqual({ ok: true, score: 0, extra: { score: 0 } })
     expect(verdictOf(null)).toBeNull()

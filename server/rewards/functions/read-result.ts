@@ -36,6 +36,7 @@ export function readResult(value: unknown): ReadResult {
     const kept = {
       ...(prompt === undefined ? {} : { prompt }),
       ...(explanation === undefined ? {} : { explanation }),
+      ...(read.verdict && { [VERDICT_KEY]: read.verdict }),
     }
     return withExtra(read.score, { ...read.extra, ...kept }, read.rawScore)
   }
