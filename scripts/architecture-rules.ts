@@ -151,7 +151,7 @@ export const LAYERS: Layer[] = [
   { name: 'store', files: /^server\/store\//, imports: ['generated', 'shared', 'contract'] },
   { name: 'contract', files: /^server\/contract\//, imports: [] },
   // Predicts the duration of a training step on a virtual clock.
-  { name: 'planner', files: /^server\/planner\//, imports: ['contract'] },
+  { name: 'planner', files: /^server\/planner\//, imports: ['shared', 'contract'] },
   { name: 'shared', files: /^server\/[^/]+\.ts$/, imports: ['contract'] },
 ]
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { inPortions } from '../queries/in-portions.ts'
 import { findBottleneck, type ServedCall } from './bottleneck.ts'
 
 /** Serves samples as a router does that fills every free slot: returns the calls and the time of the batch. */
@@ -26,47 +27,50 @@ function serve(
   return { calls, totalMs: Math.max(...calls.map(({ endMs }) => endMs)) }
 }
 
+const bottleneckOf = (calls: readonly ServedCall[], totalMs: number) =>
+  inPortions(findBottleneck(calls, totalMs))
+
 const usual = (i: number) => 100 + ((i * 37) % 40)
 
 describe('the bottleneck of a batch', () => {
-  it('is the slow server, with its cost as measured without it', () => {
+  it('is the slow server, with its cost as measured without it', async () => {
     const fast = { slots: 8, durationMs: usual }
     const slow = { slots: 8, durationMs: (i: number) => 25 * usual(i) }
     const { calls, totalMs } = serve([fast, fast, slow], 200)
-    const found = findBottleneck(calls, totalMs)
-    expect(found?.server).toBe(2)
-    expect(found?.ratio).toBeGreaterThan(20)
-    expect(found?.tailMs).toBeGreaterThan(500)
+    const slowest = await bottleneckOf(calls, totalMs)
+    expect(slowest?.server).toBe(2)
+    expect(slowest?.ratio).toBeGreaterThan(20)
+    expect(slowest?.tailMs).toBeGreaterThan(500)
     const { totalMs: without } = serve([fast, fast], 200)
-    const cost = totalMs - (found?.withoutMs ?? 0)
+    const cost = totalMs - (slowest?.withoutMs ?? 0)
     expect(Math.abs(cost / (totalMs - without) - 1)).toBeLessThan(0.2)
   })
 
-  it('is not a server that fails quickly', () => {
+  it('is not a server that fails quickly', async () => {
     const fast = { slots: 8, durationMs: usual }
     const slow = { slots: 8, durationMs: (i: number) => 25 * usual(i) }
     const { calls, totalMs } = serve([fast, { ...fast, failsFirst: 40 }, slow], 200)
-    expect(findBottleneck(calls, totalMs)?.server).toBe(2)
+    expect((await bottleneckOf(calls, totalMs))?.server).toBe(2)
   })
 
-  it('is none among equal servers, or where a slow one still helps', () => {
+  it('is none among equal servers, or where a slow one still helps', async () => {
     const fast = { slots: 8, durationMs: usual }
     const even = serve([fast, fast, fast], 240)
-    expect(findBottleneck(even.calls, even.totalMs)).toBeNull()
+    expect(await bottleneckOf(even.calls, even.totalMs)).toBeNull()
     const helps = serve([fast, { slots: 8, durationMs: (i) => 2 * usual(i) }], 400)
-    expect(findBottleneck(helps.calls, helps.totalMs)).toBeNull()
+    expect(await bottleneckOf(helps.calls, helps.totalMs)).toBeNull()
   })
 
-  it('is none where two servers are equally slow', () => {
+  it('is none where two servers are equally slow', async () => {
     const fast = { slots: 8, durationMs: usual }
     const slow = { slots: 8, durationMs: (i: number) => 25 * usual(i) }
     const tie = serve([fast, slow, slow], 200)
-    expect(findBottleneck(tie.calls, tie.totalMs)).toBeNull()
+    expect(await bottleneckOf(tie.calls, tie.totalMs)).toBeNull()
   })
 
-  it('needs two servers', () => {
+  it('needs two servers', async () => {
     const one = serve([{ slots: 4, durationMs: usual }], 40)
-    expect(findBottleneck(one.calls, one.totalMs)).toBeNull()
-    expect(findBottleneck([], 10)).toBeNull()
+    expect(await bottleneckOf(one.calls, one.totalMs)).toBeNull()
+    expect(await bottleneckOf([], 10)).toBeNull()
   })
 })

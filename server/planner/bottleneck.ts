@@ -1,3 +1,5 @@
+import { IndexedHeap } from '../indexed-heap.ts'
+
 /** A call of a server for a sample; times in ms since the batch was accepted. */
 export interface ServedCall {
   server: number
@@ -23,6 +25,8 @@ export interface Bottleneck {
 
 /** Calls per sample after which a replay without an end is given up. */
 const MAX_REPLAYED_CALLS = 20
+/** Replayed calls between two points where the work can be interrupted; they take about 0.1 ms. */
+const CALLS_PER_YIELD = 256
 /** A server with fewer scores says nothing. */
 const MIN_SCORES = 2
 /** A server slower than this many times the others may be a cause. */
@@ -33,71 +37,103 @@ const MIN_COST = 0.1
 const MIN_LEAD = 2
 
 /**
- * Finds the server without which a batch would have ended sooner. The recorded calls are replayed: each slot of a server
- * takes the next sample when it is free, for as long as the next recorded call of that server, and a sample whose call
- * failed waits again. The number of slots is the largest number of concurrent calls. The estimate is scaled by the ratio of recorded and replayed time of all servers.
- * Null: none stands out.
+ * Finds the server without which a batch would have ended sooner; yields where it can be interrupted. The recorded calls
+ * are replayed: each slot of a server takes the next sample when it is free, for as long as the next recorded call of
+ * that server, and a sample whose call failed waits again. The number of slots is the largest number of concurrent calls.
+ * The estimate is scaled by the ratio of recorded and replayed time of all servers. Null: none stands out.
  * @param totalMs the time of the batch
  */
-export function findBottleneck(calls: readonly ServedCall[], totalMs: number): Bottleneck | null {
-  const byServer = Map.groupBy(calls, ({ server }) => server)
-  const scores = calls.filter(({ isScore }) => isScore).length
-  const servers = [...byServer].map(([server, own]) => ({
-    server,
-    durations: own.filter(({ isScore }) => isScore).map(({ startMs, endMs }) => endMs - startMs),
-    calls: own.toSorted((a, b) => a.startMs - b.startMs),
-    slots: mostConcurrent(own),
-  }))
-  const able = servers.filter(({ durations }) => durations.length >= MIN_SCORES)
+export function* findBottleneck(
+  calls: readonly ServedCall[],
+  totalMs: number,
+): Generator<void, Bottleneck | null> {
+  const able: ReplayedServer[] = []
+  let scores = 0
+  let firstMs = Number.POSITIVE_INFINITY
+  for (const [server, own] of Map.groupBy(calls, ({ server }) => server)) {
+    yield
+    const durations: number[] = []
+    for (const { startMs, endMs, isScore } of own) {
+      firstMs = Math.min(firstMs, startMs)
+      if (isScore) durations.push(endMs - startMs)
+    }
+    scores += durations.length
+    if (durations.length < MIN_SCORES) continue
+    able.push({
+      ...{ server, samples: durations.length, medianMs: medianOf(durations) },
+      calls: own.toSorted((a, b) => a.startMs - b.startMs),
+      slots: mostConcurrent(own),
+    })
+  }
   if (able.length < 2) return null
-  const firstMs = Math.min(...calls.map(({ startMs }) => startMs))
-  const replayedMs = firstMs + replay(able, scores)
-  const found = able.map((one) => {
-    const others = able.filter(({ server }) => server !== one.server)
-    const usualMs = medianOf(others.map(({ durations }) => medianOf(durations)))
-    const withoutMs = ((firstMs + replay(others, scores)) * totalMs) / replayedMs
-    const medianMs = medianOf(one.durations)
-    return { one, medianMs, ratio: medianMs / usualMs, withoutMs, costMs: totalMs - withoutMs }
-  })
+  const replayedMs = firstMs + (yield* replay(able, scores))
+  const found: { one: ReplayedServer; ratio: number; withoutMs: number; costMs: number }[] = []
+  for (const one of able) {
+    const others = able.filter((other) => other !== one)
+    const usualMs = medianOf(others.map(({ medianMs }) => medianMs))
+    const withoutMs = ((firstMs + (yield* replay(others, scores))) * totalMs) / replayedMs
+    found.push({ one, ratio: one.medianMs / usualMs, withoutMs, costMs: totalMs - withoutMs })
+  }
   const [first, second] = found.toSorted((a, b) => b.costMs - a.costMs)
   if (first === undefined || first.ratio < MIN_RATIO) return null
   if (first.costMs < MIN_COST * totalMs) return null
   if (second !== undefined && first.costMs < MIN_LEAD * second.costMs) return null
-  const { server, durations } = first.one
-  const othersEnd = Math.max(
-    ...calls.filter((call) => call.server !== server && call.isScore).map(({ endMs }) => endMs),
-  )
-  const ownEnd = Math.max(
-    ...calls.filter((call) => call.server === server && call.isScore).map(({ endMs }) => endMs),
-  )
+  const { server, samples, medianMs } = first.one
+  let ownEndMs = Number.NEGATIVE_INFINITY
+  let othersEndMs = Number.NEGATIVE_INFINITY
+  for (const call of calls) {
+    if (!call.isScore) continue
+    if (call.server === server) ownEndMs = Math.max(ownEndMs, call.endMs)
+    else othersEndMs = Math.max(othersEndMs, call.endMs)
+  }
   return {
-    ...{ server, samples: durations.length, medianMs: first.medianMs, ratio: first.ratio },
-    ...{ tailMs: Math.max(0, ownEnd - othersEnd), withoutMs: first.withoutMs },
+    ...{ server, samples, medianMs, ratio: first.ratio, withoutMs: first.withoutMs },
+    tailMs: Math.max(0, ownEndMs - othersEndMs),
   }
 }
 
+/** A server with enough scores to be replayed. */
+interface ReplayedServer {
+  server: number
+  /** Scores that it returned, and their median time. */
+  samples: number
+  medianMs: number
+  /** Its calls in order of their starts. */
+  calls: readonly ServedCall[]
+  slots: number
+}
+
+interface Slot {
+  /** Its place in the list of slots, which decides between slots that are free at the same time. */
+  at: number
+  server: number
+  freeMs: number
+}
+
 /** The time until the last of `samples` samples has its score. */
-function replay(
-  servers: readonly { calls: readonly ServedCall[]; slots: number }[],
-  samples: number,
-): number {
-  const slots = servers.flatMap(({ slots }, server) =>
-    Array.from({ length: slots }, () => ({ freeMs: 0, server })),
+function* replay(servers: readonly ReplayedServer[], samples: number): Generator<void, number> {
+  const slots = new IndexedHeap<Slot>(
+    (a, b) => a.freeMs < b.freeMs || (a.freeMs === b.freeMs && a.at < b.at),
+    () => {},
   )
+  for (const [server, { slots: count }] of servers.entries()) {
+    for (let i = 0; i < count; i++) slots.push({ at: slots.size, server, freeMs: 0 })
+  }
   const taken = servers.map(() => 0)
   // Times from which samples wait for a slot; at first all of them.
   const waiting = new Array<number>(samples).fill(0)
   let endMs = 0
   for (let next = 0; next < waiting.length; next++) {
-    let free = slots[0]
-    for (const slot of slots) if (free === undefined || slot.freeMs < free.freeMs) free = slot
-    if (free === undefined || waiting.length > MAX_REPLAYED_CALLS * samples)
+    if (next % CALLS_PER_YIELD === 0) yield
+    const free = slots.first
+    if (free === null || waiting.length > MAX_REPLAYED_CALLS * samples)
       return Number.POSITIVE_INFINITY
-    const { calls } = servers[free.server] as (typeof servers)[number]
+    const { calls } = servers[free.server] as ReplayedServer
     const at = taken[free.server] as number
     taken[free.server] = at + 1
     const call = calls[at % calls.length] as ServedCall
     free.freeMs = Math.max(free.freeMs, waiting[next] as number) + call.endMs - call.startMs
+    slots.moved(0)
     if (call.isScore) endMs = Math.max(endMs, free.freeMs)
     else waiting.push(free.freeMs)
   }

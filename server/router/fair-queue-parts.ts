@@ -1,4 +1,4 @@
-import { type Checks, IndexedHeap } from './indexed-heap.ts'
+import { type Checks, IndexedHeap } from '../indexed-heap.ts'
 
 /** Deadlines within the same second are considered equal, because those of one batch differ by milliseconds. */
 const DEADLINE_STEP_MS = 1_000

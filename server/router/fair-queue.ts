@@ -1,3 +1,4 @@
+import { type Checks, IndexedHeap } from '../indexed-heap.ts'
 import {
   Entry,
   type FairItem,
@@ -6,7 +7,6 @@ import {
   Lane,
   type PriorityClass,
 } from './fair-queue-parts.ts'
-import { type Checks, IndexedHeap } from './indexed-heap.ts'
 
 export type { FairItem, PriorityClass } from './fair-queue-parts.ts'
 
