@@ -1,5 +1,4 @@
-/** The 97.5 % point of the normal distribution. */
-const Z = 1.959964
+import { Z_95 as Z } from '../../server/contract/intervals.ts'
 
 /**
  * The 95 % interval of a mean of scores in [`min`, `max`], from its standard error over groups. It is Wilson's interval

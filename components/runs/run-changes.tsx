@@ -7,7 +7,12 @@ import type {
   ChangesDto,
   ContributionDto,
 } from '../../server/contract/changes.ts'
-import { DIMENSIONS, type Dimension } from '../../server/contract/changes.ts'
+import {
+  DIMENSIONS,
+  type Dimension,
+  MIN_SHIFT_STEPS,
+  OTHERS,
+} from '../../server/contract/changes.ts'
 import type { RunDto } from '../../server/contract/runs.ts'
 import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -182,9 +187,6 @@ function Loaded({
   )
 }
 
-/** Fewer steps say nothing about the usual variation (server/rewards/comparison/find-shift.ts). */
-const MIN_STEPS = 11
-
 /** The change, and what explains most of it, in one sentence. */
 function Headline({ run, data }: { run: RunDto; data: ChangesDto }) {
   const { change, chosen, standsOut, before, after } = data
@@ -200,7 +202,7 @@ function Headline({ run, data }: { run: RunDto; data: ChangesDto }) {
       <>
         {moved}{' '}
         {chosen === 'latest'
-          ? `Nothing stands out${run.steps.length < MIN_STEPS ? `; a sudden change can be found from ${MIN_STEPS} steps on` : ': the run has no sudden change'}. The newest steps are shown.`
+          ? `Nothing stands out${run.steps.length < MIN_SHIFT_STEPS ? `; a sudden change can be found from ${MIN_SHIFT_STEPS} steps on` : ': the run has no sudden change'}. The newest steps are shown.`
           : 'Nothing stands out: no cause explains half of the change with certainty. Verdicts that restate the score do not count.'}
       </>
     )
@@ -397,9 +399,6 @@ function filterOf(dimension: Dimension, key: string): SampleFilter | null {
   if (dimension === 'prompt' || key === '' || key === OTHERS) return null
   return dimension === 'outcome' ? { verdict: key } : { dataSource: key, status: 'scored' }
 }
-
-/** The key of parts that are not listed one by one. */
-const OTHERS = '(others)'
 
 const PROMPT_LABEL: Record<string, string> = {
   both: 'In both ranges',

@@ -3,6 +3,12 @@ import { z } from 'zod'
 /** Maximum samples of both ranges for a comparison by group. Beyond it, the units are steps. */
 export const MAX_SAMPLES_BY_GROUP = 131_072
 
+/** The key of the parts that are not listed one by one. */
+export const OTHERS = '(others)'
+
+/** A sudden change is searched for from this many steps on; fewer say nothing about the usual variation. */
+export const MIN_SHIFT_STEPS = 11
+
 const step = z.int().min(0).max(2_147_483_647)
 const StepRange = z
   .strictObject({ from: step, to: step })

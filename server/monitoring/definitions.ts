@@ -1,6 +1,7 @@
 import { GROUP_SIGNALS, type GroupSignalCounts } from '../contract/group-signal.ts'
 import { MONITOR_DEFINITIONS, type MonitorName } from '../contract/monitors.ts'
 import { isByModelsAlone, type ResolvedReward } from '../contract/resolved-reward.ts'
+import { median } from '../median.ts'
 import type { FigureRow, WindowRow } from '../store/sql/monitor-batches.ts'
 
 /** A monitor's value at a batch. */
@@ -122,7 +123,7 @@ function readCollapse({ figures, window, reference }: Watched): Reading {
       ({ group_std_of }) => (group_std_of ?? 0) >= MONITOR_DEFINITIONS.variance_collapse.minCount,
     )
     .flatMap(({ group_std }) => group_std ?? [])
-  const usual = reference ?? (before.length < MIN_REFERENCES ? null : medianOf(before))
+  const usual = reference ?? (before.length < MIN_REFERENCES ? null : median(before))
   const n = figures.group_std_of ?? 0
   if (figures.group_std === null || usual === null || usual === 0)
     return { value: null, n, detail: null }
@@ -186,13 +187,6 @@ function countBetween(figures: FigureRow, from: number, to: number): number {
 
 function share(part: number | null, of: number): Reading {
   return { value: part === null || of === 0 ? null : part / of, n: of, detail: null }
-}
-
-function medianOf(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  const half = sorted.length / 2
-  const upper = sorted[Math.floor(half)] as number
-  return Number.isInteger(half) ? (upper + (sorted[half - 1] as number)) / 2 : upper
 }
 
 function round(value: number): string {

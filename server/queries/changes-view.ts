@@ -6,7 +6,9 @@ import {
   type ChangesInput,
   type ContributionDto,
   MAX_SAMPLES_BY_GROUP,
+  OTHERS,
 } from '../contract/changes.ts'
+import { Z_95 } from '../contract/intervals.ts'
 import { MAX_STEPS } from '../contract/runs.ts'
 import { restatesScore } from '../contract/verdicts.ts'
 import { RewardOpsError } from '../errors.ts'
@@ -15,7 +17,7 @@ import {
   type Cell,
   type Contribution,
   type Decomposition,
-  decomposed,
+  decompose,
 } from '../rewards/comparison/decompose.ts'
 import { findShift } from '../rewards/comparison/find-shift.ts'
 import type { Database } from '../store/database.ts'
@@ -37,8 +39,6 @@ import { inPortions } from './in-portions.ts'
 const TTL_MS = 2_000
 /** Steps on each side of a change that was found. */
 const FOUND_STEPS = 2
-/** The 97.5 % point of the normal distribution. */
-const Z = 1.959964
 /** A part stands out if it is this many standard errors from 0 (p ≈ 0.001), because many parts are tested. */
 const STANDS_OUT_Z = 3.3
 /** A part stands out if it is at least this share of the change. */
@@ -56,8 +56,6 @@ const MAX_OWN_SHARE = 0.95
 const LISTED_PROMPTS = 10
 /** Parts of a dimension that are listed; the others are added up. */
 const LISTED_PARTS = 24
-/** The key of the parts that are not listed. */
-export const OTHERS = '(others)'
 const NOTHING: ContributionDto = { value: 0, low: null, high: null }
 
 /** A value of each range. */
@@ -327,7 +325,7 @@ function splitBy(
   { before, after }: Sides<readonly ReadCell[]>,
   keyOf: (cell: ReadCell) => string,
 ): Promise<Decomposition> {
-  return inPortions(decomposed(cellsOf(before, keyOf), cellsOf(after, keyOf)))
+  return inPortions(decompose(cellsOf(before, keyOf), cellsOf(after, keyOf)))
 }
 
 async function breakdownOf(
@@ -362,7 +360,7 @@ function partsOf({ parts }: Decomposition): ChangePartDto[] {
 
 function toDto({ value, standardError }: Contribution): ContributionDto {
   if (standardError === null) return { value, low: null, high: null }
-  return { value, low: value - Z * standardError, high: value + Z * standardError }
+  return { value, low: value - Z_95 * standardError, high: value + Z_95 * standardError }
 }
 
 /** Weighted sums of one range: per unit, and in total. */
@@ -457,7 +455,7 @@ function standsOut(breakdowns: readonly BreakdownDto[], change: number): Changes
   type Candidate = { found: NonNullable<ChangesDto['standsOut']>; size: number }
   const candidates: Candidate[] = []
   const consider = (found: Candidate['found'], { value, low }: ContributionDto) => {
-    const error = low === null ? null : (value - low) / Z
+    const error = low === null ? null : (value - low) / Z_95
     const size = Math.abs(value)
     if (size < STANDS_OUT_SHARE * Math.abs(change) || size < 1e-9) return
     if (error !== null && size > STANDS_OUT_Z * error) candidates.push({ found, size })

@@ -1,5 +1,6 @@
 import type { MonitorKind, ServerMonitorDto } from '../contract/server-detail.ts'
 import type { SelfTestDto, ServerDto, ServerState } from '../contract/servers.ts'
+import { median } from '../median.ts'
 
 /** The figures of a server over the last ten minutes, as input of the monitors. */
 export interface WatchedServer {
@@ -143,7 +144,7 @@ function degradedBy(server: WatchedServer, ready: readonly WatchedServer[]): str
   }
   const peers = ready.filter((s) => s !== server && s.requests >= MIN_CALLS)
   const usual = median(peers.flatMap(({ p50Ms }) => p50Ms ?? []))
-  if (enough && server.p50Ms !== null && usual !== null && usual > 0) {
+  if (enough && server.p50Ms !== null && usual > 0) {
     const ratio = server.p50Ms / usual
     if (ratio >= DEGRADED_LATENCY_RATIO) {
       parts.push(
@@ -210,15 +211,6 @@ function latenciesText(servers: readonly WatchedServer[]): string {
 function shareOf(n: number, { requests }: WatchedServer): number {
   // A call may end in a later minute than it began, so failures may exceed requests.
   return requests > 0 ? Math.min(1, n / requests) : 0
-}
-
-function median(values: number[]): number | null {
-  if (values.length === 0) return null
-  const sorted = values.toSorted((a, b) => a - b)
-  const middle = sorted.length >> 1
-  return sorted.length % 2 === 1
-    ? (sorted[middle] as number)
-    : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2
 }
 
 function percent(share: number): string {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { median } from '../../median.ts'
 import { parseBody } from './parse-body.ts'
 
 const TASK = '_ng_task_index'
@@ -72,17 +73,11 @@ function describe(rows: readonly Row[], names: readonly string[]): Metrics {
     out[`mean/${name}`] = mean
     out[`max/${name}`] = sorted.at(-1) as number
     out[`min/${name}`] = sorted[0] as number
-    out[`median/${name}`] = median(sorted)
+    out[`median/${name}`] = median(values)
     if (values.length > 1) {
       const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0)
       out[`std/${name}`] = Math.sqrt(squares / (values.length - 1))
     } else if (single && values.length === rows.length) out[`std/${name}`] = 0
   }
   return out
-}
-
-function median(sorted: readonly number[]): number {
-  const middle = sorted.length >> 1
-  const upper = sorted[middle] as number
-  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] as number) + upper) / 2
 }

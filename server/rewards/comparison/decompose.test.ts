@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import { MIN_SHIFT_STEPS } from '../../contract/changes.ts'
+import { inPortions } from '../../queries/in-portions.ts'
 import { type Cell, decompose, type Part } from './decompose.ts'
 import { findShift } from './find-shift.ts'
 
@@ -35,7 +37,7 @@ const meanOf = (cells: readonly Cell[]) =>
   cells.reduce((sum, cell) => sum + cell.sum, 0) / cells.reduce((n, cell) => n + cell.n, 0)
 
 describe('the parts of a change', () => {
-  test('add up to the change, also with classes on one side only', () => {
+  test('add up to the change, also with classes on one side only', async () => {
     const random = numbers(7)
     for (let round = 0; round < 50; round++) {
       const before = groups(
@@ -56,7 +58,7 @@ describe('the parts of a change', () => {
         ],
         random,
       )
-      const { parts, mix, change } = decompose(before, after)
+      const { parts, mix, change } = await inPortions(decompose(before, after))
       const exact = meanOf(after) - meanOf(before)
       expect(Math.abs(change.value - exact)).toBeLessThan(1e-12)
       const sum = (of: (part: (typeof parts)[number]) => number) =>
@@ -69,13 +71,13 @@ describe('the parts of a change', () => {
     }
   })
 
-  test('a class of low scores that grows counts as a loss', () => {
+  test('a class of low scores that grows counts as a loss', async () => {
     const side = (none: number, right: number): Cell[] => [
       { unit: 0, key: 'no answer', n: none, sum: 0 },
       { unit: 0, key: 'equal', n: right, sum: right },
       { unit: 0, key: 'different', n: 100 - none - right, sum: 0 },
     ]
-    const { parts, change } = decompose(side(3, 27), side(65, 19))
+    const { parts, change } = await inPortions(decompose(side(3, 27), side(65, 19)))
     const of = (key: string) => parts.find((part) => part.key === key)?.total.value as number
     expect(change.value).toBeCloseTo(-0.08, 12)
     expect(of('no answer')).toBeCloseTo(-0.62 * 0.23, 12)
@@ -83,17 +85,17 @@ describe('the parts of a change', () => {
     expect(of('different')).toBeCloseTo(0.54 * 0.23, 12)
   })
 
-  test('a change of the mix alone has no parts within', () => {
+  test('a change of the mix alone has no parts within', async () => {
     const side = (easy: number): Cell[] => [
       { unit: 0, key: 'easy', n: easy, sum: 0.8 * easy },
       { unit: 1, key: 'hard', n: 100 - easy, sum: 0.2 * (100 - easy) },
     ]
-    const { parts, mix, change } = decompose(side(50), side(10))
+    const { parts, mix, change } = await inPortions(decompose(side(50), side(10)))
     expect(mix.value).toBeCloseTo(change.value, 12)
     for (const { within } of parts) expect(Math.abs(within.value)).toBeLessThan(1e-12)
   })
 
-  test('the interval covers the true part in about 95 % of the cases', () => {
+  test('the interval covers the true part in about 95 % of the cases', async () => {
     const random = numbers(11)
     const [before, after] = [
       [
@@ -109,7 +111,9 @@ describe('the parts of a change', () => {
     const truth = -0.2 * (0.65 - (0.5 + 0.39) / 2) + 0.4 * -0.1
     let covered = 0
     for (let trial = 0; trial < 300; trial++) {
-      const { parts } = decompose(groups(120, before, random), groups(120, after, random))
+      const { parts } = await inPortions(
+        decompose(groups(120, before, random), groups(120, after, random)),
+      )
       const { value, standardError } = (parts.find(({ key }) => key === 'a') as Part).total
       if (standardError === null) throw new Error('no interval')
       if (Math.abs(value - truth) < 1.96 * standardError) covered++
@@ -118,10 +122,9 @@ describe('the parts of a change', () => {
     expect(covered / 300).toBeLessThan(0.985)
   })
 
-  test('one unit has no interval', () => {
-    const { change } = decompose(
-      [{ unit: 0, key: 'a', n: 4, sum: 1 }],
-      [{ unit: 0, key: 'a', n: 4, sum: 3 }],
+  test('one unit has no interval', async () => {
+    const { change } = await inPortions(
+      decompose([{ unit: 0, key: 'a', n: 4, sum: 1 }], [{ unit: 0, key: 'a', n: 4, sum: 3 }]),
     )
     expect(change).toEqual({ value: 0.5, standardError: null })
   })
@@ -151,5 +154,11 @@ describe('the largest sudden change', () => {
     expect(found.filter((at) => at !== null).length).toBeLessThanOrEqual(3)
     expect(findShift(run(1, 30, () => 0).map(({ step }) => ({ step, mean: 0.5 })))).toBeNull()
     expect(findShift(run(1, 5, (step) => step))).toBeNull()
+  })
+
+  test('is found from the minimum number of steps on', () => {
+    const steps = (count: number) => run(1, count, (step) => (step >= 6 ? 1 : 0))
+    expect(findShift(steps(MIN_SHIFT_STEPS))).toBe(6)
+    expect(findShift(steps(MIN_SHIFT_STEPS - 1))).toBeNull()
   })
 })

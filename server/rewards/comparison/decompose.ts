@@ -55,18 +55,10 @@ const MIN_REPLICATES = 64
  * neither the sum of `mix` nor the change: it makes a growing class of low scores count as a loss. A class that one side
  * lacks takes its mean from the other side.
  *
- * Standard errors are from a bootstrap that draws whole units, because the samples of a group are not independent.
+ * Standard errors are from a bootstrap that draws whole units, because the samples of a group are not independent. It
+ * yields before each replicate.
  */
-export function decompose(before: readonly Cell[], after: readonly Cell[]): Decomposition {
-  const work = decomposed(before, after)
-  for (;;) {
-    const step = work.next()
-    if (step.done) return step.value
-  }
-}
-
-/** As {@link decompose}, yielding after each replicate of the bootstrap. */
-export function* decomposed(
+export function* decompose(
   before: readonly Cell[],
   after: readonly Cell[],
 ): Generator<void, Decomposition> {

@@ -1,3 +1,6 @@
+import { MIN_SHIFT_STEPS } from '../../contract/changes.ts'
+import { median } from '../../median.ts'
+
 /** A step of a run with the mean of its scores. */
 export interface ShiftStep {
   step: number
@@ -6,8 +9,6 @@ export interface ShiftStep {
 
 /** Steps compared on each side. */
 const WINDOW = 2
-/** Fewer windows say nothing about the usual variation. */
-const MIN_WINDOWS = 8
 /** In fewer windows, one shift is part of so many that it would raise the usual variation itself. */
 const MANY_WINDOWS = 24
 /** A shift is this many times the usual variation. Of 1,000 steps with normal noise, the largest reaches 3.5 to 4.2. */
@@ -18,24 +19,24 @@ const NORMAL_MAD = 1.4826
 /**
  * Finds the largest sudden change of the mean: two steps against the two before them. The usual variation is the
  * difference of neighboring steps, and in long runs also that of the windows, which covers slow swings. Null: no step
- * stands out, or there are fewer than 11 steps.
+ * stands out, or there are fewer than {@link MIN_SHIFT_STEPS}.
  * @returns the index of the first step after the change
  */
 export function findShift(steps: readonly ShiftStep[]): number | null {
+  if (steps.length < MIN_SHIFT_STEPS) return null
   const at: number[] = []
   const differences: number[] = []
   for (let i = WINDOW; i + WINDOW <= steps.length; i++) {
     at.push(i)
     differences.push(meanOf(steps, i, i + WINDOW) - meanOf(steps, i - WINDOW, i))
   }
-  if (differences.length < MIN_WINDOWS) return null
-  const usual = medianOf(differences)
+  const usual = median(differences)
   const deviations = differences.map((difference) => Math.abs(difference - usual))
   const neighbors = steps.slice(1).map(({ mean }, i) => mean - (steps[i] as ShiftStep).mean)
-  const middle = medianOf(neighbors)
+  const middle = median(neighbors)
   // The difference of two windows varies as much as one step, that of two neighboring steps √2 times as much.
-  const noise = medianOf(neighbors.map((value) => Math.abs(value - middle))) / Math.SQRT2
-  const swings = differences.length < MANY_WINDOWS ? 0 : medianOf(deviations)
+  const noise = median(neighbors.map((value) => Math.abs(value - middle))) / Math.SQRT2
+  const swings = differences.length < MANY_WINDOWS ? 0 : median(deviations)
   // Rounding errors of equal means are no variation.
   const scale = Math.max(NORMAL_MAD * noise, NORMAL_MAD * swings, 1e-9)
   const largest = deviations.indexOf(Math.max(...deviations))
@@ -46,12 +47,4 @@ function meanOf(steps: readonly ShiftStep[], from: number, to: number): number {
   let sum = 0
   for (let i = from; i < to; i++) sum += (steps[i] as ShiftStep).mean
   return sum / (to - from)
-}
-
-function medianOf(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  const middle = sorted.length / 2
-  return Number.isInteger(middle)
-    ? ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2
-    : (sorted[Math.floor(middle)] as number)
 }

@@ -1,3 +1,5 @@
+import { Z_95 } from '../../contract/intervals.ts'
+
 /** Scores of a run at one step. */
 export interface StepScores {
   step: number
@@ -7,9 +9,6 @@ export interface StepScores {
   /** Standard deviation with n − 1. */
   std: number | null
 }
-
-/** The 97.5 % point of the normal distribution. */
-const Z = 1.959964
 
 /**
  * Computes the difference of the means at common steps, other − first, with its 95 % interval by the normal
@@ -22,7 +21,7 @@ export function stepDeltas(first: readonly StepScores[], other: readonly StepSco
     const a = known.get(b.step)
     if (a === undefined || !hasInterval(a) || !hasInterval(b)) return []
     const delta = b.mean - a.mean
-    const half = Z * Math.sqrt(a.std ** 2 / a.n + b.std ** 2 / b.n)
+    const half = Z_95 * Math.sqrt(a.std ** 2 / a.n + b.std ** 2 / b.n)
     if (!Number.isFinite(half)) return []
     return [
       {
