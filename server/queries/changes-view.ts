@@ -31,8 +31,10 @@ import {
   groupPrompts,
   lengthFigures,
   rollUpCells,
+  type ScoredStepRow,
+  scoredSteps,
 } from '../store/sql/changes.ts'
-import { runByName } from '../store/sql/run-view.ts'
+import { runIdOf } from '../store/sql/monitor-views.ts'
 import { inPortions } from './in-portions.ts'
 
 /** Time that an answer is cached. */
@@ -80,10 +82,12 @@ export class ChangesView {
 
   async #compute(input: ChangesInput): Promise<ChangesDto> {
     const { name, split, dataSource = null } = input
-    const run = await runByName(this.#db, name, split)
-    if (run === undefined) throw new RewardOpsError('run_not_found', `There is no run "${name}".`)
-    const steps = await changeSteps(this.#db, run.id, split, MAX_STEPS)
-    const { chosen, before, after } = sidesOf(steps, input)
+    const runId = await runIdOf(this.#db, name)
+    if (runId === undefined) throw new RewardOpsError('run_not_found', `There is no run "${name}".`)
+    const steps = await scoredSteps(this.#db, runId, split, MAX_STEPS)
+    const { chosen, ...sides } = sidesOf(steps, input)
+    const before = await changeSteps(this.#db, sides.before)
+    const after = await changeSteps(this.#db, sides.after)
     const total = sum([...before, ...after], ({ samples }) => samples)
     const byGroup = total <= MAX_SAMPLES_BY_GROUP
     if (!byGroup && dataSource !== null) {
@@ -97,21 +101,24 @@ export class ChangesView {
       ? await this.#samplesByGroup({ before, after }, dataSource)
       : await this.#samplesByStep({ before, after })
     const hasBoth = read.before.length > 0 && read.after.length > 0
-    const whole = hasBoth ? await splitBy(read, () => '') : null
-    const change = whole === null ? null : toDto(whole.change)
-    const breakdowns = [
-      await breakdownOf('outcome', read, ({ verdict }) => verdict ?? ''),
-      await breakdownOf('dataSource', read, (cell) => cell.dataSource),
-      await this.#components({ before, after }, dataSource),
-      await this.#promptBreakdown(read),
-    ]
+    const byOutcome = hasBoth ? await splitBy(read, ({ verdict }) => verdict ?? '') : null
+    const change = byOutcome && toDto(byOutcome.change)
+    const breakdowns =
+      byOutcome === null
+        ? []
+        : [
+            toBreakdown('outcome', byOutcome),
+            toBreakdown('dataSource', await splitBy(read, (cell) => cell.dataSource)),
+            await this.#components({ before, after }, dataSource),
+            await promptBreakdown(read, byGroup),
+          ]
     return {
       chosen,
       before: await this.#side(before, read.before, dataSource, byGroup),
       after: await this.#side(after, read.after, dataSource, byGroup),
       change,
       unit: byGroup ? 'group' : 'step',
-      breakdowns: hasBoth ? breakdowns : [],
+      breakdowns,
       standsOut:
         change === null || chosen === 'latest' ? null : standsOut(breakdowns, change.value),
       excluded: await this.#excluded({ before, after }, dataSource, byGroup),
@@ -152,7 +159,7 @@ export class ChangesView {
     }
     const before = await read(sides.before)
     const after = await read(sides.after)
-    return { before, after, hasPrompts: true }
+    return { before, after }
   }
 
   /** Samples of both ranges, with steps as units, from roll-ups. */
@@ -190,7 +197,7 @@ export class ChangesView {
     }
     const before = await read(sides.before)
     const after = await read(sides.after)
-    return { before, after, hasPrompts: false }
+    return { before, after }
   }
 
   async #side(
@@ -281,20 +288,6 @@ export class ChangesView {
     }
     return componentBreakdown(await side(before), await side(after), names)
   }
-
-  async #promptBreakdown(read: Read): Promise<BreakdownDto> {
-    if (!read.hasPrompts) return missing('prompt', 'Too many samples. Choose fewer steps.')
-    const known = (cells: readonly ReadCell[]) =>
-      new Set(cells.flatMap(({ prompt }) => prompt?.key ?? []))
-    const [first, last] = [known(read.before), known(read.after)]
-    if (first.size === 0 && last.size === 0)
-      return missing('prompt', 'The samples were stored without prompt keys.')
-    return breakdownOf('prompt', read, ({ prompt }) => {
-      if (prompt === null) return 'none'
-      if (!last.has(prompt.key)) return 'before'
-      return first.has(prompt.key) ? 'both' : 'after'
-    })
-  }
 }
 
 /** Counted samples of one unit, data source and verdict. */
@@ -308,9 +301,7 @@ interface ReadCell {
   prompt: { key: string; uid: string } | null
 }
 
-interface Read extends Sides<ReadCell[]> {
-  hasPrompts: boolean
-}
+type Read = Sides<ReadCell[]>
 
 function missing(dimension: BreakdownDto['dimension'], why: string): BreakdownDto {
   return { dimension, parts: [], mix: NOTHING, missing: why }
@@ -320,21 +311,14 @@ function cellsOf(cells: readonly ReadCell[], keyOf: (cell: ReadCell) => string):
   return cells.map((cell) => ({ unit: cell.unit, key: keyOf(cell), n: cell.n, sum: cell.sum }))
 }
 
-/** Decomposes the change in portions, because the bootstrap of 32,000 groups takes 0.1 s. */
+/**
+ * Splits the change by classes; those with the fewest samples are one class. It works in portions, because the bootstrap
+ * of 32,000 groups takes 0.1 s.
+ */
 function splitBy(
-  { before, after }: Sides<readonly ReadCell[]>,
-  keyOf: (cell: ReadCell) => string,
-): Promise<Decomposition> {
-  return inPortions(decompose(cellsOf(before, keyOf), cellsOf(after, keyOf)))
-}
-
-async function breakdownOf(
-  dimension: BreakdownDto['dimension'],
   { before, after }: Read,
   keyOf: (cell: ReadCell) => string,
-): Promise<BreakdownDto> {
-  if (before.length === 0 || after.length === 0)
-    return missing(dimension, 'One of the ranges has no scored samples.')
+): Promise<Decomposition> {
   const counts = new Map<string, number>()
   for (const cell of [...before, ...after])
     counts.set(keyOf(cell), (counts.get(keyOf(cell)) ?? 0) + cell.n)
@@ -345,8 +329,30 @@ async function breakdownOf(
       .map(([key]) => key),
   )
   const keyed = (cell: ReadCell) => (listed.has(keyOf(cell)) ? keyOf(cell) : OTHERS)
-  const result = await splitBy({ before, after }, keyed)
-  return { dimension, parts: partsOf(result), mix: toDto(result.mix), missing: null }
+  return inPortions(decompose(cellsOf(before, keyed), cellsOf(after, keyed)))
+}
+
+function toBreakdown(
+  dimension: BreakdownDto['dimension'],
+  decomposition: Decomposition,
+): BreakdownDto {
+  const { mix } = decomposition
+  return { dimension, parts: partsOf(decomposition), mix: toDto(mix), missing: null }
+}
+
+async function promptBreakdown(read: Read, byGroup: boolean): Promise<BreakdownDto> {
+  if (!byGroup) return missing('prompt', 'Too many samples. Choose fewer steps.')
+  const known = (cells: readonly ReadCell[]) =>
+    new Set(cells.flatMap(({ prompt }) => prompt?.key ?? []))
+  const [first, last] = [known(read.before), known(read.after)]
+  if (first.size === 0 && last.size === 0)
+    return missing('prompt', 'The samples were stored without prompt keys.')
+  const split = splitBy(read, ({ prompt }) => {
+    if (prompt === null) return 'none'
+    if (!last.has(prompt.key)) return 'before'
+    return first.has(prompt.key) ? 'both' : 'after'
+  })
+  return toBreakdown('prompt', await split)
 }
 
 function partsOf({ parts }: Decomposition): ChangePartDto[] {
@@ -519,13 +525,12 @@ function promptsOf({ before, after }: Read): ChangesDto['prompts'] {
 
 /** The steps of both ranges: the given ones, else around the largest sudden change, else the newest ones. */
 function sidesOf(
-  steps: readonly ChangeStepRow[],
+  steps: readonly ScoredStepRow[],
   { before, after }: ChangesInput,
-): { chosen: ChangesDto['chosen'] } & Sides<ChangeStepRow[]> {
-  const kept = steps.filter(({ removed }) => !removed)
+): { chosen: ChangesDto['chosen'] } & Sides<ScoredStepRow[]> {
   if (before !== undefined && after !== undefined) {
     const within = ({ from, to }: { from: number; to: number }) =>
-      kept.filter(({ step }) => step >= from && step <= to)
+      steps.filter(({ step }) => step >= from && step <= to)
     const sides = { before: within(before), after: within(after) }
     for (const [name, range] of Object.entries({ before, after })) {
       if (sides[name as 'before' | 'after'].length > 0) continue
@@ -537,17 +542,17 @@ function sidesOf(
     }
     return { chosen: 'given', ...sides }
   }
-  if (kept.length < 2) {
+  if (steps.length < 2) {
     throw new RewardOpsError('no_such_step', 'The run has fewer than two scored steps.', {
       hint: 'Wait for the second step.',
     })
   }
-  const found = findShift(kept)
-  const at = found ?? Math.max(1, kept.length - FOUND_STEPS)
+  const found = findShift(steps)
+  const at = found ?? Math.max(1, steps.length - FOUND_STEPS)
   return {
     chosen: found === null ? 'latest' : 'largest',
-    before: kept.slice(Math.max(0, at - FOUND_STEPS), at),
-    after: kept.slice(at, at + FOUND_STEPS),
+    before: steps.slice(Math.max(0, at - FOUND_STEPS), at),
+    after: steps.slice(at, at + FOUND_STEPS),
   }
 }
 

@@ -39,7 +39,7 @@ export interface Decomposition {
   parts: Part[]
   /** The sum of all `mix` parts. */
   mix: Contribution
-  /** The sum of all parts. */
+  /** The difference of the means, which is the sum of all parts. */
   change: Contribution
 }
 
@@ -146,10 +146,10 @@ function statisticsOf(
 ): Float64Array {
   const classes = a.n.length
   const [nA, nB] = [total(a.n), total(b.n)]
-  const overall = (total(a.sum) / nA + total(b.sum) / nB) / 2
+  const [overallA, overallB] = [total(a.sum) / nA, total(b.sum) / nB]
+  const overall = (overallA + overallB) / 2
   const values = new Float64Array(3 * classes + 2)
   let allMix = 0
-  let allWithin = 0
   for (let at = 0; at < classes; at++) {
     const [inA, inB] = [a.n[at] as number, b.n[at] as number]
     if (inA === 0 && inB === 0) continue
@@ -162,10 +162,10 @@ function statisticsOf(
     values[classes + at] = within
     values[2 * classes + at] = mix + within
     allMix += mix
-    allWithin += within
   }
   values[3 * classes] = allMix
-  values[3 * classes + 1] = allMix + allWithin
+  // Not the sum of the parts, whose rounding depends on the classes.
+  values[3 * classes + 1] = overallB - overallA
   return values
 }
 

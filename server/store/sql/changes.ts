@@ -1,44 +1,59 @@
 import type { Database } from '../database.ts'
-import type { ComponentStatsRow } from './components.ts'
+import { type ComponentStatsRow, numberAt } from './components.ts'
+import { correlationOf } from './moments.ts'
 
-/** A rolled-up step of a run: its last batch. */
-export interface ChangeStepRow {
+/** A rolled-up step of a run with a mean and with its samples: its last batch. */
+export interface ScoredStepRow {
   id: number
   step: number
+  mean: number
+}
+
+/** The newest of a run's {@link ScoredStepRow}s, in order. Rescores are excluded. */
+export async function scoredSteps(
+  db: Database,
+  runId: number,
+  split: 'train' | 'val',
+  limit: number,
+): Promise<ScoredStepRow[]> {
+  return db.rows(
+    'scored-steps',
+    `with last as materialized (
+       select max(id) as id from batch
+       where run_id = $1 and split = $2 and rescored_from is null group by step order by step desc limit $3)
+     select b.id, b.step, b.mean from last join batch b on b.id = last.id
+     where b.rolled_up and b.mean is not null and b.samples_removed_at is null order by b.step`,
+    [runId, split, limit],
+  )
+}
+
+/** A compared step, with figures of its roll-up. */
+export interface ChangeStepRow extends ScoredStepRow {
   samples: number
   /** Samples in the statistics. */
   n: number
-  mean: number
   groups: number
   /** Changes with any part of the reward. */
   reward_hash: string
   /** The weights of a composite reward, by component. */
   weights: Record<string, number> | null
   components: ComponentStatsRow[] | null
-  /** Retention removed its samples. */
-  removed: boolean
 }
 
-/** The newest rolled-up steps of a run that have a mean, in order. Rescores are excluded. */
+/** The steps with their figures, in order. */
 export async function changeSteps(
   db: Database,
-  runId: number,
-  split: 'train' | 'val',
-  limit: number,
+  steps: readonly ScoredStepRow[],
 ): Promise<ChangeStepRow[]> {
   return db.rows(
     'change-steps',
-    `with last as materialized (
-       select max(id) as id from batch
-       where run_id = $1 and split = $2 and rescored_from is null group by step order by step desc limit $3)
-     select b.id, b.step, b.samples, b.mean, b.groups, md5(b.reward::text) as reward_hash,
+    `select b.id, b.step, b.samples, b.mean, b.groups, md5(b.reward::text) as reward_hash,
        (select sum(n) from unnest(r.bin_counts) n)::int as n, r.components,
        (select json_object_agg(c.name, c.weight)
-        from jsonb_to_recordset(b.reward -> 'components') as c(name text, weight float8)) as weights,
-       b.samples_removed_at is not null as removed
-     from last join batch b on b.id = last.id join batch_roll_up r on r.batch_id = b.id and r.data_source = ''
-     where b.rolled_up and b.mean is not null order by b.step`,
-    [runId, split, limit],
+        from jsonb_to_recordset(b.reward -> 'components') as c(name text, weight float8)) as weights
+     from batch b join batch_roll_up r on r.batch_id = b.id and r.data_source = ''
+     where b.id = any($1::int[]) order by b.step`,
+    [steps.map(({ id }) => id)],
   )
 }
 
@@ -166,8 +181,7 @@ export async function componentCells(
     'change-component-cells',
     `select batch_id, group_no, count(*)::int as n, sum(score) as sum,
        (select array_agg(v order by at) from (
-          select p.at, sum(case json_typeof(e -> p.name) when 'number' then (e ->> p.name)::float8
-                             when 'boolean' then (e ->> p.name)::boolean::int::float8 end) as v
+          select p.at, sum(${numberAt('e', 'p.name')}) as v
           from unnest($2::text[]) with ordinality as p(name, at), unnest(array_agg(extra)) e group by p.at) c) as sums
      from (select batch_id, group_no, score, readable_json(reward_extra) as extra from sample
            where batch_id = any($1::int[]) and status = 2 and not substituted and ($3::text is null or data_source = $3)) s
@@ -176,7 +190,7 @@ export async function componentCells(
   )
 }
 
-/** Mean response length, and its correlation with the score. */
+/** Mean response length, and its correlation with the score, which is null if one does not vary or exceeds 1e140. */
 export async function lengthFigures(
   db: Database,
   batchIds: readonly number[],
@@ -184,7 +198,7 @@ export async function lengthFigures(
 ): Promise<{ mean: number | null; correlation: number | null }> {
   const [row] = await db.rows<{ mean: number | null; correlation: number | null }>(
     'change-lengths',
-    `select avg(response_length)::float8 as mean, corr(response_length, score) as correlation from sample
+    `select avg(response_length)::float8 as mean, ${correlationOf('response_length::float8', 'score')} as correlation from sample
      where batch_id = any($1::int[]) and status = 2 and not substituted and response_length is not null
        and ($2::text is null or data_source = $2)`,
     [batchIds, dataSource],

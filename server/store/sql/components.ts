@@ -57,6 +57,12 @@ export interface ComponentStatsRow {
   corr?: number | null
 }
 
+/** SQL of the number at a key of a JSON object: a boolean is 0 or 1, and any other value null. */
+export function numberAt(json: string, key: string): string {
+  return `case json_typeof(${json} -> ${key}) when 'number' then (${json} ->> ${key})::float8
+    when 'boolean' then (${json} ->> ${key})::boolean::int::float8 end`
+}
+
 /**
  * Statistics of keys of the extra info over a batch's scored samples: numbers, and booleans as 0 and 1; `''` is the
  * score. Extra infos with an escaped NUL or surrogate are skipped, because Postgres may be unable to decode them.
@@ -73,9 +79,7 @@ export async function componentStats(
        ${correlationOf('x.v', 'x.score')} as corr
      from unnest($2::text[]) as p(name) left join lateral (
        select case when p.name = '' then s.score when s.reward_extra::text ~ '\\\\u(0000|[dD][89a-fA-F])' then null
-         else case json_typeof(s.reward_extra -> p.name)
-           when 'number' then (s.reward_extra ->> p.name)::float8
-           when 'boolean' then (s.reward_extra ->> p.name)::boolean::int::float8 end end as v, s.score
+         else ${numberAt('s.reward_extra', 'p.name')} end as v, s.score
        from sample s where s.batch_id = $1 and s.status = 2 and not s.substituted) x on true
      group by p.name`,
     [batchId, [...names]],
