@@ -12,6 +12,7 @@ import { Memo } from '../memo.ts'
 import type { Database } from '../store/database.ts'
 import { runRows } from '../store/sql/fleet.ts'
 import {
+  type RunRow,
   type RunStepRow,
   rescoresOfSteps,
   runByName,
@@ -59,7 +60,7 @@ export class RunView {
 
   /** Marks at steps where a server of the reward was registered or removed, and at rescored steps. */
   async #otherMarks(
-    runId: number,
+    run: RunRow,
     split: 'train' | 'val',
     rows: readonly RunStepRow[],
   ): Promise<RunMarkDto[]> {
@@ -74,21 +75,17 @@ export class RunView {
       MAX_MARKS_OF_A_KIND,
     )
     const range = { first: first.step, last: last.step, limit: MAX_MARKS_OF_A_KIND }
-    const rescores = await rescoresOfSteps(this.#db, runId, split, range)
-    const auto = (step: number, at: Date, label: string, note: string): RunMarkDto => ({
-      ...{ id: null, kind: 'auto', step, author: null, at: at.toISOString() },
-      label: label.slice(0, 60),
-      note,
-    })
+    const rescores =
+      run.rescored_batches === 0 ? [] : await rescoresOfSteps(this.#db, run.id, split, range)
     const marks = [
       ...changes.map(({ name, model, at, is_removal }) => {
         const step = rows.find(({ submitted_at }) => submitted_at >= at)?.step ?? last.step
         const what = is_removal ? 'removed' : 'registered'
         const note = `The server ${name} of the model ${model} was ${what} before this step.`
-        return auto(step, at, `${name} ${what}`, note)
+        return autoMark(step, at, `${name} ${what}`, note)
       }),
       ...rescores.map(({ step, submitted_at, reward_name }) =>
-        auto(step, submitted_at, 'rescored', `This step was rescored with “${reward_name}”.`),
+        autoMark(step, submitted_at, 'rescored', `This step was rescored with “${reward_name}”.`),
       ),
     ]
     // One of several rescores of a step.
@@ -100,7 +97,9 @@ export class RunView {
     runId: number,
     split: 'train' | 'val',
     rows: readonly RunStepRow[],
+    until: number | undefined,
   ): Promise<Pick<RunDto, 'earlier' | 'later'>> {
+    if (until === undefined && rows.length < MAX_STEPS) return { earlier: 0, later: 0 }
     const [first, last] = [rows[0]?.step, rows.at(-1)?.step]
     if (first === undefined || last === undefined) return { earlier: 0, later: 0 }
     return stepsOutside(this.#db, runId, split, first, last)
@@ -133,7 +132,7 @@ export class RunView {
       scored: run.scored,
       failed: run.failed,
       rescored: { batches: run.rescored_batches, samples: run.rescored_samples },
-      ...(await this.#omitted(run.id, split, rows)),
+      ...(await this.#omitted(run.id, split, rows, until)),
       pending: rows.filter((row) => row.completed_at !== null && !row.rolled_up).length,
       steps: rows.map((row, at) => stepOf(row, rows[at + 1])),
       sources: sourcesOf(rows, sources),
@@ -146,7 +145,7 @@ export class RunView {
           counts: row.bin_counts ?? [],
         })),
       ),
-      marks: [...marksOf(rows), ...(await this.#otherMarks(run.id, split, rows))],
+      marks: [...marksOf(rows), ...(await this.#otherMarks(run, split, rows))],
     }
   }
 }
@@ -209,19 +208,18 @@ function marksOf(rows: readonly RunStepRow[]): RunMarkDto[] {
     const before = rows[at - 1]
     if (before === undefined || before.reward_hash === row.reward_hash) continue
     const same = before.reward_name === row.reward_name
-    marks.push({
-      ...{
-        id: null,
-        kind: 'auto',
-        step: row.step,
-        author: null,
-        at: row.submitted_at.toISOString(),
-      },
-      label: same ? 'reward changed' : `reward: ${row.reward_name}`.slice(0, 60),
-      note: same
-        ? `The settings or the version of the reward “${row.reward_name}” changed.`
-        : `The reward changed from “${before.reward_name}” to “${row.reward_name}”.`,
-    })
+    const label = same ? 'reward changed' : `reward: ${row.reward_name}`
+    const note = same
+      ? `The settings or the version of the reward “${row.reward_name}” changed.`
+      : `The reward changed from “${before.reward_name}” to “${row.reward_name}”.`
+    marks.push(autoMark(row.step, row.submitted_at, label, note))
   }
   return marks
+}
+
+function autoMark(step: number, at: Date, label: string, note: string): RunMarkDto {
+  return {
+    ...{ id: null, kind: 'auto', step, author: null, at: at.toISOString() },
+    ...{ label: label.slice(0, 60), note },
+  }
 }
