@@ -9,6 +9,7 @@ import {
   addLatencies,
   addServerCalls,
   addWorkerLoad,
+  LATENCY_KINDS,
   pruneFleetHistory,
   type ServerCalls,
 } from '../store/sql/server-reports.ts'
@@ -121,4 +122,23 @@ it('rows beyond their time are deleted', async () => {
     'select (select count(*)::int from worker_slice) as slices, (select count(*)::int from worker_minute) as minutes',
   )
   expect(rows).toEqual([{ slices: 0, minutes: 1 }])
+})
+
+it('keeps latencies of ten seconds for a day, of minutes for thirty days, of hours for a year', async () => {
+  await db.adhoc(
+    `insert into latency_slice (kind, seconds, at, counts)
+     select kind, seconds, now() - days * interval '1 day', '{1}'
+     from unnest($1::text[]) kind, unnest('{10,60,3600}'::int[]) seconds, unnest('{0.5,2,40,400}'::float8[]) days`,
+    [LATENCY_KINDS],
+  )
+  await pruneFleetHistory(db)
+  const kept = await db.adhoc(
+    `select seconds, count(*)::int as n, extract(day from now() - min(at))::int as days
+     from latency_slice group by 1 order by 1`,
+  )
+  expect(kept).toEqual([
+    { seconds: 10, n: 3, days: 0 },
+    { seconds: 60, n: 6, days: 2 },
+    { seconds: 3_600, n: 9, days: 40 },
+  ])
 })

@@ -56,7 +56,7 @@ export class FleetHistory {
     const p95 = new Map(
       byServer.map(({ server_id, slot, counts }) => [
         `${server_id}/${slot}`,
-        quantilesOf(counts).p95,
+        LatencyHistogram.from(counts).quantile(0.95),
       ]),
     )
     const described = [...Map.groupBy(servers, ({ server_id }) => server_id).values()].map((rows) =>

@@ -1,5 +1,5 @@
 import type { Database } from '../database.ts'
-import type { LatencyKind } from './server-reports.ts'
+import { LATENCY_KINDS, type LatencyKind } from './server-reports.ts'
 
 /** A range of time in equal intervals, on the clock of the database. */
 export interface HistoryRange {
@@ -105,15 +105,16 @@ export async function latencyHistory(
   db: Database,
   range: HistoryRange,
 ): Promise<LatencyHistoryRow[]> {
-  // Hours for the long ranges: 30 days of minutes are 12 million buckets.
+  // Hours for the long ranges: 30 days of minutes are 12 million buckets. All kinds are named, because the index
+  // begins with the kind.
   const seconds = range.isFine ? 10 : range.intervalS >= 3_600 ? 3_600 : 60
   return db.rows(
     'latency-slices',
     `select kind, slot, array_agg(n order by i) as counts from (
        select kind, ${SLOT} as slot, i, sum(n)::int as n
        from latency_slice, unnest(counts) with ordinality as u(n, i)
-       where seconds = $4 and ${BOUNDS} group by 1, 2, 3) t group by 1, 2 order by 1, 2`,
-    [...args(range), seconds],
+       where kind = any($5) and seconds = $4 and ${BOUNDS} group by 1, 2, 3) t group by 1, 2 order by 1, 2`,
+    [...args(range), seconds, LATENCY_KINDS],
   )
 }
 

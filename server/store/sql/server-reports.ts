@@ -132,9 +132,11 @@ export async function pruneFleetHistory(db: Database): Promise<void> {
     ['server_slice', "at < now() - interval '1 day'"],
     ['worker_slice', "at < now() - interval '1 day'"],
     ['worker_minute', "at < now() - interval '30 days'"],
+    // All columns of the key, because its index is the only one.
     [
       'latency_slice',
-      `at < now() - case seconds when 10 then interval '1 day' when 60 then interval '30 days' else interval '1 year' end`,
+      `kind in (${LATENCY_KINDS.map((kind) => `'${kind}'`).join(', ')}) and (seconds = 10 and at < now() - interval '1 day'
+        or seconds = 60 and at < now() - interval '30 days' or seconds = 3600 and at < now() - interval '1 year')`,
     ],
   ] as const) {
     await db.adhoc(
