@@ -20,9 +20,10 @@ export interface RowPosition {
   end: number
 }
 
-/** Collects rows in blocks of 1 MiB; a row never straddles two blocks. */
+/** Collects rows in blocks, of 1 MiB if no other size is given; a row never straddles two blocks. */
 export class CopyBinary {
   readonly #columns: number
+  readonly #blockBytes: number
   #done: Buffer[] = []
   #block: Buffer = Buffer.alloc(0)
   #at = 0
@@ -30,8 +31,9 @@ export class CopyBinary {
   #bytes = 0
   #headerTaken = false
 
-  constructor(columns: number) {
+  constructor(columns: number, blockBytes = BLOCK_BYTES) {
     this.#columns = columns
+    this.#blockBytes = blockBytes
   }
 
   /** Bytes collected so far. */
@@ -52,7 +54,7 @@ export class CopyBinary {
         this.#done.push(this.#block.subarray(0, this.#at))
         this.#bytes += this.#at
       }
-      this.#block = Buffer.allocUnsafeSlow(Math.max(BLOCK_BYTES, needed))
+      this.#block = Buffer.allocUnsafeSlow(Math.max(this.#blockBytes, needed))
       this.#at = 0
     }
     this.#rowStart = this.#at

@@ -10,10 +10,11 @@ import {
   WRITTEN_TEXT_COLUMNS,
 } from '../../store/sample-columns.ts'
 import type { StoredSample } from '../../store/sql/append.ts'
-import { type EncodedTexts, encodeTexts, promptKeyOf } from '../../store/stored-texts.ts'
+import { encodeTexts, promptKeyOf } from '../../store/stored-texts.ts'
 
 /** Bytes of a text row before its first text: field count, then bucket, batch and index with their lengths. */
 const TEXT_ROW_HEADER = 2 + 3 * 8
+const TEXT_ROW_COLUMNS = 3 + WRITTEN_TEXT_COLUMNS.length
 
 /**
  * The samples of one submit or append, before they are stored. Adding a sample checks it and encodes its texts
@@ -35,7 +36,7 @@ export class BatchDraft {
   readonly #score: (number | null)[] = []
   /** Characters of prompt and response per sample, as an estimate of a reward model's work. */
   readonly charsOf: number[] = []
-  readonly #texts = new CopyBinary(3 + WRITTEN_TEXT_COLUMNS.length)
+  readonly #texts = new CopyBinary(TEXT_ROW_COLUMNS)
   /** Positions of the text rows; null after they were sent. */
   readonly #rows: (RowPosition | null)[] = []
   readonly #hash = createHash('sha256')
@@ -90,20 +91,8 @@ export class BatchDraft {
       this.dataSources.set(sample.dataSource, (this.dataSources.get(sample.dataSource) ?? 0) + 1)
     }
     if (typeof sample.index === 'number') this.#indexes.push({ index: sample.index, at })
-    this.#encodeTexts(texts)
-  }
-
-  #encodeTexts(texts: EncodedTexts): void {
     this.charsOf.push(texts.prompt.length + texts.response.length)
-    let bytes = TEXT_ROW_HEADER
-    for (const { of } of WRITTEN_TEXT_COLUMNS) bytes += maxBytes(of(texts))
-    const row = this.#texts
-    row.beginRow(bytes)
-    row.int4(0)
-    row.int4(0)
-    row.int4(0)
-    for (const { type, of } of WRITTEN_TEXT_COLUMNS) row.value(type, of(texts))
-    this.#rows.push(row.endRow())
+    this.#rows.push(encodeTextRow(this.#texts, ({ of }) => of(texts)))
   }
 
   /**
@@ -200,9 +189,9 @@ export class BatchDraft {
   isStored(i: number, { uid, givenScore, values, text }: StoredSample): boolean {
     if (text === undefined || uid !== this.uidOf(i) || givenScore !== this.#score[i]) return false
     const row = this.#rows[i] as RowPosition
-    const sent = row.block.subarray(row.start + TEXT_ROW_HEADER, row.end)
-    const stored = WRITTEN_TEXT_COLUMNS.map(({ name }) => copied(text[name] as ColumnValue))
-    if (!sent.equals(Buffer.concat(stored))) return false
+    const of = ({ name }: TextColumn) => text[name] as ColumnValue
+    const stored = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), of)
+    if (!textsOf(row).equals(textsOf(stored))) return false
     // The result columns of a sample without a given score hold what the service found.
     return WRITTEN_SAMPLE_COLUMNS.every(
       ({ name, isResult }, c) =>
@@ -280,13 +269,22 @@ function maxBytes(value: ColumnValue): number {
   return typeof value === 'string' ? 3 * value.length : 4
 }
 
-/** A text column's value as {@link CopyBinary} encodes it. */
-function copied(value: ColumnValue): Buffer {
-  const bytes = Buffer.from(typeof value === 'string' ? value : '')
-  const out = Buffer.alloc(typeof value === 'number' ? 6 : 4)
-  out.writeInt32BE(value === null ? -1 : typeof value === 'number' ? 2 : bytes.length)
-  if (typeof value === 'number') out.writeInt16BE(value, 4)
-  return Buffer.concat([out, bytes])
+type TextColumn = (typeof WRITTEN_TEXT_COLUMNS)[number]
+
+/** Adds a row of the table `sample_text`, with zeros for bucket, batch and index. */
+function encodeTextRow(rows: CopyBinary, of: (column: TextColumn) => ColumnValue): RowPosition {
+  let bytes = TEXT_ROW_HEADER
+  for (const column of WRITTEN_TEXT_COLUMNS) bytes += maxBytes(of(column))
+  rows.beginRow(bytes)
+  rows.int4(0)
+  rows.int4(0)
+  rows.int4(0)
+  for (const column of WRITTEN_TEXT_COLUMNS) rows.value(column.type, of(column))
+  return rows.endRow()
+}
+
+function textsOf({ block, start, end }: RowPosition): Buffer {
+  return block.subarray(start + TEXT_ROW_HEADER, end)
 }
 
 function prefixed(at: number, issues: string): string {
