@@ -1,3 +1,6 @@
+/** Verdicts of a batch that its roll-up counts one by one; the others are counted together. */
+export const MAX_VERDICTS = 32
+
 /** Verdicts of built-in rules that only say whether the answer was correct. */
 const CORRECT = new Set(['equal', 'same text', 'equal to four digits', 'contained', 'all passed'])
 const INCORRECT = new Set(['different', 'some passed', 'none passed'])

@@ -1,3 +1,4 @@
+import { MAX_VERDICTS } from '../../contract/verdicts.ts'
 import { notify } from '../channels.ts'
 import type { Database } from '../database.ts'
 import { componentStats } from './components.ts'
@@ -9,8 +10,6 @@ import { storeMonitorFigures } from './monitor-figures.ts'
 const MAX_DATA_SOURCES = 64
 /** Maximum number of distinct scores that are counted separately. More scores are counted in {@link BINS} bins. */
 const MAX_VALUES = 64
-/** Verdicts counted one by one; the others are counted together. */
-const MAX_VERDICTS = 32
 /** Number of equal bins from the lowest score to the highest. */
 export const BINS = 128
 

@@ -1,4 +1,5 @@
 import type { ExtraFilter, SampleFilter as WrittenFilter } from '../../contract/sample-filter.ts'
+import { MAX_VERDICTS } from '../../contract/verdicts.ts'
 import type { Database } from '../database.ts'
 
 /** The filter with the batch as a number; `sample-texts.ts` searches for the text. */
@@ -59,6 +60,14 @@ export async function candidateBatches(
   if (filter.substituted === true) {
     where.push(
       `(not b.rolled_up or exists (select 1 from batch_roll_up r where r.batch_id = b.id and r.data_source = '' and r.substituted > 0))`,
+    )
+  }
+  if (filter.verdict !== undefined) {
+    // A roll-up names the most frequent verdicts alone, and leaves out those of substituted scores.
+    where.push(
+      `(not b.rolled_up or exists (select 1 from batch_roll_up r where r.batch_id = b.id and r.data_source = ''
+        and (r.verdicts is null or jsonb_array_length(r.verdicts) >= ${MAX_VERDICTS} or r.substituted > 0
+          or ${arg(filter.verdict)} in (select v.verdict from jsonb_to_recordset(r.verdicts) as v(verdict text)))))`,
     )
   }
   if (filter.dataSource !== undefined) {
