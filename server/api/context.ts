@@ -25,6 +25,7 @@ import type { FleetView } from '../queries/fleet-view.ts'
 import type { LiveHub } from '../queries/live-hub.ts'
 import type { OverviewView } from '../queries/overview-view.ts'
 import type { PlannerView } from '../queries/planner-view.ts'
+import type { PromptsView } from '../queries/prompts-view.ts'
 import type { RewardsView } from '../queries/rewards-view.ts'
 import type { RunView } from '../queries/run-view.ts'
 import type { SampleViews } from '../queries/sample-view.ts'
@@ -47,6 +48,7 @@ export interface Modules {
   savedViews: SavedViews
   runs: RunView
   changes: ChangesView
+  prompts: PromptsView
   history: FleetHistory
   marks: RunMarks
   comparedBatches: CompareView

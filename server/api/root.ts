@@ -40,6 +40,7 @@ import { compareRouter } from './compare.ts'
 import { marksRouter } from './marks.ts'
 import { monitorsRouter } from './monitors.ts'
 import { plannerRouter } from './planner.ts'
+import { promptsRouter } from './prompts.ts'
 import { annotationsRouter, samplesPageProcedures, viewsRouter } from './samples-page.ts'
 import { aboutRouter, auditRouter, keysRouter, limitsRouter, retentionRouter } from './settings.ts'
 import { lastingProcedure, openProcedure, procedure, router } from './trpc.ts'
@@ -406,6 +407,11 @@ export const appRouter = router({
    * @see docs/compare.md
    */
   compare: compareRouter,
+  /**
+   * Follow prompts over the steps of a run, and draw prompts for the next step.
+   * @see docs/prompts.md
+   */
+  prompts: promptsRouter,
   /** Runs over their steps. */
   runs: router({
     /** Lists runs with their numbers of batches. */

@@ -1,6 +1,7 @@
+import { GroupPassesSum, passesOf, scoresOfGroups } from '../batches/group-passes.ts'
 import { lacksSpread, reportsOf } from '../batches/group-reports.ts'
 import { type GroupSignalCounts, noSignals, withoutSpread } from '../contract/group-signal.ts'
-import { componentNames } from '../contract/resolved-reward.ts'
+import { componentNames, isByModelsAlone } from '../contract/resolved-reward.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import { PeriodicTask } from '../store/periodic-task.ts'
@@ -16,6 +17,7 @@ import {
   storeGroupRollUps,
   storeSignalCounts,
 } from '../store/sql/group-statistics.ts'
+import { addVisits, type KeyedVisit, storeGroupPasses } from '../store/sql/prompts.ts'
 
 /** Interval between searches for ended batches. */
 const TICK_MS = 500
@@ -95,29 +97,52 @@ export class GroupRollUps {
 }
 
 /**
- * Stores the roll-ups of an ended batch's groups, then the number of groups per class, then the roll-up of the batch,
- * which marks the batch as rolled up.
+ * Stores the roll-ups of an ended batch's groups and adds them to their prompts, then stores the number of groups per
+ * class, then the roll-up of the batch, which marks the batch as rolled up. A rescore adds nothing to its prompts.
  */
 export async function rollUpGroups(
   db: Database,
-  batch: Pick<RollUpCandidate, 'id' | 'reward'>,
+  batch: Omit<RollUpCandidate, 'due'>,
 ): Promise<GroupSignalCounts> {
   const counts = noSignals()
   const flat = await lacksSpread(db, batch.id, batch.reward)
+  const hasPasses = !isByModelsAlone(batch.reward)
+  const passes = new GroupPassesSum(hasPasses)
   for (let from = 0; ; ) {
     const to = await lastGroupOfPage(db, batch.id, from - 1, PAGE_SAMPLES)
     if (to === null) break
-    const reports = reportsOf(await membersOfGroups(db, batch.id, from, to), batch.reward)
-    const rollUps: GroupRollUp[] = []
-    for (const [no, report] of reports) {
+    const members = await membersOfGroups(db, batch.id, from, to)
+    const rollUps = new Map<number, GroupRollUp>()
+    for (const [no, report] of reportsOf(members, batch.reward)) {
       const signal = flat ? withoutSpread(report.signal) : report.signal
       counts[signal]++
-      rollUps.push({ no, ...report, signal })
+      rollUps.set(no, { no, ...report, signal })
     }
-    await storeGroupRollUps(db, batch.id, rollUps)
+    const groups = await storeGroupRollUps(db, batch.id, [...rollUps.values()])
+    const scores = scoresOfGroups(members)
+    const visits: KeyedVisit[] = []
+    for (const { no, prompt } of groups) {
+      const ofGroup = scores.get(no) ?? []
+      passes.add(ofGroup)
+      if (prompt === null) passes.withoutPrompt++
+      const { mean, std } = rollUps.get(no) as GroupRollUp
+      if (prompt === null || mean === null) continue
+      visits.push({
+        key: prompt,
+        step: batch.step,
+        batchId: batch.id,
+        group: no,
+        scored: ofGroup.length,
+        passed: hasPasses ? passesOf(ofGroup) : null,
+        mean,
+        std: std ?? 0,
+      })
+    }
+    if (!batch.is_rescore) await addVisits(db, batch, visits)
     from = to + 1
   }
   await storeSignalCounts(db, batch.id, counts)
+  await storeGroupPasses(db, batch.id, passes.get())
   await storeBatchRollUps(db, batch.id, componentNames(batch.reward))
   return counts
 }

@@ -16,6 +16,7 @@ export const EXPORTED_ROLLOUT_COLUMNS = [
   'index',
   'uid',
   'dataSource',
+  'promptId',
   'prompt',
   'response',
   'groundTruth',

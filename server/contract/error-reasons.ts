@@ -54,6 +54,14 @@ export const ERROR_REASONS = {
     httpStatus: 404,
     hint: 'Check its name. A run is created by its first batch; runs.list shows existing runs.',
   },
+  prompt_not_found: {
+    httpStatus: 404,
+    hint: 'Check its key; prompts.list shows the prompts of a run.',
+  },
+  no_pass_rates: {
+    httpStatus: 409,
+    hint: 'Sample from a run that a rule or a function scores, after its first batch has ended.',
+  },
   no_such_step: {
     httpStatus: 404,
     hint: 'Choose steps of ended batches; runs.get lists the steps of a run.',

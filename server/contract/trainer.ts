@@ -36,6 +36,11 @@ export const SampleInput = z
     uid: name(512),
     /** Selects the rule when the reward names no model or function. */
     dataSource: name(256),
+    /**
+     * The id of the prompt in the trainer's data, by which pages follow it over steps. Left out: prompts of a data source
+     * with equal texts are the same.
+     */
+    promptId: name(256).nullish(),
     prompt: Prompt,
     response: text,
     /** The reference answer, any JSON. */

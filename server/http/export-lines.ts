@@ -51,6 +51,7 @@ export function lineWriter(
 function jsonLine(batch: ExportedBatch, row: ExportedRow): string {
   const texts = textsAsJson(row)
   const given = [
+    row.prompt_id === null ? '' : `,"promptId":${JSON.stringify(row.prompt_id)}`,
     texts.groundTruth === null ? '' : `,"groundTruth":${oneLine(texts.groundTruth)}`,
     texts.extraInfo === null ? '' : `,"extraInfo":${oneLine(texts.extraInfo)}`,
     row.response_length === null ? '' : `,"responseLength":${row.response_length}`,
@@ -138,6 +139,7 @@ function plainCells(
     index: row.idx,
     uid: row.uid,
     dataSource: row.data_source,
+    promptId: row.prompt_id,
     responseLength: row.response_length,
     score: row.score,
     status: statusOf({ status: row.status, held: false }),

@@ -87,7 +87,16 @@ async function batchOf(
      from sample where batch_id = $1 group by group_no`,
     [id],
   )
-  await rollUpGroups(db, { id, reward: reward as never })
+  await rollUpGroups(db, {
+    ...{
+      id,
+      reward: reward as never,
+      run_id: runs.get(run)!,
+      step,
+      split: options.split ?? 'train',
+    },
+    is_rescore: options.rescoredFrom !== undefined,
+  })
   return id
 }
 

@@ -24,6 +24,7 @@ import { FunctionsFolder } from '../queries/functions-folder.ts'
 import { LiveHub } from '../queries/live-hub.ts'
 import { OverviewView } from '../queries/overview-view.ts'
 import { PlannerView } from '../queries/planner-view.ts'
+import { PromptsView } from '../queries/prompts-view.ts'
 import { RateMeter } from '../queries/rate-meter.ts'
 import { RewardsView } from '../queries/rewards-view.ts'
 import { RunView } from '../queries/run-view.ts'
@@ -77,6 +78,7 @@ export function createModules(
     marks: new RunMarks(pagesDb),
     comparedBatches: new CompareView(pagesDb),
     comparedRuns: new CompareRunsView(pagesDb),
+    prompts: new PromptsView(pagesDb),
     planner: new PlannerView(pagesDb),
     overview: new OverviewView(pagesDb, fleet, batches, config.workers),
     fleet,

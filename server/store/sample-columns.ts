@@ -20,6 +20,7 @@ export interface Column<Source> {
  */
 export const WRITTEN_SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
   { name: 'data_source', type: 'text', of: (sample) => sample.dataSource },
+  { name: 'prompt_id', type: 'text', of: (sample) => sample.promptId ?? null },
   { name: 'response_length', type: 'int4', of: (sample) => sample.responseLength ?? null },
   { name: 'reward_extra', type: 'json', of: rewardExtraJson, isResult: true },
   { name: 'verdict', type: 'text', of: (sample) => sample.verdict ?? null, isResult: true },

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import type { SampleInput } from '../contract/trainer.ts'
 import type { ChatTurn } from '../contract/turn-text.ts'
 
 /**
@@ -76,14 +77,21 @@ export function encodeTexts(sample: GivenTexts): EncodedTexts {
 }
 
 /**
- * The key of a prompt, by which pages follow it over steps: the first 16 bytes of the SHA-256 of data source and prompt.
- * Null for an empty prompt.
+ * The key of a prompt, by which pages follow it over steps: the first 16 bytes of the SHA-256 of data source and id, or
+ * without an id of data source and prompt. Null for an empty prompt without an id.
  */
-export function promptKeyOf(dataSource: string, texts: EncodedTexts): Buffer | null {
-  const { prompt, encoding } = texts
+export function promptKeyOf(
+  { dataSource, promptId }: Pick<SampleInput, 'dataSource' | 'promptId'>,
+  { prompt, encoding }: Pick<EncodedTexts, 'prompt' | 'encoding'>,
+): Buffer | null {
+  if (promptId != null) return keyOf(`${dataSource}\nid\n${promptId}`)
   if (prompt === '' || (prompt === '[]' && (encoding & PROMPT_IS_MESSAGES) !== 0)) return null
   const form = encoding & (PROMPT_ESCAPED | PROMPT_IS_MESSAGES)
-  return hash('sha256', `${dataSource}\n${form}\n${prompt}`, 'buffer').subarray(0, 16)
+  return keyOf(`${dataSource}\n${form}\n${prompt}`)
+}
+
+function keyOf(text: string): Buffer {
+  return hash('sha256', text, 'buffer').subarray(0, 16)
 }
 
 /** Decodes a row of `sample_text`; a prompt that was not read is empty. */

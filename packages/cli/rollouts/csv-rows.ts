@@ -14,6 +14,7 @@ const ALIASES: Readonly<Record<string, string>> = {
   data_source: 'dataSource',
   ground_truth: 'groundTruth',
   extra_info: 'extraInfo',
+  prompt_id: 'promptId',
   response_length: 'responseLength',
   reward_extra_info: 'rewardExtraInfo',
 }

@@ -76,7 +76,7 @@ export class BatchDraft {
       this.uids.push(sample.uid)
       this.sizes.push(0)
       this.prescoredOf.push(0)
-      this.promptKeys.push(promptKeyOf(sample.dataSource, texts))
+      this.promptKeys.push(promptKeyOf(sample, texts))
     }
     this.sizes[group]!++
     this.groupOf.push(group)

@@ -17,6 +17,13 @@ const FORMAT_LOST_STEPS = 2
 /** The drift of a component, and the part of the run after which it begins. */
 const DRIFT = 0.8
 const DRIFT_FROM = 0.75
+/** Steps of an epoch: each prompt has a group in every fourth step. */
+const EPOCH_STEPS = 4
+/** Number of the first validation prompt; the validation prompts are the same each time. */
+const FIRST_VALIDATION_PROMPT = 1_000_000
+/** Every twentieth prompt of a run that forgets is forgotten, after this part of the run. */
+const FORGOTTEN_FROM = 0.7
+const FORGOTTEN = 'prompt % 20 = 7'
 
 /** The seeded amounts. */
 export interface Seeded {
@@ -87,7 +94,7 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
           seedBatch(client, {
             ...{ run, runId, step: step + 1, split, samples, submittedMs, bucket, serverIds, hash },
             progress: steps === 1 ? 1 : step / (steps - 1),
-            steps,
+            ...{ steps, stepSamples },
           }),
         )
         done.batches++
@@ -123,6 +130,18 @@ interface SeededBatch {
   progress: number
   /** Steps of the run. */
   steps: number
+  /** Samples of a full step. */
+  stepSamples: number
+}
+
+/** The number of a batch's first prompt; its groups have consecutive ones, modulo {@link epochOf}. */
+function firstPromptOf({ split, step, run, stepSamples }: SeededBatch): number {
+  return split === 'val' ? FIRST_VALIDATION_PROMPT : step * (stepSamples / run.groupSize)
+}
+
+/** The number of training prompts; validation prompts do not repeat within a batch. */
+function epochOf({ split, run, stepSamples }: SeededBatch): number {
+  return split === 'val' ? 2 ** 31 - 1 : EPOCH_STEPS * (stepSamples / run.groupSize)
 }
 
 /** Whether the policy has lost its answer format at this step. */
@@ -167,23 +186,26 @@ async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
     plainArray(run.byServers ? batch.serverIds : []),
     isFormatLost(batch) ? FORMAT_LOST_SHARE : UNMARKED_SHARE,
     batch.progress > DRIFT_FROM ? DRIFT : 0,
+    ...[Math.floor(firstPromptOf(batch)), Math.floor(epochOf(batch))],
+    run.forgets && batch.progress >= FORGOTTEN_FROM ? 8 : 0,
   ])
+  const prompts = [Math.floor(firstPromptOf(batch)), Math.floor(epochOf(batch))]
   await client.query(
     `insert into ${textPartition(batch.bucket)} (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
-     select $2::date, $1, s.idx, 'Seeded prompt ' || s.group_no || ' of step ' || $3 || ': what is ' || s.group_no || ' + ' || $3 || '?',
-       'Seeded response ' || s.idx || '. ' || repeat('Step by step. ', 1 + s.idx % 9) || 'The answer is ' || s.group_no + $3::int + s.idx % 3 || '.',
-       to_json((s.group_no + $3::int)::text)::text, null, 0
-     from sample s where s.batch_id = $1`,
-    [id, batch.bucket, batch.step],
+     select $2::date, $1, idx, 'Seeded prompt ' || p || ': what is ' || p || ' + ' || p % 97 || '?',
+       'Seeded response ' || idx || ' of step ' || $3 || '. ' || repeat('Step by step. ', 1 + idx % 9) || 'The answer is ' || p + p % 97 + idx % 3 || '.',
+       to_json((p + p % 97)::text)::text, null, 0
+     from (select idx, ($4::bigint + group_no) % $5::bigint as p from sample where batch_id = $1) s`,
+    [id, batch.bucket, batch.step, ...prompts],
   )
   await client.query(
     `insert into sample_group (batch_id, no, uid, received, ended, failed, seq, completed_at, prompt_key)
-     select $1, group_no, 'p' || ($2::bigint * 7919 + group_no) % 100000, n, n, failed,
+     select $1, group_no, 'p' || ($2::bigint + group_no) % $3::bigint, n, n, failed,
        row_number() over (order by last, group_no), last,
-       decode(md5('p' || ($2::bigint * 7919 + group_no) % 100000), 'hex')
+       decode(md5('p' || ($2::bigint + group_no) % $3::bigint), 'hex')
      from (select group_no, count(*)::int as n, (count(*) filter (where status = 3))::int as failed, max(ended_at) as last
            from sample where batch_id = $1 group by 1) t`,
-    [id, batch.step],
+    [id, ...prompts],
   )
   await client.query(
     `update batch set scored = t.scored, failed = t.failed, retries = t.retries, started_at = t.started, completed_at = t.ended,
@@ -217,8 +239,6 @@ function normal(key: string, purpose: number): string {
 
 function samplesSql({ run }: SeededBatch): string {
   const sample = `($1::bigint << 24) + i`
-  // A prompt has the same difficulty in every epoch.
-  const prompt = `($1::bigint * 7919 + i / $3) % 100000`
   return `
     insert into sample (batch_id, idx, group_no, status, attempts, data_source, response_length, score, raw_score, reason,
       verdict, reward_extra, queue_ms, score_ms, server_id, dispatched_at, ended_at)
@@ -229,7 +249,9 @@ function samplesSql({ run }: SeededBatch): string {
       to_timestamp(($13::float8 + queue_ms) / 1000), to_timestamp(($13::float8 + queue_ms + score_ms) / 1000)
     from (
       select *, ${run.score} as score from (
-        select i, $5::float8 as skill, ${normal(prompt, 0)} as ease, ${normal(sample, 2)} as luck, ${uniform(sample, 4)} as u,
+        select i, $5::float8 as skill,
+          -- A prompt has the same difficulty and data source in every epoch.
+          ${normal('prompt', 0)} - $19::float8 * (${FORGOTTEN})::int as ease, ${normal(sample, 2)} as luck, ${uniform(sample, 4)} as u,
           ${uniform(sample, 15)} < $15::float8 as unmarked, $16::float8 as drift,
           ($7::text[])[least(array_length($7::text[], 1), 1 + (select count(*) from unnest($6::float8[]) c where c <= d.u))] as data_source,
           ($9::text[])[1 + (select count(*) from unnest($8::float8[]) c where c <= f.u)] as reason,
@@ -239,7 +261,8 @@ function samplesSql({ run }: SeededBatch): string {
           1 + (${uniform(sample, 12)} < 0.008)::int + (${uniform(sample, 13)} < 0.001)::int as attempts,
           ($14::int[])[1 + floor(array_length($14::int[], 1) * ${uniform(sample, 14)})::int] as server_id
         from generate_series(0, $2::int - 1) i,
-          lateral (select ${uniform(`(i / $3)::bigint + ($1::bigint << 24)`, 5)} as u) d,
+          lateral (select ($17::bigint + i / $3) % $18::bigint as prompt) p,
+          lateral (select ${uniform('prompt', 5)} as u) d,
           lateral (select ${uniform(sample, 6)} as u) f
         offset 0
       ) drawn

@@ -25,6 +25,8 @@ export interface SeededRun {
   scoreMs: { median: number; spread: number }
   /** Mean response length in tokens, at the first and the last step. */
   tokens: { from: number; to: number }
+  /** Whether its policy forgets some prompts late in the run. */
+  forgets?: true
   /** Whether reward-model servers score it. */
   byServers: boolean
 }
@@ -71,6 +73,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     failures: [['function_error', 0.0004]],
     scoreMs: { median: 0.2, spread: 0.5 },
     tokens: { from: 260, to: 780 },
+    forgets: true,
     byServers: false,
   },
   {

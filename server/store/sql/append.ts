@@ -234,7 +234,7 @@ export function appendStatement(
     start,
     notice,
     textArray(samples.map(({ uid }) => uid)),
-    textArray(samples.map(({ dataSource }, at) => byteaText(promptKeyOf(dataSource, texts[at]!)))),
+    textArray(samples.map((sample, at) => byteaText(promptKeyOf(sample, texts[at]!)))),
     plainArray(samples.map(({ score }) => score ?? null)),
     ...WRITTEN_SAMPLE_COLUMNS.map((column) => arrayOf(column, samples)),
     ...WRITTEN_TEXT_COLUMNS.map((column) => arrayOf(column, texts)),

@@ -149,6 +149,7 @@ export interface ExportedRow {
   idx: number
   uid: string
   data_source: string
+  prompt_id: string | null
   response_length: number | null
   status: number
   score: number | null
@@ -213,7 +214,7 @@ export async function exportedRows(
   const [samples, texts] = await Promise.all([
     db.rows<SampleColumns>(
       'exported-samples',
-      `select idx, group_no, data_source, response_length, status, score, raw_score, reason, substituted,
+      `select idx, group_no, data_source, prompt_id, response_length, status, score, raw_score, reason, substituted,
          reward_extra::text as reward_extra, verdict, extracted, queue_ms, score_ms, attempts,
          (select name from server v where v.id = server_id) as server_name,
          ${momentOf('dispatched_at')} as dispatched_at, ${momentOf('ended_at')} as ended_at

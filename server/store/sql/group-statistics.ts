@@ -9,6 +9,10 @@ export interface RollUpCandidate {
   /** True if it ended at least `dueAfterMs` ago. */
   due: boolean
   reward: ResolvedReward
+  run_id: number
+  step: number
+  split: string
+  is_rescore: boolean
 }
 
 /** Ended batches without group roll-ups, from `fromId` on, oldest first. */
@@ -20,7 +24,8 @@ export async function batchesWithoutGroupRollUp(
 ): Promise<RollUpCandidate[]> {
   return db.rows(
     'batches-without-group-roll-up',
-    `select id, completed_at < clock_timestamp() - $3 * interval '1 millisecond' as due, reward
+    `select id, completed_at < clock_timestamp() - $3 * interval '1 millisecond' as due, reward,
+       run_id, step, split, rescored_from is not null as is_rescore
      from batch where id >= $1 and completed_at is not null and not rolled_up order by id limit $2`,
     [fromId, limit, dueAfterMs],
   )
@@ -106,19 +111,20 @@ export interface GroupRollUp {
   advantages: (number | null)[]
 }
 
-/** Stores roll-ups of completed groups. Repeatable. */
+/** Stores roll-ups of completed groups and returns the keys of their prompts in hexadecimal. Repeatable. */
 export async function storeGroupRollUps(
   db: Database,
   batchId: number,
   groups: readonly GroupRollUp[],
-): Promise<void> {
-  await db.rows(
+): Promise<{ no: number; prompt: string | null }[]> {
+  return db.rows(
     'store-group-roll-ups',
     `update sample_group g set scored = t.scored, substituted = t.substituted, mean = t.mean, std = t.std, min = t.min,
        max = t.max, signal = t.signal, advantages = t.advantages::float8[]
      from unnest($2::int[], $3::int[], $4::int[], $5::float8[], $6::float8[], $7::float8[], $8::float8[], $9::text[],
        $10::text[]) as t(no, scored, substituted, mean, std, min, max, signal, advantages)
-     where g.batch_id = $1 and g.no = t.no and g.seq is not null`,
+     where g.batch_id = $1 and g.no = t.no and g.seq is not null
+     returning g.no, encode(g.prompt_key, 'hex') as prompt`,
     [
       batchId,
       plainArray(groups.map((g) => g.no)),

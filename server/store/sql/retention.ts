@@ -2,6 +2,7 @@ import type { RemovedDto, RetentionPolicy } from '../../contract/retention.ts'
 import { notify } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import { textPartition } from '../text-partitions.ts'
+import { removeVisits } from './prompts.ts'
 
 /**
  * Advisory lock: shared for processes that begin to copy a batch, exclusive for retention while it marks batches. A
@@ -247,7 +248,10 @@ export async function deletePiece(client: Client): Promise<boolean> {
 const SAMPLE_BYTES = 180
 const GROUP_BYTES = 140
 
-async function deleteRows(client: Client, { batch_id: id, job_id }: Removal): Promise<boolean> {
+async function deleteRows(
+  client: Client,
+  { batch_id: id, job_id, keep_roll_ups }: Removal,
+): Promise<boolean> {
   const samples = await client.query(
     `delete from sample where batch_id = $1 and idx in (
        select idx from sample where batch_id = $1 order by idx limit $2)`,
@@ -260,12 +264,19 @@ async function deleteRows(client: Client, { batch_id: id, job_id }: Removal): Pr
     })
     return true
   }
-  const groups = await client.query(
+  const groups = await client.query<{ prompt: string | null }>(
     `delete from sample_group where batch_id = $1 and no in (
-       select no from sample_group where batch_id = $1 order by no limit $2)`,
+       select no from sample_group where batch_id = $1 order by no limit $2)
+     returning encode(prompt_key, 'hex') as prompt`,
     [id, DELETE_ROWS],
   )
   if (groups.rowCount) {
+    if (!keep_roll_ups)
+      await removeVisits(
+        client,
+        id,
+        groups.rows.flatMap(({ prompt }) => prompt ?? []),
+      )
     await addProgress(client, job_id, { reusableBytes: groups.rowCount * GROUP_BYTES })
     return true
   }
@@ -355,6 +366,7 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
           'monitor_standing',
           'monitor_incident',
           'monitor_setting',
+          'prompt',
         ]) {
           await client.query(`delete from ${table} where run_id = $1`, [run.id])
         }

@@ -26,7 +26,7 @@ class Sample:
     """
     One rollout. `uid`: id of its prompt, shared by its group. `response_length`: in tokens; needed to place the reward.
     `score`: an existing score, which is stored instead of scoring the sample. `reward_extra_info`, `verdict` and `extracted`
-    belong to `score`.
+    belong to `score`. `prompt_id`: id of the prompt in the data set, by which pages follow it over steps.
     """
 
     data_source: str
@@ -40,6 +40,7 @@ class Sample:
     reward_extra_info: Optional[Mapping[str, Any]] = None
     verdict: Optional[str] = None
     extracted: Optional[str] = None
+    prompt_id: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ FIELDS: dict[str, str] = {
     **{name: name for name in ("uid", "prompt", "response", "score", "verdict", "extracted")},
     "dataSource": "dataSource",
     "data_source": "dataSource",
+    "promptId": "promptId",
+    "prompt_id": "promptId",
     "raw_prompt": "prompt",
     "solution_str": "response",
     "groundTruth": "groundTruth",
@@ -161,9 +164,9 @@ def _field(field: str, value: Any, index: int, media: str) -> Any:
         made = plain(value)
     except TypeError as error:
         raise _wrong(index, f"has a {field} that is not JSON: {error}") from None
-    if field in ("uid", "dataSource", "response") and not isinstance(made, str):
+    if field in ("uid", "promptId", "dataSource", "response") and not isinstance(made, str):
         # Some data sets use numbers as prompt ids.
-        if field == "uid" and isinstance(made, int):
+        if field in ("uid", "promptId") and isinstance(made, int):
             return str(made)
         raise _wrong(index, f"has a {field} that is a {type(value).__name__}, not text")
     return made

@@ -1,0 +1,51 @@
+import {
+  PromptCountsInput,
+  PromptHeatInput,
+  PromptHistoryInput,
+  PromptListInput,
+  PromptSampleInput,
+  PromptStepsInput,
+} from '../contract/prompts.ts'
+import { procedure, router } from './trpc.ts'
+
+/** Prompts of a run over its steps. */
+export const promptsRouter = router({
+  /**
+   * Lists the prompts of a run with their figures.
+   * @throws run_not_found
+   * @example {"run": "gsm8k-grpo", "class": "regressed", "orderBy": "change"}
+   */
+  list: procedure.input(PromptListInput).query(({ ctx, input }) => ctx.prompts.list(input)),
+  /**
+   * Counts the prompts of a run by class and data source.
+   * @throws run_not_found
+   * @example {"run": "gsm8k-grpo"}
+   */
+  counts: procedure.input(PromptCountsInput).query(({ ctx, input }) => ctx.prompts.counts(input)),
+  /**
+   * Returns a prompt with its visits.
+   * @throws run_not_found, prompt_not_found
+   * @example {"run": "gsm8k-grpo", "key": "0f343b0931126a20f133d67c2b018a3b"}
+   */
+  history: procedure
+    .input(PromptHistoryInput)
+    .query(({ ctx, input }) => ctx.prompts.history(input)),
+  /**
+   * Returns the pass rates of a random sample of prompts over the steps, the easiest first.
+   * @throws run_not_found
+   * @example {"run": "gsm8k-grpo", "limit": 120}
+   */
+  heat: procedure.input(PromptHeatInput).query(({ ctx, input }) => ctx.prompts.heat(input)),
+  /**
+   * Returns groups by pass rate, pass@k and best-of-k of each step.
+   * @throws run_not_found
+   * @example {"run": "gsm8k-grpo"}
+   */
+  steps: procedure.input(PromptStepsInput).query(({ ctx, input }) => ctx.prompts.steps(input)),
+  /**
+   * Draws prompts for the next step, for curricula and dynamic sampling. It knows the prompts of ended batches.
+   * @throws run_not_found, no_pass_rates
+   * @example {"run": "gsm8k-grpo", "strategy": "thompson", "n": 128}
+   */
+  sample: procedure.input(PromptSampleInput).query(({ ctx, input }) => ctx.prompts.sample(input)),
+})

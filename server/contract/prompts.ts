@@ -1,0 +1,224 @@
+import { z } from 'zod'
+
+/**
+ * Prompts of a run over its steps. A prompt is recognised by the `promptId` that the trainer sends, or else by its data
+ * source and its text. A visit is one group of the prompt, in one step.
+ */
+
+/** Visits kept per prompt, the newest ones. All figures of a prompt cover these. */
+export const MAX_VISITS = 256
+/** A sample passes with this score or a higher one, as in the signals of groups. */
+export const PASS_SCORE = 1
+
+/** What a prompt's visits show. Pages list the classes in this order. */
+export const PROMPT_CLASSES = [
+  'regressed',
+  'flapping',
+  'learning',
+  'mixed',
+  'unsolved',
+  'solved',
+  'never_varied',
+] as const
+export type PromptClass = (typeof PROMPT_CLASSES)[number]
+
+/** The definition of each class, as pages and docs/api.md show it. The first that applies counts, in this order. */
+export const PROMPT_CLASS_TEXT: Record<PromptClass, string> = {
+  unsolved: 'No sample has passed yet.',
+  solved: 'All samples of the last two visits passed.',
+  regressed:
+    'The pass rate fell by at least 25 points, and stayed low until the last visit. Chance explains the fall with a probability below 1 in 10 million. For reward models: the mean score fell by at least half a standard deviation.',
+  learning: 'As regressed, but the rate rose.',
+  flapping:
+    'The pass rate differs more between visits than chance explains (1 in a million), and it neither rose nor fell for good.',
+  never_varied:
+    'In each of at least two visits, all samples had the same score, so the prompt never gave a learning signal.',
+  mixed: 'Some samples pass. Nothing shows that the pass rate changed.',
+}
+
+const runName = z.string().min(1).max(256)
+const split = z.enum(['train', 'val']).default('train')
+/** The key of a prompt: 32 hexadecimal digits. */
+export const PromptKey = z.string().regex(/^[0-9a-f]{32}$/, 'must be a key of prompts.list')
+
+/** Orders of a list of prompts. */
+export const PROMPT_ORDERS = ['rate', 'change', 'visits', 'lastStep', 'varied'] as const
+export type PromptOrder = (typeof PROMPT_ORDERS)[number]
+
+const PromptFilter = z.strictObject({
+  run: runName,
+  split,
+  class: z.enum(PROMPT_CLASSES).optional(),
+  dataSource: z.string().max(256).optional(),
+  /** Part of the text or of the promptId, in any case. */
+  search: z.string().max(200).optional(),
+})
+export type PromptFilter = z.infer<typeof PromptFilter>
+
+/** `prompts.list`. */
+export const PromptListInput = PromptFilter.extend({
+  /** `rate`: pass rate, or mean score for reward models · `varied`: share of visits with different scores. */
+  orderBy: z.enum(PROMPT_ORDERS).default('change'),
+  descending: z.boolean().default(false),
+  cursor: z.string().max(128).nullish(),
+  limit: z.int().min(1).max(200).default(50),
+})
+export type PromptListInput = z.infer<typeof PromptListInput>
+
+/** The figures of a prompt over its visits. Failed and substituted samples are left out. */
+export interface PromptRowDto {
+  key: string
+  /** The id that the trainer sent; null: the prompt is recognised by its text. */
+  promptId: string | null
+  dataSource: string
+  /** The first 300 characters of the prompt, of chat messages those of the last user message. */
+  preview: string
+  class: PromptClass
+  visits: number
+  scored: number
+  /** Null for rewards of reward models alone, whose scores do not show whether a sample passes. */
+  passRate: number | null
+  mean: number | null
+  /** The same over the last two visits. */
+  recentPassRate: number | null
+  recentMean: number | null
+  /** Pass rate (for reward models: mean) of the last two visits minus that of the earlier ones; null: too few visits. */
+  change: number | null
+  /** Share of visits with different scores. */
+  variedShare: number
+  lastStep: number
+  /** The last visits, oldest first, at most 32: steps, and pass rates (for reward models: means). */
+  recent: { step: number; rate: number }[]
+}
+
+/** `prompts.list`. */
+export interface PromptListDto {
+  items: PromptRowDto[]
+  nextCursor: string | null
+}
+
+/** `prompts.counts`. */
+export const PromptCountsInput = PromptFilter.omit({ class: true })
+export type PromptCountsInput = z.infer<typeof PromptCountsInput>
+
+/** `prompts.counts`: the prompts of a filter by class, and of the run by data source. */
+export interface PromptCountsDto {
+  total: number
+  byClass: Record<PromptClass, number>
+  /** The largest data sources, at most 64. */
+  dataSources: { name: string; prompts: number }[]
+  /** Groups of the run and split without a prompt; they are in no list. */
+  groupsWithoutPrompt: number
+}
+
+/** `prompts.history`. */
+export const PromptHistoryInput = z.strictObject({ run: runName, split, key: PromptKey })
+export type PromptHistoryInput = z.infer<typeof PromptHistoryInput>
+
+/** A group of a prompt. */
+export interface PromptVisitDto {
+  step: number
+  batchId: string
+  /** The uid of the group; null: retention removed it. */
+  uid: string | null
+  scored: number
+  passed: number | null
+  mean: number
+  /** Standard deviation with n − 1; null for one sample. */
+  std: number | null
+}
+
+/** `prompts.history`: a prompt with its visits, oldest first. */
+export interface PromptHistoryDto extends PromptRowDto {
+  history: PromptVisitDto[]
+}
+
+/** `prompts.heat`. */
+export const PromptHeatInput = PromptFilter.extend({
+  /** The most prompts; more are sampled by their keys. */
+  limit: z.int().min(1).max(400).default(120),
+})
+export type PromptHeatInput = z.infer<typeof PromptHeatInput>
+
+/** `prompts.heat`: prompts over steps, the easiest first. */
+export interface PromptHeatDto {
+  /** Prompts of the filter; the rows are a sample of them. */
+  total: number
+  rows: {
+    key: string
+    promptId: string | null
+    preview: string
+    steps: number[]
+    rates: number[]
+  }[]
+}
+
+/** `prompts.steps`. */
+export const PromptStepsInput = z.strictObject({ run: runName, split })
+export type PromptStepsInput = z.infer<typeof PromptStepsInput>
+
+/** `prompts.steps`: what the groups of each step show together. */
+export interface PromptStepDto {
+  step: number
+  batchId: string
+  /** Groups by pass rate: of none, below half, half and more, all of their samples; null for reward models alone. */
+  groups: { none: number; some: number; most: number; all: number } | null
+  /** pass@k, unbiased, over the groups with at least k scored samples; null for reward models alone. */
+  passAt: { k: number; groups: number; value: number }[] | null
+  /** The expected highest score of k samples, unbiased, over the groups with at least k scored samples. */
+  bestOf: { k: number; groups: number; value: number }[]
+}
+/** `prompts.steps`. */
+export interface PromptStepsDto {
+  steps: PromptStepDto[]
+  /** Earlier steps that are left out. */
+  earlier: number
+}
+
+/** `prompts.sample`: draws prompts for the next step. */
+export const PromptSampleInput = z.strictObject({
+  run: runName,
+  split,
+  dataSource: z.string().max(256).optional(),
+  /**
+   * `band`: uniformly, of the prompts whose recent pass rate lies in `band` · `thompson`: draws a pass rate of each
+   * prompt from its Beta posterior, and takes those nearest to `target`.
+   */
+  strategy: z.enum(['band', 'thompson']),
+  n: z.int().min(1).max(10_000),
+  band: z
+    .strictObject({ from: z.number().min(0).max(1), to: z.number().min(0).max(1) })
+    .refine(({ from, to }) => from <= to, { message: 'from must not be above to' })
+    .default({ from: 0.2, to: 0.8 }),
+  target: z.number().min(0).max(1).default(0.5),
+  /** Equal seeds draw equal prompts from equal data. */
+  seed: z.int().min(0).max(4_294_967_295).optional(),
+})
+export type PromptSampleInput = z.infer<typeof PromptSampleInput>
+
+/** A drawn prompt. */
+export interface SampledPromptDto {
+  key: string
+  promptId: string | null
+  dataSource: string
+  preview: string
+  recentPassRate: number
+  lastStep: number
+}
+
+/** `prompts.sample`. */
+export interface PromptSampleDto {
+  prompts: SampledPromptDto[]
+  /** Prompts that could have been drawn. */
+  eligible: number
+}
+
+/** The groups of an ended batch, as stored with it. */
+export interface GroupPasses {
+  /** Groups by number of counted scores and of passed samples; null for rewards of reward models alone. */
+  passes: [scored: number, passed: number, groups: number][] | null
+  /** For k = 1, 2, 4 …: groups with at least k counted scores, and the mean of their expected best of k. */
+  bestOf: [k: number, groups: number, mean: number][]
+  /** Groups whose prompt is empty. */
+  withoutPrompt: number
+}

@@ -1,0 +1,135 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { sample } from '../../testkit/service/rollouts.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+
+/** Prompts over the batches of a run, through the API. */
+
+const GROUPS8 = join(
+  import.meta.dirname,
+  '../../../shared/data/gsm8k-groups8/groups.first200.jsonl',
+)
+
+let service: Service
+
+beforeAll(async () => {
+  service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
+})
+afterAll(() => stopCleanly(service))
+
+/** Waits until an ended batch is rolled up. */
+async function rolledUp(batchId: string): Promise<void> {
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  await expect
+    .poll(
+      async () =>
+        (
+          await service.sql<{ rolled_up: boolean }>('select rolled_up from batch where id = $1', [
+            Number(batchId.slice(1)),
+          ])
+        )[0]?.rolled_up,
+      { timeout: 30_000 },
+    )
+    .toBe(true)
+}
+
+describe('prompts', () => {
+  it('keep the id that a trainer sends, in every way that a sample takes', async () => {
+    const run = 'prompt-ids'
+    const made = (uid: string, score: number) =>
+      sample({ uid, promptId: `id-of-${uid}`, prompt: `asked at ${uid} ${score}`, score })
+    const whole = await service.api.batches.submit.mutate({
+      ...{ run, step: 1, samples: [made('a', 1), made('a', 0)] },
+    })
+    const open = await service.api.batches.submit.mutate({ run, step: 2, open: true, samples: [] })
+    const appended = { batchId: open.batchId, startIndex: 0, samples: [made('b', 1), made('a', 0)] }
+    await service.api.batches.append.mutate(appended)
+    // A repeated append must have the same ids.
+    await service.api.batches.append.mutate(appended)
+    await expect(
+      service.api.batches.append.mutate({
+        ...appended,
+        samples: [made('b', 1), { ...made('a', 0), promptId: 'another' }],
+      }),
+    ).rejects.toThrow('sample 1 is stored with other content')
+    await service.api.samples.score.mutate({
+      ...{ run, step: 2, batchId: open.batchId },
+      sample: sample({ uid: 'c', promptId: 'id-of-c' }),
+    })
+    await service.api.batches.close.mutate({ batchId: open.batchId })
+    for (const { batchId } of [whole, open]) await rolledUp(batchId)
+    const { batchId: rescored } = await service.api.batches.rescore.mutate({
+      ...{ batchId: whole.batchId, reward: { function: { name: 'gsm8k' } } },
+    })
+    await rolledUp(rescored)
+
+    const { items } = await service.api.prompts.list.query({ run, orderBy: 'visits' })
+    expect(items.map(({ promptId, visits }) => [promptId, visits]).sort()).toEqual([
+      ['id-of-a', 2],
+      ['id-of-b', 1],
+      ['id-of-c', 1],
+    ])
+    const idsOf = async (batchId: string) => {
+      const response = await fetch(
+        `${service.url}/api/export/samples?batch=${batchId}&columns=promptId`,
+      )
+      return (await response.text())
+        .trim()
+        .split('\n')
+        .map((line) => (JSON.parse(line) as { promptId: string }).promptId)
+    }
+    expect(await idsOf(open.batchId)).toEqual(['id-of-b', 'id-of-a', 'id-of-c'])
+    expect(await idsOf(rescored)).toEqual(['id-of-a', 'id-of-a'])
+  })
+
+  it.skipIf(!existsSync(GROUPS8))('of GSM8K have the published pass@k', async () => {
+    const groups = readFileSync(GROUPS8, 'utf8')
+      .trim()
+      .split('\n')
+      .map(
+        (line) =>
+          JSON.parse(line) as {
+            id: string
+            question: string
+            responses: { response: string; label: boolean }[]
+          },
+      )
+    const run = 'gsm8k-pass-at-k'
+    const { batchId } = await service.api.batches.submit.mutate({
+      ...{ run, step: 1 },
+      samples: groups.flatMap(({ id, question, responses }) =>
+        responses.map(({ response, label }) =>
+          sample({
+            ...{ uid: id, promptId: id, prompt: question, response },
+            score: Number(label),
+          }),
+        ),
+      ),
+    })
+    await rolledUp(batchId)
+    const { steps } = await service.api.prompts.steps.query({ run })
+    // By the definition: the share of choices of k responses of a question with at least one that is right.
+    const chosen = (n: number, k: number): number => (k === 0 ? 1 : (chosen(n - 1, k - 1) * n) / k)
+    for (const k of [1, 2, 4, 8]) {
+      const of = groups.filter(({ responses }) => responses.length >= k)
+      const wanted =
+        of.reduce((sum, { responses }) => {
+          const wrong = responses.filter(({ label }) => !label).length
+          return sum + 1 - (wrong < k ? 0 : chosen(wrong, k) / chosen(responses.length, k))
+        }, 0) / of.length
+      const shown = steps[0]?.passAt?.find((at) => at.k === k)
+      expect(shown).toMatchObject({ groups: of.length, value: expect.closeTo(wanted, 12) })
+    }
+    // The classes follow from the labels of the one visit.
+    const classes = new Map(
+      groups.map(({ id, responses }) => {
+        const right = responses.filter(({ label }) => label).length
+        return [id, right === 0 ? 'unsolved' : right === responses.length ? 'solved' : 'mixed']
+      }),
+    )
+    const { items } = await service.api.prompts.list.query({ run, limit: 200 })
+    expect(new Map(items.map(({ promptId, class: name }) => [promptId, name]))).toEqual(classes)
+  })
+})

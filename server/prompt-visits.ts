@@ -1,0 +1,217 @@
+import { MAX_VISITS, type PromptClass } from './contract/prompts.ts'
+
+/** Likelihood ratio of a change of rate that counts: chance exceeds it with a probability of 4e-8. */
+const CLEAR_CHANGE = 30
+/** Smallest change of the pass rate that counts. */
+const CHANGED_RATE = 0.25
+/** Smallest change of a reward model's mean that counts, in standard deviations of the prompt's samples. */
+const CHANGED_DEVIATIONS = 0.5
+/** Standard normal quantile above which visits differ more than by chance: one prompt in a million. */
+const CLEAR_SPREAD = 4.75
+/** Visits whose rate is a prompt's present one. */
+const RECENT = 2
+/** Visits searched for a change, the newest ones. */
+const SEARCHED = 64
+
+/** One group of a prompt. */
+export interface Visit {
+  step: number
+  batchId: number
+  group: number
+  /** Samples with a counted score, at least one. */
+  scored: number
+  /** Null for rewards of reward models alone. */
+  passed: number | null
+  mean: number
+  /** Standard deviation with n − 1; 0 for one sample. */
+  std: number
+}
+
+/** The stored figures of a prompt. */
+export interface PromptFigures {
+  class: PromptClass
+  scored: number
+  passed: number | null
+  mean: number
+  recentScored: number
+  recentPassed: number | null
+  recentMean: number
+  change: number | null
+  /** Visits with different scores. */
+  varied: number
+  lastStep: number
+}
+
+/** Adds visits to the stored ones; a visit of the same group replaces the stored one. Keeps the newest 256. */
+export function mergeVisits(stored: readonly Visit[], added: readonly Visit[]): Visit[] {
+  const isAdded = new Set(added.map(({ batchId, group }) => `${batchId}/${group}`))
+  return [...stored.filter(({ batchId, group }) => !isAdded.has(`${batchId}/${group}`)), ...added]
+    .sort((a, b) => a.step - b.step || a.batchId - b.batchId || a.group - b.group)
+    .slice(-MAX_VISITS)
+}
+
+/** The figures of at least one visit, in order. */
+export function figuresOf(visits: readonly Visit[]): PromptFigures {
+  const all = sumOf(visits)
+  const recent = sumOf(visits.slice(-RECENT))
+  const earlier = visits.length > RECENT ? sumOf(visits.slice(0, -RECENT)) : null
+  return {
+    class: classOf(visits),
+    scored: all.n,
+    passed: all.passed,
+    mean: all.sum / all.n,
+    recentScored: recent.n,
+    recentPassed: recent.passed,
+    recentMean: recent.sum / recent.n,
+    change: earlier === null ? null : rateOf(recent) - rateOf(earlier),
+    varied: visits.filter(({ std }) => std > 0).length,
+    lastStep: (visits.at(-1) as Visit).step,
+  }
+}
+
+/** The class of a prompt, as {@link PROMPT_CLASS_TEXT} defines it. */
+export function classOf(visits: readonly Visit[]): PromptClass {
+  const { passed } = sumOf(visits)
+  const recent = sumOf(visits.slice(-RECENT))
+  if (passed === 0) return 'unsolved'
+  if (passed !== null && recent.passed === recent.n) return 'solved'
+  const searched = visits.slice(-SEARCHED)
+  const change = lastChange(searched)
+  if (change !== null) return change < 0 ? 'regressed' : 'learning'
+  if (isScattered(searched)) return 'flapping'
+  const neverVaried = visits.length >= 2 && visits.every(({ std }) => std === 0)
+  return neverVaried && visits.some(({ scored }) => scored > 1) ? 'never_varied' : 'mixed'
+}
+
+/** Sums over visits. With a null among the numbers of passes, the scores' own sums count. */
+interface Sums {
+  n: number
+  passed: number | null
+  sum: number
+  squares: number
+}
+
+const NONE: Sums = { n: 0, passed: 0, sum: 0, squares: 0 }
+
+function added(sums: Sums, { scored, passed, mean, std }: Visit): Sums {
+  return {
+    n: sums.n + scored,
+    passed: sums.passed === null || passed === null ? null : sums.passed + passed,
+    sum: sums.sum + scored * mean,
+    squares: sums.squares + scored * mean * mean + (scored - 1) * std * std,
+  }
+}
+
+function sumOf(visits: readonly Visit[]): Sums {
+  return visits.reduce(added, NONE)
+}
+
+/** Pass rate; for reward models the mean score. */
+function rateOf({ n, passed, sum }: Sums): number {
+  return (passed ?? sum) / n
+}
+
+/**
+ * The last clear change of the rate that holds until the last visit, as the difference; null: there is none. It compares
+ * the visits from some visit on with those before it, back to 2, 4, 8 … visits or all of them.
+ */
+function lastChange(visits: readonly Visit[]): number | null {
+  const upTo: Sums[] = [NONE]
+  for (const visit of visits) upTo.push(added(upTo.at(-1) as Sums, visit))
+  const between = (from: number, to: number) => difference(upTo[to] as Sums, upTo[from] as Sums)
+  const deviation = deviationOf(upTo.at(-1) as Sums)
+  /** The clearest change in each direction. */
+  const clearest = [
+    { at: 0, ratio: CLEAR_CHANGE, change: 0 },
+    { at: 0, ratio: CLEAR_CHANGE, change: 0 },
+  ] as const
+  for (let at = 1; at < visits.length; at++) {
+    const after = between(at, visits.length)
+    for (let length = 2; ; length *= 2) {
+      const before = between(Math.max(0, at - length), at)
+      const change = rateOf(after) - rateOf(before)
+      const isLarge =
+        after.passed === null || before.passed === null
+          ? Math.abs(change) >= CHANGED_DEVIATIONS * deviation
+          : Math.abs(change) >= CHANGED_RATE
+      const best = clearest[change < 0 ? 0 : 1] as { at: number; ratio: number; change: number }
+      const ratio = isLarge ? likelihoodRatio(before, after) : 0
+      if (ratio >= best.ratio) Object.assign(best, { at, ratio, change })
+      if (length >= at) break
+    }
+  }
+  const [fall, rise] = clearest
+  if (fall.at === 0 && rise.at === 0) return null
+  return fall.at >= rise.at ? fall.change : rise.change
+}
+
+/** Twice the logarithm of the likelihood of two rates over that of one. */
+function likelihoodRatio(before: Sums, after: Sums): number {
+  if (before.passed !== null && after.passed !== null) {
+    return (
+      2 *
+      (logLikelihood(before.n, before.passed) +
+        logLikelihood(after.n, after.passed) -
+        logLikelihood(before.n + after.n, before.passed + after.passed))
+    )
+  }
+  const n = before.n + after.n
+  const apart = residuals(before) + residuals(after)
+  const together = residuals({
+    n,
+    passed: null,
+    sum: before.sum + after.sum,
+    squares: before.squares + after.squares,
+  })
+  if (together <= 0) return 0
+  // n − 3, because the variance is estimated too: few samples fit two means well by chance. With equal scores on both
+  // sides the ratio would be infinite, so a thousandth of the spread counts as noise.
+  return Math.max(0, n - 3) * Math.log(together / Math.max(apart, together * 1e-6))
+}
+
+function logLikelihood(n: number, passed: number): number {
+  return xLogX(passed) + xLogX(n - passed) - xLogX(n)
+}
+
+function xLogX(x: number): number {
+  return x === 0 ? 0 : x * Math.log(x)
+}
+
+/** Sum of squared differences from the mean. */
+function residuals({ n, sum, squares }: Sums): number {
+  return n === 0 ? 0 : Math.max(0, squares - (sum * sum) / n)
+}
+
+function deviationOf(sums: Sums): number {
+  return sums.n < 2 ? 0 : Math.sqrt(residuals(sums) / (sums.n - 1))
+}
+
+function difference(whole: Sums, part: Sums): Sums {
+  return {
+    n: whole.n - part.n,
+    passed: whole.passed === null || part.passed === null ? null : whole.passed - part.passed,
+    sum: whole.sum - part.sum,
+    squares: whole.squares - part.squares,
+  }
+}
+
+/** Whether the rates of the visits differ more than by chance: a χ² test, with Wilson and Hilferty's normal form. */
+function isScattered(visits: readonly Visit[]): boolean {
+  const all = sumOf(visits)
+  const rate = rateOf(all)
+  let within = 0
+  let withinOf = 0
+  let between = 0
+  for (const visit of visits) {
+    const own = sumOf([visit])
+    between += own.n * (rateOf(own) - rate) ** 2
+    within += residuals(own)
+    withinOf += own.n - 1
+  }
+  const variance =
+    all.passed === null ? (withinOf === 0 ? 0 : within / withinOf) : rate * (1 - rate)
+  const freedom = visits.length - 1
+  if (freedom < 2 || variance <= 0) return false
+  const spread = 2 / (9 * freedom)
+  return (Math.cbrt(between / variance / freedom) - (1 - spread)) / Math.sqrt(spread) > CLEAR_SPREAD
+}

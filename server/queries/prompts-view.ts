@@ -1,0 +1,271 @@
+import {
+  PROMPT_CLASSES,
+  type PromptClass,
+  type PromptCountsDto,
+  type PromptCountsInput,
+  type PromptHeatDto,
+  type PromptHeatInput,
+  type PromptHistoryDto,
+  type PromptHistoryInput,
+  type PromptListDto,
+  type PromptListInput,
+  type PromptRowDto,
+  type PromptSampleDto,
+  type PromptSampleInput,
+  type PromptStepsDto,
+  type PromptStepsInput,
+} from '../contract/prompts.ts'
+import { MAX_STEPS } from '../contract/runs.ts'
+import { RewardOpsError } from '../errors.ts'
+import { Memo } from '../memo.ts'
+import { passAtK, reportedK } from '../rewards/pass-at-k.ts'
+import type { Database } from '../store/database.ts'
+import { runIdOf } from '../store/sql/monitor-views.ts'
+import {
+  countPrompts,
+  firstPrompts,
+  groupPassesOf,
+  groupsWithoutPrompt,
+  type PromptRow,
+  type PromptScope,
+  promptOf,
+  promptPage,
+  promptsOf,
+  recentPasses,
+  visitedGroups,
+  visitsOf,
+} from '../store/sql/prompts.ts'
+import { drawPrompts } from './draw-prompts.ts'
+import { inPortions } from './in-portions.ts'
+
+/** Time that an answer over all prompts of a run is cached. */
+const TTL_MS = 5_000
+/** Visits of a prompt in a list. */
+const LISTED_VISITS = 32
+/** Data sources that a filter offers. */
+const MAX_SOURCES = 64
+
+/** Prompts of a run over its steps. */
+export class PromptsView {
+  readonly #db: Database
+  readonly #counts = new Memo<PromptCountsDto>(TTL_MS)
+  readonly #steps = new Memo<PromptStepsDto>(TTL_MS)
+  readonly #heat = new Memo<PromptHeatDto>(TTL_MS)
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** @throws RewardOpsError `run_not_found`, `invalid_input` (cursor) */
+  async list(input: PromptListInput): Promise<PromptListDto> {
+    const { cursor, limit, orderBy, descending, ...filter } = input
+    const scope = await this.#scope(input)
+    const rows = await promptPage(this.#db, scope, filter, {
+      ...{ orderBy, descending, limit: limit + 1 },
+      after: cursor == null ? null : readCursor(cursor),
+    })
+    const page = rows.slice(0, limit)
+    const last = page.at(-1)
+    return {
+      items: page.map(rowDto),
+      nextCursor:
+        rows.length > limit && last !== undefined ? JSON.stringify([last.sort, last.key]) : null,
+    }
+  }
+
+  /** @throws RewardOpsError `run_not_found` */
+  counts(input: PromptCountsInput): Promise<PromptCountsDto> {
+    return this.#counts.get(JSON.stringify(input), async () => {
+      const scope = await this.#scope(input)
+      const rows = await countPrompts(this.#db, scope, input)
+      const byClass = Object.fromEntries(PROMPT_CLASSES.map((name) => [name, 0]))
+      const sources = new Map<string, number>()
+      let total = 0
+      for (const { class: name, data_source: source, prompts } of rows) {
+        total += prompts
+        byClass[name] = (byClass[name] ?? 0) + prompts
+        sources.set(source, (sources.get(source) ?? 0) + prompts)
+      }
+      return {
+        total,
+        byClass: byClass as Record<PromptClass, number>,
+        dataSources: [...sources]
+          .map(([name, prompts]) => ({ name, prompts }))
+          .sort((a, b) => b.prompts - a.prompts || (a.name < b.name ? -1 : 1))
+          .slice(0, MAX_SOURCES),
+        groupsWithoutPrompt: await groupsWithoutPrompt(this.#db, scope),
+      }
+    })
+  }
+
+  /** @throws RewardOpsError `run_not_found`, `prompt_not_found` */
+  async history(input: PromptHistoryInput): Promise<PromptHistoryDto> {
+    const scope = await this.#scope(input)
+    const row = await promptOf(this.#db, scope, input.key)
+    if (row === undefined) {
+      throw new RewardOpsError('prompt_not_found', `The run has no prompt ${input.key}.`)
+    }
+    const { batches, groups } = row.columns
+    const existing = await visitedGroups(this.#db, batches, groups)
+    const uidOf = new Map(existing.map(({ batch_id, no, uid }) => [`${batch_id}/${no}`, uid]))
+    return {
+      ...rowDto(row),
+      history: visitsOf(row.columns).map(({ step, batchId, group, scored, passed, mean, std }) => ({
+        step,
+        batchId: `b${batchId}`,
+        uid: uidOf.get(`${batchId}/${group}`) ?? null,
+        scored,
+        passed,
+        mean,
+        std: scored > 1 ? std : null,
+      })),
+    }
+  }
+
+  /** @throws RewardOpsError `run_not_found` */
+  heat(input: PromptHeatInput): Promise<PromptHeatDto> {
+    return this.#heat.get(JSON.stringify(input), async () => {
+      const { limit, class: name, ...filter } = input
+      const scope = await this.#scope(input)
+      const rows = await firstPrompts(
+        this.#db,
+        scope,
+        name === undefined ? filter : { ...filter, class: name },
+        limit,
+      )
+      const { total, byClass } = await this.counts(filter)
+      return {
+        total: name === undefined ? total : byClass[name],
+        rows: rows
+          .map((row) => ({ row, rate: (row.passed ?? sumOf(row)) / row.scored }))
+          .sort((a, b) => b.rate - a.rate || (a.row.key < b.row.key ? -1 : 1))
+          .map(({ row }) => {
+            const visits = visitsOf(row.columns)
+            return {
+              key: row.key,
+              promptId: row.prompt_id,
+              preview: row.preview,
+              steps: visits.map(({ step }) => step),
+              rates: visits.map(({ scored, passed, mean }) =>
+                passed === null ? mean : passed / scored,
+              ),
+            }
+          }),
+      }
+    })
+  }
+
+  /** @throws RewardOpsError `run_not_found` */
+  steps(input: PromptStepsInput): Promise<PromptStepsDto> {
+    return this.#steps.get(JSON.stringify(input), async () => {
+      const scope = await this.#scope(input)
+      const rows = await groupPassesOf(this.#db, scope, MAX_STEPS + 1)
+      const shown = rows.slice(-MAX_STEPS)
+      return {
+        earlier: rows.length - shown.length,
+        steps: shown.map(({ step, id, group_passes: { passes, bestOf } }) => {
+          const counts = passes?.map(([n, passed, groups]) => ({ n, passed, groups })) ?? null
+          const groups = { none: 0, some: 0, most: 0, all: 0 }
+          let largest = 0
+          for (const { n, passed, groups: more } of counts ?? []) {
+            largest = Math.max(largest, n)
+            const share = passed / n
+            if (passed === 0) groups.none += more
+            else if (passed === n) groups.all += more
+            else if (share < 0.5) groups.some += more
+            else groups.most += more
+          }
+          return {
+            step,
+            batchId: `b${id}`,
+            groups: counts === null ? null : groups,
+            passAt: counts && reportedK(largest).flatMap((k) => passAtK(counts, k) ?? []),
+            bestOf: bestOf.map(([k, of, value]) => ({ k, groups: of, value })),
+          }
+        }),
+      }
+    })
+  }
+
+  /** @throws RewardOpsError `run_not_found`, `no_pass_rates` */
+  async sample(input: PromptSampleInput): Promise<PromptSampleDto> {
+    const scope = await this.#scope(input)
+    const columns = await recentPasses(this.#db, scope, input.dataSource)
+    if (columns.key.length === 0) {
+      throw new RewardOpsError(
+        'no_pass_rates',
+        'The run has no prompts with a pass rate: none was rolled up yet, or reward models alone score it.',
+      )
+    }
+    const { keys, eligible } = await inPortions(drawPrompts(columns, input))
+    const rows = await promptsOf(this.#db, scope, keys)
+    const byKey = new Map(rows.map((row) => [row.key, row]))
+    return {
+      eligible,
+      prompts: keys.flatMap((key) => {
+        const row = byKey.get(key)
+        if (row === undefined || row.recent_passed === null) return []
+        return {
+          key,
+          promptId: row.prompt_id,
+          dataSource: row.data_source,
+          preview: row.preview,
+          recentPassRate: row.recent_passed / row.recent_scored,
+          lastStep: row.last_step,
+        }
+      }),
+    }
+  }
+
+  async #scope({ run, split }: { run: string; split: string }): Promise<PromptScope> {
+    const runId = await runIdOf(this.#db, run)
+    if (runId === undefined) {
+      throw new RewardOpsError('run_not_found', `There is no run ${JSON.stringify(run)}.`)
+    }
+    return { runId, split }
+  }
+}
+
+function sumOf({ mean, scored }: PromptRow): number {
+  return (mean ?? 0) * scored
+}
+
+function rowDto(row: PromptRow): PromptRowDto {
+  const visits = visitsOf(row.columns)
+  return {
+    key: row.key,
+    promptId: row.prompt_id,
+    dataSource: row.data_source,
+    preview: row.preview,
+    class: row.class as PromptClass,
+    visits: row.visits,
+    scored: row.scored,
+    passRate: row.passed === null ? null : row.passed / row.scored,
+    mean: row.mean,
+    recentPassRate: row.recent_passed === null ? null : row.recent_passed / row.recent_scored,
+    recentMean: row.recent_mean,
+    change: row.change,
+    variedShare: row.varied / row.visits,
+    lastStep: row.last_step,
+    recent: visits.slice(-LISTED_VISITS).map(({ step, scored, passed, mean }) => ({
+      step,
+      rate: passed === null ? mean : passed / scored,
+    })),
+  }
+}
+
+function readCursor(cursor: string): { sort: number | null; key: string } {
+  try {
+    const [sort, key] = JSON.parse(cursor) as [unknown, unknown]
+    if (
+      (sort === null || typeof sort === 'number') &&
+      typeof key === 'string' &&
+      /^[0-9a-f]{32}$/.test(key)
+    ) {
+      return { sort, key }
+    }
+  } catch {
+    // Falls through to the error below.
+  }
+  throw new RewardOpsError('invalid_input', 'cursor: must be a nextCursor of prompts.list')
+}
