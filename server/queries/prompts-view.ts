@@ -33,8 +33,8 @@ import {
   promptsOf,
   recentPasses,
   visitedGroups,
-  visitsOf,
 } from '../store/sql/prompts.ts'
+import { decodeVisits } from '../store/visit-bytes.ts'
 import { drawPrompts } from './draw-prompts.ts'
 import { inPortions } from './in-portions.ts'
 
@@ -105,12 +105,16 @@ export class PromptsView {
     if (row === undefined) {
       throw new RewardOpsError('prompt_not_found', `The run has no prompt ${input.key}.`)
     }
-    const { batches, groups } = row.columns
-    const existing = await visitedGroups(this.#db, batches, groups)
+    const visits = decodeVisits(row.history)
+    const existing = await visitedGroups(
+      this.#db,
+      visits.map(({ batchId }) => batchId),
+      visits.map(({ group }) => group),
+    )
     const uidOf = new Map(existing.map(({ batch_id, no, uid }) => [`${batch_id}/${no}`, uid]))
     return {
       ...rowDto(row),
-      history: visitsOf(row.columns).map(({ step, batchId, group, scored, passed, mean, std }) => ({
+      history: visits.map(({ step, batchId, group, scored, passed, mean, std }) => ({
         step,
         batchId: `b${batchId}`,
         uid: uidOf.get(`${batchId}/${group}`) ?? null,
@@ -140,7 +144,7 @@ export class PromptsView {
           .map((row) => ({ row, rate: (row.passed ?? sumOf(row)) / row.scored }))
           .sort((a, b) => b.rate - a.rate || (a.row.key < b.row.key ? -1 : 1))
           .map(({ row }) => {
-            const visits = visitsOf(row.columns)
+            const visits = decodeVisits(row.history)
             return {
               key: row.key,
               promptId: row.prompt_id,
@@ -231,7 +235,7 @@ function sumOf({ mean, scored }: PromptRow): number {
 }
 
 function rowDto(row: PromptRow): PromptRowDto {
-  const visits = visitsOf(row.columns)
+  const visits = decodeVisits(row.history)
   return {
     key: row.key,
     promptId: row.prompt_id,

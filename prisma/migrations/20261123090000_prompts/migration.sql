@@ -20,12 +20,6 @@ create table "prompt" (
     "varied"        integer not null default 0,
     "visits"        integer not null default 0,
     "last_step"     integer not null default 0,
-    "steps"         integer[],
-    "batches"       integer[],
-    "groups"        integer[],
-    "scored_of"     integer[],
-    "passed_of"     integer[],
-    "mean_of"       double precision[],
-    "std_of"        double precision[],
+    "history"       bytea not null,
     primary key ("run_id", "split", "key")
 ) with (fillfactor = 80);

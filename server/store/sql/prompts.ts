@@ -3,6 +3,7 @@ import { figuresOf, mergeVisits, type PromptFigures, type Visit } from '../../pr
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database } from '../database.ts'
 import { decodeTexts } from '../stored-texts.ts'
+import { decodeVisits, encodeVisits } from '../visit-bytes.ts'
 
 /** Advisory lock on the prompts of a run, because two servers may roll up two batches of it at once. */
 const PROMPT_LOCK = 72_707_391
@@ -10,34 +11,6 @@ const PROMPT_LOCK = 72_707_391
 const PREVIEW_CHARS = 300
 /** Bytes of a prompt that are read for its preview. A list of messages that is longer has its beginning as preview. */
 const READ_CHARS = 20_000
-
-/** The visits of a prompt as stored: parallel lists. */
-export interface VisitColumns {
-  steps: number[]
-  batches: number[]
-  groups: number[]
-  scoredOf: number[]
-  passedOf: (number | null)[]
-  meanOf: number[]
-  stdOf: number[]
-}
-
-const VISIT_COLUMNS = `json_build_object('steps', steps, 'batches', batches, 'groups', groups, 'scoredOf', scored_of,
-  'passedOf', passed_of, 'meanOf', mean_of, 'stdOf', std_of)`
-
-/** The visits of stored lists. */
-export function visitsOf(stored: VisitColumns | undefined): Visit[] {
-  if (stored === undefined) return []
-  return stored.steps.map((step, at) => ({
-    step,
-    batchId: stored.batches[at] as number,
-    group: stored.groups[at] as number,
-    scored: stored.scoredOf[at] as number,
-    passed: stored.passedOf[at] ?? null,
-    mean: stored.meanOf[at] as number,
-    std: stored.stdOf[at] as number,
-  }))
-}
 
 /** A visit with the key of its prompt, in hexadecimal. */
 export type KeyedVisit = Visit & { key: string }
@@ -73,7 +46,7 @@ export async function addVisits(
       scope,
       keys.map((key) => ({
         key,
-        visits: mergeVisits(visitsOf(stored.get(key)), added.get(key) as KeyedVisit[]),
+        visits: mergeVisits(stored.get(key) ?? [], added.get(key) as KeyedVisit[]),
       })),
     )
   })
@@ -94,7 +67,7 @@ export async function removeVisits(
   const stored = await lockedVisits(client, scope, [...new Set(keys)])
   const left = [...stored].map(([key, visits]) => ({
     key,
-    visits: visitsOf(visits).filter((visit) => visit.batchId !== batchId),
+    visits: visits.filter((visit) => visit.batchId !== batchId),
   }))
   const emptied = left.filter(({ visits }) => visits.length === 0).map(({ key }) => key)
   await client.query(
@@ -113,15 +86,15 @@ async function lockedVisits(
   client: Client,
   { runId, split }: PromptScope,
   keys: readonly string[],
-): Promise<Map<string, VisitColumns>> {
+): Promise<Map<string, Visit[]>> {
   await client.query('select pg_advisory_xact_lock($1, $2)', [PROMPT_LOCK, runId])
-  const { rows } = await client.query<{ key: string; visits: VisitColumns }>({
+  const { rows } = await client.query<{ key: Buffer; history: Buffer }>({
     name: 'visits-of-prompts',
-    text: `select encode(key, 'hex') as key, ${VISIT_COLUMNS} as visits from prompt
+    text: `select key, history from prompt
            where run_id = $1 and split = $2 and key = any($3::bytea[])`,
     values: [runId, split, byteaArray(keys)],
   })
-  return new Map(rows.map(({ key, visits }) => [key, visits]))
+  return new Map(rows.map(({ key, history }) => [key.toString('hex'), decodeVisits(history)]))
 }
 
 /** Stores the visits of prompts, at least one each, and the figures that follow from them. */
@@ -132,21 +105,16 @@ async function storeVisits(
 ): Promise<void> {
   const figures = prompts.map(({ visits }) => figuresOf(visits))
   const numbers = (of: (one: PromptFigures) => number | null) => plainArray(figures.map(of))
-  const lists = (of: (visit: Visit) => number | null) =>
-    textArray(prompts.map(({ visits }) => plainArray(visits.map(of))))
   await client.query({
     name: 'store-visits',
     text: `update prompt p set class = t.class, scored = t.scored, passed = t.passed, mean = t.mean,
              recent_scored = t.recent_scored, recent_passed = t.recent_passed, recent_mean = t.recent_mean,
              change = t.change, varied = t.varied, last_step = t.last_step, visits = t.visits,
-             steps = t.steps::int[], batches = t.batches::int[], groups = t.groups::int[],
-             scored_of = t.scored_of::int[], passed_of = t.passed_of::int[], mean_of = t.mean_of::float8[],
-             std_of = t.std_of::float8[]
+             history = t.history
            from unnest($3::bytea[], $4::text[], $5::int[], $6::int[], $7::float8[], $8::int[], $9::int[], $10::float8[],
-             $11::float8[], $12::int[], $13::int[], $14::int[], $15::text[], $16::text[], $17::text[], $18::text[],
-             $19::text[], $20::text[], $21::text[])
+             $11::float8[], $12::int[], $13::int[], $14::int[], $15::bytea[])
              as t(key, class, scored, passed, mean, recent_scored, recent_passed, recent_mean, change, varied, last_step,
-               visits, steps, batches, groups, scored_of, passed_of, mean_of, std_of)
+               visits, history)
            where p.run_id = $1 and p.split = $2 and p.key = t.key`,
     values: [
       runId,
@@ -163,13 +131,7 @@ async function storeVisits(
       numbers((one) => one.varied),
       numbers((one) => one.lastStep),
       plainArray(prompts.map(({ visits }) => visits.length)),
-      lists((visit) => visit.step),
-      lists((visit) => visit.batchId),
-      lists((visit) => visit.group),
-      lists((visit) => visit.scored),
-      lists((visit) => visit.passed),
-      lists((visit) => visit.mean),
-      lists((visit) => visit.std),
+      byteaArray(prompts.map(({ visits }) => encodeVisits(visits).toString('hex'))),
     ],
   })
 }
@@ -208,8 +170,9 @@ async function insertPrompts(
   })
   await client.query({
     name: 'insert-prompts',
-    text: `insert into prompt (run_id, split, key, data_source, prompt_id, preview)
-           select $1, $2, t.* from unnest($3::bytea[], $4::text[], $5::text[], $6::text[]) t on conflict do nothing`,
+    text: `insert into prompt (run_id, split, key, history, data_source, prompt_id, preview)
+           select $1, $2, t.key, '', t.source, t.id, t.preview from unnest($3::bytea[], $4::text[], $5::text[], $6::text[])
+             as t(key, source, id, preview) on conflict do nothing`,
     values: [
       runId,
       split,
@@ -242,8 +205,9 @@ export function previewOf(stored: string, encoding: number): string {
     .replaceAll('\u0000', '\ufffd')
 }
 
-function byteaArray(keys: readonly string[]): string {
-  return textArray(keys.map((key) => `\\x${key}`))
+/** Bytes in hexadecimal as an array. */
+function byteaArray(values: readonly string[]): string {
+  return values.length === 0 ? '{}' : `{"\\\\x${values.join('","\\\\x')}"}`
 }
 
 /** A prompt with its figures. */
@@ -263,7 +227,7 @@ export interface PromptRow {
   varied: number
   visits: number
   last_step: number
-  columns: VisitColumns
+  history: Buffer
   /** The value that orders the list. */
   sort: number | null
 }
@@ -333,7 +297,7 @@ export async function promptPage(
   }
   // The wide lists are read for the rows of the page alone.
   return db.adhoc(
-    `select ${ROW}, sort, ${VISIT_COLUMNS} as columns
+    `select ${ROW}, sort, history
      from (select run_id as r, split as s, key as k, sort
            from (select *, ${ORDER_BY[page.orderBy]} as sort from prompt) p
            where ${where.join(' and ')}
@@ -352,7 +316,7 @@ export async function promptOf(
 ): Promise<PromptRow | undefined> {
   const [row] = await db.rows<PromptRow>(
     'prompt-of',
-    `select ${ROW}, null::float8 as sort, ${VISIT_COLUMNS} as columns
+    `select ${ROW}, null::float8 as sort, history
      from prompt where run_id = $1 and split = $2 and key = decode($3, 'hex') and visits > 0`,
     [runId, split, key],
   )
@@ -382,7 +346,7 @@ export async function firstPrompts(
 ): Promise<PromptRow[]> {
   const { values, arg } = args()
   return db.adhoc(
-    `select ${ROW}, null::float8 as sort, ${VISIT_COLUMNS} as columns from prompt
+    `select ${ROW}, null::float8 as sort, history from prompt
      where ${conditions(scope, filter, arg).join(' and ')} order by run_id, split, key limit ${arg(limit)}`,
     values,
   )
