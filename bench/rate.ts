@@ -69,7 +69,7 @@ async function inTurn(bench: Bench, version: string) {
 /** The bodies that the service's engine sends for these samples, one each. */
 export function classifyBodies(
   bench: Bench,
-  samples: readonly SampleInput[],
+  samples: readonly (SampleInput & { response: string })[],
   version = CHAT_VERSION,
 ): string[] {
   const target = { model: bench.rm.model, version }

@@ -33,7 +33,10 @@ export const USUAL_SHAPE: SampleShape = {
 }
 
 /** Samples for the rule `gsm8k`; the samples of a group share a prompt. The seed determines the texts. */
-export function makeSamples(shape: SampleShape, seed: number): SampleInput[] {
+export function makeSamples(
+  shape: SampleShape,
+  seed: number,
+): (SampleInput & { response: string })[] {
   const text = randomTexts(seed)
   let prompt = ''
   return Array.from({ length: shape.samples }, (_, i) => {

@@ -20,10 +20,13 @@ const POLICIES = [
   { name: 'step-100', skill: 0.65 },
 ] as const
 
+/** A sample whose response is plain text. */
+type GeneratedSample = SampleInput & { response: string }
+
 /** Generates the bundled rollouts: 64 prompts × 8 responses, deterministic and entirely invented. */
-export function generateRollouts(): SampleInput[] {
+export function generateRollouts(): GeneratedSample[] {
   const draw = drawFrom(SEED)
-  const samples: SampleInput[] = []
+  const samples: GeneratedSample[] = []
   for (let i = 0; i < GSM8K_PROMPTS; i++) {
     const problem = WORD_PROBLEMS[i % WORD_PROBLEMS.length]!(draw)
     const answer = String(answerOf(problem))
@@ -127,7 +130,7 @@ function sample(
   groundTruth: unknown,
   policy: string,
   planted: string,
-): SampleInput {
+): GeneratedSample {
   return {
     uid,
     dataSource,

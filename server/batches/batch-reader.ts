@@ -248,6 +248,7 @@ export class BatchReader {
       rewardExtraInfo: columns,
       verdict: rows.verdict,
       extracted: rows.extracted,
+      rewards: rows.rewards,
       position: rows.response_length.map(positionOf),
       advantage: await this.#advantages(batch, input.offset, rows),
     }

@@ -97,6 +97,7 @@ async function end(batchId: string): Promise<void> {
     extra: null,
     verdict: null,
     extracted: null,
+    rewards: null,
     attempts: 1,
     queueMs: 1,
     scoreMs: 1,

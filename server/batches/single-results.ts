@@ -150,6 +150,7 @@ export function resultOf(
     rewardExtraInfo: end.extra ?? {},
     verdict: end.verdict,
     extracted: end.extracted,
+    rewards: end.rewards,
     position: positionOf(sample.responseLength ?? null),
     queueMs: durationAsStored(end.queueMs),
     scoreMs: durationAsStored(end.scoreMs),

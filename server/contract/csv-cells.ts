@@ -37,6 +37,7 @@ export const EXPORTED_RESULT_COLUMNS = [
   'rewardExtraInfo',
   'verdict',
   'extracted',
+  'rewards',
   'queueMs',
   'scoreMs',
   'attempts',

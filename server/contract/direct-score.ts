@@ -1,4 +1,5 @@
 import type { SampleFailureReason } from './sample-reason.ts'
+import type { PartRewards } from './trainer.ts'
 
 /**
  * Requests that a local worker scores a sample before it is stored, because a reward of a millisecond takes less time
@@ -11,7 +12,7 @@ export interface DirectScoreMessage {
   sample: {
     dataSource: string
     prompt: string | { role: string; content?: string | null | undefined }[]
-    response: string
+    response: string | { role: string; content?: string | null | undefined }[]
     groundTruth: unknown
     extraInfo: Record<string, unknown>
     responseLength: number | null
@@ -43,6 +44,7 @@ export interface DirectEnd {
   extra: Record<string, unknown> | null
   verdict: string | null
   extracted: string | null
+  rewards: PartRewards | null
   attempts: number
   queueMs: number
   scoreMs: number

@@ -1,4 +1,5 @@
 import type { SampleFailureReason } from './sample-reason.ts'
+import type { PartRewards } from './trainer.ts'
 
 /**
  * Reports committed results that a call waits for. A local worker sends it, which is faster than the database's
@@ -17,6 +18,7 @@ export interface EndedMessage {
     extra: Record<string, unknown> | null
     verdict: string | null
     extracted: string | null
+    rewards: PartRewards | null
     attempts: number
     queueMs: number
     scoreMs: number

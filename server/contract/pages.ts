@@ -244,7 +244,10 @@ export interface SampleDetailDto extends SampleRowDto {
   textsRemovedAt: string | null
   annotations: AnnotationDto[]
   prompt: string | ChatTurn[]
+  /** The response as text; of a trajectory, all its messages. */
   response: string
+  /** The messages of the response, as the trainer sent them; null: it sent plain text. */
+  messages: ChatTurn[] | null
   groundTruth: unknown
   extraInfo: Record<string, unknown>
   rewardName: string

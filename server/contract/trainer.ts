@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
+import { partRewardsProblem } from './part-rewards.ts'
 import { SAMPLE_FAILURE_REASONS } from './sample-reason.ts'
 
 /** Text that is stored unchanged, including NUL and lone surrogates. */
@@ -20,6 +21,8 @@ const name = (max: number) =>
 export const ChatMessage = z.looseObject({ role: z.string(), content: text.nullish() })
 /** A prompt: plain text, or chat messages. */
 export const Prompt = z.union([text, z.array(ChatMessage)])
+/** A response: plain text, or the messages of a trajectory, which are the policy's turns and the results of its tools. */
+export const RolloutResponse = z.union([text, z.array(ChatMessage).min(1).max(10_000)])
 
 const finite = z.number()
 
@@ -28,6 +31,32 @@ const shortText = z
   .string()
   .max(200)
   .refine((s) => s.isWellFormed() && !s.includes('\u0000'), 'must not hold NUL or lone surrogates')
+
+/** A message of a response by its index; 0 for a response that is plain text. */
+const messageIndex = z.int().min(0).max(9_999)
+/** Rewards of parts of a response, beside its score. */
+export const PartRewards = z.strictObject({
+  /** Rewards of whole messages. */
+  turns: z
+    .array(z.strictObject({ message: messageIndex, score: finite }))
+    .max(10_000)
+    .default([]),
+  /** Rewards of parts of a message's text, from `start` up to but not including `end`, in Unicode code points. */
+  spans: z
+    .array(
+      z
+        .strictObject({
+          message: messageIndex,
+          start: z.int().min(0),
+          end: z.int().min(0),
+          score: finite,
+        })
+        .refine(({ start, end }) => start <= end, { message: 'must not end before it starts' }),
+    )
+    .max(100_000)
+    .default([]),
+})
+export type PartRewards = z.infer<typeof PartRewards>
 
 /** A rollout. */
 export const SampleInput = z
@@ -42,7 +71,7 @@ export const SampleInput = z
      */
     promptId: name(256).nullish(),
     prompt: Prompt,
-    response: text,
+    response: RolloutResponse,
     /** The reference answer, any JSON. */
     groundTruth: z.unknown().optional(),
     /** Further inputs of the reward. */
@@ -57,6 +86,8 @@ export const SampleInput = z
     verdict: shortText.nullish(),
     /** The answer found in the response, which led to `score`. */
     extracted: shortText.nullish(),
+    /** Rewards of the response's messages and spans, beside `score`. */
+    rewards: PartRewards.nullish(),
     /** Must match the sample's position in the batch, from 0, if given. */
     index: z.int().min(0).nullish(),
   })
@@ -67,6 +98,14 @@ export const SampleInput = z
   .refine((sample) => (sample.verdict ?? sample.extracted) == null || sample.score != null, {
     path: ['verdict'],
     message: 'and extracted belong to a score, and the sample has none',
+  })
+  .refine((sample) => sample.rewards == null || sample.score != null, {
+    path: ['rewards'],
+    message: 'belong to a score, and the sample has none',
+  })
+  .superRefine(({ rewards, response }, context) => {
+    const message = rewards == null ? null : partRewardsProblem(rewards, response)
+    if (message !== null) context.addIssue({ code: 'custom', path: ['rewards'], message })
   })
 export type SampleInput = z.infer<typeof SampleInput>
 
@@ -276,6 +315,8 @@ export interface Result {
   verdict: string | null
   /** The answer found in the response, at most 200 characters of it; null if there is none. */
   extracted: string | null
+  /** Rewards of the response's messages and spans; null: the scorer gives none. */
+  rewards: PartRewards | null
   /** The token index of the reward: responseLength − 1; null for an empty response or an unknown length. */
   position: number | null
   /** From acceptance to the first dispatch. */
@@ -377,6 +418,7 @@ export interface ResultsColumns {
   rewardExtraInfo: Record<string, unknown[]>
   verdict: (string | null)[]
   extracted: (string | null)[]
+  rewards: (PartRewards | null)[]
   position: (number | null)[]
   /** GRPO's advantage; null until the group is complete, and for failed and substituted samples. */
   advantage: (number | null)[]

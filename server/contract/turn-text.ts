@@ -11,6 +11,8 @@ export interface ChatTurn {
 type TurnFields = object & {
   content?: string | null | undefined
   reasoning_content?: unknown
+  reasoning?: unknown
+  thinking?: unknown
   tool_calls?: unknown
   function_call?: unknown
 }
@@ -24,13 +26,46 @@ export interface ToolCall {
 
 /** Writes a turn as text: reasoning in `<think>`, content, and each tool call in `<tool_call>`. */
 export function turnText(turn: TurnFields): string {
-  const { content, reasoning_content: reasoning } = turn
+  const { content } = turn
+  const reasoning = [turn.reasoning_content, turn.reasoning, turn.thinking].find(
+    (text) => typeof text === 'string' && text !== '',
+  )
   const blocks = [
-    typeof reasoning === 'string' && reasoning !== '' ? `<think>\n${reasoning}\n</think>` : '',
+    reasoning === undefined ? '' : `<think>\n${reasoning}\n</think>`,
     content ?? '',
     ...toolCallsOf(turn).map(toolCallText),
   ]
   return blocks.filter((block) => block !== '').join('\n')
+}
+
+/**
+ * Writes a response as text. Messages become blocks joined by newlines: results of tools in `<tool_response>`, messages
+ * of other roles than the assistant's, and one that follows another assistant's, in `<turn>`. One message of the
+ * assistant without tool calls is its content unchanged.
+ */
+export function responseText(response: string | readonly ResponseTurn[]): string {
+  if (typeof response === 'string') return response
+  let before = ''
+  const blocks = response.map((turn) => {
+    const { role, name, tool_call_id: id } = turn
+    const text = turnText(turn)
+    const isNew = role === 'assistant' && before !== 'assistant'
+    before = role
+    if (role === 'tool') return toolResultText(text, idText(name), idText(id))
+    return isNew ? text : `<turn role=${JSON.stringify(role)}>\n${text}\n</turn>`
+  })
+  return blocks.join('\n')
+}
+
+/** A message of a response. */
+interface ResponseTurn extends TurnFields {
+  role: string
+  name?: unknown
+  tool_call_id?: unknown
+}
+
+function idText(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null
 }
 
 /** Returns the tool calls of a turn in OpenAI's format, including the older `function_call`. */

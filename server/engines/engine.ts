@@ -1,5 +1,6 @@
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import type { ENGINES } from '../contract/servers.ts'
+import type { ChatTurn } from '../contract/turn-text.ts'
 
 /** A supported engine. */
 export type EngineName = (typeof ENGINES)[number]
@@ -17,10 +18,12 @@ export interface ScoreInput {
   /** A turn without content (a tool call) counts as empty. */
   prompt: string | { role: string; content?: string | null | undefined }[]
   response: string
-  /** As submitted, like the two fields below. Only custom scorers (`http`) receive them. */
+  /** As submitted, like the two fields below it. Only custom scorers (`http`) receive them. */
   dataSource?: string
   groundTruth?: unknown
   extraInfo?: Record<string, unknown>
+  /** The messages of a response that is no plain text; `response` is their text. Only custom scorers receive them. */
+  messages?: ChatTurn[]
 }
 
 /** Writes a sample as text for its model. Both methods throw an Error that describes the problem of the sample. */

@@ -41,6 +41,7 @@ function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineReque
     groundTruth: input.groundTruth ?? null,
     extraInfo: input.extraInfo ?? {},
     prompt: input.prompt,
+    ...(input.messages === undefined ? {} : { messages: input.messages }),
   }
   return { path: scorePath(target.basePath), body: jsonOfWellFormed({ samples: [sample] }) }
 }

@@ -65,6 +65,7 @@ function jsonLine(batch: ExportedBatch, row: ExportedRow): string {
     `,"reason":${JSON.stringify(row.reason)},"rawScore":${JSON.stringify(row.raw_score)}` +
     `,"substituted":${row.substituted},"rewardExtraInfo":${oneLine(row.reward_extra ?? '{}')}` +
     `,"verdict":${JSON.stringify(row.verdict)},"extracted":${JSON.stringify(row.extracted)}` +
+    (row.rewards === null ? '' : `,"rewards":${oneLine(row.rewards)}`) +
     `,"queueMs":${JSON.stringify(row.queue_ms)},"scoreMs":${JSON.stringify(row.score_ms)}` +
     `,"attempts":${row.attempts},"serverName":${JSON.stringify(row.server_name)}` +
     `,"submittedAt":"${batch.submitted_at}","dispatchedAt":${JSON.stringify(row.dispatched_at)}` +
@@ -90,6 +91,7 @@ function chosenJsonLine(
     groundTruth: texts.groundTruth,
     extraInfo: texts.extraInfo,
     rewardExtraInfo: row.reward_extra ?? '{}',
+    rewards: row.rewards,
     annotations: JSON.stringify(annotations.map(annotationOf)),
   }
   const json = (name: string) =>
@@ -115,6 +117,7 @@ function csvLine(
     groundTruth: groundTruthCell(texts.groundTruth),
     extraInfo: texts.extraInfo,
     rewardExtraInfo: row.reward_extra,
+    rewards: row.rewards,
     annotations: annotations.length === 0 ? null : JSON.stringify(annotations.map(annotationOf)),
   }
   const extra = chosenExtra(columns, row)

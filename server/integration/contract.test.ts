@@ -107,6 +107,7 @@ describe('a batch', () => {
       },
       verdict: ['equal', 'equal', 'no answer', 'different'],
       extracted: ['72', '72', null, '71'],
+      rewards: [null, null, null, null],
       position: [210, null, null, 0],
       advantage: [1, 1, -1, -1].map((a) => expect.closeTo(a * Math.SQRT1_2, 4)),
     })
@@ -197,6 +198,7 @@ describe('batches.next', () => {
       rewardExtraInfo: { acc: 1 },
       verdict: 'equal',
       extracted: expect.any(String),
+      rewards: null,
       position: 11,
       queueMs: expect.any(Number),
       scoreMs: expect.any(Number),

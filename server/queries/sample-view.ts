@@ -15,6 +15,7 @@ import type { SamplesByBatchDto } from '../contract/rescore.ts'
 import { rewardVersionOf } from '../contract/resolved-reward.ts'
 import type { ExtraKeysDto, ExtraKeysInput, SampleCountDto } from '../contract/sample-extras.ts'
 import type { SampleFilter } from '../contract/sample-filter.ts'
+import { responseText } from '../contract/turn-text.ts'
 import { RewardOpsError } from '../errors.ts'
 import { Memo } from '../memo.ts'
 import { groupReport } from '../rewards/group-report.ts'
@@ -176,9 +177,12 @@ export class SampleViews {
       report.signal !== withoutSpread(report.signal) &&
       (await lacksSpread(this.#db, row.batch_id, row.reward))
     const place = siblings.findIndex((s) => s.idx === row.idx)
+    const { response, ...texts } = decodeTexts(row)
     return {
       ...toRow(row, [...new Set(annotations.map(({ label }) => label))].sort()),
-      ...decodeTexts(row),
+      ...texts,
+      response: responseText(response),
+      messages: typeof response === 'string' ? null : response,
       textsRemovedAt: row.texts_removed_at?.toISOString() ?? null,
       annotations: annotations.map(toAnnotation),
       advantage: report?.advantages[place] ?? null,

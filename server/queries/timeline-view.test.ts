@@ -63,6 +63,7 @@ async function end(batch: Batch, indexes: number[], fields: Partial<FlushedSampl
         extra: null,
         verdict: null,
         extracted: null,
+        rewards: null,
         attempts: 1,
         queueMs: 10_000,
         scoreMs: 500,

@@ -57,7 +57,7 @@ async function flush(
   const all = <T>(value: T) => indexes.map(() => value)
   const scored = outcome === 'scored'
   const { rows } = await db.query<{ n: number }>(
-    'select flush_results($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16) as n',
+    'select flush_results($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17) as n',
     [
       worker,
       all(batch),
@@ -74,6 +74,7 @@ async function flush(
       all(null),
       all(Date.now()),
       all('equal'),
+      all(null),
       all(null),
     ],
   )

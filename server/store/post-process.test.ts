@@ -72,6 +72,7 @@ const ended = (batchId: number, index: number, failed = false): FlushedSample =>
   extra: failed ? null : { acc: index },
   verdict: null,
   extracted: null,
+  rewards: null,
   attempts: 2,
   queueMs: 1,
   scoreMs: 2,

@@ -25,6 +25,7 @@ export const WRITTEN_SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
   { name: 'reward_extra', type: 'json', of: rewardExtraJson, isResult: true },
   { name: 'verdict', type: 'text', of: (sample) => sample.verdict ?? null, isResult: true },
   { name: 'extracted', type: 'text', of: (sample) => sample.extracted ?? null, isResult: true },
+  { name: 'rewards', type: 'json', of: rewardsJson, isResult: true },
 ]
 
 /** The columns of {@link WRITTEN_SAMPLE_COLUMNS} that a rescore copies. */
@@ -49,4 +50,8 @@ export function columnNames(columns: readonly { name: string }[], prefix = ''): 
 function rewardExtraJson({ rewardExtraInfo }: SampleInput): string | null {
   if (rewardExtraInfo == null || Object.keys(rewardExtraInfo).length === 0) return null
   return JSON.stringify(rewardExtraInfo)
+}
+
+function rewardsJson({ rewards }: SampleInput): string | null {
+  return rewards == null ? null : JSON.stringify(rewards)
 }

@@ -10,8 +10,9 @@ import type { ChatTurn } from '../contract/turn-text.ts'
 const PROMPT_ESCAPED = 1
 const RESPONSE_ESCAPED = 2
 const PROMPT_IS_MESSAGES = 4
+const RESPONSE_IS_MESSAGES = 8
 
-/** One turn of a prompt as the trainer sent it; a tool call may have no content. */
+/** A message as the trainer sent it; a tool call may have no content. */
 interface Turn {
   role: string
   content?: string | null | undefined
@@ -20,7 +21,7 @@ interface Turn {
 /** A sample's texts as a trainer sends them. */
 export interface GivenTexts {
   prompt: string | Turn[]
-  response: string
+  response: string | Turn[]
   groundTruth?: unknown
   extraInfo?: Record<string, unknown> | null | undefined
 }
@@ -39,7 +40,7 @@ export interface EncodedTexts {
 /** A sample's decoded texts; a turn without content has an empty one. */
 export interface DecodedTexts {
   prompt: string | ChatTurn[]
-  response: string
+  response: string | ChatTurn[]
   groundTruth: unknown
   extraInfo: Record<string, unknown>
 }
@@ -50,30 +51,27 @@ function isPlain(text: string): boolean {
 }
 
 export function encodeTexts(sample: GivenTexts): EncodedTexts {
-  let encoding = 0
-  let prompt: string
-  if (typeof sample.prompt === 'string') {
-    prompt = sample.prompt
-    if (!isPlain(prompt)) {
-      prompt = JSON.stringify(prompt)
-      encoding |= PROMPT_ESCAPED
-    }
-  } else {
-    prompt = JSON.stringify(sample.prompt)
-    encoding |= PROMPT_IS_MESSAGES
-  }
-  let response = sample.response
-  if (!isPlain(response)) {
-    response = JSON.stringify(response)
-    encoding |= RESPONSE_ESCAPED
-  }
+  const prompt = encodeText(sample.prompt, PROMPT_ESCAPED, PROMPT_IS_MESSAGES)
+  const response = encodeText(sample.response, RESPONSE_ESCAPED, RESPONSE_IS_MESSAGES)
   return {
-    prompt,
-    response,
+    prompt: prompt.stored,
+    response: response.stored,
     groundTruth: sample.groundTruth === undefined ? null : JSON.stringify(sample.groundTruth),
     extraInfo: sample.extraInfo ? JSON.stringify(sample.extraInfo) : null,
-    encoding,
+    encoding: prompt.flag | response.flag,
   }
+}
+
+/** A text or messages as stored, with the flag of this form. */
+function encodeText(
+  given: string | Turn[],
+  escaped: number,
+  isMessages: number,
+): { stored: string; flag: number } {
+  if (typeof given !== 'string') return { stored: JSON.stringify(given), flag: isMessages }
+  return isPlain(given)
+    ? { stored: given, flag: 0 }
+    : { stored: JSON.stringify(given), flag: escaped }
 }
 
 /**
@@ -103,22 +101,30 @@ export function decodeTexts(row: {
   encoding: number | null
 }): DecodedTexts {
   const encoding = row.encoding ?? 0
-  const response = row.response ?? ''
   return {
-    prompt: row.prompt === null ? '' : decodePrompt(row.prompt, encoding),
-    response: encoding & RESPONSE_ESCAPED ? (JSON.parse(response) as string) : response,
+    prompt: decodeText(row.prompt, encoding & PROMPT_IS_MESSAGES, encoding & PROMPT_ESCAPED),
+    response: decodeText(
+      row.response,
+      encoding & RESPONSE_IS_MESSAGES,
+      encoding & RESPONSE_ESCAPED,
+    ),
     groundTruth: row.ground_truth === null ? null : JSON.parse(row.ground_truth),
     extraInfo:
       row.extra_info === null ? {} : (JSON.parse(row.extra_info) as Record<string, unknown>),
   }
 }
 
-function decodePrompt(stored: string, encoding: number): DecodedTexts['prompt'] {
-  if (encoding & PROMPT_IS_MESSAGES) {
+function decodeText(
+  stored: string | null,
+  isMessages: number,
+  isEscaped: number,
+): string | ChatTurn[] {
+  if (stored === null) return ''
+  if (isMessages !== 0) {
     const turns = JSON.parse(stored) as Turn[]
     return turns.map((turn): ChatTurn => ({ ...turn, content: turn.content ?? '' }))
   }
-  return encoding & PROMPT_ESCAPED ? (JSON.parse(stored) as string) : stored
+  return isEscaped !== 0 ? (JSON.parse(stored) as string) : stored
 }
 
 /** A sample's texts as JSON, exactly as sent; null for absent ones. A removed text is JSON's `null`. */
@@ -140,7 +146,7 @@ export function textsAsJson(row: {
   const encoding = row.encoding ?? 0
   const { prompt, response } = row
   const promptIsJson = (encoding & (PROMPT_IS_MESSAGES | PROMPT_ESCAPED)) !== 0
-  const responseIsJson = (encoding & RESPONSE_ESCAPED) !== 0
+  const responseIsJson = (encoding & (RESPONSE_IS_MESSAGES | RESPONSE_ESCAPED)) !== 0
   return {
     prompt: promptIsJson && prompt !== null ? prompt : JSON.stringify(prompt),
     response: responseIsJson && response !== null ? response : JSON.stringify(response),

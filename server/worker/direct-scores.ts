@@ -1,11 +1,12 @@
 import type { DirectEnd, DirectEndMessage, DirectScoreMessage } from '../contract/direct-score.ts'
+import { responseText } from '../contract/turn-text.ts'
 import type { RewardOutcome, RewardSample, RewardTools } from '../rewards/managers/manager.ts'
 import { managerNamed } from '../rewards/managers/registry.ts'
 import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
 import { countLatencies, type WorkerCounters } from './reward-loop-worker.ts'
-import { sampleEndOf } from './sample-end.ts'
+import { checkedParts, sampleEndOf } from './sample-end.ts'
 
 /** Number of batches whose reward is cached. */
 const REMEMBERED = 256
@@ -75,15 +76,17 @@ export class DirectScores {
     const startedAt = this.#clock.nowMs()
     const clock = performance.now()
     const manager = managerNamed(reward.manager)
+    const response = withContent(sample.response)
     const rewardSample: RewardSample = {
       dataSource: sample.dataSource,
       prompt: withContent(sample.prompt),
-      solutionStr: sample.response,
+      solutionStr: responseText(response),
+      ...(typeof response === 'string' ? {} : { messages: response }),
       groundTruth: sample.groundTruth ?? null,
       extraInfo: sample.extraInfo,
       responseLength: sample.responseLength,
     }
-    const outcome: RewardOutcome =
+    const given: RewardOutcome =
       reward.kind === 'rule'
         ? manager.runRule(rewardSample, reward)
         : await manager.run(rewardSample, {
@@ -97,6 +100,7 @@ export class DirectScores {
             priority: spec.priority,
             deadlineMs: spec.deadline_at ? spec.deadline_at.getTime() - startedAt : undefined,
           })
+    const outcome = checkedParts(given, () => response)
     const first = outcome.attempts?.[0]
     const dispatchedAtMs = first
       ? first.startedAtMs + this.#clock.offsetMs

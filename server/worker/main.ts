@@ -167,6 +167,7 @@ function notifyServer(workerId: number, samples: EndedSample[]): void {
       extra: s.extra,
       verdict: s.verdict,
       extracted: s.extracted,
+      rewards: s.rewards,
       attempts: s.attempts,
       queueMs: durationAsStored(s.queueMs),
       scoreMs: durationAsStored(s.scoreMs),

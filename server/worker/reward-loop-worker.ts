@@ -1,6 +1,7 @@
 import type { LeaseHolder } from '../cluster/lease-holder.ts'
 import type { PostProcessed } from '../contract/post-processed.ts'
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
+import { responseText } from '../contract/turn-text.ts'
 import type { Logger } from '../log.ts'
 import type {
   RewardContext,
@@ -34,7 +35,7 @@ import { JobKeeper } from './job-keeper.ts'
 import { Outage } from './outage.ts'
 import { PostProcessing } from './post-processing.ts'
 import { type EndedSample, ResultWriter } from './result-writer.ts'
-import { sampleEndOf } from './sample-end.ts'
+import { checkedParts, sampleEndOf } from './sample-end.ts'
 import type { GateSlot } from './slot-gate.ts'
 
 /** Number of dead workers after which a sample ends as `worker_lost`. */
@@ -545,7 +546,7 @@ export class RewardLoopWorker {
     job: ClaimedJob,
     batch: ActiveBatch,
     row: PendingSample,
-    outcome: RewardOutcome,
+    given: RewardOutcome,
     dispatchedAtMs: number,
     scoreMs: number,
   ): void {
@@ -554,6 +555,7 @@ export class RewardLoopWorker {
     // The sample was requeued or has already ended.
     if (!job.open.delete(index)) return
     job.uncommitted.add(index)
+    const outcome = checkedParts(given, () => decodeTexts(row).response)
     if (outcome.ok) this.counters.scored++
     else this.counters.failed++
     const chars = row.response.length + (row.prompt?.length ?? 0)
@@ -665,7 +667,8 @@ function toRewardSample(row: PendingSample): RewardSample {
   return {
     dataSource: row.data_source,
     prompt,
-    solutionStr: response,
+    solutionStr: responseText(response),
+    ...(typeof response === 'string' ? {} : { messages: response }),
     groundTruth,
     extraInfo,
     responseLength: row.response_length ?? null,

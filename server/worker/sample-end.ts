@@ -1,3 +1,4 @@
+import { partRewardsProblem } from '../contract/part-rewards.ts'
 import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import type { RewardOutcome } from '../rewards/managers/manager.ts'
 import type { AttemptRecord } from '../router/router-types.ts'
@@ -34,6 +35,7 @@ export function sampleEndOf(
     extra: outcome.ok ? outcome.extra : null,
     verdict: storable(verdict?.verdict),
     extracted: storable(verdict?.extracted),
+    rewards: outcome.ok ? (outcome.rewards ?? null) : null,
     attempts: log ? attemptsIn(log) : 1,
     queueMs: dispatchedAtMs - times.acceptedAtMs,
     scoreMs: times.scoreMs,
@@ -42,6 +44,21 @@ export function sampleEndOf(
     dispatchedAtMs,
     attemptLog: attemptLogOf(outcome, { ...times, dispatchedAtMs }),
   }
+}
+
+/**
+ * The outcome, or a failure if its rewards name parts that the response does not have: they come from user code.
+ * @param response read only if there are such rewards
+ */
+export function checkedParts(
+  outcome: RewardOutcome,
+  response: () => Parameters<typeof partRewardsProblem>[1],
+): RewardOutcome {
+  if (!outcome.ok || outcome.rewards === undefined) return outcome
+  const problem = partRewardsProblem(outcome.rewards, response())
+  if (problem === null) return outcome
+  const { attempts } = outcome
+  return { ok: false, reason: 'function_error', detail: `its rewards ${problem}`, attempts }
 }
 
 /** The longest stored verdict or extracted answer, in characters. */

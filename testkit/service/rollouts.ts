@@ -2,8 +2,8 @@ import type { z } from 'zod'
 import type { SampleInput, SubmitInput } from '../../server/contract/trainer.ts'
 import { logitOf, textId } from '../simulated-rm/text.ts'
 
-/** A sample as a trainer submits it, without defaults. */
-export type Sample = z.input<typeof SampleInput>
+/** A sample with a response of plain text as a trainer submits it, without defaults. */
+export type Sample = z.input<typeof SampleInput> & { response: string }
 /** A submit as a trainer sends it. */
 export type Submit = z.input<typeof SubmitInput>
 

@@ -79,7 +79,7 @@ test.skipIf(!existsSync(solutions))(
       groups.set(sample.uid, group)
       group.push({
         correct: sample.extraInfo?.is_correct === true,
-        score: featureLogit(sample.prompt as string, sample.response),
+        score: featureLogit(sample.prompt as string, sample.response as string),
       })
     }
     let pairs = 0

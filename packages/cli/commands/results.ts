@@ -82,6 +82,7 @@ function rowOf(page: ResultsColumns, at: number): Record<string, unknown> {
     rewardExtraInfo: extra,
     verdict: page.verdict[at],
     extracted: page.extracted[at],
+    rewards: page.rewards[at],
     position: page.position[at],
     advantage: page.advantage[at],
   }

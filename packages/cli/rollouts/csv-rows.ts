@@ -19,6 +19,8 @@ const ALIASES: Readonly<Record<string, string>> = {
   reward_extra_info: 'rewardExtraInfo',
 }
 
+/** Columns whose cells are JSON objects or empty. */
+const JSON_COLUMNS = new Set(['extraInfo', 'rewardExtraInfo', 'rewards'])
 /** Columns whose cells are numbers or empty. */
 const NUMBERS = new Set(['step', 'responseLength', 'score'])
 const IGNORED = new Set([
@@ -107,7 +109,7 @@ function cellValue(column: string, cell: string): unknown {
     if (column === 'response') return readTextCell(cell, parseJsonValue)
     if (column === 'groundTruth') return readGroundTruthCell(cell, parseJsonValue)
     if (cell === '') return column === 'uid' || column === 'dataSource' ? cell : undefined
-    if (column === 'extraInfo' || column === 'rewardExtraInfo') return parseJsonObject(cell)
+    if (JSON_COLUMNS.has(column)) return parseJsonObject(cell)
   } catch (error) {
     throw new Error(`${column}: ${(error as Error).message}`)
   }

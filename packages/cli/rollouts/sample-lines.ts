@@ -18,7 +18,7 @@ export function looksLikeSampleLine(first: JsonObject): boolean {
 }
 
 /** Fields that belong to a score. */
-const OF_SCORE = ['rewardExtraInfo', 'verdict', 'extracted'] as const
+const OF_SCORE = ['rewardExtraInfo', 'verdict', 'extracted', 'rewards'] as const
 
 /** Fields of an export that the service sets and does not accept. */
 const EXPORT_ONLY = [

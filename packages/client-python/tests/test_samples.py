@@ -40,6 +40,7 @@ def scores(**changed):
         "reward_extra_info": {},
         "verdict": ["equal", None, "no answer"],
         "extracted": ["42", None, None],
+        "rewards": [None, None, None],
         "width": 5,
         "lengths": [3, 1, 5],
     }
@@ -121,6 +122,20 @@ class Preparing(unittest.TestCase):
         made = prepare([{**GIVEN, "uid": "u", "prompt": prompt}]).samples[0]["prompt"]
         self.assertEqual([m["content"] for m in made], [None, "What is this?", None])
         self.assertEqual(made[2]["tool_calls"], [call])
+
+    def test_a_trajectory_is_sent_as_its_messages(self):
+        call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+        messages = [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "42"}]},
+        ]
+        (made,) = prepare([{**GIVEN, "response": messages, "prompt_id": 7}], own_groups=True).samples
+        self.assertEqual(made["response"], [messages[0], {**messages[1], "content": "42"}])
+        self.assertEqual(made["promptId"], "7")
+        self.refused(
+            [{**GIVEN, "response": [{"content": "no role"}]}],
+            "a response that is neither text nor chat messages",
+        )
 
     def test_images_are_refused_or_replaced(self):
         for image in ({"type": "image"}, {"type": "image_url", "image_url": {"url": "x"}}):
@@ -241,6 +256,28 @@ class Placing(unittest.TestCase):
             self.assertIn("response_length", str(caught.exception))
         with self.assertRaises(RewardOpsError):
             scores().rm_scores(4)
+
+    def test_rewards_of_turns_on_their_own_tokens(self):
+        turns = {"turns": [{"message": 0, "score": 0.5}, {"message": 2, "score": 2.0}], "spans": []}
+        given = scores(rewards=[turns, None, None])
+        ends = [[0, None, 3], None, None]
+        self.assertEqual(
+            given.turn_scores(ends, as_="list"),
+            [[0.5, 0, 0, 2.0, 0], [0.25, 0, 0, 0, 0], [0, 0, 0, 0, -2.0]],
+        )
+        self.assertEqual(
+            given.turn_scores(collapse="last", as_="list"), given.rm_scores(as_="list")
+        )
+        for missing in (None, [[0, None, None], None, None], [[0], None, None]):
+            with self.assertRaises(RewardOpsError) as caught:
+                given.turn_scores(missing, as_="list")
+            self.assertEqual(caught.exception.reason, "turn_token_ends_missing")
+        span = {"turns": [], "spans": [{"message": 0, "start": 0, "end": 1, "score": 1.0}]}
+        with self.assertRaises(RewardOpsError) as caught:
+            scores(rewards=[span, None, None]).turn_scores(as_="list")
+        self.assertEqual(caught.exception.reason, "span_rewards_not_placed")
+        with self.assertRaises(RewardOpsError):
+            given.turn_scores([[0, None, 5], None, None], as_="list")
 
     def test_a_failure_is_not_zero(self):
         failed = scores(

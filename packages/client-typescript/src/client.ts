@@ -156,7 +156,7 @@ async function allResults(api: RewardOpsApi, batchId: string): Promise<ResultsCo
 
 const COLUMNS = [
   ...(['index', 'uid', 'status', 'reason', 'score', 'rawScore'] as const),
-  ...(['substituted', 'verdict', 'extracted', 'position', 'advantage'] as const),
+  ...(['substituted', 'verdict', 'extracted', 'rewards', 'position', 'advantage'] as const),
 ]
 
 function addressOf(url: string): string {

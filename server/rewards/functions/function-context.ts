@@ -1,3 +1,4 @@
+import type { ChatTurn } from '../../contract/turn-text.ts'
 import type { ChatReply, ChatRequest, ScoreInput } from '../../router/router-types.ts'
 import type { RouterCallOptions } from './protocol.ts'
 
@@ -8,7 +9,7 @@ import type { RouterCallOptions } from './protocol.ts'
 export interface FunctionInput {
   dataSource: string
   data_source: string
-  /** The response, as the trainer sent it. */
+  /** The response as text; of a trajectory, all its messages. */
   solutionStr: string
   solution_str: string
   groundTruth: unknown
@@ -18,6 +19,8 @@ export interface FunctionInput {
   extra_info: Record<string, unknown>
   /** Text, or chat messages. */
   prompt: string | { role: string; content: string }[]
+  /** The messages of the response, as the trainer sent them; null: it sent plain text. */
+  messages: ChatTurn[] | null
   /** Length of the response in tokens; null if the trainer did not send it. */
   responseLength: number | null
   response_length: number | null

@@ -319,6 +319,6 @@ export class FunctionPool implements FunctionCaller {
 }
 
 /** The parts of an outcome that a wrapping manager receives. */
-function scoreOf({ score, extra, verdict }: Extract<RewardOutcome, { ok: true }>) {
-  return { score, extra, ...(verdict && { verdict }) }
+function scoreOf({ score, extra, verdict, rewards }: Extract<RewardOutcome, { ok: true }>) {
+  return { score, extra, ...(verdict && { verdict }), ...(rewards && { rewards }) }
 }

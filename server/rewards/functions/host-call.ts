@@ -41,6 +41,7 @@ export function inputOf(sample: RewardSample, kwargs: Record<string, unknown>): 
     extraInfo,
     extra_info: extraInfo,
     prompt,
+    messages: sample.messages ?? null,
     responseLength,
     response_length: responseLength,
   }
@@ -67,6 +68,7 @@ export function groupInputOf(
     extraInfos,
     extra_infos: extraInfos,
     prompts: samples.map((sample) => sample.prompt),
+    messageLists: samples.map((sample) => sample.messages ?? null),
     responseLengths,
     response_lengths: responseLengths,
   }
@@ -74,8 +76,9 @@ export function groupInputOf(
 
 /** The sample of an input, which a manager may have changed. */
 export function sampleOf(input: FunctionInput): RewardSample {
-  const { dataSource, prompt, solutionStr, groundTruth, extraInfo, responseLength } = input
-  return { dataSource, prompt, solutionStr, groundTruth, extraInfo, responseLength }
+  const { dataSource, prompt, solutionStr, messages, groundTruth, extraInfo, responseLength } =
+    input
+  return { dataSource, prompt, solutionStr, messages, groundTruth, extraInfo, responseLength }
 }
 
 export function contextOf(about: CallAbout, signal: AbortSignal, host: CallHost): FunctionContext {

@@ -27,7 +27,7 @@ import {
   SHARED,
   type ToHost,
 } from './protocol.ts'
-import { readGroupResults, readResult, VERDICT_KEY } from './read-result.ts'
+import { findingKey, readGroupResults, readResult } from './read-result.ts'
 
 /**
  * The child process that runs user code. It starts every call as soon as it arrives: thousands of calls that return
@@ -250,20 +250,15 @@ async function wrappedBy(
       const given = await inner.score({ ...input, ...wraps.kwargs }, context as FunctionContext)
       const read = readResult(given)
       if (!read.ok) throw new RouterCallError(read.reason, `${wraps.path}: ${read.detail}`)
-      return { ...read.extra, ...verdictKey(read), score: read.score }
+      return { ...read.extra, ...findingKey(read), score: read.score }
     }
   }
   return async (input) => {
     const answer = await ask({ op: 'wrapped', sample: sampleOf(input) })
     if (!answer.ok) throw new RouterCallError(answer.reason, answer.detail)
     if (!('score' in answer)) throw new Error('the worker returned no score')
-    return { ...answer.extra, ...verdictKey(answer), score: answer.score }
+    return { ...answer.extra, ...findingKey(answer), score: answer.score }
   }
-}
-
-/** Passes a wrapped scorer's verdict to the manager, which returns it unless it drops the key. */
-function verdictKey({ verdict }: { verdict?: Verdict }): Record<string, Verdict> {
-  return verdict === undefined ? {} : { [VERDICT_KEY]: verdict }
 }
 
 async function call(message: Extract<ToHost, { type: 'call' }>): Promise<void> {

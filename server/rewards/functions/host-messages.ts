@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { SAMPLE_FAILURE_REASONS } from '../../contract/sample-reason.ts'
+import { PartRewards } from '../../contract/trainer.ts'
 import { problemOfBody } from './host-frames.ts'
 import type { FromHost, RouterQuestion } from './protocol.ts'
 
@@ -30,6 +31,7 @@ const score = z.strictObject({
   extra: fields.nullable(),
   rawScore: z.number().optional(),
   verdict: z.strictObject({ verdict: text, extracted: text.nullable() }).optional(),
+  rewards: PartRewards.optional(),
 })
 
 const Inspected = z.union([
@@ -148,6 +150,7 @@ const Question = z.discriminatedUnion('op', [
       dataSource: text,
       prompt: z.union([text, turns]),
       solutionStr: text,
+      messages: turns.nullish(),
       extraInfo: fields,
       responseLength: z.number().nullish(),
     }),

@@ -2,7 +2,7 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { ChatReply, ChatRequest, ScoreInput } from '../../router/router-types.ts'
 import type { RewardSample, Verdict } from '../managers/manager.ts'
-import type { ReadResult } from './read-result.ts'
+import type { Finding, ReadResult } from './read-result.ts'
 
 /**
  * Messages between a worker and a child process that runs user code. A channel (host-frames.ts) carries calls,
@@ -82,7 +82,7 @@ export interface RouterCallOptions {
 
 /** The answer to a question. */
 export type RouterAnswer =
-  | { ok: true; score: number; extra: Record<string, unknown> | null; verdict?: Verdict }
+  | ({ ok: true; score: number; extra: Record<string, unknown> | null } & Finding)
   | { ok: true; reply: ChatReply }
   | { ok: true; template: string }
   | { ok: false; reason: SampleFailureReason; detail: string }

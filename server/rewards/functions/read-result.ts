@@ -1,4 +1,6 @@
+import { readPartRewards } from '../../contract/part-rewards.ts'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
+import type { PartRewards } from '../../contract/trainer.ts'
 import type { Verdict } from '../managers/manager.ts'
 
 /** The reward a function returned, or the problem with it. */
@@ -9,11 +11,12 @@ export type ReadResult =
       extra: Record<string, unknown> | null
       rawScore?: number
       verdict?: Verdict
+      rewards?: PartRewards
     }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
-/** The key of a result that holds its verdict instead of extra info. */
-export const VERDICT_KEY = 'rewardops'
+/** The key of a result that holds its verdict and rewards of parts instead of extra info. */
+export const FINDING_KEY = 'rewardops'
 
 /** Maximum characters of a verdict. */
 const MAX_VERDICT_CHARS = 64
@@ -24,8 +27,8 @@ const MAX_EXTRA_CHARS = 1 << 20
 /**
  * Reads a reward function's result as upstream does: a number (or a boolean), `{score, …}` whose every key is extra
  * info, or `[score, prompt, explanation]`, whose score has one of these two forms. A manager's result `{reward_score,
- * reward_extra_info}`, also in camelCase, is read too. The key `rewardops` gives the verdict: `{verdict: "no answer",
- * extracted: null}`. Any other value is a problem.
+ * reward_extra_info}`, also in camelCase, is read too. The key `rewardops` gives the verdict and rewards of parts:
+ * `{verdict: "no answer", extracted: null, rewards: {turns: [{message: 2, score: 1}]}}`. Any other value is a problem.
  */
 export function readResult(value: unknown): ReadResult {
   if (Array.isArray(value)) {
@@ -36,7 +39,7 @@ export function readResult(value: unknown): ReadResult {
     const kept = {
       ...(prompt === undefined ? {} : { prompt }),
       ...(explanation === undefined ? {} : { explanation }),
-      ...(read.verdict && { [VERDICT_KEY]: read.verdict }),
+      ...findingKey(read),
     }
     return withExtra(read.score, { ...read.extra, ...kept }, read.rawScore)
   }
@@ -102,13 +105,9 @@ function withExtra(
   }
   const raw = rawScore === undefined || !Number.isFinite(rawScore) ? {} : { rawScore }
   if (extra === null) return { ok: true, score, extra, ...raw }
-  const { [VERDICT_KEY]: given, ...rest } = extra
-  const verdict = readVerdict(asJson('', given))
-  if (verdict === 'invalid') {
-    return failed(
-      `its "${VERDICT_KEY}" is ${describe(given)}, not {verdict: text of 1 to ${MAX_VERDICT_CHARS} characters, extracted: text or null}`,
-    )
-  }
+  const { [FINDING_KEY]: given, ...rest } = extra
+  const finding = readFinding(given)
+  if (!finding.ok) return failed(finding.problem)
   try {
     const json = JSON.stringify(rest, asJson)
     if (json.length > MAX_EXTRA_CHARS) {
@@ -119,26 +118,59 @@ function withExtra(
       score,
       extra: JSON.parse(json) as Record<string, unknown>,
       ...raw,
-      ...(verdict && { verdict }),
+      ...finding.finding,
     }
   } catch (error) {
     return failed(`its extra info cannot be written as JSON: ${(error as Error).message}`)
   }
 }
 
+/** What a result says beside its score and extra info. */
+export interface Finding {
+  verdict?: Verdict
+  rewards?: PartRewards
+}
+
+/** A finding as the key of a result, for managers that wrap the scorer. */
+export function findingKey({ verdict, rewards }: Finding): Record<string, object> {
+  if (verdict === undefined && rewards === undefined) return {}
+  return { [FINDING_KEY]: { ...verdict, ...(rewards && { rewards }) } }
+}
+
 /**
- * Reads the value of the key {@link VERDICT_KEY}; undefined: there is none. It uses no schema, because loading zod would
- * add about 70 ms to the start of each function process.
+ * Reads the value of the key {@link FINDING_KEY}. It uses no schema, because loading zod would add about 70 ms to the
+ * start of each function process.
  */
-function readVerdict(given: unknown): Verdict | undefined | 'invalid' {
-  if (given === undefined || given === null) return undefined
-  if (typeof given !== 'object') return 'invalid'
-  const { verdict, extracted = null, ...others } = given as Record<string, unknown>
-  if (Object.keys(others).length > 0) return 'invalid'
-  if (typeof verdict !== 'string' || verdict === '' || verdict.length > MAX_VERDICT_CHARS)
-    return 'invalid'
-  if (extracted !== null && typeof extracted !== 'string') return 'invalid'
-  return { verdict, extracted }
+export function readFinding(
+  value: unknown,
+): { ok: true; finding: Finding } | { ok: false; problem: string } {
+  const given = asJson('', value)
+  if (given === undefined || given === null) return { ok: true, finding: {} }
+  const wrong = (what: string): { ok: false; problem: string } => ({
+    ok: false,
+    problem: `its "${FINDING_KEY}" is ${describe(value)}, ${what}`,
+  })
+  const form = `not {verdict: text of 1 to ${MAX_VERDICT_CHARS} characters, extracted: text or null, rewards: {turns, spans}}`
+  if (typeof given !== 'object') return wrong(form)
+  const { verdict, extracted = null, rewards, ...others } = given as Record<string, unknown>
+  if (Object.keys(others).length > 0) return wrong(form)
+  const finding: Finding = {}
+  if (rewards !== undefined && rewards !== null) {
+    const read = readPartRewards(rewards)
+    if (read === null) {
+      return wrong(
+        'whose rewards are not {turns: [{message, score}], spans: [{message, start, end, score}]} of numbers',
+      )
+    }
+    finding.rewards = read
+    if (verdict === undefined && extracted === null) return { ok: true, finding }
+  }
+  if (typeof verdict !== 'string' || verdict === '' || verdict.length > MAX_VERDICT_CHARS) {
+    return wrong(form)
+  }
+  if (extracted !== null && typeof extracted !== 'string') return wrong(form)
+  finding.verdict = { verdict, extracted }
+  return { ok: true, finding }
 }
 
 /** Converts maps, sets and typed arrays to plain values, because JSON would leave them empty. */

@@ -1,5 +1,7 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
+import type { PartRewards } from '../../contract/trainer.ts'
+import type { ChatTurn } from '../../contract/turn-text.ts'
 import type { AttemptRecord, RewardRouter } from '../../router/router-types.ts'
 import type { FunctionCaller } from '../functions/function-caller.ts'
 import type { CallLimits } from '../limits/call-limits.ts'
@@ -8,7 +10,10 @@ import type { CallLimits } from '../limits/call-limits.ts'
 export interface RewardSample {
   dataSource: string
   prompt: string | { role: string; content: string }[]
+  /** The response as text; of a trajectory, all its messages (`responseText`). */
   solutionStr: string
+  /** The messages of the response; absent or null if it is plain text. */
+  messages?: ChatTurn[] | null
   groundTruth: unknown
   extraInfo: Record<string, unknown>
   /** Tokens of the response, if the trainer sent them. */
@@ -32,6 +37,8 @@ export type RewardOutcome = (
       rawScore?: number
       extra: Record<string, unknown> | null
       verdict?: Verdict
+      /** Rewards of the response's messages and spans. */
+      rewards?: PartRewards
     }
   | {
       ok: false

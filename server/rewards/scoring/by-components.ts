@@ -1,3 +1,4 @@
+import { combinedRewards } from '../../contract/part-rewards.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { AttemptRecord } from '../../router/router-types.ts'
 import type { RewardContext, RewardOutcome, RewardSample, Verdict } from '../managers/manager.ts'
@@ -90,7 +91,12 @@ function combined(
     return { ok: false, reason: 'non_finite', detail, components: outcomes, ...spent }
   }
   const verdict = combinedVerdict(components, outcomes)
-  return { ok: true, score, extra, ...(verdict && { verdict }), ...spent }
+  const parts = components.flatMap(({ weight }, at) => {
+    const outcome = outcomes[at]
+    return outcome?.ok && outcome.rewards ? [{ weight, rewards: outcome.rewards }] : []
+  })
+  const rewards = parts.length === 0 ? {} : { rewards: combinedRewards(parts) }
+  return { ok: true, score, extra, ...(verdict && { verdict }), ...rewards, ...spent }
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { RouteRequest } from '../../router/router-types.ts'
+import { FINDING_KEY, readFinding } from '../functions/read-result.ts'
 import { judgeSample, rewardOutcomeOf } from '../judge/judge-sample.ts'
 import type { JudgeTemplate } from '../judge/judge-template.ts'
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
@@ -30,15 +31,23 @@ export async function scoreByModel(
     const template = reward.judge as unknown as JudgeTemplate
     return rewardOutcomeOf(await judgeSample(router, { ...route, template, sample }))
   }
-  const input = { prompt, response: solutionStr, dataSource, groundTruth, extraInfo }
+  const input = {
+    ...{ prompt, response: solutionStr, dataSource, groundTruth, extraInfo },
+    ...(sample.messages ? { messages: sample.messages } : {}),
+  }
   const result = await router.score({ ...route, input })
-  return result.ok
-    ? {
-        ok: true,
-        score: result.score,
-        extra: result.extra ?? null,
-        attempts: result.attempts,
-        ...(result.promptTokens === null ? {} : { tokens: result.promptTokens }),
-      }
-    : { ok: false, reason: result.reason, detail: result.detail, attempts: result.attempts }
+  const { attempts } = result
+  if (!result.ok) return { ok: false, reason: result.reason, detail: result.detail, attempts }
+  // Custom scorers (`http`) may give a verdict and rewards of parts, as functions do.
+  const { [FINDING_KEY]: given, ...extra } = result.extra ?? {}
+  const read = readFinding(given)
+  if (!read.ok) return { ok: false, reason: 'function_error', detail: read.problem, attempts }
+  return {
+    ok: true,
+    score: result.score,
+    extra: result.extra === undefined || Object.keys(extra).length === 0 ? null : extra,
+    ...read.finding,
+    attempts,
+    ...(result.promptTokens === null ? {} : { tokens: result.promptTokens }),
+  }
 }

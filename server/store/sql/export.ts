@@ -160,6 +160,8 @@ export interface ExportedRow {
   reward_extra: string | null
   verdict: string | null
   extracted: string | null
+  /** JSON. */
+  rewards: string | null
   queue_ms: number | null
   score_ms: number | null
   attempts: number
@@ -215,7 +217,7 @@ export async function exportedRows(
     db.rows<SampleColumns>(
       'exported-samples',
       `select idx, group_no, data_source, prompt_id, response_length, status, score, raw_score, reason, substituted,
-         reward_extra::text as reward_extra, verdict, extracted, queue_ms, score_ms, attempts,
+         reward_extra::text as reward_extra, verdict, extracted, rewards::text as rewards, queue_ms, score_ms, attempts,
          (select name from server v where v.id = server_id) as server_name,
          ${momentOf('dispatched_at')} as dispatched_at, ${momentOf('ended_at')} as ended_at
        from sample where batch_id = $1 and idx >= $2 and idx < $3 and ($4::int[] is null or idx = any($4::int[]))

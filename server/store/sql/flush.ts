@@ -21,7 +21,7 @@ export function flushStatement(workerId: number, samples: FlushedSample[]): Stat
   samples.sort((a, b) => a.batchId - b.batchId || a.index - b.index)
   return {
     name: 'flush-results',
-    text: 'select flush_results($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16) as n',
+    text: 'select flush_results($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17) as n',
     values: [
       workerId,
       plainArray(samples.map((s) => s.batchId)),
@@ -39,6 +39,7 @@ export function flushStatement(workerId: number, samples: FlushedSample[]): Stat
       plainArray(samples.map((s) => s.dispatchedAtMs)),
       textArray(samples.map((s) => s.verdict)),
       textArray(samples.map((s) => s.extracted)),
+      textArray(samples.map((s) => (s.rewards === null ? null : JSON.stringify(s.rewards)))),
     ],
   }
 }
@@ -51,7 +52,7 @@ export function stageStatement(workerId: number, samples: FlushedSample[]): Stat
   return {
     ...flushStatement(workerId, samples),
     name: 'stage-results',
-    text: 'select stage_results($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16) as n',
+    text: 'select stage_results($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17) as n',
   }
 }
 

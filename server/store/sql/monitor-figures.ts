@@ -32,7 +32,7 @@ export async function storeMonitorFigures(client: Client, batchId: number): Prom
           from sample where batch_id = (select id from b)
           union all
           select idx, null, null, null, octet_length(response),
-                 hashtextextended(substr(response, 1, ${COMPARED_FIRST}), encoding & 2)
+                 hashtextextended(substr(response, 1, ${COMPARED_FIRST}), encoding & 10)
           from sample_text where bucket = (select text_bucket from b) and batch_id = $1
         ) both_of group by idx having max(group_no) is not null
       ), counted as materialized (
@@ -57,7 +57,7 @@ export async function storeMonitorFigures(client: Client, batchId: number): Prom
         select coalesce(sum(n), 0)::int as n from (
           select count(*) as n from to_compare c
           join sample_text t on t.bucket = (select text_bucket from b) and t.batch_id = $1 and t.idx = c.idx
-          group by c.group_no, md5(t.response), t.encoding & 2 having count(*) > 1) d
+          group by c.group_no, md5(t.response), t.encoding & 10 having count(*) > 1) d
       ), comparable as (
         select count(*)::int as n, coalesce(sum(bytes) filter (where same > 1), 0) <= ${MAX_COMPARED_BYTES} as compared from alike
       ), groups as (

@@ -1,5 +1,5 @@
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
-import type { Result, SampleStatus } from '../../contract/trainer.ts'
+import type { PartRewards, Result, SampleStatus } from '../../contract/trainer.ts'
 import type { Database } from '../database.ts'
 
 /** The columns of a Result. */
@@ -14,6 +14,7 @@ export interface ResultRow {
   reward_extra: Record<string, unknown> | null
   verdict: string | null
   extracted: string | null
+  rewards: PartRewards | null
   response_length: number | null
   queue_ms: number | null
   score_ms: number | null
@@ -26,7 +27,7 @@ export interface ResultRow {
 
 /** The columns of a ResultRow that sample s holds. */
 export const STORED_RESULT_COLUMNS = `s.idx, s.status, s.reason, s.score, s.raw_score, s.substituted, s.reward_extra,
-  s.verdict, s.extracted, s.response_length, s.queue_ms, s.score_ms, s.attempts, s.worker_id`
+  s.verdict, s.extracted, s.rewards, s.response_length, s.queue_ms, s.score_ms, s.attempts, s.worker_id`
 
 /** A sample's own columns; uid, server name and `held` are looked up separately, once each. */
 type SampleColumns = Omit<ResultRow, 'uid' | 'server_name' | 'held'> & {
@@ -58,6 +59,7 @@ export function toResult(row: ResultRow): Result {
     rewardExtraInfo: row.reward_extra ?? {},
     verdict: row.verdict,
     extracted: row.extracted,
+    rewards: row.rewards,
     position: positionOf(row.response_length),
     queueMs: row.queue_ms,
     scoreMs: row.score_ms,
@@ -156,6 +158,7 @@ export interface SampleColumnLists {
   reward_extra: (Record<string, unknown> | null)[]
   verdict: (string | null)[]
   extracted: (string | null)[]
+  rewards: (PartRewards | null)[]
   response_length: (number | null)[]
   /** The groups of these samples, by number. */
   groups: Map<number, GroupOfPage>
@@ -183,8 +186,10 @@ export async function sampleColumns(
        'score', coalesce(json_agg(score), '[]'), 'raw_score', coalesce(json_agg(raw_score), '[]'),
        'substituted', coalesce(json_agg(substituted), '[]'), 'reward_extra', coalesce(json_agg(reward_extra), '[]'),
        'verdict', coalesce(json_agg(verdict), '[]'), 'extracted', coalesce(json_agg(extracted), '[]'),
+       'rewards', coalesce(json_agg(rewards), '[]'),
        'response_length', coalesce(json_agg(response_length), '[]')) as c
-     from (select idx, group_no, status, reason, score, raw_score, substituted, reward_extra, verdict, extracted, response_length
+     from (select idx, group_no, status, reason, score, raw_score, substituted, reward_extra, verdict, extracted, rewards,
+             response_length
            from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx) s`,
     // Clamped to Postgres's integer, which exceeds any index.
     [batchId, Math.min(offset, MAX_INDEX), Math.min(offset + limit, MAX_INDEX)],

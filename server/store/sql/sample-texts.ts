@@ -67,8 +67,8 @@ export async function searchTexts(
  */
 const HIT = `case
   when encoding & 5 = 0 and $6 and prompt ilike $4 then 2
-  when encoding & 2 = 0 and $6 and response ilike $4 then 2
-  when encoding & 2 <> 0 and response ilike $5 then 1
+  when encoding & 10 = 0 and $6 and response ilike $4 then 2
+  when encoding & 10 <> 0 and response ilike $5 then 1
   when encoding & 1 <> 0 and prompt ilike $5 then 1
   when encoding & 4 <> 0 and prompt ilike $5 and prompt like '%\\\\u%' then 1
   when encoding & 4 <> 0 and prompt ilike $5 and $6
@@ -115,12 +115,13 @@ function holds(
 ): boolean {
   const { prompt, response, groundTruth } = texts
   const shown = [
-    response,
-    ...(typeof prompt === 'string'
-      ? [prompt]
-      : prompt.map(({ content }) =>
-          typeof content === 'string' ? content : JSON.stringify(content),
-        )),
+    ...[prompt, response].flatMap((said) =>
+      typeof said === 'string'
+        ? [said]
+        : said.map(({ content }) =>
+            typeof content === 'string' ? content : JSON.stringify(content),
+          ),
+    ),
     ...(typeof groundTruth === 'string'
       ? [groundTruth]
       : groundTruth === null

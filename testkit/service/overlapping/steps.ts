@@ -1,4 +1,4 @@
-import { rollouts, type Submit } from '../rollouts.ts'
+import { rollouts, type Sample, type Submit } from '../rollouts.ts'
 
 export const BATCHES = 4
 export const BATCH_SAMPLES = 2_048
@@ -12,7 +12,7 @@ export function lengthOf(index: number): number {
 }
 
 /** A step's batch. It is deterministic, so that a restarted trainer submits the same content under the same key. */
-export function stepOf(step: number): Submit {
+export function stepOf(step: number): Omit<Submit, 'samples'> & { samples: Sample[] } {
   const samples = rollouts(BATCH_SAMPLES, GROUP_SIZE, `step-${step}`)
   return {
     run: 'overlapping',

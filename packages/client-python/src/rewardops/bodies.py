@@ -114,6 +114,7 @@ def scores_of(
         },
         verdict=optional("verdict"),
         extracted=optional("extracted"),
+        rewards=optional("rewards"),
         width=width,
         lengths=lengths if lengths is not None and len(lengths) == rows else None,
     )

@@ -385,6 +385,7 @@ class AsyncRewardOps:
             reward_extra_info=answer["rewardExtraInfo"],
             verdict=answer.get("verdict"),
             extracted=answer.get("extracted"),
+            rewards=answer.get("rewards"),
             position=answer["position"],
             id=answer["id"],
             batch_id=answer["batchId"],

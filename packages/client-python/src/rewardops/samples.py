@@ -24,14 +24,14 @@ Prompt = Union[str, Sequence[Mapping[str, Any]]]
 @dataclass
 class Sample:
     """
-    One rollout. `uid`: id of its prompt, shared by its group. `response_length`: in tokens; needed to place the reward.
-    `score`: an existing score, which is stored instead of scoring the sample. `reward_extra_info`, `verdict` and `extracted`
-    belong to `score`. `prompt_id`: id of the prompt in the data set, by which pages follow it over steps.
+    One rollout. `response`: text, or the messages of a trajectory. `uid`: id of its prompt, shared by its group. `response_length`: in tokens; needed to place the reward.
+    `score`: an existing score, which is stored instead of scoring the sample. `reward_extra_info`, `verdict`, `extracted` and `rewards`
+    (of messages and spans) belong to `score`. `prompt_id`: id of the prompt in the data set, by which pages follow it over steps.
     """
 
     data_source: str
     prompt: Prompt
-    response: str
+    response: Prompt
     uid: Optional[str] = None
     ground_truth: Any = None
     extra_info: Optional[Mapping[str, Any]] = None
@@ -41,6 +41,7 @@ class Sample:
     verdict: Optional[str] = None
     extracted: Optional[str] = None
     prompt_id: Optional[str] = None
+    rewards: Optional[Mapping[str, Any]] = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,10 @@ class Prepared:
 
 #: Accepted names of fields: the service's, Python's and verl's.
 FIELDS: dict[str, str] = {
-    **{name: name for name in ("uid", "prompt", "response", "score", "verdict", "extracted")},
+    **{
+        name: name
+        for name in ("uid", "prompt", "response", "score", "verdict", "extracted", "rewards")
+    },
     "dataSource": "dataSource",
     "data_source": "dataSource",
     "promptId": "promptId",
@@ -158,13 +162,13 @@ def _field(field: str, value: Any, index: int, media: str) -> Any:
         return score
     if field == "responseLength":
         return int(_number(value, index, field))
-    if field == "prompt":
-        return _prompt(value, index, media)
+    if field in ("prompt", "response"):
+        return _said(field, value, index, media)
     try:
         made = plain(value)
     except TypeError as error:
         raise _wrong(index, f"has a {field} that is not JSON: {error}") from None
-    if field in ("uid", "promptId", "dataSource", "response") and not isinstance(made, str):
+    if field in ("uid", "promptId", "dataSource") and not isinstance(made, str):
         # Some data sets use numbers as prompt ids.
         if field in ("uid", "promptId") and isinstance(made, int):
             return str(made)
@@ -183,7 +187,7 @@ def _number(value: Any, index: int, field: str) -> float:
     raise _wrong(index, f"has a {field} that is a {type(value).__name__}, not a number")
 
 
-def _prompt(value: Any, index: int, media: str) -> Any:
+def _said(field: str, value: Any, index: int, media: str) -> Any:
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, Mapping) and "role" in value:
@@ -192,13 +196,13 @@ def _prompt(value: Any, index: int, media: str) -> Any:
     if isinstance(listed, str):
         return listed
     if not isinstance(listed, (list, tuple)):
-        raise _wrong(index, "has a prompt that is neither text nor chat messages")
+        raise _wrong(index, f"has a {field} that is neither text nor chat messages")
     messages = []
     for message in listed:
         if hasattr(message, "model_dump"):
             message = message.model_dump()
         if not isinstance(message, Mapping) or "role" not in message:
-            raise _wrong(index, "has a prompt that is neither text nor chat messages")
+            raise _wrong(index, f"has a {field} that is neither text nor chat messages")
         try:
             # Content is converted first: with "placeholder" it may hold values that are not JSON.
             content = content_text(message.get("content"), media)
@@ -206,10 +210,10 @@ def _prompt(value: Any, index: int, media: str) -> Any:
             messages.append({**plain(rest), "content": plain(content)})
         except RewardOpsError as error:
             raise RewardOpsError(
-                f"Sample {index}, prompt: {error.message}", reason=error.reason, hint=error.hint
+                f"Sample {index}, {field}: {error.message}", reason=error.reason, hint=error.hint
             ) from None
         except TypeError as error:
-            raise _wrong(index, f"has a prompt that is not JSON: {error}") from None
+            raise _wrong(index, f"has a {field} that is not JSON: {error}") from None
     return messages
 
 

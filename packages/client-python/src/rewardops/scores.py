@@ -28,6 +28,7 @@ class ScoredSample:
     reward_extra_info: dict[str, Any]
     verdict: str | None
     extracted: str | None
+    rewards: dict[str, Any] | None
     position: int | None
     id: str
     batch_id: str
@@ -68,6 +69,8 @@ class Scores:
     reward_extra_info: dict[str, list[Any]]
     verdict: list[str | None]
     extracted: list[str | None]
+    #: Rewards of messages and spans, `{"turns": […], "spans": […]}`; None where the reward gave none.
+    rewards: list[dict[str, Any] | None]
     #: Width of the trainer's response tensor; None if unknown.
     width: int | None = field(default=None, repr=False)
     #: Response lengths in tokens, by row; None where unknown.
@@ -130,6 +133,73 @@ class Scores:
                 reason=INVALID_INPUT,
             )
         places = [(row, p, values[row]) for row, p in enumerate(self.position) if p is not None]
+        return _dense(len(self), width, places, as_)
+
+    def turn_scores(
+        self,
+        turn_token_ends: Sequence[Sequence[int | None] | None] | None = None,
+        response_length: int | None = None,
+        *,
+        collapse: str | None = None,
+        missing: float | None = None,
+        as_: str = "auto",
+    ) -> Any:
+        """
+        As `rm_scores`, with the rewards of a trajectory's turns on their own tokens: `turn_token_ends` has for each row the
+        index of each message's last response token (None for a message without tokens), or None for a row whose score is
+        placed as by `rm_scores`. A row without rewards of turns is placed so too.
+
+        Rewards of turns without token ends raise (`turn_token_ends_missing`), and so do rewards of spans
+        (`span_rewards_not_placed`), which this tensor cannot carry; `collapse="last"` places the sample's score on its last
+        token instead. The service has no tokenizer of the policy, so it cannot know the tokens.
+        """
+        if collapse not in (None, "last"):
+            raise ValueError(f'collapse is {collapse!r}; it must be None or "last"')
+        values = self._filled(missing)
+        self._check_places()
+        places: list[tuple[int, int, float | None]] = []
+        for row, rewards in enumerate(self.rewards):
+            turns = list((rewards or {}).get("turns") or [])
+            spans = (rewards or {}).get("spans")
+            ends = turn_token_ends[row] if turn_token_ends is not None else None
+            if collapse is None and spans:
+                raise RewardOpsError(
+                    f"Sample {self.index[row]} has rewards of spans, which lie within turns.",
+                    reason="span_rewards_not_placed",
+                    hint='Read them from .rewards, or pass collapse="last".',
+                )
+            if collapse is None and turns and ends is None:
+                raise RewardOpsError(
+                    f"Sample {self.index[row]} has rewards of turns, and their tokens are unknown.",
+                    reason="turn_token_ends_missing",
+                    hint='Pass turn_token_ends, or collapse="last" for the sample\'s score on its last token.',
+                )
+            if collapse == "last" or not turns or ends is None:
+                place = self.position[row]
+                if place is not None:
+                    places.append((row, place, values[row]))
+                continue
+            sums: dict[int, float] = {}
+            for turn in turns:
+                message = int(turn["message"])
+                end = ends[message] if message < len(ends) else None
+                if end is None or end < 0:
+                    raise RewardOpsError(
+                        f"Sample {self.index[row]} has a reward of message {message}, whose last token is not given.",
+                        reason="turn_token_ends_missing",
+                        hint="turn_token_ends needs an index for each message with a reward.",
+                    )
+                sums[int(end)] = sums.get(int(end), 0.0) + float(turn["score"])
+            places.extend((row, end, score) for end, score in sums.items())
+        width = response_length or self.width
+        if width is None:
+            width = max((place for _, place, _ in places), default=-1) + 1
+        for row, place, _ in places:
+            if place >= width:
+                raise RewardOpsError(
+                    f"Sample {self.index[row]} has a reward at token {place}, beyond the {width} of a row.",
+                    reason=INVALID_INPUT,
+                )
         return _dense(len(self), width, places, as_)
 
     def column(self, values: Sequence[float | None], as_: str = "auto") -> Any:
@@ -236,6 +306,7 @@ def columns_of(samples: list[dict[str, Any]]) -> dict[str, Any]:
         },
         "verdict": [row.get("verdict") for row in rows],
         "extracted": [row.get("extracted") for row in rows],
+        "rewards": [row.get("rewards") for row in rows],
     }
 
 

@@ -19,7 +19,7 @@ from rewardops.adapters import Connection, run_name
 from rewardops.errors import INVALID_INPUT, RewardOpsError
 from rewardops.rewards import OnFailure, Reward, reward_spec
 from rewardops.samples import plain, prepare, prompt_uid
-from rewardops.turns import completion_text
+from rewardops.turns import completion_sent
 
 #: Columns of a data set that may hold the ground truth; the first one present is used.
 GROUND_TRUTH_COLUMNS = ("ground_truth", "answer", "solution", "label", "target")
@@ -156,7 +156,7 @@ def _samples(
                 "uid": prompt_uid(prompt),
                 "data_source": function.data_source or (sources[i] if sources else "trl"),
                 "prompt": prompt,
-                "response": completion_text(completion, media),
+                "response": completion_sent(completion, media),
                 "ground_truth": None if truths is None else truths[i],
                 "extra_info": {key: _kept(values[i]) for key, values in rows.items()},
                 "response_length": None if ids is None else len(ids[i]),

@@ -107,6 +107,24 @@ def completion_text(completion: Any, media: str = "refuse") -> str:
     return "\n".join(blocks)
 
 
+def completion_sent(completion: Any, media: str = "refuse") -> Any:
+    """
+    A completion as the service takes it: a trajectory as its messages, which the service scores as the text of
+    `completion_text`, and anything else as that text. Raises as `completion_text` does.
+    """
+    text = completion_text(completion, media)
+    if completion is None or isinstance(completion, str):
+        return text
+    if hasattr(completion, "tolist"):
+        completion = completion.tolist()
+    messages = [_plain(message) for message in _listed(completion)]
+    first = messages[0] if messages else {}
+    is_trajectory = len(messages) > 1 or first.get("tool_calls") or first.get("function_call")
+    if not is_trajectory or any("role" not in message for message in messages):
+        return text
+    return [dict(message) for message in messages]
+
+
 def _listed(completion: Any) -> list[Any]:
     return [completion] if isinstance(completion, Mapping) else list(completion)
 

@@ -24,7 +24,7 @@ from rewardops.errors import INVALID_INPUT, RewardOpsError
 from rewardops.rewards import Reward
 from rewardops.samples import plain, prompt_uid
 from rewardops.scores import ScoredSample
-from rewardops.turns import completion_text
+from rewardops.turns import completion_sent
 
 #: Fields of a task that may hold the ground truth; the first one present is used.
 ANSWERS = ("answer", "ground_truth", "solution", "target")
@@ -62,7 +62,7 @@ class _Adapter:
         return await self.connection.run(
             client.compute_score(
                 self.data_source,
-                completion_text(completion, client.media),
+                completion_sent(completion, client.media),
                 answer,
                 extra_info,
                 prompt=given,

@@ -17,7 +17,7 @@ DEFAULT_NAME = "compute_score"
 #: Arguments that verl passes by keyword to every reward function.
 VERL_KEYWORDS = ("data_source", "solution_str", "ground_truth", "extra_info")
 #: Arguments passed only to functions that name them: further data about the sample.
-EXTRA_KEYWORDS = ("prompt",)
+EXTRA_KEYWORDS = ("prompt", "messages")
 #: Arguments of verl's legacy `batch` manager, which passes whole columns; such functions cannot score single samples.
 BATCH_KEYWORDS = ("solution_strs", "data_sources", "ground_truths", "extra_infos")
 
@@ -162,6 +162,7 @@ class RewardFunction:
             "ground_truth": sample.get("groundTruth"),
             "extra_info": extra_info,
             "prompt": sample.get("prompt"),
+            "messages": sample.get("messages"),
         }
         if self._positional:
             return self._call(*(values[key] for key in VERL_KEYWORDS), **self._kwargs)

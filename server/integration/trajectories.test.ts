@@ -1,0 +1,189 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openRollouts } from '../../packages/cli/rollouts/read-rollouts.ts'
+import { sample } from '../../testkit/service/rollouts.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+
+/** Responses of several messages with tool calls, and rewards of their turns and spans, through every way in and out. */
+
+const folder = mkdtempSync(join(tmpdir(), 'rewardops-trajectories-'))
+let service: Service
+
+beforeAll(async () => {
+  service = await Service.start({
+    env: { REWARDOPS_WORKERS: '1', REWARDOPS_FUNCTIONS_DIR: folder },
+  })
+})
+afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, force: true })))
+
+/** Twelve turns: six tool calls and their results, reasoning, fields of a provider, text outside the basic plane. */
+const TRAJECTORY = [
+  ...Array.from({ length: 5 }, (_, i) => [
+    {
+      role: 'assistant',
+      content: i === 0 ? null : `Step ${i} 🧮`,
+      reasoning_content: `I need ${i} + ${i}.`,
+      tool_calls: [
+        {
+          id: `call_${i}`,
+          type: 'function',
+          function: { name: 'add', arguments: `{"a": ${i}, "b":${i}}` },
+        },
+      ],
+    },
+    { role: 'tool', tool_call_id: `call_${i}`, name: 'add', content: `${i + i}\u0000` },
+  ]).flat(),
+  { role: 'user', content: 'And in words?' },
+  { role: 'assistant', content: 'It is 72. 🎉\n#### 72', provider_state: { ids: [1, 2] } },
+]
+const LAST = TRAJECTORY.length - 1
+const REWARDS = {
+  turns: [
+    { message: 0, score: 0.25 },
+    { message: LAST, score: 1 },
+  ],
+  spans: [{ message: LAST, start: 6, end: 11, score: -0.5 }],
+}
+const trajectory = (uid = 't') => ({ ...sample({ uid }), response: TRAJECTORY })
+
+const ended = async (batchId: string) => {
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  return service.api.batches.results.query({ batchId })
+}
+const submit = (samples: object[], reward: object = {}) =>
+  service.api.batches.submit.mutate({ run: 'agent', step: 1, reward, samples: samples as never })
+
+function file(name: string, text: string): string {
+  writeFileSync(join(folder, name), text)
+  return name
+}
+
+describe('a trajectory', () => {
+  it('is stored and returned message by message, and rules read its text', async () => {
+    const { batchId } = await submit([trajectory()])
+    expect(await ended(batchId)).toMatchObject({
+      score: [1],
+      verdict: ['equal'],
+      extracted: ['72'],
+    })
+    const detail = await service.api.samples.get.query({ id: `${batchId}-0` })
+    const { content: _, ...first } = TRAJECTORY[0]!
+    expect(detail.messages).toEqual([{ ...first, content: '' }, ...TRAJECTORY.slice(1)])
+    expect(detail.response).toContain(
+      '<tool_call>\n{"name": "add", "arguments": {"a": 4, "b":4}, "id": "call_4"}\n</tool_call>',
+    )
+    expect(detail.response).toContain('<think>\nI need 0 + 0.\n</think>')
+    expect(detail.response).toContain('<turn role="user">\nAnd in words?\n</turn>')
+    expect(detail.response.endsWith('It is 72. 🎉\n#### 72')).toBe(true)
+  })
+
+  it('is found by its text, and an equal one is a repetition', async () => {
+    const open = await service.api.batches.submit.mutate({
+      run: 'agent',
+      step: 2,
+      open: true,
+      samples: [],
+    })
+    const appended = { batchId: open.batchId, startIndex: 0, samples: [trajectory()] }
+    await service.api.batches.append.mutate(appended)
+    await service.api.batches.append.mutate(appended)
+    const other = TRAJECTORY.with(3, { ...TRAJECTORY[3]!, content: 'another result' })
+    await expect(
+      service.api.batches.append.mutate({
+        ...appended,
+        samples: [{ ...sample({ uid: 't' }), response: other }],
+      }),
+    ).rejects.toThrow('other content')
+    await service.api.samples.score.mutate({
+      ...{ run: 'agent', step: 2, batchId: open.batchId, sample: trajectory('single') },
+    })
+    await service.api.batches.close.mutate({ batchId: open.batchId })
+    expect((await ended(open.batchId)).score).toEqual([1, 1])
+    const found = (text: string) => service.api.samples.list.query({ batch: open.batchId, text })
+    expect((await found('in words')).items).toHaveLength(2)
+    // Keys of the stored JSON are no text.
+    expect((await found('tool_call_id')).items).toHaveLength(0)
+  })
+
+  it('reaches functions as text and as messages, whose rewards of parts reach the trainer', async () => {
+    const path = file(
+      'turns.ts',
+      `export default ({ messages, solutionStr }) => ({
+        score: messages.length, tail: solutionStr.slice(-2),
+        rewardops: { verdict: 'done', extracted: null, rewards: ${JSON.stringify(REWARDS)} } })`,
+    )
+    const { batchId } = await submit([trajectory()], { function: { path } })
+    expect(await ended(batchId)).toMatchObject({
+      ...{ score: [12], verdict: ['done'], rewards: [REWARDS] },
+      rewardExtraInfo: { tail: ['72'] },
+    })
+    const { groups } = await service.api.batches.next.query({ batchId, after: null, samples: 1 })
+    expect(groups[0]?.samples[0]).toMatchObject({ rewards: REWARDS })
+    const plain = await submit([sample()], {
+      function: {
+        path: file('none.ts', 'export default ({ messages }) => Number(messages === null)'),
+      },
+    })
+    expect(await ended(plain.batchId)).toMatchObject({ score: [1], rewards: [null] })
+  })
+
+  it('fails if a function rewards parts that it does not have', async () => {
+    const path = file(
+      'wrong.ts',
+      `export default ({ extraInfo }) => ({ score: 1, rewardops: { rewards: extraInfo.rewards } })`,
+    )
+    const wrong = [
+      { turns: [{ message: 12, score: 1 }] },
+      { spans: [{ message: LAST, start: 0, end: 20, score: 1 }] },
+      { turns: [{ message: 0 }] },
+    ]
+    const { batchId } = await submit(
+      [...wrong, { spans: [{ message: LAST, start: 0, end: 19, score: 1 }] }].map((rewards, i) => ({
+        ...trajectory(`t${i}`),
+        extraInfo: { rewards },
+      })),
+      { function: { path } },
+    )
+    const { reason, score } = await ended(batchId)
+    expect(reason).toEqual(['function_error', 'function_error', 'function_error', null])
+    expect(score).toEqual([null, null, null, 1])
+    const detail = await service.api.samples.get.query({ id: `${batchId}-1` })
+    expect(detail.attemptLog?.at(-1)?.detail ?? JSON.stringify(detail)).toContain(
+      'whose text has 19 code points',
+    )
+  })
+
+  it('leaves and comes back by export and import without a change', async () => {
+    const given = { ...trajectory(), score: 0.5, rewards: REWARDS, verdict: 'judged' }
+    const { batchId } = await submit([given])
+    for (const format of ['jsonl', 'csv']) {
+      const response = await fetch(
+        `${service.url}/api/export/samples?batch=${batchId}&format=${format}`,
+      )
+      const path = join(folder, `export.${format}`)
+      writeFileSync(path, await response.text())
+      const read = []
+      for await (const { sample: one } of (await openRollouts(path, { scores: 'keep' })).rollouts())
+        read.push(one)
+      expect(read).toMatchObject([
+        { response: TRAJECTORY, score: 0.5, rewards: REWARDS, verdict: 'judged' },
+      ])
+    }
+    const { batchId: rescored } = await service.api.batches.rescore.mutate({ batchId, reward: {} })
+    expect(await ended(rescored)).toMatchObject({ score: [1], rewards: [null] })
+  })
+
+  it('is refused with rewards that do not fit, before anything is stored', async () => {
+    const wrong = (rewards: object, more: object = { score: 1 }) =>
+      submit([{ ...sample(), ...more, rewards }])
+    await expect(wrong({ turns: [{ message: 1, score: 1 }] })).rejects.toThrow('name message 1')
+    await expect(wrong(REWARDS, {})).rejects.toThrow('belong to a score')
+    await expect(wrong({ spans: [{ message: 0, start: 3, end: 2, score: 1 }] })).rejects.toThrow(
+      'must not end before it starts',
+    )
+    await expect(submit([{ ...sample(), response: [] }])).rejects.toThrow('response')
+  })
+})
