@@ -5,6 +5,7 @@ import { describeIssues } from '../contract/describe-issues.ts'
 import { ERROR_REASONS, type ErrorData, type ErrorReason } from '../contract/error-reasons.ts'
 import { isRewardOpsError, RewardOpsError } from '../errors.ts'
 import { isOutage, isTooManyConnections } from '../store/database.ts'
+import { PoolBusyError } from '../store/session.ts'
 import { audit } from './audit.ts'
 import type { Modules, RequestContext } from './context.ts'
 import { checkRole, roleNeeded } from './roles.ts'
@@ -48,6 +49,12 @@ export function translateError(error: unknown, readiness: Modules['readiness']):
     readiness.suspect(error)
     return new RewardOpsError('database_unavailable', outageMessage(error), {
       retryAfterMs: 1_000,
+      cause: error,
+    })
+  }
+  if (error instanceof PoolBusyError) {
+    return new RewardOpsError('query_timeout', 'Other queries of the pages take too long.', {
+      hint: 'Try again in a few seconds.',
       cause: error,
     })
   }

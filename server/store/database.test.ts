@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createLogger } from '../log.ts'
-import { type Client, Database, inTransaction, isConnectionLoss } from './database.ts'
+import { type Client, Database, inTransaction, isConnectionLoss, isOutage } from './database.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
+import { PoolBusyError } from './session.ts'
 
 /** Tests what happens to a connection and its work after an error. */
 
@@ -29,6 +30,23 @@ async function cut(client: Client): Promise<void> {
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
   await outside.adhoc('select pg_terminate_backend($1, 5000)', [rows[0]?.pid])
 }
+
+it('a caller that waits too long for a busy pool is told so, and the database counts as reachable', async () => {
+  const log = createLogger('silent', 'test')
+  const pages = new Database(database.url, log, { max: 1, name: 'pages', queueTimeoutMs: 50 })
+  let release = () => {}
+  const held = pages.holding(() => new Promise<void>((resolve) => (release = resolve)))
+  const error = await pages.adhoc('select 1').then(
+    () => null,
+    (thrown) => thrown,
+  )
+  expect(error).toBeInstanceOf(PoolBusyError)
+  expect(isOutage(error)).toBe(false)
+  release()
+  await held
+  expect(await pages.adhoc('select 1 as n')).toEqual([{ n: 1 }])
+  await pages.close()
+})
 
 describe('a transaction', () => {
   it('is committed and returns the result of its work', async () => {

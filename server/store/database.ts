@@ -113,6 +113,8 @@ export interface DatabaseOptions {
   statementTimeoutMs?: number
   /** Client-side time limit of every statement, in ms. It ends connections that were cut off silently. */
   queryTimeoutMs?: number
+  /** How long a caller waits while others use all connections, in ms; then `PoolBusyError`. Default: as an outage after 30 s. */
+  queueTimeoutMs?: number
   /** Every statement is a lookup by key, so the planner may not scan or hash. */
   keyed?: boolean
   /**
@@ -148,6 +150,7 @@ export class Database {
       },
       statements: [USE_FUNCTIONS],
       queryTimeoutMs: options.queryTimeoutMs,
+      queueTimeoutMs: options.queueTimeoutMs,
       idleTimeoutMs: options.staysOpen ? 0 : IDLE_TIMEOUT_MS,
       slotWaitMs: () => this.slotWaitMs,
       log,

@@ -289,11 +289,24 @@ export interface SessionPoolOptions {
   statements: readonly string[]
   /** Client-side time limit of every statement, in ms. It ends connections that were cut off silently. */
   queryTimeoutMs?: number | undefined
+  /**
+   * How long a caller waits while others use all connections, in ms; then {@link PoolBusyError}. Undefined: 30 s, after
+   * which the database counts as unreachable.
+   */
+  queueTimeoutMs?: number | undefined
   /** Time after which an idle connection is closed, in ms; 0: never. */
   idleTimeoutMs: number
   /** How long a caller waits for a connection slot of the database, in ms; Infinity: without limit. */
   slotWaitMs(): number
   log: Pick<Logger, 'warn' | 'info'>
+}
+
+/** All connections of a pool were used by other callers for longer than `queueTimeoutMs`. The database works. */
+export class PoolBusyError extends Error {
+  constructor(cause: unknown) {
+    super('other queries used all connections of the pool', { cause })
+    this.name = 'PoolBusyError'
+  }
 }
 
 /**
@@ -304,6 +317,7 @@ export class SessionPool extends pg.Pool {
   readonly #max: number
   readonly #slotWaitMs: () => number
   readonly #log: SessionPoolOptions['log']
+  readonly #queueTimeoutMs: number | undefined
   #connected = 0
   /** Set while the pool has no connection and cannot get one. */
   #starved: Promise<void> | null = null
@@ -320,13 +334,14 @@ export class SessionPool extends pg.Pool {
       max: options.max,
       application_name: options.name,
       queryTimeoutMs: options.queryTimeoutMs,
-      connectionTimeoutMillis: QUEUE_TIMEOUT_MS,
+      connectionTimeoutMillis: options.queueTimeoutMs ?? QUEUE_TIMEOUT_MS,
       connectTimeoutMs: CONNECT_TIMEOUT_MS,
       idleTimeoutMillis: options.idleTimeoutMs,
     } as unknown as pg.PoolConfig)
     this.#max = options.max
     this.#slotWaitMs = options.slotWaitMs
     this.#log = options.log
+    this.#queueTimeoutMs = options.queueTimeoutMs
     this.on('connect', () => this.#connected++)
     this.on('remove', () => this.#connected--)
   }
@@ -363,6 +378,7 @@ export class SessionPool extends pg.Pool {
       try {
         return await super.connect()
       } catch (error) {
+        if (this.#isBusy(error)) throw new PoolBusyError(error)
         if (error instanceof EncryptionRefused) {
           if (refused !== undefined) throw bothRefused(refused, error)
           refused = error
@@ -377,6 +393,13 @@ export class SessionPool extends pg.Pool {
         }
       }
     }
+  }
+
+  /** Whether a caller waited too long because others used all connections. */
+  #isBusy(error: unknown): boolean {
+    const { message } = error as Error
+    const hasWaited = message === 'timeout exceeded when trying to connect'
+    return hasWaited && this.#queueTimeoutMs !== undefined && this.#connected >= this.options.max
   }
 
   /**
