@@ -12,7 +12,7 @@ import {
   Server,
   Zap,
 } from 'lucide-react'
-import { usePathname, useRouter } from 'next/navigation'
+import { usePathname } from 'next/navigation'
 import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from 'react'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
@@ -21,6 +21,7 @@ import { Window } from '../ui/dialog.tsx'
 import { stateLook } from '../ui/status.tsx'
 import { KeyCap, KeyCaps } from './key-list.tsx'
 import { usePaletteBindings } from './keys.tsx'
+import { useLeave } from './leave.tsx'
 import { NAVIGATION } from './pages.ts'
 import { type PaletteEntry, paletteSections, THIS_PAGE } from './palette.prepare.ts'
 import { readPlaces } from './recent-places.ts'
@@ -49,7 +50,7 @@ export function Palette({ open, onClose }: { open: boolean; onClose(): void }) {
 }
 
 function PaletteBody({ onClose }: { onClose(): void }) {
-  const router = useRouter()
+  const leave = useLeave()
   const listId = useId()
   const [typed, setTyped] = useState('')
   const [at, setAt] = useState(0)
@@ -68,7 +69,7 @@ function PaletteBody({ onClose }: { onClose(): void }) {
   const take = (entry: PaletteEntry | undefined) => {
     if (entry === undefined) return
     onClose()
-    if (entry.href !== null) router.push(entry.href)
+    if (entry.href !== null) leave.open(entry.href)
     // The action runs after the focus is restored, because it may set the focus.
     else requestAnimationFrame(() => entry.run?.())
   }

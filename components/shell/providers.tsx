@@ -7,6 +7,7 @@ import { createClient, TRPCProvider } from '../api/trpc.ts'
 import { LiveProvider } from '../live/live-provider.tsx'
 import { useSession } from '../session/use-session.ts'
 import { KeysProvider } from './keys.tsx'
+import { LeaveProvider } from './leave.tsx'
 
 function createQueryClient(): QueryClient {
   // These errors mean a revoked key, a changed role or an expired cookie, so the session is read again.
@@ -48,7 +49,9 @@ export function Providers({ children }: { children: ReactNode }) {
     <QueryClientProvider client={queryClient}>
       <TRPCProvider trpcClient={trpcClient} queryClient={queryClient}>
         <LiveWhenSignedIn>
-          <KeysProvider>{children}</KeysProvider>
+          <LeaveProvider>
+            <KeysProvider>{children}</KeysProvider>
+          </LeaveProvider>
         </LiveWhenSignedIn>
       </TRPCProvider>
     </QueryClientProvider>

@@ -1,12 +1,12 @@
 'use client'
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { useRouter } from 'next/navigation'
 import { useTRPC } from '../api/trpc.ts'
 import { useLive } from '../live/live-provider.tsx'
 import { useSession } from '../session/use-session.ts'
 import { copyText } from '../ui/copy-text.tsx'
 import { type KeyBinding, useKeys } from './keys.tsx'
+import { useLeave } from './leave.tsx'
 import { NAVIGATION } from './pages.ts'
 import { setTheme } from './theme.ts'
 
@@ -27,7 +27,7 @@ export function useSignOut(): () => void {
 
 /** The global shortcuts: palette, shortcut list, pages, live updates, theme. */
 export function useShellKeys({ onPalette, onKeys }: { onPalette(): void; onKeys(): void }): void {
-  const router = useRouter()
+  const leave = useLeave()
   const { state, setFrozen } = useLive()
   const session = useSession()
   const signOut = useSignOut()
@@ -43,8 +43,8 @@ export function useShellKeys({ onPalette, onKeys }: { onPalette(): void; onKeys(
     { key: 'mod+k', label: 'Open command palette', group: 'Everywhere', run: onPalette },
     anywhere('Show keyboard shortcuts', onKeys, '?'),
     anywhere(frozen ? 'Resume live updates' : 'Pause live updates', () => setFrozen(!frozen), 'l'),
-    anywhere('Register server', () => router.push('/servers?register=1')),
-    anywhere('Open playground', () => router.push('/rewards?view=try')),
+    anywhere('Register server', () => leave.open('/servers?register=1')),
+    anywhere('Open playground', () => leave.open('/rewards?view=try')),
     anywhere('Copy link to page', () => void copyText(location.href)),
     anywhere('Light theme', () => setTheme('light')),
     anywhere('Dark theme', () => setTheme('dark')),
@@ -55,7 +55,7 @@ export function useShellKeys({ onPalette, onKeys }: { onPalette(): void; onKeys(
     ...NAVIGATION.flatMap(({ pages }) => pages).flatMap(({ key, label, href }) =>
       key === undefined
         ? []
-        : [{ key: `g ${key}`, label, group: 'Go to', run: () => router.push(href) }],
+        : [{ key: `g ${key}`, label, group: 'Go to', run: () => leave.open(href) }],
     ),
   ])
 }
