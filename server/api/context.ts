@@ -2,6 +2,7 @@ import type { AboutService } from '../admin/about.ts'
 import type { AuditLog } from '../admin/audit-log.ts'
 import type { KeyRing } from '../admin/key-ring.ts'
 import type { Retention } from '../admin/retention.ts'
+import type { RunConfigs } from '../admin/run-configs.ts'
 import type { LimitSettings } from '../admin/run-limits.ts'
 import type { RunMarks } from '../admin/run-marks.ts'
 import type { SavedViews } from '../admin/saved-views.ts'
@@ -27,6 +28,7 @@ import type { OverviewView } from '../queries/overview-view.ts'
 import type { PlannerView } from '../queries/planner-view.ts'
 import type { PromptsView } from '../queries/prompts-view.ts'
 import type { RewardsView } from '../queries/rewards-view.ts'
+import type { RunTable } from '../queries/run-table.ts'
 import type { RunView } from '../queries/run-view.ts'
 import type { SampleViews } from '../queries/sample-view.ts'
 import type { ServerView } from '../queries/server-view.ts'
@@ -47,6 +49,8 @@ export interface Modules {
   annotations: Annotations
   savedViews: SavedViews
   runs: RunView
+  runTable: RunTable
+  runConfigs: RunConfigs
   changes: ChangesView
   prompts: PromptsView
   history: FleetHistory

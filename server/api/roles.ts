@@ -108,6 +108,14 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'marks.create': recorded('trainer', { target: named('run') }),
   'marks.update': recorded('trainer', { target: named('id') }),
   'marks.remove': recorded('trainer', { target: named('id') }),
+  'runs.update': recorded('trainer', {
+    target: named('run'),
+    refs: ['run', 'addTags', 'removeTags'],
+    look: async ({ runConfigs }, { run }) => {
+      const { config, tags } = await runConfigs.get(String(run))
+      return { config, tags }
+    },
+  }),
   'servers.register': onServer,
   'servers.launch': onServer,
   'servers.update': onServer,

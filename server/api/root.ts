@@ -11,6 +11,8 @@ import {
 import { UpdatePoolInput } from '../contract/pools.ts'
 import { RescoreSomeInput } from '../contract/rescore.ts'
 import { ComponentsInput, ImportConfigInput, TryInput } from '../contract/rewards.ts'
+import { RunConfigInput, UpdateRunInput } from '../contract/run-config.ts'
+import { RunTableInput } from '../contract/run-table.ts'
 import { RunInput } from '../contract/runs.ts'
 import {
   LaunchServerInput,
@@ -429,6 +431,34 @@ export const appRouter = router({
      * @example {"name": "gsm8k-grpo", "before": {"from": 1, "to": 10}, "after": {"from": 11, "to": 12}}
      */
     changes: procedure.input(ChangesInput).query(({ ctx, input }) => ctx.changes.get(input)),
+    /**
+     * Lists runs with the figures of their rewards, sorted and filtered.
+     * @throws cursor_mismatch
+     * @example {"sort": "best", "tags": ["baseline"], "config": [{"key": "optimizer.lr", "is": "<=", "value": "1e-6"}],
+     * "columns": ["optimizer.lr"]}
+     */
+    table: procedure
+      .input(RunTableInput.prefault({}))
+      .query(({ ctx, input }) => ctx.runTable.get(input)),
+    /** Lists tags and configuration keys of runs, for filters and columns. */
+    facets: procedure.input(nothing).query(({ ctx }) => ctx.runTable.facets()),
+    /**
+     * Returns the configuration and tags of a run.
+     * @throws run_not_found
+     * @example {"run": "gsm8k-grpo"}
+     */
+    config: procedure
+      .input(RunConfigInput)
+      .query(({ ctx, input }) => ctx.runConfigs.get(input.run)),
+    /**
+     * Stores the configuration of a run, or changes its tags. The run is created if it does not exist. Every user with
+     * access sees the configuration, so it should hold no secrets. Repeating the call changes nothing.
+     * @throws invalid_input
+     * @example {"run": "gsm8k-grpo", "config": {"model": "qwen3-8b", "optimizer": {"lr": 1e-6}}, "addTags": ["baseline"]}
+     */
+    update: procedure
+      .input(UpdateRunInput)
+      .mutation(({ ctx, input }) => ctx.runConfigs.update(input)),
   }),
   /**
    * Worker processes.

@@ -18,6 +18,7 @@ import {
   storeSignalCounts,
 } from '../store/sql/group-statistics.ts'
 import { addVisits, type KeyedVisit, storeGroupPasses } from '../store/sql/prompts.ts'
+import { rollUpRuns } from './run-roll-ups.ts'
 
 /** Interval between searches for ended batches. */
 const TICK_MS = 500
@@ -65,16 +66,20 @@ export class GroupRollUps {
     await this.#task.stop()
   }
 
-  /** Rolls up all ended batches now. */
+  /** Rolls up all ended batches and their runs now. */
   async all(): Promise<void> {
     for (;;) {
       const batches = await batchesWithoutGroupRollUp(this.#db, 0, MAX_BATCHES, 0)
       for (const batch of batches) await rollUpGroups(this.#db, batch)
-      if (batches.length < MAX_BATCHES) return
+      if (batches.length < MAX_BATCHES) break
     }
+    await rollUpRuns(this.#db, { all: true })
   }
 
-  /** Rolls up ended batches. While samples are pending, only batches that ended at least 10 s ago are rolled up. */
+  /**
+   * Rolls up ended batches, then their runs. While samples are pending, only batches that ended at least 10 s ago are
+   * rolled up.
+   */
   async tick(): Promise<void> {
     // Read first, so that the next tick finds batches that are accepted in the meantime.
     const last = await lastBatchId(this.#db)
@@ -93,6 +98,7 @@ export class GroupRollUps {
       else left.push(batch.id)
     }
     this.#fromId = Math.max(this.#fromId, Math.min(last - KEEP_LOOKING, ...left))
+    await rollUpRuns(this.#db, { isStopping: () => this.#task.stopping })
   }
 }
 

@@ -272,6 +272,7 @@ export type Topic =
   | 'samples'
   | 'monitors'
   | 'marks'
+  | 'runs'
   | `batch:${string}`
 
 /** Topics with changes, about three times a second. A page refetches the queries of its topics. */

@@ -7,7 +7,7 @@ import { SAMPLE_FAILURE_REASONS } from './sample-reason.ts'
 const text = z.string()
 
 /** A name. NUL and lone surrogates are refused, because Postgres text and links cannot hold them. */
-const name = (max: number) =>
+export const name = (max: number) =>
   z
     .string()
     .min(1, 'must not be empty')

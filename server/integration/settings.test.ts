@@ -166,8 +166,13 @@ describe('keys', () => {
     )
   })
 
-  it('let a trainer score, and an admin do everything', async () => {
-    const { batches } = service.apiWith(bearer(trainer.key))
+  it('let a trainer score and configure its run, and an admin do everything', async () => {
+    const { batches, runs } = service.apiWith(bearer(trainer.key))
+    await runs.update.mutate({ run: 'trained', config: { lr: 1e-6, hf_token: 'hidden' } })
+    await runs.update.mutate({ run: 'trained', addTags: ['grpo'] })
+    expectRefusal(await service.post('runs.update', '{"run":"trained"}', bearer(viewer.key)), {
+      ...{ status: 403, reason: 'forbidden_role', message: 'role trainer' },
+    })
     const { batchId } = await batches.submit.mutate({
       run: 'trained',
       step: 1,
@@ -271,8 +276,19 @@ describe('keys', () => {
       changes: [{ field: 'required', from: 'false', to: 'true' }],
     })
     expect(entries.filter(({ action }) => action === 'keys.create')).toHaveLength(4)
-    expect(actors).toEqual(['local', 'ops'])
+    expect(actors).toEqual(['local', 'ops', 'ppo'])
     expect(actions).toContain('keys.rename')
+    const ofRuns = await service.api.audit.list.query({ action: 'runs.update' })
+    expect(ofRuns.items.map(({ target, changes }) => ({ target, changes }))).toEqual([
+      { target: 'trained', changes: [{ field: 'tags', from: '[]', to: '["grpo"]' }] },
+      {
+        target: 'trained',
+        changes: [
+          { field: 'config', from: null, to: '{"lr":0.000001,"hf_token":"•••"}' },
+          { field: 'tags', from: null, to: '[]' },
+        ],
+      },
+    ])
     for (const run of ['a', 'b', 'c']) await service.api.limits.clear.mutate({ run })
     const ids: number[] = []
     for (let cursor: string | null = null, pages = 0; pages < 50; pages++) {

@@ -10,7 +10,7 @@ import {
 import { RewardOpsError } from '../errors.ts'
 import { Memo } from '../memo.ts'
 import type { Database } from '../store/database.ts'
-import { runRows } from '../store/sql/fleet.ts'
+import { runRows } from '../store/sql/run-table.ts'
 import {
   type RunRow,
   type RunStepRow,
@@ -26,6 +26,8 @@ import { runHeat } from './run-heat.ts'
 
 /** More marks of servers, or of rescores, would hide the chart. */
 const MAX_MARKS_OF_A_KIND = 40
+/** Maximum number of runs in lists to choose from. */
+const MAX_LISTED = 1_000
 /** Time that a run's page is cached. */
 const TTL_MS = 700
 
@@ -40,7 +42,7 @@ export class RunView {
 
   /** The runs, newest first. */
   async list(): Promise<RunRowDto[]> {
-    return (await runRows(this.#db)).map((row) => ({
+    return (await runRows(this.#db, MAX_LISTED)).map((row) => ({
       name: row.name,
       batches: row.batches,
       validationBatches: row.validation_batches,

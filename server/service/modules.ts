@@ -2,6 +2,7 @@ import { AboutService } from '../admin/about.ts'
 import { AuditLog } from '../admin/audit-log.ts'
 import { KeyRing } from '../admin/key-ring.ts'
 import { Retention } from '../admin/retention.ts'
+import { RunConfigs } from '../admin/run-configs.ts'
 import { LimitSettings } from '../admin/run-limits.ts'
 import { RunMarks } from '../admin/run-marks.ts'
 import { SavedViews } from '../admin/saved-views.ts'
@@ -27,6 +28,7 @@ import { PlannerView } from '../queries/planner-view.ts'
 import { PromptsView } from '../queries/prompts-view.ts'
 import { RateMeter } from '../queries/rate-meter.ts'
 import { RewardsView } from '../queries/rewards-view.ts'
+import { RunTable } from '../queries/run-table.ts'
 import { RunView } from '../queries/run-view.ts'
 import { SampleViews } from '../queries/sample-view.ts'
 import { ServerView } from '../queries/server-view.ts'
@@ -73,6 +75,8 @@ export function createModules(
     annotations: new Annotations(pagesDb),
     savedViews: new SavedViews(pagesDb),
     runs: new RunView(pagesDb),
+    runTable: new RunTable(pagesDb),
+    runConfigs: new RunConfigs(db),
     changes: new ChangesView(pagesDb),
     history: new FleetHistory(pagesDb),
     marks: new RunMarks(pagesDb),

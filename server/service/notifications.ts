@@ -33,6 +33,7 @@ export function createNotifications(
       },
       monitorsChanged: () => live.touch('monitors', 'overview'),
       marksChanged: () => live.touch('marks'),
+      runsChanged: () => live.touch('runs'),
     },
     () => {
       void servers.reload()

@@ -27,6 +27,8 @@ export const NOTIFICATIONS = {
   monitorsChanged: 'm',
   /** A mark on a run's charts changed: `k`. Servers update pages. */
   marksChanged: 'k',
+  /** The configuration, the tags or the roll-up of a run changed: `r`. Servers update pages. */
+  runsChanged: 'r',
 } as const
 
 /** The name of a notification. */

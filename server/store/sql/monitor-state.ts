@@ -174,16 +174,21 @@ export async function fleetServers(client: Client): Promise<FleetServerRow[]> {
  * Tables whose rows belong to a run, besides `monitor_standing`, whose rows are deleted last because they list the
  * runs.
  */
-const OF_RUNS = ['monitor_evaluation', 'monitor_incident', 'monitor_setting', 'run_mark'] as const
+const OF_RUNS = [
+  ...['monitor_evaluation', 'monitor_incident', 'monitor_setting', 'run_mark'],
+  'run_roll_up',
+] as const
 
-/** Deletes the monitors' data and users' marks of some removed runs. Returns the number of runs; 0: none are left. */
+/** Deletes the monitors' data, users' marks and roll-ups of some removed runs. Returns the number of runs; 0: none are left. */
 export async function deleteRemovedRuns(db: Database): Promise<number> {
   const gone = await db.rows<{ run_id: number }>(
     'gone-runs',
     `select distinct run_id from (
        (select run_id from monitor_standing s where not exists (select 1 from run where id = s.run_id) limit 20)
        union all
-       (select run_id from run_mark m where not exists (select 1 from run where id = m.run_id) limit 20)) t`,
+       (select run_id from run_mark m where not exists (select 1 from run where id = m.run_id) limit 20)
+       union all
+       (select run_id from run_roll_up r where not exists (select 1 from run where id = r.run_id) limit 20)) t`,
   )
   for (const { run_id } of gone) {
     for (const table of OF_RUNS) await db.adhoc(`delete from ${table} where run_id = $1`, [run_id])

@@ -3,6 +3,7 @@ import { notify } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import { textPartition } from '../text-partitions.ts'
 import { removeVisits } from './prompts.ts'
+import { markRunRollUpStale } from './run-roll-ups.ts'
 
 /**
  * Advisory lock: shared for processes that begin to copy a batch, exclusive for retention while it marks batches. A
@@ -301,6 +302,7 @@ async function finish(client: Client, removal: Removal): Promise<void> {
     ]) {
       await client.query(`delete from ${table} where batch_id = $1`, [id])
     }
+    await markRunRollUpStale(client, id)
     // Its rescores keep `rescored_from`, without which they would count as steps of their run.
     await client.query('delete from batch where id = $1', [id])
   }
@@ -367,6 +369,7 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
           'monitor_incident',
           'monitor_setting',
           'prompt',
+          'run_roll_up',
         ]) {
           await client.query(`delete from ${table} where run_id = $1`, [run.id])
         }

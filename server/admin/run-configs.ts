@@ -1,0 +1,44 @@
+import {
+  configValues,
+  MAX_TAGS,
+  type RunConfigDto,
+  type UpdateRunInput,
+} from '../contract/run-config.ts'
+import { RewardOpsError } from '../errors.ts'
+import type { Database } from '../store/database.ts'
+import { changeRun, type RunConfigRow, runConfig } from '../store/sql/run-config.ts'
+
+/** Manages configurations and tags of runs. */
+export class RunConfigs {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** @throws RewardOpsError `run_not_found` */
+  async get(run: string): Promise<RunConfigDto> {
+    const row = await runConfig(this.#db, run)
+    if (row === undefined)
+      throw new RewardOpsError('run_not_found', `There is no run "${run.slice(0, 80)}".`)
+    return toDto(row)
+  }
+
+  /** @throws RewardOpsError `invalid_input` if the run would have too many tags */
+  update({ run, config, ...change }: UpdateRunInput): Promise<RunConfigDto> {
+    return this.#db.transaction(async (client) => {
+      const values = config == null ? null : Object.fromEntries(configValues(config))
+      const row = await changeRun(client, run, { config, values, ...change }, MAX_TAGS)
+      if (row === null) {
+        throw new RewardOpsError('invalid_input', `A run has at most ${MAX_TAGS} tags.`, {
+          hint: 'Remove tags with removeTags.',
+        })
+      }
+      return toDto(row)
+    })
+  }
+}
+
+function toDto({ name, config, tags }: RunConfigRow): RunConfigDto {
+  return { run: name, config, tags: tags ?? [] }
+}

@@ -1,0 +1,102 @@
+import { z } from 'zod'
+import { name as nameOf } from './trainer.ts'
+
+/** Maximum size of a run's configuration as JSON. */
+export const MAX_CONFIG_BYTES = 65_536
+/** Maximum nesting of a configuration. */
+const MAX_CONFIG_DEPTH = 16
+/** Maximum values of a configuration that filters and columns can use; the others are only shown. */
+const MAX_CONFIG_VALUES = 1_000
+/** Maximum characters of a text in filters and columns. */
+const MAX_VALUE_CHARS = 500
+/** Maximum tags of a run. */
+export const MAX_TAGS = 32
+/** Maximum characters of a tag. */
+export const MAX_TAG_CHARS = 64
+
+export const Tag = nameOf(MAX_TAG_CHARS).refine((tag) => tag === tag.trim(), {
+  message: 'must not begin or end with a space',
+})
+const Tags = z.array(Tag).max(MAX_TAGS, `must be at most ${MAX_TAGS} tags`)
+
+/** A free JSON object. Its size and depth are limited. */
+const Config = z.record(z.string(), z.unknown()).superRefine((config, ctx) => {
+  // The depth is checked first, because JSON.stringify is recursive.
+  if (!isWithinDepth(config, MAX_CONFIG_DEPTH)) {
+    ctx.addIssue({ code: 'custom', message: `must be nested at most ${MAX_CONFIG_DEPTH} deep` })
+  } else if (new TextEncoder().encode(JSON.stringify(config)).length > MAX_CONFIG_BYTES) {
+    ctx.addIssue({ code: 'custom', message: `must be at most ${MAX_CONFIG_BYTES} bytes of JSON` })
+  }
+})
+
+/** `runs.update`: only the given fields change. */
+export const UpdateRunInput = z
+  .strictObject({
+    /** The run is created if it does not exist. */
+    run: nameOf(256),
+    /** The hyperparameters or other settings, at most 64 kB; replaces the earlier ones. Null removes them. */
+    config: Config.nullish(),
+    /** Replaces all tags. */
+    tags: Tags.optional(),
+    /** Adds tags and keeps the others. */
+    addTags: Tags.optional(),
+    removeTags: Tags.optional(),
+  })
+  .refine(({ tags, addTags, removeTags }) => tags === undefined || !(addTags || removeTags), {
+    path: ['tags'],
+    message: 'replaces all tags, so addTags and removeTags must be absent',
+  })
+export type UpdateRunInput = z.infer<typeof UpdateRunInput>
+
+/** `runs.config`. */
+export const RunConfigInput = z.strictObject({ run: z.string().min(1).max(256) })
+
+/** The configuration and tags of a run. */
+export interface RunConfigDto {
+  run: string
+  /** As its trainer sent it; null: none. */
+  config: Record<string, unknown> | null
+  tags: string[]
+}
+
+/** A value of a configuration by its dotted path. */
+export type ConfigValue = string | number | boolean | null
+
+/**
+ * The values of a configuration by dotted path, such as `optimizer.lr`. A list is one value, as JSON. Texts are shortened
+ * to 500 characters; NUL and lone surrogates become U+FFFD.
+ */
+export function configValues(config: Readonly<Record<string, unknown>>): Map<string, ConfigValue> {
+  const values = new Map<string, ConfigValue>()
+  const add = (path: string, value: unknown) => {
+    if (values.size >= MAX_CONFIG_VALUES) return
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+      const prefix = path === '' ? '' : `${path}.`
+      for (const [key, inner] of Object.entries(value)) add(`${prefix}${key}`, inner)
+    } else values.set(storable(path).slice(0, 256), plainValue(value))
+  }
+  add('', config)
+  return values
+}
+
+function plainValue(value: unknown): ConfigValue {
+  if (value === null || typeof value === 'number' || typeof value === 'boolean') return value
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  return storable(text).slice(0, MAX_VALUE_CHARS).toWellFormed()
+}
+
+/** Text that Postgres can hold in `jsonb`. */
+function storable(text: string): string {
+  return text.toWellFormed().replaceAll('\u0000', '\uFFFD')
+}
+
+function isWithinDepth(value: unknown, depth: number): boolean {
+  let level: unknown[] = [value]
+  for (let at = 0; level.length > 0; at++) {
+    if (at > depth) return false
+    level = level.flatMap((one) =>
+      typeof one === 'object' && one !== null ? Object.values(one) : [],
+    )
+  }
+  return true
+}

@@ -1,0 +1,145 @@
+import { z } from 'zod'
+import { type ConfigValue, Tag } from './run-config.ts'
+import { name } from './trainer.ts'
+
+/** A run with pending samples is stalled if none of its groups has completed for this long, and no samples arrived. */
+export const STALLED_AFTER_MS = 5 * 60_000
+/** Means in the straight line whose rise is the change of a run. */
+export const CHANGE_STEPS = 20
+/** Points of a run's curve. */
+export const CURVE_POINTS = 60
+
+export const RUN_STATUSES = ['scoring', 'stalled', 'idle'] as const
+/**
+ * `scoring`: samples are pending. `stalled`: samples are pending, and for five minutes no group has completed and no
+ * samples arrived. `idle`: no samples are pending.
+ */
+export type RunStatus = (typeof RUN_STATUSES)[number]
+
+export const RUN_SORTS = [
+  'activity',
+  'created',
+  'name',
+  'mean',
+  'best',
+  'change',
+  'step',
+  'samples',
+  'noSignal',
+  'failed',
+  'reward',
+] as const
+/** The columns that sort runs. */
+export type RunSort = (typeof RUN_SORTS)[number]
+
+const ConfigKey = name(256)
+export const CONFIG_OPERATORS = ['=', '!=', '<', '<=', '>', '>=', '~'] as const
+/** A condition on a value of the configuration. Runs without the value only match `!=`. */
+export const ConfigFilter = z.strictObject({
+  /** The dotted path, such as `optimizer.lr`. */
+  key: ConfigKey,
+  /** `~`: contains the text, ignoring case. The comparisons `<` to `>=` need a number. */
+  is: z.enum(CONFIG_OPERATORS),
+  /** Equal numbers are equal however they are written; `true`, `false` and `null` are written as in JSON. */
+  value: z
+    .string()
+    .max(500)
+    .refine((s) => s.isWellFormed() && !s.includes('\u0000'), 'must not hold NUL'),
+})
+export type ConfigFilter = z.infer<typeof ConfigFilter>
+
+/** `runs.table`. */
+export const RunTableInput = z.strictObject({
+  /** Part of the name, ignoring case. */
+  search: z
+    .string()
+    .max(256)
+    .refine((s) => s.isWellFormed() && !s.includes('\u0000'), 'must not hold NUL')
+    .optional(),
+  /** Only runs with all of these tags. */
+  tags: z.array(Tag).max(32).default([]),
+  status: z.enum(RUN_STATUSES).optional(),
+  /** Only runs that meet all conditions. */
+  config: z.array(ConfigFilter).max(20).default([]),
+  sort: z.enum(RUN_SORTS).default('activity'),
+  /** Sorts by this value of the configuration instead of `sort`. */
+  sortConfig: ConfigKey.optional(),
+  order: z.enum(['asc', 'desc']).default('desc'),
+  /** Lists runs by tag; a run with several tags is listed once for each. */
+  byTag: z.boolean().default(false),
+  /** Values of the configuration to return. */
+  columns: z.array(ConfigKey).max(20).default([]),
+  cursor: z.string().max(2_000).nullish(),
+  limit: z.int().min(1).max(200).default(50),
+})
+export type RunTableInput = z.infer<typeof RunTableInput>
+
+/** The rise of a straight line through the last means of a run. */
+export interface RunChangeDto {
+  value: number
+  /** The 95 % interval of the fit. */
+  low: number
+  high: number
+  /** Steps in the line, at most 20. */
+  steps: number
+}
+
+/**
+ * A run with its figures. Those of rewards are from ended batches of the training split, or of validation if the run
+ * has no training batches; each step counts with its last batch. Rescored batches are left out.
+ */
+export interface RunTableRowDto {
+  name: string
+  seeded: boolean
+  createdAt: string
+  tags: string[]
+  status: RunStatus
+  /** Idle: the end of the last batch, or null before the first. Otherwise the last completed group or arrived samples. */
+  since: string | null
+  /** Samples without a result. */
+  pending: number
+  /** Null before the first batch. */
+  split: 'train' | 'val' | null
+  /** The highest step, without rescored batches. */
+  lastStep: number | null
+  lastSubmittedAt: string | null
+  batches: number
+  validationBatches: number
+  rescoredBatches: number
+  samples: number
+  failed: number
+  /** Share of no-signal groups. */
+  noSignal: number | null
+  /** Mean of the last step. */
+  mean: number | null
+  best: { mean: number; step: number } | null
+  /** Null with fewer than three steps. */
+  change: RunChangeDto | null
+  /** Means over steps, at most 60; with more steps, each point is the mean of consecutive steps, at the last of them. */
+  curve: { step: number; mean: number }[]
+  /** The reward of the last batch, and a hash that changes with any part of it. */
+  reward: { name: string; version: string } | null
+  /** The asked values of the configuration. */
+  config: Record<string, ConfigValue>
+  /** With `byTag`: the tag that the row is listed for; null: no tags. */
+  tag: string | null
+  /** With `byTag`: matching runs with this tag. */
+  tagRuns: number | null
+}
+
+/** `runs.table`. */
+export interface RunTableDto {
+  items: RunTableRowDto[]
+  nextCursor: string | null
+  /** Matching runs. */
+  total: number
+  /** All runs. */
+  runs: number
+}
+
+/** `runs.facets`: tags and configuration values of the newest 2,000 runs. */
+export interface RunFacetsDto {
+  tags: { tag: string; runs: number }[]
+  /** The keys with the most distinct values first. */
+  keys: { key: string; runs: number; values: number }[]
+}

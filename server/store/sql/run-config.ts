@@ -1,0 +1,73 @@
+import type { ConfigValue } from '../../contract/run-config.ts'
+import { textArray } from '../array-literal.ts'
+import { notify } from '../channels.ts'
+import type { Client, Database } from '../database.ts'
+
+/** The configuration and tags of a run. */
+export interface RunConfigRow {
+  name: string
+  config: Record<string, unknown> | null
+  tags: string[] | null
+}
+
+/** Undefined: there is no such run. */
+export async function runConfig(db: Database, name: string): Promise<RunConfigRow | undefined> {
+  const [row] = await db.rows<RunConfigRow>(
+    'run-config',
+    'select name, config, tags from run where name = $1',
+    [name],
+  )
+  return row
+}
+
+/** The fields of a run to change; undefined: unchanged. */
+export interface RunChange {
+  config?: Record<string, unknown> | null | undefined
+  /** The values of `config` by dotted path. */
+  values?: Readonly<Record<string, ConfigValue>> | null
+  tags?: readonly string[] | undefined
+  addTags?: readonly string[] | undefined
+  removeTags?: readonly string[] | undefined
+}
+
+/** Changes a run, which is created if it does not exist; null: it would have more than `maxTags` tags. */
+export async function changeRun(
+  client: Client,
+  name: string,
+  { config, values, tags, addTags = [], removeTags = [] }: RunChange,
+  maxTags: number,
+): Promise<RunConfigRow | null> {
+  await client.query({
+    name: 'run-insert',
+    text: 'insert into run (name) values ($1) on conflict (name) do nothing',
+    values: [name],
+  })
+  const { rows } = await client.query<RunConfigRow>({
+    name: 'change-run',
+    text: `
+      update run set config = case when $2 then $3::json else config end,
+        config_values = case when $2 then $4::jsonb else config_values end, tags = t.tags
+      from (
+        select id, (
+          -- Each tag once, in the order of its first occurrence.
+          select coalesce(array_agg(tag order by at), '{}') from (
+            select tag, min(at) as at
+            from unnest(coalesce($5::text[], run.tags, '{}') || $6::text[]) with ordinality as u(tag, at)
+            where tag <> all ($7::text[]) group by tag) once) as tags
+        from run where name = $1 for no key update) t
+      where run.id = t.id and cardinality(t.tags) <= $8 returning name, config, run.tags`,
+    values: [
+      name,
+      config !== undefined,
+      config == null ? null : JSON.stringify(config),
+      values == null ? null : JSON.stringify(values),
+      tags === undefined ? null : textArray(tags),
+      textArray(addTags),
+      textArray(removeTags),
+      maxTags,
+    ],
+  })
+  if (rows[0] === undefined) return null
+  await notify(client, 'runsChanged')
+  return rows[0]
+}
