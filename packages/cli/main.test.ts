@@ -29,6 +29,7 @@ it.each(commandNames())('%s describes itself and its options', async (name) => {
 
 it.each<[string[], string]>([
   [['inport'], 'There is no command "inport". The commands are: export, import'],
+  [['run', 'r', '--config', '[1]'], '--config is not a JSON object'],
   [['wait', 'b1', '--timeout', 'soon'], '--timeout soon: expected a whole number'],
   [['import', 'x.jsonl', '--reward', '{"manager":7}'], '--reward: manager: '],
   [['export', '--run', 'r', '--resume'], '--resume needs --out'],

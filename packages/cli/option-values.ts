@@ -16,27 +16,31 @@ export const REWARD_OPTION = {
  */
 export function readReward(given: string | undefined): Partial<RewardSpec> {
   if (given === undefined) return {}
+  const value = readJson('reward', given, '{"model":"my-rm"}')
+  const parsed = RewardSpec.safeParse(value)
+  if (!parsed.success) throw usageError(`--reward: ${describeIssues(parsed.error)}`)
+  return value as Partial<RewardSpec>
+}
+
+/** Parses an option given as JSON, or as `@` and the path of a JSON file. @throws CliError naming the problem */
+export function readJson(option: string, given: string, example = '{"lr":1e-6}'): unknown {
   let text = given
   if (given.startsWith('@')) {
     try {
       text = readFileSync(given.slice(1), 'utf8')
     } catch (error) {
       throw usageError(
-        `--reward ${given}: cannot be read (${(error as NodeJS.ErrnoException).code})`,
+        `--${option} ${given}: cannot be read (${(error as NodeJS.ErrnoException).code})`,
       )
     }
   }
-  let value: unknown
   try {
-    value = JSON.parse(text)
+    return JSON.parse(text)
   } catch (error) {
     throw usageError(
-      `--reward is not valid JSON: ${(error as Error).message}. For example: --reward '{"model":"my-rm"}'`,
+      `--${option} is not valid JSON: ${(error as Error).message}. For example: --${option} '${example}'`,
     )
   }
-  const parsed = RewardSpec.safeParse(value)
-  if (!parsed.success) throw usageError(`--reward: ${describeIssues(parsed.error)}`)
-  return value as Partial<RewardSpec>
 }
 
 /** Parses the value of a whole-number option; undefined if it is not given. @throws CliError */

@@ -64,6 +64,21 @@ async function done<T = Record<string, unknown>>(...args: string[]): Promise<T> 
   return JSON.parse(run.stdout) as T
 }
 
+it('run shows and changes the configuration and tags of a run', async () => {
+  const unknown = await cli('run', 'configured')
+  expect(unknown).toMatchObject({ code: EXIT.refused })
+  const config = { optimizer: { lr: 1e-6 }, model: 'qwen3-8b' }
+  const path = join(folder, 'config.json')
+  writeFileSync(path, JSON.stringify(config))
+  await done('run', 'configured', '--config', `@${path}`, '--tag', 'a', '--tag', 'b')
+  expect(await done('run', 'configured', '--untag', 'a')).toEqual({
+    ...{ run: 'configured', config, tags: ['b'] },
+  })
+  expect((await cli('run', 'configured')).stdout).toBe(
+    'configured  tags: b\noptimizer.lr  0.000001\nmodel         qwen3-8b\n',
+  )
+})
+
 interface Row extends Sample {
   run: string
   step: number

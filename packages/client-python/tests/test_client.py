@@ -67,6 +67,17 @@ class Client(unittest.TestCase):
         self.assertEqual(caught.exception.reason, reason, caught.exception)
         return caught.exception
 
+    @with_each_transport
+    def test_a_run_gets_a_configuration_and_tags(self, client):
+        config = {"model": "qwen3-8b", "optimizer": {"lr": 1e-6}}
+        client.update_run(config, run="configured", tags=["grpo"])
+        answer = client.update_run(run="configured", add_tags=["ablation"])
+        self.assertEqual(
+            answer, {"run": "configured", "config": config, "tags": ["grpo", "ablation"]}
+        )
+        # Without a name, the client's run.
+        self.assertEqual(client.update_run(remove_tags=["grpo"])["run"], "tests")
+
     def test_a_wrong_key(self):
         for key, expected in ((None, "none was set"), ("another", "rejected")):
             with RewardOps(self.service.url, key, connect_s=30.0) as client:

@@ -61,6 +61,8 @@ export interface RewardOpsClient {
   computeScore(input: RewardOpsInputs['samples']['score']): Promise<ScoreResult>
   /** Scores the rollouts of a batch with another reward, as a new batch. */
   rescore(input: RewardOpsInputs['batches']['rescore']): Promise<SubmitResult>
+  /** Stores the configuration of a run, or changes its tags. The run is created if it does not exist. */
+  updateRun(input: RewardOpsInputs['runs']['update']): Promise<RewardOpsOutputs['runs']['update']>
   /** Waits until the batch ends and returns its summary. */
   wait(batchId: string, options?: { signal?: AbortSignal }): Promise<BatchSummary>
   /** All results of a batch so far, in input order. */
@@ -126,6 +128,7 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
     },
     computeScore: (input) => api.samples.score.mutate(keyed(input)),
     rescore: (input) => api.batches.rescore.mutate(keyed(input)),
+    updateRun: (input) => api.runs.update.mutate(input),
   }
 }
 

@@ -137,6 +137,7 @@ const REPEATABLE: Readonly<Record<string, 'always' | 'keyed'>> = {
   'samples.score': 'keyed',
   'batches.append': 'always',
   'batches.close': 'always',
+  'runs.update': 'always',
   'batches.cancel': 'always',
   'servers.register': 'always',
   'servers.update': 'always',

@@ -49,6 +49,15 @@ afterAll(async () => {
 const indexes = (chunks: RewardChunk[]) =>
   chunks.flatMap((chunk) => chunk.results.map((r) => r.index)).sort((a, b) => a - b)
 
+it('stores the configuration and tags of a run before its first batch', async () => {
+  const config = { model: 'qwen3-8b', optimizer: { lr: 1e-6 } }
+  await client.updateRun({ run: 'configured', config, addTags: ['grpo'] })
+  await client.updateRun({ run: 'configured', addTags: ['ablation'] })
+  expect(await client.api.runs.config.query({ run: 'configured' })).toEqual({
+    ...{ run: 'configured', config, tags: ['grpo', 'ablation'] },
+  })
+})
+
 describe('a pipeline', () => {
   it('returns whole groups with at least the requested samples, and the remaining count', async () => {
     const samples = rollouts(96, 8).map((one, i) => ({ ...one, responseLength: i }))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rewardops.bodies import parts_of, scores_of, single, with_samples
@@ -419,6 +419,35 @@ class AsyncRewardOps:
             groups=answer.get("groups", 0),
             duplicate=answer.get("duplicate", False),
         )
+
+    async def update_run(
+        self,
+        config: Mapping[str, Any] | None = None,
+        *,
+        run: str | None = None,
+        tags: Sequence[str] | None = None,
+        add_tags: Sequence[str] = (),
+        remove_tags: Sequence[str] = (),
+        timeout_s: Any = UNSET,
+    ) -> dict[str, Any]:
+        """
+        Stores the configuration of a run, such as its hyperparameters, or changes its tags; the run is created if it does not
+        exist. `config` replaces the earlier one; None: unchanged. `tags` replaces all tags, also those that users
+        added; `add_tags` keeps them. Returns `run`, `config` and `tags`.
+        """
+        given: dict[str, Any] = {"run": self.run if run is None else run}
+        if config is not None:
+            given["config"] = plain(config)
+        if tags is not None:
+            given["tags"] = list(tags)
+        if add_tags:
+            given["addTags"] = list(add_tags)
+        if remove_tags:
+            given["removeTags"] = list(remove_tags)
+        answer: dict[str, Any] = await self.calls.call(
+            "runs.update", given, deadline=self.deadline(timeout_s)
+        )
+        return answer
 
     async def register_server(
         self, name: str, url: str, engine: str = "auto", *, timeout_s: Any = UNSET, **settings: Any

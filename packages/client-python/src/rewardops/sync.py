@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rewardops.background import close_with, shared_loop
@@ -199,6 +199,28 @@ class RewardOps:
                     timeout_s=timeout_s,
                 )
             ),
+        )
+
+    def update_run(
+        self,
+        config: Mapping[str, Any] | None = None,
+        *,
+        run: str | None = None,
+        tags: Sequence[str] | None = None,
+        add_tags: Sequence[str] = (),
+        remove_tags: Sequence[str] = (),
+        timeout_s: Any = UNSET,
+    ) -> dict[str, Any]:
+        """See AsyncRewardOps."""
+        return self._wait(
+            self._async.update_run(
+                config,
+                run=run,
+                tags=tags,
+                add_tags=add_tags,
+                remove_tags=remove_tags,
+                timeout_s=timeout_s,
+            )
         )
 
     def register_server(
