@@ -12,6 +12,7 @@ import { measureProxy } from './proxy.ts'
 import { measureRate } from './rate.ts'
 import { measureRouterStep, ROUTER_STEP_DEFAULTS } from './router-step.ts'
 import { measureRules } from './rules.ts'
+import { measureRuns, RUNS_DEFAULTS } from './runs.ts'
 import { measureSingle } from './single.ts'
 import { measureWatch, WATCH_DEFAULTS } from './watch.ts'
 
@@ -38,6 +39,11 @@ const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
       dataDir: values.data,
       repetitions: positive('repetitions', PAGES_DEFAULTS.repetitions),
     }),
+  runs: (emit) =>
+    measureRuns(emit, {
+      dataDir: values.data,
+      repetitions: positive('repetitions', RUNS_DEFAULTS.repetitions),
+    }),
 }
 
 /**
@@ -51,7 +57,7 @@ const { values, positionals: names } = parseArgs({
   options: {
     // For `router` and `watch`.
     seconds: text,
-    // For `watch` and `pages`.
+    // For `watch`, `pages` and `runs`.
     repetitions: text,
     // For `router` only.
     groups: text,
@@ -62,7 +68,7 @@ const { values, positionals: names } = parseArgs({
     dispatchers: text,
     // For `pages` and `account`.
     samples: text,
-    // For `pages` only.
+    // For `pages` and `runs`.
     data: text,
     // For `account` only.
     workloads: text,

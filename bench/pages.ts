@@ -46,32 +46,8 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
     })
     pool = new Pool(service.url, { connections: 4 })
     const ask = asker(pool)
-    const all: number[] = []
-    const medians: number[] = []
-    const p95s: number[] = []
     const cases = await queries(ask)
-    for (const [name, procedure, input] of cases) {
-      const times: number[] = []
-      let bytes = 0
-      for (let i = 0; i < options.repetitions; i++) {
-        const startedAt = performance.now()
-        bytes = (await ask(procedure, input)).bytes
-        times.push(performance.now() - startedAt)
-        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
-      }
-      all.push(...times)
-      medians.push(median(times))
-      p95s.push(quantile(times, 0.95))
-      emit({
-        name: 'pages.query',
-        page: name,
-        procedure,
-        firstMs: rounded(times[0] as number),
-        p50Ms: rounded(median(times)),
-        p95Ms: rounded(quantile(times, 0.95)),
-        kib: rounded(bytes / 1024),
-      })
-    }
+    const { all, medians, p95s } = await measureQueries(emit, ask, cases, options.repetitions)
     emit({
       name: 'pages.all',
       queries: all.length,
@@ -92,9 +68,45 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
   }
 }
 
+/** Runs each query several times. Returns the times of all requests, and median and 95 % quantile of each query. */
+export async function measureQueries(
+  emit: Emit,
+  ask: Ask,
+  cases: readonly PageQuery[],
+  repetitions: number,
+): Promise<{ all: number[]; medians: number[]; p95s: number[] }> {
+  const all: number[] = []
+  const medians: number[] = []
+  const p95s: number[] = []
+  for (const [name, procedure, input] of cases) {
+    const times: number[] = []
+    let bytes = 0
+    for (let i = 0; i < repetitions; i++) {
+      const startedAt = performance.now()
+      bytes = (await ask(procedure, input)).bytes
+      times.push(performance.now() - startedAt)
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+    }
+    all.push(...times)
+    medians.push(median(times))
+    p95s.push(quantile(times, 0.95))
+    emit({
+      name: 'pages.query',
+      page: name,
+      procedure,
+      firstMs: rounded(times[0] as number),
+      p50Ms: rounded(median(times)),
+      p95Ms: rounded(quantile(times, 0.95)),
+      kib: rounded(bytes / 1024),
+    })
+  }
+  return { all, medians, p95s }
+}
+
 type Ask = (procedure: string, input: unknown) => Promise<{ data: unknown; bytes: number }>
 
-function asker(pool: Pool): Ask {
+/** Calls procedures over HTTP. */
+export function asker(pool: Pool): Ask {
   return async (procedure, input) => {
     const query = input === undefined ? '' : `?input=${encodeURIComponent(JSON.stringify(input))}`
     const { statusCode, body } = await pool.request({
@@ -112,7 +124,7 @@ function asker(pool: Pool): Ask {
 }
 
 /** The label of a page's query, its procedure and its input. */
-type PageQuery = [page: string, procedure: string, input?: unknown]
+export type PageQuery = [page: string, procedure: string, input?: unknown]
 
 /** Queries that no page makes when it opens, or that need data which generated runs lack. */
 const NOT_OF_PAGES = new Set([
@@ -167,7 +179,11 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
     ['overview', 'overview.get'],
     ['overview, retries', 'overview.retries', {}],
     ['overview', 'overview.retries'],
-    ['runs', 'runs.list'],
+    ['runs', 'runs.table', {}],
+    ['runs by tag', 'runs.table', { byTag: true }],
+    ['runs, tags and keys', 'runs.facets'],
+    ['runs to choose from', 'runs.list'],
+    ['run, configuration', 'runs.config', { run: 'seeded-math-rule' }],
     ['run, verdicts', 'runs.get', { name: 'seeded-math-rule' }],
     ['run, reward model', 'runs.get', { name: 'seeded-reward-model' }],
     ['run, validation', 'runs.get', { name: 'seeded-judge', split: 'val' }],
