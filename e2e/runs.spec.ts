@@ -48,6 +48,59 @@ test.beforeAll(async ({ sharedService }) => {
   await submit('other', 5, 14)
 })
 
+test('the runs are sorted, filtered, grouped and configured', async ({ page }) => {
+  const errors = watchErrors(page)
+  const { runs } = service.api
+  await runs.update.mutate({ run: 'learner', config: { optimizer: { lr: 1e-6 } }, tags: ['grpo'] })
+  await runs.update.mutate({ run: 'other', config: { optimizer: { lr: 5e-6 } } })
+  await page.goto(`${service.url}/runs?col=config.optimizer.lr`)
+  const row = (run: string) => page.locator(`tr[data-run="${run}"]`)
+  const last = means.get(6) as number
+  await expect(row('learner')).toContainText(Number.isInteger(last) ? `${last}` : last.toFixed(3))
+  await expect(row('learner')).toContainText('idle')
+  await expect(row('learner')).toContainText('1e-6')
+  await expect(
+    row('learner').getByRole('img', { name: 'Mean reward of learner, steps 1 to 6' }),
+  ).toBeVisible()
+  await expectFits(page)
+  await expectAccessible(page)
+
+  const field = page.getByLabel('Configuration filter')
+  await field.fill('optimizer.lr')
+  await field.press('Enter')
+  await expect(page.getByRole('alert').filter({ hasText: 'For example' })).toBeVisible()
+  await field.fill('optimizer.lr > 2e-6')
+  await field.press('Enter')
+  await expect(row('learner')).toHaveCount(0)
+  await expect(row('other')).toBeVisible()
+  await page.reload()
+  await expect(page.getByRole('status').filter({ hasText: /^1 of \d+$/ })).toBeVisible()
+  await page.getByRole('button', { name: 'Remove optimizer.lr > 2e-6 from the filter' }).click()
+
+  const sorted = page.getByRole('columnheader', { name: 'optimizer.lr' })
+  await sorted.getByRole('button').click()
+  await expect(sorted).toHaveAttribute('aria-sort', 'descending')
+  await expect(page.locator('tr[data-run]').first()).toHaveAttribute('data-run', 'other')
+  await sorted.getByRole('button').click()
+  await expect(page.locator('tr[data-run]').first()).toHaveAttribute('data-run', 'learner')
+  await page.getByRole('button', { name: 'Group by tag' }).click()
+  await expect(page.locator('tr[data-tag]')).toHaveText([/^grpo1 run$/, /^No tags\d+ runs?$/])
+  await expect(page).toHaveURL(/sort=config\.optimizer\.lr&order=asc&by=tag&col=config/)
+
+  await row('learner').getByRole('link', { name: 'learner' }).click()
+  await page.getByRole('button', { name: 'Add tag' }).click()
+  await page.getByRole('textbox', { name: 'New tag' }).fill('ablation')
+  await page.keyboard.press('Enter')
+  await page.getByRole('button', { name: 'Remove the tag grpo' }).click()
+  await expect(page.getByRole('list', { name: 'Tags' }).getByRole('listitem')).toHaveText([
+    'ablation',
+  ])
+  await page.getByRole('button', { name: 'Configuration' }).click()
+  await expect(page.getByRole('row', { name: 'optimizer.lr 1e-6' })).toBeVisible()
+  await expectAccessible(page)
+  errors.expectNone()
+})
+
 test('a run page shows the rewards of each step as in the results', async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs`)

@@ -13,20 +13,27 @@ interface SparklineShape {
 const PAD = 1.5
 
 /**
- * Prepares equally spaced readings, oldest first; null is a gap. The scale includes zero and the thresholds; y grows
- * downwards.
+ * Prepares equally spaced readings, oldest first; null is a gap. The scale includes zero and the thresholds, or only the
+ * readings (`fit`); y grows downwards.
  */
 export function prepareSparkline(
   readings: readonly (number | null)[],
   width: number,
   height: number,
   thresholds: readonly number[] = [],
+  fit = false,
 ): SparklineShape {
-  const values = [0, ...thresholds, ...readings.map((reading) => reading ?? 0)]
+  const values = [
+    ...(fit ? [] : [0, ...thresholds]),
+    ...readings.filter((reading) => reading !== null),
+  ]
   const low = Math.min(...values)
-  const span = Math.max(...values) - low || 1
+  const range = Math.max(...values) - low
+  // Equal readings are drawn in the middle of their own scale.
+  const span = range > 0 ? range : 1
+  const base = fit && range === 0 ? low - 0.5 : low
   const step = readings.length > 1 ? width / (readings.length - 1) : 0
-  const yOf = (value: number) => round(height - PAD - ((value - low) / span) * (height - 2 * PAD))
+  const yOf = (value: number) => round(height - PAD - ((value - base) / span) * (height - 2 * PAD))
   const runs: { x: number; y: number }[][] = [[]]
   for (const [i, reading] of readings.entries()) {
     if (reading === null) runs.push([])

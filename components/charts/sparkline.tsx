@@ -16,6 +16,7 @@ export const Sparkline = memo(function Sparkline({
   height = 24,
   slots = SECONDS,
   thresholds = [],
+  fit = false,
 }: {
   readings: readonly (number | null)[]
   label: string
@@ -25,9 +26,11 @@ export const Sparkline = memo(function Sparkline({
   slots?: number
   /** Drawn as dashed lines. */
   thresholds?: readonly number[]
+  /** The scale is the range of the readings, without zero and without an area. */
+  fit?: boolean
 }) {
   const missing = Array<null>(Math.max(0, slots - readings.length)).fill(null)
-  const shape = prepareSparkline([...missing, ...readings], WIDTH, height, thresholds)
+  const shape = prepareSparkline([...missing, ...readings], WIDTH, height, thresholds, fit)
   const line = { fill: 'none', strokeLinecap: 'round', vectorEffect: 'non-scaling-stroke' } as const
   return (
     <svg
@@ -38,13 +41,11 @@ export const Sparkline = memo(function Sparkline({
       className="block h-full w-full overflow-visible"
     >
       {/* The baseline also marks the place of a chart without readings. */}
-      <path {...line} d={`M0 ${shape.zero + 1}H${WIDTH}`} stroke="var(--line)" />
+      <path {...line} d={`M0 ${fit ? height : shape.zero + 1}H${WIDTH}`} stroke="var(--line)" />
       {shape.thresholds.map((y) => (
         <path {...line} key={y} d={`M0 ${y}H${WIDTH}`} stroke="var(--warn)" strokeDasharray="3 3" />
       ))}
-      {shape.areas.map((d) => (
-        <path key={d} d={d} fill={color} opacity={0.1} />
-      ))}
+      {!fit && shape.areas.map((d) => <path key={d} d={d} fill={color} opacity={0.1} />)}
       {shape.lines.map((d) => (
         <path {...line} key={d} d={d} stroke={color} strokeWidth={1.5} strokeLinejoin="round" />
       ))}

@@ -30,6 +30,7 @@ import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { useUrl } from '../url/use-url.ts'
 import { RunChanges } from './run-changes.tsx'
 import { RunCharts, SourceCharts } from './run-charts.tsx'
+import { RunConfig } from './run-config.tsx'
 import { RunFan } from './run-fan.tsx'
 import { RunFigures } from './run-figures.tsx'
 import { RunMarks } from './run-marks.tsx'
@@ -93,23 +94,26 @@ export function RunPage({ name }: { name: string }) {
         </Empty>
       ) : (
         <QueryView query={run} skeleton={<RunSkeleton />}>
-          {(data) =>
-            data.steps.length === 0 ? (
-              <Empty
-                icon={ListTree}
-                title={url.split === 'val' ? 'No validation steps yet' : 'No training steps yet'}
-                actions={
-                  <PageLink href={batches} className={buttonClass('plain', true)}>
-                    Open batches
-                  </PageLink>
-                }
-              >
-                No batch has the split <code className="font-mono text-xs">{url.split}</code>.
-              </Empty>
-            ) : (
-              <Loaded run={data} url={url} onChange={setUrl} />
-            )
-          }
+          {(data) => (
+            <>
+              <RunConfig run={name} />
+              {data.steps.length === 0 ? (
+                <Empty
+                  icon={ListTree}
+                  title={url.split === 'val' ? 'No validation steps yet' : 'No training steps yet'}
+                  actions={
+                    <PageLink href={batches} className={buttonClass('plain', true)}>
+                      Open batches
+                    </PageLink>
+                  }
+                >
+                  No batch has the split <code className="font-mono text-xs">{url.split}</code>.
+                </Empty>
+              ) : (
+                <Loaded run={data} url={url} onChange={setUrl} />
+              )}
+            </>
+          )}
         </QueryView>
       )}
     </>

@@ -2,11 +2,11 @@ import type { ReactNode } from 'react'
 
 /**
  * A table column: its label, or an object with its alignment. `end` right-aligns numbers; `hidden` is read out only,
- * for columns of buttons and bars.
+ * for columns of buttons and bars. `sorted`: the direction, if the rows are sorted by this column.
  */
 export type ColumnHead =
   | string
-  | ({ className?: string; title?: string } & (
+  | ({ className?: string; title?: string; sorted?: 'ascending' | 'descending' | undefined } & (
       | { start: ReactNode }
       | { end: ReactNode }
       | { hidden: string }
@@ -28,7 +28,7 @@ export function ColumnHeads({ columns }: { columns: readonly ColumnHead[] }) {
 function Head({ column }: { column: Exclude<ColumnHead, string> }) {
   const look = [...('end' in column ? ['end'] : []), column.className ?? ''].join(' ').trim()
   return (
-    <th scope="col" className={look || undefined} title={column.title}>
+    <th scope="col" className={look || undefined} title={column.title} aria-sort={column.sorted}>
       {'hidden' in column ? (
         <span className="sr-only">{column.hidden}</span>
       ) : 'end' in column ? (

@@ -5,8 +5,8 @@ import { useEffect, useRef, useState } from 'react'
 import { formatCount } from '../format/numbers.ts'
 import { useKeys } from '../shell/keys.tsx'
 
-/** A client-side filter of a list; `f` focuses it, Esc clears it. */
-function FilterField({
+/** A text filter of a list; `f` focuses it, Esc clears it. */
+export function FilterField({
   label,
   value,
   onChange,

@@ -1,5 +1,6 @@
 import {
   Ban,
+  CircleAlert,
   CircleCheck,
   CircleDashed,
   CircleDot,
@@ -20,6 +21,7 @@ import {
   Unplug,
 } from 'lucide-react'
 import type { WorkerDto } from '../../server/contract/pages.ts'
+import type { RunStatus } from '../../server/contract/run-table.ts'
 import type { SelfTestVerdict } from '../../server/contract/self-test-verdict.ts'
 import type { ServerState } from '../../server/contract/servers.ts'
 import type { BatchStatus, SampleStatus } from '../../server/contract/trainer.ts'
@@ -99,6 +101,12 @@ const WORKER: Record<WorkerDto['state'], Look> = {
   dead: { icon: Skull, text: 'dead', tone: 'bad' },
 }
 
+const RUN: Record<RunStatus, Look> = {
+  scoring: { icon: CircleDot, text: 'scoring', tone: 'run' },
+  stalled: { icon: CircleAlert, text: 'stalled', tone: 'warn' },
+  idle: { icon: CircleDashed, text: 'idle', tone: 'idle' },
+}
+
 /** A state as icon, label and color. */
 function Status({ look, title }: { look: Look | undefined; title?: string | undefined }) {
   if (look === undefined) return null
@@ -116,6 +124,19 @@ function Status({ look, title }: { look: Look | undefined; title?: string | unde
 
 export function BatchStatusView({ status }: { status: BatchStatus }) {
   return <Status look={BATCH[status]} />
+}
+/** `age`: the time in this state, such as `3 h`. */
+export function RunStatusView({
+  status,
+  age,
+  title,
+}: {
+  status: RunStatus
+  age?: string
+  title: string
+}) {
+  const look = RUN[status]
+  return <Status look={age ? { ...look, text: `${look.text} ${age}` } : look} title={title} />
 }
 export function SampleStatusView({ status }: { status: SampleStatus }) {
   return <Status look={SAMPLE[status]} />

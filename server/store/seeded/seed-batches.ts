@@ -1,5 +1,7 @@
+import { configValues, MAX_TAGS } from '../../contract/run-config.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database } from '../database.ts'
+import { changeRun } from '../sql/run-config.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../text-partitions.ts'
 import { SEEDED_RUNS, type SeededRun } from './seeded-run.ts'
 
@@ -69,6 +71,19 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
       'insert into run (name, seeded) values ($1, true) returning id',
       [run.name],
     )
+    const config = seededConfig(run, options.seed, at)
+    await db.transaction((client) =>
+      changeRun(
+        client,
+        run.name,
+        {
+          config,
+          values: Object.fromEntries(configValues(config)),
+          tags: [run.reward.kind, at % 2 === 0 ? 'baseline' : 'ablation'],
+        },
+        MAX_TAGS,
+      ),
+    )
     done.runs.push(run.name)
     const steps = Math.ceil(share / stepSamples)
     // Long runs are compressed in time to fit the retained days.
@@ -105,6 +120,16 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
   }
   await db.adhoc('analyze')
   return done
+}
+
+/** An invented configuration, as a trainer would send it. */
+function seededConfig({ groupSize, rewardName }: SeededRun, seed: number, at: number) {
+  return {
+    model: at % 2 === 0 ? 'policy-8b' : 'policy-1b',
+    ...{ seed, groupSize, reward: rewardName },
+    optimizer: { name: 'adamw', lr: (1 + (at % 3)) * 1e-6, betas: [0.9, 0.95] },
+    klCoefficient: at % 2 === 0 ? 0 : 0.001,
+  }
 }
 
 async function seedServers(db: Database): Promise<number[]> {

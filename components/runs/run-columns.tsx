@@ -1,0 +1,199 @@
+import type { ReactNode } from 'react'
+import type { ConfigValue } from '../../server/contract/run-config.ts'
+import { CHANGE_STEPS, type RunSort, type RunTableRowDto } from '../../server/contract/run-table.ts'
+import { FailedCount, RunName } from '../batches/batch-cells.tsx'
+import {
+  formatCompact,
+  formatCount,
+  formatPercent,
+  formatScore,
+  quantityText,
+} from '../format/numbers.ts'
+import { Ago } from '../ui/ago.tsx'
+import { configText, RunChange, RunCurve, RunState, TAG_CHIP } from './run-cells.tsx'
+import { configKey, EXTRA_COLUMNS, type ExtraColumn, type RunsUrl } from './runs-url.ts'
+import { SeededMark } from './seeded-mark.tsx'
+
+/** A column of the Runs page. */
+export interface RunColumn {
+  label: string
+  /** Definition and unit. */
+  title?: string
+  /** The sort of the column; absent: it cannot be sorted. */
+  sort?: RunsUrl['sort']
+  /** Left-aligned. */
+  start?: boolean
+  className?: string
+  cell(run: RunTableRowDto, onTag: (tag: string) => void): ReactNode
+}
+
+const DASH = <span className="text-ink-3">–</span>
+const LAST_BATCHES = 'Each step counts with its last batch. Rescored batches are left out.'
+
+/** The columns that are always shown, in order. */
+const COLUMNS: readonly RunColumn[] = [
+  {
+    ...{ label: 'Run', sort: 'name', start: true, className: 'max-w-60' },
+    cell: (run, onTag) => <NameCell run={run} onTag={onTag} />,
+  },
+  {
+    ...{ label: 'Status', sort: 'activity', start: true },
+    title:
+      'Sorts by the last submitted batch. Stalled: samples are pending, and for 5 minutes no group completed.',
+    cell: (run) => <RunState run={run} />,
+  },
+  {
+    ...{ label: 'Reward', start: true },
+    title: `Mean reward over all steps, on a scale of its own. ${LAST_BATCHES}`,
+    cell: (run) => (
+      <span className="block h-6 w-26">
+        <RunCurve run={run.name} curve={run.curve} />
+      </span>
+    ),
+  },
+  {
+    ...{ label: 'Last mean', sort: 'mean' },
+    title: `Mean reward of the last ended step. ${LAST_BATCHES}`,
+    cell: (run) => <span className="num">{formatScore(run.mean)}</span>,
+  },
+  {
+    ...{ label: 'Best', sort: 'best' },
+    title: `Highest mean reward of a step. ${LAST_BATCHES}`,
+    cell: ({ best }) => (
+      <span className="num" title={best ? `Step ${formatCount(best.step)}` : undefined}>
+        {formatScore(best?.mean)}
+      </span>
+    ),
+  },
+  {
+    ...{ label: 'Change', sort: 'change' },
+    title: `Rise of a straight line through the means of the last ${CHANGE_STEPS} steps, with half of its 95 % interval.`,
+    cell: (run) => <RunChange change={run.change} />,
+  },
+  {
+    ...{ label: 'Step', sort: 'step' },
+    cell: (run) => <span className="num">{formatCount(run.lastStep)}</span>,
+  },
+  {
+    ...{ label: 'Samples', sort: 'samples' },
+    title: 'Samples in ended batches.',
+    cell: (run) => <span className="num">{formatCompact(run.samples)}</span>,
+  },
+  {
+    ...{ label: 'No-signal', sort: 'noSignal' },
+    title: 'Share of groups whose advantages are all zero.',
+    cell: ({ noSignal }) =>
+      noSignal === null ? (
+        DASH
+      ) : (
+        <span className="num">{quantityText(formatPercent(noSignal))}</span>
+      ),
+  },
+  {
+    ...{ label: 'Failed', sort: 'failed' },
+    title: 'Failed samples. Sorts by their share.',
+    cell: (run) => <FailedCount failed={run.failed} />,
+  },
+  {
+    ...{ label: 'Reward version', sort: 'reward', start: true, className: 'max-w-44' },
+    title: 'The reward of the last batch, and a hash that changes with any part of it.',
+    cell: ({ reward }) =>
+      reward === null ? (
+        DASH
+      ) : (
+        <span className="flex items-baseline gap-2" title={reward.name}>
+          <span className="truncate text-ink-2">{reward.name}</span>
+          <span className="font-mono text-2xs text-ink-3">{reward.version}</span>
+        </span>
+      ),
+  },
+]
+
+const EXTRA: Record<ExtraColumn, Omit<RunColumn, 'label'>> = {
+  created: {
+    sort: 'created',
+    cell: (run) => (
+      <span className="text-ink-2">
+        <Ago at={run.createdAt} />
+      </span>
+    ),
+  },
+  batches: { cell: (run) => <Count n={run.batches} /> },
+  validation: { cell: (run) => <Count n={run.validationBatches} /> },
+  rescored: { cell: (run) => <Count n={run.rescoredBatches} /> },
+}
+
+/** The shown columns: the fixed ones, then the optional ones of the address. */
+export function runColumns(optional: readonly string[]): RunColumn[] {
+  return [
+    ...COLUMNS,
+    ...optional.flatMap((name): RunColumn[] => {
+      const key = configKey(name)
+      if (key !== null) return [configColumn(key)]
+      return name in EXTRA
+        ? [{ label: EXTRA_COLUMNS[name as ExtraColumn], ...EXTRA[name as ExtraColumn] }]
+        : []
+    }),
+  ]
+}
+
+function configColumn(key: string): RunColumn {
+  return {
+    ...{ label: key, title: key, sort: `config.${key}`, className: 'max-w-48' },
+    cell: ({ config }) => <ConfigCell value={config[key]} />,
+  }
+}
+
+/** The name, and below it the tags. */
+function NameCell({ run, onTag }: { run: RunTableRowDto; onTag(tag: string): void }) {
+  const isVal = run.split === 'val'
+  const hasMarks = run.tags.length > 0 || run.seeded || isVal
+  return (
+    <>
+      <span className={`flex items-center gap-2 font-medium ${hasMarks ? 'pt-1' : ''}`}>
+        <RunName run={run.name} />
+      </span>
+      {hasMarks && (
+        <span className="flex items-center gap-1 overflow-hidden pb-1 pl-4">
+          {isVal && (
+            <span className={TAG_CHIP} title="No training batches: the figures are of validation.">
+              validation
+            </span>
+          )}
+          {run.tags.map((tag) => (
+            <button
+              key={tag}
+              type="button"
+              title={`Only runs tagged “${tag}”`}
+              onClick={() => onTag(tag)}
+              className={`${TAG_CHIP} hover:bg-hover hover:text-ink`}
+            >
+              {tag}
+            </button>
+          ))}
+          {run.seeded && <SeededMark />}
+        </span>
+      )}
+    </>
+  )
+}
+
+function ConfigCell({ value }: { value: ConfigValue | undefined }) {
+  if (value === undefined) return DASH
+  const text = configText(value)
+  return (
+    <span className="num block truncate" title={text}>
+      {text}
+    </span>
+  )
+}
+
+/** A count; zero is paler. */
+function Count({ n }: { n: number }) {
+  return <span className={`num ${n === 0 ? 'text-ink-3' : ''}`}>{formatCount(n)}</span>
+}
+
+/** The first direction of a sort: names ascend, figures descend. */
+export function firstOrder(sort: RunSort | `config.${string}`): 'asc' | 'desc' {
+  return sort === 'name' || sort === 'reward' ? 'asc' : 'desc'
+}
