@@ -23,6 +23,7 @@ import { WorkersGlance } from '../workers/workers-glance.tsx'
 import { prepareAttention } from './attention.prepare.ts'
 import { FleetGlance } from './fleet-glance.tsx'
 import { Onboarding } from './onboarding.tsx'
+import { RunCurves } from './run-curves.tsx'
 import { useTrail } from './trail.ts'
 
 const RECENT_SHOWN = 10
@@ -39,7 +40,7 @@ const RetriesChart = lazyPlot(
 )
 
 /**
- * Attention items, figures, active batches and the fleet. `first`: data that came with the document, null where the
+ * Reward curves, attention items, figures, active batches and the fleet. `first`: data that came with the document, null where the
  * page fetches everything.
  */
 export function OverviewPage({ first }: { first: FirstAnswers | null }) {
@@ -49,7 +50,7 @@ export function OverviewPage({ first }: { first: FirstAnswers | null }) {
   const overview = useQuery(
     trpc.overview.get.queryOptions(undefined, {
       ...(first && { initialData: first.overview, initialDataUpdatedAt: readAtMs }),
-      meta: { topics: ['overview', 'batches', 'servers', 'workers'] },
+      meta: { topics: ['overview', 'batches', 'servers', 'workers', 'runs'] },
     }),
   )
   const monitors = useQuery(
@@ -98,6 +99,7 @@ function Calm({ attention }: { attention: Attention[] }) {
 function Dashboard({ data, attention }: { data: OverviewDto; attention: Attention[] }) {
   return (
     <>
+      <RunCurves runs={data.runs} className="border-b" />
       {attention.length > 0 && <AttentionList attention={attention} />}
       <Figures figures={data.figures} />
       <ActiveBatches batches={data.activeBatches} total={data.figures.activeBatches} />
@@ -180,7 +182,7 @@ function AttentionList({ attention }: { attention: Attention[] }) {
           <li key={`${each.href} ${each.title}`} className="border-b last:border-0">
             <PageLink
               href={each.href}
-              className={`group flex items-baseline gap-x-3 px-5 py-2 max-sm:flex-wrap ${each.level === 'error' ? 'bg-bad-soft' : 'bg-warn-soft'}`}
+              className={`group flex items-baseline gap-x-3 px-5 py-1.5 max-sm:flex-wrap ${each.level === 'error' ? 'bg-bad-soft' : 'bg-warn-soft'}`}
             >
               <Icon
                 size={14}
@@ -189,6 +191,14 @@ function AttentionList({ attention }: { attention: Attention[] }) {
                 aria-label={each.level}
               />
               <span className="font-medium group-hover:underline sm:shrink-0">{each.title}</span>
+              {each.splits?.map((split) => (
+                <span
+                  key={split}
+                  className="shrink-0 rounded border border-line-strong px-1 text-2xs leading-4 text-ink-2"
+                >
+                  {split === 'val' ? 'validation' : 'training'}
+                </span>
+              ))}
               <span
                 className="min-w-0 text-ink-2 max-sm:w-full max-sm:pl-[26px] sm:truncate"
                 title={each.detail}

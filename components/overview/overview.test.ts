@@ -64,8 +64,10 @@ describe('attention items', () => {
       'a is unreachable → /servers/a',
       'The scores of b are not raw → /servers/b',
       'A worker died → /workers',
-      'a: black hole → /servers/a',
     ])
+    expect(list[0]?.detail).toBe('d Also: black hole.')
+    // The items of the query's data stay unchanged.
+    expect(serviceItems[1]?.detail).toBe('d')
   })
 })
 

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { AnnotationDto } from './annotations.ts'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
 import type { Role } from './roles.ts'
+import type { RunTableRowDto } from './run-table.ts'
 import { SampleFilter } from './sample-filter.ts'
 import type { ServerDto } from './servers.ts'
 import { BatchId, type BatchSummary, type Page, type Result } from './trainer.ts'
@@ -32,12 +33,26 @@ export interface Attention {
   detail: string
   /** The page with the details. */
   href: string
+  /** The splits of a run that it concerns. */
+  splits?: ('train' | 'val')[]
+}
+
+/** A run on the overview. */
+export interface OverviewRunDto
+  extends Pick<
+    RunTableRowDto,
+    'name' | 'status' | 'since' | 'pending' | 'split' | 'lastStep' | 'mean' | 'change'
+  > {
+  /** Means of the last 50 steps. */
+  curve: { step: number; mean: number }[]
 }
 
 /** `overview.get`. */
 export interface OverviewDto {
   /** The service has no batches. */
   empty: boolean
+  /** The runs that are scoring, then those with the newest batches; at most six. */
+  runs: OverviewRunDto[]
   attention: Attention[]
   figures: {
     samplesPerSecond: number

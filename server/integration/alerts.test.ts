@@ -101,7 +101,8 @@ describe('alerts', () => {
     ])
     const { attention } = await service.api.overview.get.query()
     expect(attention).toContainEqual({
-      ...{ level: 'error', title: 'other: failures', href: '/runs/other#monitor-failures' },
+      ...{ level: 'error', title: 'other: failures', splits: ['train'] },
+      href: '/runs/other#monitor-failures',
       detail: 'since step 1: 25 %, threshold 10 %',
     })
     const { monitors } = await service.api.monitors.run.query({ run: 'watched' })

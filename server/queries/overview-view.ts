@@ -1,17 +1,31 @@
-import type { Attention, OverviewDto, RetryMinuteDto, WorkerDto } from '../contract/pages.ts'
+import type {
+  Attention,
+  OverviewDto,
+  OverviewRunDto,
+  RetryMinuteDto,
+  WorkerDto,
+} from '../contract/pages.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import { Memo } from '../memo.ts'
 import { labelOf, valueText } from '../monitoring/alerts/alert-payload.ts'
 import type { Database } from '../store/database.ts'
 import { overviewFigures } from '../store/sql/fleet.ts'
-import { incidentsOfLate } from '../store/sql/monitor-views.ts'
+import { type IncidentRow, incidentsOfLate } from '../store/sql/monitor-views.ts'
 import { retriesPerMinute } from '../store/sql/retries.ts'
 import type { BatchViews } from './batch-view.ts'
 import type { FleetView } from './fleet-view.ts'
+import type { RunTable } from './run-table.ts'
 
 const ACTIVE_SHOWN = 20
-/** Maximum number of open incidents shown, newest first. */
-const ATTENTION_INCIDENTS = 8
+/** Maximum number of open incidents, newest first. Those of one monitor are one item. */
+const ATTENTION_INCIDENTS = 100
+/** Runs that an item names. */
+const NAMED_RUNS = 3
+/** Runs with a reward curve. */
+const RUNS_SHOWN = 6
+const CURVE_STEPS = 50
+/** Time that the runs are cached, because a listing reads the roll-ups of all runs. */
+const RUNS_KEPT_MS = 2_000
 /** Time that retries are cached, because each reading scans an hour of attempts. */
 const RETRIES_KEPT_MS = 5_000
 /** States of a server that does not answer. */
@@ -22,11 +36,20 @@ export class OverviewView {
   readonly #db: Database
   readonly #fleet: FleetView
   readonly #batches: BatchViews
+  readonly #runTable: RunTable
   readonly #memo = new Memo<OverviewDto>(400)
+  readonly #runs = new Memo<OverviewRunDto[]>(RUNS_KEPT_MS)
   readonly #retries = new Memo<RetryMinuteDto[]>(RETRIES_KEPT_MS)
   readonly #wantedWorkers: number
 
-  constructor(db: Database, fleet: FleetView, batches: BatchViews, wantedWorkers: number) {
+  constructor(
+    db: Database,
+    fleet: FleetView,
+    batches: BatchViews,
+    runTable: RunTable,
+    wantedWorkers: number,
+  ) {
+    this.#runTable = runTable
     this.#db = db
     this.#fleet = fleet
     this.#batches = batches
@@ -49,16 +72,18 @@ export class OverviewView {
   }
 
   async #compute(): Promise<OverviewDto> {
-    const [figures, servers, workers, active, incidents] = await Promise.all([
+    const [figures, servers, workers, active, incidents, runs] = await Promise.all([
       overviewFigures(this.#db),
       this.#fleet.servers(),
       this.#fleet.workers(),
       this.#batches.active(ACTIVE_SHOWN),
       incidentsOfLate(this.#db, ATTENTION_INCIDENTS),
+      this.#runs.get('', () => this.#runTable.latest(RUNS_SHOWN, CURVE_STEPS)),
     ])
     const alive = workers.filter((w) => w.state === 'alive')
     return {
       empty: !figures.any_batch,
+      runs,
       attention: [
         ...attentionOf(servers, workers, alive.length, this.#wantedWorkers, figures),
         ...monitorAttention(incidents),
@@ -137,19 +162,47 @@ function attentionOf(
   return out
 }
 
-/** Open incidents of runs. Incidents of the fleet are left out, because the servers themselves are listed. */
-function monitorAttention(incidents: Awaited<ReturnType<typeof incidentsOfLate>>): Attention[] {
-  return incidents.map((incident): Attention => {
-    const { monitor } = incident
-    const split = incident.split === 'val' ? '?split=val' : ''
-    const threshold = valueText(monitor, incident.threshold)
+/**
+ * Open incidents of runs, one item for each monitor. Incidents of the fleet are left out, because the servers themselves
+ * are listed.
+ */
+export function monitorAttention(
+  incidents: Awaited<ReturnType<typeof incidentsOfLate>>,
+): Attention[] {
+  return [...Map.groupBy(incidents, ({ monitor }) => monitor)].map(([monitor, some]): Attention => {
+    const label = labelOf(monitor)
+    const runs = [...Map.groupBy(some, ({ run }) => run ?? '')]
+    const splits = (['train', 'val'] as const).filter((one) => some.some((i) => i.split === one))
+    const level = some.some(({ severity }) => severity === 'alerting') ? 'error' : 'warning'
+    const [first] = runs
+    if (first !== undefined && runs.length === 1) {
+      const [run, own] = first
+      const split = splits.includes('train') ? '' : '?split=val'
+      return {
+        ...{ level, title: `${run}: ${label.toLowerCase()}`, splits },
+        detail: own
+          .map(
+            (incident) =>
+              (own.length === 1 ? '' : `${SPLIT[incident.split ?? 'train']} `) +
+              sinceText(incident),
+          )
+          .join('; '),
+        href: `/runs/${encodeURIComponent(run)}${split}#monitor-${monitor}`,
+      }
+    }
+    const named = runs.slice(0, NAMED_RUNS).map(([run]) => run)
+    const more = runs.length - named.length
     return {
-      level: incident.severity === 'alerting' ? 'error' : 'warning',
-      title: `${incident.run}: ${labelOf(monitor).toLowerCase()}`,
-      detail: `since step ${incident.openedStep}: ${valueText(monitor, incident.value)}, threshold ${threshold}`,
-      href: `/runs/${encodeURIComponent(incident.run ?? '')}${split}#monitor-${monitor}`,
+      ...{ level, title: `${label} in ${runs.length} runs`, splits, href: '/monitors' },
+      detail: `${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`,
     }
   })
+}
+
+const SPLIT = { train: 'training', val: 'validation' }
+
+function sinceText({ monitor, openedStep, value, threshold }: IncidentRow): string {
+  return `since step ${openedStep}: ${valueText(monitor, value)}, threshold ${valueText(monitor, threshold)}`
 }
 
 function sum(values: number[]): number {

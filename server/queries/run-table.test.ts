@@ -251,6 +251,18 @@ describe('pages', () => {
   })
 })
 
+it('the latest runs have batches, and their last means', async () => {
+  const latest = await new RunTable(db).latest(3, 2)
+  expect(latest.map(({ name }) => name).sort()).toEqual(['scoring', 'stalled', 'validation'])
+  expect(latest.find(({ name }) => name === 'validation')).toMatchObject({
+    ...{ status: 'idle', split: 'val', mean: 149 },
+    curve: [
+      { step: 149, mean: 148 },
+      { step: 150, mean: 149 },
+    ],
+  })
+})
+
 describe('the change of a run', () => {
   it('needs three finite means', () => {
     expect(changeOf([1, 2], [0, 1])).toBeNull()

@@ -1,13 +1,15 @@
 import { z } from 'zod'
-import type {
-  RunFacetsDto,
-  RunTableDto,
+import type { OverviewRunDto } from '../contract/pages.ts'
+import {
+  type RunFacetsDto,
+  type RunTableDto,
   RunTableInput,
-  RunTableRowDto,
+  type RunTableRowDto,
 } from '../contract/run-table.ts'
 import { RewardOpsError } from '../errors.ts'
 import { Memo } from '../memo.ts'
 import type { Database } from '../store/database.ts'
+import { lastMeans } from '../store/sql/run-roll-ups.ts'
 import { type RunPlace, type RunTableRow, runFacets, runTable } from '../store/sql/run-table.ts'
 
 /** Time that a page of runs is cached. */
@@ -16,6 +18,8 @@ const TTL_MS = 700
 const FACETS_TTL_MS = 3_000
 /** Characters of a reward's version. */
 const VERSION_CHARS = 7
+/** The latest runs are searched among this many times as many: some have no batch, others score an older one. */
+const SEARCHED = 5
 /** Quantiles of Student's t distribution at 97.5 %, for 1 to 18 degrees of freedom. */
 const T_QUANTILES = [
   12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145,
@@ -58,6 +62,33 @@ export class RunTable {
 
   facets(): Promise<RunFacetsDto> {
     return this.#facets.get('', () => runFacets(this.#db))
+  }
+
+  /** The runs that are scoring, then those with the newest batches, with their last means. */
+  async latest(limit: number, steps: number): Promise<OverviewRunDto[]> {
+    // Runs without a batch are listed by the time of their configuration.
+    const input = RunTableInput.parse({ limit: limit * SEARCHED })
+    const rows = (await runTable(this.#db, input, null))
+      .filter(({ last_at }) => last_at !== null)
+      .sort((a, b) => Number(a.status === 'idle') - Number(b.status === 'idle'))
+      .slice(0, limit)
+    const means = new Map(
+      (
+        await lastMeans(
+          this.#db,
+          rows.map(({ id }) => id),
+          steps,
+        )
+      ).map((row) => [row.run_id, row]),
+    )
+    return rows.map((row) => {
+      const { name, status, since, pending, split, lastStep, mean, change } = runOf(row, false)
+      const last = means.get(row.id)
+      return {
+        ...{ name, status, since, pending, split, lastStep, mean, change },
+        curve: curveOf(last?.steps, last?.means),
+      }
+    })
   }
 
   async #totals(input: RunTableInput): Promise<{ total?: number; runs?: number }> {
@@ -110,10 +141,7 @@ function runOf(row: RunTableRow, byTag: boolean): RunTableRowDto {
         ? null
         : { mean: row.best_mean, step: row.best_step },
     change: intervalOf(row.change, row.change_error, row.change_steps),
-    curve: (row.curve_steps ?? []).map((step, at) => ({
-      step,
-      mean: row.curve_means?.[at] as number,
-    })),
+    curve: curveOf(row.curve_steps, row.curve_means),
     reward:
       row.reward_name === null || row.reward_hash === null
         ? null
@@ -122,6 +150,10 @@ function runOf(row: RunTableRow, byTag: boolean): RunTableRowDto {
     tag: row.tag,
     tagRuns: byTag ? row.tag_runs : null,
   }
+}
+
+function curveOf(steps: readonly number[] | null = [], means: readonly number[] | null = []) {
+  return (steps ?? []).map((step, at) => ({ step, mean: means?.[at] as number }))
 }
 
 /** A change with its 95 % interval, from the t distribution with two degrees of freedom fewer than steps. */

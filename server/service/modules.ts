@@ -66,6 +66,7 @@ export function createModules(
   const { api: db, pages: pagesDb } = databases
   const batches = new BatchViews(pagesDb, manager.readerOn(pagesDb), new RateMeter())
   const fleet = new FleetView(pagesDb, row.id, () => servers.stats())
+  const runTable = new RunTable(pagesDb)
   return {
     manager,
     reader: manager.reader,
@@ -75,7 +76,7 @@ export function createModules(
     annotations: new Annotations(pagesDb),
     savedViews: new SavedViews(pagesDb),
     runs: new RunView(pagesDb),
-    runTable: new RunTable(pagesDb),
+    runTable,
     runConfigs: new RunConfigs(db),
     changes: new ChangesView(pagesDb),
     history: new FleetHistory(pagesDb),
@@ -84,7 +85,7 @@ export function createModules(
     comparedRuns: new CompareRunsView(pagesDb),
     prompts: new PromptsView(pagesDb),
     planner: new PlannerView(pagesDb),
-    overview: new OverviewView(pagesDb, fleet, batches, config.workers),
+    overview: new OverviewView(pagesDb, fleet, batches, runTable, config.workers),
     fleet,
     servers: new ServerView(pagesDb, fleet),
     models,

@@ -4,7 +4,8 @@ import type { Database } from '../database.ts'
 import type { RowOf } from '../row-of.ts'
 import type { StoredValue } from './monitor-batches.ts'
 
-type IncidentRow = RowOf<IncidentDto, 'openedAt' | 'closedAt'>
+/** An incident with its times as dates. */
+export type IncidentRow = RowOf<IncidentDto, 'openedAt' | 'closedAt'>
 
 const INCIDENT = `'i' || i.id as id, i.monitor, run.name as run, i.split, i.subject, i.severity,
   i.opened_at as "openedAt", i.opened_step as "openedStep", 'b' || i.opened_batch as "openedBatchId", i.value, i.threshold,
