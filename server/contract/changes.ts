@@ -90,6 +90,8 @@ export interface BreakdownDto {
 
 /** A prompt of both ranges. */
 export interface ChangedPromptDto {
+  /** The key of the prompt, as in `prompts.list`. */
+  key: string
   /** One of its groups after the change. */
   batchId: string
   uid: string

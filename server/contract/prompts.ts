@@ -144,6 +144,8 @@ export type PromptHeatInput = z.infer<typeof PromptHeatInput>
 export interface PromptHeatDto {
   /** Prompts of the filter; the rows are a sample of them. */
   total: number
+  /** All rates are pass rates; otherwise some are the mean scores of reward models. */
+  passRates: boolean
   rows: {
     key: string
     promptId: string | null

@@ -238,7 +238,9 @@ describe('a comparison', () => {
       after: { from: 2, to: 3 },
     })
     checkSums(found)
-    expect(found.prompts[0]).toMatchObject({ uid: 'q7', after: 0 })
+    expect(found.prompts[0]).toMatchObject({
+      ...{ key: '8f14e45fceea167a5a36dedd4bea2543', uid: 'q7', after: 0 },
+    })
     expect(partOf(found, 'prompt', 'both')?.before.share).toBeCloseTo(0.25, 10)
     expect(partOf(found, 'prompt', 'after')?.before.n).toBe(0)
   })

@@ -514,7 +514,7 @@ function promptsOf({ before, after }: Read): ChangesDto['prompts'] {
       const [meanA, meanB] = [a.sum / a.n, b.sum / b.n]
       return [
         {
-          ...{ batchId: `b${b.batch}`, uid: b.uid, before: meanA, after: meanB },
+          ...{ key, batchId: `b${b.batch}`, uid: b.uid, before: meanA, after: meanB },
           contribution: ((a.n / nA + b.n / nB) / 2) * (meanB - meanA),
         },
       ]

@@ -278,7 +278,7 @@ describe('prompts of a run', () => {
     ])
     const heat = await view().heat(PromptHeatInput.parse({ run: 'steps' }))
     expect(heat).toMatchObject({
-      total: 3,
+      ...{ total: 3, passRates: true },
       rows: [
         { preview: 'easy', rates: [1, 1] },
         { preview: 'medium', steps: [1, 2], rates: [0.25, 0.5] },

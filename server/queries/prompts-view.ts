@@ -140,6 +140,7 @@ export class PromptsView {
       const { total, byClass } = await this.counts(filter)
       return {
         total: name === undefined ? total : byClass[name],
+        passRates: rows.every(({ passed }) => passed !== null),
         rows: rows
           .map((row) => ({ row, rate: (row.passed ?? sumOf(row)) / row.scored }))
           .sort((a, b) => b.rate - a.rate || (a.row.key < b.row.key ? -1 : 1))
