@@ -1,12 +1,21 @@
 'use client'
 
-import { type PointerEvent, type ReactNode, useState } from 'react'
+import { type MouseEvent, type PointerEvent, type ReactNode, useState } from 'react'
 import type { Tick } from './ticks.ts'
 
 /** A position in the chart, as shares of its width and height from the top left. */
 export interface Place {
   x: number
   y: number
+}
+
+/** The position of an event. A tap has no pointer position before its click. */
+export function placeOf(event: MouseEvent<Element>): Place {
+  const box = event.currentTarget.getBoundingClientRect()
+  return {
+    x: (event.clientX - box.left) / box.width,
+    y: (event.clientY - box.top) / box.height,
+  }
 }
 
 /** The pointer position over the chart, null outside, with its event handlers. */
@@ -22,11 +31,7 @@ export function usePlace(): {
     place,
     handlers: {
       onPointerMove(event) {
-        const box = event.currentTarget.getBoundingClientRect()
-        setPlace({
-          x: (event.clientX - box.left) / box.width,
-          y: (event.clientY - box.top) / box.height,
-        })
+        setPlace(placeOf(event))
       },
       onPointerLeave: () => setPlace(null),
     },

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef } from 'react'
 import { formatCount, percentText } from '../format/numbers.ts'
-import { FootTicks, SideTicks, TipAt, usePlace } from './cell-plot.tsx'
+import { FootTicks, placeOf, SideTicks, TipAt, usePlace } from './cell-plot.tsx'
 import { type HeatCellAt, type HeatData, heatAt } from './heat.prepare.ts'
 import { prepareMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
@@ -55,7 +55,11 @@ export function HeatPlot({
           className="size-full cursor-pointer border-b border-line-strong"
           style={{ color }}
           {...handlers}
-          onClick={() => found && onCell(found)}
+          onClick={(event) => {
+            const { x, y } = placeOf(event)
+            const clicked = heatAt(data, x, y)
+            if (clicked) onCell(clicked)
+          }}
         />
         {marks.map(({ step }) => (
           <span
