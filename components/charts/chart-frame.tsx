@@ -4,7 +4,7 @@ import { ChartColumn, Download, Table2 } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import { IconButton } from '../ui/button.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
-import { saveFile } from '../ui/save-file.ts'
+import { saveCsv } from '../ui/save-file.ts'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { withMarks } from './marks.prepare.ts'
@@ -68,7 +68,10 @@ export function ChartFrame({
         <>
           {corner}
           {asTable && (
-            <IconButton label={`Save ${title} as CSV`} onClick={() => saveCsv(title, twin)}>
+            <IconButton
+              label={`Save ${title} as CSV`}
+              onClick={() => saveCsv(title, [twin.head, ...twin.rows])}
+            >
               <Download size={15} aria-hidden />
             </IconButton>
           )}
@@ -158,12 +161,4 @@ export function Legend({
       ))}
     </ul>
   )
-}
-
-function saveCsv(title: string, { head, rows }: Table): void {
-  const line = (cells: readonly (string | number)[]) =>
-    cells.map((cell) => `"${String(cell).replaceAll('"', '""')}"`).join(',')
-  const name = title.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, '-')
-  const text = [head, ...rows].map(line).join('\n')
-  saveFile(new Blob([text, '\n'], { type: 'text/csv' }), `${name}.csv`)
 }

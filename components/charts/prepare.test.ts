@@ -150,9 +150,9 @@ describe('sparkline', () => {
     expect(prepareSparkline([3, null], 10, 10).last).toBeNull()
     expect(prepareSparkline([null, null], 10, 10).lines).toEqual([])
     // A fitted scale spans the readings; equal readings are in the middle.
-    expect(prepareSparkline([0.7, 0.8], 10, 10, [], true).lines).toEqual(['M0 8.5L10 1.5'])
-    expect(prepareSparkline([0.7, 0.7], 10, 10, [], true).lines).toEqual(['M0 5L10 5'])
-    expect(prepareSparkline([null], 10, 10, [], true).lines).toEqual([])
+    expect(prepareSparkline([0.7, 0.8], 10, 10, [], { fit: true }).lines).toEqual(['M0 8.5L10 1.5'])
+    expect(prepareSparkline([0.7, 0.7], 10, 10, [], { fit: true }).lines).toEqual(['M0 5L10 5'])
+    expect(prepareSparkline([null], 10, 10, [], { fit: true }).lines).toEqual([])
   })
 })
 

@@ -13,18 +13,18 @@ interface SparklineShape {
 const PAD = 1.5
 
 /**
- * Prepares equally spaced readings, oldest first; null is a gap. The scale includes zero and the thresholds, or only the
- * readings (`fit`); y grows downwards.
+ * Prepares equally spaced readings, oldest first; null is a gap. The scale includes zero, the thresholds and `top`, or
+ * only the readings (`fit`); y grows downwards.
  */
 export function prepareSparkline(
   readings: readonly (number | null)[],
   width: number,
   height: number,
   thresholds: readonly number[] = [],
-  fit = false,
+  { fit = false, top = 0 }: { fit?: boolean; top?: number } = {},
 ): SparklineShape {
   const values = [
-    ...(fit ? [] : [0, ...thresholds]),
+    ...(fit ? [] : [0, top, ...thresholds]),
     ...readings.filter((reading) => reading !== null),
   ]
   const low = Math.min(...values)

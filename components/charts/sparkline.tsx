@@ -17,6 +17,7 @@ export const Sparkline = memo(function Sparkline({
   slots = SECONDS,
   thresholds = [],
   fit = false,
+  top = 0,
 }: {
   readings: readonly (number | null)[]
   label: string
@@ -28,9 +29,11 @@ export const Sparkline = memo(function Sparkline({
   thresholds?: readonly number[]
   /** The scale is the range of the readings, without zero and without an area. */
   fit?: boolean
+  /** A value that the scale includes, such as 1 for rates, so that lines can be compared. */
+  top?: number
 }) {
   const missing = Array<null>(Math.max(0, slots - readings.length)).fill(null)
-  const shape = prepareSparkline([...missing, ...readings], WIDTH, height, thresholds, fit)
+  const shape = prepareSparkline([...missing, ...readings], WIDTH, height, thresholds, { fit, top })
   const line = { fill: 'none', strokeLinecap: 'round', vectorEffect: 'non-scaling-stroke' } as const
   return (
     <svg

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { foldAt, sentence, shortenMiddle, textParts } from './text.ts'
+import { firstLine, foldAt, sentence, shortenMiddle, textParts } from './text.ts'
 
 describe('rollout texts', () => {
   test('names NUL, lone surrogates and control characters; keeps markup and emoji', () => {
@@ -39,4 +39,9 @@ test('formats a message as a sentence, and keeps a leading address', () => {
   expect(sentence('it answered 401')).toBe('It answered 401.')
   expect(sentence('http://h:1 cannot be reached')).toBe('http://h:1 cannot be reached.')
   expect(sentence('Why?')).toBe('Why?')
+})
+
+test('the first line of a prompt is its first line with text', () => {
+  expect(firstLine('\n  Solve for x. \r\nx + 1 = 2')).toBe('Solve for x.')
+  expect(firstLine(' ')).toBe('')
 })

@@ -62,3 +62,8 @@ export function foldAt(text: string, maxChars: number): number {
   const code = text.charCodeAt(maxChars - 1)
   return code >= 0xd800 && code <= 0xdbff ? maxChars - 1 : maxChars
 }
+
+/** The first line of a text that is not blank, such as that of a prompt. */
+export function firstLine(text: string): string {
+  return text.trim().split('\n', 1)[0]?.trimEnd() ?? ''
+}

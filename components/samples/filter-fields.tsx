@@ -1,5 +1,6 @@
 'use client'
 
+import { Search, X } from 'lucide-react'
 import { useState } from 'react'
 import { formatCompact } from '../format/numbers.ts'
 import { Select } from '../ui/field.tsx'
@@ -98,5 +99,69 @@ export function TypedFilter({
       }}
       className={`num h-7 rounded-md border bg-surface px-2 text-xs placeholder:text-ink-3 ${width} ${value === null ? 'border-line-strong' : 'border-accent font-medium'}`}
     />
+  )
+}
+
+/** The text search, applied on Enter and on blur. */
+export function SearchField({
+  label,
+  placeholder,
+  maxChars,
+  value,
+  onCommit,
+}: {
+  label: string
+  placeholder: string
+  maxChars: number
+  value: string | null
+  onCommit(text: string | undefined): void
+}) {
+  const [draft, setDraft] = useState<string | null>(null)
+  const commit = (text: string | null) => {
+    if (text === null) return
+    // Leading and trailing spaces are significant.
+    onCommit(text.trim() === '' ? undefined : text)
+    setDraft(null)
+  }
+  return (
+    <span className="relative min-w-48 flex-1 md:max-w-md">
+      <Search
+        size={13}
+        aria-hidden
+        className="pointer-events-none absolute top-1/2 left-2 -translate-y-1/2 text-ink-3"
+      />
+      <input
+        aria-label={label}
+        placeholder={placeholder}
+        type="text"
+        autoComplete="off"
+        spellCheck={false}
+        maxLength={maxChars}
+        value={draft ?? value ?? ''}
+        onChange={(event) => setDraft(event.target.value)}
+        onBlur={() => commit(draft)}
+        onKeyDown={(event) => {
+          if (event.key === 'Enter') commit(draft ?? value)
+          if (event.key === 'Escape') {
+            setDraft(null)
+            event.currentTarget.blur()
+          }
+        }}
+        className={`h-7 w-full rounded-md border bg-surface pr-7 pl-7 text-xs text-ellipsis placeholder:text-ink-3 ${value === null ? 'border-line-strong' : 'border-accent font-medium'}`}
+      />
+      {value !== null && (
+        <button
+          type="button"
+          aria-label="Clear search"
+          onClick={() => {
+            setDraft(null)
+            onCommit(undefined)
+          }}
+          className="absolute top-0.5 right-0.5 flex size-6 items-center justify-center text-ink-3 hover:text-ink"
+        >
+          <X size={12} aria-hidden />
+        </button>
+      )}
+    </span>
   )
 }

@@ -1,7 +1,7 @@
 'use client'
 
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { Check, Download, FilterX, Link2, Search, SlidersHorizontal, X } from 'lucide-react'
+import { Check, Download, FilterX, Link2, SlidersHorizontal, X } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import type { SampleRowDto } from '../../server/contract/pages.ts'
 import type { ExtraKeyDto } from '../../server/contract/sample-extras.ts'
@@ -16,7 +16,7 @@ import { Button, IconButton } from '../ui/button.tsx'
 import { useCopy } from '../ui/copy-text.tsx'
 import { Select } from '../ui/field.tsx'
 import { ColumnPicker } from './column-picker.tsx'
-import { Choice, finiteOf, TypedFilter, wholeOf } from './filter-fields.tsx'
+import { Choice, finiteOf, SearchField, TypedFilter, wholeOf } from './filter-fields.tsx'
 import { MoreFilters } from './more-filters.tsx'
 import {
   isNarrowed,
@@ -80,7 +80,13 @@ export function SampleFilterBar({
     <div className="border-b px-5 py-2">
       <div className="flex flex-wrap items-center gap-2">
         {views}
-        <SearchField value={filter.text ?? null} onCommit={(text) => narrow({ text })} />
+        <SearchField
+          label="Search texts"
+          placeholder="Search prompt, response, ground truth"
+          maxChars={500}
+          value={filter.text ?? null}
+          onCommit={(text) => narrow({ text })}
+        />
         <Button
           small
           aria-expanded={unfolded}
@@ -275,64 +281,6 @@ function Chip({ label, onDrop, children }: { label: string; onDrop(): void; chil
       >
         <X size={12} aria-hidden />
       </button>
-    </span>
-  )
-}
-
-/** The text search, applied on Enter and on blur. */
-function SearchField({
-  value,
-  onCommit,
-}: {
-  value: string | null
-  onCommit(text: string | undefined): void
-}) {
-  const [draft, setDraft] = useState<string | null>(null)
-  const commit = (text: string | null) => {
-    if (text === null) return
-    // Leading and trailing spaces are significant.
-    onCommit(text.trim() === '' ? undefined : text)
-    setDraft(null)
-  }
-  return (
-    <span className="relative min-w-48 flex-1 md:max-w-md">
-      <Search
-        size={13}
-        aria-hidden
-        className="pointer-events-none absolute top-1/2 left-2 -translate-y-1/2 text-ink-3"
-      />
-      <input
-        aria-label="Search texts"
-        placeholder="Search prompt, response, ground truth"
-        type="text"
-        autoComplete="off"
-        spellCheck={false}
-        maxLength={500}
-        value={draft ?? value ?? ''}
-        onChange={(event) => setDraft(event.target.value)}
-        onBlur={() => commit(draft)}
-        onKeyDown={(event) => {
-          if (event.key === 'Enter') commit(draft ?? value)
-          if (event.key === 'Escape') {
-            setDraft(null)
-            event.currentTarget.blur()
-          }
-        }}
-        className={`h-7 w-full rounded-md border bg-surface pr-7 pl-7 text-xs text-ellipsis placeholder:text-ink-3 ${value === null ? 'border-line-strong' : 'border-accent font-medium'}`}
-      />
-      {value !== null && (
-        <button
-          type="button"
-          aria-label="Clear search"
-          onClick={() => {
-            setDraft(null)
-            onCommit(undefined)
-          }}
-          className="absolute top-0.5 right-0.5 flex size-6 items-center justify-center text-ink-3 hover:text-ink"
-        >
-          <X size={12} aria-hidden />
-        </button>
-      )}
     </span>
   )
 }

@@ -7,3 +7,12 @@ export function saveFile(blob: Blob, name: string): void {
   // The address must last until the browser has started to read it.
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
 }
+
+/** Downloads a table as CSV. The file has the name of its title. */
+export function saveCsv(title: string, rows: readonly (readonly (string | number)[])[]): void {
+  const name = title.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, '-')
+  const text = rows.map((cells) =>
+    cells.map((cell) => `"${String(cell).replaceAll('"', '""')}"`).join(','),
+  )
+  saveFile(new Blob([text.join('\n'), '\n'], { type: 'text/csv' }), `${name}.csv`)
+}
