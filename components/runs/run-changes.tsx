@@ -17,6 +17,7 @@ import type { RunDto } from '../../server/contract/runs.ts'
 import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, formatScore, formatSigned, percentText } from '../format/numbers.ts'
+import { promptHref } from '../prompts/prompts-url.ts'
 import { Choice, TypedFilter } from '../samples/filter-fields.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Button } from '../ui/button.tsx'
@@ -181,7 +182,7 @@ function Loaded({
         />
       </div>
       <Parts run={run} data={data} dimension={dimension} change={data.change} />
-      {dimension.dimension === 'prompt' && <Prompts data={data} />}
+      {dimension.dimension === 'prompt' && <Prompts run={run} data={data} />}
       <Beside data={data} />
     </div>
   )
@@ -421,20 +422,26 @@ function partHint(dimension: Dimension, key: string): string {
 }
 
 /** The prompts of both ranges that changed most. */
-function Prompts({ data }: { data: ChangesDto }) {
+function Prompts({ run, data }: { run: RunDto; data: ChangesDto }) {
   if (data.prompts.length === 0) return null
   return (
     <Scroll label="Prompts that changed most">
       <table className="grid-table">
         <ColumnHeads
-          columns={['Prompt', { end: 'Before' }, { end: 'After' }, { end: 'Contribution' }]}
+          columns={[
+            'Prompt',
+            { end: 'Before' },
+            { end: 'After' },
+            { end: 'Contribution' },
+            'Samples',
+          ]}
         />
         <tbody>
-          {data.prompts.map(({ batchId, uid, before, after, contribution }) => (
-            <tr key={`${batchId} ${uid}`}>
+          {data.prompts.map(({ key, batchId, uid, before, after, contribution }) => (
+            <tr key={key}>
               <td>
                 <PageLink
-                  href={`/samples?${writeSampleFilter({ batch: batchId, uid })}`}
+                  href={promptHref(run.name, run.split, key)}
                   className="font-mono text-xs text-accent hover:underline"
                 >
                   {uid}
@@ -443,6 +450,14 @@ function Prompts({ data }: { data: ChangesDto }) {
               <td className="num end">{formatScore(before)}</td>
               <td className="num end">{formatScore(after)}</td>
               <td className="num end">{formatSigned(contribution)}</td>
+              <td className="text-xs">
+                <PageLink
+                  href={`/samples?${writeSampleFilter({ batch: batchId, uid })}`}
+                  className="text-accent hover:underline"
+                >
+                  after
+                </PageLink>
+              </td>
             </tr>
           ))}
         </tbody>

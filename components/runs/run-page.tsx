@@ -18,12 +18,12 @@ import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { MarksProvider } from '../charts/marks.ts'
 import { compareRunsHref } from '../compare/compare-url.ts'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
+import { promptsHref } from '../prompts/prompts-url.ts'
 import { Component } from '../rewards/components-view.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
-import { Segmented } from '../ui/field.tsx'
 import { FigureStripSkeleton } from '../ui/figure-strip.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
@@ -33,6 +33,7 @@ import { RunCharts, SourceCharts } from './run-charts.tsx'
 import { RunConfig } from './run-config.tsx'
 import { RunFan } from './run-fan.tsx'
 import { RunFigures } from './run-figures.tsx'
+import { RunMissing, RunSplits, useRunMarks } from './run-head.tsx'
 import { RunMarks } from './run-marks.tsx'
 import { RunMonitors } from './run-monitors.tsx'
 import { RunRescores } from './run-rescores.tsx'
@@ -65,7 +66,13 @@ export function RunPage({ name }: { name: string }) {
         actions={
           run.data && (
             <>
-              <Splits run={run.data} url={url} onChange={setUrl} />
+              <RunSplits run={run.data} split={url.split} onChange={(split) => setUrl({ split })} />
+              <PageLink
+                href={promptsHref(name, { split: url.split })}
+                className={`${buttonClass('plain', true)} max-sm:hidden`}
+              >
+                Prompts
+              </PageLink>
               <PageLink
                 href={compareRunsHref([name])}
                 className={`${buttonClass('plain', true)} max-sm:hidden`}
@@ -80,18 +87,7 @@ export function RunPage({ name }: { name: string }) {
         }
       />
       {gone ? (
-        <Empty
-          icon={ListTree}
-          title={`Run “${name}” not found`}
-          actions={
-            <PageLink href="/runs" className={buttonClass('plain', true)}>
-              All runs
-            </PageLink>
-          }
-        >
-          A run is created by its first batch. Its name is the field{' '}
-          <code className="font-mono text-xs">run</code> of that batch.
-        </Empty>
+        <RunMissing name={name} />
       ) : (
         <QueryView query={run} skeleton={<RunSkeleton />}>
           {(data) => (
@@ -144,13 +140,7 @@ function Loaded({
     ),
   })
   const shown = useMemo(() => zoomed(run, url.zoom), [run, url.zoom])
-  const made = useQuery(
-    trpc.marks.list.queryOptions({ run: run.name }, { meta: { topics: ['marks'] } }),
-  )
-  const marks = useMemo(
-    () => [...run.marks, ...(made.data ?? [])].sort((a, b) => a.step - b.step),
-    [run.marks, made.data],
-  )
+  const marks = useRunMarks(run.name, run)
   return (
     <MarksProvider value={marks}>
       <RunFigures run={run} />
@@ -211,29 +201,6 @@ function Notes({ run, onUntil }: { run: RunDto; onUntil(until: number | null): v
         </Button>
       )}
     </p>
-  )
-}
-
-function Splits({
-  run,
-  url,
-  onChange,
-}: {
-  run: RunDto
-  url: RunUrl
-  onChange(change: Partial<RunUrl>): void
-}) {
-  if (run.splits.every(({ split, batches }) => split !== 'val' || batches === 0)) return null
-  return (
-    <Segmented
-      label="Split"
-      value={url.split}
-      options={[
-        { value: 'train', label: 'Training' },
-        { value: 'val', label: 'Validation' },
-      ]}
-      onChange={(split) => onChange({ split })}
-    />
   )
 }
 

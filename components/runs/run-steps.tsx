@@ -4,9 +4,10 @@ import { useState } from 'react'
 import type { RunDto } from '../../server/contract/runs.ts'
 import { countsOf } from '../batches/group-signal-text.ts'
 import { durationText, formatCount, formatScore, percentText } from '../format/numbers.ts'
+import { promptsHref } from '../prompts/prompts-url.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
-import { Button } from '../ui/button.tsx'
+import { Button, buttonClass } from '../ui/button.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
@@ -19,7 +20,18 @@ export function RunSteps({ run }: { run: RunDto }) {
   const [all, setAll] = useState(false)
   const steps = run.steps.toReversed().slice(0, all ? undefined : INITIAL_STEPS)
   return (
-    <Section title="Steps" note={`${formatCount(run.steps.length)}, newest first`}>
+    <Section
+      title="Steps"
+      note={`${formatCount(run.steps.length)}, newest first`}
+      actions={
+        <PageLink
+          href={promptsHref(run.name, { split: run.split, view: 'steps' })}
+          className={buttonClass('quiet', true)}
+        >
+          Prompts over steps
+        </PageLink>
+      }
+    >
       <Scroll label="Steps">
         <table className="grid-table">
           <ColumnHeads

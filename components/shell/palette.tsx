@@ -16,6 +16,7 @@ import { usePathname } from 'next/navigation'
 import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from 'react'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
+import { promptsHref } from '../prompts/prompts-url.ts'
 import { serverHref } from '../servers/server-words.ts'
 import { Window } from '../ui/dialog.tsx'
 import { stateLook } from '../ui/status.tsx'
@@ -245,15 +246,22 @@ function useEntries(): PaletteEntry[] {
           href: `/batches/${batch.batchId}`,
         }),
       ),
-      ...(runs.data ?? []).map(
-        (run): PaletteEntry => ({
+      ...(runs.data ?? []).flatMap((run): PaletteEntry[] => [
+        {
           id: `run-${run.name}`,
           kind: 'run',
           label: run.name,
           about: `run · ${plural(run.batches, 'batch', 'batches')}`,
           href: `/runs/${encodeURIComponent(run.name)}`,
-        }),
-      ),
+        },
+        {
+          id: `prompts-${run.name}`,
+          kind: 'run',
+          label: run.name,
+          about: 'prompts over steps',
+          href: promptsHref(run.name),
+        },
+      ]),
       ...(servers.data ?? []).map(
         (server): PaletteEntry => ({
           id: server.id,

@@ -1,5 +1,7 @@
 import {
+  Activity,
   Ban,
+  Circle,
   CircleAlert,
   CircleCheck,
   CircleDashed,
@@ -8,6 +10,8 @@ import {
   CircleHelp,
   CircleOff,
   CircleX,
+  Contrast,
+  Equal,
   FolderOpen,
   Hourglass,
   type LucideIcon,
@@ -18,9 +22,12 @@ import {
   ShieldAlert,
   Skull,
   Sunrise,
+  TrendingDown,
+  TrendingUp,
   Unplug,
 } from 'lucide-react'
 import type { WorkerDto } from '../../server/contract/pages.ts'
+import { PROMPT_CLASS_TEXT, type PromptClass } from '../../server/contract/prompts.ts'
 import type { RunStatus } from '../../server/contract/run-table.ts'
 import type { SelfTestVerdict } from '../../server/contract/self-test-verdict.ts'
 import type { ServerState } from '../../server/contract/servers.ts'
@@ -107,6 +114,16 @@ const RUN: Record<RunStatus, Look> = {
   idle: { icon: CircleDashed, text: 'idle', tone: 'idle' },
 }
 
+const PROMPT: Record<PromptClass, Look> = {
+  regressed: { icon: TrendingDown, text: 'regressed', tone: 'bad' },
+  flapping: { icon: Activity, text: 'flapping', tone: 'warn' },
+  learning: { icon: TrendingUp, text: 'learning', tone: 'run' },
+  mixed: { icon: Contrast, text: 'mixed', tone: 'idle' },
+  unsolved: { icon: Circle, text: 'unsolved', tone: 'idle' },
+  solved: { icon: CircleCheck, text: 'solved', tone: 'ok' },
+  never_varied: { icon: Equal, text: 'never varied', tone: 'idle' },
+}
+
 /** A state as icon, label and color. */
 function Status({ look, title }: { look: Look | undefined; title?: string | undefined }) {
   if (look === undefined) return null
@@ -149,6 +166,11 @@ export function HealthView({ health }: { health: PassiveHealth }) {
 }
 export function VerdictView({ verdict, detail }: { verdict: SelfTestVerdict; detail?: string }) {
   return <Status look={VERDICT[verdict]} title={detail} />
+}
+
+/** The class of a prompt, with its definition as tooltip. */
+export function PromptClassView({ name }: { name: PromptClass }) {
+  return <Status look={PROMPT[name]} title={PROMPT_CLASS_TEXT[name]} />
 }
 
 /** The label and color of a state or health, where there is no room for an icon. */

@@ -1,0 +1,20 @@
+import type { Metadata } from 'next'
+import { Suspense } from 'react'
+import { PromptPage } from '../../../../../../components/prompts/prompt-page.tsx'
+import { PageSkeleton } from '../../../../../../components/shell/page-skeleton.tsx'
+
+// Not a cached shell: a run has many thousands of prompts.
+type Props = { params: Promise<{ name: string; key: string }> }
+
+export async function generateMetadata({ params }: Props): Promise<Metadata> {
+  return { title: `Prompt of ${decodeURIComponent((await params).name)}` }
+}
+
+export default async function Page({ params }: Props) {
+  const { name, key } = await params
+  return (
+    <Suspense fallback={<PageSkeleton title="Prompt" />}>
+      <PromptPage run={decodeURIComponent(name)} promptKey={decodeURIComponent(key)} />
+    </Suspense>
+  )
+}

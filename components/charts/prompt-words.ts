@@ -1,0 +1,23 @@
+import type { PassLevel } from './prompt-steps.prepare.ts'
+
+/** Groups by the share of their samples that passed. */
+export const PASS_LABEL: Record<PassLevel, string> = {
+  none: 'none passed',
+  some: 'below half',
+  most: 'half and more',
+  all: 'all passed',
+}
+
+/** The ends have the colors of groups that are all incorrect and all correct. */
+export const PASS_COLOR: Record<PassLevel, string> = {
+  none: 'var(--data-2)',
+  some: 'color-mix(in oklab, var(--data-2) 40%, var(--line-strong))',
+  most: 'color-mix(in oklab, var(--data-3) 40%, var(--line-strong))',
+  all: 'var(--data-3)',
+}
+
+/** The color of a line by k: one hue, darker with k. The lines never cross. */
+export function kColor(ks: readonly number[], k: number): string {
+  const share = ks.length < 2 ? 1 : ks.indexOf(k) / (ks.length - 1)
+  return `color-mix(in oklab, var(--data-1) ${Math.round(30 + 70 * share)}%, var(--line-strong))`
+}

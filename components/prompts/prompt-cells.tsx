@@ -1,0 +1,69 @@
+import type { ReactNode } from 'react'
+import type { PromptRowDto } from '../../server/contract/prompts.ts'
+import { Sparkline } from '../charts/sparkline.tsx'
+import { formatScore, formatSigned, percentText, plural } from '../format/numbers.ts'
+import { firstLine } from '../format/text.ts'
+import { Parts } from '../samples/rollout-text.tsx'
+
+/** The id of a prompt, if the trainer sent one, and its first line. */
+export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' | 'preview'> }) {
+  const line = firstLine(prompt.preview)
+  return (
+    <>
+      {prompt.promptId !== null && (
+        <span className="mr-2 font-mono text-xs font-medium">{prompt.promptId}</span>
+      )}
+      {line === '' ? (
+        <span className="text-ink-3">empty prompt</span>
+      ) : (
+        <span className={prompt.promptId === null ? '' : 'text-ink-2'}>
+          <Parts text={line} />
+        </span>
+      )}
+    </>
+  )
+}
+
+/** The pass rate, or the mean score of reward models. */
+export function rateText(passRate: number | null, mean: number | null): string {
+  return passRate === null ? formatScore(mean) : percentText(passRate)
+}
+
+/** The word for {@link rateText} over several prompts. */
+export function rateLabel(prompts: readonly Pick<PromptRowDto, 'passRate'>[]): string {
+  if (prompts.every(({ passRate }) => passRate !== null)) return 'Pass rate'
+  return prompts.every(({ passRate }) => passRate === null) ? 'Mean' : 'Pass rate or mean'
+}
+
+/** A change of the pass rate in points, or of the mean score. */
+export function ChangeText({ prompt }: { prompt: Pick<PromptRowDto, 'passRate' | 'change'> }) {
+  const { passRate, change } = prompt
+  if (change === null) return <span className="text-ink-3">–</span>
+  if (passRate === null) return formatSigned(change)
+  const points = Math.round(change * 100)
+  return (
+    <>
+      {formatSigned(points)}
+      <span className="unit">&nbsp;{Math.abs(points) === 1 ? 'point' : 'points'}</span>
+    </>
+  )
+}
+
+/** The rates of the last visits. `slots`: the visits of a full line. */
+export function RecentRates({ prompt, slots }: { prompt: PromptRowDto; slots: number }): ReactNode {
+  const { passRate, recent } = prompt
+  const text = (at: number) => {
+    const rate = recent.at(at)?.rate ?? null
+    return passRate === null ? formatScore(rate) : percentText(rate)
+  }
+  return (
+    <Sparkline
+      readings={recent.map(({ rate }) => rate)}
+      label={`${passRate === null ? 'Mean' : 'Pass rate'} of the last ${plural(recent.length, 'visit')}, from ${text(0)} to ${text(-1)}`}
+      color="var(--data-1)"
+      height={22}
+      slots={slots}
+      top={passRate === null ? 0 : 1}
+    />
+  )
+}

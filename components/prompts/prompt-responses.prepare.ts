@@ -1,0 +1,30 @@
+import type { SampleRowDto } from '../../server/contract/pages.ts'
+
+/** The samples of a group for reading: the best and the worst first, then the others by falling score. */
+export interface Responses<T> {
+  listed: T[]
+  /** The highest counted score; null if all counted scores are equal. */
+  best: T | null
+  /** The lowest counted score; null if all counted scores are equal. */
+  worst: T | null
+}
+
+type Scored = Pick<SampleRowDto, 'index' | 'score' | 'substituted'>
+
+/** Orders the samples of a group. Failed and substituted samples come last and are never best or worst. */
+export function responsesOf<T extends Scored>(samples: readonly T[]): Responses<T> {
+  const scoreOf = ({ score, substituted }: T) => (substituted ? null : score)
+  const byScore = samples.toSorted((a, b) => {
+    const [x, y] = [scoreOf(a), scoreOf(b)]
+    if (x === null || y === null)
+      return Number(x === null) - Number(y === null) || a.index - b.index
+    return y - x || a.index - b.index
+  })
+  const counted = byScore.filter((sample) => scoreOf(sample) !== null)
+  const [best, worst] = [counted[0], counted.at(-1)]
+  if (best === undefined || worst === undefined || scoreOf(best) === scoreOf(worst)) {
+    return { listed: byScore, best: null, worst: null }
+  }
+  const others = byScore.filter((sample) => sample !== best && sample !== worst)
+  return { listed: [best, worst, ...others], best, worst }
+}

@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest'
+import { orderingOf, promptHref, promptsHref, promptsUrl, visitIds } from './prompts-url.ts'
+
+test('the address holds filters, order and view, and leaves out defaults', () => {
+  expect(promptsHref('a/b')).toBe('/runs/a%2Fb/prompts')
+  const href = promptsHref('a', {
+    ...{ split: 'val', view: 'heat', class: 'regressed', source: 's', search: 'x y', sort: 'rise' },
+    zoom: { from: 2, to: 9 },
+  })
+  expect(href).toBe(
+    '/runs/a/prompts?split=val&view=heat&class=regressed&source=s&search=x+y&sort=rise&zoom=2-9',
+  )
+  const params = new URLSearchParams(href.split('?')[1])
+  expect(promptsUrl.write(promptsUrl.parse(params)).toString()).toBe(params.toString())
+})
+
+test('unknown values of an address are ignored', () => {
+  const state = promptsUrl.parse(new URLSearchParams('class=good&view=no&sort=up&search=&zoom=x'))
+  expect(promptsUrl.write(state).toString()).toBe('')
+  expect(orderingOf(state.sort)).toEqual({ orderBy: 'change', descending: false })
+})
+
+test('a prompt keeps the split of its run', () => {
+  expect(promptHref('a b', 'train', '0f')).toBe('/runs/a%20b/prompts/0f')
+  expect(promptHref('a', 'val', '0f')).toBe('/runs/a/prompts/0f?split=val')
+})
+
+test('two groups of a prompt in one batch are two visits', () => {
+  expect(visitIds([{ batchId: 'b1' }, { batchId: 'b2' }, { batchId: 'b1' }])).toEqual([
+    ...['b1', 'b2', 'b1.2'],
+  ])
+})
