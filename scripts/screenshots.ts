@@ -110,6 +110,8 @@ async function pages(): Promise<Pictured[]> {
     { name: 'workers', path: '/workers' },
     { name: 'runs', path: '/runs' },
     { name: 'run', path: '/runs/seeded-rule-and-model?over=seeded-math-rule' },
+    { name: 'prompts', path: '/runs/seeded-math-rule/prompts' },
+    { name: 'prompts-heat', path: '/runs/seeded-math-rule/prompts?view=heat' },
     { name: 'batches', path: '/batches' },
     { name: 'batch-ended', path: `/batches/${last}` },
     { name: 'samples', path: `/samples?run=${MODEL_RUN}&sort=worst&sample=${last}-3` },

@@ -1,0 +1,152 @@
+import { expect } from '@playwright/test'
+import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { checkEach } from './fixtures/looks.ts'
+import { type TestService, test } from './fixtures/service.ts'
+
+/** The pages of prompts: a prompt that regresses, one that is solved, and one that stays mixed. */
+
+let service: TestService
+
+const RUN = 'prompts'
+const PAGE = `/runs/${RUN}/prompts`
+/** Passed samples of each prompt in the six steps, of 8. */
+const PASSES = {
+  forgotten: [8, 8, 8, 8, 0, 0],
+  solved: [2, 4, 6, 8, 8, 8],
+  mixed: [4, 4, 4, 4, 4, 4],
+}
+
+test.beforeAll(async ({ sharedService }) => {
+  service = sharedService
+  const { api } = service
+  for (const step of [1, 2, 3, 4, 5, 6]) {
+    const groups = Object.entries(PASSES).flatMap(([name, passes]) =>
+      Array.from({ length: 8 }, (_, i) => ({
+        uid: `${step}/${name}`,
+        ...(name === 'forgotten' && { promptId: 'question-7' }),
+        dataSource: name === 'mixed' ? 'grade/school' : 'openai/gsm8k',
+        prompt: `What is 6 * 12? (${name})`,
+        response: i < (passes[step - 1] as number) ? `It is\n#### 72` : `Take ${i}\n#### 7${i}5`,
+        groundTruth: '72',
+      })),
+    )
+    const { batchId } = await api.batches.submit.mutate({
+      ...{ run: RUN, step, reward: { function: { name: 'gsm8k' } } },
+      samples: [...groups, { ...groups[0]!, uid: `${step}/none`, prompt: '', promptId: null }].map(
+        ({ promptId, ...sample }) => (promptId ? { ...sample, promptId } : sample),
+      ),
+    })
+    await api.batches.wait.query({ batchId, waitMs: 30_000 })
+  }
+  await expect
+    .poll(async () => (await api.prompts.counts.query({ run: RUN })).groupsWithoutPrompt, {
+      timeout: 20_000,
+    })
+    .toBe(6)
+})
+
+test('a run leads to its prompts, and a prompt to its responses', async ({ page }) => {
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/runs/${RUN}`)
+  await page.getByRole('link', { name: 'Prompts', exact: true }).click()
+  await page.waitForURL(`**${PAGE}`)
+  const rows = page.locator('[data-prompt]')
+  await expect(rows).toHaveCount(3)
+  await expect(page.getByText('6 groups without a prompt are in no list.')).toBeVisible()
+  await expectFits(page)
+  await expectAccessible(page)
+  await page.getByRole('button', { name: 'regressed 1' }).click()
+  await expect(page).toHaveURL(/class=regressed/)
+  await expect(rows).toHaveCount(1)
+  await expect(rows).toContainText('−100 points')
+  await page.getByRole('button', { name: 'regressed 1' }).click()
+  await page.getByLabel('Search prompts').fill('MIXED')
+  await page.keyboard.press('Enter')
+  await expect(page).toHaveURL(/search=MIXED/)
+  await expect(rows).toHaveCount(1)
+  await rows.getByRole('link').click()
+  await page.waitForURL(`**${PAGE}/*`)
+  const responses = page.locator('[data-response]')
+  await expect(responses).toHaveCount(8)
+  await expect(responses.first()).toContainText('best')
+  await expect(responses.nth(1)).toContainText('worst')
+  await expect(responses.nth(1)).toContainText('different')
+  await expect(page.getByRole('link', { name: 'Best against worst' })).toBeVisible()
+  await expectAccessible(page)
+  await page.getByRole('button', { name: 'Show responses of step 2 beside' }).click()
+  await expect(page).toHaveURL(/beside=b\d+/)
+  await expect(page.getByRole('heading', { name: 'Responses at step 2' })).toBeVisible()
+  await expect(page.locator('[data-response]')).toHaveCount(16)
+  await page.getByRole('button', { name: 'Close responses at step 2' }).click()
+  await expect(page).not.toHaveURL(/beside/)
+  errors.expectNone()
+})
+
+test('the heat map and the charts over steps', async ({ page }) => {
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}${PAGE}?view=steps`)
+  await page.getByRole('button', { name: 'Show Groups by pass rate as a table' }).click()
+  const table = page.getByRole('region', { name: 'Groups by pass rate, table' })
+  await expect(table.locator('tbody tr').first().locator('td')).toHaveText([
+    ...['6', '50 %', '0 %', '25 %', '25 %', '4'],
+  ])
+  await expect(page.getByText('because all scores are 0 or 1')).toBeVisible()
+  await page.getByRole('button', { name: 'Heat map' }).click()
+  await expect(page).toHaveURL(/view=heat/)
+  const heat = page.getByRole('img', { name: /^Pass rates of 3 prompts over 6 steps/ })
+  await expect(heat).toBeVisible()
+  await expectAccessible(page)
+  // The hardest prompt is at the bottom.
+  const box = (await heat.locator('canvas').boundingBox())!
+  await heat.locator('canvas').click({ position: { x: box.width / 2, y: box.height - 10 } })
+  await page.waitForURL(`**${PAGE}/*`)
+  await expect(page.getByText('4 of 8 passed')).toBeVisible()
+  errors.expectNone()
+})
+
+test('the prompts of a change lead to their pages', async ({ page }) => {
+  await page.goto(`${service.url}/runs/${RUN}?before=3-4&after=5-6&by=prompt`)
+  const changed = page.getByRole('region', { name: 'Prompts that changed most' })
+  await changed.getByRole('link', { name: '5/forgotten' }).click()
+  await page.waitForURL(`**${PAGE}/*`)
+  await expect(page.getByRole('heading', { name: 'question-7' })).toBeVisible()
+})
+
+test('an unknown prompt, an unknown run and a split without prompts', {
+  tag: '@full',
+}, async ({ page }) => {
+  await page.goto(`${service.url}${PAGE}/${'0'.repeat(32)}`)
+  await expect(page.getByText('Prompt not found')).toBeVisible()
+  await page.goto(`${service.url}/runs/nothing/prompts`)
+  await expect(page.getByText('Run “nothing” not found')).toBeVisible()
+  await page.goto(`${service.url}${PAGE}?split=val`)
+  await expect(page.getByText('No validation prompts yet')).toBeVisible()
+})
+
+checkEach(
+  [
+    {
+      name: 'prompts over steps',
+      path: `${PAGE}?view=steps`,
+      make: async (page) => {
+        await expect(page.locator('.recharts-surface').first()).toBeVisible()
+      },
+    },
+    {
+      name: 'prompts',
+      path: PAGE,
+      make: async (page) => {
+        await expect(page.locator('[data-prompt]')).toHaveCount(3)
+      },
+    },
+    {
+      name: 'prompt',
+      path: PAGE,
+      make: async (page) => {
+        await page.locator('[data-prompt]').first().getByRole('link').click()
+        await expect(page.locator('[data-response]').first()).toBeVisible()
+      },
+    },
+  ],
+  { url: () => service.url },
+)
