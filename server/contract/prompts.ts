@@ -33,7 +33,7 @@ export const PROMPT_CLASS_TEXT: Record<PromptClass, string> = {
     'The pass rate differs more between visits than chance explains (1 in a million), and it neither rose nor fell for good.',
   never_varied:
     'In each of at least two visits, all samples had the same score, so the prompt never gave a learning signal.',
-  mixed: 'Some samples pass. Nothing shows that the pass rate changed.',
+  mixed: 'Some samples pass, and no change of the pass rate is certain.',
 }
 
 const runName = z.string().min(1).max(256)
@@ -57,7 +57,10 @@ export type PromptFilter = z.infer<typeof PromptFilter>
 
 /** `prompts.list`. */
 export const PromptListInput = PromptFilter.extend({
-  /** `rate`: pass rate, or mean score for reward models · `varied`: share of visits with different scores. */
+  /**
+   * `rate`: pass rate of the last two visits, or their mean score for reward models · `varied`: share of visits with
+   * different scores.
+   */
   orderBy: z.enum(PROMPT_ORDERS).default('change'),
   descending: z.boolean().default(false),
   cursor: z.string().max(128).nullish(),
@@ -140,7 +143,7 @@ export const PromptHeatInput = PromptFilter.extend({
 })
 export type PromptHeatInput = z.infer<typeof PromptHeatInput>
 
-/** `prompts.heat`: prompts over steps, the easiest first. */
+/** `prompts.heat`: prompts over steps, the easiest first, by all their visits. */
 export interface PromptHeatDto {
   /** Prompts of the filter; the rows are a sample of them. */
   total: number

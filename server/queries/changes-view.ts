@@ -37,8 +37,9 @@ import {
 import { runIdOf } from '../store/sql/monitor-views.ts'
 import { inPortions } from './in-portions.ts'
 
-/** Time that an answer is cached. */
+/** Time that an answer is cached, and then still returned while a new one is computed. */
 const TTL_MS = 2_000
+const STALE_MS = 60_000
 /** Steps on each side of a change that was found. */
 const FOUND_STEPS = 2
 /** A part stands out if it is this many standard errors from 0 (p ≈ 0.001), because many parts are tested. */
@@ -69,7 +70,7 @@ interface Sides<T> {
 /** Splits the change of a run's mean between two ranges of steps. */
 export class ChangesView {
   readonly #db: Database
-  readonly #memo = new Memo<ChangesDto>(TTL_MS)
+  readonly #memo = new Memo<ChangesDto>(TTL_MS, STALE_MS)
 
   constructor(db: Database) {
     this.#db = db

@@ -38,8 +38,9 @@ import { decodeVisits } from '../store/visit-bytes.ts'
 import { drawPrompts } from './draw-prompts.ts'
 import { inPortions } from './in-portions.ts'
 
-/** Time that an answer over all prompts of a run is cached. */
+/** Time that an answer over all prompts of a run is cached, and then still returned while a new one is computed. */
 const TTL_MS = 5_000
+const STALE_MS = 60_000
 /** Visits of a prompt in a list. */
 const LISTED_VISITS = 32
 /** Data sources that a filter offers. */
@@ -48,9 +49,9 @@ const MAX_SOURCES = 64
 /** Prompts of a run over its steps. */
 export class PromptsView {
   readonly #db: Database
-  readonly #counts = new Memo<PromptCountsDto>(TTL_MS)
-  readonly #steps = new Memo<PromptStepsDto>(TTL_MS)
-  readonly #heat = new Memo<PromptHeatDto>(TTL_MS)
+  readonly #counts = new Memo<PromptCountsDto>(TTL_MS, STALE_MS)
+  readonly #steps = new Memo<PromptStepsDto>(TTL_MS, STALE_MS)
+  readonly #heat = new Memo<PromptHeatDto>(TTL_MS, STALE_MS)
 
   constructor(db: Database) {
     this.#db = db
