@@ -41,6 +41,7 @@ async function minutes() {
     `select count(*)::int as rows, sum(requests)::int as requests, sum(errors)::int as errors,
             sum(retries)::int as retries, sum(hedges)::int as hedges, sum(busy)::int as busy,
             sum(corrupt)::int as corrupt, sum(client)::int as client, sum(tokens)::int as tokens,
+            sum(ejections)::int as ejections,
             sum((select sum(n) from unnest(latency_ms) n))::int as scored
      from server_minute where server_id = $1`,
     [id],
@@ -92,6 +93,17 @@ describe('calls', () => {
     await report.write()
     expect(await minutes()).toMatchObject({ rows: 0 })
   })
+
+  it.each(['retries', 'hedges', 'ejections', 'tokens'] as const)(
+    'of a server without capacity and requests are not lost: %s',
+    async (count) => {
+      router.set(id, { requests: 4, health: 'suspect' })
+      await report.write()
+      router.set(id, { [count]: 1, health: 'ejected' })
+      await report.write()
+      expect(await minutes()).toMatchObject({ requests: 4, [count]: 1 })
+    },
+  )
 
   it('that could not be written are written with the next ones', async () => {
     router.set(id, { requests: 10 })

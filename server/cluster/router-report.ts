@@ -240,13 +240,8 @@ function callsBetween(
     tokens: Math.round(since(now.tokens, before?.tokens)),
     latency,
   }
-  const { requests, errors, tokens } = calls
-  const idle =
-    load.capacitySeconds === 0 &&
-    load.inFlightSeconds === 0 &&
-    requests === 0 &&
-    errors === 0 &&
-    tokens === 0 &&
-    latency.every((n) => n === 0)
-  return idle ? null : calls
+  const { serverId: _, latency: buckets, ...counts } = calls
+  // Every count is tested: a server can be ejected after its last call has ended.
+  const isIdle = [...Object.values(counts), ...buckets].every((n) => n === 0)
+  return isIdle ? null : calls
 }
