@@ -5,8 +5,8 @@ import { managerNamed } from '../rewards/managers/registry.ts'
 import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
-import { countLatencies, type WorkerCounters } from './reward-loop-worker.ts'
 import { checkedParts, sampleEndOf } from './sample-end.ts'
+import type { WorkerCounters } from './worker-counters.ts'
 
 /** Number of batches whose reward is cached. */
 const REMEMBERED = 256
@@ -46,18 +46,13 @@ export class DirectScores {
     const { id } = message
     const abort = new AbortController()
     this.#running.set(id, abort)
-    const end = await this.#end(message, abort.signal).catch(() => null)
+    const scored = await this.#score(message, abort.signal).catch(() => null)
     if (!this.#running.delete(id)) return
-    if (end !== null) {
-      const { written } = this.#counters
-      if (end.reason === null) {
-        this.#counters.scored++
-        written.scored++
-      } else {
-        this.#counters.failed++
-        written.failed++
-      }
+    if (scored !== null) {
+      this.#counters.ended(scored.outcome, scored.end)
+      this.#counters.wrote(scored.outcome)
     }
+    const end = scored?.end ?? null
     this.#tell({ type: 'scored', id, workerId: this.#workerId, end })
   }
 
@@ -68,7 +63,10 @@ export class DirectScores {
     abort?.abort()
   }
 
-  async #end(message: DirectScoreMessage, signal: AbortSignal): Promise<DirectEnd | null> {
+  async #score(
+    message: DirectScoreMessage,
+    signal: AbortSignal,
+  ): Promise<{ outcome: RewardOutcome; end: DirectEnd } | null> {
     const spec = await this.#spec(message.batchId)
     if (spec === undefined) return null
     const { sample, acceptedAtMs } = message
@@ -107,13 +105,13 @@ export class DirectScores {
       : startedAt + (outcome.waitedMs ?? 0)
     const waitedMs = Math.max(0, dispatchedAtMs - startedAt)
     const scoreMs = Math.max(0, performance.now() - clock - waitedMs)
-    countLatencies(this.#counters, outcome, { queueMs: dispatchedAtMs - acceptedAtMs, scoreMs })
-    return sampleEndOf(outcome, reward, {
+    const end = sampleEndOf(outcome, reward, {
       acceptedAtMs,
       dispatchedAtMs,
       scoreMs,
       clockOffsetMs: this.#clock.offsetMs,
     })
+    return { outcome, end }
   }
 
   #spec(batchId: number): Promise<BatchSpec | undefined> {

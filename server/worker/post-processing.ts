@@ -116,23 +116,22 @@ export class PostProcessing {
     return postProcessGroup(this.#tools.functions, reward.postProcess, group, options)
   }
 
-  /** Ends the group's samples; false: the database refused. */
+  /** Ends the group's samples. Returns how many counted; null: the database refused. */
   async finish(
     batchId: number,
     members: readonly StagedSample[],
     outcome: PostProcessed,
     startedAtMs: number,
-  ): Promise<boolean> {
+  ): Promise<number | null> {
     const indexes = members.map((member) => member.idx)
     try {
-      await finishStaged(this.#db, this.#workerId, batchId, indexes, outcome, startedAtMs)
-      return true
+      return await finishStaged(this.#db, this.#workerId, batchId, indexes, outcome, startedAtMs)
     } catch (error) {
       this.#log.error(
         { err: (error as Error).message, batch: `b${batchId}` },
         'a post-processed group could not be written',
       )
-      return false
+      return null
     }
   }
 }

@@ -10,7 +10,6 @@ import type {
   RewardSample,
   RewardTools,
 } from '../rewards/managers/manager.ts'
-import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import {
@@ -23,7 +22,6 @@ import {
 } from '../store/job-queue.ts'
 import { stageStatement } from '../store/sql/flush.ts'
 import type { StagedSample } from '../store/sql/post-process.ts'
-import type { LatencyKind } from '../store/sql/server-reports.ts'
 import type { PendingSample, WholeGroup } from '../store/sql/worker-reads.ts'
 import { decodeTexts } from '../store/stored-texts.ts'
 import { withTimeout } from '../with-timeout.ts'
@@ -37,6 +35,7 @@ import { PostProcessing } from './post-processing.ts'
 import { type EndedSample, ResultWriter } from './result-writer.ts'
 import { checkedParts, sampleEndOf } from './sample-end.ts'
 import type { GateSlot } from './slot-gate.ts'
+import { WorkerCounters } from './worker-counters.ts'
 
 /** Number of dead workers after which a sample ends as `worker_lost`. */
 const MAX_LOSSES = 3
@@ -49,28 +48,6 @@ interface RuleTask {
   job: ClaimedJob
   batch: ActiveBatch
   sample: PendingSample
-}
-
-/** A worker's counters, read once a second. */
-export interface WorkerCounters {
-  scored: number
-  failed: number
-  /** Results that were written. */
-  written: { scored: number; failed: number }
-  /** Durations of samples: until the first dispatch, waits for a slot, and calls of servers or rules. */
-  latency: Record<LatencyKind, LatencyHistogram>
-}
-
-/** Counters of a new worker. */
-export function newCounters(): WorkerCounters {
-  return {
-    ...{ scored: 0, failed: 0, written: { scored: 0, failed: 0 } },
-    latency: {
-      queue: new LatencyHistogram(),
-      router: new LatencyHistogram(),
-      service: new LatencyHistogram(),
-    },
-  }
 }
 
 /**
@@ -92,7 +69,7 @@ export class RewardLoopWorker {
   readonly #post: PostProcessing
   readonly #clock: DatabaseClock
   readonly intake: Intake
-  readonly counters = newCounters()
+  readonly counters = new WorkerCounters()
   readonly #batches: ActiveBatches
   readonly #keeper: JobKeeper
   readonly #outage: Outage
@@ -403,7 +380,8 @@ export class RewardLoopWorker {
     if (this.#stopping && !outcome.ok && outcome.reason === 'cancelled') return
     if (!job.open.has(no)) return
     const written = await this.#post.finish(batch.spec.id, members, outcome, startedAt)
-    if (!written) job.unwritten = true
+    if (written === null) job.unwritten = true
+    else this.counters.wrote(outcome, written)
     if (job.open.delete(no)) this.#count(job, -1, 0)
   }
 
@@ -556,15 +534,13 @@ export class RewardLoopWorker {
     if (!job.open.delete(index)) return
     job.uncommitted.add(index)
     const outcome = checkedParts(given, () => decodeTexts(row).response)
-    if (outcome.ok) this.counters.scored++
-    else this.counters.failed++
+    const acceptedAtMs = job.job.data.t
+    this.counters.ended(outcome, { queueMs: dispatchedAtMs - acceptedAtMs, scoreMs })
     const chars = row.response.length + (row.prompt?.length ?? 0)
     const urgent = job.pool === INTERACTIVE_POOL
     const isPost = batch.spec.reward.postProcess !== undefined
-    const writer =
-      isPost && outcome.ok ? this.#stagedWriter : urgent ? this.#urgentWriter : this.#writer
-    const acceptedAtMs = job.job.data.t
-    countLatencies(this.counters, outcome, { queueMs: dispatchedAtMs - acceptedAtMs, scoreMs })
+    const isStaged = isPost && outcome.ok
+    const writer = isStaged ? this.#stagedWriter : urgent ? this.#urgentWriter : this.#writer
     writer.add(
       {
         batchId: batch.spec.id,
@@ -578,8 +554,7 @@ export class RewardLoopWorker {
         settled: (written) => {
           job.uncommitted.delete(index)
           if (!written) job.unwritten = true
-          else if (outcome.ok) this.counters.written.scored++
-          else this.counters.written.failed++
+          else if (!isStaged) this.counters.wrote(outcome)
           if (isPost) this.#post.wake(batch.spec.id)
           if (job.done) this.#finishJob(job)
         },
@@ -672,19 +647,5 @@ function toRewardSample(row: PendingSample): RewardSample {
     groundTruth,
     extraInfo,
     responseLength: row.response_length ?? null,
-  }
-}
-
-/** Counts the durations of a sample. One without recorded calls was served for its whole scoring time. */
-export function countLatencies(
-  { latency }: WorkerCounters,
-  { attempts }: RewardOutcome,
-  { queueMs, scoreMs }: { queueMs: number; scoreMs: number },
-): void {
-  latency.queue.add(queueMs)
-  if (attempts === null) latency.service.add(scoreMs)
-  for (const { queueMs, serviceMs } of attempts ?? []) {
-    latency.router.add(queueMs)
-    latency.service.add(serviceMs)
   }
 }

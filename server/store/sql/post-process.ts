@@ -98,7 +98,7 @@ export async function stagedSamples(
 
 /**
  * Ends a group's staged samples, with their final scores or failed, and completes the group in one transaction. Counts
- * only samples that are still staged, so repeating it changes nothing.
+ * only samples that are still staged, so repeating it changes nothing. Returns their number.
  */
 export async function finishStaged(
   db: Database,
@@ -107,7 +107,7 @@ export async function finishStaged(
   indexes: readonly number[],
   outcome: PostProcessed,
   startedAtMs: number,
-): Promise<void> {
+): Promise<number> {
   const serviceMs = Math.max(0, Date.now() - startedAtMs)
   const attempts = outcome.ok
     ? null
@@ -135,7 +135,7 @@ export async function finishStaged(
       )
   const finish = {
     name: 'finish-staged',
-    text: 'select finish_staged($1, $2::int[], $3::float8[], $4)',
+    text: 'select finish_staged($1, $2::int[], $3::float8[], $4) as n',
     values: [
       batchId,
       indexes,
@@ -143,11 +143,11 @@ export async function finishStaged(
       outcome.ok ? null : outcome.reason,
     ],
   }
-  await throughOutage(
+  return throughOutage(
     () =>
       db.transaction(async (client) => {
         if (attempts !== null) await client.query(attempts)
-        await client.query(finish)
+        return (await client.query<{ n: number }>(finish)).rows[0]!.n
       }),
     { forMs: OUTAGE_MS },
   )

@@ -1,0 +1,196 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { waitFor } from '../../testkit/service/wait-for.ts'
+import { LeaseHolder } from '../cluster/lease-holder.ts'
+import { ProcessRow } from '../cluster/process-row.ts'
+import { createLogger } from '../log.ts'
+import { testPool } from '../rewards/functions/testing/test-pool.ts'
+import { Database } from '../store/database.ts'
+import { FUNCTIONS_POOL, JobQueue, RULES_POOL } from '../store/job-queue.ts'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { DirectScores } from './direct-scores.ts'
+import { RewardLoopWorker } from './reward-loop-worker.ts'
+
+/** Tests that each sample of a worker is counted once in the history of the fleet, and durations only if it ran. */
+
+const database = testDatabaseForFile()
+const log = createLogger('silent', 'test')
+const functions = testPool()
+let db: Database
+let row: ProcessRow
+let leases: LeaseHolder
+let queue: JobQueue
+let worker: RewardLoopWorker
+let runId: number
+
+const RULE = { kind: 'rule' }
+const SAMPLES = 2
+const text = { prompt: '', response: 'a', ground_truth: '"a"', extra_info: null, encoding: 0 }
+
+beforeAll(async () => {
+  db = new Database(database.url, log, { max: 8, name: 'test' })
+  row = await ProcessRow.register(db, 'worker', false)
+  queue = new JobQueue(db, log, { supervise: true })
+  await queue.start()
+  for (const pool of [FUNCTIONS_POOL, RULES_POOL]) await queue.ensure(pool)
+  const [run] = await db.adhoc<{ id: number }>("insert into run (name) values ('r') returning id")
+  runId = run!.id
+})
+afterAll(async () => {
+  await functions.close()
+  await queue.stop()
+  await db.close()
+})
+beforeEach(() => {
+  leases = new LeaseHolder(db, row.id, log)
+  worker = new RewardLoopWorker({
+    id: row.id,
+    db,
+    queue,
+    tools: { router: {}, functions: functions.pool, limits: {} } as never,
+    leases,
+    slotsOf: () => 0,
+    fairShareOf: () => 0,
+    wantSlots: () => {},
+    functionCapacity: () => 8,
+    limiterCapacity: () => 0,
+    clock: row.clock,
+    onUrgentCommitted: null,
+    log,
+  })
+})
+afterEach(async () => {
+  await worker.stop(0, 1_000)
+  await leases.close()
+})
+
+/** Inserts a batch with one group. */
+async function makeBatch(reward: object): Promise<number> {
+  const [batch] = await db.adhoc<{ id: number }>(
+    `insert into batch (run_id, step, split, status, closed, reward, reward_name, samples, groups, text_bucket)
+     values ($1, 1, 'train', 'running', true, $2, 'test', $3, 1, current_date) returning id`,
+    [
+      runId,
+      JSON.stringify({
+        ...{ manager: 'naive', model: null, kwargs: {}, timeoutMs: 60_000, maxAttempts: 1 },
+        ...{ maxConcurrency: null, onFailure: { policy: 'null' }, ...reward },
+      }),
+      SAMPLES,
+    ],
+  )
+  const { id } = batch!
+  await db.adhoc("insert into sample_group (batch_id, no, uid, received) values ($1, 0, 'q', $2)", [
+    id,
+    SAMPLES,
+  ])
+  await db.adhoc(
+    `insert into sample (batch_id, idx, group_no, data_source)
+     select $1, i, 0, 'test' from generate_series(0, $2::int - 1) i`,
+    [id, SAMPLES],
+  )
+  return id
+}
+
+async function queueSamples(pool: string, b: number): Promise<void> {
+  const s = Array.from({ length: SAMPLES }, (_, idx) => ({
+    idx,
+    data_source: 'openai/gsm8k',
+    ...text,
+  }))
+  const job = { b, i: [0, SAMPLES - 1], t: Date.now(), s }
+  await db.transaction((client) => queue.insert(pool, [job], { run: 'r', priority: 0, client }))
+}
+
+const durations = () => {
+  const { queue, router, service } = worker.counters.latency
+  return [queue.total, router.total, service.total]
+}
+const written = (n: number) =>
+  waitFor('the results', () => {
+    const { scored, failed } = worker.counters.written
+    return scored + failed >= n
+  })
+
+describe('durations', () => {
+  it('of scored samples are counted once', async () => {
+    await queueSamples(RULES_POOL, await makeBatch(RULE))
+    worker.intake.pump(RULES_POOL)
+    await written(SAMPLES)
+    expect(worker.counters.written).toEqual({ scored: SAMPLES, failed: 0 })
+    expect(durations()).toEqual([SAMPLES, 0, SAMPLES])
+  })
+
+  it('of samples whose batch ended before their rules ran are not counted', async () => {
+    const batchId = await makeBatch(RULE)
+    await queueSamples(RULES_POOL, batchId)
+    worker.intake.pump(RULES_POOL)
+    while (worker.counters.failed < SAMPLES) {
+      worker.batchEnded(batchId)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    expect(durations()).toEqual([0, 0, 0])
+  })
+
+  it('of samples whose batch ended while they waited for its maxConcurrency are not counted', async () => {
+    const source = functions.ref('export default () => new Promise(() => {})')
+    const reward = { kind: 'function', function: source, maxConcurrency: 1 }
+    const batchId = await makeBatch(reward)
+    await queueSamples(FUNCTIONS_POOL, batchId)
+    worker.intake.pump(FUNCTIONS_POOL)
+    await waitFor('the first call', () => worker.inFlight === 1)
+    worker.batchEnded(batchId)
+    await waitFor('the failures', () => worker.counters.failed === SAMPLES)
+    expect(durations()).toEqual([0, 0, 0])
+  })
+
+  it('of a direct sample that is scored through the queue instead are not counted', async () => {
+    const { counters } = worker
+    const told: object[] = []
+    const direct = new DirectScores({
+      db,
+      tools: { router: {}, functions: functions.pool, limits: {} } as never,
+      workerId: row.id,
+      clock: row.clock,
+      counters,
+      tell: (message) => told.push(message),
+    })
+    const sample = {
+      ...{ dataSource: 'openai/gsm8k', prompt: '', response: 'a', groundTruth: 'a', extraInfo: {} },
+      responseLength: null,
+    }
+    const batchId = await makeBatch(RULE)
+    const message = { type: 'score', id: 1, batchId, acceptedAtMs: Date.now(), sample } as const
+    const forgotten = direct.score(message)
+    direct.forget(1)
+    await forgotten
+    expect([told.length, counters.scored, ...durations()]).toEqual([0, 0, 0, 0, 0])
+    await direct.score({ ...message, id: 2 })
+    expect([told.length, counters.scored, ...durations()]).toEqual([1, 1, 1, 0, 1])
+    expect(counters.written).toEqual({ scored: 1, failed: 0 })
+  })
+})
+
+describe('written results of a post-processed group', () => {
+  const SCORE = 'export default async ({ solutionStr }) => solutionStr.length\n'
+
+  it.each([
+    ['are its final ones', '(scores) => scores', { scored: SAMPLES, failed: 0 }],
+    [
+      'have failed if its post-processing failed',
+      "() => { throw new Error('no') }",
+      { scored: 0, failed: SAMPLES },
+    ],
+  ])('%s', async (_, postProcess, expected) => {
+    const source = functions.ref(`${SCORE}export const postProcessScores = ${postProcess}`)
+    const reward = { kind: 'function', function: source, postProcess: source }
+    await queueSamples(FUNCTIONS_POOL, await makeBatch(reward))
+    const timer = setInterval(() => worker.intake.pump(FUNCTIONS_POOL), 20)
+    await waitFor('the group', async () => {
+      const rows = await db.adhoc(
+        'select 1 from sample where status < 2 and batch_id = (select max(id) from batch)',
+      )
+      return rows.length === 0
+    }).finally(() => clearInterval(timer))
+    await written(SAMPLES)
+    expect(worker.counters.written).toEqual(expected)
+  })
+})

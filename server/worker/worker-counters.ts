@@ -1,0 +1,49 @@
+import type { RewardOutcome } from '../rewards/managers/manager.ts'
+import { LatencyHistogram } from '../router/latency-histogram.ts'
+import type { LatencyKind } from '../store/sql/server-reports.ts'
+
+/** Reasons of samples that were not dispatched, or whose durations were cut short, unless calls are recorded. */
+const UNTIMED: ReadonlySet<string> = new Set(['cancelled', 'deadline', 'worker_lost'])
+
+/** A worker's counters, read once a second. */
+export class WorkerCounters {
+  /** Samples that ended here, with scores that wait for post-processing. */
+  scored = 0
+  failed = 0
+  /** Results that were written. */
+  readonly written = { scored: 0, failed: 0 }
+  /** Durations of samples: until the first dispatch, waits for a slot, and calls of servers or rules. */
+  readonly latency: Readonly<Record<LatencyKind, LatencyHistogram>> = {
+    queue: new LatencyHistogram(),
+    router: new LatencyHistogram(),
+    service: new LatencyHistogram(),
+  }
+
+  /**
+   * Counts a sample that ended here, with its durations. A sample without recorded calls was served for its whole
+   * scoring time. A sample that was never dispatched has no durations.
+   */
+  ended(outcome: RewardOutcome, times: { queueMs: number; scoreMs: number }): void {
+    if (outcome.ok) this.scored++
+    else this.failed++
+    if (!wasDispatched(outcome)) return
+    const { queue, router, service } = this.latency
+    queue.add(times.queueMs)
+    if (outcome.attempts === null) service.add(times.scoreMs)
+    for (const { queueMs, serviceMs } of outcome.attempts ?? []) {
+      router.add(queueMs)
+      service.add(serviceMs)
+    }
+  }
+
+  /** Counts written results of the same kind. */
+  wrote({ ok }: { ok: boolean }, samples = 1): void {
+    if (ok) this.written.scored += samples
+    else this.written.failed += samples
+  }
+}
+
+function wasDispatched(outcome: RewardOutcome): boolean {
+  if (outcome.ok) return true
+  return outcome.attempts === null ? !UNTIMED.has(outcome.reason) : outcome.attempts.length > 0
+}
