@@ -272,6 +272,21 @@ class Errors(unittest.TestCase):
                 self.assertEqual(len(logged.output), 1)
                 self.assertIn("Retrying for up to 1.5 s", logged.output[0])
 
+    def test_the_answer_of_an_overload_ends_an_outage(self):
+        away, busy = (
+            refusal(503, reason, retryAfterMs=10) for reason in ("database_unavailable", "busy")
+        )
+        done = 200, {}, {"result": {"data": {}}}
+        for http in TRANSPORTS:
+            with (
+                self.subTest(http=http),
+                Web(away, away, busy, away, done, look=session()) as web,
+                RewardOps(web.url, http=http) as client,
+                self.assertLogs("rewardops", logging.WARNING) as logged,
+            ):
+                client._wait(client._async.calls.call("batches.get", {"batchId": "b1"}))
+            self.assertEqual([("Retrying" in line) for line in logged.output], [True, False] * 2)
+
     def test_a_closed_client_raises(self):
         with Web(session()) as web:
             client = RewardOps(web.url)

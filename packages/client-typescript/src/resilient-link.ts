@@ -77,9 +77,10 @@ async function call(
     }
     const { error, kind, notDone } = failure
     everReached ||= reach.everReached
+    // Any other answer ends an outage, also that of an overloaded service, and the next outage is reported again.
     if (kind === 'away') reach.reached = false
+    else outage.reported = false
     if (kind === 'refused' || !(notDone || isRepeatable(op))) throw error
-    // An overloaded service works: its answer ends an outage.
     if (kind === 'later') since = null
     else since ??= everReached ? performance.now() : begunAt
     const waitMs =

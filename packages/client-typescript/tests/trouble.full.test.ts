@@ -164,6 +164,23 @@ describe('a temporary failure', () => {
     expect(reports).toEqual([])
   })
 
+  it.each([
+    ['an overload', 'busy', 503],
+    ['a refusal', 'not_found', 404],
+  ])('is reported for each outage, also after the answer of %s', async (_, reason, status) => {
+    const one = await standIn((_, res, times) => {
+      if (times === 2) refusal(res, status, reason, 'An answer.', 10)
+      else if (times < 4) refusal(res, 503, 'database_unavailable', 'No database.', 10)
+      else result(res, {})
+    })
+    const reports: string[] = []
+    const client = createRewardOpsClient({ url: one.url, onTrouble: (s) => reports.push(s) })
+    const get = () => client.api.batches.get.query({ batchId: 'b1' })
+    if (status === 404) await expect(get()).rejects.toMatchObject({ reason })
+    await get()
+    expect(reports).toHaveLength(2)
+  })
+
   it('of the connection is retried only if the call is repeatable', async () => {
     const one = await standIn((seen, res, times) => {
       if (times === 1 || seen.path.endsWith('demo.load')) res.destroy()

@@ -298,7 +298,9 @@ class Calls:
             # A random delay keeps thousands of interrupted calls from returning at the same moment.
             pause *= random.uniform(0.75, 1.25)
             if later.error.reason in BACK_PRESSURE and not first:
+                # An overloaded service works: its answer ends an outage.
                 failing_since = None
+                self._answered()
             else:
                 failing_since = failing_since or now
                 gives_up_at = failing_since + self._outage_s if met else begun + self._connect_s
