@@ -11,7 +11,6 @@ import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { ClaimedJob } from './claimed-job.ts'
 import { JobKeeper } from './job-keeper.ts'
-import { type ReportSources, WorkerReport } from './worker-report.ts'
 
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
@@ -103,26 +102,4 @@ it('is started again if its process could not be started', async () => {
     await supervisor.stop()
     process.execPath = execPath
   }
-})
-
-it('sends three heartbeats of its jobs within the ten seconds that pg-boss allows', async () => {
-  vi.useFakeTimers()
-  const touch = vi.fn()
-  const report = new WorkerReport({
-    row: { state: 'alive', report: async () => {}, ended: async () => {} },
-    queue: { touch },
-    worker: {
-      jobsByPool: () => new Map([['pool', []]]),
-      counters: { scored: 0, failed: 0 },
-      intake: {},
-    },
-    servers: { stats: () => [] },
-    loopDelay: { percentile: () => 0, max: 0, reset() {} },
-    log,
-  } as unknown as ReportSources)
-  report.start()
-  await vi.advanceTimersByTimeAsync(9_000)
-  await report.ended()
-  vi.useRealTimers()
-  expect(touch.mock.calls.length).toBeGreaterThanOrEqual(3)
 })

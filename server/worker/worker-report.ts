@@ -10,6 +10,7 @@ import {
   addWorkerLoad,
   LATENCY_KINDS,
   type LatencyKind,
+  type WorkerLoad,
 } from '../store/sql/server-reports.ts'
 import type { RewardLoopWorker } from './reward-loop-worker.ts'
 
@@ -21,7 +22,9 @@ const HISTORY = 60
 
 /** Durations are written with every fifth report, because all workers add to the same rows. */
 const LATENCY_EVERY = 5
-const NO_LOAD = { inFlightSeconds: 0, capacitySeconds: 0, loopP99Ms: 0 }
+
+type Load = Pick<WorkerLoad, 'inFlightSeconds' | 'capacitySeconds' | 'loopP99Ms'>
+const NO_LOAD: Load = { inFlightSeconds: 0, capacitySeconds: 0, loopP99Ms: 0 }
 
 /** Dependencies of {@link WorkerReport}. */
 export interface ReportSources {
@@ -39,13 +42,14 @@ export class WorkerReport {
   readonly #o: ReportSources
   #timer: NodeJS.Timeout | undefined
   #ticks = 0
-  #busy = false
+  #ticking: Promise<void> | null = null
+  #writing: Promise<void> | null = null
   #lastAt = performance.now()
   #lastTotal = 0
   #rates: number[] = []
   /** Results in the history of the fleet. */
   readonly #history = { scored: 0, failed: 0 }
-  #load = { ...NO_LOAD }
+  #load: Load = { ...NO_LOAD }
   #loadedAtMs = performance.now()
   #wasBusy = false
 
@@ -54,8 +58,8 @@ export class WorkerReport {
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.#tick(), REPORT_MS)
-    void this.#tick()
+    this.#timer = setInterval(() => this.#tick(), REPORT_MS)
+    this.#tick()
   }
 
   async stopping(): Promise<void> {
@@ -64,30 +68,49 @@ export class WorkerReport {
 
   async ended(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#writeHistory(true).catch(() => {})
+    await this.#ticking
+    // Results that a running write contains must not be written again.
+    await this.#writing
+    await this.#write(true)
     await this.#o.row.ended()
   }
 
-  async #tick(): Promise<void> {
-    if (this.#busy || this.#o.row.state === 'dead') return
-    this.#busy = true
-    try {
-      if (this.#ticks++ % TOUCH_EVERY === 0) {
-        for (const [pool, jobs] of this.#o.worker.jobsByPool())
-          await this.#o.queue.touch(pool, jobs)
-      }
-      await this.#o.row.report(this.#stats())
-      await this.#writeHistory()
-    } catch (error) {
-      this.#o.log.debug({ err: (error as Error).message }, 'report not written')
-    } finally {
-      this.#busy = false
-    }
+  #tick(): void {
+    if (this.#o.row.state === 'dead') return
+    this.#ticking ??= this.#report()
+      .catch((error: Error) => this.#log(error, 'report not written'))
+      .finally(() => {
+        this.#ticking = null
+      })
   }
 
-  /** Adds written results, load and durations to the history of the fleet. */
-  async #writeHistory(isLast = false): Promise<void> {
-    if (isLast || this.#ticks % LATENCY_EVERY === 0) await this.#writeLatencies()
+  async #report(): Promise<void> {
+    if (this.#ticks++ % TOUCH_EVERY === 0) {
+      for (const [pool, jobs] of this.#o.worker.jobsByPool()) await this.#o.queue.touch(pool, jobs)
+    }
+    await this.#o.row.report(this.#stats())
+    // Not awaited: the history must not delay heartbeats and reports, without which this worker counts as dead.
+    void this.#write(this.#ticks % LATENCY_EVERY === 0)
+  }
+
+  /** Adds written results, load and, `withLatencies`, durations to the history of the fleet. Never rejects. */
+  #write(withLatencies: boolean): Promise<void> {
+    const failed = (error: Error) => this.#log(error, 'history not written')
+    this.#writing ??= (withLatencies ? this.#writeLatencies() : Promise.resolve())
+      .catch(failed)
+      .then(() => this.#writeLoad())
+      .catch(failed)
+      .finally(() => {
+        this.#writing = null
+      })
+    return this.#writing
+  }
+
+  #log(error: Error, message: string): void {
+    this.#o.log.debug({ err: error.message }, message)
+  }
+
+  async #writeLoad(): Promise<void> {
     const { row, worker, db } = this.#o
     const { written } = worker.counters
     const now = performance.now()
@@ -100,13 +123,20 @@ export class WorkerReport {
       this.#load = { ...NO_LOAD }
       return
     }
-    this.#wasBusy = worker.inFlight > 0
+    const isBusy = worker.inFlight > 0
     this.#load.inFlightSeconds += worker.inFlight * seconds
     this.#load.capacitySeconds += worker.intake.capacity * seconds
-    await addWorkerLoad(db, row.id, { scored, failed, ...this.#load })
+    const load = this.#load
+    this.#load = { ...NO_LOAD }
+    try {
+      await addWorkerLoad(db, row.id, { scored, failed, ...load })
+    } catch (error) {
+      this.#load = added(load, this.#load)
+      throw error
+    }
     this.#history.scored += scored
     this.#history.failed += failed
-    this.#load = { ...NO_LOAD }
+    this.#wasBusy = isBusy
   }
 
   async #writeLatencies(): Promise<void> {
@@ -149,4 +179,12 @@ export class WorkerReport {
 
 function mapKinds<T>(of: (kind: LatencyKind) => T): Record<LatencyKind, T> {
   return Object.fromEntries(LATENCY_KINDS.map((kind) => [kind, of(kind)])) as Record<LatencyKind, T>
+}
+
+function added(one: Load, other: Load): Load {
+  return {
+    inFlightSeconds: one.inFlightSeconds + other.inFlightSeconds,
+    capacitySeconds: one.capacitySeconds + other.capacitySeconds,
+    loopP99Ms: Math.max(one.loopP99Ms, other.loopP99Ms),
+  }
 }

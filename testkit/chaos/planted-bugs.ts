@@ -502,8 +502,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: 'server/worker/worker-report.ts',
-        find: "this.#o.log.debug({ err: (error as Error).message }, 'report not written')",
-        replace: 'throw error',
+        find: ".catch((error: Error) => this.#log(error, 'report not written'))",
+        replace: '.catch((error: Error) => Promise.reject(error))',
       },
     ],
     laws: ['calls', 'log', 'exit'],
