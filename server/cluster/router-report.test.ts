@@ -2,6 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { createLogger } from '../log.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
+import { createRewardRouter } from '../router/reward-router.ts'
+import type { RouterServer } from '../router/router-types.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { RouterReport } from './router-report.ts'
@@ -121,6 +123,49 @@ describe('calls', () => {
     router.set(id, { requests: 3 })
     await report.close()
     expect(await minutes()).toMatchObject({ requests: 3 })
+  })
+})
+
+describe('the capacity of a server', () => {
+  const config: Omit<RouterServer, 'id' | 'maxInFlight'> = {
+    name: 's',
+    url: 'http://127.0.0.1:9',
+    engine: 'vllm',
+    model: 'rm',
+    version: null,
+    weight: 1,
+    apiKey: null,
+    state: 'ready',
+  }
+
+  it.each([
+    ['a configured limit', { maxInFlight: 8 }, 8],
+    ['the maximum that it reports', { maxInFlight: null, maxConcurrent: 4 }, 4],
+  ])('is at most %s, over all processes', async (_, limits, capacity) => {
+    const processes = 4
+    const routers = Array.from({ length: processes }, () => createRewardRouter({ processes }))
+    const reports = routers.map((one) => new RouterReport({ db, router: one, process: 'w', log }))
+    for (const one of routers) {
+      one.setServers([{ id, ...config, ...limits }])
+      one.setSlots(id, capacity / processes)
+      await one.acquire({ model: 'rm', tokens: 1 })
+    }
+    await Promise.all(reports.map((one) => one.write()))
+    const [row] = await db.adhoc<{ ratio: number }>(
+      'select sum(capacity_seconds) / sum(in_flight_seconds) as ratio from server_minute',
+    )
+    // Each process has one request in flight.
+    expect((row?.ratio ?? 0) * processes).toBeCloseTo(capacity, 3)
+    await Promise.all([...reports, ...routers].map((one) => one.close()))
+  })
+
+  it('is that of the processes that use it', async () => {
+    const one = createRewardRouter({ processes: 4 })
+    one.setServers([{ id, ...config, maxInFlight: 8 }])
+    expect(one.snapshot()[0]).toMatchObject({ limit: 8, capacity: 2 })
+    one.setSlots(id, 6)
+    expect(one.snapshot()[0]).toMatchObject({ limit: 8, capacity: 6 })
+    await one.close()
   })
 })
 

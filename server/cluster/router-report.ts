@@ -120,7 +120,7 @@ export class RouterReport {
       const load = this.#loads.get(now.serverId) ?? { inFlightSeconds: 0, capacitySeconds: 0 }
       const isOpen = now.state === 'ready' && now.health !== 'ejected'
       load.inFlightSeconds += now.inFlight * seconds
-      load.capacitySeconds += (isOpen ? now.limit : 0) * seconds
+      load.capacitySeconds += (isOpen ? now.capacity : 0) * seconds
       this.#loads.set(now.serverId, load)
     }
     this.#loadedAtMs = nowMs

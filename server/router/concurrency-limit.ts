@@ -298,6 +298,7 @@ export class AdaptiveLimit {
 export class ServerLimit {
   #limit = new AdaptiveLimit({ initial: 1, min: 1, max: 1, fixed: true })
   #most = Number.POSITIVE_INFINITY
+  #total = 1
   #key = ''
 
   /** Applies the registered settings; measurements are kept unless the settings changed. */
@@ -308,6 +309,7 @@ export class ServerLimit {
     if (key === this.#key) return
     this.#key = key
     this.#most = maxInFlight ?? maxConcurrent ?? Number.POSITIVE_INFINITY
+    this.#total = mostInFlight(maxInFlight, maxConcurrent ?? null)
     if (maxInFlight !== null) {
       this.#limit = new AdaptiveLimit({
         initial: maxInFlight,
@@ -338,5 +340,13 @@ export class ServerLimit {
   /** Maximum samples in flight from this process now. */
   get most(): number {
     return Math.min(this.#limit.limit, this.#most)
+  }
+
+  /**
+   * This process's part of the limit of all processes: its slots or an equal part, whichever is more. Parts can be added
+   * up, unlike {@link most}, which is the whole of a configured limit in each process.
+   */
+  part(slots: number, processes: number): number {
+    return Math.min(this.most, Math.max(slots, this.#total / processes))
   }
 }

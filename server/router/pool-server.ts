@@ -428,6 +428,7 @@ export class PoolServer implements PolicyServer {
       inFlight: this.#inFlight,
       slots: this.#slots,
       limit: this.limit.most,
+      capacity: this.limit.part(this.#slots, this.#processes),
       workTokens: Math.round(this.#workTokens),
       tokensPerSecond: this.rating.tokensPerSecond(nowMs),
       waiting,

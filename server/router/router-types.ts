@@ -228,6 +228,8 @@ export interface RouterServerStats {
   slots: number
   /** Maximum samples in flight from this process, adaptive or configured. */
   limit: number
+  /** This process's part of the limit of all processes: its slots or an equal part, whichever is more. */
+  capacity: number
   /** Estimated tokens in flight. */
   workTokens: number
   /** Measured tokens per second; null: not measured yet. */

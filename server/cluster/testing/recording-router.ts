@@ -121,6 +121,7 @@ function nothing(serverId: number): RouterServerStats {
     inFlight: 0,
     slots: 0,
     limit: 8,
+    capacity: 8,
     workTokens: 0,
     tokensPerSecond: null,
     waiting: 0,
