@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { createLogger } from '../log.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
@@ -6,6 +6,7 @@ import { createRewardRouter } from '../router/reward-router.ts'
 import type { RouterServer } from '../router/router-types.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { addServerCalls, type ServerCalls } from '../store/sql/server-reports.ts'
 import { RouterReport } from './router-report.ts'
 import { RecordingRouter } from './testing/recording-router.ts'
 import { insertServer } from './testing/servers.ts'
@@ -106,6 +107,42 @@ describe('calls', () => {
       expect(await minutes()).toMatchObject({ requests: 4, [count]: 1 })
     },
   )
+
+  it('of all servers are written by one statement, which leaves the totals of idle servers alone', async () => {
+    const idle = await insertServer(db)
+    const rowOf = async () =>
+      (await db.adhoc('select xmin::text, requests from server where id = $1', [idle]))[0]
+    const before = await rowOf()
+    router.set(id, { requests: 3 })
+    router.set(idle, { capacity: 4 })
+    const rows = vi.spyOn(db, 'rows')
+    await report.write()
+    expect(rows.mock.calls.map(([name]) => name)).toEqual(['server-calls'])
+    rows.mockRestore()
+    expect(await rowOf()).toEqual(before)
+    const minute = await db.adhoc(
+      'select capacity_seconds > 0 as has_capacity from server_minute where server_id = $1',
+      [idle],
+    )
+    expect(minute).toEqual([{ has_capacity: true }])
+  })
+
+  it('are added by processes at once without deadlocks', async () => {
+    const ids = [id]
+    for (let i = 0; i < 9; i++) ids.push(await insertServer(db))
+    const calls = (serverId: number): ServerCalls => ({
+      ...{ serverId, requests: 1, errors: 1, retries: 1, hedges: 0, busy: 0, corrupt: 0 },
+      ...{ client: 0, ejections: 0, inFlightSeconds: 1, capacitySeconds: 1, tokens: 1 },
+      latency: latencyOf(1),
+    })
+    const rounds = Array.from({ length: 40 }, (_, i) =>
+      addServerCalls(db, (i % 2 === 0 ? ids : ids.toReversed()).map(calls)),
+    )
+    await Promise.all(rounds)
+    const totals = await db.adhoc('select distinct requests, errors, retries from server')
+    expect(totals).toEqual([{ requests: '40', errors: '40', retries: '40' }])
+    expect(await minutes()).toMatchObject({ requests: 40, tokens: 40, scored: 40 })
+  })
 
   it('that could not be written are written with the next ones', async () => {
     router.set(id, { requests: 10 })

@@ -13,6 +13,7 @@ const REPORT_MS = 1_000
 
 /** The load of a server since the last report. */
 type ServerLoad = Pick<ServerCalls, 'inFlightSeconds' | 'capacitySeconds'>
+const NO_LOAD: ServerLoad = { inFlightSeconds: 0, capacitySeconds: 0 }
 
 /** Maximum health events of one server stored separately per minute; further ones are summarized in one event. */
 const MAX_EVENTS_PER_MINUTE = 50
@@ -43,7 +44,7 @@ export class RouterReport {
   readonly #log: Logger
   readonly #timer: NodeJS.Timeout
   readonly #stopListening: () => void
-  readonly #written = new Map<number, RouterServerStats>()
+  #written = new Map<number, RouterServerStats>()
   /** Load since the last successful write, by server. */
   readonly #loads = new Map<number, ServerLoad>()
   #loadedAtMs = performance.now()
@@ -117,26 +118,21 @@ export class RouterReport {
     const seconds = (nowMs - this.#loadedAtMs) / 1_000
     for (const now of snapshot) {
       if (!called.has(now.model)) continue
-      const load = this.#loads.get(now.serverId) ?? { inFlightSeconds: 0, capacitySeconds: 0 }
+      const load = this.#loads.get(now.serverId) ?? { ...NO_LOAD }
       const isOpen = now.state === 'ready' && now.health !== 'ejected'
       load.inFlightSeconds += now.inFlight * seconds
       load.capacitySeconds += (isOpen ? now.capacity : 0) * seconds
       this.#loads.set(now.serverId, load)
     }
     this.#loadedAtMs = nowMs
-    for (const now of snapshot) {
-      const calls = callsBetween(
-        this.#written.get(now.serverId),
-        now,
-        this.#loads.get(now.serverId) ?? { inFlightSeconds: 0, capacitySeconds: 0 },
-      )
-      if (calls !== null) await addServerCalls(this.#db, calls)
-      this.#written.set(now.serverId, now)
-      this.#loads.delete(now.serverId)
-    }
-    const present = new Set(snapshot.map((s) => s.serverId))
-    for (const id of this.#written.keys()) if (!present.has(id)) this.#written.delete(id)
-    for (const id of this.#loads.keys()) if (!present.has(id)) this.#loads.delete(id)
+    const calls = snapshot.flatMap((now) => {
+      const { serverId } = now
+      const load = this.#loads.get(serverId) ?? NO_LOAD
+      return callsBetween(this.#written.get(serverId), now, load) ?? []
+    })
+    await addServerCalls(this.#db, calls)
+    this.#written = new Map(snapshot.map((now) => [now.serverId, now]))
+    this.#loads.clear()
     await this.#writeEvents()
   }
 

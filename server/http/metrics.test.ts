@@ -73,22 +73,24 @@ async function scraper(from: Database = db) {
 async function calls(serverId: number, fields: object, ...durationsMs: number[]) {
   const histogram = new LatencyHistogram()
   for (const ms of durationsMs) histogram.add(ms)
-  await addServerCalls(db, {
-    serverId,
-    requests: 0,
-    errors: 0,
-    retries: 0,
-    hedges: 0,
-    busy: 0,
-    corrupt: 0,
-    client: 0,
-    ejections: 0,
-    inFlightSeconds: 0,
-    capacitySeconds: 0,
-    tokens: 0,
-    latency: histogram.toJSON(),
-    ...fields,
-  })
+  await addServerCalls(db, [
+    {
+      serverId,
+      requests: 0,
+      errors: 0,
+      retries: 0,
+      hedges: 0,
+      busy: 0,
+      corrupt: 0,
+      client: 0,
+      ejections: 0,
+      inFlightSeconds: 0,
+      capacitySeconds: 0,
+      tokens: 0,
+      latency: histogram.toJSON(),
+      ...fields,
+    },
+  ])
 }
 
 const worker = async (stats: object) => {

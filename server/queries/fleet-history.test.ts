@@ -42,11 +42,22 @@ const bucketsOf = (...durationsMs: number[]) => {
 }
 
 const calls = (serverId: number, fields: Partial<ServerCalls>) =>
-  addServerCalls(db, {
-    ...{ serverId, requests: 0, errors: 0, retries: 0, hedges: 0, busy: 0, corrupt: 0, client: 0 },
-    ...{ ejections: 0, inFlightSeconds: 0, capacitySeconds: 0, tokens: 0, latency: bucketsOf() },
-    ...fields,
-  })
+  addServerCalls(db, [
+    {
+      ...{
+        serverId,
+        requests: 0,
+        errors: 0,
+        retries: 0,
+        hedges: 0,
+        busy: 0,
+        corrupt: 0,
+        client: 0,
+      },
+      ...{ ejections: 0, inFlightSeconds: 0, capacitySeconds: 0, tokens: 0, latency: bucketsOf() },
+      ...fields,
+    },
+  ])
 
 const sum = (values: readonly (number | null)[]) =>
   values.reduce<number>((total, value) => total + (value ?? 0), 0)

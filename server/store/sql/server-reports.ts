@@ -25,33 +25,41 @@ const ADDED = [
   ...['in_flight_seconds', 'capacity_seconds'],
 ]
 
-/** Adds calls to the present minute and ten seconds of a server, and to its totals. */
-export async function addServerCalls(db: Database, calls: ServerCalls): Promise<void> {
+/**
+ * Adds calls to the present minutes and ten seconds of servers, and to their totals. Every process adds to the same rows,
+ * in the order of the servers' ids. Servers without requests, errors and retries keep their row unchanged.
+ */
+export async function addServerCalls(db: Database, calls: readonly ServerCalls[]): Promise<void> {
+  if (calls.length === 0) return
+  const counts = ADDED.join(', ')
   await db.rows(
     'server-calls',
-    `with total as (
-       update server set requests = requests + $2, errors = errors + $3, retries = retries + $4 where id = $1),
+    `with calls as materialized (
+       select * from jsonb_to_recordset($1::jsonb) as c(server_id int, requests int, errors int, retries int, hedges int,
+         busy int, corrupt int, client int, ejections int, in_flight_seconds real, capacity_seconds real, tokens bigint,
+         latency int[])),
+     called as (
+       select id from server where id in (select server_id from calls where requests + errors + retries > 0)
+       order by id for no key update),
+     total as (
+       update server s set requests = s.requests + c.requests, errors = s.errors + c.errors, retries = s.retries + c.retries
+       from called join calls c on c.server_id = called.id where s.id = called.id),
      slice as (
-       insert into server_slice as m (server_id, at, ${ADDED.join(', ')}, latency_ms)
-       values ($1, date_bin('10 seconds', now(), 'epoch'), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13)
+       insert into server_slice as m (server_id, at, ${counts}, latency_ms)
+       select server_id, date_bin('10 seconds', now(), 'epoch'), ${counts}, latency from calls order by 1
        on conflict (server_id, at) do update set ${added(ADDED)}, ${addedBuckets('latency_ms')})
-     insert into server_minute as m (server_id, minute, ${ADDED.join(', ')}, tokens, latency_ms)
-     values ($1, date_trunc('minute', now()), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+     insert into server_minute as m (server_id, minute, ${counts}, tokens, latency_ms)
+     select server_id, date_trunc('minute', now()), ${counts}, tokens, latency from calls order by 1
      on conflict (server_id, minute) do update set ${added([...ADDED, 'tokens'])}, ${addedBuckets('latency_ms')}`,
     [
-      calls.serverId,
-      calls.requests,
-      calls.errors,
-      calls.retries,
-      calls.hedges,
-      calls.busy,
-      calls.corrupt,
-      calls.client,
-      calls.ejections,
-      calls.inFlightSeconds,
-      calls.capacitySeconds,
-      calls.tokens,
-      calls.latency,
+      JSON.stringify(
+        calls.map(({ serverId, inFlightSeconds, capacitySeconds, ...rest }) => ({
+          ...rest,
+          server_id: serverId,
+          in_flight_seconds: inFlightSeconds,
+          capacity_seconds: capacitySeconds,
+        })),
+      ),
     ],
   )
 }
@@ -61,10 +69,11 @@ function added(columns: readonly string[]): string {
   return columns.map((name) => `${name} = m.${name} + excluded.${name}`).join(', ')
 }
 
-/** Adds the excluded row's latency buckets to those of row `m`. */
+/** Adds the excluded row's latency buckets to those of row `m`. Most reports of idle servers have none. */
 function addedBuckets(column: string): string {
-  return `${column} = (select array_agg(coalesce(a, 0) + coalesce(b, 0) order by i)
-    from unnest(m.${column}, excluded.${column}) with ordinality as t(a, b, i))`
+  return `${column} = case when 0 = all(excluded.${column}) then m.${column} else (
+    select array_agg(coalesce(a, 0) + coalesce(b, 0) order by i)
+    from unnest(m.${column}, excluded.${column}) with ordinality as t(a, b, i)) end`
 }
 
 /** Results that a worker wrote since the last report, and its load. */
