@@ -49,6 +49,11 @@ export class ModelPool {
   readonly estimate = new TokenEstimate()
   readonly hedgeBudget = new HedgeBudget()
   readonly retryBudget = new RetryBudget()
+  /**
+   * Whether samples are never hedged or shared, because the pool has judges, or custom scorers, which may call a judge.
+   * Stored, because it is read for every call in flight every 100 ms.
+   */
+  isSentOnce = false
   /** Unfinished samples of the model, without canaries. */
   sampleCount = 0
   /** Canaries in flight; they are cancelled when the pool's last sample ends. */
@@ -97,13 +102,6 @@ export class ModelPool {
     this.pumpSoon()
   }
 
-  /**
-   * Whether samples are never hedged or shared, because the pool has judges, or custom scorers, which may call a judge.
-   */
-  get isSentOnce(): boolean {
-    return this.servers.some((server) => server.kind === 'generative' || server.isCustomScorer)
-  }
-
   /** Samples waiting for a slot, including hedges but not samples in back-off. */
   get waiting(): number {
     return this.#hedges.size + this.#retries.size + this.#fresh.size + this.#pinnedWaiting
@@ -134,11 +132,20 @@ export class ModelPool {
 
   add(server: PoolServer): void {
     this.servers.push(server)
+    this.configured()
+  }
+
+  /** Reads the settings of its servers after a change. */
+  configured(): void {
+    this.isSentOnce = this.servers.some(
+      (server) => server.kind === 'generative' || server.isCustomScorer,
+    )
   }
 
   remove(server: PoolServer): void {
     const index = this.servers.indexOf(server)
     if (index >= 0) this.servers.splice(index, 1)
+    this.configured()
     this.#policy.forget(server.id)
     for (const policy of this.#named.values()) policy.forget(server.id)
     this.orphan(server)

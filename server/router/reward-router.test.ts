@@ -291,6 +291,9 @@ describe('the registry', () => {
     harness.router.setSlots(2, 64)
     fake.handler = scores(2)
     expect(await requestsOfTwo()).toBe(1)
+    fake.handler = answer(200, scoreBody('http', '1'))
+    harness.router.setServers([config(2, fake.url, { engine: 'http' })])
+    expect(await requestsOfTwo()).toBe(2)
   })
 
   test('a changed API key applies to the next call', async () => {

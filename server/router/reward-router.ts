@@ -82,6 +82,7 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
         const before = known.model
         const moved = known.url !== config.url
         known.update(config)
+        this.#pools.get(before)?.configured()
         // The server at the new address may score samples that the old one refused.
         if (moved) this.#pools.get(before)?.unhold(known)
         if (before !== known.model) {
