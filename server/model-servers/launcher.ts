@@ -319,18 +319,21 @@ export class ServerLauncher {
       const { code, message } = error as NodeJS.ErrnoException
       const said = `could not be started (${code ?? message})`
       const end = { code: null, signal: null, error: said, livedMs: 0, lastLines: [] }
-      void this.#ended(supervised, end).catch(() => {})
+      this.#recordEnd(supervised, Promise.resolve(end))
     }
   }
 
   #watchEnd(supervised: Supervised, process: LaunchedProcess): void {
-    const { input } = supervised
     supervised.process = process
-    void process.ended
+    this.#recordEnd(supervised, process.ended)
+  }
+
+  #recordEnd(supervised: Supervised, ended: Promise<LaunchEnd>): void {
+    void ended
       .then((end) => this.#ended(supervised, end))
       .catch((error: Error) => {
         this.#o.log.warn(
-          { err: error.message, server: input.name },
+          { err: error.message, server: supervised.input.name },
           'end of a launched server not recorded',
         )
       })

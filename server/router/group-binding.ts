@@ -1,5 +1,4 @@
 import type { FairQueue } from './fair-queue.ts'
-import type { BalancingPolicy } from './policies/policy.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 
@@ -31,11 +30,11 @@ export class GroupBinding {
   /** Returns the next sample without taking it, and sets {@link server}. Null if none waits. */
   next(
     withRoom: readonly PoolServer[],
-    policyOf: (sample: RoutedSample) => BalancingPolicy,
+    pick: (servers: readonly PoolServer[], sample: RoutedSample) => PoolServer,
   ): RoutedSample | null {
     const head = this.#queue.peek()
     if (head === null) return null
-    const server = policyOf(head).pick(withRoom, head)
+    const server = pick(withRoom, head)
     this.server = server
     const { group } = head
     if (group === undefined || head.priorityClass === 'interactive') return head

@@ -45,13 +45,6 @@ export class LatencyHistogram {
     this.counts[index] = (this.counts[index] as number) + 1
   }
 
-  /** Adds another histogram's counts to this one's. */
-  merge(other: LatencyHistogram): void {
-    for (let i = 0; i < BUCKET_COUNT; i++) {
-      this.counts[i] = (this.counts[i] as number) + (other.counts[i] as number)
-    }
-  }
-
   /** Removes counts that were taken from it. */
   subtract(counts: readonly number[]): void {
     for (let i = 0; i < BUCKET_COUNT; i++) {

@@ -343,7 +343,7 @@ export class ModelPool {
   }
 
   /** The policy that the sample's request names, else that of the pool. */
-  readonly #policyOf = ({ policy: name }: RoutedSample): BalancingPolicy => {
+  #policyOf({ policy: name }: RoutedSample): BalancingPolicy {
     if (name === undefined || name === this.#policy.name) return this.#policy
     let named = this.#named.get(name)
     if (named === undefined) {
@@ -353,9 +353,8 @@ export class ModelPool {
     return named
   }
 
-  #pick(servers: readonly PoolServer[], sample: RoutedSample): PoolServer {
-    return this.#policyOf(sample).pick(servers, sample)
-  }
+  readonly #pick = (servers: readonly PoolServer[], sample: RoutedSample): PoolServer =>
+    this.#policyOf(sample).pick(servers, sample)
 
   #pumpNextTurn(): void {
     this.#immediate ??= setImmediate(() => {
@@ -430,7 +429,7 @@ export class ModelPool {
   }
 
   #bindFresh(nowMs: number): boolean {
-    const sample = this.#groups.next(this.#candidates, this.#policyOf)
+    const sample = this.#groups.next(this.#candidates, this.#pick)
     return sample === null ? false : this.#send(sample, this.#groups.server as PoolServer, nowMs)
   }
 

@@ -418,20 +418,34 @@ export class RewardLoopWorker {
   }
 
   /**
+   * Waits for the end of an outage and for a slot of the batch's `maxConcurrency`; the slot is null if it has none. Null:
+   * this process stops, or the batch ended and the samples were failed.
+   */
+  async #enterGate(
+    job: ClaimedJob,
+    batch: ActiveBatch,
+    rows: readonly PendingSample[],
+  ): Promise<{ slot: GateSlot | null } | null> {
+    if (this.#outage.isOn) await this.#outage.over()
+    if (this.#stopping) return null
+    if (batch.gate === null) return { slot: null }
+    const slot = await this.#batches.enterGate(batch.spec.id, batch.gate, job)
+    if (this.#stopping) return null
+    if (slot !== null) return { slot }
+    for (const row of rows) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
+    return null
+  }
+
+  /**
    * Scores all members of a group in one call, which takes one slot of the gate. Members that have ended are passed
    * too and keep their results.
    */
   async #scoreGroup(job: ClaimedJob, batch: ActiveBatch, group: WholeGroup): Promise<void> {
     const { members, pending } = group
     const rows = members.filter(({ idx }) => pending.has(idx))
-    if (this.#outage.isOn) await this.#outage.over()
-    if (this.#stopping) return
-    const slot = batch.gate ? await this.#batches.enterGate(batch.spec.id, batch.gate, job) : null
-    if (batch.gate && (slot === null || this.#stopping)) {
-      if (this.#stopping) return
-      for (const row of rows) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
-      return
-    }
+    const entered = await this.#enterGate(job, batch, rows)
+    if (entered === null) return
+    const { slot } = entered
     this.#running += rows.length
     const startedAt = this.#now()
     const clock = performance.now()
@@ -479,13 +493,9 @@ export class RewardLoopWorker {
   }
 
   async #score(job: ClaimedJob, batch: ActiveBatch, row: PendingSample): Promise<void> {
-    if (this.#outage.isOn) await this.#outage.over()
-    if (this.#stopping) return
-    const slot = batch.gate ? await this.#batches.enterGate(batch.spec.id, batch.gate, job) : null
-    if (batch.gate && (slot === null || this.#stopping)) {
-      if (!this.#stopping) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
-      return
-    }
+    const entered = await this.#enterGate(job, batch, [row])
+    if (entered === null) return
+    const { slot } = entered
     this.#running++
     const startedAt = this.#now()
     const clock = performance.now()

@@ -18,11 +18,11 @@ export function looksLikeSampleLine(first: JsonObject): boolean {
 }
 
 /** Fields that belong to a score. */
-const OF_SCORE = ['rewardExtraInfo', 'verdict', 'extracted', 'rewards'] as const
+const OF_SCORE: readonly string[] = ['rewardExtraInfo', 'verdict', 'extracted', 'rewards']
 
 /** Fields of an export that the service sets and does not accept. */
 const EXPORT_ONLY = [
-  ...EXPORTED_RESULT_COLUMNS.filter((name) => !OF_SCORE.some((kept) => kept === name)),
+  ...EXPORTED_RESULT_COLUMNS.filter((name) => !OF_SCORE.includes(name)),
   ...(['batchId', 'index', ANNOTATIONS_COLUMN] as const),
 ]
 
