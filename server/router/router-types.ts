@@ -107,6 +107,11 @@ export interface SlotRequest
   avoid?: readonly number[]
   /** Overrides the pool's policy. */
   policy?: PolicyName
+  /**
+   * Called when other processes may use the granted slot. The owner then cancels the call, releases the slot and may
+   * acquire another one.
+   */
+  onRecall?: () => void
 }
 
 /**
@@ -131,11 +136,6 @@ export interface RouterSlot {
   readonly apiKey: string | null
   /** Time waited for the slot, ms. */
   readonly queueMs: number
-  /**
-   * Called when other processes may use the slot. The owner sets it; it cancels the call, releases the slot and may
-   * acquire another one.
-   */
-  onRecall: (() => void) | null
   release(end: SlotEnd): void
 }
 
@@ -343,7 +343,7 @@ export interface RewardRouter {
   setSlots(serverId: number, slots: number, untilMs?: number, others?: number): void
   /**
    * Abandons the calls in flight to a server. The samples wait for a slot again, and no attempt is charged. Slots are
-   * recalled from their owners, see {@link RouterSlot.onRecall}.
+   * recalled from their owners, see {@link SlotRequest.onRecall}.
    */
   recall(serverId: number): void
   /** Adds permits for a server with a rate limit. */

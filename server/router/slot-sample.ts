@@ -18,7 +18,6 @@ export class SlotSample extends RoutedSample {
   readonly slotRequest: SlotRequest
   readonly #resolve: (result: SlotResult) => void
   readonly #onRelease: (flight: Flight, end: SlotEnd) => void
-  #slot: RouterSlot | null = null
 
   constructor(
     request: SlotRequest,
@@ -69,25 +68,24 @@ export class SlotSample extends RoutedSample {
   override granted(flight: Flight): void {
     const { server, queueMs } = flight
     let isReleased = false
-    this.#slot = {
+    const slot: RouterSlot = {
       serverId: server.id,
       serverName: server.name,
       engine: server.engine.name,
       url: server.url,
       apiKey: server.apiKey,
       queueMs,
-      onRecall: null,
       release: (end) => {
         if (isReleased) return
         isReleased = true
         this.#onRelease(flight, end)
       },
     }
-    this.#resolve({ ok: true, slot: this.#slot })
+    this.#resolve({ ok: true, slot })
   }
 
   override recalled(): void {
-    this.#slot?.onRecall?.()
+    this.slotRequest.onRecall?.()
   }
 
   refuse(reason: SampleFailureReason, detail: string): void {

@@ -170,13 +170,13 @@ export class Exchange implements CallOwner, SlotSearch {
       tokens: body.length / BYTES_PER_TOKEN + reply,
       key: keyOf(body),
       signal: this.#stop.signal,
+      onRecall: this.#onRecall,
     }
     for (;;) {
       this.#checkHalt()
       const got = await findSlot(router, directory, this)
       if (!got.ok) throw this.#withoutSlot(got, model)
       this.#slot = got.slot
-      got.slot.onRecall = this.#onRecall
       this.#queueMs += got.queueMs
       this.#checkHalt()
       if (await this.#attempt(body)) return

@@ -67,7 +67,8 @@ export class SlotRouter {
   }
 
   acquire(request: SlotRequest): Promise<Answer> {
-    this.requests.push(structuredClone({ ...request, signal: undefined }))
+    const { signal: _, onRecall: __, ...recorded } = request
+    this.requests.push(structuredClone(recorded))
     return new Promise((resolve) => {
       const ready = this.servers.some((s) => s.model === request.model && isReady(s))
       if (request.signal?.aborted) resolve({ ok: false, reason: 'cancelled' })
@@ -125,7 +126,6 @@ export class SlotRouter {
       url: server.url,
       apiKey: server.apiKey ?? null,
       queueMs: performance.now() - waiting.sinceMs,
-      onRecall: null,
       release: (end) => {
         if (released) throw new Error(`the slot of ${server.name} was released twice`)
         released = true
