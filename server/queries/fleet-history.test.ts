@@ -3,6 +3,7 @@ import { insertServer } from '../cluster/testing/servers.ts'
 import type { FleetHistoryDto } from '../contract/fleet-history.ts'
 import { createLogger } from '../log.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
+import { DatabaseClock } from '../store/clock.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import {
@@ -19,14 +20,16 @@ import { FleetHistory } from './fleet-history.ts'
 
 const database = testDatabaseForFile()
 let db: Database
+let clock: DatabaseClock
 
-beforeAll(() => {
+beforeAll(async () => {
   db = new Database(database.url, createLogger('error', 'test'), {
     max: 2,
     name: 'test',
     keyed: true,
     statementTimeoutMs: 10_000,
   })
+  clock = await DatabaseClock.of(db)
 })
 afterAll(() => db.close())
 beforeEach(() =>
@@ -63,7 +66,7 @@ const sum = (values: readonly (number | null)[]) =>
   values.reduce<number>((total, value) => total + (value ?? 0), 0)
 
 describe.each([900, 21_600, 604_800])('a range of %i s', (seconds) => {
-  const read = (): Promise<FleetHistoryDto> => new FleetHistory(db).get({ seconds })
+  const read = (): Promise<FleetHistoryDto> => new FleetHistory(db, clock).get({ seconds })
 
   it('has each result, request and failure once', async () => {
     const id = await insertServer(db)

@@ -8,9 +8,9 @@ import {
 } from '../contract/fleet-history.ts'
 import { Memo } from '../memo.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
+import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import {
-  databaseSeconds,
   type HistoryRange,
   latencyHistory,
   type ServerHistoryRow,
@@ -29,10 +29,12 @@ const FINE_S = 3_600
 /** Throughput, balance, failures and latency of the fleet over time. */
 export class FleetHistory {
   readonly #db: Database
+  readonly #clock: DatabaseClock
   readonly #memo = new Memo<FleetHistoryDto>(TTL_MS)
 
-  constructor(db: Database) {
+  constructor(db: Database, clock: DatabaseClock) {
     this.#db = db
+    this.#clock = clock
   }
 
   get(input: FleetHistoryInput): Promise<FleetHistoryDto> {
@@ -40,7 +42,7 @@ export class FleetHistory {
   }
 
   async #compute({ seconds, until }: FleetHistoryInput): Promise<FleetHistoryDto> {
-    const range = rangeOf(seconds, until ?? (await databaseSeconds(this.#db)))
+    const range = rangeOf(seconds, until ?? this.#clock.nowMs() / 1_000)
     const [workers, servers] = await Promise.all([
       workerHistory(this.#db, range),
       serverHistory(this.#db, range),

@@ -79,7 +79,7 @@ export function createModules(
     runTable,
     runConfigs: new RunConfigs(db),
     changes: new ChangesView(pagesDb),
-    history: new FleetHistory(pagesDb),
+    history: new FleetHistory(pagesDb, row.clock),
     marks: new RunMarks(pagesDb),
     comparedBatches: new CompareView(pagesDb),
     comparedRuns: new CompareRunsView(pagesDb),

@@ -13,15 +13,6 @@ export interface HistoryRange {
   isFine: boolean
 }
 
-/** The database's time, epoch seconds. */
-export async function databaseSeconds(db: Database): Promise<number> {
-  const [row] = await db.rows<{ s: number }>(
-    'database-seconds',
-    'select extract(epoch from clock_timestamp())::float8 as s',
-  )
-  return row!.s
-}
-
 const BOUNDS = 'at >= to_timestamp($1) and at < to_timestamp($1 + $2::float8 * $3)'
 const SLOT = 'floor((extract(epoch from at) - $1) / $2)::int'
 const args = ({ fromS, intervalS, intervals }: HistoryRange) => [fromS, intervalS, intervals]
