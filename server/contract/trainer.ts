@@ -26,10 +26,11 @@ export const RolloutResponse = z.union([text, z.array(ChatMessage).min(1).max(10
 
 const finite = z.number()
 
-/** The length at which the service cuts verdicts and extracted answers. */
+/** The longest verdict or extracted answer, in characters. The service cuts longer ones. */
+export const MAX_VERDICT_CHARS = 200
 const shortText = z
   .string()
-  .max(200)
+  .max(MAX_VERDICT_CHARS)
   .refine((s) => s.isWellFormed() && !s.includes('\u0000'), 'must not hold NUL or lone surrogates')
 
 /** A message of a response by its index; 0 for a response that is plain text. */

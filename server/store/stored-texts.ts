@@ -45,9 +45,23 @@ export interface DecodedTexts {
   extraInfo: Record<string, unknown>
 }
 
-/** Text that Postgres cannot hold is stored as a JSON string literal, so every text comes back byte for byte. */
-function isPlain(text: string): boolean {
+/**
+ * Whether Postgres can hold a text. Other texts of samples are stored as JSON string literals, so every text comes back
+ * byte for byte.
+ */
+export function isPlain(text: string): boolean {
   return text.isWellFormed() && !text.includes('\u0000')
+}
+
+/** A text for messages and labels: cut to `maxChars` characters, and without what Postgres cannot hold. */
+export function storableText(text: string, maxChars: number): string {
+  const short = text.length > maxChars ? `${text.slice(0, maxChars - 1)}…` : text
+  return short.toWellFormed().replaceAll('\u0000', '␀')
+}
+
+/** Replaces NUL and lone surrogates by U+FFFD, as `readable_json` does. */
+export function readableText(text: string): string {
+  return text.toWellFormed().replaceAll('\u0000', '\ufffd')
 }
 
 export function encodeTexts(sample: GivenTexts): EncodedTexts {

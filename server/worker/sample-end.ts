@@ -1,8 +1,10 @@
 import { partRewardsProblem } from '../contract/part-rewards.ts'
 import type { ResolvedReward } from '../contract/resolved-reward.ts'
+import { MAX_VERDICT_CHARS } from '../contract/trainer.ts'
 import type { RewardOutcome } from '../rewards/managers/manager.ts'
 import type { AttemptRecord } from '../router/router-types.ts'
 import type { FlushedSample } from '../store/sql/flush.ts'
+import { storableText } from '../store/stored-texts.ts'
 
 /** A sample's end without its batch and index. */
 export type SampleEnd = Omit<FlushedSample, 'batchId' | 'index'>
@@ -61,15 +63,8 @@ export function checkedParts(
   return { ok: false, reason: 'function_error', detail: `its rewards ${problem}`, attempts }
 }
 
-/** The longest stored verdict or extracted answer, in characters. */
-const MAX_VERDICT_CHARS = 200
-
-/** A verdict's text, shortened, and without what Postgres text cannot hold. */
 function storable(text: string | null | undefined): string | null {
-  if (text === null || text === undefined) return null
-  const isLong = text.length > MAX_VERDICT_CHARS
-  const short = isLong ? `${text.slice(0, MAX_VERDICT_CHARS - 1)}…` : text
-  return short.toWellFormed().replaceAll('\u0000', '␀')
+  return text == null ? null : storableText(text, MAX_VERDICT_CHARS)
 }
 
 /**

@@ -1,6 +1,10 @@
 import type { DirectEnd } from '../../contract/direct-score.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Statement } from '../database.ts'
+import { storableText } from '../stored-texts.ts'
+
+/** The longest stored detail of an attempt, in characters. */
+const MAX_DETAIL_CHARS = 2_000
 
 /** The result of a sample, to be written. */
 export interface FlushedSample extends DirectEnd {
@@ -91,7 +95,7 @@ export function attemptsStatement(
       rows.map(({ a }) => a.outcome),
       rows.map(({ a }) => a.reason),
       rows.map(({ a }) => a.status),
-      rows.map(({ a }) => a.detail?.replaceAll('\u0000', '␀').slice(0, 2_000) ?? null),
+      rows.map(({ a }) => (a.detail === null ? null : storableText(a.detail, MAX_DETAIL_CHARS))),
     ],
   }
 }

@@ -1,6 +1,7 @@
 import type { ExtraFilter, SampleFilter as WrittenFilter } from '../../contract/sample-filter.ts'
 import { MAX_VERDICTS } from '../../contract/verdicts.ts'
 import type { Database } from '../database.ts'
+import { readableText } from '../stored-texts.ts'
 
 /** The filter with the batch as a number; `sample-texts.ts` searches for the text. */
 export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
@@ -85,7 +86,7 @@ export async function candidateBatches(
   for (const extra of filter.extra ?? []) {
     where.push(
       `(not exists (select 1 from batch_extra_key k where k.batch_id = b.id and k.key = '')
-        or exists (select 1 from batch_extra_key k where k.batch_id = b.id and k.key = ${arg(readable(extra.key))} and ${rangeOf(extra, arg)}))`,
+        or exists (select 1 from batch_extra_key k where k.batch_id = b.id and k.key = ${arg(readableText(extra.key))} and ${rangeOf(extra, arg)}))`,
     )
   }
   if (filter.label !== undefined) {
@@ -192,14 +193,14 @@ export class SampleConditions {
 
   #extra(extra: ExtraFilter): string {
     // `case` ensures that only numbers are converted.
-    const name = this.value(readable(extra.key))
+    const name = this.value(readableText(extra.key))
     const doc = 'readable_json(s.reward_extra)'
     const type = `json_typeof(${doc} -> ${name}::text)`
     const text = `(${doc} ->> ${name}::text)`
     if (extra.is === 'present') return `${type} <> 'null'`
     if (extra.is === 'boolean') return `${type} = 'boolean' and ${text} = '${extra.value}'`
     if (extra.is === 'text')
-      return `${type} = 'string' and ${text} = ${this.value(readable(extra.value))}`
+      return `${type} = 'string' and ${text} = ${this.value(readableText(extra.value))}`
     // `numeric`, because JSON may have a number beyond the range of a double.
     const parts = [
       ...(extra.min === undefined ? [] : [`>= ${this.value(String(extra.min))}::numeric`]),
@@ -208,9 +209,4 @@ export class SampleConditions {
     if (parts.length === 0) return `${type} = 'number'`
     return `case when ${type} = 'number' then ${parts.map((part) => `${text}::numeric ${part}`).join(' and ')} else false end`
   }
-}
-
-/** Replaces NUL and lone surrogates by U+FFFD, as `readable_json` does. */
-function readable(text: string): string {
-  return text.toWellFormed().replaceAll('\u0000', '\ufffd')
 }

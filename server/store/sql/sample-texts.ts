@@ -1,6 +1,6 @@
 import { literalPattern } from '../../contract/sample-filter.ts'
 import type { Database } from '../database.ts'
-import { decodeTexts } from '../stored-texts.ts'
+import { decodeTexts, isPlain, readableText } from '../stored-texts.ts'
 
 /** A sample by its key. */
 export interface SampleKey {
@@ -29,9 +29,9 @@ export async function searchTexts(
   samples: readonly (SampleKey & { bucket: string })[],
 ): Promise<TextSearchResult> {
   // A text with NUL or lone surrogates occurs only in JSON, because Postgres cannot hold it otherwise.
-  const plain = text.isWellFormed() && !text.includes('\u0000')
+  const plain = isPlain(text)
   const patterns = [
-    likePattern(plain ? text : text.toWellFormed().replaceAll('\u0000', '\ufffd')),
+    likePattern(readableText(text)),
     likePattern(JSON.stringify(text).slice(1, -1)),
     plain,
   ]
