@@ -1,8 +1,6 @@
-import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import { requeueOrphans, WorkerSupervisor } from '../background/worker-supervisor.ts'
 import { ProcessRow } from '../cluster/process-row.ts'
 import { createLogger } from '../log.ts'
 import { WORKER_POOL } from '../store/connection-budget.ts'
@@ -53,53 +51,4 @@ it('does not retry the claim of a job that it has replaced', async () => {
   await job.claim
   expect(job.claimTimer).toBeUndefined()
   await requeued
-})
-
-it('a process learns that it was declared dead, and when', async () => {
-  const row = await ProcessRow.register(db, 'worker', false)
-  await db.adhoc(
-    "update process set state = 'dead', ended_at = clock_timestamp() - interval '1 minute' where id = $1",
-    [row.id],
-  )
-  const atMs: number[] = []
-  row.onDeclaredDead = (ms) => atMs.push(ms)
-  await row.report({})
-  await row.report({})
-  expect(atMs).toEqual([expect.any(Number)])
-  expect(atMs[0]).toBeLessThanOrEqual(performance.now() - 60_000)
-})
-
-it('leaves no lease of a worker that has ended', async () => {
-  const { id } = await ProcessRow.register(db, 'worker', false)
-  await db.adhoc('update process set pid = $2 where id = $1', [id, spawnSync('true').pid])
-  await db.adhoc(
-    `insert into lease (resource, worker_id, slots, demand, expires_at)
-     values ('server:1', $1, 4, 4, now() + interval '1 minute')`,
-    [id],
-  )
-  await requeueOrphans(db, new JobQueue(db, log, { supervise: false }))
-  expect(await db.adhoc('select 1 from lease where worker_id = $1', [id])).toEqual([])
-})
-
-it('is started again if its process could not be started', async () => {
-  const failed = vi.fn()
-  const supervisor = new WorkerSupervisor({
-    count: 1,
-    databaseUrl: database.url,
-    env: process.env,
-    routerAddress: '',
-    onMessage: () => {},
-    db,
-    queue: new JobQueue(db, log, { supervise: false }),
-    log: { error: failed, warn: () => {} } as never,
-  })
-  const { execPath } = process
-  process.execPath = '/nowhere/node'
-  try {
-    supervisor.start()
-    await waitFor('a second start', () => failed.mock.calls.length > 1, 5_000)
-  } finally {
-    await supervisor.stop()
-    process.execPath = execPath
-  }
 })
