@@ -5,13 +5,15 @@ import type { ComparedSampleDto } from '../../server/contract/compare.ts'
 import { SAMPLE_FAILURE_TEXT } from '../../server/contract/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, formatScore, formatSigned } from '../format/numbers.ts'
-import { JsonValue, PromptText, ResponseText } from '../samples/rollout-text.tsx'
+import { PromptText } from '../rollouts/prompt-text.tsx'
+import { JsonValue } from '../rollouts/raw-text.tsx'
+import { ResponseText, TextViewSwitch } from '../rollouts/response-text.tsx'
 import { GroundTruthPart, type ReadSample } from '../samples/sample-texts.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { DockedPanel, PanelPart } from '../ui/docked-panel.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
-import { SIDE_COLOUR } from './pair-words.ts'
+import { SIDE_COLOUR, signed } from './pair-words.ts'
 
 /** One sample with the results of both rewards. */
 export function ComparedPanel({
@@ -92,7 +94,7 @@ function Both({
           </div>
         </PanelPart>
       )}
-      <PanelPart title="Prompt">
+      <PanelPart title="Prompt" actions={<TextViewSwitch />}>
         <PromptText prompt={first.prompt} />
       </PanelPart>
       <PanelPart
@@ -103,11 +105,19 @@ function Both({
             : `${formatCount(first.responseLength)} tokens`
         }
       >
-        <ResponseText text={first.response} />
+        <ResponseText
+          text={first.response}
+          extracted={isSameResponse ? null : first.extracted}
+          extra={first.rewardExtraInfo}
+        />
       </PanelPart>
       {!isSameResponse && (
         <PanelPart title="Response, second">
-          <ResponseText text={second.response} />
+          <ResponseText
+            text={second.response}
+            extracted={second.extracted}
+            extra={second.rewardExtraInfo}
+          />
         </PanelPart>
       )}
       <GroundTruthPart sample={first} />
@@ -148,7 +158,7 @@ function Side({
       </p>
       <p className="num mt-0.5 text-xl font-medium tracking-tight">{formatScore(sample.score)}</p>
       <p className="num text-xs text-ink-3">
-        {advantage !== undefined && <>advantage {formatSigned(advantage)}</>}
+        {advantage !== undefined && <>advantage {signed(advantage)}</>}
         {rank !== undefined && <>, percentile {Math.round(rank * 100)}</>}
         {sample.rawScore !== null && sample.rawScore !== sample.score && (
           <>, raw {formatScore(sample.rawScore)}</>

@@ -13,7 +13,7 @@ import type {
 } from '../../server/contract/rewards.ts'
 import type { ServerState } from '../../server/contract/servers.ts'
 import { formatBytes, plural, quantityText } from '../format/numbers.ts'
-import { RolloutText } from '../samples/rollout-text.tsx'
+import { RolloutText } from '../rollouts/raw-text.tsx'
 import { ServerName } from '../servers/server-cells.tsx'
 import { engineName } from '../servers/server-words.ts'
 import { PageLink } from '../shell/page-link.tsx'

@@ -2,7 +2,7 @@ import type { inferRouterOutputs } from '@trpc/server'
 import type { ReactNode } from 'react'
 import type { AppRouter } from '../../server/api/root.ts'
 import { formatScore, plural } from '../format/numbers.ts'
-import { JsonValue } from '../samples/rollout-text.tsx'
+import { JsonValue } from '../rollouts/raw-text.tsx'
 
 /** The response of `rewards.try`, as JSON. */
 export type Tried = inferRouterOutputs<AppRouter>['rewards']['try']

@@ -1,6 +1,7 @@
 import { CircleX } from 'lucide-react'
 import { formatScore, plural } from '../format/numbers.ts'
-import { Parts, PromptText, RolloutText } from '../samples/rollout-text.tsx'
+import { PromptText } from '../rollouts/prompt-text.tsx'
+import { Parts, RolloutText } from '../rollouts/raw-text.tsx'
 import { ServerName } from '../servers/server-cells.tsx'
 import { excerptAround } from './excerpt.prepare.ts'
 import { EndFailure, EndText, type Step, TraceItem } from './trace-item.tsx'

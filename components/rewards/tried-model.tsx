@@ -1,7 +1,7 @@
 import type { AttemptDto } from '../../server/contract/pages.ts'
 import { plural } from '../format/numbers.ts'
+import { JsonValue } from '../rollouts/raw-text.tsx'
 import { AttemptWaterfall } from '../samples/attempt-waterfall.tsx'
-import { JsonValue } from '../samples/rollout-text.tsx'
 import { ServerName } from '../servers/server-cells.tsx'
 import { engineName } from '../servers/server-words.ts'
 import { EndFailure, EndText, type Step, TraceItem } from './trace-item.tsx'

@@ -2,7 +2,7 @@ import { CircleCheck, CircleX } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { formatCount } from '../format/numbers.ts'
 import { sentence } from '../format/text.ts'
-import { Parts, RolloutText } from '../samples/rollout-text.tsx'
+import { Parts, RolloutText } from '../rollouts/raw-text.tsx'
 import { excerptAround } from './excerpt.prepare.ts'
 import { EndFailure, EndText, OptionsUsed, type Step, TraceItem } from './trace-item.tsx'
 

@@ -10,6 +10,10 @@ import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'
 import { tryHref } from '../rewards/rewards-url.ts'
+import { PromptText } from '../rollouts/prompt-text.tsx'
+import { JsonValue } from '../rollouts/raw-text.tsx'
+import { ResponseText, TextViewSwitch } from '../rollouts/response-text.tsx'
+import { SearchedText } from '../rollouts/rollout-context.ts'
 import { ServerName } from '../servers/server-cells.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { CopyText } from '../ui/copy-text.tsx'
@@ -20,7 +24,6 @@ import { SampleStatusView } from '../ui/status.tsx'
 import { WorkerName } from '../workers/worker-name.tsx'
 import { AnnotationsPart } from './annotations-part.tsx'
 import { AttemptWaterfall } from './attempt-waterfall.tsx'
-import { JsonValue, PromptText, ResponseText, SearchedText } from './rollout-text.tsx'
 import { ScoreCell } from './sample-columns.tsx'
 import { GroundTruthPart, type ReadSample } from './sample-texts.tsx'
 
@@ -108,7 +111,7 @@ function hasEnded(sample: ReadSample | undefined): boolean {
 function Texts({ sample }: { sample: ReadSample }) {
   return (
     <>
-      <PanelPart title="Prompt">
+      <PanelPart title="Prompt" actions={<TextViewSwitch />}>
         <PromptText prompt={sample.prompt} />
       </PanelPart>
       <PanelPart
@@ -119,7 +122,11 @@ function Texts({ sample }: { sample: ReadSample }) {
             : `${formatCount(sample.responseLength)} tokens, ${formatCount(sample.response.length)} characters`
         }
       >
-        <ResponseText text={sample.response} />
+        <ResponseText
+          text={sample.response}
+          extracted={sample.extracted}
+          extra={sample.rewardExtraInfo}
+        />
       </PanelPart>
       <GroundTruthPart sample={sample} />
     </>

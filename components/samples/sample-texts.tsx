@@ -1,8 +1,8 @@
 'use client'
 
 import type { SampleDetailDto } from '../../server/contract/pages.ts'
+import { JsonValue } from '../rollouts/raw-text.tsx'
 import { PanelPart } from '../ui/docked-panel.tsx'
-import { JsonValue } from './rollout-text.tsx'
 
 /** A sample as the browser receives it: JSON omits undefined fields. */
 export type ReadSample = Omit<SampleDetailDto, 'groundTruth'> & { groundTruth?: unknown }

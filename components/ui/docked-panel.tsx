@@ -83,19 +83,25 @@ export function DockedPanel({
 export function PanelPart({
   title,
   note,
+  actions,
   children,
 }: {
   title: string
   /** Count, unit or origin, next to the title. */
   note?: ReactNode
+  /** Controls on the right of the title. */
+  actions?: ReactNode
   children: ReactNode
 }) {
   return (
     <section className="border-b px-5 py-3.5 last:border-0">
-      <h3 className="mb-1.5 flex items-baseline gap-2 text-xs font-medium text-ink-3">
-        {title}
-        {note && <span className="num font-normal">{note}</span>}
-      </h3>
+      <div className={`flex items-center gap-2 ${actions ? 'mb-2.5' : 'mb-1.5'}`}>
+        <h3 className="flex items-baseline gap-2 text-xs font-medium text-ink-3">
+          {title}
+          {note && <span className="num font-normal">{note}</span>}
+        </h3>
+        {actions && <div className="-my-1 ml-auto flex items-center gap-2">{actions}</div>}
+      </div>
       {children}
     </section>
   )

@@ -101,57 +101,6 @@ export function toolResultText(result: string, name: string | null, id: string |
   return `<tool_response${named}>\n${result}\n</tool_response>`
 }
 
-/** A part of a text with tool blocks. */
-export type TextPiece =
-  | { kind: 'text'; text: string }
-  | ({ kind: 'call' } & ToolCall)
-  | { kind: 'result'; name: string | null; id: string | null; text: string }
-
-const BLOCK =
-  /\n?<tool_call>\n?([\s\S]*?)\n?<\/tool_call>\n?|\n?<tool_response((?: (?:name|tool_call_id)="(?:[^"\\]|\\.)*")*)>\n?([\s\S]*?)\n?<\/tool_response>\n?/g
-
-/** Splits a text into tool calls, results and the text between them. Invalid blocks stay text. */
-export function toolPieces(text: string): TextPiece[] {
-  const pieces: TextPiece[] = []
-  let from = 0
-  for (const match of text.matchAll(BLOCK)) {
-    const [whole, call, names, result] = match
-    const piece = call === undefined ? readResult(names ?? '', result ?? '') : readCall(call)
-    if (piece === null) continue
-    if (match.index > from) pieces.push({ kind: 'text', text: text.slice(from, match.index) })
-    pieces.push(piece)
-    from = match.index + whole.length
-  }
-  if (from < text.length || pieces.length === 0)
-    pieces.push({ kind: 'text', text: text.slice(from) })
-  return pieces
-}
-
-/** Parsing numbers of 16 or more digits may lose precision. */
-const LONG_NUMBER = /\d{16,}/
-
-function readCall(json: string): TextPiece | null {
-  if (LONG_NUMBER.test(json)) return null
-  let call: unknown
-  try {
-    call = JSON.parse(json)
-  } catch {
-    return null
-  }
-  const { name, arguments: args, id, ...rest } = fieldsOf(call)
-  if (typeof name !== 'string' || Object.keys(rest).length > 0) return null
-  const shown = typeof args === 'string' ? args : (JSON.stringify(args) ?? '')
-  return { kind: 'call', name, arguments: shown, id: typeof id === 'string' ? id : null }
-}
-
-function readResult(names: string, text: string): TextPiece {
-  const named = (key: string) => {
-    const quoted = new RegExp(` ${key}=("(?:[^"\\\\]|\\\\.)*")`).exec(names)?.[1]
-    return quoted === undefined ? null : (JSON.parse(quoted) as string)
-  }
-  return { kind: 'result', name: named('name'), id: named('tool_call_id'), text }
-}
-
 function fieldsOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }

@@ -1,0 +1,35 @@
+/** A part of a message's content. */
+export type ContentPart =
+  | { kind: 'text'; text: string }
+  /** `data`: the image itself, as a data URL that a page may show. Null: only its address is known. */
+  | { kind: 'image'; data: string | null; address: string }
+  | { kind: 'other'; value: unknown }
+
+/** Raster images within the message. SVG is not among them, because it is a document. */
+const IMAGE_DATA = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$/
+const MAX_IMAGE_CHARS = 8_000_000
+
+/** Reads the content of a message: a text, or OpenAI's list of parts. */
+export function contentParts(content: unknown): ContentPart[] {
+  if (content === '' || content === null || content === undefined) return []
+  if (typeof content === 'string') return [{ kind: 'text', text: content }]
+  return (Array.isArray(content) ? content : [content]).map(partOf)
+}
+
+function partOf(part: unknown): ContentPart {
+  if (typeof part === 'string') return { kind: 'text', text: part }
+  if (typeof part !== 'object' || part === null) return { kind: 'other', value: part }
+  const { type, text, image_url: nested, url, image } = part as Record<string, unknown>
+  if ((type === 'text' || type === 'input_text') && typeof text === 'string') {
+    return { kind: 'text', text }
+  }
+  if (type !== 'image_url' && type !== 'image' && type !== 'input_image') {
+    return { kind: 'other', value: part }
+  }
+  const inner =
+    typeof nested === 'object' && nested !== null ? (nested as { url?: unknown }).url : nested
+  const address = [inner, url, image].find((each) => typeof each === 'string')
+  if (typeof address !== 'string') return { kind: 'other', value: part }
+  const isShown = address.length <= MAX_IMAGE_CHARS && IMAGE_DATA.test(address)
+  return { kind: 'image', data: isShown ? address : null, address }
+}

@@ -1,0 +1,127 @@
+'use client'
+
+import { lazy, memo, Suspense, useEffect, useMemo, useRef, useState } from 'react'
+import { CodeBlock, Otherwise } from './code-block.tsx'
+import type { MarkdownPiece } from './markdown-pieces.ts'
+import { MarkedText } from './marked-text.tsx'
+import { marksIn, type TextMark } from './text-marks.ts'
+
+/** The renderer is loaded with the first text. */
+const RenderedMarkdown = lazy(async () => {
+  const { RenderedMarkdown } = await import('./rendered-markdown.tsx')
+  return { default: RenderedMarkdown }
+})
+const RenderedCode = lazy(async () => {
+  // The styles of code are those of the renderer.
+  await import('./rendered-markdown.tsx')
+  return { default: CodeBlock }
+})
+
+/** A piece is rendered when it comes this close to the visible part. */
+const NEAR_PX = 600
+
+/**
+ * A piece of a text. It is plain text until it comes into view, so that a text of 100 kB opens in a few frames, and a
+ * search in the page finds all of it.
+ */
+export const LazyPiece = memo(function LazyPiece({
+  text,
+  piece,
+  marks,
+  isEager,
+}: {
+  text: string
+  piece: MarkdownPiece
+  /** Of the whole text. */
+  marks: readonly TextMark[]
+  /** Rendered at once. */
+  isEager: boolean
+}) {
+  const place = useRef<HTMLDivElement>(null)
+  const [isNear, setNear] = useState(false)
+  const isRendered = isEager || isNear
+  useEffect(() => {
+    if (isRendered || place.current === null) return
+    return whenNear(place.current, () => setNear(true))
+  }, [isRendered])
+  const { start, end, body, kind, language } = piece
+  const own = useMemo(() => marksIn(marks, start, end), [marks, start, end])
+  const inCode = useMemo(() => marksIn(marks, body.start, body.end), [marks, body])
+  const source = text.slice(start, end)
+  const plain = <PlainText text={source} marks={own} />
+  return (
+    <div
+      ref={place}
+      data-piece={start}
+      data-rendered={isRendered && kind !== 'plain'}
+      className={
+        isRendered ? undefined : '[contain-intrinsic-size:auto_600px] [content-visibility:auto]'
+      }
+    >
+      {isRendered && kind !== 'plain' ? (
+        <Otherwise fallback={plain}>
+          <Suspense fallback={plain}>
+            {kind === 'code' ? (
+              <div className="rollout-md">
+                <RenderedCode
+                  text={text.slice(body.start, body.end).replace(/\n$/, '')}
+                  language={language}
+                  marks={inCode}
+                />
+              </div>
+            ) : (
+              <RenderedMarkdown source={source} marks={own} at={start} />
+            )}
+          </Suspense>
+        </Otherwise>
+      ) : (
+        plain
+      )}
+    </div>
+  )
+})
+
+/** Text that is not rendered, in the type of rendered text. */
+function PlainText({ text, marks }: { text: string; marks: readonly TextMark[] }) {
+  return (
+    <div className="text-sm leading-[21px] break-words whitespace-pre-wrap [overflow-wrap:anywhere]">
+      <MarkedText text={text.replace(/\n+$/, '')} marks={marks} />
+    </div>
+  )
+}
+
+/** One observer per scroll container, because a margin applies only to the container that scrolls. */
+const observers = new WeakMap<Element | Document, IntersectionObserver>()
+const waiting = new WeakMap<Element, () => void>()
+
+function whenNear(element: HTMLElement, run: () => void): () => void {
+  const root = scrollerOf(element)
+  let observer = observers.get(root ?? document)
+  if (observer === undefined) {
+    observer = new IntersectionObserver(
+      (entries, of) => {
+        for (const { isIntersecting, target } of entries) {
+          if (!isIntersecting) continue
+          of.unobserve(target)
+          waiting.get(target)?.()
+        }
+      },
+      { root, rootMargin: `${NEAR_PX}px 0px` },
+    )
+    observers.set(root ?? document, observer)
+  }
+  const own = observer
+  waiting.set(element, run)
+  own.observe(element)
+  return () => {
+    waiting.delete(element)
+    own.unobserve(element)
+  }
+}
+
+function scrollerOf(element: HTMLElement): HTMLElement | null {
+  for (let at = element.parentElement; at !== null; at = at.parentElement) {
+    if (/auto|scroll/.test(getComputedStyle(at).overflowY)) return at
+  }
+  return null
+}

@@ -1,0 +1,42 @@
+'use client'
+
+import { Fragment } from 'react'
+import { textParts } from '../format/text.ts'
+import { MARK_TEXT, markedRuns, type TextMark } from './text-marks.ts'
+
+const NO_MARKS: readonly TextMark[] = []
+
+/** Text as it is, with its marks and with names for invisible characters. */
+export function MarkedText({
+  text,
+  marks = NO_MARKS,
+}: {
+  text: string
+  marks?: readonly TextMark[]
+}) {
+  if (marks.length === 0) return <Seen text={text} />
+  return markedRuns(text.length, marks).map(({ start, end, kind }) =>
+    kind === null ? (
+      <Fragment key={start}>
+        <Seen text={text.slice(start, end)} />
+      </Fragment>
+    ) : (
+      <mark key={start} data-mark={kind} title={MARK_TEXT[kind]}>
+        <Seen text={text.slice(start, end)} />
+      </mark>
+    ),
+  )
+}
+
+function Seen({ text }: { text: string }) {
+  return textParts(text).map((part, i) =>
+    'text' in part ? (
+      part.text
+    ) : (
+      // biome-ignore lint/suspicious/noArrayIndexKey: parts of a text do not move
+      <span key={i} title={part.title} className="rollout-char">
+        {part.mark}
+      </span>
+    ),
+  )
+}

@@ -1,0 +1,114 @@
+'use client'
+
+import { ImageIcon } from 'lucide-react'
+import { type ChatTurn, toolCallsOf } from '../../server/contract/turn-text.ts'
+import { formatCount } from '../format/numbers.ts'
+import { type ContentPart, contentParts } from './content-parts.ts'
+import { JsonValue, RolloutText } from './raw-text.tsx'
+import { RenderedText } from './rendered-text.tsx'
+import { ToolCallBlock, ToolResultBlock } from './tool-blocks.tsx'
+import { useTextView } from './use-text-view.ts'
+
+/** A prompt: a text, or messages with roles. */
+export function PromptText({ prompt }: { prompt: string | readonly ChatTurn[] }) {
+  return typeof prompt === 'string' ? (
+    <Content text={prompt} isResponse={false} />
+  ) : (
+    <Messages messages={prompt} />
+  )
+}
+
+/** Messages with roles: their texts, images, tool calls, tool results, and all other fields. */
+export function Messages({ messages }: { messages: readonly ChatTurn[] }) {
+  return (
+    <ol className="space-y-3">
+      {messages.map((message, i) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: messages do not move
+        <li key={i} data-message={message.role}>
+          <Message message={message} />
+        </li>
+      ))}
+    </ol>
+  )
+}
+
+function Content({ text, isResponse }: { text: string; isResponse: boolean }) {
+  const view = useTextView()
+  return view === 'raw' ? (
+    <RolloutText text={text} maxChars={1_600} />
+  ) : (
+    <RenderedText text={text} maxChars={1_600} isResponse={isResponse} />
+  )
+}
+
+function Message({ message }: { message: ChatTurn }) {
+  const { role, content, tool_calls: _, function_call: __, ...rest } = message
+  const calls = toolCallsOf(message)
+  const parts = contentParts(content)
+  const isResult = role === 'tool'
+  const name = isResult && typeof rest.name === 'string' ? rest.name : null
+  const id = isResult && typeof rest.tool_call_id === 'string' ? rest.tool_call_id : null
+  const others = Object.entries(rest).filter(
+    ([key, value]) =>
+      value !== null &&
+      !(name !== null && key === 'name') &&
+      !(id !== null && key === 'tool_call_id'),
+  )
+  const isEmpty = parts.length === 0 && calls.length === 0 && others.length === 0
+  return (
+    <>
+      {!isResult && <p className="mb-0.5 text-2xs text-ink-3">{role}</p>}
+      <div className="space-y-2">
+        {!isResult && <OtherFields fields={others} />}
+        {isEmpty && <p className="text-ink-3">Empty.</p>}
+        {parts.map((part, i) =>
+          part.kind === 'text' && isResult ? (
+            // biome-ignore lint/suspicious/noArrayIndexKey: parts of a message do not move
+            <ToolResultBlock key={i} name={name} id={id} text={part.text} />
+          ) : (
+            // biome-ignore lint/suspicious/noArrayIndexKey: parts of a message do not move
+            <Part key={i} part={part} isResponse={role === 'assistant'} />
+          ),
+        )}
+        {isResult && <OtherFields fields={others} />}
+        {calls.map((call, i) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: calls of a message do not move
+          <ToolCallBlock key={i} call={call} />
+        ))}
+      </div>
+    </>
+  )
+}
+
+function Part({ part, isResponse }: { part: ContentPart; isResponse: boolean }) {
+  if (part.kind === 'text') return <Content text={part.text} isResponse={isResponse} />
+  if (part.kind === 'other') return <JsonValue value={part.value} />
+  if (part.data !== null) {
+    return (
+      // biome-ignore lint/performance/noImgElement: the image is in the page, so there is nothing to optimize
+      <img
+        src={part.data}
+        alt="Part of the message"
+        className="max-h-80 max-w-full rounded-md border"
+      />
+    )
+  }
+  return (
+    <p className="flex items-start gap-1.5 rounded-md border border-dashed border-line-strong px-2.5 py-1.5 text-xs text-ink-2">
+      <ImageIcon size={13} aria-hidden className="mt-0.5 shrink-0 text-ink-3" />
+      <span className="min-w-0 font-mono break-words [overflow-wrap:anywhere]">
+        {part.address.slice(0, 400)}
+        {part.address.length > 400 && `… ${formatCount(part.address.length)} characters`}
+      </span>
+    </p>
+  )
+}
+
+function OtherFields({ fields }: { fields: [string, unknown][] }) {
+  return fields.map(([key, value]) => (
+    <div key={key}>
+      <p className="mb-0.5 font-mono text-2xs text-ink-3">{key}</p>
+      <JsonValue value={value} />
+    </div>
+  ))
+}

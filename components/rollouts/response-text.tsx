@@ -1,0 +1,214 @@
+'use client'
+
+import { Menu } from '@base-ui/react/menu'
+import { ArrowDown, ListTree } from 'lucide-react'
+import { type RefObject, useEffect, useMemo, useRef, useState } from 'react'
+import { MENU_ITEM, MENU_POPUP } from '../ui/action-menu.tsx'
+import { Button } from '../ui/button.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { RolloutText } from './raw-text.tsx'
+import { RenderedText } from './rendered-text.tsx'
+import { rolloutBlocks } from './rollout-blocks.ts'
+import { Reveal, type Revealed } from './rollout-context.ts'
+import { answerMark, evidenceMarks, isShortened, quotesOf, type TextMark } from './text-marks.ts'
+import { type OutlineEntry, outlineOf } from './text-outline.ts'
+import { setTextView, useTextView } from './use-text-view.ts'
+
+/** Shorter texts need no outline. */
+const MIN_OUTLINE_CHARS = 2_500
+
+/** A response, rendered or raw, with the extracted answer and the judge's quotes marked. */
+export function ResponseText({
+  text,
+  extracted = null,
+  extra,
+  marks: given,
+}: {
+  text: string
+  extracted?: string | null
+  /** The reward extra info, which may quote the response. */
+  extra?: Record<string, unknown>
+  /** Further marks, such as a diff. */
+  marks?: readonly TextMark[]
+}) {
+  const view = useTextView()
+  const root = useRef<HTMLDivElement>(null)
+  const [revealed, setRevealed] = useState<(Revealed & { selector: string | null }) | null>(null)
+  const answer = useMemo(() => answerMark(text, extracted), [text, extracted])
+  const quotes = useMemo(
+    () => ({
+      given: extra === undefined ? 0 : quotesOf(extra).length,
+      found: extra === undefined ? [] : evidenceMarks(text, extra),
+    }),
+    [text, extra],
+  )
+  const marks = useMemo(
+    () => [...(answer === null ? [] : [answer]), ...quotes.found, ...(given ?? [])],
+    [answer, quotes, given],
+  )
+  const outline = useMemo(
+    () =>
+      view === 'raw' || text.length < MIN_OUTLINE_CHARS ? [] : outlineOf(text, rolloutBlocks(text)),
+    [text, view],
+  )
+  useScrollTo(root, revealed)
+  const jump = (at: number, selector: string | null) =>
+    setRevealed((before) => ({ at, selector, seq: (before?.seq ?? 0) + 1 }))
+  const hasBar = extracted !== null || quotes.given > 0 || outline.length > 1
+  return (
+    <div ref={root}>
+      {hasBar && (
+        <div className="mb-2 flex min-h-6 flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-3">
+          {extracted !== null && (
+            <Extracted
+              extracted={extracted}
+              isFound={answer !== null}
+              onJump={() => answer && jump(answer.start, '[data-mark="answer"]')}
+            />
+          )}
+          {quotes.given > 0 && (
+            <span className="num">
+              {quotes.found.length} of {quotes.given} quotes found
+            </span>
+          )}
+          {outline.length > 1 && (
+            <OutlineMenu entries={outline} onOpen={(entry) => jump(entry.start, null)} />
+          )}
+        </div>
+      )}
+      <Reveal value={revealed}>
+        {view === 'raw' ? (
+          <RolloutText text={text} maxChars={4_000} marks={marks} />
+        ) : (
+          <RenderedText text={text} maxChars={4_000} marks={marks} isResponse />
+        )}
+      </Reveal>
+    </div>
+  )
+}
+
+/** Switches all texts between rendered and raw. */
+export function TextViewSwitch() {
+  return (
+    <Segmented
+      label="Texts"
+      value={useTextView()}
+      options={[
+        { value: 'rendered', label: 'Rendered' },
+        { value: 'raw', label: 'Raw' },
+      ]}
+      onChange={setTextView}
+    />
+  )
+}
+
+function Extracted({
+  extracted,
+  isFound,
+  onJump,
+}: {
+  extracted: string
+  isFound: boolean
+  onJump(): void
+}) {
+  return (
+    <span className="flex min-w-0 items-center gap-1.5" data-extracted={isFound}>
+      Extracted
+      <span className="max-w-60 truncate font-mono text-ink" title={extracted}>
+        {extracted === '' ? 'empty text' : extracted}
+      </span>
+      {isFound ? (
+        <button
+          type="button"
+          onClick={onJump}
+          title="Scroll to the last occurrence"
+          className="flex items-center gap-0.5 text-accent hover:underline"
+        >
+          <ArrowDown size={12} aria-hidden />
+          Show in text
+        </button>
+      ) : (
+        !isShortened(extracted) && <span>not verbatim in the response</span>
+      )}
+    </span>
+  )
+}
+
+function OutlineMenu({
+  entries,
+  onOpen,
+}: {
+  entries: readonly OutlineEntry[]
+  onOpen(entry: OutlineEntry): void
+}) {
+  return (
+    <Menu.Root>
+      <Menu.Trigger
+        render={
+          <Button small variant="quiet" className="ml-auto">
+            <ListTree size={13} aria-hidden />
+            Outline
+          </Button>
+        }
+      />
+      <Menu.Portal>
+        <Menu.Positioner align="end" sideOffset={4} className="z-50">
+          <Menu.Popup className={`${MENU_POPUP} max-h-[60vh] max-w-96 overflow-y-auto`}>
+            {entries.map((entry) => (
+              <Menu.Item
+                key={entry.start}
+                className={`${MENU_ITEM} h-7!`}
+                onClick={() => onOpen(entry)}
+              >
+                <span
+                  className={`truncate text-xs ${entry.kind === 'heading' ? '' : 'text-ink-2'}`}
+                  style={{ paddingInlineStart: entry.level * 12 }}
+                >
+                  {entry.label}
+                </span>
+              </Menu.Item>
+            ))}
+          </Menu.Popup>
+        </Menu.Positioner>
+      </Menu.Portal>
+    </Menu.Root>
+  )
+}
+
+/** Frames to wait for a part that is loaded and rendered first. */
+const MAX_FRAMES = 120
+
+/** Scrolls to a part of the text once it is rendered. */
+function useScrollTo(
+  root: RefObject<HTMLDivElement | null>,
+  to: (Revealed & { selector: string | null }) | null,
+): void {
+  useEffect(() => {
+    if (to === null) return
+    let frame = 0
+    let handle = 0
+    const step = () => {
+      const found = root.current === null ? null : target(root.current, to)
+      // The parts above change their height while they are rendered, so the place is corrected for some frames.
+      if (found !== null && frame % 12 === 0) found.scrollIntoView({ block: 'center' })
+      const isSettled = found !== null && frame >= 24
+      if (!isSettled && frame++ < MAX_FRAMES) handle = requestAnimationFrame(step)
+    }
+    handle = requestAnimationFrame(step)
+    return () => cancelAnimationFrame(handle)
+  }, [root, to])
+}
+
+function target(root: HTMLElement, { at, selector }: Revealed & { selector: string | null }) {
+  if (selector !== null) return root.querySelector(selector)
+  let best: { at: number; element: Element } | null = null
+  for (const element of root.querySelectorAll<HTMLElement>(
+    '[data-at], [data-start], [data-piece]',
+  )) {
+    const { at: heading, start, piece } = element.dataset
+    const own = Number(heading ?? start ?? piece)
+    // A heading may be indented by three spaces.
+    if (own <= at + 3 && own >= (best?.at ?? 0)) best = { at: own, element }
+  }
+  return best?.element ?? null
+}

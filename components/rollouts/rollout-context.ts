@@ -1,0 +1,28 @@
+'use client'
+
+import { createContext, useContext, useMemo } from 'react'
+import { literalPattern } from '../../server/contract/sample-filter.ts'
+import { searchMarks, type TextMark } from './text-marks.ts'
+
+/** The search term to highlight; null: none. */
+export const SearchedText = createContext<string | null>(null)
+
+/** A position to unfold and render; `seq` counts the requests. */
+export interface Revealed {
+  at: number
+  seq: number
+}
+
+/** The position of a response that a jump goes to; null: none. */
+export const Reveal = createContext<Revealed | null>(null)
+
+const NO_MARKS: readonly TextMark[] = []
+
+/** The given marks and the search matches of a text. */
+export function useMarks(text: string, given: readonly TextMark[] = NO_MARKS): readonly TextMark[] {
+  const searched = useContext(SearchedText)
+  return useMemo(() => {
+    const found = searchMarks(text, searched === null ? null : literalPattern(searched))
+    return found.length === 0 ? given : [...given, ...found]
+  }, [text, searched, given])
+}

@@ -1,0 +1,143 @@
+/** A marked range of a text, in UTF-16 code units. */
+export interface TextMark {
+  start: number
+  end: number
+  kind: MarkKind
+}
+
+/** `removed` and `added` are the sides of a diff. */
+export type MarkKind = 'answer' | 'evidence' | 'search' | 'removed' | 'added'
+
+/** What a mark says, as its tooltip. */
+export const MARK_TEXT: Record<MarkKind, string> = {
+  answer: 'Last occurrence of the extracted answer',
+  evidence: 'Quoted by the judge',
+  search: 'Search match',
+  removed: 'Only in the left text',
+  added: 'Only in the right text',
+}
+
+/** The largest number of search matches marked in a text. */
+const MAX_SEARCH_MARKS = 500
+/** Candidates checked for the answer. A text of one repeated character has one at each position. */
+const MAX_CANDIDATES = 2_000
+
+/**
+ * The last verbatim occurrence of the extracted answer as a whole word or number. Null: there is none, for example
+ * because the rule normalized the answer.
+ */
+export function answerMark(text: string, extracted: string | null): TextMark | null {
+  const answer = extracted?.trim() ?? ''
+  if (answer === '' || isShortened(answer)) return null
+  let at = text.lastIndexOf(answer)
+  for (let n = 0; at >= 0 && n < MAX_CANDIDATES; n++) {
+    const end = at + answer.length
+    if (isWhole(text, at, end)) return { start: at, end, kind: 'answer' }
+    at = at === 0 ? -1 : text.lastIndexOf(answer, at - 1)
+  }
+  return null
+}
+
+/** Longer extracted answers are stored with their first 199 characters and an ellipsis. */
+export function isShortened(extracted: string): boolean {
+  return extracted.length === 200 && extracted.endsWith('…')
+}
+
+const WORD = /[\p{L}\p{N}_]/u
+const DIGIT = /\d/
+
+/** Whether a range is no part of a longer word or number: the 2 of 12, 2.5, 1,200 and 4/2 is none. */
+function isWhole(text: string, start: number, end: number): boolean {
+  const [first, last] = [text[start] as string, text[end - 1] as string]
+  const [before, after] = [text[start - 1] ?? '', text[end] ?? '']
+  if (WORD.test(first) && WORD.test(before)) return false
+  if (WORD.test(last) && WORD.test(after)) return false
+  if (DIGIT.test(first) && /[.,/]/.test(before) && DIGIT.test(text[start - 2] ?? '')) return false
+  if (DIGIT.test(first) && before === '-' && !/[\d\w)\]]/.test(text[start - 2] ?? '')) return false
+  return !(DIGIT.test(last) && /[.,/]/.test(after) && DIGIT.test(text[end + 1] ?? ''))
+}
+
+/** Keys of the reward extra info under which judges and functions quote a response. */
+const EVIDENCE_KEYS = /^(?:.*[_.])?(?:evidence|quotes?|quoted|quoted_text)$/i
+/** A shorter quote occurs by chance. */
+const MIN_QUOTE_CHARS = 4
+const MAX_QUOTES = 50
+
+/** The quotes in a reward extra info: a text or a list of texts under a key such as `evidence` or `quotes`. */
+export function quotesOf(extra: Record<string, unknown>): string[] {
+  return Object.entries(extra)
+    .filter(([key]) => EVIDENCE_KEYS.test(key))
+    .flatMap(([, value]) => (Array.isArray(value) ? value : [value]))
+    .filter((value): value is string => typeof value === 'string')
+    .map((quote) => quote.trim().replace(/^["“”']+|["“”']+$/g, ''))
+    .filter((quote) => quote.length >= MIN_QUOTE_CHARS)
+    .slice(0, MAX_QUOTES)
+}
+
+/** The first verbatim occurrence of each quote. */
+export function evidenceMarks(text: string, extra: Record<string, unknown>): TextMark[] {
+  return quotesOf(extra).flatMap((quote) => {
+    const start = text.indexOf(quote)
+    return start < 0 ? [] : [{ start, end: start + quote.length, kind: 'evidence' as const }]
+  })
+}
+
+/** The matches of a search. */
+export function searchMarks(text: string, pattern: RegExp | null): TextMark[] {
+  if (pattern === null) return []
+  const marks: TextMark[] = []
+  for (const match of text.matchAll(pattern)) {
+    if (marks.length === MAX_SEARCH_MARKS) break
+    if (match[0] === '') continue
+    marks.push({ start: match.index, end: match.index + match[0].length, kind: 'search' })
+  }
+  return marks
+}
+
+/** The marks within a range, relative to its start. */
+export function marksIn(marks: readonly TextMark[], start: number, end: number): TextMark[] {
+  if (marks.length === 0) return []
+  return marks
+    .filter((mark) => mark.end > start && mark.start < end)
+    .map((mark) => ({
+      ...mark,
+      start: Math.max(mark.start, start) - start,
+      end: Math.min(mark.end, end) - start,
+    }))
+}
+
+/** A run of a text with the mark on it. */
+export interface MarkedRun {
+  start: number
+  end: number
+  kind: MarkKind | null
+}
+
+const RANK: Record<MarkKind, number> = { answer: 0, search: 1, evidence: 2, removed: 3, added: 3 }
+
+/** Splits the text `0..length` at its marks. Where marks overlap, the more specific one is drawn. */
+export function markedRuns(length: number, marks: readonly TextMark[]): MarkedRun[] {
+  if (marks.length === 0) return length === 0 ? [] : [{ start: 0, end: length, kind: null }]
+  const edges = new Set([0, length])
+  for (const { start, end } of marks) edges.add(Math.max(0, start)).add(Math.min(length, end))
+  const sorted = [...edges].sort((a, b) => a - b)
+  const starting = [...marks].sort((a, b) => a.start - b.start)
+  const runs: MarkedRun[] = []
+  let next = 0
+  let open: TextMark[] = []
+  for (let i = 0; i + 1 < sorted.length; i++) {
+    const [start, end] = [sorted[i] as number, sorted[i + 1] as number]
+    while (next < starting.length && (starting[next] as TextMark).start <= start) {
+      open.push(starting[next++] as TextMark)
+    }
+    open = open.filter((mark) => mark.end > start)
+    const kind = open.reduce<MarkKind | null>(
+      (best, mark) => (best === null || RANK[mark.kind] < RANK[best] ? mark.kind : best),
+      null,
+    )
+    const before = runs.at(-1)
+    if (before?.kind === kind) before.end = end
+    else runs.push({ start, end, kind })
+  }
+  return runs
+}

@@ -1,0 +1,42 @@
+'use client'
+
+import { useSyncExternalStore } from 'react'
+
+/** How the texts of rollouts are shown: rendered, or as they are stored. */
+export type TextView = 'rendered' | 'raw'
+
+const KEY = 'rewardops-text-view'
+const listeners = new Set<() => void>()
+/** The choice of this page, for browsers without storage. */
+let chosen: TextView | null = null
+
+function read(): TextView {
+  if (chosen !== null) return chosen
+  try {
+    return localStorage.getItem(KEY) === 'raw' ? 'raw' : 'rendered'
+  } catch {
+    return 'rendered'
+  }
+}
+
+/** Sets and stores the view. */
+export function setTextView(view: TextView): void {
+  chosen = view
+  try {
+    if (view === 'rendered') localStorage.removeItem(KEY)
+    else localStorage.setItem(KEY, view)
+  } catch {
+    // Without storage the choice lasts as long as the page.
+  }
+  for (const listener of listeners) listener()
+}
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+
+/** The selected view of texts, the same on all pages. */
+export function useTextView(): TextView {
+  return useSyncExternalStore(subscribe, read, () => 'rendered')
+}
