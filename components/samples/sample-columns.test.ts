@@ -16,6 +16,10 @@ describe('sample columns', () => {
     expect(names('step=3-4')).toContain('step')
   })
 
+  test('begin with the texts and the extracted answer', () => {
+    expect(names('batch=b1').slice(0, 4)).toEqual(['sample', 'prompt', 'response', 'extracted'])
+  })
+
   test('include filtered reward extra info', () => {
     expect(names('extra=acc%3Apresent')).toContain('rewardExtraInfo.acc')
     expect(names('label=hack')).toContain('labels')
@@ -32,14 +36,7 @@ describe('sample columns', () => {
   })
 
   test('are only the essential ones on narrow screens, unless selected', () => {
-    expect(names('', [], true)).toEqual([
-      'sample',
-      'score',
-      'status',
-      'group',
-      'attempts',
-      'server',
-    ])
+    expect(names('', [], true)).toEqual(['sample', 'score', 'response', 'extracted', 'status'])
     expect(names('columns=ended', [], true)).toEqual(['sample', 'ended'])
   })
 })

@@ -10,6 +10,7 @@ import { Ago } from '../ui/ago.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { SampleStatusView } from '../ui/status.tsx'
 import { WorkerName } from '../workers/worker-name.tsx'
+import { FirstLine } from './first-line.tsx'
 import type { ChosenColumn, SampleView } from './sample-filters.ts'
 
 export interface SampleColumn {
@@ -40,6 +41,18 @@ const FIXED: readonly SampleColumn[] = [
     track: '56px',
     end: true,
     cell: (row) => formatCount(row.step),
+  },
+  {
+    name: 'prompt',
+    label: 'Prompt',
+    track: 'minmax(170px,2fr)',
+    cell: (row) => <FirstLine id={row.id} of="prompt" />,
+  },
+  {
+    name: 'response',
+    label: 'Response',
+    track: 'minmax(210px,3fr)',
+    cell: (row) => <FirstLine id={row.id} of="response" />,
   },
   {
     name: 'group',
@@ -217,7 +230,7 @@ function defaultColumns({ filter }: Pick<SampleView, 'filter'>, narrow: boolean)
   const labels = filter.label !== undefined || filter.annotated === true ? ['labels'] : []
   const extras = (filter.extra ?? []).map(({ key }) => EXTRA_PREFIX + key)
   if (narrow) {
-    return ['sample', 'score', 'status', ...labels, ...extras, 'group', 'attempts', 'server']
+    return ['sample', 'score', 'response', 'extracted', 'status', ...labels, ...extras]
   }
   const one = filter.batch !== undefined
   const oneStep = filter.step !== undefined && filter.stepTo === undefined
@@ -225,16 +238,17 @@ function defaultColumns({ filter }: Pick<SampleView, 'filter'>, narrow: boolean)
     'sample',
     ...(one || filter.run !== undefined ? [] : ['run']),
     ...(one || oneStep ? [] : ['step']),
-    'group',
-    'source',
+    'prompt',
+    'response',
+    'extracted',
     'status',
     'score',
     'verdict',
-    'extracted',
     ...labels,
     ...extras,
+    'source',
+    'group',
     'length',
-    'scoring',
     'attempts',
     'server',
     'ended',

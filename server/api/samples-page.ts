@@ -5,7 +5,7 @@ import {
   AnnotationsOfInput,
   UpdateAnnotationInput,
 } from '../contract/annotations.ts'
-import { ExtraKeysInput, SampleCountInput } from '../contract/sample-extras.ts'
+import { ExtraKeysInput, FirstLinesInput, SampleCountInput } from '../contract/sample-extras.ts'
 import { SaveViewInput, UpdateViewInput, ViewRef, ViewsInput } from '../contract/saved-views.ts'
 import { procedure, router } from './trpc.ts'
 
@@ -18,6 +18,13 @@ export const samplesPageProcedures = {
   extraKeys: procedure
     .input(ExtraKeysInput.prefault({}))
     .query(({ ctx, input }) => ctx.samples.extraKeys(input)),
+  /**
+   * Returns the first lines of the prompts and responses of at most 100 samples. Samples without texts are left out.
+   * @example {"ids": ["b12-3", "b12-4"]}
+   */
+  firstLines: procedure
+    .input(FirstLinesInput)
+    .query(({ ctx, input }) => ctx.samples.firstLines(input.ids)),
   /**
    * Counts the samples that match a filter.
    * @example {"run": "gsm8k-grpo", "status": "failed"}

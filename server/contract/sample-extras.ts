@@ -1,5 +1,6 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import { SampleFilter } from './sample-filter.ts'
+import { SampleId } from './trainer.ts'
 
 /** `samples.extraKeys`. */
 export const ExtraKeysInput = SampleFilter.pick({
@@ -37,6 +38,20 @@ export interface ExtraKeysDto {
   pending: number
   /** Some keys or older batches are left out. */
   capped: boolean
+}
+
+/** `samples.firstLines`. */
+export const FirstLinesInput = z.strictObject({
+  ids: z.array(SampleId).min(1).max(100, 'takes at most 100 samples'),
+})
+export type FirstLinesInput = z.infer<typeof FirstLinesInput>
+
+/** The first lines of a sample's texts, at most 200 characters each. */
+export interface FirstLinesDto {
+  id: string
+  /** Of chat messages: the first line of the first message of the user. */
+  prompt: string
+  response: string
 }
 
 /** `samples.count`. */

@@ -161,6 +161,27 @@ describe('filtered samples', () => {
     expect(keys.find(({ key }) => key === 'len')).toMatchObject({ min: 0, max: 237 })
   })
 
+  it('have first lines for the rows of the table, without whole texts', async () => {
+    const { items } = await list({ run: 'one' }, { limit: 99 })
+    const ids = items.map(({ id }) => id)
+    const lines = await service.api.samples.firstLines.query({ ids: [...ids, 'b999999-0'] })
+    expect(lines.map(({ id }) => id).sort()).toEqual([...ids].sort())
+    for (const { id, prompt, response } of lines.slice(0, 10)) {
+      const sample = await service.api.samples.get.query({ id })
+      const asked =
+        typeof sample.prompt === 'string'
+          ? sample.prompt
+          : sample.prompt.find(({ role }) => role === 'user')?.content
+      expect(asked?.trimStart().startsWith(prompt)).toBe(true)
+      expect(sample.response.trimStart().startsWith(response)).toBe(true)
+      expect(response).not.toContain('\n')
+      expect(response.length).toBeLessThanOrEqual(200)
+    }
+    await expect(
+      service.api.samples.firstLines.query({ ids: Array(101).fill('b1-0') }),
+    ).rejects.toThrow(/at most 100/)
+  })
+
   it('are exported in chosen columns, as CSV and JSON Lines, with annotations', async () => {
     const filter: SampleFilter = { run: 'two', reason: 'timeout' }
     const columns = 'batchId,index,rewardExtraInfo.pred,annotations,groundTruth'

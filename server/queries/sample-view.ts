@@ -13,7 +13,12 @@ import type {
 } from '../contract/pages.ts'
 import type { SamplesByBatchDto } from '../contract/rescore.ts'
 import { rewardVersionOf } from '../contract/resolved-reward.ts'
-import type { ExtraKeysDto, ExtraKeysInput, SampleCountDto } from '../contract/sample-extras.ts'
+import type {
+  ExtraKeysDto,
+  ExtraKeysInput,
+  FirstLinesDto,
+  SampleCountDto,
+} from '../contract/sample-extras.ts'
 import type { SampleFilter } from '../contract/sample-filter.ts'
 import { responseText } from '../contract/turn-text.ts'
 import { RewardOpsError } from '../errors.ts'
@@ -35,7 +40,8 @@ import { statusOf, toResult } from '../store/sql/results.ts'
 import { batchSizes, sampleCount } from '../store/sql/sample-count.ts'
 import { sampleFacets } from '../store/sql/sample-facets.ts'
 import { type SampleCursor, sampleKeys, sampleList } from '../store/sql/sample-list.ts'
-import { decodeTexts } from '../store/stored-texts.ts'
+import { textStarts } from '../store/sql/sample-texts.ts'
+import { decodeTexts, firstLines } from '../store/stored-texts.ts'
 
 /** Time for which the counts of facets are cached. */
 const FACETS_TTL_MS = 1_500
@@ -147,6 +153,16 @@ export class SampleViews {
       })),
       hasMore: cursor !== null || counts.size > MAX_PLACES,
     }
+  }
+
+  /** The first lines of the texts of some samples. Samples without texts are left out. */
+  async firstLines(ids: readonly string[]): Promise<FirstLinesDto[]> {
+    const keys = ids.map((id) => {
+      const [batch, index] = id.split('-') as [string, string]
+      return { batch_id: batchNumber(batch), idx: Math.min(Number(index), 2_147_483_647) }
+    })
+    const rows = await textStarts(this.#db, keys)
+    return rows.map((row) => ({ id: `b${row.batch_id}-${row.idx}`, ...firstLines(row) }))
   }
 
   /** @throws RewardOpsError `sample_not_found`, `removed_by_retention` */

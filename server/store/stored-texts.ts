@@ -128,6 +128,55 @@ export function decodeTexts(row: {
   }
 }
 
+/** The longest first line, in characters. */
+const MAX_LINE_CHARS = 200
+
+/** The first lines of texts of which only the beginning was read, as stored. */
+export function firstLines(start: { prompt: string; response: string; encoding: number }): {
+  prompt: string
+  response: string
+} {
+  const { prompt, response, encoding } = start
+  return {
+    prompt: firstLine(
+      textStart(prompt, encoding & PROMPT_IS_MESSAGES, encoding & PROMPT_ESCAPED),
+    ),
+    response: firstLine(
+      textStart(response, encoding & RESPONSE_IS_MESSAGES, encoding & RESPONSE_ESCAPED),
+    ),
+  }
+}
+
+/** The beginning of a stored text; of messages, that of the first one with a content. */
+function textStart(stored: string, isMessages: number, isEscaped: number): string {
+  if (isMessages !== 0) {
+    const content = /"content":(?:\[[^\]]*?"text":)?("(?:[^"\\]|\\.)*)/.exec(stored)?.[1]
+    return decodeStart(content ?? '')
+  }
+  return isEscaped !== 0 ? decodeStart(stored) : stored
+}
+
+/** Decodes the beginning of a JSON string, which may end within an escape. */
+function decodeStart(json: string): string {
+  const inside = /^"((?:[^"\\]|\\.)*)/.exec(json)?.[1] ?? ''
+  try {
+    return JSON.parse(`"${inside.replace(/\\u[0-9a-f]{0,3}$/i, '')}"`) as string
+  } catch {
+    return ''
+  }
+}
+
+/** The first line with text, after a tag that begins the reasoning and a fence that begins code. */
+function firstLine(text: string): string {
+  const line = text
+    .replace(/^\s*<(?:think|thinking|reasoning)>/, '')
+    .replace(/^\s*```\w*[ \t]*\n/, '')
+    .trimStart()
+    .split('\n', 1)[0] as string
+  const isCutInPair = /[\ud800-\udbff]$/.test(line.slice(0, MAX_LINE_CHARS))
+  return line.slice(0, isCutInPair ? MAX_LINE_CHARS - 1 : MAX_LINE_CHARS).trimEnd()
+}
+
 function decodeText(
   stored: string | null,
   isMessages: number,

@@ -80,6 +80,31 @@ const HIT = `case
   when (ground_truth::json #>> '{}') ilike $4 then 2
   else 0 end`
 
+/** The beginnings of a sample's texts as stored, and of chat messages the part from the user's first message on. */
+export interface TextStart extends SampleKey {
+  prompt: string
+  response: string
+  encoding: number
+}
+
+/** The beginnings of some samples' texts: 200 characters, or 1,500 of JSON. Samples without texts are left out. */
+export async function textStarts(
+  db: Database,
+  samples: readonly SampleKey[],
+): Promise<TextStart[]> {
+  return await db.rows<TextStart>(
+    'text-starts',
+    `select p.batch_id, t.idx, t.encoding,
+       case when t.encoding & 4 <> 0 then substr(t.prompt, greatest(1, strpos(left(t.prompt, 65536), '"role":"user"')), 1500)
+            else left(t.prompt, case when t.encoding & 1 <> 0 then 1500 else 200 end) end as prompt,
+       left(t.response, case when t.encoding & 2 <> 0 then 1500 else 200 end) as response
+     from unnest($1::int[], $2::int[]) as p(batch_id, idx) join batch b on b.id = p.batch_id
+     cross join lateral (
+       select * from sample_text where bucket = b.text_bucket and batch_id = p.batch_id and idx = p.idx offset 0) t`,
+    [samples.map(({ batch_id }) => batch_id), samples.map(({ idx }) => idx)],
+  )
+}
+
 /** Decodes the few texts with an escape that Postgres cannot decode, and searches them. */
 async function searchDecoded(
   db: Database,
