@@ -249,9 +249,12 @@ function named(text: string): ElementContent[] {
 /** A length that would draw far outside of the formula; KaTeX limits positive ones only. */
 const LONG_LENGTH = /\d{3,}(?:\.\d*)?\s*(?:em|ex|pt|mu|px|pc|cm|mm|in|bp|dd|cc|sp)\b/
 
+/** Commands that KaTeX refuses; it would show their names without their arguments. */
+const REFUSED_COMMAND = /\\(?:href|url|includegraphics|html[A-Z])/
+
 /** Whether a formula is typeset. Hidden characters, deep nesting and long lengths are shown as the source. */
 function canTypeset(body: string): boolean {
-  if (LONG_LENGTH.test(body)) return false
+  if (LONG_LENGTH.test(body) || REFUSED_COMMAND.test(body)) return false
   if (body.length > MAX_FORMULA_CHARS || textParts(body).some((part) => 'mark' in part))
     return false
   let depth = 0

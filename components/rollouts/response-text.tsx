@@ -58,7 +58,11 @@ export function ResponseText({
   return (
     <div ref={root}>
       {hasBar && (
-        <div className="mb-2 flex min-h-6 flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-3">
+        <div
+          className={`mb-2 flex min-h-6 flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-3 ${
+            outline.length > 1 ? 'in-[aside]:sticky in-[aside]:top-0 z-10 bg-surface py-1' : ''
+          }`}
+        >
           {extracted !== null && (
             <Extracted
               extracted={extracted}
@@ -153,7 +157,9 @@ function OutlineMenu({
       />
       <Menu.Portal>
         <Menu.Positioner align="end" sideOffset={4} className="z-50">
-          <Menu.Popup className={`${MENU_POPUP} max-h-[60vh] max-w-96 overflow-y-auto`}>
+          <Menu.Popup
+            className={`${MENU_POPUP} max-h-[min(60vh,var(--available-height))] max-w-96 overflow-y-auto`}
+          >
             {entries.map((entry) => (
               <Menu.Item
                 key={entry.start}
@@ -175,8 +181,11 @@ function OutlineMenu({
   )
 }
 
-/** Frames to wait for a part that is loaded and rendered first. */
-const MAX_FRAMES = 120
+/** The longest wait for a part that is loaded and rendered first. */
+const MAX_WAIT_MS = 3_000
+/** The parts above change their height while they are rendered, so the place is corrected for this time. */
+const CORRECT_MS = 500
+const CORRECT_EVERY_MS = 120
 
 /** Scrolls to a part of the text once it is rendered. */
 function useScrollTo(
@@ -185,17 +194,29 @@ function useScrollTo(
 ): void {
   useEffect(() => {
     if (to === null) return
-    let frame = 0
+    const began = performance.now()
+    let foundAt: number | null = null
+    let correctedAt = 0
     let handle = 0
-    const step = () => {
+    const step = (now: number) => {
       const found = root.current === null ? null : target(root.current, to)
-      // The parts above change their height while they are rendered, so the place is corrected for some frames.
-      if (found !== null && frame % 12 === 0) found.scrollIntoView({ block: 'center' })
-      const isSettled = found !== null && frame >= 24
-      if (!isSettled && frame++ < MAX_FRAMES) handle = requestAnimationFrame(step)
+      if (found !== null && now - correctedAt >= CORRECT_EVERY_MS) {
+        foundAt ??= now
+        correctedAt = now
+        found.scrollIntoView({ block: 'center' })
+      }
+      const isOver = foundAt === null ? now - began > MAX_WAIT_MS : now - foundAt > CORRECT_MS
+      if (!isOver) handle = requestAnimationFrame(step)
     }
     handle = requestAnimationFrame(step)
-    return () => cancelAnimationFrame(handle)
+    const stop = () => cancelAnimationFrame(handle)
+    // The reader scrolls from here on.
+    const input = ['wheel', 'pointerdown', 'keydown', 'touchstart'] as const
+    for (const name of input) addEventListener(name, stop, { passive: true, once: true })
+    return () => {
+      stop()
+      for (const name of input) removeEventListener(name, stop)
+    }
   }, [root, to])
 }
 

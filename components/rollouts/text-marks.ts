@@ -13,8 +13,8 @@ export const MARK_TEXT: Record<MarkKind, string> = {
   answer: 'Last occurrence of the extracted answer',
   evidence: 'Quoted by the judge',
   search: 'Search match',
-  removed: 'Only in the left text',
-  added: 'Only in the right text',
+  removed: 'Differs from the right response',
+  added: 'Differs from the left response',
 }
 
 /** The largest number of search matches marked in a text. */
