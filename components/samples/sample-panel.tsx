@@ -1,7 +1,8 @@
 'use client'
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { FlaskConical } from 'lucide-react'
+import { Columns2, FlaskConical } from 'lucide-react'
+import { useRouter } from 'next/navigation'
 import { type ReactNode, useEffect } from 'react'
 import { GROUP_SIGNAL_TEXT } from '../../server/contract/group-signal.ts'
 import { SAMPLE_FAILURE_TEXT } from '../../server/contract/sample-reason.ts'
@@ -15,6 +16,7 @@ import { JsonValue } from '../rollouts/raw-text.tsx'
 import { ResponseText, TextViewSwitch } from '../rollouts/response-text.tsx'
 import { SearchedText } from '../rollouts/rollout-context.ts'
 import { ServerName } from '../servers/server-cells.tsx'
+import { useKeys } from '../shell/keys.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { CopyText } from '../ui/copy-text.tsx'
 import { DockedPanel, PanelPart } from '../ui/docked-panel.tsx'
@@ -26,6 +28,8 @@ import { AnnotationsPart } from './annotations-part.tsx'
 import { AttemptWaterfall } from './attempt-waterfall.tsx'
 import { ScoreCell } from './sample-columns.tsx'
 import { GroundTruthPart, type ReadSample } from './sample-texts.tsx'
+import { Siblings } from './siblings.tsx'
+import { counterpartOf, sideBySideHref } from './side-by-side/side-by-side-url.ts'
 
 /** The details of one sample next to the table. */
 export function SamplePanel({
@@ -191,7 +195,9 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
             all statistics.
           </p>
         )}
-        <Siblings sample={sample} onOpen={onOpen} />
+        <div className="mt-4">
+          <Siblings sample={sample} onOpen={onOpen} actions={<CompareLink sample={sample} />} />
+        </div>
       </div>
       <AnnotationsPart sample={sample} />
       {sample.textsRemovedAt === null ? (
@@ -263,6 +269,34 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
   )
 }
 
+/** Opens the sample next to the sibling whose score differs most. */
+function CompareLink({ sample }: { sample: ReadSample }) {
+  const router = useRouter()
+  const other = counterpartOf(sample.siblings, sample.id)
+  const href = other === null ? null : sideBySideHref(sample.id, other)
+  useKeys([
+    {
+      key: 'c',
+      label: 'Compare with sibling',
+      group: 'Samples',
+      run: () => {
+        if (href !== null) router.push(href)
+      },
+    },
+  ])
+  if (href === null) return null
+  return (
+    <PageLink
+      href={href}
+      title="Compare with the sibling whose score differs most (C)"
+      className="flex items-center gap-1.5 text-accent hover:underline"
+    >
+      <Columns2 size={13} aria-hidden />
+      Compare
+    </PageLink>
+  )
+}
+
 function Line({ name, children }: { name: string; children: ReactNode }) {
   return (
     <>
@@ -284,46 +318,6 @@ function Pairs({ pairs }: { pairs: [string, unknown][] }) {
         </div>
       ))}
     </dl>
-  )
-}
-
-/** The members of the group. */
-function Siblings({ sample, onOpen }: { sample: ReadSample; onOpen(id: string): void }) {
-  const shown = sample.siblings.slice(0, 64)
-  const rest = sample.siblings.length - shown.length
-  if (shown.length < 2) return null
-  return (
-    <div className="mt-4">
-      <p className="mb-1.5 text-xs text-ink-3">Group of {formatCount(sample.siblings.length)}</p>
-      <ul className="flex flex-wrap gap-1">
-        {shown.map((sibling) => (
-          <li key={sibling.id}>
-            <button
-              type="button"
-              onClick={() => onOpen(sibling.id)}
-              aria-current={sibling.id === sample.id || undefined}
-              title={`${sibling.id}, ${sibling.status}`}
-              className="num flex h-7 items-center gap-1.5 rounded-md border px-2 text-xs hover:bg-hover aria-[current]:border-accent aria-[current]:bg-selected"
-            >
-              <span className="text-ink-3">#{sibling.index}</span>
-              {sibling.status === 'failed' ? (
-                <>
-                  <span className="hatch size-2.5 rounded-[2px]" aria-hidden />
-                  <span className="sr-only">failed</span>
-                </>
-              ) : sibling.score === null ? (
-                <span className="text-ink-3">{sibling.status}</span>
-              ) : (
-                formatScore(sibling.score)
-              )}
-            </button>
-          </li>
-        ))}
-        {rest > 0 && (
-          <li className="self-center text-xs text-ink-3">and {formatCount(rest)} more</li>
-        )}
-      </ul>
-    </div>
   )
 }
 

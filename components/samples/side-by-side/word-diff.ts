@@ -1,0 +1,68 @@
+import { type ChangeObject, diffLines, diffWordsWithSpace } from 'diff'
+import type { TextMark } from '../../rollouts/text-marks.ts'
+
+/** The differences of two texts. */
+export interface TextDiff {
+  /** `words`: of words. `lines`: of lines, because words would take too long. `none`: there is too little in common. */
+  unit: 'words' | 'lines' | 'none'
+  left: TextMark[]
+  right: TextMark[]
+  /** Share of the longer text that both have, 0 to 1. */
+  common: number
+}
+
+/** Time limits. The diff of unlike texts takes time in proportion to the product of their lengths. */
+const WORDS_MS = 120
+const LINES_MS = 60
+/** A shorter run between two differences counts as different: single common words would chop the text up. */
+const MIN_COMMON_CHARS = 12
+/** Texts with a smaller common share would be marked as a whole. */
+const MIN_COMMON_SHARE = 0.1
+
+/** Compares two texts by word, or by line if that takes too long. */
+export function diffTexts(left: string, right: string): TextDiff {
+  const words = diffWordsWithSpace(left, right, { timeout: WORDS_MS })
+  const changes = words ?? diffLines(left, right, { timeout: LINES_MS })
+  if (changes === undefined) return { unit: 'none', left: [], right: [], common: 0 }
+  const marks = marksOf(changes, left, right)
+  if (marks.common < MIN_COMMON_SHARE) {
+    return { unit: 'none', left: [], right: [], common: marks.common }
+  }
+  return { unit: words === undefined ? 'lines' : 'words', ...marks }
+}
+
+function marksOf(changes: readonly ChangeObject<string>[], left: string, right: string) {
+  const marks = { left: [] as TextMark[], right: [] as TextMark[] }
+  const at = { left: 0, right: 0 }
+  let common = 0
+  for (const [i, { value, added, removed }] of changes.entries()) {
+    const isBridge =
+      !added &&
+      !removed &&
+      i > 0 &&
+      i + 1 < changes.length &&
+      value.length < MIN_COMMON_CHARS &&
+      !value.includes('\n')
+    if (!removed) at.right = add(marks.right, at.right, value.length, added || isBridge, 'added')
+    if (!added) at.left = add(marks.left, at.left, value.length, removed || isBridge, 'removed')
+    if (!added && !removed && !isBridge) common += value.length
+  }
+  const longer = Math.max(left.length, right.length)
+  return { ...marks, common: longer === 0 ? 1 : common / longer }
+}
+
+/** Adds a mark, joined to the one before if they touch. Returns the position after it. */
+function add(
+  marks: TextMark[],
+  start: number,
+  length: number,
+  isDifferent: boolean,
+  kind: 'added' | 'removed',
+): number {
+  const end = start + length
+  if (!isDifferent) return end
+  const before = marks.at(-1)
+  if (before?.end === start) before.end = end
+  else marks.push({ start, end, kind })
+  return end
+}

@@ -1,0 +1,198 @@
+import { expect, type Page } from '@playwright/test'
+import { HOSTILE_TEXTS } from '../components/rollouts/testing/hostile-texts.ts'
+import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { expectStateAccessible } from './fixtures/looks.ts'
+import { type TestService, test } from './fixtures/service.ts'
+
+let service: TestService
+
+test.beforeAll(({ sharedService }) => {
+  service = sharedService
+})
+
+/** Scores responses to one question and returns the batch. */
+async function submit(
+  run: string,
+  step: number,
+  responses: readonly string[],
+  prompt: unknown = '6 * 7?',
+): Promise<string> {
+  const { batchId } = await service.api.batches.submit.mutate({
+    ...{ run, step, reward: { function: { name: 'gsm8k' } } },
+    samples: responses.map((response) => ({
+      ...{ uid: 'q', dataSource: 'openai/gsm8k', prompt, response, groundTruth: '42' },
+    })),
+  } as never)
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  return batchId
+}
+
+const RESPONSE = `<think>
+I multiply **twice**.
+</think>
+# Plan
+
+Two ways, at $5 each:
+
+\\[ \\sum_{i=1}^{6} 7 = 42 \\]
+
+\`\`\`python
+print(6 * 7)  # forty-two
+\`\`\`
+
+| way | result |
+|---|---|
+| one | $6 \\times 7$ |
+
+<tool_call>
+{"name": "check", "arguments": {"b": 7}}
+</tool_call>
+<tool_response name="check">
+right
+</tool_response>
+
+So 2*3*7 = 42, see [the page](http://hostile.invalid/page).
+#### 42`
+
+/** A response of 100 kB whose answer is at its end. */
+const LONG = `${Array.from({ length: 1_000 }, (_, i) => `${i % 40 === 0 ? `## Part ${i / 40}\n\n` : ''}Line ${i} has $x_{${i}}$ and **words** of a solution, and goes on for a while so that it fills the paragraph.`).join('\n\n')}\n\n#### 42`
+
+const panelOf = (page: Page, id: string) => page.locator(`[data-panel="${id}"]`)
+
+test('renders Markdown, formulas, code, reasoning and tools, and marks the answer', async ({
+  page,
+}) => {
+  const prompt = [
+    { role: 'system', content: 'Answer with `####`.' },
+    { role: 'user', content: 'What is $6 \\times 7$?' },
+  ]
+  const batch = await submit('rendered', 1, [RESPONSE], prompt)
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/samples?batch=${batch}`)
+  // The table shows first lines, which the list does not contain.
+  const row = page.locator(`[data-sample="${batch}-0"]`)
+  await expect(row).toContainText('What is $6 \\times 7$?')
+  await expect(row).toContainText('I multiply **twice**.')
+  await row.getByRole('button').click()
+
+  const panel = panelOf(page, `${batch}-0`)
+  await expect(panel.locator('[data-math="display"] .katex')).toBeVisible()
+  await expect(panel.locator('[data-math="inline"]')).toHaveCount(2)
+  await expect(panel.getByText('Two ways, at $5 each:')).toBeVisible()
+  await expect(panel.locator('.hljs-comment')).toHaveText('# forty-two')
+  await expect(panel.getByRole('heading', { name: 'Plan' })).toBeVisible()
+  await expect(panel.getByRole('cell', { name: 'one' })).toBeVisible()
+  await expect(panel.locator('[data-tool-call="check"]')).toContainText('"b": 7')
+  await expect(panel.locator('[data-tool-result="check"]')).toContainText('right')
+  await expect(panel.getByText('2*3*7 = 42')).toBeVisible()
+  await expect(panel.getByText('http://hostile.invalid/page')).toBeVisible()
+  await expect(panel.locator('[data-mark="answer"]')).toHaveText('42')
+  await expect(panel.getByText('I multiply twice.')).toHaveCount(0)
+  await panel.getByRole('button', { name: /^Reasoning 21 characters/ }).click()
+  await expect(panel.getByText('I multiply twice.')).toBeVisible()
+  await expectAccessible(page)
+
+  // Raw shows what is stored, also after a reload.
+  await panel.getByRole('button', { name: 'Raw' }).click()
+  await expect(panel.getByText('\\[ \\sum_{i=1}^{6} 7 = 42 \\]')).toBeVisible()
+  await expect(panel.locator('.katex')).toHaveCount(0)
+  await page.reload()
+  await expect(panel.getByText('<tool_response name="check">')).toBeVisible()
+  await expect(panel.locator('[data-mark="answer"]')).toHaveText('42')
+  await panel.getByRole('button', { name: 'Rendered' }).click()
+  await expect(panel.locator('[data-math="display"] .katex')).toBeVisible()
+  errors.expectNone()
+})
+
+test('hostile texts run nothing and load nothing', async ({ page }) => {
+  const texts = HOSTILE_TEXTS.filter((text) => /__hostile|hostile\.invalid/.test(text))
+  expect(texts.length).toBeGreaterThan(15)
+  const batch = await submit('inert', 1, texts, [{ role: 'user', content: texts.join('\n\n') }])
+  const foreign: string[] = []
+  page.on('request', (request) => {
+    if (!request.url().startsWith(service.url)) foreign.push(request.url())
+  })
+  page.on('dialog', (dialog) => foreign.push(dialog.message()))
+  await page.goto(`${service.url}/samples?batch=${batch}&sample=${batch}-${texts.length - 1}`)
+  for (let i = texts.length - 1; i >= 0; i--) {
+    const panel = panelOf(page, `${batch}-${i}`)
+    await expect(panel.locator('[data-rendered="true"] .rollout-md').first()).toBeVisible()
+    await expect(
+      panel.locator('a[href*="hostile"], a[href^="javascript"], img, script, iframe'),
+    ).toHaveCount(0)
+    if (i > 0) await page.keyboard.press('j')
+  }
+  expect(await page.evaluate(() => '__hostile' in window)).toBe(false)
+  expect(foreign).toEqual([])
+  expect(page.url()).toContain(service.url)
+})
+
+test('a response of 100 kB is rendered in pieces, with an outline and a jump to the answer', async ({
+  page,
+}) => {
+  expect(LONG.length).toBeGreaterThan(100_000)
+  const batch = await submit('long', 1, [LONG])
+  await page.goto(`${service.url}/samples?batch=${batch}&sample=${batch}-0`)
+  const panel = panelOf(page, `${batch}-0`)
+  await panel.getByRole('button', { name: /^Show all 1\d\d,\d{3} characters/ }).click()
+  await expect(panel.locator('.katex').first()).toBeVisible()
+  expect(await panel.locator('[data-piece]').count()).toBeGreaterThan(20)
+  expect(await panel.locator('[data-rendered="true"]').count()).toBeLessThan(6)
+  await panel.getByRole('button', { name: 'Show in text' }).click()
+  await expect(panel.locator('[data-mark="answer"]')).toBeInViewport()
+  expect(await panel.locator('[data-rendered="true"]').count()).toBeLessThan(12)
+  await panel.getByRole('button', { name: 'Outline' }).click()
+  await page.getByRole('menuitem', { name: 'Part 12' }).click()
+  await expect(panel.getByRole('heading', { name: 'Part 12' })).toBeInViewport()
+})
+
+test('siblings are compared side by side, with differences, keys and a link', async ({ page }) => {
+  const batch = await submit('siblings', 1, [
+    'Six times seven is forty-two, as everyone knows.\n#### 42',
+    'Six times seven is forty-one, as everyone knows.\n#### 41',
+    'I do not know.',
+  ])
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/samples?batch=${batch}&sample=${batch}-0`)
+  await expect(panelOf(page, `${batch}-0`)).toBeVisible()
+  await page.keyboard.press('c')
+  const pair = (left: number, right: number) =>
+    page.locator(`[data-side-by-side="${batch}-${left} ${batch}-${right}"]`)
+  const both = pair(0, 1)
+  await expect(both.locator('[data-side="left"] [data-mark="removed"]').first()).toHaveText('two')
+  await expect(both.locator('[data-side="right"] [data-mark="added"]').first()).toHaveText('one')
+  await expect(both.getByRole('status')).toContainText('in common, by word')
+  await expectAccessible(page)
+  await expectFits(page)
+
+  await page.keyboard.press('j')
+  await expect(pair(0, 2)).toBeVisible()
+  await page.keyboard.press('[')
+  await page.keyboard.press('j')
+  await expect(pair(1, 2)).toBeVisible()
+  await page.keyboard.press('d')
+  await expect(page.locator('[data-mark="removed"], [data-mark="added"]')).toHaveCount(0)
+  await expect(page).toHaveURL(new RegExp(`left=${batch}-1&right=${batch}-2&side=left&diff=off$`))
+  await page.reload()
+  await expect(pair(1, 2)).toBeVisible()
+  await expect(page.getByLabel('Highlight differences')).not.toBeChecked()
+  await expect(page.locator('[data-side="left"] [data-active="true"]')).toBeVisible()
+  await page.keyboard.press('Escape')
+  await expect(panelOf(page, `${batch}-1`)).toBeVisible()
+  errors.expectNone()
+})
+
+test('the same prompt is compared at two steps, on a phone too', async ({ page }) => {
+  const first = await submit('steps', 1, ['It is forty-one.\n#### 41'])
+  const second = await submit('steps', 2, ['It is forty-two.\n#### 42'])
+  await page.setViewportSize({ width: 390, height: 844 })
+  await page.goto(`${service.url}/samples/compare?left=${first}-0&right=${second}-0`)
+  const both = page.locator('[data-side-by-side]')
+  await expect(both).toContainText('step 1')
+  await expect(both).toContainText('step 2')
+  await expect(both.getByText('the same').first()).toBeVisible()
+  await expectFits(page)
+  await expectStateAccessible(page)
+  await page.goto(`${service.url}/samples/compare?left=nonsense`)
+  await expect(page.getByText('Choose two samples')).toBeVisible()
+})
