@@ -144,6 +144,10 @@ test('a response of 100 kB is rendered in pieces, with an outline and a jump to 
   await panel.getByRole('button', { name: 'Outline' }).click()
   await page.getByRole('menuitem', { name: 'Part 12' }).click()
   await expect(panel.getByRole('heading', { name: 'Part 12' })).toBeInViewport()
+  // Only the panel scrolls.
+  expect(
+    await page.evaluate(() => [scrollY, document.documentElement.scrollHeight - innerHeight]),
+  ).toEqual([0, 0])
 })
 
 test('siblings are compared side by side, with differences, keys and a link', async ({ page }) => {

@@ -6,6 +6,7 @@ import { type RefObject, useEffect, useMemo, useRef, useState } from 'react'
 import { MENU_ITEM, MENU_POPUP } from '../ui/action-menu.tsx'
 import { Button } from '../ui/button.tsx'
 import { Segmented } from '../ui/field.tsx'
+import { scrollerOf } from './lazy-piece.tsx'
 import { RolloutText } from './raw-text.tsx'
 import { RenderedText } from './rendered-text.tsx'
 import { rolloutBlocks } from './rollout-blocks.ts'
@@ -203,7 +204,7 @@ function useScrollTo(
       if (found !== null && now - correctedAt >= CORRECT_EVERY_MS) {
         foundAt ??= now
         correctedAt = now
-        found.scrollIntoView({ block: 'center' })
+        scrollTo(found)
       }
       const isOver = foundAt === null ? now - began > MAX_WAIT_MS : now - foundAt > CORRECT_MS
       if (!isOver) handle = requestAnimationFrame(step)
@@ -220,9 +221,21 @@ function useScrollTo(
   }, [root, to])
 }
 
+/** Scrolls to an element without moving the page around its scroll container, as scrollIntoView would. */
+function scrollTo(element: HTMLElement): void {
+  const scroller = scrollerOf(element)
+  if (scroller === null) {
+    element.scrollIntoView({ block: 'center' })
+    return
+  }
+  const [own, around] = [element.getBoundingClientRect(), scroller.getBoundingClientRect()]
+  const free = Math.max(around.height / 4, (around.height - own.height) / 2)
+  scroller.scrollTop += own.top - around.top - free
+}
+
 function target(root: HTMLElement, { at, selector }: Revealed & { selector: string | null }) {
-  if (selector !== null) return root.querySelector(selector)
-  let best: { at: number; element: Element } | null = null
+  if (selector !== null) return root.querySelector<HTMLElement>(selector)
+  let best: { at: number; element: HTMLElement } | null = null
   for (const element of root.querySelectorAll<HTMLElement>(
     '[data-at], [data-start], [data-piece]',
   )) {

@@ -72,7 +72,8 @@ export function DockedPanel({
           </IconButton>
         </span>
       </header>
-      <Scroll label={details} className="min-h-0 flex-1 overflow-y-auto">
+      {/* Relative, so that visually hidden texts in it do not make the page itself scroll. */}
+      <Scroll label={details} className="relative min-h-0 flex-1 overflow-y-auto">
         {children}
       </Scroll>
     </aside>

@@ -17,15 +17,17 @@ export function SideBySidePage() {
   const [view, setView] = useUrl(sideBySideView)
   const router = useRouter()
   const { left, right, side, diff } = view
-  const walked = useSample(side === 'left' ? left : right)
+  const samples = { left: useSample(left), right: useSample(right) }
   const open = (on: Side, id: string, how: 'push' | 'replace') => {
     setView(on === 'left' ? { left: id, side: on } : { right: id, side: on }, how)
   }
   const walk = (by: 1 | -1) => {
-    const siblings = walked.data?.siblings ?? []
-    const at = siblings.findIndex(({ id }) => id === walked.data?.id)
+    // Reads the address, because keys may follow faster than the page is drawn.
+    const now = sideBySideView.parse(new URLSearchParams(location.search))
+    const siblings = samples[now.side].data?.siblings ?? []
+    const at = siblings.findIndex(({ id }) => id === now[now.side])
     const next = siblings[at + by]
-    if (next !== undefined) open(side, next.id, 'replace')
+    if (at >= 0 && next !== undefined) open(now.side, next.id, 'replace')
   }
   const back = left === null ? '/samples' : `/samples?batch=${left.split('-')[0]}&sample=${left}`
   useKeys([

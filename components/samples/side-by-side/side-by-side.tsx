@@ -110,7 +110,7 @@ function Both({
     ...new Set([...Object.keys(left.rewardExtraInfo), ...Object.keys(right.rewardExtraInfo)]),
   ]
   return (
-    <Scroll label="Two samples" className="min-h-0 flex-1 overflow-y-auto">
+    <Scroll label="Two samples" className="relative min-h-0 flex-1 overflow-y-auto">
       <div data-side-by-side={`${left.id} ${right.id}`}>
         <Columns
           sticky
