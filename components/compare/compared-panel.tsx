@@ -13,7 +13,7 @@ import { PageLink } from '../shell/page-link.tsx'
 import { DockedPanel, PanelPart } from '../ui/docked-panel.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
-import { SIDE_COLOUR, signed } from './pair-words.ts'
+import { SIDE_COLOUR } from './pair-words.ts'
 
 /** One sample with the results of both rewards. */
 export function ComparedPanel({
@@ -158,7 +158,7 @@ function Side({
       </p>
       <p className="num mt-0.5 text-xl font-medium tracking-tight">{formatScore(sample.score)}</p>
       <p className="num text-xs text-ink-3">
-        {advantage !== undefined && <>advantage {signed(advantage)}</>}
+        {advantage !== undefined && <>advantage {formatSigned(advantage)}</>}
         {rank !== undefined && <>, percentile {Math.round(rank * 100)}</>}
         {sample.rawScore !== null && sample.rawScore !== sample.score && (
           <>, raw {formatScore(sample.rawScore)}</>

@@ -3,7 +3,7 @@ import type { PromptRowDto } from '../../server/contract/prompts.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { formatScore, formatSigned, percentText, plural } from '../format/numbers.ts'
 import { firstLine } from '../format/text.ts'
-import { Parts } from '../samples/rollout-text.tsx'
+import { MarkedText } from '../rollouts/marked-text.tsx'
 
 /** The id of a prompt, if the trainer sent one, and its first line. */
 export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' | 'preview'> }) {
@@ -17,7 +17,7 @@ export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' |
         <span className="text-ink-3">empty prompt</span>
       ) : (
         <span className={prompt.promptId === null ? '' : 'text-ink-2'}>
-          <Parts text={line} />
+          <MarkedText text={line} />
         </span>
       )}
     </>

@@ -8,9 +8,9 @@ import { writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { WhenSeen } from '../charts/lazy-plot.tsx'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
-import { ResponseText } from '../samples/rollout-text.tsx'
+import { ResponseText } from '../rollouts/response-text.tsx'
 import { ScoreCell } from '../samples/sample-columns.tsx'
-import { samplePairHref } from '../samples/sample-pair.ts'
+import { sideBySideHref } from '../samples/side-by-side/side-by-side-url.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Button, buttonClass, IconButton } from '../ui/button.tsx'
 import { QueryView } from '../ui/query-view.tsx'
@@ -88,7 +88,7 @@ function Visit({
         <>
           {responses?.best && responses.worst && (
             <PageLink
-              href={samplePairHref(responses.best, responses.worst)}
+              href={sideBySideHref(responses.best.id, responses.worst.id)}
               className={buttonClass('quiet', true)}
             >
               <GitCompareArrows size={13} aria-hidden />

@@ -1,11 +1,15 @@
 'use client'
 
 import { ImageIcon } from 'lucide-react'
+import { useMemo } from 'react'
+import type { PartRewards } from '../../server/contract/trainer.ts'
 import { type ChatTurn, toolCallsOf } from '../../server/contract/turn-text.ts'
-import { formatCount } from '../format/numbers.ts'
+import { formatCount, formatSigned } from '../format/numbers.ts'
 import { type ContentPart, contentParts } from './content-parts.ts'
+import { spanMarks, turnScore } from './part-rewards.ts'
 import { JsonValue, RolloutText } from './raw-text.tsx'
 import { RenderedText } from './rendered-text.tsx'
+import { answerMark, type TextMark } from './text-marks.ts'
 import { ToolCallBlock, ToolResultBlock } from './tool-blocks.tsx'
 import { useTextView } from './use-text-view.ts'
 
@@ -18,30 +22,81 @@ export function PromptText({ prompt }: { prompt: string | readonly ChatTurn[] })
   )
 }
 
-/** Messages with roles: their texts, images, tool calls, tool results, and all other fields. */
-export function Messages({ messages }: { messages: readonly ChatTurn[] }) {
+/**
+ * Messages with roles: their texts, images, tool calls, tool results, and all other fields. Of a response also the
+ * rewards of its parts, and the extracted answer in the last message that has it.
+ */
+export function Messages({
+  messages,
+  rewards = null,
+  extracted = null,
+}: {
+  messages: readonly ChatTurn[]
+  rewards?: PartRewards | null
+  extracted?: string | null
+}) {
+  const answered = useMemo(
+    () => messages.findLastIndex(({ content }) => answerMark(content, extracted) !== null),
+    [messages, extracted],
+  )
   return (
     <ol className="space-y-3">
       {messages.map((message, i) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: messages do not move
         <li key={i} data-message={message.role}>
-          <Message message={message} />
+          <Message
+            message={message}
+            score={turnScore(rewards, i)}
+            marks={[
+              ...spanMarks(rewards, i, message.content),
+              ...(i === answered ? [answerMark(message.content, extracted) as TextMark] : []),
+            ]}
+          />
         </li>
       ))}
     </ol>
   )
 }
 
-function Content({ text, isResponse }: { text: string; isResponse: boolean }) {
+function Content({
+  text,
+  isResponse,
+  marks,
+}: {
+  text: string
+  isResponse: boolean
+  marks?: readonly TextMark[]
+}) {
   const view = useTextView()
   return view === 'raw' ? (
-    <RolloutText text={text} maxChars={1_600} />
+    <RolloutText text={text} maxChars={1_600} {...(marks && { marks })} />
   ) : (
-    <RenderedText text={text} maxChars={1_600} isResponse={isResponse} />
+    <RenderedText text={text} maxChars={1_600} isResponse={isResponse} {...(marks && { marks })} />
   )
 }
 
-function Message({ message }: { message: ChatTurn }) {
+/** The reward of a whole message. */
+export function TurnScore({ score }: { score: number }) {
+  return (
+    <span
+      className={`num ml-2 ${score > 0 ? 'text-ok' : score < 0 ? 'text-bad' : 'text-ink-2'}`}
+      title="Reward of this message"
+      data-turn-score={score}
+    >
+      {formatSigned(score)}
+    </span>
+  )
+}
+
+function Message({
+  message,
+  score,
+  marks,
+}: {
+  message: ChatTurn
+  score: number | null
+  marks: readonly TextMark[]
+}) {
   const { role, content, tool_calls: _, function_call: __, ...rest } = message
   const calls = toolCallsOf(message)
   const parts = contentParts(content)
@@ -57,17 +112,22 @@ function Message({ message }: { message: ChatTurn }) {
   const isEmpty = parts.length === 0 && calls.length === 0 && others.length === 0
   return (
     <>
-      {!isResult && <p className="mb-0.5 text-2xs text-ink-3">{role}</p>}
+      {(!isResult || score !== null) && (
+        <p className="mb-0.5 text-2xs text-ink-3">
+          {role}
+          {score !== null && <TurnScore score={score} />}
+        </p>
+      )}
       <div className="space-y-2">
         {!isResult && <OtherFields fields={others} />}
         {isEmpty && <p className="text-ink-3">Empty.</p>}
         {parts.map((part, i) =>
           part.kind === 'text' && isResult ? (
             // biome-ignore lint/suspicious/noArrayIndexKey: parts of a message do not move
-            <ToolResultBlock key={i} name={name} id={id} text={part.text} />
+            <ToolResultBlock key={i} name={name} id={id} text={part.text} marks={marks} />
           ) : (
             // biome-ignore lint/suspicious/noArrayIndexKey: parts of a message do not move
-            <Part key={i} part={part} isResponse={role === 'assistant'} />
+            <Part key={i} part={part} isResponse={role === 'assistant'} marks={marks} />
           ),
         )}
         {isResult && <OtherFields fields={others} />}
@@ -80,8 +140,18 @@ function Message({ message }: { message: ChatTurn }) {
   )
 }
 
-function Part({ part, isResponse }: { part: ContentPart; isResponse: boolean }) {
-  if (part.kind === 'text') return <Content text={part.text} isResponse={isResponse} />
+function Part({
+  part,
+  isResponse,
+  marks,
+}: {
+  part: ContentPart
+  isResponse: boolean
+  marks: readonly TextMark[]
+}) {
+  if (part.kind === 'text') {
+    return <Content text={part.text} isResponse={isResponse} marks={marks} />
+  }
   if (part.kind === 'other') return <JsonValue value={part.value} />
   if (part.data !== null) {
     return (

@@ -5,8 +5,8 @@ export interface TextMark {
   kind: MarkKind
 }
 
-/** `removed` and `added` are the sides of a diff. */
-export type MarkKind = 'answer' | 'evidence' | 'search' | 'removed' | 'added'
+/** `removed` and `added` are the sides of a diff, `credit` and `penalty` spans with a reward above or below 0. */
+export type MarkKind = 'answer' | 'evidence' | 'search' | 'removed' | 'added' | 'credit' | 'penalty'
 
 /** What a mark says, as its tooltip. */
 export const MARK_TEXT: Record<MarkKind, string> = {
@@ -15,6 +15,8 @@ export const MARK_TEXT: Record<MarkKind, string> = {
   search: 'Search match',
   removed: 'Differs from the right response',
   added: 'Differs from the left response',
+  credit: 'Span with a positive reward',
+  penalty: 'Span with a negative reward',
 }
 
 /** The largest number of search matches marked in a text. */
@@ -113,7 +115,15 @@ export interface MarkedRun {
   kind: MarkKind | null
 }
 
-const RANK: Record<MarkKind, number> = { answer: 0, search: 1, evidence: 2, removed: 3, added: 3 }
+const RANK: Record<MarkKind, number> = {
+  answer: 0,
+  search: 1,
+  evidence: 2,
+  removed: 3,
+  added: 3,
+  credit: 4,
+  penalty: 4,
+}
 
 /** Splits the text `0..length` at its marks. Where marks overlap, the more specific one is drawn. */
 export function markedRuns(length: number, marks: readonly TextMark[]): MarkedRun[] {

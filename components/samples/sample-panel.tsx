@@ -3,21 +3,25 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Columns2, FlaskConical } from 'lucide-react'
 import { useRouter } from 'next/navigation'
-import { type ReactNode, useEffect } from 'react'
+import { type ReactNode, useEffect, useMemo, useState } from 'react'
 import { GROUP_SIGNAL_TEXT } from '../../server/contract/group-signal.ts'
 import { SAMPLE_FAILURE_TEXT } from '../../server/contract/sample-reason.ts'
+import type { PartRewards } from '../../server/contract/trainer.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
-import { formatCount, formatScore } from '../format/numbers.ts'
+import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'
 import { tryHref } from '../rewards/rewards-url.ts'
-import { PromptText } from '../rollouts/prompt-text.tsx'
+import { MarkedText } from '../rollouts/marked-text.tsx'
+import { rewardedParts, spanMarks } from '../rollouts/part-rewards.ts'
+import { Messages, PromptText, TurnScore } from '../rollouts/prompt-text.tsx'
 import { JsonValue } from '../rollouts/raw-text.tsx'
 import { ResponseText, TextViewSwitch } from '../rollouts/response-text.tsx'
 import { SearchedText } from '../rollouts/rollout-context.ts'
 import { ServerName } from '../servers/server-cells.tsx'
 import { useKeys } from '../shell/keys.tsx'
 import { PageLink } from '../shell/page-link.tsx'
+import { Button } from '../ui/button.tsx'
 import { CopyText } from '../ui/copy-text.tsx'
 import { DockedPanel, PanelPart } from '../ui/docked-panel.tsx'
 import { QueryView } from '../ui/query-view.tsx'
@@ -30,6 +34,9 @@ import { ScoreCell } from './sample-columns.tsx'
 import { GroundTruthPart, type ReadSample } from './sample-texts.tsx'
 import { Siblings } from './siblings.tsx'
 import { counterpartOf, sideBySideHref } from './side-by-side/side-by-side-url.ts'
+
+/** Rewarded parts that are listed at first. */
+const SHOWN_PARTS = 20
 
 /** The details of one sample next to the table. */
 export function SamplePanel({
@@ -113,6 +120,8 @@ function hasEnded(sample: ReadSample | undefined): boolean {
 }
 
 function Texts({ sample }: { sample: ReadSample }) {
+  const { rewards, response } = sample
+  const spans = useMemo(() => spanMarks(rewards, 0, response), [rewards, response])
   return (
     <>
       <PanelPart title="Prompt" actions={<TextViewSwitch />}>
@@ -126,14 +135,60 @@ function Texts({ sample }: { sample: ReadSample }) {
             : `${formatCount(sample.responseLength)} tokens, ${formatCount(sample.response.length)} characters`
         }
       >
-        <ResponseText
-          text={sample.response}
-          extracted={sample.extracted}
-          extra={sample.rewardExtraInfo}
-        />
+        {sample.messages === null ? (
+          <ResponseText
+            text={sample.response}
+            extracted={sample.extracted}
+            extra={sample.rewardExtraInfo}
+            marks={spans}
+          />
+        ) : (
+          <Messages
+            messages={sample.messages}
+            rewards={sample.rewards}
+            extracted={sample.extracted}
+          />
+        )}
       </PanelPart>
+      {sample.rewards !== null && <RewardedParts sample={sample} rewards={sample.rewards} />}
       <GroundTruthPart sample={sample} />
     </>
+  )
+}
+
+/** Rewards of messages and spans, as a list. */
+function RewardedParts({ sample, rewards }: { sample: ReadSample; rewards: PartRewards }) {
+  const [all, setAll] = useState(false)
+  const parts = useMemo(
+    () => rewardedParts(rewards, sample.messages ?? sample.response),
+    [rewards, sample.messages, sample.response],
+  )
+  const shown = all ? parts : parts.slice(0, SHOWN_PARTS)
+  return (
+    <PanelPart
+      title="Rewards of parts"
+      note={`${plural(rewards.turns.length, 'message')}, ${plural(rewards.spans.length, 'span')}`}
+    >
+      <ul className="num space-y-0.5 text-xs" data-part-rewards={parts.length}>
+        {shown.map(({ message, text, score }, i) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: parts of a response do not move
+          <li key={i} className="flex items-baseline gap-3">
+            <span className="w-20 shrink-0 text-ink-3">message {message}</span>
+            <span
+              className={`min-w-0 flex-1 truncate ${text === null ? 'text-ink-3' : 'font-mono'}`}
+            >
+              {text === null ? 'whole message' : <MarkedText text={text} />}
+            </span>
+            <TurnScore score={score} />
+          </li>
+        ))}
+      </ul>
+      {shown.length < parts.length && (
+        <Button small variant="quiet" onClick={() => setAll(true)}>
+          Show all {formatCount(parts.length)}
+        </Button>
+      )}
+    </PanelPart>
   )
 }
 

@@ -1,0 +1,31 @@
+import { expect, it } from 'vitest'
+import { rewardedParts, spanMarks, turnScore } from './part-rewards.ts'
+
+const RESPONSE = [{ content: null }, { content: '🎉 It is 42.' }]
+const REWARDS = {
+  turns: [{ message: 0, score: 0.5 }],
+  spans: [
+    { message: 1, start: 8, end: 10, score: 1 },
+    { message: 1, start: 0, end: 1, score: -1 },
+    { message: 1, start: 2, end: 4, score: 0 },
+  ],
+}
+
+it('marks spans by code points, and names their texts', () => {
+  const text = RESPONSE[1]!.content as string
+  const marks = spanMarks(REWARDS, 1, text)
+  expect(marks.map(({ start, end, kind }) => [text.slice(start, end), kind])).toEqual([
+    ['42', 'credit'],
+    ['🎉', 'penalty'],
+  ])
+  expect(spanMarks(REWARDS, 0, '')).toEqual([])
+  expect(spanMarks(null, 0, 'text')).toEqual([])
+  expect(turnScore(REWARDS, 0)).toBe(0.5)
+  expect(turnScore(REWARDS, 1)).toBeNull()
+  expect(rewardedParts(REWARDS, RESPONSE)).toEqual([
+    { message: 0, text: null, score: 0.5 },
+    { message: 1, text: '🎉', score: -1 },
+    { message: 1, text: 'It', score: 0 },
+    { message: 1, text: '42', score: 1 },
+  ])
+})
