@@ -12,7 +12,7 @@ import { startTestService, type TestService, test } from './fixtures/service.ts'
  * the snapshots; review them before committing.
  */
 
-/** The data are five runs of twelve steps. */
+/** The data are six runs of twelve steps. */
 const STEPS = 12
 const STEP_SAMPLES = 192
 /** The data end at midnight, so that time axes are the same on every day. */
@@ -31,7 +31,7 @@ test.beforeAll(async () => {
   const log = createLogger('warn', 'charts')
   await seedData({
     ...{ dataDir: service.dataDir, log, seed: 7, nowMs: MIDNIGHT },
-    samples: 5 * STEPS * STEP_SAMPLES,
+    samples: 6 * STEPS * STEP_SAMPLES,
     stepSamples: STEP_SAMPLES,
   })
   await addServer()

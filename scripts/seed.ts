@@ -15,7 +15,7 @@ const { values } = parseArgs({
 if (values.help) {
   console.log(`npm run seed -- [--samples N] [--seed K]
 
-Fills the database of the service (REWARDOPS_DATA_DIR or DATABASE_URL) with N generated samples in five runs. The names of
+Fills the database of the service (REWARDOPS_DATA_DIR or DATABASE_URL) with N generated samples in six runs. The names of
 the runs begin with "seeded-", and the pages mark them. The same seed gives the same numbers. The service may run meanwhile.
 
   --samples N   default 1,000,000; 10,000,000 need 10 GB and some ten minutes

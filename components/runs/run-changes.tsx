@@ -335,7 +335,9 @@ function Parts({
             <td>Change</td>
             <td colSpan={4} />
             <td className="num end">{formatSigned(dimension.mix.value)}</td>
-            <td className="num end">{formatSigned(change.value - dimension.mix.value)}</td>
+            <td className="num end">
+              {formatSigned(dimension.parts.reduce((sum, { within }) => sum + within.value, 0))}
+            </td>
             <td className="num end font-medium" title={intervalText(change)}>
               {formatSigned(change.value)}
             </td>

@@ -138,9 +138,7 @@ export function firstLines(start: { prompt: string; response: string; encoding: 
 } {
   const { prompt, response, encoding } = start
   return {
-    prompt: firstLine(
-      textStart(prompt, encoding & PROMPT_IS_MESSAGES, encoding & PROMPT_ESCAPED),
-    ),
+    prompt: firstLine(textStart(prompt, encoding & PROMPT_IS_MESSAGES, encoding & PROMPT_ESCAPED)),
     response: firstLine(
       textStart(response, encoding & RESPONSE_IS_MESSAGES, encoding & RESPONSE_ESCAPED),
     ),
@@ -150,7 +148,9 @@ export function firstLines(start: { prompt: string; response: string; encoding: 
 /** The beginning of a stored text; of messages, that of the first one with a content. */
 function textStart(stored: string, isMessages: number, isEscaped: number): string {
   if (isMessages !== 0) {
-    const content = /"content":(?:\[[^\]]*?"text":)?("(?:[^"\\]|\\.)*)/.exec(stored)?.[1]
+    const content = /"content"\s*:\s*(?:\[[^\]]*?"text"\s*:\s*)?("(?:[^"\\]|\\.)*)/.exec(
+      stored,
+    )?.[1]
     return decodeStart(content ?? '')
   }
   return isEscaped !== 0 ? decodeStart(stored) : stored

@@ -27,6 +27,18 @@ const FIRST_VALIDATION_PROMPT = 1_000_000
 const FORGOTTEN_FROM = 0.7
 const FORGOTTEN = 'prompt % 20 = 7'
 
+/** SQL of a response to the prompt `p`: a text, or the messages of a trajectory with a tool call. */
+const ANSWER = `'The answer is ' || p + p % 97 + idx % 3 || '.'`
+const RESPONSE = `'Seeded response ' || idx || ' of step ' || $3 || '. ' || repeat('Step by step. ', 1 + idx % 9) || ${ANSWER}`
+const TRAJECTORY = `json_build_array(
+  json_build_object('role', 'assistant', 'content', 'I let the calculator add them.', 'tool_calls', json_build_array(
+    json_build_object('id', 'call_' || idx, 'type', 'function', 'function',
+      json_build_object('name', 'add', 'arguments', json_build_object('a', p, 'b', p % 97)::text)))),
+  json_build_object('role', 'tool', 'tool_call_id', 'call_' || idx, 'name', 'add', 'content', (p + p % 97)::text),
+  json_build_object('role', 'assistant', 'content', 'Step ' || $3 || '. ' || ${ANSWER}))::text`
+/** As in stored-texts.ts. */
+const RESPONSE_IS_MESSAGES = 8
+
 /** The seeded amounts. */
 export interface Seeded {
   runs: string[]
@@ -218,8 +230,7 @@ async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
   await client.query(
     `insert into ${textPartition(batch.bucket)} (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
      select $2::date, $1, idx, 'Seeded prompt ' || p || ': what is ' || p || ' + ' || p % 97 || '?',
-       'Seeded response ' || idx || ' of step ' || $3 || '. ' || repeat('Step by step. ', 1 + idx % 9) || 'The answer is ' || p + p % 97 + idx % 3 || '.',
-       to_json((p + p % 97)::text)::text, null, 0
+       ${batch.run.isAgent ? TRAJECTORY : RESPONSE}, to_json((p + p % 97)::text)::text, null, ${batch.run.isAgent ? RESPONSE_IS_MESSAGES : 0}
      from (select idx, ($4::bigint + group_no) % $5::bigint as p from sample where batch_id = $1) s`,
     [id, batch.bucket, batch.step, ...prompts],
   )
@@ -266,11 +277,12 @@ function samplesSql({ run }: SeededBatch): string {
   const sample = `($1::bigint << 24) + i`
   return `
     insert into sample (batch_id, idx, group_no, status, attempts, data_source, response_length, score, raw_score, reason,
-      verdict, reward_extra, queue_ms, score_ms, server_id, dispatched_at, ended_at)
+      verdict, reward_extra, rewards, queue_ms, score_ms, server_id, dispatched_at, ended_at)
     select $1, i, i / $3, case when reason is null then 2 else 3 end, attempts, data_source, tokens,
       case when reason is null then score end, case when reason is null then score end, reason,
       case when reason is null then ${run.verdict ?? 'null::text'} end,
-      case when reason is null then ${run.extra ?? 'null::json'} end, queue_ms, score_ms, server_id,
+      case when reason is null then ${run.extra ?? 'null::json'} end,
+      case when reason is null then ${run.rewards ?? 'null::json'} end, queue_ms, score_ms, server_id,
       to_timestamp(($13::float8 + queue_ms) / 1000), to_timestamp(($13::float8 + queue_ms + score_ms) / 1000)
     from (
       select *, ${run.score} as score from (

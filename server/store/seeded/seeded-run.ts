@@ -19,6 +19,10 @@ export interface SeededRun {
   verdict: string | null
   /** SQL of the extra info, from `score` and the inputs of `score`; null: none. */
   extra: string | null
+  /** SQL of the rewards of a response's messages and spans, from `score`; absent: none. */
+  rewards?: string
+  /** Responses are trajectories with a tool call. */
+  isAgent?: true
   /** Reasons of failures, with their shares of all samples. */
   failures: readonly (readonly [reason: string, share: number])[]
   /** Median score time, ms, and the standard deviation of its logarithm. */
@@ -51,7 +55,7 @@ const VERDICT =
 const STYLE = 'round((skill * 0.3 + luck * 0.8 + drift)::numeric, 4)::float8'
 
 /**
- * Five kinds of run: verdicts, a reward model, a composite reward of both, a judge's grades, passed tests. Their shapes
+ * Six kinds of run: verdicts, a reward model, a composite reward of both, a judge's grades, passed tests, an agent. Their shapes
  * follow published curves: reward that rises and flattens, more variance between prompts than between samples,
  * latencies with a long tail.
  */
@@ -163,6 +167,25 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     ],
     scoreMs: { median: 900, spread: 1 },
     tokens: { from: 700, to: 1_500 },
+    byServers: false,
+  },
+  {
+    name: 'seeded-agent',
+    reward: RULE,
+    rewardName: 'rule by data source',
+    dataSources: [['calculator', 1]],
+    groupSize: 8,
+    stepSeconds: 300,
+    score: RIGHT,
+    verdict: VERDICT,
+    extra: `json_build_object('acc', score)`,
+    rewards: `json_build_object('turns', json_build_array(json_build_object('message', 0, 'score', 0.25),
+      json_build_object('message', 2, 'score', score)), 'spans', json_build_array(
+      json_build_object('message', 2, 'start', 0, 'end', 4, 'score', score - 0.5)))`,
+    isAgent: true,
+    failures: [['timeout', 0.002]],
+    scoreMs: { median: 40, spread: 0.8 },
+    tokens: { from: 180, to: 420 },
     byServers: false,
   },
 ]
