@@ -1,7 +1,7 @@
 'use client'
 
 import { usePathname, useSearchParams } from 'next/navigation'
-import { useCallback, useMemo } from 'react'
+import { useCallback, useMemo, useState } from 'react'
 
 /** Reads and writes the page state in the URL. */
 export interface UrlCodec<T> {
@@ -10,13 +10,19 @@ export interface UrlCodec<T> {
   write(state: T): URLSearchParams
 }
 
-/** The URL state of a page. `push` adds a history entry, `replace` does not. Neither triggers a server navigation. */
+/**
+ * The URL state of a page. `push` adds a history entry, `replace` does not. Neither triggers a server navigation. A change
+ * shows at once: Next takes it over in a transition, in which a clicked checkbox would first be drawn as before.
+ */
 export function useUrl<T>(
   codec: UrlCodec<T>,
 ): [state: T, set: (change: Partial<T>, how?: 'push' | 'replace') => void] {
   const params = useSearchParams()
   const pathname = usePathname()
-  const state = useMemo(() => codec.parse(new URLSearchParams(params)), [codec, params])
+  /** The query that was written, until Next's parameters follow. */
+  const [written, setWritten] = useState<{ over: unknown; query: string } | null>(null)
+  const query = written?.over === params ? written.query : params.toString()
+  const state = useMemo(() => codec.parse(new URLSearchParams(query)), [codec, query])
   const set = useCallback(
     (change: Partial<T>, how: 'push' | 'replace' = 'replace') => {
       // Reads the address bar instead of the render, so that two changes in one tick both apply.
@@ -25,8 +31,9 @@ export function useUrl<T>(
       const url = query === '' ? pathname : `${pathname}?${query}`
       if (how === 'push') history.pushState(null, '', url)
       else history.replaceState(null, '', url)
+      setWritten({ over: params, query })
     },
-    [codec, pathname],
+    [codec, pathname, params],
   )
   return [state, set]
 }

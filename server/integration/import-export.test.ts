@@ -587,7 +587,7 @@ describe('GET /api/export/samples', () => {
       score: 3 / 7,
     })
     const csv = await service.raw(`/api/export/samples?batch=${batchId}&format=csv`)
-    expect(csv.text.split('\r\n')[4]).toContain('openai/gsm8k,json:null,json:null,,')
+    expect(csv.text.split('\r\n')[4]).toContain('openai/gsm8k,,json:null,json:null,,')
   })
 
   it('returns JSON Lines that the CLI can import', async () => {

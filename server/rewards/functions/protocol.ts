@@ -1,7 +1,7 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { ChatReply, ChatRequest, ScoreInput } from '../../router/router-types.ts'
-import type { RewardSample, Verdict } from '../managers/manager.ts'
+import type { RewardSample } from '../managers/manager.ts'
 import type { Finding, ReadResult } from './read-result.ts'
 
 /**

@@ -48,7 +48,7 @@ describe('the verdict of a result', () => {
       ],
     ]) {
       expect(verdictOf(other)).toContain(
-        'not {verdict: text of 1 to 64 characters, extracted: text or null}',
+        'not {verdict: text of 1 to 64 characters, extracted: text or null, rewards: {turns, spans}}',
       )
     }
   })
