@@ -3,13 +3,18 @@
 import { ImageIcon } from 'lucide-react'
 import { useMemo } from 'react'
 import type { PartRewards } from '../../server/contract/trainer.ts'
-import { type ChatTurn, toolCallsOf } from '../../server/contract/turn-text.ts'
+import {
+  type ChatTurn,
+  contentText,
+  type TurnContent,
+  toolCallsOf,
+} from '../../server/contract/turn-text.ts'
 import { formatCount, formatSigned } from '../format/numbers.ts'
 import { type ContentPart, contentParts } from './content-parts.ts'
 import { spanMarks, turnScore } from './part-rewards.ts'
 import { JsonValue, RolloutText } from './raw-text.tsx'
 import { RenderedText } from './rendered-text.tsx'
-import { answerMark, type TextMark } from './text-marks.ts'
+import { answerMark, marksIn, type TextMark } from './text-marks.ts'
 import { ToolCallBlock, ToolResultBlock } from './tool-blocks.tsx'
 import { useTextView } from './use-text-view.ts'
 
@@ -36,7 +41,8 @@ export function Messages({
   extracted?: string | null
 }) {
   const answered = useMemo(
-    () => messages.findLastIndex(({ content }) => answerMark(content, extracted) !== null),
+    () =>
+      messages.findLastIndex(({ content }) => answerMark(contentText(content), extracted) !== null),
     [messages, extracted],
   )
   return (
@@ -48,8 +54,10 @@ export function Messages({
             message={message}
             score={turnScore(rewards, i)}
             marks={[
-              ...spanMarks(rewards, i, message.content),
-              ...(i === answered ? [answerMark(message.content, extracted) as TextMark] : []),
+              ...spanMarks(rewards, i, contentText(message.content)),
+              ...(i === answered
+                ? [answerMark(contentText(message.content), extracted) as TextMark]
+                : []),
             ]}
           />
         </li>
@@ -126,8 +134,13 @@ function Message({
             // biome-ignore lint/suspicious/noArrayIndexKey: parts of a message do not move
             <ToolResultBlock key={i} name={name} id={id} text={part.text} marks={marks} />
           ) : (
-            // biome-ignore lint/suspicious/noArrayIndexKey: parts of a message do not move
-            <Part key={i} part={part} isResponse={role === 'assistant'} marks={marks} />
+            <Part
+              // biome-ignore lint/suspicious/noArrayIndexKey: parts of a message do not move
+              key={i}
+              part={part}
+              isResponse={role === 'assistant'}
+              marks={partMarks(content, i, marks)}
+            />
           ),
         )}
         {isResult && <OtherFields fields={others} />}
@@ -138,6 +151,13 @@ function Message({
       </div>
     </>
   )
+}
+
+/** The marks of one part, whose message's text is that of all its parts. */
+function partMarks(content: TurnContent, at: number, marks: readonly TextMark[]) {
+  if (typeof content === 'string' || marks.length === 0) return marks
+  const start = contentText(content.slice(0, at)).length
+  return marksIn(marks, start, start + contentText(content.slice(at, at + 1)).length)
 }
 
 function Part({

@@ -1,5 +1,6 @@
 import type { SampleFailureReason } from './sample-reason.ts'
 import type { PartRewards } from './trainer.ts'
+import type { SentTurn } from './turn-text.ts'
 
 /**
  * Requests that a local worker scores a sample before it is stored, because a reward of a millisecond takes less time
@@ -11,8 +12,8 @@ export interface DirectScoreMessage {
   batchId: number
   sample: {
     dataSource: string
-    prompt: string | { role: string; content?: string | null | undefined }[]
-    response: string | { role: string; content?: string | null | undefined }[]
+    prompt: string | SentTurn[]
+    response: string | SentTurn[]
     groundTruth: unknown
     extraInfo: Record<string, unknown>
     responseLength: number | null

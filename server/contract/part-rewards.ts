@@ -1,19 +1,20 @@
 import type { PartRewards } from './trainer.ts'
+import { contentText, type TurnContent } from './turn-text.ts'
 
-/** The text of a response's message to which offsets of spans refer: its content. */
+/** The text of a response's message to which offsets of spans refer: its content, of parts their texts. */
 export function messageText(
-  response: string | readonly { content?: string | null | undefined }[],
+  response: string | readonly { content?: TurnContent | null | undefined }[],
   message: number,
 ): string | undefined {
   if (typeof response === 'string') return message === 0 ? response : undefined
   const found = response[message]
-  return found === undefined ? undefined : (found.content ?? '')
+  return found === undefined ? undefined : contentText(found.content)
 }
 
 /** Why rewards do not fit a response; null: they fit. */
 export function partRewardsProblem(
   { turns, spans }: PartRewards,
-  response: string | readonly { content?: string | null | undefined }[],
+  response: string | readonly { content?: TurnContent | null | undefined }[],
 ): string | null {
   const lengths = new Map<number, number>()
   const count = typeof response === 'string' ? 1 : response.length

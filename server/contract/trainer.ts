@@ -17,8 +17,13 @@ export const name = (max: number) =>
       'must not hold NUL or lone surrogates',
     )
 
-/** A chat message. Further fields, such as `tool_calls`, are kept. */
-export const ChatMessage = z.looseObject({ role: z.string(), content: text.nullish() })
+/** A part of a message's content, in OpenAI's format: `{"type": "text", "text": …}`, `{"type": "image_url", …}`. */
+const MessagePart = z.looseObject({ type: z.string().min(1).max(64) })
+/** A chat message. Its content is a text, or parts. Further fields, such as `tool_calls`, are kept. */
+export const ChatMessage = z.looseObject({
+  role: z.string(),
+  content: z.union([text, z.array(MessagePart)]).nullish(),
+})
 /** A prompt: plain text, or chat messages. */
 export const Prompt = z.union([text, z.array(ChatMessage)])
 /** A response: plain text, or the messages of a trajectory, which are the policy's turns and the results of its tools. */

@@ -3,13 +3,47 @@
 /** A chat message. Further fields, such as `tool_calls`, are kept. */
 export interface ChatTurn {
   role: string
-  content: string
+  /** A text, or parts in OpenAI's format: texts, images and others. */
+  content: TurnContent
   [field: string]: unknown
+}
+
+/** A message as a trainer sends it; a tool call may have no content. */
+export interface SentTurn {
+  role: string
+  content?: TurnContent | null | undefined
+}
+
+/** A part of a message: `{type: 'text', text}`, `{type: 'image_url', image_url: {url}}` or another one. */
+export interface TurnPart {
+  type: string
+  [field: string]: unknown
+}
+export type TurnContent = string | TurnPart[]
+
+/** The content of a turn as text; parts that are no text become the name of their type, such as `<image_url>`. */
+export function contentText(content: TurnContent | null | undefined): string {
+  if (typeof content === 'string') return content
+  return (content ?? [])
+    .map(({ type, text }) => (typeof text === 'string' ? text : `<${type}>`))
+    .join('')
+}
+
+/** The type of the first part that is no text, in any of the turns; null: there is none. */
+export function mediaIn(
+  turns: readonly { content?: TurnContent | null | undefined }[],
+): string | null {
+  for (const { content } of turns) {
+    if (!Array.isArray(content)) continue
+    const part = content.find(({ text }) => typeof text !== 'string')
+    if (part !== undefined) return part.type
+  }
+  return null
 }
 
 /** The fields of a turn that its text contains. */
 type TurnFields = object & {
-  content?: string | null | undefined
+  content?: TurnContent | null | undefined
   reasoning_content?: unknown
   reasoning?: unknown
   thinking?: unknown
@@ -32,7 +66,7 @@ export function turnText(turn: TurnFields): string {
   )
   const blocks = [
     reasoning === undefined ? '' : `<think>\n${reasoning}\n</think>`,
-    content ?? '',
+    contentText(content),
     ...toolCallsOf(turn).map(toolCallText),
   ]
   return blocks.filter((block) => block !== '').join('\n')

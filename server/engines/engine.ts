@@ -1,6 +1,6 @@
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import type { ENGINES } from '../contract/servers.ts'
-import type { ChatTurn } from '../contract/turn-text.ts'
+import type { ChatTurn, TurnContent } from '../contract/turn-text.ts'
 
 /** A supported engine. */
 export type EngineName = (typeof ENGINES)[number]
@@ -16,7 +16,7 @@ export type ScoreRoute = 'classify' | 'token' | 'pair'
 /** A sample to score. */
 export interface ScoreInput {
   /** A turn without content (a tool call) counts as empty. */
-  prompt: string | { role: string; content?: string | null | undefined }[]
+  prompt: string | { role: string; content?: TurnContent | null | undefined }[]
   response: string
   /** As submitted, like the two fields below it. Only custom scorers (`http`) receive them. */
   dataSource?: string

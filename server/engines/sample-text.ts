@@ -1,4 +1,4 @@
-import { turnText } from '../contract/turn-text.ts'
+import { mediaIn, turnText } from '../contract/turn-text.ts'
 import type { EngineTarget, ScoreInput } from './engine.ts'
 
 /** One turn of a conversation. */
@@ -16,10 +16,23 @@ export function wellFormed(text: string): string {
 }
 
 /**
+ * Throws an Error if a message has an image or another part that is no text: without it, the score would be that of
+ * another sample.
+ */
+function refuseMedia({ prompt, messages = [] }: ScoreInput): void {
+  if (typeof prompt === 'string' && messages.length === 0) return
+  const turns = typeof prompt === 'string' ? messages : [...prompt, ...messages]
+  const part = mediaIn(turns)
+  if (part !== null)
+    throw new Error(`a message has a part of type ${part}, and this engine gets text only`)
+}
+
+/**
  * Returns the sample as a conversation: a text prompt is the user's turn, and the response the assistant's. Tool calls
  * become part of the content, because templates without tools silently omit them.
  */
 export function sampleMessages(input: ScoreInput): ChatMessage[] {
+  refuseMedia(input)
   const { prompt } = input
   const answer = { role: 'assistant', content: wellFormed(input.response) }
   if (typeof prompt === 'string') return [{ role: 'user', content: wellFormed(prompt) }, answer]
@@ -31,6 +44,7 @@ export function sampleMessages(input: ScoreInput): ChatMessage[] {
 
 /** Returns the prompt as one text: the contents of a conversation joined by newlines. */
 export function promptText(input: ScoreInput): string {
+  refuseMedia(input)
   const { prompt } = input
   if (typeof prompt === 'string') return wellFormed(prompt)
   return wellFormed(prompt.map(turnText).join('\n'))

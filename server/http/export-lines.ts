@@ -7,6 +7,7 @@ import {
   textCell,
 } from '../contract/csv-cells.ts'
 import { EXTRA_COLUMN, type ExportFormat } from '../contract/export.ts'
+import { responseText } from '../contract/turn-text.ts'
 import type { AnnotationRow } from '../store/sql/annotations.ts'
 import type { ExportedBatch, ExportedRow } from '../store/sql/export.ts'
 import { statusOf } from '../store/sql/results.ts'
@@ -206,6 +207,10 @@ const DUMP_COLUMNS = new Set([
 function verlLine(batch: ExportedBatch, row: ExportedRow): string {
   const texts = textsAsJson(row)
   const messages = texts.prompt.startsWith('[')
+  // verl decodes all turns of a trajectory to one text.
+  const output = texts.response.startsWith('[')
+    ? JSON.stringify(responseText(JSON.parse(texts.response)))
+    : texts.response
   const columns = {
     ...extraColumns(texts.extraInfo),
     ...extraColumns(row.reward_extra),
@@ -214,7 +219,7 @@ function verlLine(batch: ExportedBatch, row: ExportedRow): string {
     .map(([key, value]) => `,${JSON.stringify(key)}:${JSON.stringify(value)}`)
     .join('')
   return (
-    `{"input":${messages ? JSON.stringify(texts.prompt) : texts.prompt},"output":${texts.response}` +
+    `{"input":${messages ? JSON.stringify(texts.prompt) : texts.prompt},"output":${output}` +
     `,"gts":${oneLine(texts.groundTruth ?? 'null')},"score":${JSON.stringify(row.score)},"step":${batch.step}` +
     `,"uid":${JSON.stringify(`${row.uid}_0_${row.idx}`)},"data_source":${JSON.stringify(row.data_source)}` +
     `${more},"sample_id":"b${batch.id}-${row.idx}"}\n`

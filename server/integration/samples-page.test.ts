@@ -172,7 +172,7 @@ describe('filtered samples', () => {
         typeof sample.prompt === 'string'
           ? sample.prompt
           : sample.prompt.find(({ role }) => role === 'user')?.content
-      expect(asked?.trimStart().startsWith(prompt)).toBe(true)
+      expect(String(asked).trimStart().startsWith(prompt)).toBe(true)
       expect(sample.response.trimStart().startsWith(response)).toBe(true)
       expect(response).not.toContain('\n')
       expect(response.length).toBeLessThanOrEqual(200)

@@ -19,7 +19,13 @@ beforeAll(async () => {
 })
 afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, force: true })))
 
-/** Twelve turns: six tool calls and their results, reasoning, fields of a provider, text outside the basic plane. */
+/** A part that no text can hold. */
+const IMAGE = {
+  type: 'image_url',
+  image_url: { url: 'data:image/png;base64,iVBORw0KGgo=', detail: 'low' },
+}
+
+/** Twelve turns: five tool calls and their results, two with images, reasoning, fields of a provider, text outside the basic plane. */
 const TRAJECTORY = [
   ...Array.from({ length: 5 }, (_, i) => [
     {
@@ -34,7 +40,12 @@ const TRAJECTORY = [
         },
       ],
     },
-    { role: 'tool', tool_call_id: `call_${i}`, name: 'add', content: `${i + i}\u0000` },
+    {
+      role: 'tool',
+      tool_call_id: `call_${i}`,
+      name: 'add',
+      content: i < 2 ? [{ type: 'text', text: `${i + i}` }, IMAGE] : `${i + i}\u0000`,
+    },
   ]).flat(),
   { role: 'user', content: 'And in words?' },
   { role: 'assistant', content: 'It is 72. 🎉\n#### 72', provider_state: { ids: [1, 2] } },
@@ -47,7 +58,8 @@ const REWARDS = {
   ],
   spans: [{ message: LAST, start: 6, end: 11, score: -0.5 }],
 }
-const trajectory = (uid = 't') => ({ ...sample({ uid }), response: TRAJECTORY })
+const PROMPT = [{ role: 'user', content: [{ type: 'text', text: 'Add what you see.' }, IMAGE] }]
+const trajectory = (uid = 't') => ({ ...sample({ uid }), prompt: PROMPT, response: TRAJECTORY })
 
 const ended = async (batchId: string) => {
   await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
@@ -74,6 +86,9 @@ describe('a trajectory', () => {
     expect(detail.messages).toEqual([{ ...first, content: '' }, ...TRAJECTORY.slice(1)])
     expect(detail.response).toContain(
       '<tool_call>\n{"name": "add", "arguments": {"a": 4, "b":4}, "id": "call_4"}\n</tool_call>',
+    )
+    expect(detail.response).toContain(
+      'name="add" tool_call_id="call_0">\n0<image_url>\n</tool_response>',
     )
     expect(detail.response).toContain('<think>\nI need 0 + 0.\n</think>')
     expect(detail.response).toContain('<turn role="user">\nAnd in words?\n</turn>')
@@ -111,13 +126,13 @@ describe('a trajectory', () => {
   it('reaches functions as text and as messages, whose rewards of parts reach the trainer', async () => {
     const path = file(
       'turns.ts',
-      `export default ({ messages, solutionStr }) => ({
-        score: messages.length, tail: solutionStr.slice(-2),
+      `export default ({ prompt, messages, solutionStr }) => ({
+        score: messages.length + prompt[0].content.length, tail: solutionStr.slice(-2),
         rewardops: { verdict: 'done', extracted: null, rewards: ${JSON.stringify(REWARDS)} } })`,
     )
     const { batchId } = await submit([trajectory()], { function: { path } })
     expect(await ended(batchId)).toMatchObject({
-      ...{ score: [12], verdict: ['done'], rewards: [REWARDS] },
+      ...{ score: [14], verdict: ['done'], rewards: [REWARDS] },
       rewardExtraInfo: { tail: ['72'] },
     })
     const { groups } = await service.api.batches.next.query({ batchId, after: null, samples: 1 })
@@ -169,9 +184,12 @@ describe('a trajectory', () => {
       for await (const { sample: one } of (await openRollouts(path, { scores: 'keep' })).rollouts())
         read.push(one)
       expect(read).toMatchObject([
-        { response: TRAJECTORY, score: 0.5, rewards: REWARDS, verdict: 'judged' },
+        { prompt: PROMPT, response: TRAJECTORY, score: 0.5, rewards: REWARDS, verdict: 'judged' },
       ])
     }
+    const dump = await fetch(`${service.url}/api/export/samples?batch=${batchId}&format=verl`)
+    const { output } = JSON.parse(await dump.text()) as { output: string }
+    expect(output).toBe((await service.api.samples.get.query({ id: `${batchId}-0` })).response)
     const { batchId: rescored } = await service.api.batches.rescore.mutate({ batchId, reward: {} })
     expect(await ended(rescored)).toMatchObject({ score: [1], rewards: [null] })
   })

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { SampleInput } from '../contract/trainer.ts'
-import type { ChatTurn } from '../contract/turn-text.ts'
+import type { ChatTurn, SentTurn } from '../contract/turn-text.ts'
 
 /**
  * Encodes a sample's texts for `sample_text` and decodes them. The SQL in `sql/sample-texts.ts` and
@@ -12,16 +12,10 @@ const RESPONSE_ESCAPED = 2
 const PROMPT_IS_MESSAGES = 4
 const RESPONSE_IS_MESSAGES = 8
 
-/** A message as the trainer sent it; a tool call may have no content. */
-interface Turn {
-  role: string
-  content?: string | null | undefined
-}
-
 /** A sample's texts as a trainer sends them. */
 export interface GivenTexts {
-  prompt: string | Turn[]
-  response: string | Turn[]
+  prompt: string | SentTurn[]
+  response: string | SentTurn[]
   groundTruth?: unknown
   extraInfo?: Record<string, unknown> | null | undefined
 }
@@ -78,7 +72,7 @@ export function encodeTexts(sample: GivenTexts): EncodedTexts {
 
 /** A text or messages as stored, with the flag of this form. */
 function encodeText(
-  given: string | Turn[],
+  given: string | SentTurn[],
   escaped: number,
   isMessages: number,
 ): { stored: string; flag: number } {
@@ -184,7 +178,7 @@ function decodeText(
 ): string | ChatTurn[] {
   if (stored === null) return ''
   if (isMessages !== 0) {
-    const turns = JSON.parse(stored) as Turn[]
+    const turns = JSON.parse(stored) as SentTurn[]
     return turns.map((turn): ChatTurn => ({ ...turn, content: turn.content ?? '' }))
   }
   return isEscaped !== 0 ? (JSON.parse(stored) as string) : stored

@@ -153,6 +153,17 @@ class Preparing(unittest.TestCase):
         with self.assertRaises(RewardOpsError):
             prepare(rows, media="drop")
 
+    def test_images_are_sent_if_asked_for(self):
+        image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+        content = [{"type": "text", "text": "What?"}, image]
+        rows = [{**GIVEN, "prompt": [{"role": "user", "content": content}]}]
+        (made,) = prepare(rows, own_groups=True, media="send").samples
+        self.assertEqual(made["prompt"], [{"role": "user", "content": content}])
+        pixels = [{"type": "image", "image": object()}]
+        self.refused(
+            [{**GIVEN, "prompt": [{"role": "user", "content": pixels}]}], "Sample 0", media="send"
+        )
+
     def test_images_are_part_of_a_groups_id(self):
         class Image:
             def __init__(self, pixels):

@@ -18,7 +18,7 @@ export interface FunctionInput {
   extraInfo: Record<string, unknown>
   extra_info: Record<string, unknown>
   /** Text, or chat messages. */
-  prompt: string | { role: string; content: string }[]
+  prompt: string | ChatTurn[]
   /** The messages of the response, as the trainer sent them; null: it sent plain text. */
   messages: ChatTurn[] | null
   /** Length of the response in tokens; null if the trainer did not send it. */

@@ -109,7 +109,8 @@ export function readHostMessage(body: Buffer): ReadMessage {
   return { ok: true, message }
 }
 
-const turns = z.array(z.looseObject({ role: text, content: text.nullish() }))
+const content = z.union([text, z.array(z.looseObject({ type: text }))]).nullish()
+const turns = z.array(z.looseObject({ role: text, content }))
 const options = z.looseObject({
   timeoutMs: z.number().positive().optional(),
   maxAttempts: z.int().min(1).max(100).optional(),

@@ -82,6 +82,17 @@ function judge(
   })
 }
 
+test('a sample with an image is refused, which the judge would not see', async () => {
+  const { harness, server } = await judgeThat(() => 'Fine. [[8]]')
+  const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
+  const prompt = [{ role: 'user', content: [{ type: 'text', text: 'What is this?' }, image] }]
+  expect(await judge(harness, single, { sample: { ...sample, prompt } })).toMatchObject({
+    ...{ ok: false, reason: 'rejected' },
+    detail: expect.stringContaining('a part of type image_url'),
+  })
+  expect(server.calls).toEqual([])
+})
+
 describe('one vote', () => {
   test('sends the turns with placeholders filled in once, and reads the score', async () => {
     const { harness, server } = await judgeThat(() => 'Fine. [[8]]')

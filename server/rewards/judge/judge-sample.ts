@@ -1,4 +1,5 @@
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
+import { mediaIn } from '../../contract/turn-text.ts'
 import type {
   AttemptRecord,
   ChatRequest,
@@ -15,7 +16,7 @@ import { combineVotes } from './votes.ts'
 /** One sample to judge; the fields of RouteRequest apply to each vote's call. */
 export interface JudgeRequest extends RouteRequest {
   template: JudgeTemplate
-  sample: Pick<RewardSample, 'prompt' | 'solutionStr' | 'groundTruth' | 'extraInfo'>
+  sample: Pick<RewardSample, 'prompt' | 'solutionStr' | 'messages' | 'groundTruth' | 'extraInfo'>
 }
 
 /** One reply of the judge, kept even if it could not be read. */
@@ -67,8 +68,16 @@ export async function judgeSample(
   request: JudgeRequest,
 ): Promise<JudgeOutcome> {
   const { template, sample } = request
+  const { prompt, messages } = sample
+  const part = mediaIn([...(typeof prompt === 'string' ? [] : prompt), ...(messages ?? [])])
+  if (part !== null) {
+    return refused('rejected', `a message has a part of type ${part}, and judges get text only`)
+  }
   const orders = ordersOf(template, sample)
-  if (!orders.ok) return refused(orders.missing)
+  if (!orders.ok) {
+    const detail = `the judge template uses {${orders.missing}}, which the sample lacks`
+    return refused('function_error', detail)
+  }
   const votes = await Promise.all(
     Array.from({ length: template.votes.k }, (_, vote) =>
       Promise.all(orders.orders.map((order) => ask(router, request, order, vote))),
@@ -283,11 +292,11 @@ function extraOf(
   }
 }
 
-function refused(missing: string): JudgeOutcome {
+function refused(reason: SampleFailureReason, detail: string): JudgeOutcome {
   return {
     ok: false,
-    reason: 'function_error',
-    detail: `the judge template uses {${missing}}, which the sample lacks`,
+    reason,
+    detail,
     replies: [],
     usage: {
       calls: 0,

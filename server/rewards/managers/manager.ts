@@ -9,7 +9,7 @@ import type { CallLimits } from '../limits/call-limits.ts'
 /** One rollout as a reward manager sees it. */
 export interface RewardSample {
   dataSource: string
-  prompt: string | { role: string; content: string }[]
+  prompt: string | ChatTurn[]
   /** The response as text; of a trajectory, all its messages (`responseText`). */
   solutionStr: string
   /** The messages of the response; absent or null if it is plain text. */

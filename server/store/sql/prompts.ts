@@ -1,4 +1,5 @@
 import type { GroupPasses, PromptFilter, PromptOrder } from '../../contract/prompts.ts'
+import { contentText } from '../../contract/turn-text.ts'
 import { figuresOf, mergeVisits, type PromptFigures, type Visit } from '../../prompt-visits.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database } from '../database.ts'
@@ -194,7 +195,7 @@ export function previewOf(stored: string, encoding: number): string {
     text =
       typeof prompt === 'string'
         ? prompt
-        : ((prompt.findLast(({ role }) => role === 'user') ?? prompt.at(-1))?.content ?? '')
+        : contentText((prompt.findLast(({ role }) => role === 'user') ?? prompt.at(-1))?.content)
   } catch {
     // Messages longer than what was read: their beginning is better than nothing.
   }

@@ -205,7 +205,10 @@ def _said(field: str, value: Any, index: int, media: str) -> Any:
             raise _wrong(index, f"has a {field} that is neither text nor chat messages")
         try:
             # Content is converted first: with "placeholder" it may hold values that are not JSON.
-            content = content_text(message.get("content"), media)
+            given = message.get("content")
+            content = content_text(given, media)
+            if media == "send" and isinstance(given, (list, tuple)):
+                content = given
             rest = {key: inner for key, inner in message.items() if key != "content"}
             messages.append({**plain(rest), "content": plain(content)})
         except RewardOpsError as error:

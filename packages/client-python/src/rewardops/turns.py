@@ -25,8 +25,9 @@ from typing import Any
 
 from rewardops.errors import INVALID_INPUT, RewardOpsError
 
-#: Handling of non-text content parts: refuse them, or replace them by the name of their type such as `<image>`.
-MEDIA = ("refuse", "placeholder")
+#: Handling of non-text content parts: refuse them, replace them by the name of their type such as `<image>`, or send them
+#: (for rules, functions and custom scorers; reward models and judges get text only).
+MEDIA = ("refuse", "placeholder", "send")
 
 #: Fields of a message that its text includes.
 _HELD = frozenset(("role", "content", "tool_calls", "function_call", "name", "tool_call_id"))
@@ -40,7 +41,7 @@ def check_media(media: str) -> str:
     """Checks the setting. Raises RewardOpsError (`invalid_input`) for an unknown value."""
     if media not in MEDIA:
         raise RewardOpsError(
-            f'media is {media!r}; it must be "refuse" or "placeholder".', reason=INVALID_INPUT
+            f'media is {media!r}; it must be "refuse", "placeholder" or "send".', reason=INVALID_INPUT
         )
     return media
 
@@ -69,7 +70,7 @@ def _part_text(part: Any, media: str) -> str:
     if isinstance(part.get("text"), str):
         return str(part["text"])
     kind = str(part.get("type", "part"))
-    if media == "placeholder":
+    if media != "refuse":
         return f"<{kind}>"
     raise RewardOpsError(
         f"A message has a part of type {kind!r}, which cannot be sent to a reward as text.",
