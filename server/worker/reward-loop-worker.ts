@@ -10,6 +10,7 @@ import type {
   RewardSample,
   RewardTools,
 } from '../rewards/managers/manager.ts'
+import type { AttemptRecord } from '../router/router-types.ts'
 import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import {
@@ -33,7 +34,7 @@ import { JobKeeper } from './job-keeper.ts'
 import { Outage } from './outage.ts'
 import { PostProcessing } from './post-processing.ts'
 import { type EndedSample, ResultWriter } from './result-writer.ts'
-import { checkedParts, sampleEndOf } from './sample-end.ts'
+import { afterCalls, checkedParts, recalledCalls, sampleEndOf } from './sample-end.ts'
 import type { GateSlot } from './slot-gate.ts'
 import { WorkerCounters } from './worker-counters.ts'
 
@@ -492,7 +493,13 @@ export class RewardLoopWorker {
     }
   }
 
-  async #score(job: ClaimedJob, batch: ActiveBatch, row: PendingSample): Promise<void> {
+  /** @param earlier calls of scorings that were recalled */
+  async #score(
+    job: ClaimedJob,
+    batch: ActiveBatch,
+    row: PendingSample,
+    earlier: readonly AttemptRecord[] = [],
+  ): Promise<void> {
     const entered = await this.#enterGate(job, batch, [row])
     if (entered === null) return
     const { slot } = entered
@@ -500,10 +507,12 @@ export class RewardLoopWorker {
     const startedAt = this.#now()
     const clock = performance.now()
     const context = this.#contextOf(job, slot, batch, row, startedAt)
-    const outcome = await batch.manager.run(toRewardSample(row), context)
+    const outcome = afterCalls(earlier, await batch.manager.run(toRewardSample(row), context))
     this.#running--
     slot?.leave()
-    if (isRecalled(job, slot, outcome)) return this.#score(job, batch, row)
+    if (isRecalled(job, slot, outcome)) {
+      return this.#score(job, batch, row, recalledCalls(outcome))
+    }
     if (!outcome.ok && outcome.reason === 'cancelled' && this.#stopping) return
     const first = outcome.attempts?.[0]
     const dispatchedAt = first

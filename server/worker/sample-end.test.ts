@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import type { RewardOutcome } from '../rewards/managers/manager.ts'
 import type { AttemptRecord } from '../router/router-types.ts'
-import { sampleEndOf } from './sample-end.ts'
+import { afterCalls, recalledCalls, sampleEndOf } from './sample-end.ts'
 
 const times = { acceptedAtMs: 1_000, dispatchedAtMs: 1_250, scoreMs: 40, clockOffsetMs: 0 }
 const reward = { onFailure: { policy: 'null' } } as ResolvedReward
@@ -39,6 +39,21 @@ test('attempts are 1 plus the retries, however many calls the reward makes', () 
   const hedge = attempt({ attempt: 2, hedge: 'tail' })
   const recalled = attempt({ attempt: 2, outcome: 'recalled' })
   expect(attemptsOf([attempt({ outcome: 'fault' }), retry, hedge, recalled])).toBe(2)
+})
+
+test('calls that were recalled are in the log, and are no retries', () => {
+  const cut = attempt({ outcome: 'client', reason: 'cancelled', status: null })
+  const earlier = recalledCalls(failed([attempt({ outcome: 'fault', reason: 'transport' }), cut]))
+  const again = afterCalls(earlier, { ok: true, score: 1, extra: null, attempts: [attempt()] })
+  const end = endOf(again)
+  expect(end.attempts).toBe(1)
+  expect(end.attemptLog?.map(({ outcome, reason }) => [outcome, reason])).toEqual([
+    ['fault', 'transport'],
+    ['recalled', null],
+    ['ok', null],
+  ])
+  const unchanged = failed([attempt()])
+  expect(afterCalls([], unchanged)).toBe(unchanged)
 })
 
 describe('the log of a sample’s attempts', () => {

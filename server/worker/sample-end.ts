@@ -67,6 +67,23 @@ function storable(text: string | null | undefined): string | null {
   return text == null ? null : storableText(text, MAX_VERDICT_CHARS)
 }
 
+/** The calls of a scoring that was cancelled because other processes may use its slot. */
+export function recalledCalls({ attempts }: RewardOutcome): AttemptRecord[] {
+  const detail = "abandoned: this process's share of the batch's concurrency ended"
+  return (attempts ?? []).map((one) =>
+    one.reason === 'cancelled' ? { ...one, outcome: 'recalled', reason: null, detail } : one,
+  )
+}
+
+/** The outcome of a scoring that follows recalled ones, with all calls. Its own attempts count from 1. */
+export function afterCalls(
+  earlier: readonly AttemptRecord[],
+  outcome: RewardOutcome,
+): RewardOutcome {
+  if (earlier.length === 0) return outcome
+  return { ...outcome, attempts: [...earlier, ...(outcome.attempts ?? [])] }
+}
+
 /**
  * 1 plus the retries of all calls for the sample. A reward may make several calls, such as votes of a judge or
  * components. Hedged requests, recalled calls and repeats after a connection race are no retries.
