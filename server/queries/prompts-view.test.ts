@@ -158,6 +158,10 @@ describe('prompts of a run', () => {
         { name: 'math', prompts: 1 },
       ],
     })
+    // The data sources to choose from are those of the run.
+    expect(
+      await view().counts(PromptCountsInput.parse({ run: 'by-text', dataSource: 'math' })),
+    ).toMatchObject({ total: 1, dataSources: counts.dataSources })
     const found = await list('by-text', { search: '6 * 7', dataSource: 'math' })
     expect(found.items).toHaveLength(1)
     expect((await list('by-text', { search: 'Q-1' })).items).toHaveLength(1)

@@ -79,12 +79,16 @@ export class PromptsView {
     return this.#counts.get(JSON.stringify(input), async () => {
       const scope = await this.#scope(input)
       const rows = await countPrompts(this.#db, scope, input)
+      const isFiltered = input.dataSource !== undefined || (input.search ?? '') !== ''
+      const ofRun = isFiltered ? await countPrompts(this.#db, scope, {}) : rows
       const byClass = Object.fromEntries(PROMPT_CLASSES.map((name) => [name, 0]))
-      const sources = new Map<string, number>()
       let total = 0
-      for (const { class: name, data_source: source, prompts } of rows) {
+      for (const { class: name, prompts } of rows) {
         total += prompts
         byClass[name] = (byClass[name] ?? 0) + prompts
+      }
+      const sources = new Map<string, number>()
+      for (const { data_source: source, prompts } of ofRun) {
         sources.set(source, (sources.get(source) ?? 0) + prompts)
       }
       return {
