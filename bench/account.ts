@@ -50,7 +50,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
 /**
  * Measures the CPU time of whole batches by process and stage, or with `against` the difference to another checkout.
- * @throws on other systems than Linux, and when `against` is no checkout
+ * @throws on other systems than Linux, and when `against` is not a checkout
  */
 export async function measureAccount(emit: Emit, options: AccountOptions): Promise<void> {
   if (process.platform !== 'linux')

@@ -161,7 +161,7 @@ test('a page shows the age of its data while the service is down, and becomes li
   await expect(page.locator('[data-live="disconnected"]')).toBeVisible({ timeout: 20_000 })
   // A link does not lead to the browser's own error page; it is followed once the service is back.
   await page.getByRole('link', { name: 'Batches', exact: true }).first().click()
-  await expect(page.getByText('The service does not answer.')).toBeVisible()
+  await expect(page.getByText('The service is not responding.')).toBeVisible()
   await page.getByRole('button', { name: 'Stay here' }).click()
   await expect(page).toHaveURL(/\/workers$/)
   await page.getByRole('link', { name: 'Runs', exact: true }).first().click()

@@ -324,7 +324,7 @@ test('suggests the key for a typo; the reward is copied, and opened in the playg
   await expect(tried(page)).toContainText('overlong_buffer_cfg is not enabled')
 })
 
-test('reports a text that is no configuration', { tag: '@full' }, async ({ page }) => {
+test('reports a text that is not a configuration', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=import`)
   await page.getByLabel('Configuration', { exact: true }).fill('reward: [1, 2')
   await page.getByRole('button', { name: 'Convert' }).click()

@@ -10,7 +10,7 @@ import { openFront } from './service/front.ts'
 import { createModules, openKeys } from './service/modules.ts'
 import { createNotifications } from './service/notifications.ts'
 import { openPages } from './service/pages.ts'
-import { openApi, openMetrics, openRouterAddress } from './service/routes.ts'
+import { mountApi, openMetrics, openRouterAddress } from './service/routes.ts'
 import { createScoring } from './service/scoring.ts'
 import { openStores } from './service/stores.ts'
 import { stopRequests } from './stop-request.ts'
@@ -50,7 +50,7 @@ async function main(): Promise<void> {
   const background = createBackground(modules, stores, log)
   const notifications = createNotifications(database.url, scoring, modules, log)
 
-  openApi(version, front, scoring, modules, stores, log)
+  mountApi(version, front, scoring, modules, stores, log)
   await servers.start()
   const proxy = openRouterAddress(front, scoring, log)
   openMetrics(version, front, scoring, modules, background.sweeps, stores, log)

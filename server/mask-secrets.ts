@@ -1,4 +1,4 @@
-/** Shortest value that is masked. Shorter values ("0", "true") are no secrets and occur in ordinary text. */
+/** Shortest value that is masked. Shorter values ("0", "true") are not secrets and occur in ordinary text. */
 const MIN_SECRET_CHARS = 6
 const MASK = '***'
 

@@ -1,6 +1,6 @@
 import { MAX_VISITS, type PromptClass } from './contract/prompts.ts'
 
-/** Likelihood ratio of a change of rate that counts: chance exceeds it with a probability of 4e-8. */
+/** Minimum of twice the log likelihood ratio; a single comparison exceeds it by chance with p = 4e-8. */
 const CLEAR_CHANGE = 30
 /** Smallest change of the pass rate that counts. */
 const CHANGED_RATE = 0.25
@@ -8,9 +8,9 @@ const CHANGED_RATE = 0.25
 const CHANGED_DEVIATIONS = 0.5
 /** Standard normal quantile above which visits differ more than by chance: one prompt in a million. */
 const CLEAR_SPREAD = 4.75
-/** Visits whose rate is a prompt's present one. */
+/** Number of newest visits that give the current rate. */
 const RECENT = 2
-/** Visits searched for a change, the newest ones. */
+/** Number of newest visits searched for a change. */
 const SEARCHED = 64
 
 /** One group of a prompt. */
@@ -83,7 +83,7 @@ export function classOf(visits: readonly Visit[]): PromptClass {
   return neverVaried && visits.some(({ scored }) => scored > 1) ? 'never_varied' : 'mixed'
 }
 
-/** Sums over visits. With a null among the numbers of passes, the scores' own sums count. */
+/** Sums over visits. `passed` is null if any visit has none; the rate is then the mean score. */
 interface Sums {
   n: number
   passed: number | null
@@ -195,7 +195,7 @@ function difference(whole: Sums, part: Sums): Sums {
   }
 }
 
-/** Whether the rates of the visits differ more than by chance: a χ² test, with Wilson and Hilferty's normal form. */
+/** Whether the visits' rates differ more than by chance: a χ² test, with Wilson and Hilferty's normal approximation. */
 function isScattered(visits: readonly Visit[]): boolean {
   const all = sumOf(visits)
   const rate = rateOf(all)

@@ -63,7 +63,7 @@ function scaleOf(values: readonly number[]): [low: number, high: number] {
   return high > low ? [low, high] : [low, low + 1]
 }
 
-/** The prompt at a position (shares of width and height, from the top left), with its visit next to it in steps. */
+/** Finds the prompt at a position (shares of width and height from the top left) and its nearest visit. */
 export function promptAt(
   { rows, firstStep, span }: PromptHeatData,
   x: number,

@@ -4,7 +4,7 @@ import type { PassLevel } from './prompt-steps.prepare.ts'
 export const PASS_LABEL: Record<PassLevel, string> = {
   none: 'none passed',
   some: 'below half',
-  most: 'half and more',
+  most: 'half or more',
   all: 'all passed',
 }
 

@@ -23,7 +23,7 @@ export const Sparkline = memo(function Sparkline({
   label: string
   color?: string
   height?: number
-  /** The readings of a full line; with fewer, the line starts later. */
+  /** Number of readings that fill the width; with fewer, the line starts further right. */
   slots?: number
   /** Drawn as dashed lines. */
   thresholds?: readonly number[]

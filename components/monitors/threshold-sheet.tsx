@@ -146,7 +146,7 @@ function Form({
         onChange={(event) => setAlerting(event.target.value)}
       />
       <TextField
-        label="Batches before opening"
+        label="Batches in a row"
         hint="Consecutive batches beyond the threshold before an incident opens. It resolves after three consecutive batches that clear the warning by 10 %."
         inputMode="numeric"
         value={openAfter}

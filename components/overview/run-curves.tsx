@@ -22,7 +22,7 @@ export function RunCurves({
   return (
     <Section
       title={<PageLink href="/runs">Runs</PageLink>}
-      note="active first; mean reward of the last 50 steps"
+      note="scoring and stalled first; mean reward per step, last 50 steps"
       className={className}
     >
       {/* A phone shows three runs, so that the attention list is near. */}

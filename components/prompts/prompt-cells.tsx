@@ -49,7 +49,7 @@ export function ChangeText({ prompt }: { prompt: Pick<PromptRowDto, 'passRate' |
   )
 }
 
-/** The rates of the last visits. `slots`: the visits of a full line. */
+/** The rates of the last visits. `slots`: number of visits that fill the width. */
 export function RecentRates({ prompt, slots }: { prompt: PromptRowDto; slots: number }): ReactNode {
   const { passRate, recent } = prompt
   const text = (at: number) => {

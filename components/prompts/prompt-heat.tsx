@@ -58,7 +58,7 @@ function Loaded({ run, url, heat }: { run: string; url: PromptsUrl; heat: Prompt
   return (
     <ChartFrame
       title={passRates ? 'Pass rate by prompt' : 'Mean score by prompt'}
-      note={`${sample}; the ${passRates ? 'easiest' : 'highest mean'} on top; paler from a visit to the next one`}
+      note={`${sample}; the ${passRates ? 'easiest' : 'highest mean'} on top; paler between visits`}
       height={HEIGHT}
       actions={
         passRates ? (

@@ -92,7 +92,7 @@ function Visit({
               className={buttonClass('quiet', true)}
             >
               <GitCompareArrows size={13} aria-hidden />
-              Best against worst
+              Compare best and worst
             </PageLink>
           )}
           {uid !== null && (

@@ -127,7 +127,7 @@ function Charts({
           <ByK
             data={passAt}
             title="pass@k"
-            note={`probability that one of k samples passes${isSame ? '; best of k is equal, because all scores are 0 or 1' : ''}`}
+            note={`probability that at least one of k samples passes${isSame ? '; best of k is equal, because all scores are 0 or 1' : ''}`}
             isShare
             actions={shares === null && allSteps}
             isHalf={passAt !== null && !isSame}

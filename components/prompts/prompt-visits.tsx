@@ -106,13 +106,13 @@ export function PromptVisits({
                         small
                         variant="quiet"
                         aria-pressed={visit.id === beside}
-                        aria-label={`Show responses of step ${visit.step} beside`}
+                        aria-label={`Compare with the responses of step ${visit.step}`}
                         disabled={visit.id === shown}
                         className="aria-pressed:text-accent!"
                         onClick={() => onBeside(visit.id === beside ? null : visit.id)}
                       >
                         <Columns2 size={13} aria-hidden />
-                        Beside
+                        Compare
                       </Button>
                     </span>
                   )}

@@ -187,7 +187,7 @@ function Filters({
       )}
       {without > 0 && (
         <p className="num text-xs text-ink-3">
-          {plural(without, 'group')} without a prompt {without === 1 ? 'is' : 'are'} in no list.
+          {plural(without, 'group')} without a prompt {without === 1 ? 'is' : 'are'} not listed.
         </p>
       )}
     </div>

@@ -15,7 +15,7 @@ test('finds formulas in all delimiters', () => {
   expect(formulas('$2x + 3y$ of $5\\text{ cm}$')).toEqual(['2x + 3y', '5\\text{ cm}'])
 })
 
-test('prices, code and escapes are no formulas', () => {
+test('prices, code and escapes are not formulas', () => {
   for (const text of [
     'It costs $5 and $10.',
     '$5+$7=$12 and $20-$8=$12',

@@ -178,7 +178,7 @@ function Part({
       // biome-ignore lint/performance/noImgElement: the image is in the page, so there is nothing to optimize
       <img
         src={part.data}
-        alt="Part of the message"
+        alt="Attached to the message"
         className="max-h-80 max-w-full rounded-md border"
       />
     )

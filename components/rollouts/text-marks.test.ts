@@ -20,7 +20,7 @@ test('the answer is the last whole occurrence', () => {
   expect(found('x = -3', '-3')).toEqual([4, '-3'])
 })
 
-test('a part of a number or a word is no occurrence', () => {
+test('a part of a number or a word is not an occurrence', () => {
   for (const text of ['12', '2.5', '1,200', '0.2', '4/2', 'x = -2', 'a2', '2b']) {
     expect(found(text, '2'), text).toBeNull()
   }

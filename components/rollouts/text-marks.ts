@@ -11,7 +11,7 @@ export type MarkKind = 'answer' | 'evidence' | 'search' | 'removed' | 'added' | 
 /** What a mark says, as its tooltip. */
 export const MARK_TEXT: Record<MarkKind, string> = {
   answer: 'Last occurrence of the extracted answer',
-  evidence: 'Quoted by the judge',
+  evidence: 'Quoted in the reward extra info',
   search: 'Search match',
   removed: 'Differs from the right response',
   added: 'Differs from the left response',
@@ -48,7 +48,7 @@ export function isShortened(extracted: string): boolean {
 const WORD = /[\p{L}\p{N}_]/u
 const DIGIT = /\d/
 
-/** Whether a range is no part of a longer word or number: the 2 of 12, 2.5, 1,200 and 4/2 is none. */
+/** Whether a range is not part of a longer word or number, as the 2 of 12, 2.5, 1,200 and 4/2 is. */
 function isWhole(text: string, start: number, end: number): boolean {
   const [first, last] = [text[start] as string, text[end - 1] as string]
   const [before, after] = [text[start - 1] ?? '', text[end] ?? '']

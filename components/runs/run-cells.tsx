@@ -9,8 +9,8 @@ import { ageText, dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { RunStatusView } from '../ui/status.tsx'
 
-/** The number of minutes in the service's definition of `stalled`. */
-const STALLED = 'No group has completed for 5 minutes, and no samples arrived.'
+/** Why a run is stalled. 5 minutes is STALLED_AFTER_MS of the service. */
+const STALLED = 'For 5 minutes, no group has completed and no samples have arrived.'
 
 /** Whether a run is scoring, and since when it is not. */
 export function RunState({
@@ -63,7 +63,7 @@ export function RunCurve({
   )
 }
 
-/** A change with the half of its 95 % interval; paler if the interval includes 0. */
+/** A change with the half-width of its 95 % confidence interval; paler if the interval includes 0. */
 export function RunChange({ change }: { change: RunChangeDto | null }) {
   if (change === null) return <span className="text-ink-3">–</span>
   const { value, low, high, steps } = change
@@ -71,7 +71,7 @@ export function RunChange({ change }: { change: RunChangeDto | null }) {
   return (
     <span
       className={`num whitespace-nowrap ${isClear ? '' : 'text-ink-3'}`}
-      title={`Straight line through the last ${formatCount(steps)} steps, 95 % interval from ${formatScore(low)} to ${formatScore(high)}${isClear ? '' : ': no clear change'}.`}
+      title={`Linear trend over the last ${formatCount(steps)} steps, 95 % confidence interval from ${formatScore(low)} to ${formatScore(high)}${isClear ? '' : ': no clear change'}.`}
     >
       {formatSigned(value)}
       <span className="unit">&nbsp;±&nbsp;{formatScore((high - low) / 2)}</span>

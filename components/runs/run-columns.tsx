@@ -28,7 +28,7 @@ export interface RunColumn {
 }
 
 const DASH = <span className="text-ink-3">–</span>
-const LAST_BATCHES = 'Each step counts with its last batch. Rescored batches are left out.'
+const LAST_BATCHES = 'Only the last batch of each step counts. Rescored batches are left out.'
 
 /** The columns that are always shown, in order. */
 const COLUMNS: readonly RunColumn[] = [
@@ -39,12 +39,12 @@ const COLUMNS: readonly RunColumn[] = [
   {
     ...{ label: 'Status', sort: 'activity', start: true },
     title:
-      'Sorts by the last submitted batch. Stalled: samples are pending, and for 5 minutes no group completed.',
+      'Sorts by the last submitted batch. Stalled: samples are pending, and for 5 minutes no group has completed and no samples have arrived.',
     cell: (run) => <RunState run={run} />,
   },
   {
     ...{ label: 'Reward', start: true },
-    title: `Mean reward over all steps, on a scale of its own. ${LAST_BATCHES}`,
+    title: `Mean reward per step, as a curve; each run has its own scale. ${LAST_BATCHES}`,
     cell: (run) => (
       <span className="block h-6 w-26">
         <RunCurve run={run.name} curve={run.curve} />
@@ -67,7 +67,7 @@ const COLUMNS: readonly RunColumn[] = [
   },
   {
     ...{ label: 'Change', sort: 'change' },
-    title: `Rise of a straight line through the means of the last ${CHANGE_STEPS} steps, with half of its 95 % interval.`,
+    title: `Linear trend of the mean over the last ${CHANGE_STEPS} steps: first-to-last change ± half-width of the 95 % confidence interval.`,
     cell: (run) => <RunChange change={run.change} />,
   },
   {

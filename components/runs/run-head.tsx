@@ -47,8 +47,9 @@ export function RunMissing({ name }: { name: string }) {
         </PageLink>
       }
     >
-      A run is created by its first batch. Its name is the field{' '}
-      <code className="font-mono text-xs">run</code> of that batch.
+      A run is created by its first batch or by{' '}
+      <code className="font-mono text-xs">runs.update</code>. Its name is their field{' '}
+      <code className="font-mono text-xs">run</code>.
     </Empty>
   )
 }

@@ -115,8 +115,9 @@ function NoRuns() {
         </PageLink>
       }
     >
-      A run is created by its first batch. Its name is the field{' '}
-      <code className="font-mono text-xs">run</code> of that batch.
+      A run is created by its first batch or by{' '}
+      <code className="font-mono text-xs">runs.update</code>. Its name is their field{' '}
+      <code className="font-mono text-xs">run</code>.
     </Empty>
   )
 }

@@ -156,7 +156,7 @@ function Texts({ sample }: { sample: ReadSample }) {
   )
 }
 
-/** Rewards of messages and spans, as a list. */
+/** Turn and span rewards, as a list. */
 function RewardedParts({ sample, rewards }: { sample: ReadSample; rewards: PartRewards }) {
   const [all, setAll] = useState(false)
   const parts = useMemo(
@@ -166,7 +166,7 @@ function RewardedParts({ sample, rewards }: { sample: ReadSample; rewards: PartR
   const shown = all ? parts : parts.slice(0, SHOWN_PARTS)
   return (
     <PanelPart
-      title="Rewards of parts"
+      title="Turn and span rewards"
       note={`${plural(rewards.turns.length, 'message')}, ${plural(rewards.spans.length, 'span')}`}
     >
       <ul className="num space-y-0.5 text-xs" data-part-rewards={parts.length}>

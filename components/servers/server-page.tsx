@@ -323,7 +323,7 @@ function ServerMonitors({ server, className }: { server: ServerDetailDto; classN
               <Icon
                 size={14}
                 className={`mt-[3px] shrink-0 ${color}`}
-                aria-label={found.length === 0 ? 'no finding' : worst ? 'error' : 'warning'}
+                aria-label={found.length === 0 ? 'no findings' : worst ? 'error' : 'warning'}
               />
               <span className="min-w-0">
                 <span className={found.length === 0 ? '' : 'font-medium'}>{name}</span>

@@ -11,15 +11,15 @@ export interface UrlCodec<T> {
 }
 
 /**
- * The URL state of a page. `push` adds a history entry, `replace` does not. Neither triggers a server navigation. A change
- * shows at once: Next takes it over in a transition, in which a clicked checkbox would first be drawn as before.
+ * The URL state of a page. `push` adds a history entry, `replace` does not. Neither triggers a server navigation. Changes
+ * render immediately: Next applies them in a transition, which would briefly redraw a clicked checkbox in its old state.
  */
 export function useUrl<T>(
   codec: UrlCodec<T>,
 ): [state: T, set: (change: Partial<T>, how?: 'push' | 'replace') => void] {
   const params = useSearchParams()
   const pathname = usePathname()
-  /** The query that was written, until Next's parameters follow. */
+  /** The last query written here, used until `useSearchParams` returns it. */
   const [written, setWritten] = useState<{ over: unknown; query: string } | null>(null)
   const query = written?.over === params ? written.query : params.toString()
   const state = useMemo(() => codec.parse(new URLSearchParams(query)), [codec, query])

@@ -37,13 +37,13 @@ export const promptsRouter = router({
    */
   heat: procedure.input(PromptHeatInput).query(({ ctx, input }) => ctx.prompts.heat(input)),
   /**
-   * Returns groups by pass rate, pass@k and best-of-k of each step.
+   * Returns groups by pass rate, pass@k and best of k of each step.
    * @throws run_not_found
    * @example {"run": "gsm8k-grpo"}
    */
   steps: procedure.input(PromptStepsInput).query(({ ctx, input }) => ctx.prompts.steps(input)),
   /**
-   * Draws prompts for the next step, for curricula and dynamic sampling. It knows the prompts of ended batches.
+   * Draws prompts for the next step, for curricula and dynamic sampling. Only prompts with a visit can be drawn.
    * @throws run_not_found, no_pass_rates
    * @example {"run": "gsm8k-grpo", "strategy": "thompson", "n": 128}
    */

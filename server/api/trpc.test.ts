@@ -50,7 +50,7 @@ describe('an error of a module', () => {
     })
   })
 
-  it('is no outage if invalid input contains the message of an outage', async () => {
+  it('is not an outage if invalid input contains the message of an outage', async () => {
     const wrong = await failing(null, { name: 'r', 'too many clients': 1 })
     expect(wrong).toMatchObject({ code: 'BAD_REQUEST', suspected: [] })
   })

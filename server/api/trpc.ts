@@ -53,10 +53,14 @@ export function translateError(error: unknown, readiness: Modules['readiness']):
     })
   }
   if (error instanceof PoolBusyError) {
-    return new RewardOpsError('query_timeout', 'Other queries of the pages take too long.', {
-      hint: 'Try again in a few seconds.',
-      cause: error,
-    })
+    return new RewardOpsError(
+      'query_timeout',
+      'Slow queries occupy all database connections for page queries.',
+      {
+        hint: 'Try again in a few seconds.',
+        cause: error,
+      },
+    )
   }
   if ((error as { code?: string } | null)?.code === '57014') {
     return new RewardOpsError('query_timeout', 'The query exceeded its time limit.', {

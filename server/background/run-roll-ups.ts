@@ -20,8 +20,8 @@ export async function rollUpRuns(
 }
 
 /**
- * The rise of the least-squares line through means over their steps, and its standard error from the residuals. Null
- * with fewer than three means, or if the numbers are too large.
+ * The change along the least-squares line through means, from the first step to the last, and its standard error from
+ * the residuals. Null with fewer than three means, or if the numbers are too large.
  */
 export function changeOf(
   steps: readonly number[],

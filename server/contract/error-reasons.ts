@@ -52,7 +52,7 @@ export const ERROR_REASONS = {
   },
   run_not_found: {
     httpStatus: 404,
-    hint: 'Check its name. A run is created by its first batch; runs.list shows existing runs.',
+    hint: 'Check its name. A run is created by its first batch or by runs.update; runs.list shows existing runs.',
   },
   prompt_not_found: {
     httpStatus: 404,
@@ -60,7 +60,7 @@ export const ERROR_REASONS = {
   },
   no_pass_rates: {
     httpStatus: 409,
-    hint: 'Sample from a run that a rule or a function scores, after its first batch has ended.',
+    hint: 'Use a run that a rule or function scores, and wait until its first batch has ended.',
   },
   no_such_step: {
     httpStatus: 404,

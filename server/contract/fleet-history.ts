@@ -46,7 +46,7 @@ export interface ServerHistoryDto {
   hedges: number[]
   ejections: number[]
   inFlight: (number | null)[]
-  /** The sum of the parts of its limit that the processes calling its model have; 0 while it is ejected. */
+  /** The part of its limit that each process using its model may use, summed over processes; 0 while it is ejected. */
   capacity: (number | null)[]
   /** p95 of requests that returned a score, in ms; null without any, and in ranges of more than a day. */
   p95Ms: (number | null)[]

@@ -261,7 +261,7 @@ export interface SampleDetailDto extends SampleRowDto {
   prompt: string | ChatTurn[]
   /** The response as text; of a trajectory, all its messages. */
   response: string
-  /** The messages of the response, as the trainer sent them; null: it sent plain text. */
+  /** The response's messages as sent, with `""` for a missing or null `content`; null: plain text was sent. */
   messages: ChatTurn[] | null
   groundTruth: unknown
   extraInfo: Record<string, unknown>

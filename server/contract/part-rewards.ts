@@ -20,7 +20,7 @@ export function partRewardsProblem(
   const count = typeof response === 'string' ? 1 : response.length
   for (const { message } of [...turns, ...spans]) {
     if (message >= count) {
-      return `name message ${message}, and the response has ${count === 1 ? 'one message, 0' : `${count}, 0 to ${count - 1}`}`
+      return `refer to message ${message}, but the response has only ${count === 1 ? 'message 0' : `messages 0 to ${count - 1}`}`
     }
   }
   for (const { message, end } of spans) {
@@ -30,7 +30,7 @@ export function partRewardsProblem(
       lengths.set(message, length)
     }
     if (end > length) {
-      return `have a span up to ${end} in message ${message}, whose text has ${length} code points`
+      return `have a span that ends at ${end} in message ${message}, which has ${length} code points`
     }
   }
   return null
@@ -66,7 +66,7 @@ function hasNumbers(fields: readonly string[]): (value: unknown) => boolean {
   }
 }
 
-/** Adds rewards of the components of a composite reward, each times its weight: equal parts are added up. */
+/** The weighted sum of turn and span rewards over the components of a composite reward. */
 export function combinedRewards(
   given: readonly { weight: number; rewards: PartRewards }[],
 ): PartRewards {

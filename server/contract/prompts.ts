@@ -27,13 +27,13 @@ export const PROMPT_CLASS_TEXT: Record<PromptClass, string> = {
   unsolved: 'No sample has passed yet.',
   solved: 'All samples of the last two visits passed.',
   regressed:
-    'The pass rate fell by at least 25 points, and stayed low until the last visit. Chance explains the fall with a probability below 1 in 10 million. For reward models: the mean score fell by at least half a standard deviation.',
+    'The pass rate fell by at least 25 points, and stayed low until the last visit. One such comparison shows this by chance less than once in 10 million. For reward models: the mean score fell by at least half a standard deviation.',
   learning: 'As regressed, but the rate rose.',
   flapping:
     'The pass rate differs more between visits than chance explains (1 in a million), and it neither rose nor fell for good.',
   never_varied:
     'In each of at least two visits, all samples had the same score, so the prompt never gave a learning signal.',
-  mixed: 'Some samples pass, and no change of the pass rate is certain.',
+  mixed: 'None of the other classes applies.',
 }
 
 const runName = z.string().min(1).max(256)
@@ -50,7 +50,7 @@ const PromptFilter = z.strictObject({
   split,
   class: z.enum(PROMPT_CLASSES).optional(),
   dataSource: z.string().max(256).optional(),
-  /** Part of the text or of the promptId, in any case. */
+  /** Text in the preview or the promptId; ignores case. */
   search: z.string().max(200).optional(),
 })
 export type PromptFilter = z.infer<typeof PromptFilter>
@@ -110,7 +110,7 @@ export interface PromptCountsDto {
   byClass: Record<PromptClass, number>
   /** The largest data sources, at most 64. */
   dataSources: { name: string; prompts: number }[]
-  /** Groups of the run and split without a prompt; they are in no list. */
+  /** Groups of the run and split without a prompt; they are not listed. */
   groupsWithoutPrompt: number
 }
 
@@ -138,14 +138,14 @@ export interface PromptHistoryDto extends PromptRowDto {
 
 /** `prompts.heat`. */
 export const PromptHeatInput = PromptFilter.extend({
-  /** The most prompts; more are sampled by their keys. */
+  /** Maximum number of prompts. If more match, the first by key (a hash) are returned, which is a random sample. */
   limit: z.int().min(1).max(400).default(120),
 })
 export type PromptHeatInput = z.infer<typeof PromptHeatInput>
 
 /** `prompts.heat`: prompts over steps, the easiest first, by all their visits. */
 export interface PromptHeatDto {
-  /** Prompts of the filter; the rows are a sample of them. */
+  /** Number of matching prompts, of which `rows` is a sample. */
   total: number
   /** All rates are pass rates; otherwise some are the mean scores of reward models. */
   passRates: boolean
@@ -166,7 +166,7 @@ export type PromptStepsInput = z.infer<typeof PromptStepsInput>
 export interface PromptStepDto {
   step: number
   batchId: string
-  /** Groups by pass rate: of none, below half, half and more, all of their samples; null for reward models alone. */
+  /** Groups by pass rate: 0, below half, half or more, all; null if only reward models score. */
   groups: { none: number; some: number; most: number; all: number } | null
   /** pass@k, unbiased, over the groups with at least k scored samples; null for reward models alone. */
   passAt: { k: number; groups: number; value: number }[] | null

@@ -5,7 +5,7 @@ import { name as nameOf } from './trainer.ts'
 export const MAX_CONFIG_BYTES = 65_536
 /** Maximum nesting of a configuration. */
 const MAX_CONFIG_DEPTH = 16
-/** Maximum values of a configuration that filters and columns can use; the others are only shown. */
+/** Maximum number of configuration values available to filters and columns; the rest are only displayed. */
 const MAX_CONFIG_VALUES = 1_000
 /** Maximum characters of a text in filters and columns. */
 const MAX_VALUE_CHARS = 500

@@ -2,9 +2,9 @@ import { z } from 'zod'
 import { type ConfigValue, Tag } from './run-config.ts'
 import { name } from './trainer.ts'
 
-/** A run with pending samples is stalled if none of its groups has completed for this long, and no samples arrived. */
+/** A run with pending samples is stalled if for this long no group has completed and no samples have arrived. */
 export const STALLED_AFTER_MS = 5 * 60_000
-/** Means in the straight line whose rise is the change of a run. */
+/** Number of last steps whose linear trend is the change of a run. */
 export const CHANGE_STEPS = 20
 /** Points of a run's curve. */
 export const CURVE_POINTS = 60
@@ -40,7 +40,7 @@ export const ConfigFilter = z.strictObject({
   key: ConfigKey,
   /** `~`: contains the text, ignoring case. The comparisons `<` to `>=` need a number. */
   is: z.enum(CONFIG_OPERATORS),
-  /** Equal numbers are equal however they are written; `true`, `false` and `null` are written as in JSON. */
+  /** Numbers are compared by value (`1e-6` equals `0.000001`); `true`, `false` and `null` are written as in JSON. */
   value: z
     .string()
     .max(500)
@@ -74,19 +74,21 @@ export const RunTableInput = z.strictObject({
 })
 export type RunTableInput = z.infer<typeof RunTableInput>
 
-/** The rise of a straight line through the last means of a run. */
+/** The linear trend of the mean over the last steps of a run. */
 export interface RunChangeDto {
+  /** Change along the fitted line, from the first of these steps to the last. */
   value: number
-  /** The 95 % interval of the fit. */
+  /** The 95 % confidence interval of the change. */
   low: number
   high: number
-  /** Steps in the line, at most 20. */
+  /** Number of fitted steps, at most 20. */
   steps: number
 }
 
 /**
  * A run with its figures. Those of rewards are from ended batches of the training split, or of validation if the run
- * has no training batches; each step counts with its last batch. Rescored batches are left out.
+ * has no training batches. Reward means use only the last batch of each step; samples, failures and no-signal groups
+ * count all batches. Rescored batches are left out.
  */
 export interface RunTableRowDto {
   name: string
@@ -119,7 +121,7 @@ export interface RunTableRowDto {
   curve: { step: number; mean: number }[]
   /** The reward of the last batch, and a hash that changes with any part of it. */
   reward: { name: string; version: string } | null
-  /** The asked values of the configuration. */
+  /** The configuration values requested in `columns`. */
   config: Record<string, ConfigValue>
   /** With `byTag`: the tag that the row is listed for; null: no tags. */
   tag: string | null
@@ -137,7 +139,7 @@ export interface RunTableDto {
   runs: number
 }
 
-/** `runs.facets`: tags and configuration values of the newest 2,000 runs. */
+/** `runs.facets`: tags and configuration keys of the newest 2,000 runs. */
 export interface RunFacetsDto {
   tags: { tag: string; runs: number }[]
   /** The keys with the most distinct values first. */

@@ -40,14 +40,14 @@ const shortText = z
 
 /** A message of a response by its index; 0 for a response that is plain text. */
 const messageIndex = z.int().min(0).max(9_999)
-/** Rewards of parts of a response, beside its score. */
+/** Turn and span rewards of a response, in addition to its score. */
 export const PartRewards = z.strictObject({
-  /** Rewards of whole messages. */
+  /** Turn rewards: each scores a whole message. */
   turns: z
     .array(z.strictObject({ message: messageIndex, score: finite }))
     .max(10_000)
     .default([]),
-  /** Rewards of parts of a message's text, from `start` up to but not including `end`, in Unicode code points. */
+  /** Span rewards: each scores a message's text from `start` to `end` (exclusive), in Unicode code points. */
   spans: z
     .array(
       z
@@ -72,8 +72,8 @@ export const SampleInput = z
     /** Selects the rule when the reward names no model or function. */
     dataSource: name(256),
     /**
-     * The id of the prompt in the trainer's data, by which pages follow it over steps. Left out: prompts of a data source
-     * with equal texts are the same.
+     * The prompt's id in the trainer's dataset, used to track it over steps. If omitted, equal texts of one data source
+     * are one prompt.
      */
     promptId: name(256).nullish(),
     prompt: Prompt,
@@ -92,7 +92,7 @@ export const SampleInput = z
     verdict: shortText.nullish(),
     /** The answer found in the response, which led to `score`. */
     extracted: shortText.nullish(),
-    /** Rewards of the response's messages and spans, beside `score`. */
+    /** Turn and span rewards of the response, in addition to `score`. */
     rewards: PartRewards.nullish(),
     /** Must match the sample's position in the batch, from 0, if given. */
     index: z.int().min(0).nullish(),

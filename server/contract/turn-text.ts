@@ -21,7 +21,7 @@ export interface TurnPart {
 }
 export type TurnContent = string | TurnPart[]
 
-/** The content of a turn as text; parts that are no text become the name of their type, such as `<image_url>`. */
+/** The content of a turn as text; parts that are not text become the name of their type, such as `<image_url>`. */
 export function contentText(content: TurnContent | null | undefined): string {
   if (typeof content === 'string') return content
   return (content ?? [])
@@ -29,7 +29,7 @@ export function contentText(content: TurnContent | null | undefined): string {
     .join('')
 }
 
-/** The type of the first part that is no text, in any of the turns; null: there is none. */
+/** The type of the first part that is not text, in any of the turns; null: there is none. */
 export function mediaIn(
   turns: readonly { content?: TurnContent | null | undefined }[],
 ): string | null {
@@ -73,9 +73,9 @@ export function turnText(turn: TurnFields): string {
 }
 
 /**
- * Writes a response as text. Messages become blocks joined by newlines: results of tools in `<tool_response>`, messages
- * of other roles than the assistant's, and one that follows another assistant's, in `<turn>`. One message of the
- * assistant without tool calls is its content unchanged.
+ * Writes a response as text. Messages become blocks joined by newlines: tool results in `<tool_response>`; messages of
+ * any other role, and an assistant message directly after another one, in `<turn>`. A single assistant message with
+ * neither tool calls nor reasoning is written as its content, unchanged.
  */
 export function responseText(response: string | readonly ResponseTurn[]): string {
   if (typeof response === 'string') return response

@@ -22,7 +22,7 @@ export interface ScoreInput {
   dataSource?: string
   groundTruth?: unknown
   extraInfo?: Record<string, unknown>
-  /** The messages of a response that is no plain text; `response` is their text. Only custom scorers receive them. */
+  /** The messages of a response that is not plain text; `response` is their text. Only custom scorers receive them. */
   messages?: ChatTurn[]
 }
 

@@ -72,7 +72,7 @@ function ofLabel(score: number, label: string | null): number | EngineFailure {
   if (label === null || labelIndex(label) === 0) return score
   return labelIndex(label) === 1 && score >= 0 && score <= 1
     ? 1 - score
-    : noSuchLabel(label, `a score of ${score}, which is no probability of two labels`)
+    : noSuchLabel(label, `a score of ${score}, which is not a probability of two labels`)
 }
 
 /** A warning for every registration, because llama-server does not report a model's chat template. */

@@ -68,7 +68,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
       ok: false,
       reason: unready ? 'server_unreachable' : 'server_not_recognised',
       cause: unready ? 'not_ready' : 'unknown_server',
-      message: `POST ${request.path} with an OpenRLHF query ${answer.detail}`,
+      message: `POST ${request.path} with an OpenRLHF query failed: ${answer.detail}`,
       hint: 'Give the address that OpenRLHF would get as --reward.remote_url, its path included.',
     }
   }

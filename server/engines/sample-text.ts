@@ -16,7 +16,7 @@ export function wellFormed(text: string): string {
 }
 
 /**
- * Throws an Error if a message has an image or another part that is no text: without it, the score would be that of
+ * Throws an Error if a message has an image or another part that is not text: without it, the score would be that of
  * another sample.
  */
 function refuseMedia({ prompt, messages = [] }: ScoreInput): void {

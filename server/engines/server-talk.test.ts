@@ -181,7 +181,7 @@ describe('load', () => {
     expect(await load('vllm', table, '/v1')).toEqual({ running: 5, waiting: 5 })
   })
 
-  test.each(['-1.0', 'NaN', '+Inf', '1e9', 'many'])('vLLM: %s is no load', async (value) => {
+  test.each(['-1.0', 'NaN', '+Inf', '1e9', 'many'])('vLLM: %s is not a load', async (value) => {
     for (const text of [vllmMetrics(value, '1'), vllmMetrics('1', value)]) {
       expect(await load('vllm', { 'GET /metrics': answer(200, text) })).toBeNull()
     }
@@ -211,7 +211,7 @@ describe('load', () => {
     [{ num_running_reqs: 1e9, num_waiting_reqs: 0 }],
     [{ num_reqs: 1, num_waiting_reqs: 2 }],
     [null],
-  ])('SGLang: %j is no load', async (rank) => {
+  ])('SGLang: %j is not a load', async (rank) => {
     const loads = answer(200, { loads: [{ num_running_reqs: 1, num_waiting_reqs: 1 }, rank] })
     expect(await load('sglang', { 'GET /v1/loads': loads })).toBeNull()
   })
@@ -244,7 +244,7 @@ describe('load', () => {
   })
 
   test.each(['vllm', 'sglang', 'tei', 'llamacpp', 'openai', 'openrlhf', 'http'] as const)(
-    '%s: a missing metric, a page, a refused key or a closed port is no load',
+    '%s: a missing metric, a page, a refused key or a closed port is not a load',
     async (name) => {
       expect(await load(name, {})).toBeNull()
       const server = await serve({})

@@ -4,7 +4,7 @@ import { endianness } from 'node:os'
 
 /** Tables of all TCP sockets in the network namespace. IPv6 sockets connected to 127.0.0.1 are in the second table. */
 const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
-/** Reads before an entry counts as missing. A read is no snapshot, so it may miss an entry that moves meanwhile. */
+/** Reads before an entry counts as missing. A read is not a snapshot, so it may miss an entry that moves meanwhile. */
 const LOOKS = 3
 
 /** The owner of the other end of a connection from this machine. */

@@ -260,7 +260,7 @@ describe('existing batches', () => {
       samples: given.map((fields, i) => sample({ ...fields, ...(i === at ? change : {}) })),
     })
     await service.api.batches.append.mutate(appendOf({}, 0))
-    // The score of the service is no content.
+    // The score of the service is not content.
     await waitFor('both scores', async () => {
       return (await service.api.batches.get.query({ batchId })).scored === 2
     })

@@ -119,11 +119,11 @@ describe('a trajectory', () => {
     expect((await ended(open.batchId)).score).toEqual([1, 1])
     const found = (text: string) => service.api.samples.list.query({ batch: open.batchId, text })
     expect((await found('in words')).items).toHaveLength(2)
-    // Keys of the stored JSON are no text.
+    // Keys of the stored JSON are not text.
     expect((await found('tool_call_id')).items).toHaveLength(0)
   })
 
-  it('reaches functions as text and as messages, whose rewards of parts reach the trainer', async () => {
+  it('reaches functions as text and as messages, whose turn and span rewards reach the trainer', async () => {
     const path = file(
       'turns.ts',
       `export default ({ prompt, messages, solutionStr }) => ({
@@ -145,7 +145,7 @@ describe('a trajectory', () => {
     expect(await ended(plain.batchId)).toMatchObject({ score: [1], rewards: [null] })
   })
 
-  it('fails if a function rewards parts that it does not have', async () => {
+  it('fails if a function rewards a turn or span that the response does not have', async () => {
     const path = file(
       'wrong.ts',
       `export default ({ extraInfo }) => ({ score: 1, rewardops: { rewards: extraInfo.rewards } })`,
@@ -167,7 +167,7 @@ describe('a trajectory', () => {
     expect(score).toEqual([null, null, null, 1])
     const detail = await service.api.samples.get.query({ id: `${batchId}-1` })
     expect(detail.attemptLog?.at(-1)?.detail ?? JSON.stringify(detail)).toContain(
-      'whose text has 19 code points',
+      'which has 19 code points',
     )
   })
 
@@ -197,7 +197,9 @@ describe('a trajectory', () => {
   it('is refused with rewards that do not fit, before anything is stored', async () => {
     const wrong = (rewards: object, more: object = { score: 1 }) =>
       submit([{ ...sample(), ...more, rewards }])
-    await expect(wrong({ turns: [{ message: 1, score: 1 }] })).rejects.toThrow('name message 1')
+    await expect(wrong({ turns: [{ message: 1, score: 1 }] })).rejects.toThrow(
+      'refer to message 1, but the response has only message 0',
+    )
     await expect(wrong(REWARDS, {})).rejects.toThrow('belong to a score')
     await expect(wrong({ spans: [{ message: 0, start: 3, end: 2, score: 1 }] })).rejects.toThrow(
       'must not end before it starts',

@@ -51,7 +51,7 @@ export type Change = 'opened' | 'escalated' | 'eased' | 'resolved'
  *                              ▲                          │  ▲                          │
  *                              └──CLOSE_AFTER clear───────┘  └──CLOSE_AFTER clear───────┘
  *
- * A batch without a value changes no count and closes nothing, because missing data is no sign of health.
+ * A batch without a value changes no count and closes nothing, because missing data is not a sign of health.
  */
 export function advance(
   before: Standing,

@@ -37,7 +37,7 @@ import {
 import { runIdOf } from '../store/sql/monitor-views.ts'
 import { inPortions } from './in-portions.ts'
 
-/** Time that an answer is cached, and then still returned while a new one is computed. */
+/** Stale-while-revalidate: how long an answer is fresh, and how long after that it is still returned. */
 const TTL_MS = 2_000
 const STALE_MS = 60_000
 /** Steps on each side of a change that was found. */

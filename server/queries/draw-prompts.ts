@@ -28,13 +28,13 @@ export function* drawPrompts(
   return { keys: drawn.slice(0, n).map(({ at }) => key[at] as string), eligible: drawn.length }
 }
 
-/** A number with a beta distribution of integer shapes. */
+/** Draws from a beta distribution with integer shape parameters. */
 function beta(a: number, b: number, random: () => number): number {
   const x = gamma(a, random)
   return x / (x + gamma(b, random))
 }
 
-/** A number with a gamma distribution of integer shape; beyond 64 by Wilson and Hilferty's normal form. */
+/** Draws from a gamma distribution with an integer shape parameter; above 64, by Wilson and Hilferty's approximation. */
 function gamma(shape: number, random: () => number): number {
   if (shape <= MAX_SUMMED) {
     let sum = 0

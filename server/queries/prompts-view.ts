@@ -38,7 +38,7 @@ import { decodeVisits } from '../store/visit-bytes.ts'
 import { drawPrompts } from './draw-prompts.ts'
 import { inPortions } from './in-portions.ts'
 
-/** Time that an answer over all prompts of a run is cached, and then still returned while a new one is computed. */
+/** Stale-while-revalidate: how long an answer is fresh, and how long after that it is still returned. */
 const TTL_MS = 5_000
 const STALE_MS = 60_000
 /** Visits of a prompt in a list. */
@@ -204,7 +204,7 @@ export class PromptsView {
     if (columns.key.length === 0) {
       throw new RewardOpsError(
         'no_pass_rates',
-        'The run has no prompts with a pass rate: none was rolled up yet, or reward models alone score it.',
+        'The run has no prompts with a pass rate: no batch has ended yet, or only reward models score it.',
       )
     }
     const { keys, eligible } = await inPortions(drawPrompts(columns, input))

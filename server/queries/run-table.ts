@@ -18,7 +18,7 @@ const TTL_MS = 700
 const FACETS_TTL_MS = 3_000
 /** Characters of a reward's version. */
 const VERSION_CHARS = 7
-/** The latest runs are searched among this many times as many: some have no batch, others score an older one. */
+/** `latest` reads this many times its limit: some new runs have no batch yet, and older runs may still be scoring. */
 const SEARCHED = 5
 /** Quantiles of Student's t distribution at 97.5 %, for 1 to 18 degrees of freedom. */
 const T_QUANTILES = [

@@ -165,7 +165,7 @@ export class AdaptiveLimit {
     this.#limit = Math.max(this.#min, Math.floor(this.#limit * BUSY_STEP))
     this.#shrunk = this.#limit
     if (this.#fixed !== null) return
-    // Goodput measured with more samples in flight is no reference for the reduced limit.
+    // Goodput measured with more samples in flight is not a reference for the reduced limit.
     this.#remembered = this.#limit
     this.#best = null
     this.#hold('up')

@@ -51,7 +51,7 @@ export type GiveUp = (flight: Flight, nowMs: number, detail: string) => void
 
 /**
  * Checks the calls in flight of a pool for silent servers, slow calls, the last samples of a step, and servers slower
- * than their peers. Servers are compared only within the pool, because a slowdown of all servers is no server's fault.
+ * than their peers. Servers are compared only within the pool, because a slowdown of all is not the fault of one.
  */
 export class PoolWatch {
   readonly #pool: ModelPool

@@ -344,7 +344,7 @@ describe('an invalid response', () => {
   test.each([
     ['a page', page],
     ['a redirect', answer(302, '', { location: 'http://elsewhere.example/' })],
-  ])('%s is no sample’s fault, however many servers agree', async (_what, bad) => {
+  ])('%s is not the sample’s fault, however many servers agree', async (_what, bad) => {
     await harness.serve([bad, bad, scores(3)])
     const result = await harness.score()
     expect(result).toMatchObject({ ok: true, serverId: 3 })

@@ -173,7 +173,7 @@ export interface AttemptRecord {
    * lost its share of the server's limit. `client` also stands for a cancelled call.
    */
   outcome: 'ok' | 'superseded' | 'recalled' | FailureClass
-  /** The kind of hedge; absent: the call is no hedge. */
+  /** The kind of hedge; absent: the call is not a hedge. */
   hedge?: HedgeKind
   reason: SampleFailureReason | null
   /** HTTP status; null if no answer arrived. */

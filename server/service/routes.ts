@@ -12,8 +12,8 @@ import type { ServerModules } from './modules.ts'
 import type { Scoring } from './scoring.ts'
 import type { Stores } from './stores.ts'
 
-/** Opens tRPC, its OpenAPI document, the exports and the compatible APIs. */
-export function openApi(
+/** Mounts the routes of tRPC, its OpenAPI document, the exports and the compatible APIs. */
+export function mountApi(
   version: string,
   { access, routes }: Front,
   { ingest }: Scoring,

@@ -47,7 +47,7 @@ it('two votes that each fail once and are retried have two retries', async () =>
   expect(await retries()).toEqual({ byServer: { 1: [1, 1], 2: [1, 0] }, total: 2 })
 })
 
-it('a hedge, a recalled call and a closed connection are no retries', async () => {
+it('a hedge, a recalled call and a closed connection are not retries', async () => {
   // The retry is hedged, and the hedge answers first.
   await sample(0, [
     [1, 0, 10, 1, 'fault'],

@@ -83,8 +83,8 @@ function encodeText(
 }
 
 /**
- * The key of a prompt, by which pages follow it over steps: the first 16 bytes of the SHA-256 of data source and id, or
- * without an id of data source and prompt. Null for an empty prompt without an id.
+ * The key that tracks a prompt over steps: the first 16 bytes of the SHA-256 of data source and id, or without
+ * an id of data source and prompt. Null for an empty prompt without an id.
  */
 export function promptKeyOf(
   { dataSource, promptId }: Pick<SampleInput, 'dataSource' | 'promptId'>,

@@ -41,7 +41,7 @@ test('attempts are 1 plus the retries, however many calls the reward makes', () 
   expect(attemptsOf([attempt({ outcome: 'fault' }), retry, hedge, recalled])).toBe(2)
 })
 
-test('calls that were recalled are in the log, and are no retries', () => {
+test('calls that were recalled are in the log, and are not retries', () => {
   const cut = attempt({ outcome: 'client', reason: 'cancelled', status: null })
   const earlier = recalledCalls(failed([attempt({ outcome: 'fault', reason: 'transport' }), cut]))
   const again = afterCalls(earlier, { ok: true, score: 1, extra: null, attempts: [attempt()] })

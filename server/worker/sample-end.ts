@@ -49,7 +49,8 @@ export function sampleEndOf(
 }
 
 /**
- * The outcome, or a failure if its rewards name parts that the response does not have: they come from user code.
+ * The outcome, or a failure if its rewards refer to a turn or span that the response does not have: they come from user
+ * code.
  * @param response read only if there are such rewards
  */
 export function checkedParts(
@@ -86,7 +87,7 @@ export function afterCalls(
 
 /**
  * 1 plus the retries of all calls for the sample. A reward may make several calls, such as votes of a judge or
- * components. Hedged requests, recalled calls and repeats after a connection race are no retries.
+ * components. Hedged requests, recalled calls and repeats after a connection race are not retries.
  */
 function attemptsIn(log: AttemptRecord[]): number {
   let n = 1

@@ -2,17 +2,20 @@ import type { RewardOutcome } from '../rewards/managers/manager.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { LatencyKind } from '../store/sql/server-reports.ts'
 
-/** Reasons of samples that were not dispatched, or whose durations were cut short, unless calls are recorded. */
+/**
+ * Failure reasons whose samples are timed only if calls were recorded: they were never dispatched, or their calls were
+ * cut short.
+ */
 const UNTIMED: ReadonlySet<string> = new Set(['cancelled', 'deadline', 'worker_lost'])
 
 /** A worker's counters, read once a second. */
 export class WorkerCounters {
-  /** Samples that ended here, with scores that wait for post-processing. */
+  /** Samples scored here, including those that still wait for post-processing. */
   scored = 0
   failed = 0
   /** Results that were written. */
   readonly written = { scored: 0, failed: 0 }
-  /** Durations of samples: until the first dispatch, waits for a slot, and calls of servers or rules. */
+  /** Durations of samples: until the first dispatch, waits for a slot, and calls to servers or rules. */
   readonly latency: Readonly<Record<LatencyKind, LatencyHistogram>> = {
     queue: new LatencyHistogram(),
     router: new LatencyHistogram(),

@@ -136,7 +136,7 @@ export function tokenCounts(as: WrittenAs): Check {
         const { tokens } = references[i] as { tokens: number }
         must(counted === tokens, `${counted} tokens counted, transformers has ${tokens}`)
       }
-      return '20 texts counted alike'
+      return '20 texts with equal token counts'
     },
   }
 }

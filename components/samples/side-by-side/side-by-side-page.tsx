@@ -12,7 +12,10 @@ import { useUrl } from '../../url/use-url.ts'
 import { SideBySide, useSample } from './side-by-side.tsx'
 import { type Side, sideBySideView } from './side-by-side-url.ts'
 
-/** Two samples side by side. The address holds both, the side that the keys walk, and whether differences are highlighted. */
+/**
+ * Two samples side by side. The address holds both, the side that J and K step through, and whether differences are
+ * highlighted.
+ */
 export function SideBySidePage() {
   const [view, setView] = useUrl(sideBySideView)
   const router = useRouter()
@@ -35,13 +38,13 @@ export function SideBySidePage() {
     { key: 'k', label: 'Previous sample of the group', group: 'Side by side', run: () => walk(-1) },
     {
       key: '[',
-      label: 'Walk left side',
+      label: 'Select left side',
       group: 'Side by side',
       run: () => setView({ side: 'left' }),
     },
     {
       key: ']',
-      label: 'Walk right side',
+      label: 'Select right side',
       group: 'Side by side',
       run: () => setView({ side: 'right' }),
     },
@@ -87,7 +90,8 @@ export function SideBySidePage() {
               Highlight differences
             </label>
             <span className="ml-auto text-xs text-ink-3 max-md:hidden">
-              <Key>J</Key> <Key>K</Key> walk the group, <Key>[</Key> <Key>]</Key> choose the side
+              <Key>J</Key> <Key>K</Key> step through the group, <Key>[</Key> <Key>]</Key> select the
+              side
             </span>
             <Button
               small

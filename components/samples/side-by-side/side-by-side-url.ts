@@ -6,7 +6,7 @@ export type Side = 'left' | 'right'
 export interface SideBySideView {
   left: string | null
   right: string | null
-  /** The side that J and K walk. */
+  /** The side that J and K step through. */
   side: Side
   /** Whether differences are highlighted. */
   diff: boolean

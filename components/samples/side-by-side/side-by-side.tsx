@@ -35,7 +35,7 @@ export function SideBySide({
 }: {
   left: string
   right: string
-  /** The side that the keys walk. */
+  /** The side that the keys step through. */
   side: Side
   /** Whether differences are highlighted. */
   diff: boolean
@@ -200,7 +200,7 @@ function DiffNote({
     : found === undefined
       ? 'Comparing…'
       : found.unit === 'none'
-        ? 'The responses have too little in common to highlight differences.'
+        ? 'The responses differ too much, or are too long, to highlight differences.'
         : `${Math.round(found.common * 100)} % of the longer response in common, by ${found.unit === 'words' ? 'word' : 'line'}${
             found.unit === 'lines' ? ', because a comparison by word takes too long' : ''
           }.`
@@ -273,12 +273,12 @@ function Head({
         <button
           type="button"
           aria-pressed={isActive}
-          title="J and K walk this side"
+          title="J and K step through this side"
           onClick={() => onSide(side)}
           className="num text-md font-medium hover:underline"
         >
           <ScoreCell row={sample} />
-          <span className="sr-only">, walk the {side} side</span>
+          <span className="sr-only">, step through the {side} side</span>
         </button>
         {sample.verdict !== null && <span className="text-ink-2">{sample.verdict}</span>}
         {sample.status !== 'scored' && <SampleStatusView status={sample.status} />}

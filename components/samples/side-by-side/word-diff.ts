@@ -3,7 +3,7 @@ import type { TextMark } from '../../rollouts/text-marks.ts'
 
 /** The differences of two texts. */
 export interface TextDiff {
-  /** `words`: of words. `lines`: of lines, because words would take too long. `none`: there is too little in common. */
+  /** `words`: of words. `lines`: of lines, because words would take too long. `none`: too different, or too long. */
   unit: 'words' | 'lines' | 'none'
   left: TextMark[]
   right: TextMark[]

@@ -157,7 +157,7 @@ describe('upstream’s rollout_data_dir dump', () => {
       rewardExtraInfo: { acc: true, pred: '2', nested: { a: [1] } },
       extraInfo: { request_id: 'r9' },
     })
-    // The reward columns belong to the old score, so they are no reward extra info of a new one.
+    // The reward columns belong to the old score, so they are not the reward extra info of a new one.
     expect(unscored?.sample).not.toHaveProperty('rewardExtraInfo')
     expect(unscored?.sample.extraInfo).toEqual(columns)
   })

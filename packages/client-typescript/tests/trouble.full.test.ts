@@ -160,7 +160,7 @@ describe('a temporary failure', () => {
     expect(keys).toHaveLength(3)
     expect(new Set(keys).size).toBe(1)
     expect((at[1] as number) - (at[0] as number)).toBeGreaterThanOrEqual(299)
-    // Back pressure is no outage, so nothing is reported.
+    // Back pressure is not an outage, so nothing is reported.
     expect(reports).toEqual([])
   })
 

@@ -713,7 +713,7 @@ function fractionAfter(count: string, top: string, bottom: string): Node {
 /** `0.1\overline{6}` is 1/6. */
 function repeating(start: string, overline: Token, take: () => void): Node {
   const digits = overline.type === 'styled' ? overline.content.trim() : ''
-  if (!/^\d{1,100}$/.test(digits)) throw new NotReadable('an overline that is no digits')
+  if (!/^\d{1,100}$/.test(digits)) throw new NotReadable('an overline that is not digits')
   take()
   const places = start.length - start.indexOf('.') - 1
   const scale = 10n ** BigInt(places)

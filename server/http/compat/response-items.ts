@@ -24,7 +24,7 @@ export type ResponseItem = z.infer<typeof ResponseItem>
 
 type Message = z.infer<typeof ChatMessage>
 
-/** Converts items to chat messages. @throws RewardOpsError `invalid_input` for items that are no text, such as images */
+/** Converts items to chat messages. @throws RewardOpsError `invalid_input` for items that are not text, such as images */
 export function messagesOf(items: readonly ResponseItem[], path: string): Message[] {
   return items.flatMap((item, i): Message[] => {
     const at = `${path}[${i}]`

@@ -211,7 +211,7 @@ export class Exchange implements CallOwner, SlotSearch {
 
   #ended(call: UpstreamCall, slot: RouterSlot, serviceMs: number): boolean {
     if (this.#halt !== null) {
-      // A deadline of the caller is no evidence against the server; a time limit of the service is.
+      // A deadline of the caller is not evidence against the server; a time limit of the service is.
       const silent = this.#halt === 'idle' || (this.#halt === 'expired' && !this.#hasDeadline)
       this.#release({ outcome: silent ? 'stall' : 'cancelled' })
       if (call.passedOn) {

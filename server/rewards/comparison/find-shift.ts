@@ -37,7 +37,7 @@ export function findShift(steps: readonly ShiftStep[]): number | null {
   // The difference of two windows varies as much as one step, that of two neighboring steps √2 times as much.
   const noise = median(neighbors.map((value) => Math.abs(value - middle))) / Math.SQRT2
   const swings = differences.length < MANY_WINDOWS ? 0 : median(deviations)
-  // Rounding errors of equal means are no variation.
+  // Rounding errors of equal means are not variation.
   const scale = Math.max(NORMAL_MAD * noise, NORMAL_MAD * swings, 1e-9)
   const largest = deviations.indexOf(Math.max(...deviations))
   return (deviations[largest] as number) > MIN_DEVIATIONS * scale ? (at[largest] as number) : null

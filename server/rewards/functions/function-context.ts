@@ -19,7 +19,7 @@ export interface FunctionInput {
   extra_info: Record<string, unknown>
   /** Text, or chat messages. */
   prompt: string | ChatTurn[]
-  /** The messages of the response, as the trainer sent them; null: it sent plain text. */
+  /** The response's messages as sent, with `""` for a missing or null `content`; null: plain text was sent. */
   messages: ChatTurn[] | null
   /** Length of the response in tokens; null if the trainer did not send it. */
   responseLength: number | null

@@ -343,7 +343,7 @@ export class FunctionLane {
     this.dispatch()
   }
 
-  /** Counts an exit before any call had begun. It is no call's fault, but without a limit, restarts would not end. */
+  /** Counts an exit before any call had begun. No call is at fault, but without a limit, restarts would not end. */
   #countUnstarted(waiting: readonly FunctionCall[], detail: string): void {
     for (const call of waiting) {
       if (++call.unstarted < MAX_UNSTARTED) continue

@@ -233,7 +233,7 @@ const ATTACKS: [what: string, code: string][] = [
   ['marks without end', 'for (let i = 0; i < 100_000; i++) mark("U")'],
   ...inFullRun<[string, string]>(
     ['a load that was not requested', 'json({ type: "loaded", key: "x", error: null })'],
-    ['bytes that are no frame', 'raw([0xff, 0xff, 0xff, 0xff, 1, 2, 3])'],
+    ['bytes that are not a frame', 'raw([0xff, 0xff, 0xff, 0xff, 1, 2, 3])'],
     [
       'log lines without end',
       'for (let i = 0; i < 100_000; i++) json({ type: "log", call: 0, level: "debug", message: "x", fields: null, leftOut: 0 })',
@@ -256,7 +256,7 @@ const ATTACKS: [what: string, code: string][] = [
     ['an internal message of Node', 'json({ cmd: "NODE_HANDLE_ACK" })'],
     ['deep nesting', 'frame("[".repeat(1_000_000))'],
     ['an unknown mark', 'mark("Z 1")'],
-    ['a mark that is no number', 'mark("S one")'],
+    ['a mark that is not a number', 'mark("S one")'],
     ['marks of unknown calls', 'for (let i = 0; i < 10_000; i++) mark("S " + i)'],
   ),
 ]

@@ -69,7 +69,7 @@ export type RouterQuestion =
   | { op: 'chat'; model: string; chat: ChatRequest; options: RouterCallOptions }
   /** The chat template that the model was registered with. */
   | { op: 'template'; model: string }
-  /** Scores a sample by the scorer that a manager class wraps, if it is no custom function. */
+  /** Scores a sample by the scorer that a manager class wraps, if it is not a custom function. */
   | { op: 'wrapped'; sample: RewardSample }
 
 /** Options of one question to the router. */
@@ -148,7 +148,7 @@ export type Mark =
   | { kind: 'M'; bytes: number; id: number }
   | { kind: 'X'; code: number; id: number }
 
-/** Reads a line; null if it is no mark, because user code can write to the pipe too. */
+/** Reads a line; null if it is not a mark, because user code can write to the pipe too. */
 export function readMark(line: string): Mark | null {
   const match = /^([SRBUMX])(?: (-?\d{1,15}))?(?: (\d{1,15}))?$/.exec(line)
   if (match === null) return null

@@ -7,7 +7,7 @@ const verdictOf = (rewardops: unknown) => {
 }
 
 describe('the verdict of a result', () => {
-  it('is given by the key "rewardops", which is no extra info', () => {
+  it('is given by the key "rewardops", which is not extra info', () => {
     const verdict = { verdict: 'no answer', extracted: null }
     expect(readResult({ score: 0, length: 3, rewardops: verdict })).toEqual({
       ...{ ok: true, score: 0, extra: { score: 0, length: 3 }, verdict },

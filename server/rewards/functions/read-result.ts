@@ -15,7 +15,7 @@ export type ReadResult =
     }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
-/** The key of a result that holds its verdict and rewards of parts instead of extra info. */
+/** The key of a result that holds its verdict and its turn and span rewards instead of extra info. */
 export const FINDING_KEY = 'rewardops'
 
 /** Maximum characters of a verdict. */
@@ -27,7 +27,7 @@ const MAX_EXTRA_CHARS = 1 << 20
 /**
  * Reads a reward function's result as upstream does: a number (or a boolean), `{score, …}` whose every key is extra
  * info, or `[score, prompt, explanation]`, whose score has one of these two forms. A manager's result `{reward_score,
- * reward_extra_info}`, also in camelCase, is read too. The key `rewardops` gives the verdict and rewards of parts:
+ * reward_extra_info}`, also in camelCase, is read too. The key `rewardops` gives the verdict, and turn and span rewards:
  * `{verdict: "no answer", extracted: null, rewards: {turns: [{message: 2, score: 1}]}}`. Any other value is a problem.
  */
 export function readResult(value: unknown): ReadResult {
@@ -75,7 +75,7 @@ export function readGroupResults(
   thrown: ReadonlyMap<number, string> = new Map(),
 ): { ok: true; results: ReadResult[] } | Extract<ReadResult, { ok: false }> {
   if (!Array.isArray(value)) {
-    return failedGroup(`it returned ${describe(value)} for a group, which is no list of results`)
+    return failedGroup(`it returned ${describe(value)} for a group, which is not a list of results`)
   }
   if (value.length === members) {
     const read = (entry: unknown, at: number) => {
@@ -184,7 +184,7 @@ function asJson(_key: string, value: unknown): unknown {
 }
 
 function noReward(value: unknown): ReadResult {
-  return failed(`it returned ${describe(value)}, which is no number, {score} or [score, …]`)
+  return failed(`it returned ${describe(value)}, which is not a number, {score} or [score, …]`)
 }
 
 function failed(detail: string): ReadResult {

@@ -178,7 +178,7 @@ describe('one vote', () => {
     expect(rewardOutcomeOf(outcome)).toMatchObject({ ok: false, reason: 'unparseable' })
   })
 
-  test('two different verdicts in one reply are no verdict', async () => {
+  test('two different verdicts in one reply are not a verdict', async () => {
     const { harness } = await judgeThat(() => 'The answer claims [[10]], I say [[2]]')
     expect(await judge(harness, single)).toMatchObject({
       ok: false,
@@ -265,7 +265,7 @@ describe('several votes', () => {
     expect(outcome.replies.map(({ content }) => content)).toEqual([null, null, 'hm'])
   })
 
-  test('no majority is no score', async () => {
+  test('no majority is not a score', async () => {
     const { harness } = await voters(['[[2]]', '[[4]]', '[[9]]'])
     expect(await judge(harness, voting(3, 'majority'))).toMatchObject({
       ok: false,
@@ -312,7 +312,7 @@ describe('a pair', () => {
     expect(tie.outcome).toMatchObject({ score: 0.5, extra: { judge_inconsistent_votes: 0 } })
   })
 
-  test('a pair of which one order cannot be read is no vote', async () => {
+  test('a pair of which one order cannot be read is not a vote', async () => {
     const { outcome } = await compare((first) => (first === 'ours' ? '[[A]]' : 'hm'))
     expect(outcome).toMatchObject({ ok: false, reason: 'unparseable' })
     expect(outcome.replies.map(({ content }) => content)).toEqual(['[[A]]', 'hm'])
@@ -339,7 +339,7 @@ describe('templates', () => {
     [turn('{question} {response}'), /did you mean \{prompt\}/],
     [turn('{{response}} {response}'), /one brace on each side/],
     [turn('{{ prompt }} {response}'), /one brace on each side/],
-    [turn('{candidate} {response}'), /as text write \{ candidate \}/],
+    [turn('{candidate} {response}'), /as text, write \{ candidate \}/],
     [turn('{prompt}'), /would not see it/],
     [turn('{response_a} {response}'), /did you mean \{response\}/],
     [{ kind: 'pair', parser: { kind: 'verdict' } }, /did you mean \{response_a\}/],

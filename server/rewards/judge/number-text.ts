@@ -1,4 +1,4 @@
-/** Bounds of a judge's scale, both inclusive. A value outside them is no verdict; it is never clamped. */
+/** Bounds of a judge's scale, both inclusive. A value outside them is not a verdict; it is never clamped. */
 export interface NumberRange {
   min?: number | undefined
   max?: number | undefined
@@ -11,7 +11,7 @@ export type NumberFound =
 
 /**
  * A written number: sign, digits with `,` and `.`, optionally `/10`, `out of 10` or `%`. Parts of words (`GPT-4`,
- * `10th`, `1e5`) do not match, and the `-` of a range (`8-10`) is no sign.
+ * `10th`, `1e5`) do not match, and the `-` of a range (`8-10`) is not a sign.
  */
 const NUMBER =
   /(?<![\p{L}\p{N}_]|\p{N}[.,]|\p{L}-)(?<sign>[+\-\u2212\u2013])?(?<digits>\d+(?:[.,]\d+)*|(?<![.,])\.\d+)(?![.,]?\p{N}|\p{L}|_)(?:\s*(?:\/|out\s+of)\s*(?<scale>\d+(?:\.\d+)?)(?![.,]?\p{N}|\p{L}))?(?<percent>\s?%)?/giu

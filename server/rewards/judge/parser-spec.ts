@@ -1,8 +1,8 @@
 import { z } from 'zod'
 
 const range = {
-  min: z.number().optional().describe('Lowest score; a lower number is no verdict'),
-  max: z.number().optional().describe('Highest score; a higher number is no verdict'),
+  min: z.number().optional().describe('Lowest score; a lower number is not a verdict'),
+  max: z.number().optional().describe('Highest score; a higher number is not a verdict'),
 }
 const labels = z
   .record(z.string(), z.number())
@@ -46,7 +46,7 @@ export const JudgeParser = z.discriminatedUnion('kind', [
     at: z
       .enum(['first', 'last'])
       .default('first')
-      .describe('Word that decides: the first of the reply, or its last yes or no'),
+      .describe("Which word decides; first: the reply's first word; last: its last yes or no"),
     minMass: z
       .number()
       .min(0)

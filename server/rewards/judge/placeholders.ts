@@ -73,10 +73,10 @@ export function checkPlaceholders(template: {
         ? known.find((n) => n.startsWith('response'))
         : (ELSEWHERE[name] ?? nearestName(name, known))
       if (meant !== undefined) {
-        problems.push({ at, message: `${whole} is no placeholder, did you mean {${meant}}?` })
+        problems.push({ at, message: `${whole} is not a placeholder; did you mean {${meant}}?` })
       } else if (name.length >= MIN_NAME_CHARS && !isLatex(content, index)) {
         const text = `{ ${name} }`
-        const message = `${whole} is no placeholder (there are ${known.join(', ')} and extra.<name>); as text write ${text}`
+        const message = `${whole} is not a placeholder (use ${known.join(', ')} or extra.<name>); as text, write ${text}`
         problems.push({ at, message })
       }
     }

@@ -35,7 +35,7 @@ function behindLabel(text: string, label: string, spec: Spec<'number'>): Finding
 
 /**
  * Reads `[[n]]`, as in MT-Bench's prompts. Brackets without a digit (`[[rating]]`, repeated from the prompt) are not
- * verdicts; brackets with digits that are no number (`[[1-10]]`) make the reply ambiguous.
+ * verdicts; brackets with digits that are not a number (`[[1-10]]`) make the reply ambiguous.
  */
 export function readBracketed(text: string, spec: Spec<'bracketed'>): Verdict {
   const findings: Finding[] = []

@@ -15,7 +15,7 @@ export type Finding = { ok: true; value: number; text: string } | { ok: false; p
 
 /**
  * Combines all places of a reply that give a verdict. Repeating a verdict is fine; two different ones, or an
- * unreadable one, are no verdict, because the intended one is unknown.
+ * unreadable one, are not a verdict, because the intended one is unknown.
  */
 export function oneVerdict(findings: readonly Finding[]): Verdict {
   let only: Extract<Finding, { ok: true }> | undefined

@@ -36,7 +36,9 @@ export const limitKwargs = z.strictObject({
     .positive()
     .max(60)
     .default(1)
-    .describe('Burst after a pause, in seconds of the limit; at least one call'),
+    .describe(
+      "Burst capacity after a pause: this many seconds' worth of the limit, at least one call",
+    ),
   compat: z
     .enum(['verl'])
     .nullable()

@@ -49,7 +49,7 @@ describe('gdpo, as upstream', () => {
     ],
     [{ accuracy: 1, format: null }, 'non_finite', 'dimension "format" is null'],
     [null, 'function_error', 'dimension "accuracy" is missing: the extra info has no keys'],
-    [{ accuracy: '1', format: 1 }, 'function_error', 'dimension "accuracy" is no number: "1"'],
+    [{ accuracy: '1', format: 1 }, 'function_error', 'dimension "accuracy" is not a number: "1"'],
     [{ accuracy: Number.NaN, format: 1 }, 'non_finite', 'dimension "accuracy" is NaN'],
   ])('%j fails with the name of the dimension', async (extra, reason, detail) => {
     expect(await run(extra)).toMatchObject({

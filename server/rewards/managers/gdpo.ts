@@ -71,7 +71,7 @@ function withDimensions(outcome: RewardOutcome, { gdpo }: ResolvedReward): Rewar
       const detail =
         value === undefined
           ? `dimension "${key}" is missing: the extra info has ${there === '' ? 'no keys' : there}`
-          : `dimension "${key}" is no number: ${JSON.stringify(value).slice(0, 100)}`
+          : `dimension "${key}" is not a number: ${JSON.stringify(value).slice(0, 100)}`
       return { ok: false, reason: 'function_error', detail, attempts }
     }
     if (!Number.isFinite(value)) {

@@ -169,7 +169,7 @@ function latexAsText(latex: string): string {
     .trim()
 }
 
-/** `42.0` → `42`; a text that is no whole number stays unchanged. */
+/** `42.0` → `42`; a text that is not a whole number stays unchanged. */
 function wholeText(text: string): string {
   if (!/^-?\d{1,15}(?:\.\d{0,300})?$/.test(text)) return text
   const value = Number(text)

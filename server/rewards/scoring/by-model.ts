@@ -38,7 +38,7 @@ export async function scoreByModel(
   const result = await router.score({ ...route, input })
   const { attempts } = result
   if (!result.ok) return { ok: false, reason: result.reason, detail: result.detail, attempts }
-  // Custom scorers (`http`) may give a verdict and rewards of parts, as functions do.
+  // Custom scorers (`http`) may give a verdict and turn and span rewards, as functions do.
   const { [FINDING_KEY]: given, ...extra } = result.extra ?? {}
   const read = readFinding(given)
   if (!read.ok) return { ok: false, reason: 'function_error', detail: read.problem, attempts }

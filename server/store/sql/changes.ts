@@ -170,7 +170,7 @@ export interface ComponentCell {
   sums: (number | null)[]
 }
 
-/** The sums of components by group. A value that is no number counts as 0. */
+/** The sums of components by group. A value that is not a number counts as 0. */
 export async function componentCells(
   db: Database,
   batchIds: readonly number[],

@@ -10,7 +10,10 @@ import { decodeVisits, encodeVisits } from '../visit-bytes.ts'
 const PROMPT_LOCK = 72_707_391
 /** Characters of a prompt's preview. */
 const PREVIEW_CHARS = 300
-/** Bytes of a prompt that are read for its preview. A list of messages that is longer has its beginning as preview. */
+/**
+ * Characters of a stored prompt that are read for its preview. For a longer list of messages, the preview is the
+ * beginning of the JSON.
+ */
 const READ_CHARS = 20_000
 
 /** A visit with the key of its prompt, in hexadecimal. */

@@ -5,8 +5,8 @@ import type { Client, Database } from '../database.ts'
 import { meanOf } from './moments.ts'
 
 /**
- * Runs with ended batches that their roll-up does not include, or with an outdated roll-up. A run waits 1 ms for each
- * of its batches since its last roll-up, which reads all of them at about 10 µs each.
+ * Runs with ended batches that their roll-up does not include, or with an outdated roll-up. A run is due again
+ * 1 ms per batch (at least 1 s) after its last roll-up, because a roll-up reads all its batches, at about 10 µs each.
  */
 export async function runsToRollUp(
   db: Database,
@@ -34,7 +34,7 @@ interface FiguresRow {
   change_means: number[] | null
 }
 
-/** The rise of a line through means, with its standard error; null with fewer than three means. */
+/** The linear trend of means, first to last, with its standard error; null with fewer than three means. */
 export type ChangeOf = (
   steps: readonly number[],
   means: readonly number[],

@@ -122,7 +122,7 @@ export async function timelinePart(
   return row!
 }
 
-/** Calls of servers for samples of a batch, as columns; times in ms since its acceptance. */
+/** Calls to servers for the samples of a batch, as columns; times in ms since the batch was accepted. */
 export interface ServedCallColumns {
   server: number[]
   start_ms: number[]

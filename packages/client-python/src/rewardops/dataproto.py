@@ -78,7 +78,7 @@ def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:
 
 
 def ground_truth_of(columns: Any, row: int) -> Any:
-    """The ground truth from `reward_model`, as in verl's data sets, or from the column `ground_truth`."""
+    """The ground truth from `reward_model`, as in verl's datasets, or from the column `ground_truth`."""
     about = _cell(columns, "reward_model", row)
     if hasattr(about, "get") and about.get("ground_truth") is not None:
         return about.get("ground_truth")

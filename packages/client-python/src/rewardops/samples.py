@@ -26,7 +26,8 @@ class Sample:
     """
     One rollout. `response`: text, or the messages of a trajectory. `uid`: id of its prompt, shared by its group. `response_length`: in tokens; needed to place the reward.
     `score`: an existing score, which is stored instead of scoring the sample. `reward_extra_info`, `verdict`, `extracted` and `rewards`
-    (of messages and spans) belong to `score`. `prompt_id`: id of the prompt in the data set, by which pages follow it over steps.
+    (of turns and spans) belong to `score`. `prompt_id`: the prompt's id in the trainer's dataset, used to track it over
+    steps. If omitted, equal texts of one data source are one prompt.
     """
 
     data_source: str
@@ -136,7 +137,7 @@ def _as_dict(item: Any, index: int, media: str) -> dict[str, Any]:
     sample: dict[str, Any] = {}
     for name, value in given:
         if name == "reward_model" and isinstance(value, Mapping):
-            # The form of verl's data sets.
+            # The form of verl's datasets.
             name, value = "ground_truth", value.get("ground_truth")
         field = FIELDS.get(name)
         if field is None:
@@ -169,7 +170,7 @@ def _field(field: str, value: Any, index: int, media: str) -> Any:
     except TypeError as error:
         raise _wrong(index, f"has a {field} that is not JSON: {error}") from None
     if field in ("uid", "promptId", "dataSource") and not isinstance(made, str):
-        # Some data sets use numbers as prompt ids.
+        # Some datasets use numbers as prompt ids.
         if field in ("uid", "promptId") and isinstance(made, int):
             return str(made)
         raise _wrong(index, f"has a {field} that is a {type(value).__name__}, not text")

@@ -69,7 +69,7 @@ class Scores:
     reward_extra_info: dict[str, list[Any]]
     verdict: list[str | None]
     extracted: list[str | None]
-    #: Rewards of messages and spans, `{"turns": […], "spans": […]}`; None where the reward gave none.
+    #: Turn and span rewards, `{"turns": […], "spans": […]}`; None where the reward gave none.
     rewards: list[dict[str, Any] | None]
     #: Width of the trainer's response tensor; None if unknown.
     width: int | None = field(default=None, repr=False)
@@ -129,7 +129,7 @@ class Scores:
         if beyond is not None:
             raise RewardOpsError(
                 f"Sample {self.index[beyond]} has its reward at token {self.position[beyond]}, "
-                f"beyond the {width} of a row.",
+                f"beyond the row width of {width}.",
                 reason=INVALID_INPUT,
             )
         places = [(row, p, values[row]) for row, p in enumerate(self.position) if p is not None]
@@ -145,13 +145,13 @@ class Scores:
         as_: str = "auto",
     ) -> Any:
         """
-        As `rm_scores`, with the rewards of a trajectory's turns on their own tokens: `turn_token_ends` has for each row the
-        index of each message's last response token (None for a message without tokens), or None for a row whose score is
-        placed as by `rm_scores`. A row without rewards of turns is placed so too.
+        Like `rm_scores`, but places each turn's reward on that turn's last token. A row without turn rewards is placed as
+        by `rm_scores`. `turn_token_ends` has for each row the index of each message's last response token (None for a
+        message without tokens), or None for a row without turn rewards.
 
-        Rewards of turns without token ends raise (`turn_token_ends_missing`), and so do rewards of spans
-        (`span_rewards_not_placed`), which this tensor cannot carry; `collapse="last"` places the sample's score on its last
-        token instead. The service has no tokenizer of the policy, so it cannot know the tokens.
+        Raises `turn_token_ends_missing` for turn rewards without token ends, and `span_rewards_not_placed` for span
+        rewards, which this tensor cannot carry; `collapse="last"` places the sample's score on its last token instead. The
+        service has no tokenizer of the policy, so it cannot know the tokens.
         """
         if collapse not in (None, "last"):
             raise ValueError(f'collapse is {collapse!r}; it must be None or "last"')
@@ -164,13 +164,13 @@ class Scores:
             ends = turn_token_ends[row] if turn_token_ends is not None else None
             if collapse is None and spans:
                 raise RewardOpsError(
-                    f"Sample {self.index[row]} has rewards of spans, which lie within turns.",
+                    f"Sample {self.index[row]} has span rewards, which lie within turns.",
                     reason="span_rewards_not_placed",
                     hint='Read them from .rewards, or pass collapse="last".',
                 )
             if collapse is None and turns and ends is None:
                 raise RewardOpsError(
-                    f"Sample {self.index[row]} has rewards of turns, and their tokens are unknown.",
+                    f"Sample {self.index[row]} has turn-level rewards, but turn_token_ends has no entry for it.",
                     reason="turn_token_ends_missing",
                     hint='Pass turn_token_ends, or collapse="last" for the sample\'s score on its last token.',
                 )
@@ -185,7 +185,7 @@ class Scores:
                 end = ends[message] if message < len(ends) else None
                 if end is None or end < 0:
                     raise RewardOpsError(
-                        f"Sample {self.index[row]} has a reward of message {message}, whose last token is not given.",
+                        f"Sample {self.index[row]} has a reward for message {message}, but turn_token_ends has no last token for it.",
                         reason="turn_token_ends_missing",
                         hint="turn_token_ends needs an index for each message with a reward.",
                     )
@@ -197,7 +197,7 @@ class Scores:
         for row, place, _ in places:
             if place >= width:
                 raise RewardOpsError(
-                    f"Sample {self.index[row]} has a reward at token {place}, beyond the {width} of a row.",
+                    f"Sample {self.index[row]} has a reward at token {place}, beyond the row width of {width}.",
                     reason=INVALID_INPUT,
                 )
         return _dense(len(self), width, places, as_)

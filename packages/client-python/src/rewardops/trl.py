@@ -21,9 +21,9 @@ from rewardops.rewards import OnFailure, Reward, reward_spec
 from rewardops.samples import plain, prepare, prompt_uid
 from rewardops.turns import completion_sent
 
-#: Columns of a data set that may hold the ground truth; the first one present is used.
+#: Columns of a dataset that may hold the ground truth; the first one present is used.
 GROUND_TRUTH_COLUMNS = ("ground_truth", "answer", "solution", "label", "target")
-#: Arguments that TRL passes in addition to the data set's columns.
+#: Arguments that TRL passes in addition to the dataset's columns.
 _OF_TRL = frozenset(("trainer_state", "log_extra", "log_metric", "environments"))
 
 
@@ -134,14 +134,14 @@ def _samples(
     sources = rows.pop("data_source", None)
     if function.data_source is None and sources is None and function.reward is None:
         raise RewardOpsError(
-            "The rule is unknown: the data set has no column data_source.",
+            "The rule is unknown: the dataset has no column data_source.",
             reason=INVALID_INPUT,
             hint='Use reward_function(data_source="openai/gsm8k"), or a reward="…" that needs no rule.',
         )
     column = function.ground_truth
     if column is not None and column not in rows:
         raise RewardOpsError(
-            f"The data set has no column {column!r} for the ground truth.",
+            f"The dataset has no column {column!r} for the ground truth.",
             reason=INVALID_INPUT,
         )
     if column is None:
