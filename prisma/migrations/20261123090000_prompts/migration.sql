@@ -23,3 +23,4 @@ create table "prompt" (
     "history"       bytea not null,
     primary key ("run_id", "split", "key")
 ) with (fillfactor = 80);
+create index "prompt_run_id_split_idx" on "prompt" ("run_id", "split");
