@@ -237,6 +237,8 @@ export class LeaseHolder {
     this.#closed = true
     clearInterval(this.#timer)
     this.#leases.forEach(clearTimers)
+    // A request that is under way would create its lease again, and nobody would release it.
+    await Promise.all(this.#turns.values())
     await dropLeases(this.#db, [this.#holderId]).catch(() => {})
   }
 
@@ -265,7 +267,7 @@ export class LeaseHolder {
 
   async #renew(lease: Lease, atLeast: number): Promise<void> {
     const { resource } = lease
-    if (this.#leases.get(resource.name) !== lease) return
+    if (this.#closed || this.#leases.get(resource.name) !== lease) return
     const sentAt = performance.now()
     lease.requestedAtMs = sentAt
     let returnsSlots = false
