@@ -53,6 +53,13 @@ export function failedInVitest(report: unknown): string[] {
 interface PlaywrightReport {
   stats: { expected: number; unexpected: number; flaky: number; skipped: number }
   errors: unknown[]
+  config?: { rootDir: string }
+  suites?: PlaywrightSuite[]
+}
+
+interface PlaywrightSuite {
+  specs: { title: string; file: string; ok: boolean }[]
+  suites?: PlaywrightSuite[]
 }
 
 /** Counts Playwright's JSON report. A test that passed only on retry counts as failed. */
@@ -63,4 +70,16 @@ export function countPlaywright(report: unknown): Counts {
     failed: stats.unexpected + stats.flaky + errors.length,
     skipped: stats.skipped,
   }
+}
+
+/** The failed tests of Playwright's JSON report, as `file: name`. */
+export function failedInPlaywright(report: unknown): string[] {
+  const { config, suites = [] } = report as PlaywrightReport
+  const failedOf = ({ specs, suites = [] }: PlaywrightSuite): string[] => [
+    ...specs
+      .filter(({ ok }) => !ok)
+      .map(({ file, title }) => `${config?.rootDir ?? ''}/${file}: ${title}`),
+    ...suites.flatMap(failedOf),
+  ]
+  return suites.flatMap(failedOf)
 }

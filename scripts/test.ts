@@ -1,12 +1,21 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { styleText } from 'node:util'
-import { type Counts, countPlaywright, countVitest, failedInVitest } from './report-counts.ts'
+import {
+  type Counts,
+  countPlaywright,
+  countVitest,
+  failedInPlaywright,
+  failedInVitest,
+} from './report-counts.ts'
 
 // Runs all checks and tests, even after failures, and ends with one line:
-// `N passed, N failed`, and `, N skipped` where some were. A check counts as one test.
+// `N passed, N failed`, and `, N skipped` where some were. A check counts as one test. The suites run side by side,
+// and each line of their output starts with the suite's name. The full run has tests that measure, so its suites run
+// one after the other.
 //   --static   the checks alone
 
 const root = join(import.meta.dirname, '..')
@@ -16,7 +25,7 @@ interface Step {
   name: string
   command: string[]
   /** The suite's report and its counter. A check has no suite and prints only failures. */
-  suite?: { report: string; count(report: unknown): Counts; failed?(report: unknown): string[] }
+  suite?: { report: string; count(report: unknown): Counts; failed(report: unknown): string[] }
 }
 
 /** The file behind a package's command. */
@@ -51,9 +60,15 @@ const SUITES: Step[] = [
   {
     name: 'playwright',
     command: [bin('@playwright/test', 'cli.js'), 'test', '--pass-with-no-tests'],
-    suite: { report: join(REPORTS, 'playwright.json'), count: countPlaywright },
+    suite: {
+      report: join(REPORTS, 'playwright.json'),
+      count: countPlaywright,
+      failed: failedInPlaywright,
+    },
   },
 ]
+
+const LONGEST_SUITE = Math.max(...SUITES.map(({ name }) => name.length))
 
 async function main(): Promise<void> {
   const total: Counts = { passed: 0, failed: 0, skipped: 0 }
@@ -70,11 +85,12 @@ async function main(): Promise<void> {
   }
   // Each check uses one core for most of its time.
   await Promise.all(CHECKS.map(perform))
-  // Concurrent suites take no less time on two cores: 350 s together, 250 s and 110 s one after the other.
   const suites = process.argv.includes('--static') ? [] : SUITES
-  for (const suite of suites) await perform(suite)
+  if (process.env.REWARDOPS_TEST_FULL === '1') for (const suite of suites) await perform(suite)
+  // Each suite alone leaves a fifth to a third of two cores idle.
+  else await Promise.all(suites.map(perform))
   for (const { suite } of suites) {
-    if (!suite?.failed || !existsSync(suite.report)) continue
+    if (!suite || !existsSync(suite.report)) continue
     const failed = suite.failed(JSON.parse(readFileSync(suite.report, 'utf8')))
     for (const test of failed) console.log(`  ${test.replace(`${root}/`, '')}`)
   }
@@ -87,12 +103,12 @@ function summary({ passed, failed, skipped }: Counts): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`
 }
 
-async function runStep({ command, suite }: Step): Promise<Counts> {
+async function runStep({ name, command, suite }: Step): Promise<Counts> {
   if (suite) {
     mkdirSync(REPORTS, { recursive: true })
     rmSync(suite.report, { force: true })
   }
-  const { ok, output } = await run(command, suite !== undefined)
+  const { ok, output } = await run(command, suite && `${name.padEnd(LONGEST_SUITE)} | `)
   if (!suite) {
     if (!ok) console.log(output.trim())
     return { passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: 0 }
@@ -105,28 +121,42 @@ async function runStep({ command, suite }: Step): Promise<Counts> {
   return counts
 }
 
-/** Runs a file with this Node; `shown` streams its output. */
-function run(command: string[], shown: boolean): Promise<{ ok: boolean; output: string }> {
+const running = new Set<ChildProcess>()
+let isStopped = false
+
+/** Runs a file with this Node. With a prefix, its output is also printed as it comes, one prefixed line at a time. */
+function run(command: string[], prefix?: string): Promise<{ ok: boolean; output: string }> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, command, {
       cwd: root,
-      stdio: ['ignore', shown ? 'inherit' : 'pipe', shown ? 'inherit' : 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...(prefix && process.stdout.isTTY ? { FORCE_COLOR: '1' } : {}) },
     })
+    running.add(child)
     const forward = (signal: NodeJS.Signals) => {
       child.kill(signal)
     }
     process.once('SIGINT', forward).once('SIGTERM', forward)
     let output = ''
     for (const stream of [child.stdout, child.stderr]) {
-      stream?.setEncoding('utf8').on('data', (piece: string) => {
-        output += piece
-      })
+      if (prefix === undefined) {
+        stream.setEncoding('utf8').on('data', (piece: string) => {
+          output += piece
+        })
+      } else {
+        createInterface(stream).on('line', (line) => console.log(prefix + line))
+      }
     }
     child.once('error', reject)
     child.once('close', (code, signal) => {
       process.off('SIGINT', forward).off('SIGTERM', forward)
-      // The suite was stopped from outside, so the remaining ones are skipped.
-      if (signal === 'SIGINT' || signal === 'SIGTERM') process.exit(1)
+      running.delete(child)
+      if (signal === 'SIGINT' || signal === 'SIGTERM') {
+        isStopped = true
+        for (const other of running) other.kill(signal)
+      }
+      // One was stopped from outside, so the others are stopped too, and the remaining ones are skipped.
+      if (isStopped && running.size === 0) process.exit(1)
       resolve({ ok: code === 0, output })
     })
   })
