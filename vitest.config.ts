@@ -15,10 +15,10 @@ if (!existsSync(data)) {
 }
 
 /**
- * Each of these files has its own test process. Most start services or other processes and take up to a minute, so
- * they start first: a long file that starts last would run alone at the end.
+ * Most of these files start services or other processes and take up to a minute, so they start first: a long file that
+ * starts last would run alone at the end.
  */
-const ISOLATED = [
+const SERVICES = [
   'server/integration/**/*.test.ts',
   'server/rewards/functions/*.test.ts',
   'server/router/scenarios/*.test.ts',
@@ -28,13 +28,23 @@ const ISOLATED = [
   'testkit/chaos/*.test.ts',
   'examples/**/*.test.ts',
   'scripts/*.test.ts',
-  // Mocks a module that other files load unmocked.
-  'server/router/guarded-fetch.test.ts',
 ]
 
-class IsolatedFirst extends BaseSequencer {
+/** Each of these files has its own test process. */
+const ISOLATED = [
+  // Listens to the uncaught errors of its process.
+  'server/rewards/functions/hostile-messages.test.ts',
+  // Mocks a module that other files load unmocked.
+  'server/router/guarded-fetch.test.ts',
+  // Some of them measure their process's memory, or take minutes.
+  '**/*.full.test.ts',
+]
+
+const ORDER = ['services', 'isolated', 'units']
+
+class ServicesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ project }: TestSpecification) => (project.name === 'isolated' ? 0 : 1)
+    const rank = ({ project }: TestSpecification) => ORDER.indexOf(project.name)
     return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b))
   }
 }
@@ -47,25 +57,36 @@ const EXCLUDED = [
   ...(full ? [] : ['**/*.full.test.ts']),
 ]
 
-const BOTH = {
+const ALL = {
   environment: 'node',
   pool: 'forks',
   testTimeout: 60_000,
   hookTimeout: 60_000,
+  // The default of 1 s is too short for a busy machine.
+  expect: { poll: { timeout: 30_000 } },
 } as const
 
-// The projects do not extend this configuration, because each would run the global set-up again.
+// The projects do not extend this configuration, because each would run the global set-up again. Files share a process and
+// its imports (`isolate: false`): with its own process, every file would take 0.2 to 1 s more CPU time.
 export default defineConfig({
   test: {
     projects: [
-      { test: { ...BOTH, name: 'isolated', include: ISOLATED, exclude: EXCLUDED } },
       {
         test: {
-          ...BOTH,
+          ...ALL,
+          name: 'services',
+          include: SERVICES,
+          exclude: [...EXCLUDED, ...ISOLATED],
+          isolate: false,
+        },
+      },
+      { test: { ...ALL, name: 'isolated', include: ISOLATED, exclude: EXCLUDED } },
+      {
+        test: {
+          ...ALL,
           name: 'units',
           include: ['**/*.test.ts', '**/*.test.tsx'],
-          exclude: [...EXCLUDED, ...ISOLATED],
-          // About 150 files share their imports. With a process for each, every file would take 0.2 s more CPU time.
+          exclude: [...EXCLUDED, ...SERVICES, ...ISOLATED],
           isolate: false,
         },
       },
@@ -73,7 +94,7 @@ export default defineConfig({
     globalSetup: ['server/store/postgres/test-setup.ts'],
     // One more than the cores of the smallest machine, because suites with their own services wait about a third of the time.
     maxWorkers: 3,
-    sequence: { sequencer: IsolatedFirst },
+    sequence: { sequencer: ServicesFirst },
     passWithNoTests: true,
   },
 })
