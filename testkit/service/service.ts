@@ -132,9 +132,10 @@ export class Service {
     await waitFor(
       'a healthy service with all its workers',
       async () => {
-        const { status } = await this.raw('/healthz')
+        const { status, json } = await this.raw('/healthz')
         if (status !== 200) return false
-        const { workers } = await this.pids()
+        this.#pids = (json as { pids: Pids }).pids
+        const { workers } = this.#pids
         return workers.length >= wanted && (await this.#liveWorkers(workers)) >= wanted
       },
       START_MS,

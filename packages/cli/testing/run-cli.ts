@@ -20,9 +20,9 @@ export class RunningCli {
   stderr = ''
 
   constructor(args: readonly string[], env: Record<string, string>, stdin: string | null) {
-    const { PATH, HOME, TMPDIR } = process.env
+    const { PATH, HOME, TMPDIR, NODE_COMPILE_CACHE } = process.env
     this.child = spawn(process.execPath, [MAIN, ...args], {
-      env: environment({ PATH, HOME, TMPDIR, ...env }),
+      env: environment({ PATH, HOME, TMPDIR, NODE_COMPILE_CACHE, ...env }),
       stdio: [stdin === null ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     })
     this.child.stdin?.end(stdin)
@@ -47,7 +47,7 @@ function environment(given: Record<string, string | undefined>): NodeJS.ProcessE
   ) as NodeJS.ProcessEnv
 }
 
-/** Starts `rewardops ARGS`. Of the environment it inherits only PATH, HOME and TMPDIR. */
+/** Starts `rewardops ARGS`. Of the environment it inherits only PATH, HOME, TMPDIR and the compile cache. */
 export function startCli(
   args: readonly string[],
   env: Record<string, string> = {},

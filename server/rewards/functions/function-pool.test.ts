@@ -9,7 +9,7 @@ import { waitFor } from '../../../testkit/service/wait-for.ts'
 import type { FunctionRef } from '../../contract/resolved-reward.ts'
 import type { RewardOutcome } from '../managers/manager.ts'
 import type { FunctionPoolOptions } from './function-pool.ts'
-import { lives, sampleOf, type TestPool, testPool } from './testing/test-pool.ts'
+import { FUNCTION_ENV, lives, sampleOf, type TestPool, testPool } from './testing/test-pool.ts'
 
 const INSPECT = fileURLToPath(new URL('./inspect-function.ts', import.meta.url))
 
@@ -552,6 +552,8 @@ describe('concurrent calls', () => {
 
   test('a process does not inherit the service’s environment', async () => {
     const text = 'export default () => ({ score: 1, names: Object.keys(process.env) })'
-    expect(await scoreOf(pool(), text)).toMatchObject({ extra: { names: ['PATH'] } })
+    expect(await scoreOf(pool(), text)).toMatchObject({
+      extra: { names: Object.keys(FUNCTION_ENV) },
+    })
   })
 })

@@ -1,13 +1,17 @@
+import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { FunctionRef } from '../../../contract/resolved-reward.ts'
 import { createLogger } from '../../../log.ts'
 import type { RewardRouter } from '../../../router/router-types.ts'
 import type { RewardSample } from '../../managers/manager.ts'
 import { FunctionPool, type FunctionPoolOptions } from '../function-pool.ts'
 import type { FunctionSource } from '../function-source.ts'
+
+const FUNCTIONS = fileURLToPath(new URL('../', import.meta.url))
 
 /** A pool with separate child processes and functions given as text. */
 export interface TestPool {
@@ -18,6 +22,21 @@ export interface TestPool {
   lines: { level: string; message: string; fields: Record<string, unknown> }[]
   close(): Promise<void>
 }
+
+const { NODE_COMPILE_CACHE } = process.env
+/** The environment of a test's functions. With the compile cache, a process starts in a third of the time. */
+export const FUNCTION_ENV: Record<string, string> = {
+  PATH: '/usr/bin:/bin',
+  ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }),
+}
+
+/** Fills the compile cache, which the processes of functions only read, because they end by SIGKILL. */
+function fillCompileCache(): void {
+  const files = ['find-target', 'group-calls', 'host-call', 'host-frames', 'read-result']
+  const imports = files.map((file) => `import ${JSON.stringify(`${FUNCTIONS}${file}.ts`)}\n`)
+  spawnSync(process.execPath, ['--input-type=module', '-e', imports.join('')])
+}
+if (NODE_COMPILE_CACHE !== undefined) fillCompileCache()
 
 /** Creates a pool with defaults for tests. */
 export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
@@ -31,7 +50,7 @@ export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
     }) as never
   }
   const pool = new FunctionPool({
-    settings: { env: { PATH: '/usr/bin:/bin' }, memoryBytes: 256 << 20 },
+    settings: { env: FUNCTION_ENV, memoryBytes: 256 << 20 },
     versionsDir: join(dir, 'versions'),
     functionsDir: join(dir, 'none'),
     sources: async (hash) => sources.get(hash) ?? null,
