@@ -1,6 +1,6 @@
 import { expect } from '@playwright/test'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
-import { checkEach } from './fixtures/looks.ts'
+import { checkEach, expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
 /** The pages of prompts: a prompt that regresses, one that is solved, and one that stays mixed. */
@@ -97,7 +97,7 @@ test('the heat map and the charts over steps', async ({ page }) => {
   await expect(page).toHaveURL(/view=heat/)
   const heat = page.getByRole('img', { name: /^Pass rates of 3 prompts over 6 steps/ })
   await expect(heat).toBeVisible()
-  await expectAccessible(page)
+  await expectStateAccessible(page)
   // The hardest prompt is at the bottom.
   const box = (await heat.locator('canvas').boundingBox())!
   await heat.locator('canvas').click({ position: { x: box.width / 2, y: box.height - 10 } })

@@ -31,9 +31,9 @@ test.afterAll(async () => {
   await rm.stop()
 })
 
-test('rescores a batch with the same and another reward, shows errors, and links the batches', async ({
-  page,
-}) => {
+test('rescores a batch with the same and another reward, shows errors, and links the batches', {
+  tag: '@full',
+}, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/batches/${batch}`)
   await page.getByRole('button', { name: 'Rescore' }).click()

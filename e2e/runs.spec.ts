@@ -1,5 +1,6 @@
 import { expect } from '@playwright/test'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
 /** The run pages, compared with the results of their batches. */
@@ -97,7 +98,7 @@ test('the runs are sorted, filtered, grouped and configured', async ({ page }) =
   ])
   await page.getByRole('button', { name: 'Configuration' }).click()
   await expect(page.getByRole('row', { name: 'optimizer.lr 1e-6' })).toBeVisible()
-  await expectAccessible(page)
+  await expectStateAccessible(page)
   errors.expectNone()
 })
 

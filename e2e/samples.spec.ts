@@ -171,7 +171,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   const rescore = theirs.getByRole('dialog', { name: 'Rescore samples' })
   await expect(rescore).toContainText('5 samples of 1 batch')
   await rescore.getByLabel('Reward', { exact: true }).selectOption('gsm8k')
-  await expectAccessible(theirs)
+  await expectStateAccessible(theirs)
   await rescore.getByRole('button', { name: 'Rescore' }).click()
   const outcome = rescore.getByRole('list', { name: 'Rescored' })
   await expect(outcome).toContainText('of them added with their groups')

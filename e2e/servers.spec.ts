@@ -60,7 +60,7 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form.getByRole('alert').first()).toBeVisible()
   await expect(form.getByLabel('Address', { exact: true })).toHaveAttribute('aria-invalid', 'true')
-  await expectAccessible(page)
+  await expectStateAccessible(page)
 
   // A server that is still loading can be saved anyway.
   await form.getByLabel('Save and keep probing').check()

@@ -154,7 +154,7 @@ test.describe('with a batch', () => {
     await expect(page.getByRole('group', { name: 'On this page' })).toContainText(
       `Rescore ${batch}`,
     )
-    await expectAccessible(page)
+    await expectStateAccessible(page)
     await palette(page).fill('rescore')
     await page.keyboard.press('Enter')
     await expect(page.getByRole('dialog', { name: /^Rescore/ })).toBeVisible()
