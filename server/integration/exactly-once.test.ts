@@ -21,9 +21,9 @@ import { inspectProcess } from '../store/postgres/processes.ts'
 
 /** Any process may die during a batch: every sample ends once, and every group is delivered once. */
 
-const SAMPLES = FULL ? 2_000 : 480
+const SAMPLES = FULL ? 2_000 : 240
 /** The quick run's smaller batch takes almost as long as the full one, so faults strike in the middle of both. */
-const LATENCY_MS = FULL ? 50 : 150
+const LATENCY_MS = FULL ? 50 : 300
 const GROUPS = SAMPLES / 8
 const RM_OPTIONS = ['--latency', String(LATENCY_MS)]
 /** Log lines caused by the injected faults; every other warning is a problem. */

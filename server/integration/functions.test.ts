@@ -115,7 +115,7 @@ describe('a reward function', () => {
     })
   })
 
-  it('can be a component of a composite reward, beside a rule', async () => {
+  itInFullRun('can be a component of a composite reward, beside a rule', async () => {
     const path = file('part.ts', 'export const compute_score = async () => 0.25')
     const { batchId } = await submit({
       combine: [
@@ -228,14 +228,14 @@ describe('a reward function', () => {
     expect(await counts()).toEqual(before)
   })
 
-  it('scores a batch whose body the ingest thread parsed', async () => {
+  itInFullRun('scores a batch whose body the ingest thread parsed', async () => {
     const path = file('large.ts', 'export default ({ solutionStr }) => solutionStr.length')
     const samples = rollouts(8).map((one) => ({ ...one, response: padding(200_000) }))
     const { batchId } = await submit({ function: { path } }, samples)
     expect(await wait(batchId)).toMatchObject({ scored: 8, mean: 200_000 })
   })
 
-  it('is run in separate processes by the manager remote', async () => {
+  itInFullRun('is run in separate processes by the manager remote', async () => {
     const path = file(
       'remote.ts',
       `let inside = 0

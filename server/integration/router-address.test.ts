@@ -14,6 +14,8 @@ const SERVER_KEY = 'sk-registered-with-the-server'
 
 let open: Service
 let keyed: Service
+/** The services that no test has stopped. */
+let running: Service[] = []
 let servers: SimulatedServer[] = []
 
 beforeAll(async () => {
@@ -25,9 +27,10 @@ beforeAll(async () => {
       headers: { authorization: `Bearer ${KEY}` },
     }),
   ])
+  running = [open, keyed]
 })
 afterEach(async () => {
-  for (const service of [open, keyed]) {
+  for (const service of running) {
     for (const { name } of await service.api.servers.list.query()) {
       await service.api.servers.remove.mutate({ name })
     }
@@ -37,7 +40,8 @@ afterEach(async () => {
 })
 afterAll(async () => {
   const problems = [open, keyed].map((service) => service?.log.problems())
-  await Promise.all([open, keyed].map((s) => s?.stop().finally(() => s.destroy())))
+  await Promise.all(running.map((service) => service.stop()))
+  await Promise.all([open?.destroy(), keyed?.destroy()])
   expect(problems).toEqual([[], []])
 })
 
@@ -232,17 +236,13 @@ describe('keys', () => {
 
 describe('a service that stops', () => {
   it('answers calls in flight', async () => {
-    const service = await Service.start({ env: { REWARDOPS_WORKERS: '0' } })
-    try {
-      const rm = await simulated(service, 'rm')
-      rm.control({ latency: 'constant:700' })
-      const answer = send(service, '/classify', { model: 'simulated-rm', input: 'x' })
-      await waitFor('a call upstream', () => rm.stats().inFlight === 1)
-      const [{ status }, { code }] = await Promise.all([answer, service.stop()])
-      expect({ status, code }).toEqual({ status: 200, code: 0 })
-    } finally {
-      await service.destroy()
-    }
+    const rm = await simulated(open, 'rm')
+    rm.control({ latency: 'constant:700' })
+    const answer = send(open, '/classify', { model: 'simulated-rm', input: 'x' })
+    await waitFor('a call upstream', () => rm.stats().inFlight === 1)
+    running = [keyed]
+    const [{ status }, { code }] = await Promise.all([answer, open.stop()])
+    expect({ status, code }).toEqual({ status: 200, code: 0 })
   })
 })
 

@@ -46,7 +46,7 @@ export const HOSTILE_TEXTS: readonly string[] = [
   `${'$x'.repeat(10_000)}`,
   `${'\\('.repeat(10_000)}`,
   `${'\\begin{array}'.repeat(5_000)}`,
-  `${'```\n'.repeat(10_000)}`,
+  `${'```\n'.repeat(4_000)}`,
   `${'    '.repeat(2_000)}x\n${'\t'.repeat(5_000)}- y`,
   `${'1. a\n   '.repeat(3_000)}`,
   `${'<tool_call>'.repeat(5_000)}</tool_call>`,
