@@ -36,6 +36,7 @@ const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
   pages: (emit) =>
     measurePages(emit, {
       samples: Number(values.samples ?? PAGES_DEFAULTS.samples),
+      prompts: values.prompts === undefined ? undefined : Number(values.prompts),
       dataDir: values.data,
       repetitions: positive('repetitions', PAGES_DEFAULTS.repetitions),
     }),
@@ -70,6 +71,8 @@ const { values, positionals: names } = parseArgs({
     samples: text,
     // For `pages` and `runs`.
     data: text,
+    // For `pages` only.
+    prompts: text,
     // For `account` only.
     workloads: text,
     batches: text,

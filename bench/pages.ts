@@ -19,6 +19,8 @@ const MAX_P95_MS = 800
 /** Options of `npm run bench -- pages`. */
 export interface PagesOptions {
   samples: number
+  /** Training prompts per run; undefined: as in `npm run seed`. */
+  prompts?: number | undefined
   /** Data folder that is kept, and reused if it is seeded; undefined: a temporary folder. */
   dataDir?: string | undefined
   /** Requests of each query. */
@@ -36,7 +38,8 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
   try {
     const log = createLogger('warn', 'bench')
     const seeded = await seedData({
-      ...{ dataDir: folder, samples: options.samples, seed: 1, onlyWhenEmpty: true, log },
+      ...{ dataDir: folder, samples: options.samples, prompts: options.prompts, seed: 1 },
+      ...{ onlyWhenEmpty: true, log },
     })
     emit({ name: 'pages.seeded', ...seeded, runs: seeded.runs.length })
     service = await startService({
@@ -83,7 +86,7 @@ export async function measureQueries(
     let bytes = 0
     for (let i = 0; i < repetitions; i++) {
       const startedAt = performance.now()
-      bytes = (await ask(procedure, input)).bytes
+      bytes = (await ask(procedure, typeof input === 'function' ? input(i) : input)).bytes
       times.push(performance.now() - startedAt)
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
     }
@@ -123,8 +126,12 @@ export function asker(pool: Pool): Ask {
   }
 }
 
-/** The label of a page's query, its procedure and its input. */
-export type PageQuery = [page: string, procedure: string, input?: unknown]
+/** The label of a page's query, its procedure and its input, which may depend on the number of the repetition. */
+export type PageQuery = [
+  page: string,
+  procedure: string,
+  input?: unknown | ((nth: number) => unknown),
+]
 
 /** Queries that no page makes when it opens, or that need data which generated runs lack. */
 const NOT_OF_PAGES = new Set([
@@ -174,6 +181,20 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
     first: one?.batchId ?? batch,
     second: stepOf.get(`${one?.split} ${one?.step}`) ?? last,
   }
+  const [prompt] = (
+    (await ask('prompts.list', { run: 'seeded-math-rule', limit: 1 })).data as {
+      items: { key: string }[]
+    }
+  ).items
+  // Answers about ended steps are cached, so each repetition compares other steps.
+  const lastStep = ones[0]?.step ?? 1
+  const changes = (name: string) => (nth: number) => {
+    const rangeAt = (share: number) => {
+      const from = Math.floor(share * lastStep) + nth
+      return { from, to: from + 4 }
+    }
+    return { name, before: rangeAt(0.2), after: rangeAt(0.6) }
+  }
   const known = new Set(queryNames())
   const every: PageQuery[] = [
     ['overview', 'overview.get'],
@@ -189,6 +210,17 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
     ['run, validation', 'runs.get', { name: 'seeded-judge', split: 'val' }],
     ['run, components', 'rewards.components', { run: 'seeded-rule-and-model' }],
     ['run, marks', 'marks.list', { run: 'seeded-math-rule' }],
+    ['run, what changed', 'runs.changes', changes('seeded-math-rule')],
+    ['run, what changed, composite', 'runs.changes', changes('seeded-rule-and-model')],
+    ['prompts', 'prompts.list', { run: 'seeded-math-rule' }],
+    ['prompts, hardest', 'prompts.list', { run: 'seeded-math-rule', orderBy: 'rate' }],
+    ['prompts of a class', 'prompts.list', { run: 'seeded-math-rule', class: 'solved' }],
+    ['prompts with a text', 'prompts.list', { run: 'seeded-math-rule', search: '77 + ' }],
+    ['prompts counted', 'prompts.counts', { run: 'seeded-math-rule' }],
+    ['prompts, heat map', 'prompts.heat', { run: 'seeded-math-rule' }],
+    ['prompts, steps', 'prompts.steps', { run: 'seeded-math-rule' }],
+    ['prompt', 'prompts.history', { run: 'seeded-math-rule', key: prompt?.key }],
+    ['prompts drawn', 'prompts.sample', { run: 'seeded-math-rule', strategy: 'thompson', n: 128 }],
     ['batches, first page', 'batches.list', { limit: 50 }],
     ['batches, middle', 'batches.list', { limit: 50, cursor: `b${middle}` }],
     ['batches, last page', 'batches.list', { limit: 50, cursor: 'b50' }],
@@ -197,6 +229,7 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
     ['batch, groups', 'batches.groups', { batchId: batch }],
     ['batch, last groups', 'batches.groups', { batchId: batch, after: 900 }],
     ['batch, timeline', 'batches.timeline', { batchId: batch }],
+    ['batch, bottleneck', 'batches.bottleneck', { batchId: batch }],
     ['samples, facets', 'samples.facets', {}],
     ['samples, facets of a run', 'samples.facets', { run: 'seeded-judge' }],
     ['samples, extra keys', 'samples.extraKeys', {}],
@@ -238,6 +271,12 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
     ['servers, monitors', 'servers.monitors'],
     ['servers, pools', 'pools.list'],
     ['workers', 'workers.list'],
+    ['fleet over time', 'fleet.history', {}],
+    [
+      'samples, first lines',
+      'samples.firstLines',
+      { ids: [...Array(30).keys()].map((idx) => `${batch}-${idx}`) },
+    ],
     [
       'planner, of a run',
       'planner.plan',

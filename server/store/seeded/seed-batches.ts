@@ -54,6 +54,8 @@ export interface SeedOptions {
   seed: number
   /** Samples per step; default 8,192. */
   stepSamples?: number
+  /** Training prompts per run; default those of four steps. */
+  prompts?: number | undefined
   /** Time after the last step, epoch ms; default now. */
   nowMs?: number
   /** Called after each batch. */
@@ -122,6 +124,7 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
             ...{ run, runId, step: step + 1, split, samples, submittedMs, bucket, serverIds, hash },
             progress: steps === 1 ? 1 : step / (steps - 1),
             ...{ steps, stepSamples },
+            prompts: options.prompts ?? EPOCH_STEPS * (stepSamples / run.groupSize),
           }),
         )
         done.batches++
@@ -169,6 +172,8 @@ interface SeededBatch {
   steps: number
   /** Samples of a full step. */
   stepSamples: number
+  /** Training prompts of the run. */
+  prompts: number
 }
 
 /** The number of a batch's first prompt; its groups have consecutive ones, modulo {@link epochOf}. */
@@ -177,8 +182,8 @@ function firstPromptOf({ split, step, run, stepSamples }: SeededBatch): number {
 }
 
 /** The number of training prompts; validation prompts do not repeat within a batch. */
-function epochOf({ split, run, stepSamples }: SeededBatch): number {
-  return split === 'val' ? 2 ** 31 - 1 : EPOCH_STEPS * (stepSamples / run.groupSize)
+function epochOf({ split, prompts }: SeededBatch): number {
+  return split === 'val' ? 2 ** 31 - 1 : prompts
 }
 
 /** Whether the policy has lost its answer format at this step. */
