@@ -15,10 +15,11 @@ import { join } from 'node:path'
 import { freePort } from '../testkit/processes/port.ts'
 import { startService } from '../testkit/processes/service.ts'
 
-// Runs the trainers' own code against the service, as far as pip can install it: a GRPOTrainer of TRL, verl's reward
-// managers, a task of verifiers. Each has a virtual environment under .data/trainers that is kept; torch is shared, because
-// it takes 5 GB with CUDA. Needs Python 3.10 or newer, a package index and 10 GB. Usage: node scripts/test-trainers.ts
-// [trl] [verl] [verifiers]. Exits with 1 when an installed one fails, or when none could be installed.
+// Runs the trainers' own code against the service, as far as pip can install it: a GRPOTrainer of TRL, another one
+// whose prompts the service draws, verl's reward managers, a task of verifiers. Each has a virtual environment under
+// .data/trainers that is kept; torch is shared, because it takes 5 GB with CUDA. Needs Python 3.10 or newer, a package
+// index and 10 GB. Usage: node scripts/test-trainers.ts [trl] [trl-curriculum] [verl] [verifiers]. Exits with 1 when an
+// installed one fails, or when none could be installed.
 
 const root = join(import.meta.dirname, '..')
 const CLIENT = join(root, 'packages/client-python')
@@ -39,6 +40,12 @@ const TRAINERS: Trainer[] = [
     packages: ['torch', 'trl', 'datasets', 'numpy'],
     script: 'run_trl.py',
     args: (folder) => [folder],
+  },
+  {
+    name: 'trl-curriculum',
+    packages: ['trl'],
+    shares: 'trl',
+    script: '../../../examples/trl_curriculum.py',
   },
   { name: 'verl', packages: ['torch', 'verl'], shares: 'trl', script: 'run_verl.py' },
   { name: 'verifiers', packages: ['verifiers'], script: 'run_verifiers.py' },
@@ -77,7 +84,11 @@ async function main(): Promise<void> {
 async function run(trainers: Trainer[], outcomes: Map<string, Outcome>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'rewardops-trainers-'))
   const dataDir = join(folder, 'service')
-  const service = await startService({ port: await freePort(), dataDir })
+  const service = await startService({
+    port: await freePort(),
+    dataDir,
+    env: { REWARDOPS_FUNCTIONS_DIR: join(root, 'examples/functions') },
+  })
   const scorer = spawn(
     interpreter(trainers[0]!.name),
     [

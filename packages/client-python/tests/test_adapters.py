@@ -102,6 +102,7 @@ class Adapters(unittest.TestCase):
                     ],
                     completion_ids=[[1, 2], [3], [4, 5, 6]],
                     answer=["1", "2", "3"],
+                    prompt_id=[17, 17, None],
                     image=[object(), None, None],
                     trainer_state=SimpleNamespace(global_step=7),
                     log_extra=lambda column, values: logged.update({column: values}),
@@ -117,6 +118,7 @@ class Adapters(unittest.TestCase):
             )
             first = self.client.sample(f"{batch_id}-0")
             self.assertEqual((first["groundTruth"], first["position"]), ("1", 1))
+            self.assertEqual(first["promptId"], "17")
             self.assertEqual(first["extraInfo"], {"image": "<builtins.object>"})
 
     def test_trl_scores_a_completion_whole_or_refuses_it(self):

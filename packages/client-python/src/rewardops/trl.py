@@ -44,7 +44,8 @@ def reward_function(
     Creates an asynchronous reward function that scores a step's completions as one batch in the service.
 
     `data_source`: selects the rule; default the column `data_source`. `ground_truth`: the column with the ground
-    truth; default the first of GROUND_TRUTH_COLUMNS. Other columns become `extra_info`. `name`: name of the
+    truth; default the first of GROUND_TRUTH_COLUMNS. The column `prompt_id`, if present, identifies prompts over the
+    steps. Other columns become `extra_info`. `name`: name of the
     function's metrics in TRL. `client`: `timeout_s` `connect_s` `outage_s` `http` `media`, as in AsyncRewardOps. The
     function raises RewardOpsError if the service cannot be reached.
     """
@@ -147,6 +148,7 @@ def _samples(
     if column is None:
         column = next((name for name in GROUND_TRUTH_COLUMNS if name in rows), None)
     truths = rows.pop(column) if column is not None else None
+    prompt_ids = rows.pop("prompt_id", None)
     samples = []
     for i, (prompt, completion) in enumerate(zip(prompts, completions)):
         samples.append(
@@ -154,6 +156,7 @@ def _samples(
                 # TRL gives each process a slice of the step, which may split a group. A uid from the prompt joins its
                 # parts.
                 "uid": prompt_uid(prompt),
+                "prompt_id": None if prompt_ids is None else prompt_ids[i],
                 "data_source": function.data_source or (sources[i] if sources else "trl"),
                 "prompt": prompt,
                 "response": completion_sent(completion, media),
