@@ -10,7 +10,9 @@ import type { PartRewards } from '../../server/contract/trainer.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
+import { shortenMiddle } from '../format/text.ts'
 import { dateTime } from '../format/time.ts'
+import { promptHref } from '../prompts/prompts-url.ts'
 import { tryHref } from '../rewards/rewards-url.ts'
 import { MarkedText } from '../rollouts/marked-text.tsx'
 import { rewardedParts, spanMarks } from '../rollouts/part-rewards.ts'
@@ -304,6 +306,7 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
           <Line name="group">
             <CopyText text={sample.uid} maxChars={40} className="text-xs" />
           </Line>
+          <PromptLine sample={sample} />
           <Line name="data source">{sample.dataSource}</Line>
           <Line name="reward position">
             {sample.position === null ? '–' : `token ${formatCount(sample.position)}`}
@@ -321,6 +324,29 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
         </dl>
       </PanelPart>
     </div>
+  )
+}
+
+/** The id of the prompt, or its key, as a link to its page over the steps once it has one. */
+function PromptLine({ sample }: { sample: ReadSample }) {
+  const { promptId, promptKey } = sample
+  if (promptKey === null) {
+    return promptId === null ? null : (
+      <Line name="prompt">
+        <CopyText text={promptId} maxChars={40} className="text-xs" />
+      </Line>
+    )
+  }
+  return (
+    <Line name="prompt">
+      <PageLink
+        href={promptHref(sample.run, sample.split, promptKey)}
+        title="The prompt over the steps of its run"
+        className="font-mono text-xs text-accent hover:underline"
+      >
+        {shortenMiddle(promptId ?? promptKey, 40)}
+      </PageLink>
+    </Line>
   )
 }
 

@@ -258,6 +258,10 @@ export interface SampleDetailDto extends SampleRowDto {
   /** When retention removed its texts, which are then empty; null: they are stored. */
   textsRemovedAt: string | null
   annotations: AnnotationDto[]
+  /** The prompt's id in the trainer's dataset; null: none was sent. */
+  promptId: string | null
+  /** The key of the prompt for `prompts.history`; null: the prompt has no visits yet. */
+  promptKey: string | null
   prompt: string | ChatTurn[]
   /** The response as text; of a trajectory, all its messages. */
   response: string

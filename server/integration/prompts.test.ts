@@ -66,6 +66,9 @@ describe('prompts', () => {
     await rolledUp(rescored)
 
     const { items } = await service.api.prompts.list.query({ run, orderBy: 'visits' })
+    const ofSample = await service.api.samples.get.query({ id: `${whole.batchId}-1` })
+    const ofA = items.find(({ promptId }) => promptId === 'id-of-a')
+    expect([ofSample.promptId, ofSample.promptKey]).toEqual(['id-of-a', ofA?.key])
     expect(items.map(({ promptId, visits }) => [promptId, visits]).sort()).toEqual([
       ['id-of-a', 2],
       ['id-of-b', 1],

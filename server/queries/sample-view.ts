@@ -201,6 +201,7 @@ export class SampleViews {
       messages: typeof response === 'string' ? null : response,
       textsRemovedAt: row.texts_removed_at?.toISOString() ?? null,
       annotations: annotations.map(toAnnotation),
+      ...{ promptId: row.prompt_id, promptKey: row.prompt_key },
       advantage: report?.advantages[place] ?? null,
       groupSignal: report && (flat ? withoutSpread(report.signal) : report.signal),
       rewardName: row.reward_name,

@@ -180,6 +180,9 @@ export interface SampleDetailRow extends SampleRow {
   /** Set if retention removed the texts of its batch. */
   texts_removed_at: Date | null
   dispatched_at: Date | null
+  prompt_id: string | null
+  /** Hexadecimal; null: the prompt has no visits. */
+  prompt_key: string | null
   prompt: string | null
   response: string | null
   ground_truth: string | null
@@ -196,7 +199,9 @@ export async function sampleDetail(
     'sample-detail',
     `select ${JOINED_RESULT_COLUMNS}, s.batch_id, s.group_no, r.name as run, b.step, b.split, b.rescored_from, s.data_source, s.ended_at,
        g.seq is not null as group_done, b.reward, b.reward_name, b.submitted_at, b.texts_removed_at, s.dispatched_at,
-       t.prompt, t.response, t.ground_truth, t.extra_info, t.encoding
+       t.prompt, t.response, t.ground_truth, t.extra_info, t.encoding, s.prompt_id,
+       (select encode(p.key, 'hex') from prompt p
+        where p.run_id = b.run_id and p.split = b.split and p.key = g.prompt_key and p.visits > 0) as prompt_key
      from sample s join batch b on b.id = s.batch_id join run r on r.id = b.run_id ${RESULT_JOINS}
      left join sample_text t on t.bucket = b.text_bucket and t.batch_id = s.batch_id and t.idx = s.idx
      where s.batch_id = $1 and s.idx = $2`,
