@@ -87,8 +87,7 @@ export class ChangesView {
     if (runId === undefined) throw new RewardOpsError('run_not_found', `There is no run "${name}".`)
     const steps = await scoredSteps(this.#db, runId, split, MAX_STEPS)
     const { chosen, ...sides } = sidesOf(steps, input)
-    const before = await changeSteps(this.#db, sides.before)
-    const after = await changeSteps(this.#db, sides.after)
+    const [before, after] = await ofBoth(sides, (rows) => changeSteps(this.#db, rows))
     const total = sum([...before, ...after], ({ samples }) => samples)
     const byGroup = total <= MAX_SAMPLES_BY_GROUP
     if (!byGroup && dataSource !== null) {
@@ -102,32 +101,50 @@ export class ChangesView {
       ? await this.#samplesByGroup({ before, after }, dataSource)
       : await this.#samplesByStep({ before, after })
     const hasBoth = read.before.length > 0 && read.after.length > 0
-    const byOutcome = hasBoth ? await splitBy(read, ({ verdict }) => verdict ?? '') : null
-    const change = byOutcome && toDto(byOutcome.change)
+    // Postgres reads on while the service computes.
+    const [splits, facts] = await Promise.all([
+      hasBoth ? splitsOf(read, byGroup) : null,
+      this.#facts({ before, after }, read, dataSource, byGroup),
+    ])
+    const change = splits && toDto(splits.byOutcome.change)
     const breakdowns =
-      byOutcome === null
+      splits === null
         ? []
         : [
-            toBreakdown('outcome', byOutcome),
-            toBreakdown('dataSource', await splitBy(read, (cell) => cell.dataSource)),
-            await this.#components({ before, after }, dataSource),
-            await promptBreakdown(read, byGroup),
+            toBreakdown('outcome', splits.byOutcome),
+            toBreakdown('dataSource', splits.byDataSource),
+            facts.components,
+            splits.byPrompt,
           ]
+    const { components: _, ...rest } = facts
     return {
       chosen,
-      before: await this.#side(before, read.before, dataSource, byGroup),
-      after: await this.#side(after, read.after, dataSource, byGroup),
+      ...rest,
       change,
       unit: byGroup ? 'group' : 'step',
       breakdowns,
       standsOut:
         change === null || chosen === 'latest' ? null : standsOut(breakdowns, change.value),
-      excluded: await this.#excluded({ before, after }, dataSource, byGroup),
       prompts: hasBoth ? promptsOf(read) : [],
       rewardChanged: new Set([...before, ...after].map(({ reward_hash }) => reward_hash)).size > 1,
+    }
+  }
+
+  /** What is read beside the samples of both ranges, one query at a time. */
+  async #facts(
+    sides: Sides<ChangeStepRow[]>,
+    read: Read,
+    dataSource: string | null,
+    byGroup: boolean,
+  ) {
+    return {
+      before: await this.#side(sides.before, read.before, dataSource, byGroup),
+      after: await this.#side(sides.after, read.after, dataSource, byGroup),
+      excluded: await this.#excluded(sides, dataSource, byGroup),
+      components: await this.#components(sides, dataSource),
       dataSources: await dataSourcesOfBatches(
         this.#db,
-        [...before, ...after].map(({ id }) => id),
+        [...sides.before, ...sides.after].map(({ id }) => id),
       ),
     }
   }
@@ -136,10 +153,8 @@ export class ChangesView {
   async #samplesByGroup(sides: Sides<ChangeStepRow[]>, dataSource: string | null): Promise<Read> {
     const read = async (rows: readonly ChangeStepRow[]): Promise<ReadCell[]> => {
       const ids = rows.map(({ id }) => id)
-      const [cells, prompts] = await Promise.all([
-        groupCells(this.#db, ids, dataSource),
-        groupPrompts(this.#db, ids),
-      ])
+      const cells = await groupCells(this.#db, ids, dataSource)
+      const prompts = await groupPrompts(this.#db, ids)
       const promptOf = new Map(
         prompts.batch_id.map((batch, at) => [
           `${batch}/${prompts.group_no[at]}`,
@@ -158,8 +173,7 @@ export class ChangesView {
         }
       })
     }
-    const before = await read(sides.before)
-    const after = await read(sides.after)
+    const [before, after] = await ofBoth(sides, read)
     return { before, after }
   }
 
@@ -196,8 +210,7 @@ export class ChangesView {
       }
       return cells
     }
-    const before = await read(sides.before)
-    const after = await read(sides.after)
+    const [before, after] = await ofBoth(sides, read)
     return { before, after }
   }
 
@@ -287,8 +300,14 @@ export class ChangesView {
         names,
       )
     }
-    return componentBreakdown(await side(before), await side(after), names)
+    const [first, last] = await ofBoth({ before, after }, side)
+    return componentBreakdown(first, last, names)
   }
+}
+
+/** Runs a function on both sides at once, so that both cores of a small database work. */
+function ofBoth<T, U>({ before, after }: Sides<T>, of: (side: T) => Promise<U>): Promise<[U, U]> {
+  return Promise.all([of(before), of(after)])
 }
 
 /** Counted samples of one unit, data source and verdict. */
@@ -339,6 +358,14 @@ function toBreakdown(
 ): BreakdownDto {
   const { mix } = decomposition
   return { dimension, parts: partsOf(decomposition), mix: toDto(mix), missing: null }
+}
+
+async function splitsOf(read: Read, byGroup: boolean) {
+  return {
+    byOutcome: await splitBy(read, ({ verdict }) => verdict ?? ''),
+    byDataSource: await splitBy(read, (cell) => cell.dataSource),
+    byPrompt: await promptBreakdown(read, byGroup),
+  }
 }
 
 async function promptBreakdown(read: Read, byGroup: boolean): Promise<BreakdownDto> {

