@@ -1,4 +1,6 @@
 import { expect } from '@playwright/test'
+import { startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
+import { rollouts } from '../testkit/service/rollouts.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
@@ -209,4 +211,94 @@ test('workers over time show the samples that were scored', async ({ page }) => 
   await expectAccessible(page)
   await expectFits(page)
   errors.expectNone()
+})
+
+test('50 forgotten prompts of 1,000: exactly these are listed as regressed', async ({ page }) => {
+  test.setTimeout(300_000)
+  const { api } = service
+  const random = numbers(7)
+  const STEPS = 20
+  const isForgotten = (prompt: number) => prompt % 20 === 7
+  const rates = Array.from({ length: 1_000 }, (_, prompt) =>
+    isForgotten(prompt) ? 0.9 : 0.1 + 0.8 * random(),
+  )
+  for (let step = 1; step <= STEPS; step++) {
+    await api.batches.submit.mutate({
+      ...{ run: 'forgets', step, reward: { function: { name: 'gsm8k' } } },
+      samples: rates.flatMap((rate, prompt) =>
+        Array.from({ length: SIZE }, () => {
+          const score = random() < (isForgotten(prompt) && step > 12 ? 0.05 : rate) ? 1 : 0
+          return {
+            ...{ uid: `q${prompt}`, promptId: `q${prompt}`, dataSource: 'openai/gsm8k', score },
+            ...{ prompt: `Question ${prompt}`, response: `#### ${score}`, groundTruth: '1' },
+          }
+        }),
+      ),
+    })
+  }
+  await expect
+    .poll(
+      async () => (await api.prompts.list.query({ run: 'forgets', limit: 1 })).items[0]?.visits,
+      {
+        timeout: 120_000,
+      },
+    )
+    .toBe(STEPS)
+  await page.goto(`${service.url}/runs/forgets`)
+  await page.getByRole('link', { name: 'Prompts', exact: true }).click()
+  await page.getByRole('button', { name: 'regressed 50' }).click()
+  await expect(page).toHaveURL(/class=regressed/)
+  const { items } = await api.prompts.list.query({ run: 'forgets', class: 'regressed', limit: 200 })
+  const planted = rates.flatMap((_, prompt) => (isForgotten(prompt) ? [`q${prompt}`] : []))
+  expect(items.map(({ promptId }) => promptId).sort()).toEqual(planted.sort())
+})
+
+test('a server five times slower than the others: named, and not one that fails', async ({
+  page,
+}) => {
+  test.setTimeout(120_000)
+  const { api } = service
+  const latency = ['--latency', 'uniform:300,500']
+  const fleet = {
+    'usual-1': latency,
+    'usual-2': latency,
+    slow: ['--latency', 'uniform:1500,2500'],
+    failing: [...latency, '--faults', '{"limited429":0.1,"error500":0.05}'],
+  }
+  const sims = await Promise.all(
+    Object.values(fleet).map((args) =>
+      startSimulatedServers(['--dialect', 'chat', '--model', 'judge', ...args]),
+    ),
+  )
+  try {
+    for (const [at, name] of Object.keys(fleet).entries()) {
+      await api.servers.register.mutate({
+        ...{ name, url: sims[at]?.url as string, engine: 'openai', kind: 'generative' },
+        maxInFlight: name === 'slow' ? 4 : 16,
+      })
+    }
+    await api.pools.update.mutate({ model: 'judge', policy: 'round_robin' })
+    const scored = async (step: number) => {
+      const { batchId } = await api.batches.submit.mutate({
+        ...{ run: 'held-up', step, samples: rollouts(40) },
+        reward: { model: 'judge', judge: 'rating-1-10', maxAttempts: 8 },
+      })
+      await api.batches.wait.query({ batchId, waitMs: 60_000 })
+      return batchId
+    }
+    const first = await scored(1)
+    await page.goto(`${service.url}/runs/held-up`)
+    await page.getByRole('link', { name: first, exact: true }).click()
+    await expect(page.locator('[data-bottleneck]')).toContainText(
+      /^slow held up this batch: its median of \S+\s\S+ is [45]\.\d × that of the other servers/,
+    )
+    await api.servers.remove.mutate({ name: 'slow' })
+    const second = await scored(2)
+    await page.goto(`${service.url}/batches/${second}`)
+    await expect(page.locator('[data-bottleneck]')).toHaveText(
+      'No single one of its 3 servers held up this batch.',
+    )
+  } finally {
+    await Promise.all(sims.map((sim) => sim.stop()))
+  }
 })

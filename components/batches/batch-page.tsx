@@ -241,12 +241,19 @@ function BatchBody({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** The server that held up the batch, in one sentence; nothing for rules and single servers. */
+/** What the servers cost the batch, in one sentence; nothing for rules and single servers. */
 function BatchBottleneck({ batchId }: { batchId: string }) {
   const trpc = useTRPC()
   const { data } = useQuery(trpc.batches.bottleneck.queryOptions({ batchId }))
-  if (!data?.server) return null
-  const { totalMs, server } = data
+  if (!data || data.servers < 2) return null
+  const { totalMs, servers, server } = data
+  if (server === null) {
+    return (
+      <p className="border-b px-5 py-2 text-ink-2" data-bottleneck="">
+        No single one of its {formatCount(servers)} servers held up this batch.
+      </p>
+    )
+  }
   return (
     <p className="num border-b px-5 py-2" data-bottleneck={server.name}>
       <b className="font-semibold">{server.name}</b> held up this batch: its median of{' '}

@@ -78,6 +78,8 @@ export interface TimelineDto {
 export interface BottleneckDto {
   /** From acceptance to the end of the last sample. */
   totalMs: number
+  /** The number of servers that returned scores; 0 for several models, whose servers are not compared. */
+  servers: number
   /** Null: no server stands out. */
   server: {
     name: string

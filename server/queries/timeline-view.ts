@@ -46,17 +46,19 @@ export class TimelineView {
       const columns = await servedCalls(this.#db, id)
       // The samples of one model cannot go to the servers of another one.
       const models = new Set(columns.servers.map(({ model }) => model))
+      if (models.size !== 1) return { totalMs, servers: 0, server: null }
       const calls = columns.server.map((server, at) => ({
         server,
         startMs: columns.start_ms[at] as number,
         endMs: columns.end_ms[at] as number,
         isScore: columns.is_score[at] as boolean,
       }))
-      const found = models.size === 1 ? await inPortions(findBottleneck(calls, totalMs)) : null
+      const servers = new Set(columns.server.filter((_, at) => columns.is_score[at])).size
+      const found = await inPortions(findBottleneck(calls, totalMs))
       const name = columns.servers.find((one) => one.id === found?.server)?.name
-      if (found === null || name === undefined) return { totalMs, server: null }
+      if (found === null || name === undefined) return { totalMs, servers, server: null }
       const { server: _, ...figures } = found
-      return { totalMs, server: { name, ...figures } }
+      return { totalMs, servers, server: { name, ...figures } }
     })
   }
 
