@@ -106,10 +106,14 @@ test('the heat map and the charts over steps', async ({ page }) => {
   errors.expectNone()
 })
 
-test('the prompts of a change lead to their pages', async ({ page }) => {
+test('the prompts of a change and of a sample lead to their pages', async ({ page }) => {
   await page.goto(`${service.url}/runs/${RUN}?before=3-4&after=5-6&by=prompt`)
   const changed = page.getByRole('region', { name: 'Prompts that changed most' })
   await changed.getByRole('link', { name: '5/forgotten' }).click()
+  await page.waitForURL(`**${PAGE}/*`)
+  await expect(page.getByRole('heading', { name: 'question-7' })).toBeVisible()
+  await page.goto(`${service.url}/samples?run=${RUN}&step=6&uid=6/forgotten&sample=b6-0`)
+  await page.getByRole('link', { name: 'over steps' }).click()
   await page.waitForURL(`**${PAGE}/*`)
   await expect(page.getByRole('heading', { name: 'question-7' })).toBeVisible()
 })

@@ -10,7 +10,6 @@ import type { PartRewards } from '../../server/contract/trainer.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
-import { shortenMiddle } from '../format/text.ts'
 import { dateTime } from '../format/time.ts'
 import { promptHref } from '../prompts/prompts-url.ts'
 import { tryHref } from '../rewards/rewards-url.ts'
@@ -126,7 +125,21 @@ function Texts({ sample }: { sample: ReadSample }) {
   const spans = useMemo(() => spanMarks(rewards, 0, response), [rewards, response])
   return (
     <>
-      <PanelPart title="Prompt" actions={<TextViewSwitch />}>
+      <PanelPart
+        title="Prompt"
+        note={
+          sample.promptKey !== null && (
+            <PageLink
+              href={promptHref(sample.run, sample.split, sample.promptKey)}
+              title="All visits of this prompt in its run"
+              className="text-accent hover:underline"
+            >
+              over steps
+            </PageLink>
+          )
+        }
+        actions={<TextViewSwitch />}
+      >
         <PromptText prompt={sample.prompt} />
       </PanelPart>
       <PanelPart
@@ -306,7 +319,11 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
           <Line name="group">
             <CopyText text={sample.uid} maxChars={40} className="text-xs" />
           </Line>
-          <PromptLine sample={sample} />
+          {sample.promptId !== null && (
+            <Line name="prompt id">
+              <CopyText text={sample.promptId} maxChars={40} className="text-xs" />
+            </Line>
+          )}
           <Line name="data source">{sample.dataSource}</Line>
           <Line name="reward position">
             {sample.position === null ? '–' : `token ${formatCount(sample.position)}`}
@@ -324,29 +341,6 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
         </dl>
       </PanelPart>
     </div>
-  )
-}
-
-/** The id of the prompt, or its key, as a link to its page over the steps once it has one. */
-function PromptLine({ sample }: { sample: ReadSample }) {
-  const { promptId, promptKey } = sample
-  if (promptKey === null) {
-    return promptId === null ? null : (
-      <Line name="prompt">
-        <CopyText text={promptId} maxChars={40} className="text-xs" />
-      </Line>
-    )
-  }
-  return (
-    <Line name="prompt">
-      <PageLink
-        href={promptHref(sample.run, sample.split, promptKey)}
-        title="The prompt over the steps of its run"
-        className="font-mono text-xs text-accent hover:underline"
-      >
-        {shortenMiddle(promptId ?? promptKey, 40)}
-      </PageLink>
-    </Line>
   )
 }
 
