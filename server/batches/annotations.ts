@@ -21,7 +21,7 @@ import {
 } from '../store/sql/annotations.ts'
 import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
 import type { SampleKey } from '../store/sql/sample-texts.ts'
-import { batchNumber } from './batch-reader.ts'
+import { batchNumber, sampleKey } from './batch-reader.ts'
 
 /** Samples annotated per transaction, which takes about 20 ms. */
 const PAGE_SAMPLES = 1_000
@@ -129,12 +129,6 @@ export class Annotations {
 
 function notFound(id: string): RewardOpsError {
   return new RewardOpsError('annotation_not_found', `There is no annotation ${id}.`)
-}
-
-/** Parses a sample's id into its key. Throws `batch_not_found`. */
-export function sampleKey(id: string): SampleKey {
-  const [batch, index] = id.split('-') as [string, string]
-  return { batch_id: batchNumber(batch), idx: Number(index) }
 }
 
 /** Maps an annotation's row to the API's shape. */

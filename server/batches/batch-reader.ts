@@ -17,6 +17,7 @@ import {
   samplesOfGroups,
   toResult,
 } from '../store/sql/results.ts'
+import type { SampleKey } from '../store/sql/sample-texts.ts'
 import { cursorAt, seqOf } from './cursor.ts'
 import { countSignals, memberOf, reportsOf } from './group-reports.ts'
 import type { BatchSignals } from './signals.ts'
@@ -27,6 +28,12 @@ export function batchNumber(batchId: string): number {
   if (id > 2_147_483_647)
     throw new RewardOpsError('batch_not_found', `There is no batch ${batchId}.`)
   return id
+}
+
+/** Parses a sample id: `b12-3` → batch 12, index 3. Throws `batch_not_found` for a batch beyond int4. */
+export function sampleKey(sampleId: string): SampleKey {
+  const [batch, index] = sampleId.split('-') as [string, string]
+  return { batch_id: batchNumber(batch), idx: Number(index) }
 }
 
 /** Retry interval of a long poll while the database is unavailable. */

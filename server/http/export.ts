@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { whileKeyHolds } from '../admin/key-end.ts'
 import type { Modules } from '../api/context.ts'
 import { translateError } from '../api/trpc.ts'
-import { batchNumber } from '../batches/batch-reader.ts'
+import { batchNumber, sampleKey } from '../batches/batch-reader.ts'
 import { describeIssues } from '../contract/describe-issues.ts'
 import {
   ANNOTATIONS_COLUMN,
@@ -244,8 +244,8 @@ function readQuery(search: URLSearchParams): ExportQuery {
 
 function placeAfter(sample: string | undefined): Place {
   if (sample === undefined) return { batchId: 0, idx: 0 }
-  const [batch, idx] = sample.split('-') as [string, string]
-  return { batchId: batchNumber(batch), idx: Number(idx) + 1 }
+  const { batch_id: batchId, idx } = sampleKey(sample)
+  return { batchId, idx: idx + 1 }
 }
 
 function nothingThere({ batch, run, step, split }: ExportQuery): RewardOpsError {

@@ -1,5 +1,5 @@
 import { toAnnotation } from '../batches/annotations.ts'
-import { batchNumber } from '../batches/batch-reader.ts'
+import { batchNumber, sampleKey } from '../batches/batch-reader.ts'
 import { lacksSpread, memberOf } from '../batches/group-reports.ts'
 import { withoutSpread } from '../contract/group-signal.ts'
 import type {
@@ -157,28 +157,20 @@ export class SampleViews {
 
   /** The first lines of the texts of some samples. Samples without texts are left out. */
   async firstLines(ids: readonly string[]): Promise<FirstLinesDto[]> {
-    const keys = ids.map((id) => {
-      const [batch, index] = id.split('-') as [string, string]
-      return { batch_id: batchNumber(batch), idx: Math.min(Number(index), 2_147_483_647) }
-    })
-    const rows = await textStarts(this.#db, keys)
+    const rows = await textStarts(this.#db, ids.map(sampleKey))
     return rows.map((row) => ({ id: `b${row.batch_id}-${row.idx}`, ...firstLines(row) }))
   }
 
   /** @throws RewardOpsError `sample_not_found`, `removed_by_retention` */
   async detail(id: string): Promise<SampleDetailDto> {
-    const [batch, index] = id.split('-') as [string, string]
-    const row = await sampleDetail(
-      this.#db,
-      batchNumber(batch),
-      Math.min(Number(index), 2_147_483_647),
-    )
+    const { batch_id: batchId, idx } = sampleKey(id)
+    const row = await sampleDetail(this.#db, batchId, idx)
     if (!row) {
-      const of = await batchById(this.#db, batchNumber(batch))
+      const of = await batchById(this.#db, batchId)
       throw of?.samples_removed_at
         ? new RewardOpsError(
             'removed_by_retention',
-            `The samples of ${batch} were removed by retention.`,
+            `The samples of b${batchId} were removed by retention.`,
           )
         : new RewardOpsError('sample_not_found', `There is no sample ${id}.`)
     }
