@@ -1,6 +1,7 @@
 import type { AuditEntryDto } from '../../contract/audit.ts'
 import type { Client, Database } from '../database.ts'
 import type { RowOf } from '../row-of.ts'
+import { args } from './args.ts'
 
 type AuditRow = RowOf<AuditEntryDto, 'at'>
 
@@ -23,20 +24,15 @@ export function auditPage(
   filter: { actor: string | null; action: string | null; beforeId: string | null; limit: number },
 ): Promise<AuditRow[]> {
   const where: string[] = []
-  const values: unknown[] = []
-  const add = (sql: string, value: unknown) => {
-    values.push(value)
-    where.push(sql.replace('?', `$${values.length}`))
-  }
-  if (filter.beforeId !== null) add('audit_event.id < ?::bigint', filter.beforeId)
-  if (filter.actor !== null) add('actor = ?', filter.actor)
-  if (filter.action?.endsWith('.')) add('starts_with(action, ?)', filter.action)
-  else if (filter.action !== null) add('action = ?', filter.action)
-  values.push(filter.limit)
+  const { values, arg } = args()
+  if (filter.beforeId !== null) where.push(`audit_event.id < ${arg(filter.beforeId)}::bigint`)
+  if (filter.actor !== null) where.push(`actor = ${arg(filter.actor)}`)
+  if (filter.action?.endsWith('.')) where.push(`starts_with(action, ${arg(filter.action)})`)
+  else if (filter.action !== null) where.push(`action = ${arg(filter.action)}`)
   return db.adhoc(
     `select id::text as id, at, actor, role, action, target, changes from audit_event
      ${where.length > 0 ? `where ${where.join(' and ')}` : ''}
-     order by audit_event.id desc limit $${values.length}`,
+     order by audit_event.id desc limit ${arg(filter.limit)}`,
     values,
   )
 }

@@ -2,6 +2,7 @@ import type { GroupSignalCounts } from '../../contract/group-signal.ts'
 import { type ResolvedReward, rewardVersionOf } from '../../contract/resolved-reward.ts'
 import type { BatchStatus, BatchSummary } from '../../contract/trainer.ts'
 import type { Database } from '../database.ts'
+import { args } from './args.ts'
 import { deviationOf, meanOf } from './moments.ts'
 import { isRescored } from './sample-filter.ts'
 
@@ -67,21 +68,17 @@ export async function listBatches(
   },
 ): Promise<BatchRow[]> {
   const where: string[] = []
-  const values: unknown[] = []
-  const add = (sql: string, value: unknown) => {
-    values.push(value)
-    where.push(sql.replace('?', `$${values.length}`))
-  }
-  if (filter.run !== undefined) add('run_id = (select id from run where name = ?)', filter.run)
-  if (filter.status !== undefined) add('status = ?', filter.status)
-  if (filter.split !== undefined) add('split = ?', filter.split)
+  const { values, arg } = args()
+  if (filter.run !== undefined)
+    where.push(`run_id = (select id from run where name = ${arg(filter.run)})`)
+  if (filter.status !== undefined) where.push(`status = ${arg(filter.status)}`)
+  if (filter.split !== undefined) where.push(`split = ${arg(filter.split)}`)
   if (filter.rescored !== undefined) where.push(isRescored(filter.rescored))
-  if (filter.beforeId !== null) add('batch.id < ?', filter.beforeId)
-  values.push(filter.limit)
+  if (filter.beforeId !== null) where.push(`batch.id < ${arg(filter.beforeId)}`)
   return db.adhoc<BatchRow>(
     `select ${COLUMNS} from batch join run on run.id = batch.run_id
      ${where.length > 0 ? `where ${where.join(' and ')}` : ''}
-     order by batch.id desc limit $${values.length}`,
+     order by batch.id desc limit ${arg(filter.limit)}`,
     values,
   )
 }

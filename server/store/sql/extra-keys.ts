@@ -1,5 +1,6 @@
 import type { ExtraKeyDto } from '../../contract/sample-extras.ts'
 import type { Client, Database } from '../database.ts'
+import { args } from './args.ts'
 import { isRescored } from './sample-filter.ts'
 
 /** Maximum number of keys stored per batch, most frequent first. */
@@ -75,11 +76,7 @@ export async function extraKeys(
     rescored?: boolean | undefined
   },
 ): Promise<{ keys: ExtraKeyRow[]; batches: number; pending: number; capped: boolean }> {
-  const values: unknown[] = []
-  const arg = (value: unknown) => {
-    values.push(value)
-    return `$${values.length}`
-  }
+  const { values, arg } = args()
   const where = ['samples > 0']
   if (of.batchId !== undefined) where.push(`id = ${arg(of.batchId)}`)
   if (of.run !== undefined) where.push(`run_id = (select id from run where name = ${arg(of.run)})`)

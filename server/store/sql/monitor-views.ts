@@ -2,6 +2,7 @@ import type { IncidentDto } from '../../contract/monitors.ts'
 import { notify } from '../channels.ts'
 import type { Database } from '../database.ts'
 import type { RowOf } from '../row-of.ts'
+import { args } from './args.ts'
 import type { StoredValue } from './monitor-batches.ts'
 
 /** An incident with its times as dates. */
@@ -44,11 +45,7 @@ export async function listIncidents(
     limit: number
   },
 ): Promise<IncidentRow[]> {
-  const values: unknown[] = []
-  const arg = (value: unknown) => {
-    values.push(value)
-    return `$${values.length}`
-  }
+  const { values, arg } = args()
   // Incidents of removed runs are left out until they are deleted.
   const where = ['(i.run_id is null or run.id is not null)']
   if (filter.run !== undefined)

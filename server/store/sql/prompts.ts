@@ -5,6 +5,7 @@ import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database } from '../database.ts'
 import { decodeTexts } from '../stored-texts.ts'
 import { decodeVisits, encodeVisits } from '../visit-bytes.ts'
+import { type Arg, args } from './args.ts'
 
 /** Advisory lock on the prompts of a run, because two servers may roll up two batches of it at once. */
 const PROMPT_LOCK = 72_707_391
@@ -245,8 +246,6 @@ const ORDER_BY: Record<PromptOrder, string> = {
   varied: 'varied::float8 / nullif(visits, 0)',
 }
 
-type Arg = (value: unknown) => string
-
 /** Conditions of a filter on `prompt`, with at least one visit. */
 function conditions(scope: PromptScope, filter: Omit<PromptFilter, 'run' | 'split'>, arg: Arg) {
   const where = [`run_id = ${arg(scope.runId)}`, `split = ${arg(scope.split)}`, 'visits > 0']
@@ -262,11 +261,6 @@ function conditions(scope: PromptScope, filter: Omit<PromptFilter, 'run' | 'spli
     where.push(`(preview ilike ${pattern} or prompt_id ilike ${pattern})`)
   }
   return where
-}
-
-function args(): { values: unknown[]; arg: Arg } {
-  const values: unknown[] = []
-  return { values, arg: (value) => `$${values.push(value)}` }
 }
 
 const ROW = `encode(key, 'hex') as key, prompt_id, data_source, preview, class, scored, passed, mean, recent_scored,

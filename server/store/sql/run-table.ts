@@ -8,6 +8,7 @@ import {
 } from '../../contract/run-table.ts'
 import { textArray } from '../array-literal.ts'
 import type { Database } from '../database.ts'
+import { type Arg, args } from './args.ts'
 
 /** Runs whose tags and configuration keys are listed. */
 const FACET_RUNS = 2_000
@@ -98,8 +99,7 @@ export async function runTable(
   input: RunTableInput,
   place: RunPlace | null,
 ): Promise<RunTableRow[]> {
-  const values: unknown[] = []
-  const arg = (value: unknown) => `$${values.push(value)}`
+  const { values, arg } = args()
   const where: string[] = ['true']
   if (input.search) where.push(`position(lower(${arg(input.search)}::text) in lower(run.name)) > 0`)
   if (input.tags.length > 0) where.push(`run.tags @> ${arg(textArray(input.tags))}::text[]`)
@@ -152,8 +152,6 @@ export async function runTable(
     values,
   )
 }
-
-type Arg = (value: unknown) => string
 
 /** SQL that keeps the rows after a place. */
 function afterPlace(place: RunPlace, kind: string, up: boolean, arg: Arg): string {

@@ -1,4 +1,5 @@
 import type { Database } from '../database.ts'
+import { args } from './args.ts'
 import { isRescored } from './sample-filter.ts'
 
 /** Maximum number of batches that are added up, newest first. */
@@ -30,11 +31,7 @@ export async function sampleFacets(
     rescored?: boolean | undefined
   },
 ): Promise<FacetRows> {
-  const values: unknown[] = []
-  const arg = (value: unknown) => {
-    values.push(value)
-    return `$${values.length}`
-  }
+  const { values, arg } = args()
   const where = ['samples > 0']
   if (filter.batchId !== undefined) where.push(`id = ${arg(filter.batchId)}`)
   if (filter.run !== undefined)

@@ -2,6 +2,7 @@ import type { ExtraFilter, SampleFilter as WrittenFilter } from '../../contract/
 import { MAX_VERDICTS } from '../../contract/verdicts.ts'
 import type { Database } from '../database.ts'
 import { readableText } from '../stored-texts.ts'
+import { type Arg, args } from './args.ts'
 
 /** The filter with the batch as a number; `sample-texts.ts` searches for the text. */
 export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
@@ -29,11 +30,7 @@ export async function candidateBatches(
   fromId: number | null,
   order: 'newest' | 'oldest' = 'newest',
 ): Promise<{ batches: CandidateBatch[]; nextBatchId: number | null }> {
-  const values: unknown[] = []
-  const arg = (value: unknown) => {
-    values.push(value)
-    return `$${values.length}`
-  }
+  const { values, arg } = args()
   const where = ['b.samples > 0']
   if (filter.batchId !== undefined) where.push(`b.id = ${arg(filter.batchId)}`)
   if (fromId !== null) where.push(`b.id ${order === 'newest' ? '<=' : '>='} ${arg(fromId)}`)
@@ -110,7 +107,7 @@ export function isRescored(rescored: boolean): string {
 }
 
 /** SQL condition on a key's roll-up: a sample of the batch may match. */
-function rangeOf(extra: ExtraFilter, arg: (value: unknown) => string): string {
+function rangeOf(extra: ExtraFilter, arg: Arg): string {
   if (extra.is === 'present') return 'true'
   if (extra.is === 'boolean') return 'k.booleans > 0'
   if (extra.is === 'text') return 'k.texts > 0'
