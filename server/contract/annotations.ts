@@ -1,22 +1,22 @@
 import { z } from 'zod'
 import { SampleFilter, SampleIds } from './sample-filter.ts'
+import { isStorable } from './storable-text.ts'
 import { SampleId } from './trainer.ts'
 
 /** Maximum samples that one call annotates by a filter. */
 export const MAX_ANNOTATED_SAMPLES = 10_000
 
-const plain = (text: string) => text.isWellFormed() && !text.includes('\u0000')
 const label = z
   .string()
   .trim()
   .min(1, 'must not be empty')
   .max(64, 'must be at most 64 characters')
-  .refine(plain, 'must be text without NUL characters or lone surrogates')
+  .refine(isStorable, 'must be text without NUL characters or lone surrogates')
 const note = z
   .string()
   .trim()
   .max(2_000, 'must be at most 2,000 characters')
-  .refine(plain, 'must be text without NUL characters or lone surrogates')
+  .refine(isStorable, 'must be text without NUL characters or lone surrogates')
 
 /** `annotations.add`: one label and note for listed samples, or for all samples that match a filter. */
 export const AddAnnotationInput = z

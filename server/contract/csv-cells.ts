@@ -1,3 +1,5 @@
+import { isStorable } from './storable-text.ts'
+
 /**
  * CSV cells (RFC 4180) that are read back without loss. A text is written as it is. Any other value, and a text that
  * CSV in UTF-8 cannot hold (NUL, lone surrogates), is JSON after `json:`. Objects, arrays and chat messages may also be
@@ -99,7 +101,7 @@ export function readGroundTruthCell(cell: string, parse: Parse): unknown {
 }
 
 function isPlain(text: string): boolean {
-  return text.isWellFormed() && !text.includes('\u0000') && !text.startsWith(MARK)
+  return isStorable(text) && !text.startsWith(MARK)
 }
 
 function isContainer(text: string): boolean {

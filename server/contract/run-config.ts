@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { readableText } from './storable-text.ts'
 import { name as nameOf } from './trainer.ts'
 
 /** Maximum size of a run's configuration as JSON. */
@@ -73,7 +74,7 @@ export function configValues(config: Readonly<Record<string, unknown>>): Map<str
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
       const prefix = path === '' ? '' : `${path}.`
       for (const [key, inner] of Object.entries(value)) add(`${prefix}${key}`, inner)
-    } else values.set(storable(path).slice(0, 256), plainValue(value))
+    } else values.set(readableText(path).slice(0, 256), plainValue(value))
   }
   add('', config)
   return values
@@ -82,12 +83,7 @@ export function configValues(config: Readonly<Record<string, unknown>>): Map<str
 function plainValue(value: unknown): ConfigValue {
   if (value === null || typeof value === 'number' || typeof value === 'boolean') return value
   const text = typeof value === 'string' ? value : JSON.stringify(value)
-  return storable(text).slice(0, MAX_VALUE_CHARS).toWellFormed()
-}
-
-/** Text that Postgres can hold in `jsonb`. */
-function storable(text: string): string {
-  return text.toWellFormed().replaceAll('\u0000', '\uFFFD')
+  return readableText(text).slice(0, MAX_VALUE_CHARS).toWellFormed()
 }
 
 function isWithinDepth(value: unknown, depth: number): boolean {

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { type ConfigValue, Tag } from './run-config.ts'
+import { isStorable } from './storable-text.ts'
 import { name } from './trainer.ts'
 
 /** A run with pending samples is stalled if for this long no group has completed and no samples have arrived. */
@@ -41,21 +42,14 @@ export const ConfigFilter = z.strictObject({
   /** `~`: contains the text, ignoring case. The comparisons `<` to `>=` need a number. */
   is: z.enum(CONFIG_OPERATORS),
   /** Numbers are compared by value (`1e-6` equals `0.000001`); `true`, `false` and `null` are written as in JSON. */
-  value: z
-    .string()
-    .max(500)
-    .refine((s) => s.isWellFormed() && !s.includes('\u0000'), 'must not hold NUL'),
+  value: z.string().max(500).refine(isStorable, 'must not hold NUL or lone surrogates'),
 })
 export type ConfigFilter = z.infer<typeof ConfigFilter>
 
 /** `runs.table`. */
 export const RunTableInput = z.strictObject({
   /** Part of the name, ignoring case. */
-  search: z
-    .string()
-    .max(256)
-    .refine((s) => s.isWellFormed() && !s.includes('\u0000'), 'must not hold NUL')
-    .optional(),
+  search: z.string().max(256).refine(isStorable, 'must not hold NUL or lone surrogates').optional(),
   /** Only runs with all of these tags. */
   tags: z.array(Tag).max(32).default([]),
   status: z.enum(RUN_STATUSES).optional(),

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { isStorable } from './storable-text.ts'
 import { BatchId, FailureReason, SampleId, SampleStatus } from './trainer.ts'
 
 /** Maximum conditions on the reward extra info. */
@@ -10,10 +11,7 @@ const words = (most: number) =>
     .min(1, 'must not be empty')
     .max(most, `must be at most ${most.toLocaleString('en')} characters`)
 const plain = (most: number) =>
-  words(most).refine(
-    (text) => text.isWellFormed() && !text.includes('\u0000'),
-    'must be text without NUL characters or lone surrogates',
-  )
+  words(most).refine(isStorable, 'must be text without NUL characters or lone surrogates')
 const step = z.int().min(0).max(2_147_483_647)
 const key = plain(256)
 

@@ -1,22 +1,22 @@
 import { z } from 'zod'
+import { isStorable } from './storable-text.ts'
 
 /** The version of the format of `state` in views that are saved now. */
 export const VIEW_VERSION = 1
 /** Maximum saved views per page. */
 export const MAX_VIEWS = 200
 
-const plain = (text: string) => text.isWellFormed() && !text.includes('\u0000')
 const page = z.enum(['samples'])
 const name = z
   .string()
   .trim()
   .min(1, 'must not be empty')
   .max(80, 'must be at most 80 characters')
-  .refine(plain, 'must be text without NUL characters or lone surrogates')
+  .refine(isStorable, 'must be text without NUL characters or lone surrogates')
 const state = z
   .string()
   .max(8_000, 'must be at most 8,000 characters')
-  .refine(plain, 'must be text without NUL characters or lone surrogates')
+  .refine(isStorable, 'must be text without NUL characters or lone surrogates')
 
 /** `views.list` of a page. */
 export const ViewsInput = z.strictObject({ page })

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { ADAPTIVE_MAX_IN_FLIGHT } from './adaptive-limit.ts'
 import type { SelfTestVerdict } from './self-test-verdict.ts'
+import { isStorable } from './storable-text.ts'
 
 /**
  * Returns the maximum requests in flight over all processes: `maxInFlight`, or the concurrency that the server reports,
@@ -16,13 +17,7 @@ export const EngineChoice = z.enum([...ENGINES, 'auto'])
 
 /** Text that Postgres can store. */
 const text = (max: number) =>
-  z
-    .string()
-    .max(max)
-    .refine(
-      (s) => s.isWellFormed() && !s.includes('\u0000'),
-      'must not hold NUL or lone surrogates',
-    )
+  z.string().max(max).refine(isStorable, 'must not hold NUL or lone surrogates')
 
 /** The key is sent in a header, which cannot contain spaces or line ends. */
 const apiKey = z

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
 import { partRewardsProblem } from './part-rewards.ts'
 import { SAMPLE_FAILURE_REASONS } from './sample-reason.ts'
+import { isStorable } from './storable-text.ts'
 
 /** Text that is stored unchanged, including NUL and lone surrogates. */
 const text = z.string()
@@ -12,10 +13,7 @@ export const name = (max: number) =>
     .string()
     .min(1, 'must not be empty')
     .max(max, `must be at most ${max} characters`)
-    .refine(
-      (s) => s.isWellFormed() && !s.includes('\u0000'),
-      'must not hold NUL or lone surrogates',
-    )
+    .refine(isStorable, 'must not hold NUL or lone surrogates')
 
 /** A part of a message's content, in OpenAI's format: `{"type": "text", "text": …}`, `{"type": "image_url", …}`. */
 const MessagePart = z.looseObject({ type: z.string().min(1).max(64) })
@@ -36,7 +34,7 @@ export const MAX_VERDICT_CHARS = 200
 const shortText = z
   .string()
   .max(MAX_VERDICT_CHARS)
-  .refine((s) => s.isWellFormed() && !s.includes('\u0000'), 'must not hold NUL or lone surrogates')
+  .refine(isStorable, 'must not hold NUL or lone surrogates')
 
 /** A message of a response by its index; 0 for a response that is plain text. */
 const messageIndex = z.int().min(0).max(9_999)

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { isStorable } from '../contract/storable-text.ts'
 import type { SampleInput } from '../contract/trainer.ts'
 import type { ChatTurn, SentTurn } from '../contract/turn-text.ts'
 
@@ -39,23 +40,10 @@ export interface DecodedTexts {
   extraInfo: Record<string, unknown>
 }
 
-/**
- * Whether Postgres can hold a text. Other texts of samples are stored as JSON string literals, so every text comes back
- * byte for byte.
- */
-export function isPlain(text: string): boolean {
-  return text.isWellFormed() && !text.includes('\u0000')
-}
-
 /** A text for messages and labels: cut to `maxChars` characters, and without what Postgres cannot hold. */
 export function storableText(text: string, maxChars: number): string {
   const short = text.length > maxChars ? `${text.slice(0, maxChars - 1)}…` : text
   return short.toWellFormed().replaceAll('\u0000', '␀')
-}
-
-/** Replaces NUL and lone surrogates by U+FFFD, as `readable_json` does. */
-export function readableText(text: string): string {
-  return text.toWellFormed().replaceAll('\u0000', '\ufffd')
 }
 
 export function encodeTexts(sample: GivenTexts): EncodedTexts {
@@ -70,14 +58,17 @@ export function encodeTexts(sample: GivenTexts): EncodedTexts {
   }
 }
 
-/** A text or messages as stored, with the flag of this form. */
+/**
+ * A text or messages as stored, with the flag of this form. A text that Postgres cannot hold is stored as a JSON string
+ * literal, so every text comes back byte for byte.
+ */
 function encodeText(
   given: string | SentTurn[],
   escaped: number,
   isMessages: number,
 ): { stored: string; flag: number } {
   if (typeof given !== 'string') return { stored: JSON.stringify(given), flag: isMessages }
-  return isPlain(given)
+  return isStorable(given)
     ? { stored: given, flag: 0 }
     : { stored: JSON.stringify(given), flag: escaped }
 }

@@ -1,4 +1,5 @@
 import type { GroupPasses, PromptFilter, PromptOrder } from '../../contract/prompts.ts'
+import { readableText } from '../../contract/storable-text.ts'
 import { contentText } from '../../contract/turn-text.ts'
 import { figuresOf, mergeVisits, type PromptFigures, type Visit } from '../../prompt-visits.ts'
 import { plainArray, textArray } from '../array-literal.ts'
@@ -6,6 +7,7 @@ import type { Client, Database } from '../database.ts'
 import { decodeTexts } from '../stored-texts.ts'
 import { decodeVisits, encodeVisits } from '../visit-bytes.ts'
 import { type Arg, args } from './args.ts'
+import { likePattern } from './sample-texts.ts'
 
 /** Advisory lock on the prompts of a run, because two servers may roll up two batches of it at once. */
 const PROMPT_LOCK = 72_707_391
@@ -203,11 +205,8 @@ export function previewOf(stored: string, encoding: number): string {
   } catch {
     // Messages longer than what was read: their beginning is better than nothing.
   }
-  return [...text.slice(0, 2 * PREVIEW_CHARS)]
-    .slice(0, PREVIEW_CHARS)
-    .join('')
-    .toWellFormed()
-    .replaceAll('\u0000', '\ufffd')
+  const start = [...text.slice(0, 2 * PREVIEW_CHARS)].slice(0, PREVIEW_CHARS)
+  return readableText(start.join(''))
 }
 
 /** Bytes in hexadecimal as an array. */
@@ -252,12 +251,7 @@ function conditions(scope: PromptScope, filter: Omit<PromptFilter, 'run' | 'spli
   if (filter.class !== undefined) where.push(`class = ${arg(filter.class)}`)
   if (filter.dataSource !== undefined) where.push(`data_source = ${arg(filter.dataSource)}`)
   if (filter.search !== undefined && filter.search !== '') {
-    const pattern = arg(
-      `%${filter.search
-        .replace(/[\\%_]/g, '\\$&')
-        .replaceAll('\u0000', '\ufffd')
-        .toWellFormed()}%`,
-    )
+    const pattern = arg(likePattern(readableText(filter.search)))
     where.push(`(preview ilike ${pattern} or prompt_id ilike ${pattern})`)
   }
   return where

@@ -1,7 +1,7 @@
 import type { ExtraFilter, SampleFilter as WrittenFilter } from '../../contract/sample-filter.ts'
+import { readableText } from '../../contract/storable-text.ts'
 import { MAX_VERDICTS } from '../../contract/verdicts.ts'
 import type { Database } from '../database.ts'
-import { readableText } from '../stored-texts.ts'
 import { type Arg, args } from './args.ts'
 
 /** The filter with the batch as a number; `sample-texts.ts` searches for the text. */

@@ -1,6 +1,7 @@
 import { literalPattern } from '../../contract/sample-filter.ts'
+import { isStorable, readableText } from '../../contract/storable-text.ts'
 import type { Database } from '../database.ts'
-import { decodeTexts, isPlain, readableText } from '../stored-texts.ts'
+import { decodeTexts } from '../stored-texts.ts'
 
 /** A sample by its key. */
 export interface SampleKey {
@@ -29,7 +30,7 @@ export async function searchTexts(
   samples: readonly (SampleKey & { bucket: string })[],
 ): Promise<TextSearchResult> {
   // A text with NUL or lone surrogates occurs only in JSON, because Postgres cannot hold it otherwise.
-  const plain = isPlain(text)
+  const plain = isStorable(text)
   const patterns = [
     likePattern(readableText(text)),
     likePattern(JSON.stringify(text).slice(1, -1)),
@@ -158,6 +159,6 @@ function holds(
 }
 
 /** The pattern of `like` that matches a text literally. */
-function likePattern(text: string): string {
+export function likePattern(text: string): string {
   return `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
 }
