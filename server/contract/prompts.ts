@@ -162,6 +162,13 @@ export interface PromptHeatDto {
 export const PromptStepsInput = z.strictObject({ run: runName, split })
 export type PromptStepsInput = z.infer<typeof PromptStepsInput>
 
+/** The mean of an estimate over the groups with at least `k` counted scores. */
+export interface AtK {
+  k: number
+  groups: number
+  value: number
+}
+
 /** `prompts.steps`: what the groups of each step show together. */
 export interface PromptStepDto {
   step: number
@@ -169,9 +176,9 @@ export interface PromptStepDto {
   /** Groups by pass rate: 0, below half, half or more, all; null if only reward models score. */
   groups: { none: number; some: number; most: number; all: number } | null
   /** pass@k, unbiased, over the groups with at least k scored samples; null for reward models alone. */
-  passAt: { k: number; groups: number; value: number }[] | null
+  passAt: AtK[] | null
   /** The expected highest score of k samples, unbiased, over the groups with at least k scored samples. */
-  bestOf: { k: number; groups: number; value: number }[]
+  bestOf: AtK[]
 }
 /** `prompts.steps`. */
 export interface PromptStepsDto {

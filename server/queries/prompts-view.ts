@@ -147,7 +147,7 @@ export class PromptsView {
         total: name === undefined ? total : byClass[name],
         passRates: rows.every(({ passed }) => passed !== null),
         rows: rows
-          .map((row) => ({ row, rate: (row.passed ?? sumOf(row)) / row.scored }))
+          .map((row) => ({ row, rate: rateOf(row) }))
           .sort((a, b) => b.rate - a.rate || (a.row.key < b.row.key ? -1 : 1))
           .map(({ row }) => {
             const visits = decodeVisits(row.history)
@@ -156,9 +156,7 @@ export class PromptsView {
               promptId: row.prompt_id,
               preview: row.preview,
               steps: visits.map(({ step }) => step),
-              rates: visits.map(({ scored, passed, mean }) =>
-                passed === null ? mean : passed / scored,
-              ),
+              rates: visits.map(rateOf),
             }
           }),
       }
@@ -236,10 +234,6 @@ export class PromptsView {
   }
 }
 
-function sumOf({ mean, scored }: PromptRow): number {
-  return (mean ?? 0) * scored
-}
-
 function rowDto(row: PromptRow): PromptRowDto {
   const visits = decodeVisits(row.history)
   return {
@@ -257,11 +251,15 @@ function rowDto(row: PromptRow): PromptRowDto {
     change: row.change,
     variedShare: row.varied / row.visits,
     lastStep: row.last_step,
-    recent: visits.slice(-LISTED_VISITS).map(({ step, scored, passed, mean }) => ({
-      step,
-      rate: passed === null ? mean : passed / scored,
-    })),
+    recent: visits
+      .slice(-LISTED_VISITS)
+      .map((visit) => ({ step: visit.step, rate: rateOf(visit) })),
   }
+}
+
+/** Pass rate of a prompt or visit; for reward models the mean score. */
+function rateOf({ scored, passed, mean }: Pick<PromptRow, 'scored' | 'passed' | 'mean'>): number {
+  return passed === null ? (mean ?? 0) : passed / scored
 }
 
 function readCursor(cursor: string): { sort: number | null; key: string } {

@@ -1,15 +1,10 @@
+import type { AtK } from '../contract/prompts.ts'
+
 /** Groups by number of counted scores and of passed samples. */
 export interface PassCount {
   n: number
   passed: number
   groups: number
-}
-
-/** The mean of an estimate over the groups that have enough samples. */
-export interface AtK {
-  k: number
-  groups: number
-  value: number
 }
 
 /**

@@ -232,6 +232,10 @@ export interface PromptRow {
   visits: number
   last_step: number
   history: Buffer
+}
+
+/** A prompt of a sorted list. */
+export interface ListedPromptRow extends PromptRow {
   /** The value that orders the list. */
   sort: number | null
 }
@@ -258,7 +262,7 @@ function conditions(scope: PromptScope, filter: Omit<PromptFilter, 'run' | 'spli
 }
 
 const ROW = `encode(key, 'hex') as key, prompt_id, data_source, preview, class, scored, passed, mean, recent_scored,
-  recent_passed, recent_mean, change, varied, visits, last_step`
+  recent_passed, recent_mean, change, varied, visits, last_step, history`
 
 /**
  * A page of the prompts of a filter. Prompts without the ordering value come last. Reads all prompts of the run and split.
@@ -273,7 +277,7 @@ export async function promptPage(
     limit: number
     after: { sort: number | null; key: string } | null
   },
-): Promise<PromptRow[]> {
+): Promise<ListedPromptRow[]> {
   const { values, arg } = args()
   const where = conditions(scope, filter, arg)
   const direction = page.descending ? 'desc' : 'asc'
@@ -288,7 +292,7 @@ export async function promptPage(
   }
   // The wide lists are read for the rows of the page alone.
   return db.adhoc(
-    `select ${ROW}, sort, history
+    `select ${ROW}, sort
      from (select run_id as r, split as s, key as k, sort
            from (select *, ${ORDER_BY[page.orderBy]} as sort from prompt) p
            where ${where.join(' and ')}
@@ -307,7 +311,7 @@ export async function promptOf(
 ): Promise<PromptRow | undefined> {
   const [row] = await db.rows<PromptRow>(
     'prompt-of',
-    `select ${ROW}, null::float8 as sort, history
+    `select ${ROW}
      from prompt where run_id = $1 and split = $2 and key = decode($3, 'hex') and visits > 0`,
     [runId, split, key],
   )
@@ -337,7 +341,7 @@ export async function firstPrompts(
 ): Promise<PromptRow[]> {
   const { values, arg } = args()
   return db.adhoc(
-    `select ${ROW}, null::float8 as sort, history from prompt
+    `select ${ROW} from prompt
      where ${conditions(scope, filter, arg).join(' and ')} order by run_id, split, key limit ${arg(limit)}`,
     values,
   )
