@@ -1,13 +1,11 @@
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import type { Browser } from '@playwright/test'
 import { seedData } from '../scripts/seed-data.ts'
 import { createLogger } from '../server/log.ts'
 import { freePort } from '../testkit/processes/port.ts'
 import { startService } from '../testkit/processes/service.ts'
 import { launchBrowser } from './browser.ts'
-import type { Emit } from './harness.ts'
+import { benchFolder, type Emit } from './harness.ts'
 import { median, rounded } from './statistics.ts'
 
 const REPETITIONS = 7
@@ -21,8 +19,7 @@ const WINDOW_MS = 3_000
 
 /** Measures the cost of opening the overview in a fresh browser: transferred bytes and largest contentful paint. */
 export async function measureFirstLoad(emit: Emit): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), 'rewardops-bench-'))
-  await chmod(folder, 0o711)
+  const folder = await benchFolder()
   const log = createLogger('warn', 'bench')
   let service: Awaited<ReturnType<typeof startService>> | undefined
   const browser = await launchBrowser()

@@ -1,13 +1,11 @@
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { Pool } from 'undici'
 import { seedData } from '../scripts/seed-data.ts'
 import { appRouter } from '../server/api/root.ts'
 import { createLogger } from '../server/log.ts'
 import { freePort } from '../testkit/processes/port.ts'
 import { startService } from '../testkit/processes/service.ts'
-import type { Emit } from './harness.ts'
+import { benchFolder, type Emit } from './harness.ts'
 import { median, quantile, rounded } from './statistics.ts'
 
 /** Pause between requests. Most answers are cached for at most 0.7 s, so the server computes them for each request. */
@@ -31,24 +29,15 @@ export const PAGES_DEFAULTS = { samples: 1_000_000, repetitions: 20 }
 
 /** Measures how long every query of every page takes over generated runs, at the first request and when repeated. */
 export async function measurePages(emit: Emit, options: PagesOptions): Promise<void> {
-  const folder = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'rewardops-bench-')))
-  if (options.dataDir === undefined) await chmod(folder, 0o711)
-  let service: Awaited<ReturnType<typeof startService>> | undefined
-  let pool: Pool | undefined
-  try {
+  const seed = async (dataDir: string) => {
     const log = createLogger('warn', 'bench')
     const seeded = await seedData({
-      ...{ dataDir: folder, samples: options.samples, prompts: options.prompts, seed: 1 },
+      ...{ dataDir, samples: options.samples, prompts: options.prompts, seed: 1 },
       ...{ onlyWhenEmpty: true, log },
     })
     emit({ name: 'pages.seeded', ...seeded, runs: seeded.runs.length })
-    service = await startService({
-      port: await freePort(),
-      dataDir: folder,
-      env: { DATABASE_URL: undefined, REWARDOPS_API_KEYS: undefined, REWARDOPS_WORKERS: '0' },
-    })
-    pool = new Pool(service.url, { connections: 4 })
-    const ask = asker(pool)
+  }
+  await withSeeded(options.dataDir, seed, async (ask) => {
     const cases = await queries(ask)
     const { all, medians, p95s } = await measureQueries(emit, ask, cases, options.repetitions)
     emit({
@@ -64,10 +53,31 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
       mostP95Ms: MAX_P95_MS,
       notMeasured: notMeasured(cases),
     })
+  })
+}
+
+/** Starts a service without workers over a seeded data folder, by default a temporary one, and stops it at the end. */
+export async function withSeeded(
+  dataDir: string | undefined,
+  seed: (dataDir: string) => Promise<void>,
+  measure: (ask: Ask) => Promise<void>,
+): Promise<void> {
+  const folder = dataDir ?? (await benchFolder())
+  let service: Awaited<ReturnType<typeof startService>> | undefined
+  let pool: Pool | undefined
+  try {
+    await seed(folder)
+    service = await startService({
+      port: await freePort(),
+      dataDir: folder,
+      env: { DATABASE_URL: undefined, REWARDOPS_API_KEYS: undefined, REWARDOPS_WORKERS: '0' },
+    })
+    pool = new Pool(service.url, { connections: 4 })
+    await measure(asker(pool))
   } finally {
     await pool?.destroy()
     await service?.stop()
-    if (options.dataDir === undefined) await rm(folder, { recursive: true, force: true })
+    if (dataDir === undefined) await rm(folder, { recursive: true, force: true })
   }
 }
 
@@ -109,7 +119,7 @@ export async function measureQueries(
 type Ask = (procedure: string, input: unknown) => Promise<{ data: unknown; bytes: number }>
 
 /** Calls procedures over HTTP. */
-export function asker(pool: Pool): Ask {
+function asker(pool: Pool): Ask {
   return async (procedure, input) => {
     const query = input === undefined ? '' : `?input=${encodeURIComponent(JSON.stringify(input))}`
     const { statusCode, body } = await pool.request({

@@ -1,15 +1,9 @@
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { Pool } from 'undici'
 import { rollUpRuns } from '../server/background/run-roll-ups.ts'
 import { createLogger } from '../server/log.ts'
 import { Database } from '../server/store/database.ts'
 import { openDatabase } from '../server/store/postgres/connect.ts'
-import { freePort } from '../testkit/processes/port.ts'
-import { startService } from '../testkit/processes/service.ts'
 import type { Emit } from './harness.ts'
-import { asker, measureQueries, type PageQuery } from './pages.ts'
+import { measureQueries, type PageQuery, withSeeded } from './pages.ts'
 import { rounded } from './statistics.ts'
 
 const RUNS = 1_000
@@ -30,19 +24,10 @@ export const RUNS_DEFAULTS = { repetitions: 20 }
 
 /** Measures the queries of the Runs page over many runs. */
 export async function measureRuns(emit: Emit, options: RunsOptions): Promise<void> {
-  const folder = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'rewardops-bench-')))
-  if (options.dataDir === undefined) await chmod(folder, 0o711)
-  let service: Awaited<ReturnType<typeof startService>> | undefined
-  let pool: Pool | undefined
-  try {
-    emit({ name: 'runs.seeded', ...(await seedRuns(folder)) })
-    service = await startService({
-      port: await freePort(),
-      dataDir: folder,
-      env: { DATABASE_URL: undefined, REWARDOPS_API_KEYS: undefined, REWARDOPS_WORKERS: '0' },
-    })
-    pool = new Pool(service.url, { connections: 4 })
-    const ask = asker(pool)
+  const seed = async (dataDir: string) => {
+    emit({ name: 'runs.seeded', ...(await seedRuns(dataDir)) })
+  }
+  await withSeeded(options.dataDir, seed, async (ask) => {
     const middle = (await ask('runs.table', { limit: 200, sort: 'best' })).data as {
       nextCursor: string
     }
@@ -73,11 +58,7 @@ export async function measureRuns(emit: Emit, options: RunsOptions): Promise<voi
       slowestP95Ms: rounded(Math.max(...p95s)),
       mostP50Ms: MAX_P50_MS,
     })
-  } finally {
-    await pool?.destroy()
-    await service?.stop()
-    if (options.dataDir === undefined) await rm(folder, { recursive: true, force: true })
-  }
+  })
 }
 
 /** Inserts ended batches with roll-ups but without samples, then rolls up their runs. */
