@@ -11,7 +11,7 @@ import { FUNCTIONS_POOL, JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { ActiveBatches } from './active-batches.ts'
 import { ClaimedJob } from './claimed-job.ts'
-import { RewardLoopWorker } from './reward-loop-worker.ts'
+import { insertBatch, queueSamples, testWorker } from './testing/test-worker.ts'
 
 const database = testDatabaseForFile()
 const log = createLogger('silent', 'test')
@@ -67,51 +67,10 @@ it('cancels calls before other workers get their slots, and scores the samples a
   await queue.start()
   await queue.ensure(FUNCTIONS_POOL)
   const { pool, ref, close } = testPool()
-  const worker = new RewardLoopWorker({
-    id: row.id,
-    db: own,
-    queue,
-    tools: { router: {}, functions: pool, limits: {} } as never,
-    leases,
-    slotsOf: () => 0,
-    fairShareOf: () => 0,
-    wantSlots: () => {},
-    functionCapacity: () => 8,
-    limiterCapacity: () => 0,
-    clock: row.clock,
-    onUrgentCommitted: null,
-    log,
-  })
-  const [run] = await db.adhoc<{ id: number }>("insert into run (name) values ('r') returning id")
-  const reward = {
-    kind: 'function',
-    manager: 'naive',
-    model: null,
-    function: ref(FIRST_HANGS),
-    kwargs: {},
-    timeoutMs: 60_000,
-    maxAttempts: 1,
-    maxConcurrency: 1,
-    onFailure: { policy: 'null' },
-  }
-  const [batch] = await db.adhoc<{ id: number }>(
-    `insert into batch (run_id, step, split, status, closed, reward, reward_name, samples, groups, text_bucket)
-     values ($1, 1, 'train', 'running', true, $2, 'test', 1, 1, current_date) returning id`,
-    [run!.id, JSON.stringify(reward)],
-  )
-  const b = batch!.id
-  await db.adhoc("insert into sample_group (batch_id, no, uid, received) values ($1, 0, 'q', 1)", [
-    b,
-  ])
-  await db.adhoc(
-    "insert into sample (batch_id, idx, group_no, data_source) values ($1, 0, 0, 'test')",
-    [b],
-  )
-  const text = { prompt: '', response: '', ground_truth: null, extra_info: null, encoding: 0 }
-  const job = { b, i: [0, 0], t: Date.now(), s: [{ idx: 0, data_source: 'test', ...text }] }
-  await own.transaction((client) =>
-    queue.insert(FUNCTIONS_POOL, [job], { run: 'r', priority: 0, client }),
-  )
+  const worker = testWorker({ db: own, row, queue, leases, functions: pool })
+  const reward = { kind: 'function', function: ref(FIRST_HANGS), maxConcurrency: 1 }
+  const b = await insertBatch(db, reward, 1)
+  await queueSamples(own, queue, FUNCTIONS_POOL, b, 1)
   worker.intake.pump(FUNCTIONS_POOL)
   await waitFor('the call', () => worker.inFlight === 1)
 

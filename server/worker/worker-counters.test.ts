@@ -8,7 +8,8 @@ import { Database } from '../store/database.ts'
 import { FUNCTIONS_POOL, JobQueue, RULES_POOL } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { DirectScores } from './direct-scores.ts'
-import { RewardLoopWorker } from './reward-loop-worker.ts'
+import type { RewardLoopWorker } from './reward-loop-worker.ts'
+import { insertBatch, queueSamples, testWorker } from './testing/test-worker.ts'
 
 /** Tests that each sample of a worker is counted once in the history of the fleet, and durations only if it ran. */
 
@@ -20,11 +21,9 @@ let row: ProcessRow
 let leases: LeaseHolder
 let queue: JobQueue
 let worker: RewardLoopWorker
-let runId: number
 
 const RULE = { kind: 'rule' }
 const SAMPLES = 2
-const text = { prompt: '', response: 'a', ground_truth: '"a"', extra_info: null, encoding: 0 }
 
 beforeAll(async () => {
   db = new Database(database.url, log, { max: 8, name: 'test' })
@@ -32,8 +31,6 @@ beforeAll(async () => {
   queue = new JobQueue(db, log, { supervise: true })
   await queue.start()
   for (const pool of [FUNCTIONS_POOL, RULES_POOL]) await queue.ensure(pool)
-  const [run] = await db.adhoc<{ id: number }>("insert into run (name) values ('r') returning id")
-  runId = run!.id
 })
 afterAll(async () => {
   await functions.close()
@@ -42,63 +39,15 @@ afterAll(async () => {
 })
 beforeEach(() => {
   leases = new LeaseHolder(db, row.id, log)
-  worker = new RewardLoopWorker({
-    id: row.id,
-    db,
-    queue,
-    tools: { router: {}, functions: functions.pool, limits: {} } as never,
-    leases,
-    slotsOf: () => 0,
-    fairShareOf: () => 0,
-    wantSlots: () => {},
-    functionCapacity: () => 8,
-    limiterCapacity: () => 0,
-    clock: row.clock,
-    onUrgentCommitted: null,
-    log,
-  })
+  worker = testWorker({ db, row, queue, leases, functions: functions.pool })
 })
 afterEach(async () => {
   await worker.stop(0, 1_000)
   await leases.close()
 })
 
-/** Inserts a batch with one group. */
-async function makeBatch(reward: object): Promise<number> {
-  const [batch] = await db.adhoc<{ id: number }>(
-    `insert into batch (run_id, step, split, status, closed, reward, reward_name, samples, groups, text_bucket)
-     values ($1, 1, 'train', 'running', true, $2, 'test', $3, 1, current_date) returning id`,
-    [
-      runId,
-      JSON.stringify({
-        ...{ manager: 'naive', model: null, kwargs: {}, timeoutMs: 60_000, maxAttempts: 1 },
-        ...{ maxConcurrency: null, onFailure: { policy: 'null' }, ...reward },
-      }),
-      SAMPLES,
-    ],
-  )
-  const { id } = batch!
-  await db.adhoc("insert into sample_group (batch_id, no, uid, received) values ($1, 0, 'q', $2)", [
-    id,
-    SAMPLES,
-  ])
-  await db.adhoc(
-    `insert into sample (batch_id, idx, group_no, data_source)
-     select $1, i, 0, 'test' from generate_series(0, $2::int - 1) i`,
-    [id, SAMPLES],
-  )
-  return id
-}
-
-async function queueSamples(pool: string, b: number): Promise<void> {
-  const s = Array.from({ length: SAMPLES }, (_, idx) => ({
-    idx,
-    data_source: 'openai/gsm8k',
-    ...text,
-  }))
-  const job = { b, i: [0, SAMPLES - 1], t: Date.now(), s }
-  await db.transaction((client) => queue.insert(pool, [job], { run: 'r', priority: 0, client }))
-}
+const makeBatch = (reward: object) => insertBatch(db, reward, SAMPLES)
+const enqueue = (pool: string, batchId: number) => queueSamples(db, queue, pool, batchId, SAMPLES)
 
 const durations = () => {
   const { queue, router, service } = worker.counters.latency
@@ -112,7 +61,7 @@ const written = (n: number) =>
 
 describe('durations', () => {
   it('of scored samples are counted once', async () => {
-    await queueSamples(RULES_POOL, await makeBatch(RULE))
+    await enqueue(RULES_POOL, await makeBatch(RULE))
     worker.intake.pump(RULES_POOL)
     await written(SAMPLES)
     expect(worker.counters.written).toEqual({ scored: SAMPLES, failed: 0 })
@@ -121,7 +70,7 @@ describe('durations', () => {
 
   it('of samples whose batch ended before their rules ran are not counted', async () => {
     const batchId = await makeBatch(RULE)
-    await queueSamples(RULES_POOL, batchId)
+    await enqueue(RULES_POOL, batchId)
     worker.intake.pump(RULES_POOL)
     while (worker.counters.failed < SAMPLES) {
       worker.batchEnded(batchId)
@@ -134,7 +83,7 @@ describe('durations', () => {
     const source = functions.ref('export default () => new Promise(() => {})')
     const reward = { kind: 'function', function: source, maxConcurrency: 1 }
     const batchId = await makeBatch(reward)
-    await queueSamples(FUNCTIONS_POOL, batchId)
+    await enqueue(FUNCTIONS_POOL, batchId)
     worker.intake.pump(FUNCTIONS_POOL)
     await waitFor('the first call', () => worker.inFlight === 1)
     worker.batchEnded(batchId)
@@ -182,7 +131,7 @@ describe('written results of a post-processed group', () => {
   ])('%s', async (_, postProcess, expected) => {
     const source = functions.ref(`${SCORE}export const postProcessScores = ${postProcess}`)
     const reward = { kind: 'function', function: source, postProcess: source }
-    await queueSamples(FUNCTIONS_POOL, await makeBatch(reward))
+    await enqueue(FUNCTIONS_POOL, await makeBatch(reward))
     const timer = setInterval(() => worker.intake.pump(FUNCTIONS_POOL), 20)
     await waitFor('the group', async () => {
       const rows = await db.adhoc(
