@@ -17,6 +17,7 @@ import { EXPORTED_RESULT_COLUMNS, EXPORTED_ROLLOUT_COLUMNS } from '../server/con
 import { EXPORTED_TEXT_COLUMNS } from '../server/contract/export.ts'
 import type { RewardSpec, SubmitInput } from '../server/contract/trainer.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
+import { hasGradedProblems } from '../testkit/service/rollouts.ts'
 import {
   type BatchNumbers,
   differences,
@@ -27,7 +28,7 @@ import {
   recompute,
 } from './exactness/numbers.ts'
 import { bare, chartRows, figuresOf, noteOf, rowsOf, section } from './exactness/read-page.ts'
-import { haveRollouts, type Rollout, readRollouts, withBroken } from './exactness/rollouts.ts'
+import { type Rollout, readRollouts, withBroken } from './exactness/rollouts.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
 /**
@@ -35,7 +36,7 @@ import { startTestService, type TestService, test } from './fixtures/service.ts'
  * script shares no code with the service.
  */
 
-const missing = !haveRollouts
+const missing = !hasGradedProblems
   ? 'the rollouts of gsm8k-groups8 are missing'
   : havePython()
     ? null

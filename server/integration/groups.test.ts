@@ -1,16 +1,16 @@
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Sample, type Submit, sample, shuffled } from '../../testkit/service/rollouts.ts'
+import {
+  gradedProblems,
+  hasGradedProblems,
+  type Sample,
+  type Submit,
+  sample,
+  shuffled,
+} from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
 /** Statistics, advantages and signals of groups, before and after the roll-up, and the effect of failed samples on them. */
-
-const GROUPS8 = join(
-  import.meta.dirname,
-  '../../../shared/data/gsm8k-groups8/groups.first200.jsonl',
-)
 
 let service: Service
 
@@ -190,23 +190,12 @@ describe('training signal of groups', () => {
 })
 
 describe('1,600 GSM8K responses in groups of 8', () => {
-  it.skipIf(!existsSync(GROUPS8))('have the recomputed advantages and signals', async () => {
-    const lines = readFileSync(GROUPS8, 'utf8').trim().split('\n')
-    const samples = lines.flatMap((line, at) => {
-      const row = JSON.parse(line) as {
-        question: string
-        ground_truth: string
-        responses: { response: string }[]
-      }
-      return row.responses.map(({ response }) =>
-        sample({
-          uid: `q${at}`,
-          prompt: row.question,
-          response,
-          groundTruth: row.ground_truth,
-        }),
-      )
-    })
+  it.skipIf(!hasGradedProblems)('have the recomputed advantages and signals', async () => {
+    const samples = gradedProblems().flatMap(({ question, ground_truth, responses }, at) =>
+      responses.map(({ response }) =>
+        sample({ uid: `q${at}`, prompt: question, response, groundTruth: ground_truth }),
+      ),
+    )
     const { batchId } = await submit(samples, {
       groupSize: 8,
       reward: { function: { name: 'math_verify' } },

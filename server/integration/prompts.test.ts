@@ -1,16 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { sample } from '../../testkit/service/rollouts.ts'
+import { gradedProblems, hasGradedProblems, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
 /** Prompts over the batches of a run, through the API. */
-
-const GROUPS8 = join(
-  import.meta.dirname,
-  '../../../shared/data/gsm8k-groups8/groups.first200.jsonl',
-)
 
 let service: Service
 
@@ -87,18 +80,8 @@ describe('prompts', () => {
     expect(await idsOf(rescored)).toEqual(['id-of-a', 'id-of-a'])
   })
 
-  it.skipIf(!existsSync(GROUPS8))('of GSM8K have the published pass@k', async () => {
-    const groups = readFileSync(GROUPS8, 'utf8')
-      .trim()
-      .split('\n')
-      .map(
-        (line) =>
-          JSON.parse(line) as {
-            id: string
-            question: string
-            responses: { response: string; label: boolean }[]
-          },
-      )
+  it.skipIf(!hasGradedProblems)('of GSM8K have the published pass@k', async () => {
+    const groups = gradedProblems()
     const run = 'gsm8k-pass-at-k'
     const { batchId } = await service.api.batches.submit.mutate({
       ...{ run, step: 1 },

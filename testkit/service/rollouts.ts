@@ -1,3 +1,5 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { z } from 'zod'
 import type { SampleInput, SubmitInput } from '../../server/contract/trainer.ts'
 import { logitOf, textId } from '../simulated-rm/text.ts'
@@ -35,6 +37,25 @@ export function rollouts(count: number, groupSize = 8, label = 'q'): Sample[] {
       response: `Rollout ${label} ${i}: 48 + 24 = ${i % 2 === 0 ? 72 : 71}.\n#### ${i % 2 === 0 ? 72 : 71}`,
     }),
   )
+}
+
+const GRADED = join(import.meta.dirname, '../../../shared/data/gsm8k-groups8/groups.first200.jsonl')
+
+/** Whether {@link gradedProblems} are there; the file is not part of the repository. */
+export const hasGradedProblems = existsSync(GRADED)
+
+/** A GSM8K problem with the responses of eight models; `label`: the response is correct. */
+export interface GradedProblem {
+  id: string
+  question: string
+  ground_truth: string
+  responses: { model: string; response: string; label: boolean }[]
+}
+
+/** 200 problems. */
+export function gradedProblems(): GradedProblem[] {
+  const lines = readFileSync(GRADED, 'utf8').trim().split('\n')
+  return lines.map((line) => JSON.parse(line) as GradedProblem)
 }
 
 /** A text of `chars` characters, for bodies larger than the server parses on its event loop (1 MiB). */
