@@ -1,3 +1,4 @@
+import { Z_95 } from '../../server/contract/intervals.ts'
 import type { PromptStepDto, PromptVisitDto } from '../../server/contract/prompts.ts'
 import { meanInterval } from './mean-interval.ts'
 import { niceTicks, pickTicks, shareTicks, type Tick, withGaps } from './ticks.ts'
@@ -111,9 +112,6 @@ export interface VisitData {
   valueTicks: Tick[]
   stepTicks: number[]
 }
-
-/** Half the width of a 95 % interval, in standard errors. */
-const Z_95 = 1.96
 
 /** Prepares the visits. Intervals of pass rates are Wilson's; those of means are normal. */
 export function prepareVisits(visits: readonly PromptVisitDto[]): VisitData {

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { Z_95 } from '../../server/contract/intervals.ts'
 import type { PromptStepDto, PromptVisitDto } from '../../server/contract/prompts.ts'
 import { preparePromptHeat, promptAt } from './prompt-heat.prepare.ts'
 import {
@@ -84,6 +85,6 @@ test('a pass rate never leaves its range, and one sample has no interval of its 
   expect(steps[0]?.interval?.[1]).toBeCloseTo(1, 12)
   expect(steps[0]?.interval?.[0]).toBeCloseTo(0.51, 2)
   const means = prepareVisits([visit(null, 3, 2), visit(null, 5, null)])
-  expect(means.steps[0]?.interval).toEqual([3 - 1.96, 3 + 1.96])
+  expect(means.steps[0]?.interval).toEqual([3 - Z_95, 3 + Z_95])
   expect(means.steps[1]?.interval).toBeNull()
 })

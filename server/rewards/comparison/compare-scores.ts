@@ -4,6 +4,7 @@ import type {
   ComparedSource,
   ComparePairDto,
 } from '../../contract/compare.ts'
+import { Z_95 } from '../../contract/intervals.ts'
 import { compareGroups, type GroupColumns } from './compare-groups.ts'
 import { cohensKappa, type Moments, momentsOf, pearson } from './correlation.ts'
 import { type MatchedSamples, matchSamples, type SampleColumns, SCORED } from './match-samples.ts'
@@ -167,7 +168,7 @@ function* promptsOf(one: SampleColumns, other: SampleColumns): Generator<void, C
   const first = yield* momentsOf(Float64Array.from(pairs, (pair) => pair.first))
   const second = yield* momentsOf(Float64Array.from(pairs, (pair) => pair.second))
   const delta = yield* momentsOf(Float64Array.from(pairs, (pair) => pair.second - pair.first))
-  const half = delta.std === null ? null : (1.96 * delta.std) / Math.sqrt(delta.n)
+  const half = delta.std === null ? null : (Z_95 * delta.std) / Math.sqrt(delta.n)
   return {
     n: pairs.length,
     first: first.mean,
