@@ -28,10 +28,10 @@ const HEIGHT = 580
 export function PromptHeat({ run, url }: { run: string; url: PromptsUrl }) {
   const trpc = useTRPC()
   const heat = useQuery(
-    trpc.prompts.heat.queryOptions(
-      { ...promptFilter(run, url), ...(url.class === null ? {} : { class: url.class }) },
-      { meta: { topics: ['batches'], minGapMs: 5_000 }, placeholderData: keepPreviousData },
-    ),
+    trpc.prompts.heat.queryOptions(promptFilter(run, url), {
+      meta: { topics: ['batches'], minGapMs: 5_000 },
+      placeholderData: keepPreviousData,
+    }),
   )
   return (
     <QueryView query={heat} skeleton={<ChartSkeleton height={HEIGHT} />}>

@@ -29,6 +29,7 @@ import { PromptHeat } from './prompt-heat.tsx'
 import { PromptSteps } from './prompt-steps.tsx'
 import { PromptTable } from './prompt-table.tsx'
 import {
+  filterOfAllClasses,
   orderingOf,
   PROMPT_SORTS,
   PROMPT_VIEWS,
@@ -57,7 +58,7 @@ export function PromptsPage({ run: name }: { run: string }) {
     ),
   )
   const counts = useQuery(
-    trpc.prompts.counts.queryOptions(promptFilter(name, url), {
+    trpc.prompts.counts.queryOptions(filterOfAllClasses(name, url), {
       meta: { topics: ['batches'], minGapMs: 5_000 },
       placeholderData: keepPreviousData,
     }),
@@ -210,7 +211,6 @@ function List({
   const input = useMemo(
     () => ({
       ...promptFilter(run, url),
-      ...(url.class === null ? {} : { class: url.class }),
       ...orderingOf(url.sort),
     }),
     [run, url],

@@ -67,12 +67,13 @@ export const promptsUrl: UrlCodec<PromptsUrl> = {
 }
 
 /** The filter of the API, without the class. */
-export function promptFilter(run: string, { split, source, search }: PromptsUrl) {
-  return {
-    ...{ run, split },
-    ...(source === null ? {} : { dataSource: source }),
-    ...(search === null ? {} : { search }),
-  }
+export function filterOfAllClasses(run: string, { split, source, search }: PromptsUrl) {
+  return { run, split, dataSource: source ?? undefined, search: search ?? undefined }
+}
+
+/** The filter of the API. */
+export function promptFilter(run: string, url: PromptsUrl) {
+  return { ...filterOfAllClasses(run, url), class: url.class ?? undefined }
 }
 
 /** The order of the API. */

@@ -134,15 +134,11 @@ export class PromptsView {
   /** @throws RewardOpsError `run_not_found` */
   heat(input: PromptHeatInput): Promise<PromptHeatDto> {
     return this.#heat.get(JSON.stringify(input), async () => {
-      const { limit, class: name, ...filter } = input
+      const { limit, ...filter } = input
       const scope = await this.#scope(input)
-      const rows = await firstPrompts(
-        this.#db,
-        scope,
-        name === undefined ? filter : { ...filter, class: name },
-        limit,
-      )
-      const { total, byClass } = await this.counts(filter)
+      const rows = await firstPrompts(this.#db, scope, filter, limit)
+      const { class: name, ...allClasses } = filter
+      const { total, byClass } = await this.counts(allClasses)
       return {
         total: name === undefined ? total : byClass[name],
         passRates: rows.every(({ passed }) => passed !== null),
