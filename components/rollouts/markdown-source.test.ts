@@ -105,3 +105,8 @@ test('the outline has headings, bold lines and blocks, but no code and no GSM8K 
     ['f', 0],
   ])
 })
+
+test('the outline has no heading of code whose fence encloses another one', () => {
+  const text = '# Plan\n~~~md\n```sh\n~~~\n# Run\n````md\n```\n# comment\n```\n````\n'
+  expect(outlineOf(text, rolloutBlocks(text)).map(({ label }) => label)).toEqual(['Plan', 'Run'])
+})

@@ -1,4 +1,4 @@
-import type { RolloutBlock } from './rollout-blocks.ts'
+import { nextFence, type RolloutBlock } from './rollout-blocks.ts'
 
 /** An entry of the outline of a text. */
 export interface OutlineEntry {
@@ -56,16 +56,18 @@ function headings(text: string, from: number, to: number): OutlineEntry[] {
   return found
 }
 
+const FENCE = /^ {0,3}(`{3,}|~{3,})([^\n]*)$/gm
+
 function fenceRanges(text: string): [number, number][] {
   const ranges: [number, number][] = []
-  let open: number | null = null
-  for (const match of text.matchAll(/^ {0,3}(?:`{3,}|~{3,})/gm)) {
-    if (open === null) open = match.index
-    else {
-      ranges.push([open, match.index])
-      open = null
-    }
+  let start = 0
+  let fence: string | null = null
+  for (const { index, 1: marker = '', 2: info = '' } of text.matchAll(FENCE)) {
+    const open = nextFence(fence, marker, info)
+    if (fence === null) start = index
+    else if (open === null) ranges.push([start, index])
+    fence = open
   }
-  if (open !== null) ranges.push([open, text.length])
+  if (fence !== null) ranges.push([start, text.length])
   return ranges
 }
