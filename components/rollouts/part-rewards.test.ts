@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { rewardedParts, spanMarks, turnScore } from './part-rewards.ts'
+import { rewardedParts, rewardsByMessage, spanMarks } from './part-rewards.ts'
 
 const RESPONSE = [{ content: null }, { content: '🎉 It is 42.' }]
 const REWARDS = {
@@ -13,15 +13,16 @@ const REWARDS = {
 
 it('marks spans by code points, and names their texts', () => {
   const text = RESPONSE[1]!.content as string
-  const marks = spanMarks(REWARDS, 1, text)
+  const of = rewardsByMessage(REWARDS)
+  const marks = spanMarks(of(1).spans, text)
   expect(marks.map(({ start, end, kind }) => [text.slice(start, end), kind])).toEqual([
     ['42', 'credit'],
     ['🎉', 'penalty'],
   ])
-  expect(spanMarks(REWARDS, 0, '')).toEqual([])
-  expect(spanMarks(null, 0, 'text')).toEqual([])
-  expect(turnScore(REWARDS, 0)).toBe(0.5)
-  expect(turnScore(REWARDS, 1)).toBeNull()
+  expect(spanMarks(of(0).spans, '')).toEqual([])
+  expect(spanMarks(rewardsByMessage(null)(0).spans, 'text')).toEqual([])
+  expect(of(0).score).toBe(0.5)
+  expect(of(1).score).toBeNull()
   expect(rewardedParts(REWARDS, RESPONSE)).toEqual([
     { message: 0, text: null, score: 0.5 },
     { message: 1, text: '🎉', score: -1 },

@@ -5,18 +5,28 @@ import type { TextMark } from './text-marks.ts'
 /** The messages of a response: one for plain text. */
 type ResponseMessages = Parameters<typeof messageText>[0]
 
-/** The reward of a whole message; null: it has none. */
-export function turnScore(rewards: PartRewards | null, message: number): number | null {
-  return rewards?.turns.find((turn) => turn.message === message)?.score ?? null
+/** The rewards of one message: of the whole, and of its spans. */
+interface MessageRewards {
+  /** Null: only spans have a reward. */
+  score: number | null
+  spans: readonly Span[]
 }
 
-/** The marks of a message's rewarded spans. */
-export function spanMarks(
-  rewards: PartRewards | null,
-  message: number,
-  text: string,
-): readonly TextMark[] {
-  const spans = rewards?.spans.filter((span) => span.message === message) ?? []
+type Span = PartRewards['spans'][number]
+const NO_REWARDS: MessageRewards = { score: null, spans: [] }
+
+/** Groups rewards by message, because a response may have 10,000 messages and 100,000 spans. */
+export function rewardsByMessage(rewards: PartRewards | null): (message: number) => MessageRewards {
+  const turns = Map.groupBy(rewards?.turns ?? [], ({ message }) => message)
+  const spans = Map.groupBy(rewards?.spans ?? [], ({ message }) => message)
+  return (message) =>
+    turns.has(message) || spans.has(message)
+      ? { score: turns.get(message)?.[0]?.score ?? null, spans: spans.get(message) ?? [] }
+      : NO_REWARDS
+}
+
+/** The marks of the rewarded spans of one message. */
+export function spanMarks(spans: readonly Span[], text: string): readonly TextMark[] {
   if (spans.length === 0) return NO_MARKS
   const unitOf = codeUnits(text)
   return spans.flatMap(({ start, end, score }): TextMark[] =>
@@ -38,12 +48,15 @@ export interface RewardedPart {
 
 /** All rewarded parts in the order of the response, a message before its spans. */
 export function rewardedParts(rewards: PartRewards, response: ResponseMessages): RewardedPart[] {
+  const spans = [...Map.groupBy(rewards.spans, ({ message }) => message)]
   return [
     ...rewards.turns.map(({ message, score }) => ({ message, start: -1, text: null, score })),
-    ...rewards.spans.map(({ message, start, end, score }) => {
+    ...spans.flatMap(([message, own]) => {
       const text = messageText(response, message) ?? ''
       const unitOf = codeUnits(text)
-      return { message, start, text: text.slice(unitOf(start), unitOf(end)), score }
+      return own.map(({ start, end, score }) => ({
+        ...{ message, start, text: text.slice(unitOf(start), unitOf(end)), score },
+      }))
     }),
   ]
     .sort((a, b) => a.message - b.message || a.start - b.start)

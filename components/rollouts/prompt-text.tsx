@@ -11,7 +11,7 @@ import {
 } from '../../server/contract/turn-text.ts'
 import { formatCount, formatSigned } from '../format/numbers.ts'
 import { type ContentPart, contentParts } from './content-parts.ts'
-import { spanMarks, turnScore } from './part-rewards.ts'
+import { rewardsByMessage, spanMarks } from './part-rewards.ts'
 import { JsonValue, RolloutText } from './raw-text.tsx'
 import { RenderedText } from './rendered-text.tsx'
 import { answerMark, marksIn, type TextMark } from './text-marks.ts'
@@ -40,26 +40,23 @@ export function Messages({
   rewards?: PartRewards | null
   extracted?: string | null
 }) {
-  const answered = useMemo(
-    () =>
-      messages.findLastIndex(({ content }) => answerMark(contentText(content), extracted) !== null),
-    [messages, extracted],
-  )
+  // The marks stay the same array, because their texts are rendered again when it changes.
+  const marked = useMemo(() => {
+    const rewardsOf = rewardsByMessage(rewards)
+    const texts = messages.map(({ content }) => contentText(content))
+    const answered = texts.findLastIndex((text) => answerMark(text, extracted) !== null)
+    return texts.map((text, i): MarkedMessage => {
+      const { score, spans } = rewardsOf(i)
+      const answer = i === answered ? answerMark(text, extracted) : null
+      return { score, marks: [...spanMarks(spans, text), ...(answer === null ? [] : [answer])] }
+    })
+  }, [messages, rewards, extracted])
   return (
     <ol className="space-y-3">
       {messages.map((message, i) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: messages do not move
         <li key={i} data-message={message.role}>
-          <Message
-            message={message}
-            score={turnScore(rewards, i)}
-            marks={[
-              ...spanMarks(rewards, i, contentText(message.content)),
-              ...(i === answered
-                ? [answerMark(contentText(message.content), extracted) as TextMark]
-                : []),
-            ]}
-          />
+          <Message message={message} {...(marked[i] as MarkedMessage)} />
         </li>
       ))}
     </ol>
@@ -96,15 +93,12 @@ export function TurnScore({ score }: { score: number }) {
   )
 }
 
-function Message({
-  message,
-  score,
-  marks,
-}: {
-  message: ChatTurn
+interface MarkedMessage {
   score: number | null
   marks: readonly TextMark[]
-}) {
+}
+
+function Message({ message, score, marks }: { message: ChatTurn } & MarkedMessage) {
   const { role, content, tool_calls: _, function_call: __, ...rest } = message
   const calls = toolCallsOf(message)
   const parts = contentParts(content)

@@ -122,7 +122,7 @@ function hasEnded(sample: ReadSample | undefined): boolean {
 
 function Texts({ sample }: { sample: ReadSample }) {
   const { rewards, response } = sample
-  const spans = useMemo(() => spanMarks(rewards, 0, response), [rewards, response])
+  const spans = useMemo(() => spanMarks(rewards?.spans ?? [], response), [rewards, response])
   return (
     <>
       <PanelPart
