@@ -120,20 +120,8 @@ class Scores:
         """
         values = self._filled(missing)
         self._check_places()
-        width = response_length or self.width
-        if width is None:
-            width = max((p for p in self.position if p is not None), default=-1) + 1
-        beyond = next(
-            (i for i, p in enumerate(self.position) if p is not None and p >= width), None
-        )
-        if beyond is not None:
-            raise RewardOpsError(
-                f"Sample {self.index[beyond]} has its reward at token {self.position[beyond]}, "
-                f"beyond the row width of {width}.",
-                reason=INVALID_INPUT,
-            )
         places = [(row, p, values[row]) for row, p in enumerate(self.position) if p is not None]
-        return _dense(len(self), width, places, as_)
+        return self._tensor(places, response_length, as_)
 
     def turn_scores(
         self,
@@ -191,6 +179,11 @@ class Scores:
                     )
                 sums[int(end)] = sums.get(int(end), 0.0) + float(turn["score"])
             places.extend((row, end, score) for end, score in sums.items())
+        return self._tensor(places, response_length, as_)
+
+    def _tensor(
+        self, places: list[tuple[int, int, float | None]], response_length: int | None, as_: str
+    ) -> Any:
         width = response_length or self.width
         if width is None:
             width = max((place for _, place, _ in places), default=-1) + 1
