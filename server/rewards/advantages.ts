@@ -1,4 +1,5 @@
 import type { GroupSignal } from '../contract/group-signal.ts'
+import { PASS_SCORE } from '../contract/prompts.ts'
 
 /** Statistics of the scored members of one group. */
 export interface GroupStatistics {
@@ -86,7 +87,7 @@ export function groupSignal(
 /** As {@link groupSignal}, from existing statistics. */
 export function signalOf(
   { members, scored, min, max }: Pick<GroupStatistics, 'members' | 'scored' | 'min' | 'max'>,
-  { correctAt = 1, incorrectAt = 0 }: { correctAt?: number; incorrectAt?: number } = {},
+  { correctAt = PASS_SCORE, incorrectAt = 0 }: { correctAt?: number; incorrectAt?: number } = {},
 ): GroupSignal {
   if (members === 0) return 'empty'
   if (min === null || max === null) return 'all_failed'
