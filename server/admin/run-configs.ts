@@ -1,9 +1,4 @@
-import {
-  configValues,
-  MAX_TAGS,
-  type RunConfigDto,
-  type UpdateRunInput,
-} from '../contract/run-config.ts'
+import { MAX_TAGS, type RunConfigDto, type UpdateRunInput } from '../contract/run-config.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { changeRun, type RunConfigRow, runConfig } from '../store/sql/run-config.ts'
@@ -25,10 +20,9 @@ export class RunConfigs {
   }
 
   /** @throws RewardOpsError `invalid_input` if the run would have too many tags */
-  update({ run, config, ...change }: UpdateRunInput): Promise<RunConfigDto> {
+  update(input: UpdateRunInput): Promise<RunConfigDto> {
     return this.#db.transaction(async (client) => {
-      const values = config == null ? null : Object.fromEntries(configValues(config))
-      const row = await changeRun(client, run, { config, values, ...change }, MAX_TAGS)
+      const row = await changeRun(client, input)
       if (row === null) {
         throw new RewardOpsError('invalid_input', `A run has at most ${MAX_TAGS} tags.`, {
           hint: 'Remove tags with removeTags.',

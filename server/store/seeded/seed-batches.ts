@@ -1,4 +1,3 @@
-import { configValues, MAX_TAGS } from '../../contract/run-config.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database } from '../database.ts'
 import { changeRun } from '../sql/run-config.ts'
@@ -85,18 +84,12 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
       'insert into run (name, seeded) values ($1, true) returning id',
       [run.name],
     )
-    const config = seededConfig(run, options.seed, at)
     await db.transaction((client) =>
-      changeRun(
-        client,
-        run.name,
-        {
-          config,
-          values: Object.fromEntries(configValues(config)),
-          tags: [run.reward.kind, at % 2 === 0 ? 'baseline' : 'ablation'],
-        },
-        MAX_TAGS,
-      ),
+      changeRun(client, {
+        run: run.name,
+        config: seededConfig(run, options.seed, at),
+        tags: [run.reward.kind, at % 2 === 0 ? 'baseline' : 'ablation'],
+      }),
     )
     done.runs.push(run.name)
     const steps = Math.ceil(share / stepSamples)

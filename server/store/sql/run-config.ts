@@ -1,4 +1,4 @@
-import type { ConfigValue } from '../../contract/run-config.ts'
+import { configValues, MAX_TAGS, type UpdateRunInput } from '../../contract/run-config.ts'
 import { textArray } from '../array-literal.ts'
 import { notify } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
@@ -20,27 +20,15 @@ export async function runConfig(db: Database, name: string): Promise<RunConfigRo
   return row
 }
 
-/** The fields of a run to change; undefined: unchanged. */
-export interface RunChange {
-  config?: Record<string, unknown> | null | undefined
-  /** The values of `config` by dotted path. */
-  values?: Readonly<Record<string, ConfigValue>> | null
-  tags?: readonly string[] | undefined
-  addTags?: readonly string[] | undefined
-  removeTags?: readonly string[] | undefined
-}
-
-/** Changes a run, which is created if it does not exist; null: it would have more than `maxTags` tags. */
+/** Changes a run, which is created if it does not exist; null: it would have more than {@link MAX_TAGS} tags. */
 export async function changeRun(
   client: Client,
-  name: string,
-  { config, values, tags, addTags = [], removeTags = [] }: RunChange,
-  maxTags: number,
+  { run, config, tags, addTags = [], removeTags = [] }: UpdateRunInput,
 ): Promise<RunConfigRow | null> {
   await client.query({
     name: 'run-insert',
     text: 'insert into run (name) values ($1) on conflict (name) do nothing',
-    values: [name],
+    values: [run],
   })
   const { rows } = await client.query<RunConfigRow>({
     name: 'change-run',
@@ -57,14 +45,14 @@ export async function changeRun(
         from run where name = $1 for no key update) t
       where run.id = t.id and cardinality(t.tags) <= $8 returning name, config, run.tags`,
     values: [
-      name,
+      run,
       config !== undefined,
       config == null ? null : JSON.stringify(config),
-      values == null ? null : JSON.stringify(values),
+      config == null ? null : JSON.stringify(Object.fromEntries(configValues(config))),
       tags === undefined ? null : textArray(tags),
       textArray(addTags),
       textArray(removeTags),
-      maxTags,
+      MAX_TAGS,
     ],
   })
   if (rows[0] === undefined) return null
