@@ -93,6 +93,11 @@ describe('a trajectory', () => {
     expect(detail.response).toContain('<think>\nI need 0 + 0.\n</think>')
     expect(detail.response).toContain('<turn role="user">\nAnd in words?\n</turn>')
     expect(detail.response.endsWith('It is 72. 🎉\n#### 72')).toBe(true)
+    // The list shows the first message with a content, which follows a tool call of 190 characters.
+    const ids = [`${batchId}-0`]
+    expect(await service.api.samples.firstLines.query({ ids })).toEqual([
+      { id: `${batchId}-0`, prompt: 'Add what you see.', response: '0' },
+    ])
   })
 
   it('is found by its text, and an equal one is a repetition', async () => {

@@ -98,7 +98,7 @@ export async function textStarts(
     `select p.batch_id, t.idx, t.encoding,
        case when t.encoding & 4 <> 0 then substr(t.prompt, greatest(1, strpos(left(t.prompt, 65536), '"role":"user"')), 1500)
             else left(t.prompt, case when t.encoding & 1 <> 0 then 1500 else 200 end) end as prompt,
-       left(t.response, case when t.encoding & 2 <> 0 then 1500 else 200 end) as response
+       left(t.response, case when t.encoding & 10 <> 0 then 1500 else 200 end) as response
      from unnest($1::int[], $2::int[]) as p(batch_id, idx) join batch b on b.id = p.batch_id
      cross join lateral (
        select * from sample_text where bucket = b.text_bucket and batch_id = p.batch_id and idx = p.idx offset 0) t`,
