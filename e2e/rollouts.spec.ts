@@ -92,7 +92,7 @@ test('renders Markdown, formulas, code, reasoning and tools, and marks the answe
   await expect(panel.getByText('I multiply twice.')).toBeVisible()
   await expectAccessible(page)
 
-  // Raw shows what is stored, also after a reload.
+  // The raw view shows the stored text, also after a reload.
   await panel.getByRole('button', { name: 'Raw' }).click()
   await expect(panel.getByText('\\[ \\sum_{i=1}^{6} 7 = 42 \\]')).toBeVisible()
   await expect(panel.locator('.katex')).toHaveCount(0)

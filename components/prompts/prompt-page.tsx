@@ -250,13 +250,14 @@ function WholeText({ id, preview }: { id: string; preview: string }) {
   )
 }
 
-/** What is left of a prompt whose texts are removed. */
+/** The stored beginning of a prompt whose texts are removed. */
 function Beginning({ preview }: { preview: string }) {
   return (
     <>
       <PromptText prompt={preview} />
       <p className="mt-2 text-xs text-ink-3">
-        At most the first 300 characters. Retention removed the samples with the whole text.
+        Retention removed the samples with the whole text. At most the first 300 characters are
+        kept.
       </p>
     </>
   )

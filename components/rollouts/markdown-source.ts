@@ -17,7 +17,7 @@ export interface MarkdownSource {
   formulas: Formula[]
   /** The character that replaces each character of a formula. */
   formulaChar: string
-  /** Private characters and what they stand for. */
+  /** Private characters with the signs that they replace. */
   literals: ReadonlyMap<string, string>
 }
 

@@ -8,7 +8,7 @@ export interface TextMark {
 /** `removed` and `added` are the sides of a diff, `credit` and `penalty` spans with a reward above or below 0. */
 export type MarkKind = 'answer' | 'evidence' | 'search' | 'removed' | 'added' | 'credit' | 'penalty'
 
-/** What a mark says, as its tooltip. */
+/** The tooltip of each kind of mark. */
 export const MARK_TEXT: Record<MarkKind, string> = {
   answer: 'Last occurrence of the extracted answer',
   evidence: 'Quoted in the reward extra info',

@@ -9,10 +9,10 @@ import { ageText, dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { RunStatusView } from '../ui/status.tsx'
 
-/** Why a run is stalled. 5 minutes is STALLED_AFTER_MS of the service. */
+/** The definition of a stalled run. The 5 minutes are STALLED_AFTER_MS of the service. */
 const STALLED = 'For 5 minutes, no group has completed and no samples have arrived.'
 
-/** Whether a run is scoring, and since when it is not. */
+/** The status of a run, with its age unless the run is scoring. */
 export function RunState({
   run: { status, since, pending },
 }: {

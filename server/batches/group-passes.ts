@@ -17,7 +17,7 @@ export function scoresOfGroups(members: MemberColumns): Map<number, number[]> {
   return scores
 }
 
-/** How many of these scores pass. */
+/** The number of scores that pass. */
 export function passesOf(scores: readonly number[]): number {
   return scores.reduce((n, score) => n + (score >= PASS_SCORE ? 1 : 0), 0)
 }

@@ -237,7 +237,7 @@ export class LeaseHolder {
     this.#closed = true
     clearInterval(this.#timer)
     this.#leases.forEach(clearTimers)
-    // A request that is under way would create its lease again, and nobody would release it.
+    // A request that is under way would create its lease again, and nothing would release it.
     await Promise.all(this.#turns.values())
     await dropLeases(this.#db, [this.#holderId]).catch(() => {})
   }

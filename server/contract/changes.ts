@@ -6,7 +6,7 @@ export const MAX_SAMPLES_BY_GROUP = 131_072
 /** The key of the parts that are not listed one by one. */
 export const OTHERS = '(others)'
 
-/** A sudden change is searched for from this many steps on; fewer say nothing about the usual variation. */
+/** Minimum number of steps in which a sudden change is searched for; fewer do not show the usual variation. */
 export const MIN_SHIFT_STEPS = 11
 
 const step = z.int().min(0).max(2_147_483_647)

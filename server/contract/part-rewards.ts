@@ -11,7 +11,7 @@ export function messageText(
   return found === undefined ? undefined : contentText(found.content)
 }
 
-/** Why rewards do not fit a response; null: they fit. */
+/** The reason why rewards do not fit a response; null: they fit. */
 export function partRewardsProblem(
   { turns, spans }: PartRewards,
   response: string | readonly { content?: TurnContent | null | undefined }[],

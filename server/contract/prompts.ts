@@ -10,7 +10,7 @@ export const MAX_VISITS = 256
 /** A sample passes with this score or a higher one, as in the signals of groups. */
 export const PASS_SCORE = 1
 
-/** What a prompt's visits show. Pages list the classes in this order. */
+/** The classes of prompts by their visits, in the order of the pages. */
 export const PROMPT_CLASSES = [
   'regressed',
   'flapping',
@@ -28,7 +28,8 @@ export const PROMPT_CLASS_TEXT: Record<PromptClass, string> = {
   solved: 'All samples of the last two visits passed.',
   regressed:
     'The pass rate fell by at least 25 points, and stayed low until the last visit. One such comparison shows this by chance less than once in 10 million. For reward models: the mean score fell by at least half a standard deviation.',
-  learning: 'As regressed, but the rate rose.',
+  learning:
+    'The pass rate rose by at least 25 points, and stayed high until the last visit. For reward models: the mean score rose by at least half a standard deviation.',
   flapping:
     'The pass rate differs more between visits than chance explains (1 in a million), and it neither rose nor fell for good.',
   never_varied:
@@ -169,7 +170,7 @@ export interface AtK {
   value: number
 }
 
-/** `prompts.steps`: what the groups of each step show together. */
+/** `prompts.steps`: the groups of one step, added up. */
 export interface PromptStepDto {
   step: number
   batchId: string

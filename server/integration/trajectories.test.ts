@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, force: true })))
 
-/** A part that no text can hold. */
+/** A part that is not text. */
 const IMAGE = {
   type: 'image_url',
   image_url: { url: 'data:image/png;base64,iVBORw0KGgo=', detail: 'low' },

@@ -40,7 +40,7 @@ export interface DecodedTexts {
   extraInfo: Record<string, unknown>
 }
 
-/** A text for messages and labels: cut to `maxChars` characters, and without what Postgres cannot hold. */
+/** A text for messages and labels: cut to `maxChars` characters, and without characters that Postgres cannot hold. */
 export function storableText(text: string, maxChars: number): string {
   const short = text.length > maxChars ? `${text.slice(0, maxChars - 1)}…` : text
   return short.toWellFormed().replaceAll('\u0000', '␀')

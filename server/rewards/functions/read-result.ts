@@ -125,7 +125,7 @@ function withExtra(
   }
 }
 
-/** What a result says beside its score and extra info. */
+/** The verdict, and the turn and span rewards, of a result. */
 export interface Finding {
   verdict?: Verdict
   rewards?: PartRewards

@@ -203,7 +203,7 @@ export function previewOf(stored: string, encoding: number): string {
         ? prompt
         : contentText((prompt.findLast(({ role }) => role === 'user') ?? prompt.at(-1))?.content)
   } catch {
-    // Messages longer than what was read: their beginning is better than nothing.
+    // The messages are longer than the part that was read, so the preview is the beginning of their JSON.
   }
   const start = [...text.slice(0, 2 * PREVIEW_CHARS)].slice(0, PREVIEW_CHARS)
   return readableText(start.join(''))
