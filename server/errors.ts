@@ -26,6 +26,11 @@ export class RewardOpsError extends Error {
   }
 }
 
+/** The refusal of a run that does not exist. */
+export function runNotFound(name: string): RewardOpsError {
+  return new RewardOpsError('run_not_found', `There is no run "${name.slice(0, 80)}".`)
+}
+
 /** Recognizes the error by brand, not `instanceof`: Next's bundle contains a second copy of this class. */
 export function isRewardOpsError(error: unknown): error is RewardOpsError {
   return (

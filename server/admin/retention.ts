@@ -7,7 +7,7 @@ import {
   RetentionPolicy,
   type RetentionPreviewDto,
 } from '../contract/retention.ts'
-import { RewardOpsError } from '../errors.ts'
+import { RewardOpsError, runNotFound } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { type Client, type Database, isOutage } from '../store/database.ts'
 import { PeriodicTask } from '../store/periodic-task.ts'
@@ -115,7 +115,8 @@ export class Retention {
 
   /** The data that a removal would delete now. @throws RewardOpsError `run_not_found` */
   async preview(of: RemovalOf): Promise<RetentionPreviewDto> {
-    if ('run' in of && (await runForDeletion(this.#db, of.run)) === undefined) throw noRun(of.run)
+    if ('run' in of && (await runForDeletion(this.#db, of.run)) === undefined)
+      throw runNotFound(of.run)
     const [row, days, events] = await Promise.all([
       previewBatches(this.#db, of),
       previewDays(this.#db, of, MAX_DAYS),
@@ -163,7 +164,7 @@ export class Retention {
       )
     }
     const found = await runForDeletion(this.#db, run)
-    if (found === undefined) throw noRun(run)
+    if (found === undefined) throw runNotFound(run)
     if (found.busy > 0) {
       throw new RewardOpsError(
         'run_busy',
@@ -182,7 +183,7 @@ export class Retention {
 
   /** Exempts a run from the policy, or ends the exemption. */
   async keepRun(run: string, keep: boolean, by: string): Promise<RetentionDto> {
-    if (keep && (await runForDeletion(this.#db, run)) === undefined) throw noRun(run)
+    if (keep && (await runForDeletion(this.#db, run)) === undefined) throw runNotFound(run)
     await keepRun(this.#db, run, keep, by)
     return this.get()
   }
@@ -314,10 +315,6 @@ function toDto(row: RetentionJobRow): RetentionJobDto {
     expected,
     problem: row.problem,
   }
-}
-
-function noRun(run: string): RewardOpsError {
-  return new RewardOpsError('run_not_found', `There is no run "${run}".`)
 }
 
 function sum(numbers: readonly number[]): number {

@@ -1,5 +1,5 @@
 import { MAX_TAGS, type RunConfigDto, type UpdateRunInput } from '../contract/run-config.ts'
-import { RewardOpsError } from '../errors.ts'
+import { RewardOpsError, runNotFound } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { changeRun, type RunConfigRow, runConfig } from '../store/sql/run-config.ts'
 
@@ -14,8 +14,7 @@ export class RunConfigs {
   /** @throws RewardOpsError `run_not_found` */
   async get(run: string): Promise<RunConfigDto> {
     const row = await runConfig(this.#db, run)
-    if (row === undefined)
-      throw new RewardOpsError('run_not_found', `There is no run "${run.slice(0, 80)}".`)
+    if (row === undefined) throw runNotFound(run)
     return toDto(row)
   }
 

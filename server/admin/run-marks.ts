@@ -1,5 +1,5 @@
 import { MAX_MARKS, type MarkInput, type MarkUpdate, type RunMarkDto } from '../contract/marks.ts'
-import { RewardOpsError } from '../errors.ts'
+import { RewardOpsError, runNotFound } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { runIdOf } from '../store/sql/monitor-views.ts'
 import { addMark, changeMark, dropMark, type RunMarkRow, runMarks } from '../store/sql/run-marks.ts'
@@ -43,8 +43,7 @@ export class RunMarks {
 
   async #runId(name: string): Promise<number> {
     const id = await runIdOf(this.#db, name)
-    if (id === undefined)
-      throw new RewardOpsError('run_not_found', `There is no run "${name.slice(0, 80)}".`)
+    if (id === undefined) throw runNotFound(name)
     return id
   }
 }

@@ -12,7 +12,7 @@ import {
   type MonitorsDto,
   type RunMonitorsDto,
 } from '../contract/monitors.ts'
-import { RewardOpsError } from '../errors.ts'
+import { RewardOpsError, runNotFound } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { toDto } from '../store/row-of.ts'
 import { monitorSettings } from '../store/sql/monitor-state.ts'
@@ -159,8 +159,7 @@ export class MonitorsView {
 
   async #runId(name: string): Promise<number> {
     const id = await runIdOf(this.#db, name)
-    if (id === undefined)
-      throw new RewardOpsError('run_not_found', `There is no run "${name.slice(0, 80)}".`)
+    if (id === undefined) throw runNotFound(name)
     return id
   }
 }

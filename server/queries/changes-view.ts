@@ -11,7 +11,7 @@ import {
 import { Z_95 } from '../contract/intervals.ts'
 import { MAX_STEPS } from '../contract/runs.ts'
 import { restatesScore } from '../contract/verdicts.ts'
-import { RewardOpsError } from '../errors.ts'
+import { RewardOpsError, runNotFound } from '../errors.ts'
 import { Memo } from '../memo.ts'
 import {
   type Cell,
@@ -84,7 +84,7 @@ export class ChangesView {
   async #compute(input: ChangesInput): Promise<ChangesDto> {
     const { name, split, dataSource = null } = input
     const runId = await runIdOf(this.#db, name)
-    if (runId === undefined) throw new RewardOpsError('run_not_found', `There is no run "${name}".`)
+    if (runId === undefined) throw runNotFound(name)
     const steps = await scoredSteps(this.#db, runId, split, MAX_STEPS)
     const { chosen, ...sides } = sidesOf(steps, input)
     const [before, after] = await ofBoth(sides, (rows) => changeSteps(this.#db, rows))

@@ -6,7 +6,7 @@ import {
   type PlannerInput,
   type PlannerSource,
 } from '../contract/planner.ts'
-import { RewardOpsError } from '../errors.ts'
+import { RewardOpsError, runNotFound } from '../errors.ts'
 import type { StepRewards } from '../planner/overlap.ts'
 import { planSteps, tooLarge } from '../planner/plan.ts'
 import { typedSteps } from '../planner/typed-rewards.ts'
@@ -115,7 +115,7 @@ export class PlannerView {
     }
     const batches = await plannableBatches(this.#db, source.run, steps)
     if (batches === null) {
-      throw new RewardOpsError('run_not_found', `There is no run "${source.run}".`)
+      throw runNotFound(source.run)
     }
     if (batches.length === 0) {
       throw new RewardOpsError(

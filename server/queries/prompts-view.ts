@@ -16,7 +16,7 @@ import {
   type PromptStepsInput,
 } from '../contract/prompts.ts'
 import { MAX_STEPS } from '../contract/runs.ts'
-import { RewardOpsError } from '../errors.ts'
+import { RewardOpsError, runNotFound } from '../errors.ts'
 import { Memo } from '../memo.ts'
 import { passAtK, reportedK } from '../rewards/pass-at-k.ts'
 import type { Database } from '../store/database.ts'
@@ -224,7 +224,7 @@ export class PromptsView {
   async #scope({ run, split }: { run: string; split: string }): Promise<PromptScope> {
     const runId = await runIdOf(this.#db, run)
     if (runId === undefined) {
-      throw new RewardOpsError('run_not_found', `There is no run ${JSON.stringify(run)}.`)
+      throw runNotFound(run)
     }
     return { runId, split }
   }

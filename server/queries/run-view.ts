@@ -7,7 +7,7 @@ import {
   type RunSourceDto,
   type RunStepDto,
 } from '../contract/runs.ts'
-import { RewardOpsError } from '../errors.ts'
+import { runNotFound } from '../errors.ts'
 import { Memo } from '../memo.ts'
 import type { Database } from '../store/database.ts'
 import { runRows } from '../store/sql/run-table.ts'
@@ -110,7 +110,7 @@ export class RunView {
   async #compute({ name, split, until }: RunInput): Promise<RunDto> {
     const run = await runByName(this.#db, name, split)
     if (run === undefined) {
-      throw new RewardOpsError('run_not_found', `There is no run "${name}".`)
+      throw runNotFound(name)
     }
     const rows = await runSteps(this.#db, run.id, split, MAX_STEPS, until)
     const rolledUp = rows.filter((row) => row.rolled_up)
