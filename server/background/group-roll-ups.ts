@@ -14,10 +14,10 @@ import {
   lastGroupOfPage,
   membersOfGroups,
   type RollUpCandidate,
+  storeGroupCounts,
   storeGroupRollUps,
-  storeSignalCounts,
 } from '../store/sql/group-statistics.ts'
-import { addVisits, type KeyedVisit, storeGroupPasses } from '../store/sql/prompts.ts'
+import { addVisits, type KeyedVisit } from '../store/sql/prompts.ts'
 import { rollUpRuns } from './run-roll-ups.ts'
 
 /** Interval between searches for ended batches. */
@@ -147,8 +147,7 @@ export async function rollUpGroups(
     if (!batch.is_rescore) await addVisits(db, batch, visits)
     from = to + 1
   }
-  await storeSignalCounts(db, batch.id, counts)
-  await storeGroupPasses(db, batch.id, passes.get())
+  await storeGroupCounts(db, batch.id, counts, passes.get())
   await storeBatchRollUps(db, batch.id, componentNames(batch.reward))
   return counts
 }

@@ -1,4 +1,5 @@
 import type { GroupSignal, GroupSignalCounts } from '../../contract/group-signal.ts'
+import type { GroupPasses } from '../../contract/prompts.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Database } from '../database.ts'
@@ -140,16 +141,18 @@ export async function storeGroupRollUps(
   )
 }
 
-/** Stores the numbers of groups by class, which marks the groups' roll-up as complete. */
-export async function storeSignalCounts(
+/** Stores the numbers of groups by class and by passes, which marks the groups' roll-up as complete. */
+export async function storeGroupCounts(
   db: Database,
   batchId: number,
-  counts: GroupSignalCounts,
+  signals: GroupSignalCounts,
+  passes: GroupPasses,
 ): Promise<void> {
-  await db.rows('store-signal-counts', 'update batch set group_signals = $2 where id = $1', [
-    batchId,
-    JSON.stringify(counts),
-  ])
+  await db.rows(
+    'store-group-counts',
+    'update batch set group_signals = $2, group_passes = $3 where id = $1',
+    [batchId, JSON.stringify(signals), JSON.stringify(passes)],
+  )
 }
 
 /** Completed groups that the classification cannot tell apart. */

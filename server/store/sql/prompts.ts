@@ -429,18 +429,6 @@ export async function groupPassesOf(
   )
 }
 
-/** Stores the {@link GroupPasses} of a batch. */
-export async function storeGroupPasses(
-  db: Database,
-  batchId: number,
-  passes: GroupPasses,
-): Promise<void> {
-  await db.rows('store-group-passes', 'update batch set group_passes = $2 where id = $1', [
-    batchId,
-    JSON.stringify(passes),
-  ])
-}
-
 /** Groups without a prompt, over the batches of a run and split. */
 export async function groupsWithoutPrompt(
   db: Database,
