@@ -14,7 +14,7 @@ export class DemandNotifier {
   readonly #due = new Map<PoolServer, ModelPool>()
   #immediate: NodeJS.Immediate | null = null
 
-  /** Notifies, soon, about each server of the pool that has fewer slots or permits than it could use. */
+  /** Schedules a notification for each server of the pool that has fewer slots or permits than it could use. */
   poolIsShort(pool: ModelPool): void {
     if (this.listeners.size === 0) return
     const nowMs = performance.now()
@@ -24,7 +24,7 @@ export class DemandNotifier {
       this.#due.set(server, pool)
       const timer = setTimeout(() => {
         this.#timers.delete(server)
-        // Samples may have arrived in the meantime, and no other event may report them soon.
+        // Samples may have arrived in the meantime without another event that reports them.
         if (pool.isShort) this.poolIsShort(pool)
       }, QUIET_MS)
       timer.unref()

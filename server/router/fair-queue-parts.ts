@@ -4,7 +4,7 @@ import { type Checks, IndexedHeap } from '../indexed-heap.ts'
 const DEADLINE_STEP_MS = 1_000
 /**
  * A larger group overtakes an earlier one only if both arrived within the same block of this many items of their run.
- * Otherwise a stream of large groups would hold back small ones forever.
+ * Otherwise a stream of large groups would delay small groups forever.
  */
 const OVERTAKEN_WITHIN = 2_048
 /** Maximum runs without waiting items whose clocks a class keeps. Beyond it, half of these clocks are removed. */
@@ -64,7 +64,7 @@ export class Group<T extends FairItem> {
   readonly entries = new IndexedHeap<Entry<T>>(entryBefore, placeEntry)
   /** Tokens of its waiting items. */
   tokens = 0
-  /** Sequence number of the moment when its first item was taken; 0: none was taken yet. */
+  /** Sequence number assigned when its first item was taken; 0: no item was taken yet. */
   begun = 0
   readonly number: number
   readonly order: number

@@ -22,10 +22,10 @@ export class Flight {
   period = 0
   /** The HTTP call; null if the slot's owner sends it (router address). */
   call: FlightCall | null = null
-  /** Whether the sample was hedged while this call was in flight, or it was too late to; no further hedge is sent. */
+  /** Whether no further hedge is sent: the sample was hedged during this call, or it is too late for a hedge. */
   isHedged = false
 
-  // Neighbours in the server's list of flights, which is ordered by start.
+  // Neighbors in the server's list of flights, which is ordered by start.
   older: Flight | null = null
   newer: Flight | null = null
 

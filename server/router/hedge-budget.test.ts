@@ -11,7 +11,7 @@ function hedgeAll(budget: HedgeBudget, nowMs: number): number {
   return hedges
 }
 
-test('5 % of the samples may be hedged, and always three', () => {
+test('allows hedges for 5 % of the samples, and at least three', () => {
   const budget = new HedgeBudget()
   expect(hedgeAll(budget, 0)).toBe(3)
   for (let i = 0; i < 1_000; i++) budget.begun(100, false)

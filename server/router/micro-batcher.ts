@@ -38,8 +38,8 @@ const CHECK_MS = 20
 /** A measurement over a longer time than this is ignored, ms. */
 const STALE_MS = 500
 /**
- * The process counts as busy from the first utilization on, until it is below the second. Micro-batching lowers the
- * utilization, and must not end because of that.
+ * The process counts as busy once its utilization reaches the first value, and until it falls below the second.
+ * Micro-batching lowers the utilization, and must not end because of that.
  */
 const BUSY_FROM = 0.7
 const BUSY_UNTIL = 0.4

@@ -189,7 +189,7 @@ export class PoolServer implements PolicyServer {
     return this.#slots
   }
 
-  /** Updates the measurements that policies compare. Called once for all picks of a moment. */
+  /** Updates the measurements that policies compare. Called once per round of picks. */
   refresh(nowMs: number): void {
     this.tokensPerSecond = this.rating.tokensPerSecond(nowMs)
     this.peakMsPerKtok = this.rating.peakMsPerKtok(nowMs)
@@ -303,7 +303,7 @@ export class PoolServer implements PolicyServer {
     flight.newer = null
   }
 
-  /** Makes its samples be sent one by one for a while, because they would delay or fail each other. */
+  /** Sends its samples one by one for a while, because together they would delay or fail each other. */
   apart(why: keyof typeof APART_MS, nowMs: number): void {
     this.apartUntilMs = Math.max(this.apartUntilMs, nowMs + APART_MS[why])
   }

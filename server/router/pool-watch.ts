@@ -5,8 +5,8 @@ import type { PoolServer } from './pool-server.ts'
 /** Interval between checks of the calls in flight. A check of 5,000 calls takes about 0.2 ms. */
 export const WATCH_MS = 100
 /**
- * A server is silent if it has answered nothing for this long and for the expected time of a call, and that call has
- * taken this multiple of its expected time.
+ * A server is silent if it has not answered anything for this long and for the expected time of a call in flight, and
+ * that call has taken this multiple of its expected time.
  */
 const SILENT_MS = 1_000
 const SILENT_OF_EXPECTED = 2

@@ -67,7 +67,7 @@ describe('a call', () => {
 })
 
 describe('slots', () => {
-  test('are 0 until set: samples wait until there are some', async () => {
+  test('are 0 until set, so samples wait', async () => {
     const fake = await harness.fake(scores(1))
     harness.router.setServers([config(1, fake.url)])
     const result = harness.score()
@@ -213,7 +213,7 @@ describe('the policy of a request', () => {
     },
   )
 
-  test('sends a waiting request as it says', async () => {
+  test('also applies to a request that waits', async () => {
     await harness.serve([hangs, hangs, hangs], 0)
     const chosen = async (policy: PolicyName) => {
       for (const id of [1, 2, 3]) harness.router.setSlots(id, 0)
@@ -225,7 +225,7 @@ describe('the policy of a request', () => {
       for (const result of results) if (result.ok) result.slot.release({ outcome: 'ok' })
       return results.map((result) => (result.ok ? result.slot.serverId : null))
     }
-    // By work, the request of 100,000 tokens has a server of its own.
+    // With `least_work`, the request of 100,000 tokens has a server to itself.
     const byWork = await chosen('least_work')
     expect(byWork.filter((id) => id === byWork[5])).toHaveLength(1)
     const inTurn = await chosen('round_robin')
@@ -393,7 +393,7 @@ describe('the end of a sample', () => {
     })
     harness.router.setServers([config(1, fake.url)])
     harness.router.setSlots(1, 1)
-    // Five sequential calls take 60 ms each. Each sample has its own 150 ms.
+    // Five sequential calls take 60 ms each. The limit of 150 ms applies to each sample separately.
     const results = await Promise.all(
       Array.from({ length: 5 }, () => harness.score({ timeoutMs: 150 })),
     )

@@ -28,10 +28,7 @@ import { SampleLifecycle, type SampleLifecycleOwner } from './sample-lifecycle.t
 import { ScoreSample } from './score-sample.ts'
 import { type SlotResult, SlotSample } from './slot-sample.ts'
 
-/**
- * A check of the calls in flight that comes later than this after the previous one shows that the process was paused,
- * ms.
- */
+/** A check that runs more than this many ms after the previous one shows that the process was paused. */
 const LATE_MS = 2 * WATCH_MS
 
 /** Creates a router without servers; samples wait until it has some. */

@@ -174,7 +174,7 @@ describe('a fault', () => {
 
   test.each([
     ['', ''],
-    [' at the place where it is cut', 'x'.repeat(250)],
+    [' where the detail is cut', 'x'.repeat(250)],
   ])('its detail does not contain the API key%s', async (_, before) => {
     const fake = await harness.fake((call, response) =>
       answer(500, { error: { message: `${before} bad header ${call.headers.authorization}` } })(
@@ -330,16 +330,19 @@ describe('an invalid response', () => {
     ['NaN', nan, 'non_finite'],
     ['a list too long', answer(200, '{"data":[{"probs":[1]},{"probs":[2]}]}'), 'unparseable'],
     ['5 MiB', answer(200, `"${'x'.repeat(5 << 20)}"`), 'unparseable'],
-  ])('%s: another server is tried, and two that agree decide', async (_what, bad, reason) => {
-    const [a, b, c] = await harness.serve([bad, bad, scores(3)])
-    const agreed = await harness.score()
-    expect(agreed).toMatchObject({ ok: false, reason })
-    expect(agreed.attempts).toMatchObject([
-      { outcome: 'corrupt', reason },
-      { outcome: 'corrupt', reason },
-    ])
-    expect([a?.calls.length, b?.calls.length, c?.calls.length]).toEqual([1, 1, 0])
-  })
+  ])(
+    '%s: another server is tried, and if it agrees, the sample fails',
+    async (_what, bad, reason) => {
+      const [a, b, c] = await harness.serve([bad, bad, scores(3)])
+      const agreed = await harness.score()
+      expect(agreed).toMatchObject({ ok: false, reason })
+      expect(agreed.attempts).toMatchObject([
+        { outcome: 'corrupt', reason },
+        { outcome: 'corrupt', reason },
+      ])
+      expect([a?.calls.length, b?.calls.length, c?.calls.length]).toEqual([1, 1, 0])
+    },
+  )
 
   test.each([
     ['a page', page],
@@ -421,7 +424,7 @@ describe('a busy server', () => {
     }
   })
 
-  test('a Retry-After beyond the sample’s time limit ends the sample in time, as a timeout', async () => {
+  test('a Retry-After beyond the sample’s time limit ends the sample at its time limit, as a timeout', async () => {
     await harness.serve([answer(429, 'slow down', { 'retry-after': '3600' })])
     const result = await harness.score({ timeoutMs: 60 })
     expect(result).toMatchObject({ ok: false, reason: 'timeout' })

@@ -95,7 +95,7 @@ export interface RouterChatRequest extends RouteRequest {
   chat: ChatRequest
 }
 
-/** A request for the right to send one call. The caller sends it (router address). */
+/** A request for the right to send one call, which the caller then sends itself (router address). */
 export interface SlotRequest
   extends Pick<
     RouteRequest,

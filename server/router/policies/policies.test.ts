@@ -29,7 +29,7 @@ describe('round_robin', () => {
     expect(order).toEqual([1, 1, 2, 1, 3, 1, 1, 1, 1, 2, 1, 3, 1, 1])
   })
 
-  test('equal weights take turns', () => {
+  test('picks servers of equal weight round robin', () => {
     const policy = roundRobin()
     const candidates = [server(1), server(2), server(3)]
     const order = Array.from({ length: 6 }, () => policy.pick(candidates).id)
@@ -86,7 +86,7 @@ describe('least_work', () => {
     ).toBe(2)
   })
 
-  test('equal servers take turns, even while candidates change', () => {
+  test('picks equal servers round robin, even while candidates change', () => {
     const policy = leastWork()
     const all = [server(1), server(2), server(3), server(4)]
     const order = [all, all, all.slice(1), all, all, all].map(

@@ -159,7 +159,7 @@ test.each(['seconds', ...inFullRun('date' as const, 'ms' as const, 'x-ms' as con
 )
 
 test('18 · all servers restart one after the other under load: no sample fails', async () => {
-  // With the default, most of the test would be the wait for the last server's probe.
+  // With the default ejection time, most of the test would be a wait for the last server's probe.
   pool = await SimulatedPool.start([steady, steady, steady], { router: { ejectionStepMs: 200 } })
   let stop = false
   let scored = 0
