@@ -139,7 +139,7 @@ describe('a source', () => {
     ['without a template', '{"bos_token":"<s>"}', 'no chat_template'],
     ['without a default one', '{"chat_template":[{"name":"rag","template":"x"}]}', '"default"'],
     ['no Jinja', '{% for m in messages %}', 'cannot be read'],
-    ['lacking its tokens', MISTRAL.chat_template, 'bos_token and eos_token, which is not given'],
+    ['lacking its tokens', MISTRAL.chat_template, 'bos_token and eos_token without a value'],
     ['too long', 'x'.repeat(600_000), '524288'],
   ]
   it.each(refused)('is refused with the reason: %s', (_, text, said) => {

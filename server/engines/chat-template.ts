@@ -41,7 +41,7 @@ export class ChatTemplate implements SampleTemplate {
     const missing = [...new Set(template.match(TOKEN))].filter((name) => tokens[name] === undefined)
     if (missing.length > 0) {
       throw new ChatTemplateError(
-        `it names ${missing.join(' and ')}, which is not given: paste the whole tokenizer_config.json, or {"chat_template": "…", "${missing[0]}": "…"}`,
+        `it uses ${missing.join(' and ')} without a value: paste the whole tokenizer_config.json, or {"chat_template": "…", "${missing[0]}": "…"}`,
       )
     }
     try {
@@ -234,7 +234,7 @@ class BoundedInterpreter extends Interpreter {
     const result = super.evaluate(...step)
     const made: unknown = result.value
     if (typeof made === 'string' ? made.length > MAX_CHARS : tooLongList(made)) {
-      throw new Error('the template makes too long a text or list')
+      throw new Error('the template produces a text or list that is too long')
     }
     return result
   }
@@ -288,7 +288,8 @@ const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
 export function formatTime(date: Date, format: string): string {
   return format.replace(/%([-#]?)(.?)/gs, (_, unpadded: string, letter: string) => {
     const directive = DIRECTIVES[letter]
-    if (directive === undefined) throw new Error(`strftime_now knows no %${unpadded}${letter}`)
+    if (directive === undefined)
+      throw new Error(`strftime_now does not support %${unpadded}${letter}`)
     const text = directive(date)
     return unpadded === '' ? text : text.replace(/^[0 ]+(?=\d)/, '')
   })

@@ -75,8 +75,8 @@ export async function findRoute(
     const answer = await ask(route)
     if (answer.is === 'score') return scoring(fetch, question, route, ask)
     if (answer.is === 'no_template') {
-      // This is checked only without a score: for classifiers, /pooling of vLLM 0.11 returns hidden states, which look
-      // like an embedding.
+      // Checked only if no route returned a score, because for classifiers, /pooling of vLLM 0.11 returns hidden
+      // states, which look like an embedding.
       if (named == null && (await isEmbedding(fetch, question))) {
         return { refused: embeddingModel() }
       }
@@ -248,7 +248,7 @@ async function hasTemplate(
 
 function embeddingModel(): ProbeFailure {
   return otherKind(
-    'the model gives embeddings, not scores: POST /pooling answered a vector',
+    'the model returns embeddings, not scores: POST /pooling returned a vector',
     'Serve a sequence-classification model.',
   )
 }
@@ -261,7 +261,7 @@ function noScore(
     'said' in answer ? answer.said : `the route "${route}" needs a chat template`,
   )
   return otherKind(
-    `${named === null ? 'no route gave a score' : `route: "${named}" gave no score`}: ${said.join(' · ')}`,
+    `${named === null ? 'no route returned a score' : `route: "${named}" returned no score`}: ${said.join(' · ')}`,
     named === null
       ? 'Serve a reward model or a cross-encoder; one without a chat template may need "chatTemplate".'
       : 'Leave "route" out to try every route, or give "chatTemplate" if the model has none.',

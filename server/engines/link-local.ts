@@ -7,7 +7,7 @@ import { BlockList, isIPv6 } from 'node:net'
  */
 const forbidden = new BlockList()
 forbidden.addSubnet('169.254.0.0', 16, 'ipv4') // link-local; AWS, Google, Azure, ECS metadata
-forbidden.addAddress('168.63.129.16', 'ipv4') // Azure's wire server
+forbidden.addAddress('168.63.129.16', 'ipv4') // Azure WireServer
 forbidden.addAddress('100.100.100.200', 'ipv4') // Alibaba Cloud metadata
 forbidden.addAddress('192.0.0.192', 'ipv4') // Oracle Cloud metadata
 forbidden.addSubnet('fe80::', 10, 'ipv6') // link-local

@@ -16,7 +16,7 @@ import {
 } from './probe-answers.ts'
 import { rootOf } from './server-url.ts'
 
-const NO_SCORES = 'a server of OpenAI’s protocol generates and gives no scores'
+const NO_SCORES = 'a server with OpenAI’s API generates text and returns no scores'
 
 /** @throws Error always, because these servers are for judges only */
 function buildScoreRequest(): EngineRequest {

@@ -343,7 +343,7 @@ describe('openai', () => {
     })
   })
 
-  test('a server without the chat route is not recognised', async () => {
+  test('a server without the chat route is not recognized', async () => {
     const server = await serve({ 'GET /v1/models': models('someone', 'm') })
     expect(await probe(server, { engine: 'openai' })).toMatchObject({ cause: 'unknown_server' })
     expect(await probe(server)).toMatchObject({ reason: 'server_not_recognised' })

@@ -162,7 +162,7 @@ test('an unserved model is refused with the names of the served ones', async () 
   expect(result).toHaveProperty('message', expect.stringContaining('"adapter"'))
 })
 
-test('an HTML page or another server is not recognised', async () => {
+test('an HTML page or another server is not recognized', async () => {
   const page = await serve({})
   page.handler = answer(200, '<!doctype html><title>Hello</title>', { 'content-type': 'text/html' })
   expect(await probe(page)).toMatchObject({ reason: 'server_not_recognised' })

@@ -163,13 +163,13 @@ function unfitFor(
   const { name, chats, scores } = engineOf(facts.engine)
   if (kind === 'generative' && !chats) {
     return otherKind(
-      `a server of engine "${name}" gives scores and does not generate`,
+      `a server of engine "${name}" returns scores and does not generate text`,
       'Register it with "kind": "discriminative".',
     )
   }
   if (kind === 'discriminative' && (!scores || facts.kind === 'generative')) {
     return otherKind(
-      'the server generates and gives no scores',
+      'the server generates text and returns no scores',
       facts.engine === 'sglang'
         ? 'Start SGLang with --is-embedding, or register it with "kind": "generative" as a judge.'
         : 'Register it with "kind": "generative" as a judge, or serve a reward model.',

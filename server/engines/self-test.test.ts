@@ -58,14 +58,14 @@ describe('vLLM’s dialects of activation', () => {
     on ? sigmoid(logit(text)) : logit(text),
   )
 
-  test('honoured parameter: raw', async () => {
+  test('honored parameter: raw', async () => {
     const result = await selfTest('vllm', honoured)
     expect(result).toMatchObject({ verdict: 'raw', raw: 1.25, calibration: 1.25 })
     expect(result.activated).toBeCloseTo(sigmoid(1.25))
     expect(result.server.calls.length).toBeLessThanOrEqual(9)
   })
 
-  test('honoured parameter, with logits between 0 and 1: raw by their sigmoids', async () => {
+  test('honored parameter, with logits between 0 and 1: raw by their sigmoids', async () => {
     const small = (text: string) => 0.4 + logit(text) / 20
     const handler = model('vllm', (text, { use_activation: on = true }) =>
       on ? sigmoid(small(text)) : small(text),
@@ -233,7 +233,7 @@ test('SGLang has no activated scores: raw if some are outside 0 to 1, otherwise 
   expect(await selfTest('sglang', unit)).toMatchObject({ verdict: 'unverified' })
 })
 
-test('TEI: raw_scores honoured and ignored, by both routes', async () => {
+test('TEI: raw_scores honored and ignored, by both routes', async () => {
   for (const route of ['classify', 'pair'] as const) {
     const honoured = model('tei', (text, { raw_scores: raw }) =>
       raw ? logit(text) : sigmoid(logit(text)),

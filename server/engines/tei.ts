@@ -198,7 +198,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     type.name === 'reranker' ? 'pair' : type.name === 'classifier' ? 'classify' : null
   if (route === null) {
     return otherKind(
-      `the server has an ${type.name} model, which gives no scores`,
+      `the server has an ${type.name} model, which returns no scores`,
       'Serve a sequence-classification model.',
     )
   }

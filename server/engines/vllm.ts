@@ -38,9 +38,9 @@ import { promptText, sampleMessages, sampleText, wellFormed } from './sample-tex
 import { rootOf } from './server-url.ts'
 import { type Version, versionBefore } from './version.ts'
 
-/** /classify accepts `messages` since 2025-11-14. 0.12.0 is the first release that certainly does. */
+/** /classify has accepted `messages` since 2025-11-14. 0.12.0 is the first release that certainly does. */
 const MESSAGES_SINCE: Version = [0, 12, 0]
-/** /score accepts `queries` and `documents` since January 2026. Older servers accept `text_1` and `text_2`. */
+/** /score has accepted `queries` and `documents` since January 2026. Older servers accept `text_1` and `text_2`. */
 const QUERIES_SINCE: Version = [0, 16, 0]
 /** From this release on, and before {@link USE_ACTIVATION_SINCE}, `activation: false` requests raw scores. */
 const ACTIVATION_SINCE: Version = [0, 10, 1]
@@ -188,7 +188,7 @@ function tokenScored(
 
 const lifecycle: EngineLifecycle = {
   sleep: (fetch, basePath, level) =>
-    // `mode=wait` exists since 2026. Older servers ignore it, which is safe because nothing is in flight.
+    // `mode=wait` has existed since 2026. Older servers ignore it, which is safe because nothing is in flight.
     lifecyclePost(
       fetch,
       `${rootOf(basePath)}/sleep?level=${level}&mode=wait`,
