@@ -14,7 +14,7 @@ const RENEW_MS = 650
 export const CALLS_GRACE_MS = 30_000
 /** A holder stops using its share this long before another process may take it. */
 const MARGIN_MS = 150
-/** Demands within this time are combined into one request. */
+/** Requests for slots within this time are combined into one. */
 const COALESCE_MS = 15
 /** A holder that has less than an equal part and could use more requests slots at least this often. */
 const LACKING_MS = 160
@@ -237,7 +237,7 @@ export class LeaseHolder {
     this.#closed = true
     clearInterval(this.#timer)
     this.#leases.forEach(clearTimers)
-    // A request that is under way would create its lease again, and nothing would release it.
+    // A request that is under way would create its lease again, and no process would release it.
     await Promise.all(this.#turns.values())
     await dropLeases(this.#db, [this.#holderId]).catch(() => {})
   }

@@ -34,7 +34,7 @@ export class ModelRegistry {
   readonly #log: Logger
   #servers: RouterServer[] = []
   #byModel = new Map<string, number[]>()
-  /** Maximum requests in flight over all processes, by server. */
+  /** Maximum samples in flight over all processes, by server. */
   #limits = new Map<number, number>()
   /** This process's adaptive limits, by server. */
   #routerLimits = new Map<number, number>()
