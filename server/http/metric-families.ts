@@ -87,16 +87,20 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
         })),
       ),
     ),
-    gauge('server_in_flight', 'Requests in flight, over all processes.', seen('inFlight')),
-    gauge('server_slots', 'Slots for requests in flight that processes lease.', seen('slots')),
+    gauge(
+      'server_in_flight',
+      'Samples in flight to the server, over all processes.',
+      seen('inFlight'),
+    ),
+    gauge('server_slots', 'Slots for samples in flight that processes lease.', seen('slots')),
     gauge(
       'server_lease_slots',
-      'Slots for requests in flight in unexpired leases in the database.',
+      'Slots for samples in flight in unexpired leases in the database.',
       one((s) => s.lease_slots),
     ),
     gauge(
       'server_limit',
-      'Maximum requests in flight over all processes, fixed or adaptive.',
+      'Maximum samples in flight over all processes, fixed or adaptive.',
       one((s) => limitOf(s, viewsOf(s, views))),
     ),
     gauge(

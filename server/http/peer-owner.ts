@@ -52,7 +52,7 @@ export class PeerOwners {
     return { known: false, why: 'gone' }
   }
 
-  /** The tables, read from now on; null: none can be read. */
+  /** The tables as read after this call; null: none can be read. */
   #tables(): Promise<string[] | null> {
     this.#next ??= this.#reading.then(async () => {
       this.#next = null

@@ -567,7 +567,7 @@ describe('an answer that breaks off', () => {
   const heads: [what: string, head: Record<string, string>, version: string][] = [
     ['of a known length', { 'content-length': '1000' }, '1.1'],
     ['in chunks', {}, '1.1'],
-    ['to a client that knows no chunks', {}, '1.0'],
+    ['to a client that does not support chunks', {}, '1.0'],
   ]
   it.each(heads)('%s: the client notices it', async (_, head, version) => {
     let broken: () => void = () => {}
