@@ -14,7 +14,7 @@ export type AlertSubject = Pick<
   'severity' | 'run' | 'split' | 'step' | 'batchId' | 'subject' | 'value' | 'threshold' | 'detail'
 > & { monitor: MonitorName | FleetMonitorName; incidentId: number | null; at: Date }
 
-/** The body sent to webhooks. Its id is unique, so receivers can recognise repeated deliveries. */
+/** The body sent to webhooks. Its id is unique, so receivers can recognize repeated deliveries. */
 export function alertPayload(kind: AlertKind, of: AlertSubject): AlertPayload {
   const { monitor, at, incidentId, ...fields } = of
   const label = labelOf(monitor)
