@@ -5,7 +5,7 @@ export interface ServedCall {
   server: number
   startMs: number
   endMs: number
-  /** It returned the score. */
+  /** Whether it returned the score. */
   isScore: boolean
 }
 
@@ -14,33 +14,34 @@ export interface Bottleneck {
   server: number
   /** Scores that it returned. */
   samples: number
-  /** Its median time per call, and how many times the median of the other servers that is. */
+  /** Its median time per call, and the ratio of that time to the median of the other servers. */
   medianMs: number
   ratio: number
-  /** Time at the end during which only this server still scored. */
+  /** Time at the end of the batch during which only this server scored. */
   tailMs: number
   /** The estimated time of the batch without this server. */
   withoutMs: number
 }
 
-/** Calls per sample after which a replay without an end is given up. */
+/** Maximum calls per sample in a replay, which might otherwise never end. */
 const MAX_REPLAYED_CALLS = 20
 /** Replayed calls between two points where the work can be interrupted; they take about 0.1 ms. */
 const CALLS_PER_YIELD = 256
-/** A server with fewer scores says nothing. */
+/** Minimum scores of a server; fewer do not show its speed. */
 const MIN_SCORES = 2
-/** A server slower than this many times the others may be a cause. */
+/** Minimum ratio of a server's median time to that of the others for the server to be the cause. */
 const MIN_RATIO = 1.5
-/** A cause costs at least this share of the time. */
+/** Minimum share of the batch's time that the cause costs. */
 const MIN_COST = 0.1
-/** And at least this many times what any other server costs. Otherwise it is a tie, and none is blamed. */
+/** Minimum ratio of its cost to that of any other server. Below it, the servers are tied, and none is the cause. */
 const MIN_LEAD = 2
 
 /**
- * Finds the server without which a batch would have ended sooner; yields where it can be interrupted. The recorded calls
- * are replayed: each slot of a server takes the next sample when it is free, for as long as the next recorded call of
- * that server, and a sample whose call failed waits again. The number of slots is the largest number of concurrent calls.
- * The estimate is scaled by the ratio of recorded and replayed time of all servers. Null: none stands out.
+ * Finds the server without which a batch would have ended sooner. Yields about every 0.1 ms, so that the caller can
+ * free the event loop. The recorded calls are replayed: each slot of a server takes the next sample when it is free,
+ * for as long as the next recorded call of that server, and a sample whose call failed waits again. The number of
+ * slots is the largest number of concurrent calls. The estimate is scaled by the ratio of recorded and replayed time
+ * of all servers. Null: none stands out.
  * @param totalMs the time of the batch
  */
 export function* findBottleneck(
