@@ -15,7 +15,7 @@ export interface GroupStatistics {
   max: number | null
 }
 
-/** Options for normalising advantages. */
+/** Options for normalizing advantages. */
 export interface AdvantageOptions {
   /** Divide by the group's standard deviation (upstream's `norm_adv_by_std_in_grpo`). Default true. */
   normByStd?: boolean
@@ -45,7 +45,7 @@ export function groupStatistics(scores: readonly (number | null)[]): GroupStatis
  *
  * As in upstream, a group of one has mean 0 and deviation 1, so its advantage is its score over 1 + epsilon. The only
  * scored member of a larger group gets 0, because there is nothing to compare it with, and its raw score would
- * outweigh every normalised advantage.
+ * outweigh every normalized advantage.
  */
 export function grpoAdvantages(
   scores: readonly (number | null)[],

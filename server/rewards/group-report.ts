@@ -4,7 +4,7 @@ import { type GroupStatistics, groupStatistics, grpoAdvantages, signalOf } from 
 
 /** A member of a completed group, as its sample is stored. */
 export interface GroupMember {
-  /** Whether its scorer gave a score; false if the member failed. */
+  /** Whether its scorer returned a score; false if the member failed. */
   scored: boolean
   /** The score, which a failure policy may have set; null without a score. */
   score: number | null

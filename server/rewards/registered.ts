@@ -28,7 +28,7 @@ const MANAGERS: Readonly<Record<string, { description: string; kwargs?: z.ZodObj
   },
   gdpo: {
     description:
-      'As naive, with advantages of several dimensions, normalised one by one and then summed.',
+      'As naive, with advantages of several dimensions, normalized one by one and then summed.',
     kwargs: gdpoOptions,
   },
   batch: { description: 'A whole group in one call of the reward function.' },

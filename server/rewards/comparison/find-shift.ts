@@ -9,9 +9,12 @@ export interface ShiftStep {
 
 /** Steps compared on each side. */
 const WINDOW = 2
-/** In fewer windows, one shift is part of so many that it would raise the usual variation itself. */
+/** With fewer windows, a single shift affects so many of them that it would raise the usual variation itself. */
 const MANY_WINDOWS = 24
-/** A shift is this many times the usual variation. Of 1,000 steps with normal noise, the largest reaches 3.5 to 4.2. */
+/**
+ * Minimum size of a shift, as a multiple of the usual variation. In 1,000 steps with normal noise, the largest
+ * difference reaches 3.5 to 4.2.
+ */
 const MIN_DEVIATIONS = 5
 /** Turns a median absolute deviation into a standard deviation, for a normal distribution. */
 const NORMAL_MAD = 1.4826

@@ -275,7 +275,7 @@ function readRest(settings: Settings, result: ImportedConfigDto): void {
   result.groupSize = settings.number('actor_rollout_ref.rollout.n', 1) ?? null
   settings.honour('actor_rollout_ref.rollout.n', 'groupSize of batches.submit')
   result.normAdvByStd = settings.flag('algorithm.norm_adv_by_std_in_grpo') ?? null
-  settings.honour('algorithm.norm_adv_by_std_in_grpo', 'the normalisation of displayed advantages')
+  settings.honour('algorithm.norm_adv_by_std_in_grpo', 'the normalization of displayed advantages')
   result.dataSourceColumn = settings.text('data.reward_fn_key') ?? null
   settings.honour('data.reward_fn_key', 'the column to send as dataSource')
   const most = settings.number('max_concurrency', 1)

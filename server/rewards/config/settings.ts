@@ -57,7 +57,9 @@ export class Settings {
     return this.#wrong(key, `a number of at least ${least}`)
   }
 
-  /** All settings under a prefix, as nested objects; null without any. With a `note`, each is recorded as honoured. */
+  /**
+   * All settings under a prefix, as nested objects; null without any. With a `note`, each is recorded as `honoured`.
+   */
   under(prefix: string, note: string | null): Record<string, unknown> | null {
     let any = false
     const root: Record<string, unknown> = {}

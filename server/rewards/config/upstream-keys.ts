@@ -51,7 +51,7 @@ export const ROLLOUT_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
   layered_summon: 'concerns the loading of the policy’s weights',
   multi_stage_wake_up: 'a server wakes up in one step',
   full_determinism: 'set the balancing policy of the model’s pool to "deterministic"',
-  quantization_config_file: 'use the quantised checkpoint as the model',
+  quantization_config_file: 'use the quantized checkpoint as the model',
   mtp: 'set it as an argument of the server',
   disaggregation: 'set it as an argument of the server',
   logprobs_mode: 'set it as an argument of the server',

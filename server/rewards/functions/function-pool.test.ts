@@ -60,7 +60,7 @@ describe('supported forms of a function', () => {
       5,
     ],
     [
-      'a class, constructed with its kwargs and initialised',
+      'a class, constructed with its kwargs and initialized',
       `export default class {
         constructor(kwargs) { this.by = kwargs.by }
         async init() { this.more = 0.5 }

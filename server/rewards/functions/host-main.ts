@@ -62,7 +62,7 @@ let questionNumber = 0
 /** Loaded on first use, because the rules take most of the process's load time. */
 let ruleScorer: typeof scoreByRule | undefined
 let spent = false
-/** The folder of the last target, by which stack lines of user code are recognised. */
+/** The folder of the last target, by which stack lines of user code are recognized. */
 let lastDir: string | null = null
 
 Object.defineProperty(globalThis, Symbol.for('rewardops.call'), {

@@ -5,9 +5,9 @@ export type CombineVotes = 'mean' | 'median' | 'majority'
 export type VotesCombined = { ok: true; value: number } | { ok: false; problem: string }
 
 /**
- * Combines the votes that were read; `null` is a failed vote. More than half of all votes must have been read,
- * because a score from one of five votes would be noisier unnoticed. `majority` is the most frequent value; a draw
- * has none.
+ * Combines the votes that were read; `null` is a failed vote. More than half of all votes must have been read, because
+ * a score from one vote of five would be noisier, and nothing would show it. `majority` is the most frequent value; a
+ * draw has none.
  */
 export function combineVotes(
   votes: readonly (number | null)[],

@@ -28,7 +28,9 @@ export class TokenBucket implements Rate {
    */
   constructor(ratePerSecond: number, capacity: number = ratePerSecond) {
     if (!(ratePerSecond > 0 && capacity > 0 && Number.isFinite(ratePerSecond + capacity))) {
-      throw new RangeError(`a bucket of ${capacity} refilled by ${ratePerSecond} a second`)
+      throw new RangeError(
+        `a token bucket needs a capacity and a refill above 0, not ${capacity} and ${ratePerSecond} per second`,
+      )
     }
     this.ratePerSecond = ratePerSecond
     this.capacity = capacity

@@ -1,4 +1,4 @@
-/** One suite for the common behaviour of all reward managers. */
+/** One suite for the common behavior of all reward managers. */
 import { describe, expect, test } from 'vitest'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { SAMPLE_FAILURE_REASONS } from '../../contract/sample-reason.ts'

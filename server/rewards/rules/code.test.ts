@@ -38,7 +38,7 @@ beforeAll(async () => {
     jobs.push(job)
     open.add(response)
     mostOpen = Math.max(mostOpen, open.size)
-    // The set of this test, because the response may close during the next one.
+    // Keeps the set of this test, because the response may close during the next test.
     const mine = open
     response.on('close', () => mine.delete(response))
     const reply = await answer(job, response)

@@ -1,6 +1,6 @@
 /**
- * The normalisation of final answers that DAPO took from Minerva (Lewkowycz et al., appendix D). The ground truth is
- * normalised at full length, so the bracket patterns are scanned: as regular expressions they would take quadratic
+ * The normalization of final answers that DAPO took from Minerva (Lewkowycz et al., appendix D). The ground truth is
+ * normalized at full length, so the bracket patterns are scanned: as regular expressions they would take quadratic
  * time on a text full of `\text{` without `}`.
  */
 import { isDigits, replaceLiteral, strip } from './python-text.ts'
@@ -52,7 +52,10 @@ function unwrapLine(line: string): string {
   return unwrapLongest(text, '\\boxed{')
 }
 
-/** `so $3$ or $4$` → `$3$`: with two dollars or more, only what the first two enclose is kept. */
+/**
+ * `so $3$ or $4$` → `$3$`: if a line has at least two dollar signs, only the text from the first to the second is
+ * kept.
+ */
 function firstInDollars(line: string): string {
   const first = line.indexOf('$')
   const second = first < 0 ? -1 : line.indexOf('$', first + 1)

@@ -65,7 +65,7 @@ export const geo3kRule = defineRule({
       where: options.use_boxed ? 'the last \\boxed{…} of the response' : 'the whole response',
       found,
       forms: gradedForms(found, wanted),
-      comparison: `as text, once normalised, else by value (${1 - options.format_score} of the score); the response ${
+      comparison: `as text, once normalized, else by value (${1 - options.format_score} of the score); the response ${
         keeps ? 'has' : 'lacks'
       } <think>…</think> followed by a box (${options.format_score} of the score)`,
     }

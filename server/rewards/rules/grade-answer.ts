@@ -58,7 +58,7 @@ export function gradeAnswer(given: string, truth: string, budget: Budget): boole
 }
 
 /**
- * The normalised texts that `gradeAnswer` compares, for display; texts that are too long to be normalised stay
+ * The normalized texts that `gradeAnswer` compares, for display; texts that are too long to be normalized stay
  * unchanged.
  */
 export function gradedForms(

@@ -70,7 +70,7 @@ export const mathBoxedRule = defineRule({
               },
             ]),
       ],
-      comparison: isText ? 'as text: one side cannot be normalised' : 'as text, once normalised',
+      comparison: isText ? 'as text: one side cannot be normalized' : 'as text, once normalized',
     }
   },
 })

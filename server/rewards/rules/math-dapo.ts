@@ -26,7 +26,7 @@ interface Verdict {
   by: 'answer line' | 'box'
 }
 
-/** Compares the last `Answer: …` with the ground truth, both normalised. */
+/** Compares the last `Answer: …` with the ground truth, both normalized. */
 function verifyMinerva(tail: string, groundTruth: string): Verdict {
   let raw: string | null = null
   for (const match of tail.matchAll(answerLine)) raw = match[1]!
@@ -120,13 +120,13 @@ export const mathDapoRule = defineRule({
           ? []
           : [
               {
-                step: 'normalised as Minerva’s final answers',
+                step: 'normalized as Minerva’s final answers',
                 response: raw === null ? null : pred,
                 groundTruth: normalizeFinalAnswer(wanted),
               },
             ]),
       ],
-      comparison: isBox ? 'as text, unchanged' : 'as text, once normalised',
+      comparison: isBox ? 'as text, unchanged' : 'as text, once normalized',
     }
   },
 })

@@ -1,7 +1,7 @@
 /**
- * Equality of MATH answers after Hendrycks et al.'s normalisation, which upstream uses. Spaces, units and variants
- * such as `\left`, `\dfrac` and `\frac12` make no difference. Values are not compared: 1/2 and 0.5 are equal only by
- * a special case. The order of the steps decides verdicts.
+ * Equality of MATH answers after Hendrycks et al.'s normalization, which upstream uses. Spaces, units and variants
+ * such as `\left`, `\dfrac` and `\frac12` make no difference. Values are not compared: 1/2 and 0.5 are equal only by a
+ * special case. The order of the steps decides verdicts.
  */
 import { firstCodePoint, isAtMostCodePoints, replaceLiteral } from './python-text.ts'
 
@@ -27,10 +27,10 @@ const laterReplacements: readonly (readonly [from: string, to: string])[] = [
   ['{.', '{0.'],
 ]
 
-/** A text that cannot be normalised; the two texts are then compared unchanged. */
+/** A text that cannot be normalized; the two texts are then compared unchanged. */
 class NotNormalisable extends Error {}
 
-/** The compared form of an answer; null if it cannot be normalised and the texts themselves are compared. */
+/** The compared form of an answer; null if it cannot be normalized and the texts themselves are compared. */
 export function mathForm(answer: string): string | null {
   try {
     return normalizeMath(answer)

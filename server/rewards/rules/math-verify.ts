@@ -99,7 +99,7 @@ export const mathVerifyRule = defineRule({
       found: given.text,
       forms: [
         {
-          step: 'normalised LaTeX or number',
+          step: 'normalized LaTeX or number',
           response: given.text,
           groundTruth: gold.text ?? wanted,
         },

@@ -224,7 +224,7 @@ export const numinaRule = defineRule({
         : 'after the last "answer is", in the last box there, after the last "is", "=" or ":"',
       found: isWhole ? null : answer,
       forms: isWhole ? [] : gradedForms(answer, wanted),
-      comparison: 'as text, once normalised, else by value, else as numbers to four digits',
+      comparison: 'as text, once normalized, else by value, else as numbers to four digits',
     }
   },
 })

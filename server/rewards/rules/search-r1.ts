@@ -33,7 +33,7 @@ export function extractTaggedAnswer(solutionStr: string): string | null {
   return answer === null ? null : strip(answer)
 }
 
-/** SQuAD's normalisation: lower case, no ASCII punctuation, no articles, single spaces. */
+/** SQuAD's normalization: lower case, no ASCII punctuation, no articles, single spaces. */
 export function normalizeQaAnswer(answer: string): string {
   const text = answer.toLowerCase().replace(punctuation, '').replace(article, ' ')
   return splitOnSpace(text).join(' ')
