@@ -1,7 +1,7 @@
 import { monotonicEpochMs } from '../monotonic-clock.ts'
 import type { Database } from './database.ts'
 
-/** Queries of the first synchronisation. The quickest answer counts. */
+/** Number of queries in the first synchronization. Only the quickest answer counts. */
 const FIRST_QUESTIONS = 5
 /** Maximum drift of the two clocks between two reports, in ms. A larger difference means that one of them was set. */
 const DRIFT_MS = 20

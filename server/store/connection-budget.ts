@@ -17,8 +17,8 @@ export const SERVER_POOLS = {
   /** Submits, results, sweeps and leases of the server's own calls. Rescores use at most two of its connections. */
   api: { max: 4, name: 'rewardops server', keyed: true },
   /**
-   * Page queries, whose time limit ends slow charts, and metrics, which wait 2 s at most. While three queries run into
-   * that limit, the others end after 5 s instead of waiting for one turn after the other.
+   * Page queries, whose time limit ends slow charts, and metrics, which wait 2 s at most. While three slow queries use
+   * all connections, further queries fail after 5 s instead of waiting for those three.
    */
   pages: {
     max: 3,
@@ -69,7 +69,7 @@ export interface ServerDatabases {
   pages: Database
   control: Database
   background: Database
-  /** Ends the start: from now on requests wait at most 5 s for a connection slot, before that a minute. */
+  /** Ends the start: from now on, requests wait at most 5 s for a connection slot instead of a minute. */
   started(): void
   close(): Promise<void>
 }

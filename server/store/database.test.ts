@@ -31,7 +31,7 @@ async function cut(client: Client): Promise<void> {
   await outside.adhoc('select pg_terminate_backend($1, 5000)', [rows[0]?.pid])
 }
 
-it('a caller that waits too long for a busy pool is told so, and the database counts as reachable', async () => {
+it('a caller that waits too long for a busy pool gets PoolBusyError, and the database counts as reachable', async () => {
   const log = createLogger('silent', 'test')
   const pages = new Database(database.url, log, { max: 1, name: 'pages', queueTimeoutMs: 50 })
   let release = () => {}

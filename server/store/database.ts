@@ -72,7 +72,7 @@ export function isOutage(error: unknown): boolean {
   return isConnectionLoss(error) || isTooManyConnections(error)
 }
 
-/** Whether an error is a deadlock or serialisation failure: the transaction changed nothing and may be repeated. */
+/** Whether an error is a deadlock or serialization failure: the transaction changed nothing and may be repeated. */
 export function isRetryableConflict(error: unknown): boolean {
   const code = (error as { code?: string } | null)?.code
   return code === '40P01' || code === '40001'

@@ -110,7 +110,7 @@ describe('renew_lease', () => {
     await worker.close()
   })
 
-  it('waits for the disk when it gives more, and only then', async () => {
+  it('waits for the disk only when it grants more slots', async () => {
     const worker = new Database(database.url, createLogger('error', 'test'), WORKER_POOL)
     const commitOf = (statement: string) =>
       worker.transaction(async (client) => {

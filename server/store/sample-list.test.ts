@@ -300,7 +300,7 @@ describe.each(FILTERS)('%s', (_, filter, where) => {
   })
 })
 
-it.each(FILTERS)('the count of %s', async (_, filter, where) => {
+it.each(FILTERS)('counts the samples of %s', async (_, filter, where) => {
   const expected = (await everything(where, 'newest')).length
   expect(await sampleCount(db, filter, 60_000)).toMatchObject({ samples: expected, exact: true })
 })

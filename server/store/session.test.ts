@@ -234,7 +234,7 @@ describe('a connection slot', () => {
     return clients
   }
 
-  it('shortage is recognised by the messages of Postgres and poolers', async () => {
+  it('shortage is recognized by the messages of Postgres and poolers', async () => {
     await occupy()
     const refusal = await connectSession(url).catch((error: unknown) => error)
     expect(isTooManyConnections(refusal)).toBe(true)

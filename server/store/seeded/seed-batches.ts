@@ -11,18 +11,20 @@ const VALIDATED_EVERY = 20
 const SERVERS = 4
 /** Maximum age of a seeded run's first step, days. */
 const MAX_DAYS = 30
-/** Share of answers without the mark that a rule looks for: usually, and at two steps in the middle of the run. */
+/**
+ * Share of answers without the mark that a rule looks for: in most steps, and in two steps in the middle of the run.
+ */
 const UNMARKED_SHARE = 0.02
 const FORMAT_LOST_SHARE = 0.5
 const FORMAT_LOST_STEPS = 2
-/** The drift of a component, and the part of the run after which it begins. */
+/** The drift of a component, and the share of the run after which it begins. */
 const DRIFT = 0.8
 const DRIFT_FROM = 0.75
 /** Steps of an epoch: each prompt has a group in every fourth step. */
 const EPOCH_STEPS = 4
 /** Number of the first validation prompt; the validation prompts are the same each time. */
 const FIRST_VALIDATION_PROMPT = 1_000_000
-/** Every twentieth prompt of a run that forgets is forgotten, after this part of the run. */
+/** A run with `forgets` forgets every twentieth prompt after this share of its steps. */
 const FORGOTTEN_FROM = 0.7
 const FORGOTTEN = 'prompt % 20 = 7'
 

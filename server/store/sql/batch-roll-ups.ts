@@ -26,7 +26,7 @@ export async function storeBatchRollUps(
 ): Promise<void> {
   const sums = components.length === 0 ? null : await componentStats(db, batchId, components)
   await db.transaction(async (client) => {
-    // Serialised, because two servers, or a server and `npm run seed`, may process the same batch at once.
+    // Serialized, because two servers, or a server and `npm run seed`, may process the same batch at once.
     await client.query('select from batch where id = $1 for no key update', [batchId])
     await client.query('delete from batch_roll_up where batch_id = $1', [batchId])
     await client.query({
@@ -53,7 +53,7 @@ export async function storeBatchRollUps(
                  percentile_cont(array[0.5, 0.95]) within group (order by score_ms::float8) as score_ms
           from e group by ds
         ), errors as (
-          -- The samples of a group are not independent: the squares are of groups.
+          -- The samples of a group are not independent, so deviations are summed per group before they are squared.
           select ds, case when count(*) > 1 and max(abs(d)) < 1e140
                      then sqrt(count(*)::float8 / (count(*) - 1) * sum(d * d) filter (where abs(d) < 1e140)) / sum(n) end as mean_error
           from (select e.ds, group_no, count(*)::float8 as n, sum(score - mean) as d

@@ -155,7 +155,7 @@ export async function storeGroupCounts(
   )
 }
 
-/** Completed groups that the classification cannot tell apart. */
+/** Completed groups with equal inputs of the classification. */
 export interface AlikeGroups {
   groups: number
   /** Number of members with a counted score: 0, 1, or 2 for two and more. */
@@ -164,7 +164,7 @@ export interface AlikeGroups {
   score: number | null
 }
 
-/** The numbers of a batch's completed groups that classify alike. One pass over its samples. */
+/** Counts a batch's completed groups by the inputs of their classification. One pass over its samples. */
 export async function alikeGroups(db: Database, batchId: number): Promise<AlikeGroups[]> {
   return db.rows(
     'alike-groups',

@@ -290,7 +290,7 @@ export async function promptPage(
       where.push(`(sort ${beyond} ${sort} or (sort = ${sort} and key > ${key}) or sort is null)`)
     }
   }
-  // The wide lists are read for the rows of the page alone.
+  // The wide lists are read only for the rows of the page.
   return db.adhoc(
     `select ${ROW}, sort
      from (select run_id as r, split as s, key as k, sort

@@ -61,7 +61,7 @@ export async function candidateBatches(
     )
   }
   if (filter.verdict !== undefined) {
-    // A roll-up names the most frequent verdicts alone, and leaves out those of substituted scores.
+    // A roll-up names only the most frequent verdicts, and leaves out those of substituted scores.
     where.push(
       `(not b.rolled_up or exists (select 1 from batch_roll_up r where r.batch_id = b.id and r.data_source = ''
         and (r.verdicts is null or jsonb_array_length(r.verdicts) >= ${MAX_VERDICTS} or r.substituted > 0
