@@ -13,7 +13,7 @@ export interface LimitOptions {
   fixed: boolean
 }
 
-/** Completed samples per epoch. An epoch has as many as the limit if that is more. */
+/** Minimum completed samples per epoch; an epoch also has at least as many as the limit. */
 const EPOCH_SAMPLES = 16
 /** Share of an epoch's dispatches that must have filled the limit; other epochs are not evaluated. */
 const FILLED_SHARE = 0.7

@@ -264,7 +264,7 @@ describe('a failed micro-batch', () => {
 })
 
 describe('a slow micro-batch', () => {
-  /** Makes the servers leave requests unanswered that contain such a score. */
+  /** Makes the servers leave requests unanswered that contain a score for which `hanging` returns true. */
   function hangsOn(hanging: (score: number) => boolean) {
     does = (texts) => (texts.some((text) => hanging(scoreOf(text))) ? true : undefined)
   }

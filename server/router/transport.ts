@@ -64,8 +64,8 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
     if (this.#ended || this.#abandoned) return
     this.#abandoned = true
     if (this.#controller !== null) this.#controller.abort(ABANDONED)
-    // The request is not written yet. Before that, undici offers no way to abort it, so the lane and its attempt to
-    // connect are destroyed.
+    // Before the request is written, undici offers no way to abort it, so the lane and its attempt to connect are
+    // destroyed.
     else this.#lane?.destroy()
   }
 
