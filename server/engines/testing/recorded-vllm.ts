@@ -124,7 +124,7 @@ export const recorded = {
   cross11: server('0.11.0', {
     ...everyRoute,
     'POST /classify': classified('0.3', 8),
-    // These are hidden states. A real model has as many as its width.
+    // These are hidden states. A real model returns as many numbers as its hidden size.
     'POST /pooling': pooled(JSON.stringify([Array.from({ length: 64 }, (_, i) => i / 64)])),
     'POST /score': scoredPair,
     'POST /tokenize': noTemplate,
