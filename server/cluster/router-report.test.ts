@@ -127,7 +127,7 @@ describe('calls', () => {
     expect(minute).toEqual([{ has_capacity: true }])
   })
 
-  it('are added by processes at once without deadlocks', async () => {
+  it('are added by concurrent processes without deadlocks', async () => {
     const ids = [id]
     for (let i = 0; i < 9; i++) ids.push(await insertServer(db))
     const calls = (serverId: number): ServerCalls => ({
