@@ -14,7 +14,7 @@ const RULES_CAPACITY = 256
 /** Maximum interactive samples in a worker. They are few, and those of a slow model must not block the others. */
 const INTERACTIVE_CAPACITY = 1_024
 /**
- * Maximum samples of rules that call a service. A sandbox runs 64 programs at once, and a sample has up to ten
+ * Maximum samples of rules that call a service. A sandbox runs 64 programs concurrently, and a sample has up to ten
  * programs.
  */
 const SERVICES_CAPACITY = 64

@@ -46,7 +46,7 @@ test('ends with its server during the wait', async () => {
   expect(await once(worker, 'exit')).toEqual([0, null])
 })
 
-test('ends with a server that was gone before the channel was read', async () => {
+test('ends if its server exited before the channel was read', async () => {
   const { port } = database.address() as AddressInfo
   worker = spawn(process.execPath, [START, '--local'], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
