@@ -358,7 +358,7 @@ export class SleepCycle {
 
   async #row(id: number): Promise<ServerRow> {
     const row = await this.#o.registry.byNumber(id)
-    if (!row) throw new RewardOpsError('server_not_found', `There is no server s${id} any more.`)
+    if (!row) throw new RewardOpsError('server_not_found', `Server s${id} no longer exists.`)
     return row
   }
 }
