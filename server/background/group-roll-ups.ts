@@ -39,7 +39,8 @@ const KEEP_LOOKING = 1_000
 
 /**
  * Stores statistics, classes and advantages of groups after their batch has ended, which keeps flushes short. Until
- * the roll-up exists, queries compute the values from the scores. Safe to repeat and to run on two servers at once.
+ * the roll-up exists, queries compute the values from the scores. Safe to repeat and to run on two servers
+ * concurrently.
  */
 export class GroupRollUps {
   readonly #db: Database

@@ -29,7 +29,7 @@ const UNSETTLED_EVERY = 20
 const ORPHANS_EVERY = 8
 const PARTITIONS_EVERY = 4 * 600
 
-/** Periodic work on batches. Each step is safe to repeat and to run on two servers at once. */
+/** Periodic work on batches. Each step is safe to repeat and to run on two servers concurrently. */
 export class Sweeps {
   readonly #db: Database
   readonly #queue: JobQueue
