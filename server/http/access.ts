@@ -144,7 +144,7 @@ export class Access {
       try {
         from = new URL(origin).host
       } catch {
-        // An origin such as "null" is no URL and is refused below.
+        // An origin such as "null" is not a URL and is refused below.
       }
       if (from !== host.toLowerCase()) {
         throw new RewardOpsError(

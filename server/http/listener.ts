@@ -44,7 +44,7 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
     const requestId =
       typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID()
     const path = (req.url ?? '/').split('?', 1)[0] as string
-    // The router address writes all its headers at once, which costs half as much.
+    // The router address writes all its headers in one call, which costs half as much.
     if (!isRouterPath(path)) res.setHeader('x-request-id', requestId)
     void route(path, req, res, requestId).catch((error) => {
       if (isRouterPath(path)) refuseProxied(res, error, requestId)

@@ -66,7 +66,7 @@ export class PeerOwners {
 }
 
 /**
- * The user who owns the other end of a connection; null: it is not in the tables, or has no owner any more. A closed
+ * The user who owns the other end of a connection; null: it is not in the tables, or no longer has an owner. A closed
  * socket with data left to send is listed under user 0 without an inode.
  */
 export function uidIn(tables: readonly string[], connection: Connection): number | null {
