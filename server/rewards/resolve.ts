@@ -246,7 +246,7 @@ function resolveModel(
   if (key !== undefined) {
     throw new RewardOpsError(
       'invalid_kwargs',
-      `${at}.kwargs.${key}: a reward model takes no kwargs of its own.`,
+      `${at}.kwargs.${key}: a reward model takes no kwargs.`,
     )
   }
   return { kind: 'model', model, kwargs: {}, title: model, ...(judge === null ? {} : { judge }) }

@@ -302,7 +302,7 @@ algorithm: {gdpo_reward_keys: [acc, format], gdpo_reward_weights: [1, 0.5]}
   })
 })
 
-describe('both shapes at once', () => {
+describe('both shapes in one text', () => {
   test('an old key overrides the new one unless it is null', () => {
     const config = importConfig(`
 reward_model: {num_workers: 4, reward_manager: null, enable: null}

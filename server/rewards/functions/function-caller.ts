@@ -44,7 +44,7 @@ export type MethodOutcome =
 
 /** Calls user code in child processes. Never rejects because of user code. */
 export interface FunctionCaller {
-  /** Scores one sample by the function; of `kwargs` and the function's own kwargs, the latter win. */
+  /** Scores one sample by the function. The function's own kwargs override `kwargs`. */
   score(
     ref: FunctionRef,
     sample: RewardSample,

@@ -35,7 +35,7 @@ const SPARE_CAPACITY = 32
 export interface FunctionPoolOptions extends VersionFolders {
   settings: HostSettings
   router: RewardRouter
-  /** Maximum number of processes, unless more functions than that run at once. */
+  /** Maximum number of processes, exceeded only if more functions than that run concurrently. */
   maxProcesses: number
   /** `host:port` of the router address; null if unknown. */
   rewardRouterAddress: string | null

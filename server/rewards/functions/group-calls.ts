@@ -45,15 +45,15 @@ export function readScores(value: unknown, members: number): PostProcessed {
     reason: 'function_error',
     detail: `post_process_scores ${detail}`,
   })
-  if (!Array.isArray(value)) return failed('gave no list of scores')
+  if (!Array.isArray(value)) return failed('did not return a list of scores')
   if (value.length !== members) {
-    return failed(`gave ${value.length} scores for a group of ${members}`)
+    return failed(`returned ${value.length} scores for a group of ${members}`)
   }
   const at = value.findIndex((score) => typeof score !== 'number' || !Number.isFinite(score))
   if (at < 0) return { ok: true, scores: value as number[] }
   if (typeof value[at] === 'number') {
-    const detail = `post_process_scores gave ${value[at]} at ${at}`
+    const detail = `post_process_scores returned ${value[at]} at index ${at}`
     return { ok: false, reason: 'non_finite', detail }
   }
-  return failed(`gave no number at ${at}`)
+  return failed(`did not return a number at index ${at}`)
 }

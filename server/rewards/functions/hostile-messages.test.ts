@@ -243,7 +243,7 @@ const ATTACKS: [what: string, code: string][] = [
       'raw(Buffer.concat([Buffer.from([0, 255, 255, 255]), Buffer.alloc(20 << 20)]))',
     ],
     ...INVALID_MESSAGES.slice(1),
-    ['a spent without a reason', 'json({ type: "spent" })'],
+    ['a message `spent` without a reason', 'json({ type: "spent" })'],
     [
       'the end of an unknown call',
       'json({ type: "end", id: 123456, sync: true, busyMs: 0, end: { ok: true, score: 1, extra: null } })',
@@ -252,7 +252,7 @@ const ATTACKS: [what: string, code: string][] = [
       'the result of an inspection',
       'json({ type: "inspected", result: { ok: true, form: "function", methods: [] } })',
     ],
-    ['a frame that is no JSON', 'frame([0, 1, 2, 3])'],
+    ['a frame that is not JSON', 'frame([0, 1, 2, 3])'],
     ['an internal message of Node', 'json({ cmd: "NODE_HANDLE_ACK" })'],
     ['deep nesting', 'frame("[".repeat(1_000_000))'],
     ['an unknown mark', 'mark("Z 1")'],

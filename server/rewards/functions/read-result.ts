@@ -101,7 +101,7 @@ function withExtra(
   rawScore?: number,
 ): ReadResult {
   if (!Number.isFinite(score)) {
-    return { ok: false, reason: 'non_finite', detail: `the function gave ${score}` }
+    return { ok: false, reason: 'non_finite', detail: `the function returned ${score}` }
   }
   const raw = rawScore === undefined || !Number.isFinite(rawScore) ? {} : { rawScore }
   if (extra === null) return { ok: true, score, extra, ...raw }

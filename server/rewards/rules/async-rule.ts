@@ -26,12 +26,12 @@ export interface AsyncRule {
   kwargs: z.ZodObject
   /**
    * Scores one rollout.
-   * @throws RuleInputError as `Rule.score` does; RuleServiceError if the service gave no verdict
+   * @throws RuleInputError as `Rule.score` does; RuleServiceError if the service returned no verdict
    */
   score(input: RuleInput, context: AsyncRuleContext): Promise<RuleResult>
 }
 
-/** The rule's service gave no verdict: the sample fails with `reason`. */
+/** The rule's service returned no verdict: the sample fails with `reason`. */
 export class RuleServiceError extends Error {
   override readonly name = 'RuleServiceError'
   readonly reason: SampleFailureReason

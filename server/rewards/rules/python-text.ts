@@ -13,8 +13,8 @@ export const pythonSpaceClass =
   '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000'
 
 /**
- * Characters of Python's `\w` in a `str` pattern, as the inside of a character class of a regular
- * expression with the `u` flag. JavaScript's `\w` and `\b` know ASCII only.
+ * Characters of Python's `\w` in a `str` pattern, as the inside of a character class of a regular expression with the
+ * `u` flag. JavaScript's `\w` and `\b` support only ASCII.
  */
 export const pythonWordClass = '\\p{L}\\p{N}_'
 

@@ -85,7 +85,7 @@ export class RuleTimeoutError extends Error {
 
 /**
  * An option of every rule, so that batches of any data sources accept it. Upstream's scorers of 2026-01 and 2026-08
- * differ in `math_dapo` alone.
+ * differ only in `math_dapo`.
  */
 export const versionOption = z
   .enum(['2026-01', '2026-08'])

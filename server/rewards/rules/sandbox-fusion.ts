@@ -44,7 +44,7 @@ const Reply = z.object({
 
 /**
  * Runs a program in a sandbox that implements SandboxFusion's `POST /run_code`. A 504 is retried up to twice.
- * @throws RuleServiceError if the sandbox gave no verdict; the signal's reason when it aborts
+ * @throws RuleServiceError if the sandbox returned no verdict; the signal's reason when it aborts
  */
 export async function runInSandbox(
   url: string,
@@ -168,7 +168,7 @@ function outcomeOf(text: string): SandboxOutcome {
   }
   throw new RuleServiceError(
     'transport',
-    `the sandbox gave no verdict: ${status} ${(message ?? '').slice(0, MAX_DETAIL_CHARS)}`.trim(),
+    `the sandbox returned no verdict: ${status} ${(message ?? '').slice(0, MAX_DETAIL_CHARS)}`.trim(),
   )
 }
 

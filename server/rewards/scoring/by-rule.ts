@@ -43,7 +43,7 @@ export function scoreByRule(sample: RewardSample, reward: ResolvedReward): Rewar
       return {
         ok: false,
         reason: 'non_finite',
-        detail: `rule ${rule.name} gave ${score}`,
+        detail: `rule ${rule.name} returned ${score}`,
         attempts: null,
       }
     }

@@ -46,7 +46,7 @@ export async function scoreByService(
     if (Number.isFinite(score)) {
       return { ok: true, score, extra, verdict: verdictOf(result), attempts: null, ...waited() }
     }
-    const detail = `rule ${rule.name} gave ${score}`
+    const detail = `rule ${rule.name} returned ${score}`
     return { ok: false, reason: 'non_finite', detail, attempts: null, ...waited() }
   } catch (error) {
     const failed = (reason: 'timeout' | 'cancelled', detail: string): RewardOutcome => ({
