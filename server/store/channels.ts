@@ -21,7 +21,10 @@ export const NOTIFICATIONS = {
   serversChanged: 's',
   /** A process reported or was declared dead: `w`. Servers update pages. */
   workersChanged: 'w',
-  /** A key was created, renamed or revoked, or API keys became required: `a`. Servers read the keys again. */
+  /**
+   * A key was created, renamed or revoked, or the setting that requires API keys changed: `a`. Servers read the keys
+   * again.
+   */
   keysChanged: 'a',
   /** An incident, its delivery or a webhook changed: `m`. Servers update pages. */
   monitorsChanged: 'm',

@@ -66,7 +66,7 @@ export async function installFunctions(client: Queries): Promise<void> {
   )
 }
 
-/** Drops the functions of versions that no process uses any more. Returns the names of the dropped schemas. */
+/** Drops the functions of versions that no process uses. Returns the names of the dropped schemas. */
 export async function dropUnusedFunctions(client: Queries): Promise<string[]> {
   const { rows } = await client.query<{ name: string }>(
     `select nspname as name from pg_namespace

@@ -106,7 +106,7 @@ export class JobQueue {
   constructor(database: Database, log: Logger, options: { supervise: boolean }) {
     this.#boss = new PgBoss({
       db: {
-        // Without values, Postgres accepts several statements at once, which pg-boss's migrations need.
+        // Without values, Postgres accepts several statements in one query, which pg-boss's migrations need.
         executeSql: async (text, values) => {
           const session = this.#caller.getStore() ?? database.pool
           return values && values.length > 0

@@ -194,7 +194,7 @@ describe('a server without TLS', () => {
 
 describe('a server without TLS that fails at startup', () => {
   // A failed connection must not change the encryption of the others, which would then report the lack of TLS.
-  it('reports its own error, however many connections fail at once', async () => {
+  it('reports its own error, however many connections fail at the same time', async () => {
     const fatal = Buffer.from('SFATAL\0VFATAL\0C53100\0Mcould not write init file\0\0')
     let answers = 0
     const server = createServer((socket) => {

@@ -46,7 +46,7 @@ export function testDatabaseForFile(): { readonly url: string } {
 
 /**
  * Waits up to 2 s for closing connections to end. `force` would end their backends with an error message, which
- * node-postgres throws if its client has no listener any more.
+ * node-postgres throws if its client no longer has a listener.
  */
 async function dropDatabase(adminUrl: string, name: string): Promise<void> {
   const client = new pg.Client({ connectionString: adminUrl })

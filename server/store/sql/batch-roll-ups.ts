@@ -26,7 +26,7 @@ export async function storeBatchRollUps(
 ): Promise<void> {
   const sums = components.length === 0 ? null : await componentStats(db, batchId, components)
   await db.transaction(async (client) => {
-    // Serialized, because two servers, or a server and `npm run seed`, may process the same batch at once.
+    // Serialized, because two servers, or a server and `npm run seed`, may process the same batch at the same time.
     await client.query('select from batch where id = $1 for no key update', [batchId])
     await client.query('delete from batch_roll_up where batch_id = $1', [batchId])
     await client.query({

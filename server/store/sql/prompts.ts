@@ -9,7 +9,7 @@ import { decodeVisits, encodeVisits } from '../visit-bytes.ts'
 import { type Arg, args } from './args.ts'
 import { likePattern } from './sample-texts.ts'
 
-/** Advisory lock on the prompts of a run, because two servers may roll up two batches of it at once. */
+/** Advisory lock on the prompts of a run, because two servers may roll up two of its batches at the same time. */
 const PROMPT_LOCK = 72_707_391
 /** Characters of a prompt's preview. */
 const PREVIEW_CHARS = 300

@@ -197,8 +197,8 @@ export async function rescoresOf(db: Database, batchId: number, limit: number): 
 }
 
 /**
- * Deletes some rows of a copy whose process has died; no reader has seen them. Safe to run on two servers at once.
- * False: no such copy is left.
+ * Deletes some rows of a copy whose process has died; no reader has seen them. Safe to run on two servers
+ * concurrently. False: no such copy is left.
  */
 export async function deleteAbandonedCopies(db: Database): Promise<boolean> {
   const copies = await db.rows<{ batch_id: number; bucket: string }>(

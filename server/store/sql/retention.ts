@@ -7,7 +7,7 @@ import { markRunRollUpStale } from './run-roll-ups.ts'
 
 /**
  * Advisory lock: shared for processes that begin to copy a batch, exclusive for retention while it marks batches. A
- * batch is therefore never copied and removed at once.
+ * batch is therefore never copied and removed at the same time.
  */
 export const MARK_LOCK = 72_707_382
 /** Advisory lock of the process that removes a piece. */

@@ -1,11 +1,11 @@
 import type { Database } from '../database.ts'
 
 /**
- * Failed attempts since `$1` that were retried: the newest `$2`. A retry is an attempt after the first of
- * its call, as `attemptsIn` counts them. Attempts carry no number of their call, and a sample may have several calls at
- * once (votes of a judge, components). So the failures of one attempt number are paired in order with the attempts of
- * the next number: each failure has at most one retry, also if the retry is hedged. Connections that were closed on
- * reuse and recalled calls are neither failures nor retries.
+ * Failed attempts since `$1` that were retried: the newest `$2`. A retry is an attempt after the first of its call, as
+ * `attemptsIn` counts them. Attempts carry no number of their call, and a sample may have several concurrent calls
+ * (votes of a judge, components). So the failures of one attempt number are paired in order with the attempts of the
+ * next number: each failure has at most one retry, also if the retry is hedged. Connections that were closed on reuse
+ * and recalled calls are neither failures nor retries.
  */
 const RETRIED = `
   with failed as materialized (

@@ -149,7 +149,10 @@ export async function markRunRollUpStale(client: Client, batchId: number): Promi
   })
 }
 
-/** The last means of runs, oldest first: of the training split, or of validation as in their roll-up. */
+/**
+ * The last means of runs, oldest first, in the split of their roll-up: training, or validation for runs without
+ * training batches.
+ */
 export async function lastMeans(
   db: Database,
   runIds: readonly number[],

@@ -9,7 +9,7 @@ export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
   batchId?: number | undefined
 }
 
-/** Maximum number of batches considered at once. */
+/** Maximum number of batches that one query considers. */
 const MAX_BATCHES = 2_000
 
 /** A batch that may have matching samples. */
