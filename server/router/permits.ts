@@ -2,7 +2,7 @@ import type { RatePermits } from './router-types.ts'
 
 /**
  * The permits of this process for a server with a rate limit. They are granted in small parts and expire soon. Calls
- * use estimated tokens. The difference to the counted tokens is reported and charged later.
+ * use estimated tokens. The difference from the counted tokens is reported and charged later.
  */
 export class Permits {
   #requestsLimited = false

@@ -312,7 +312,7 @@ export class PoolServer implements PolicyServer {
   succeeded(flight: Flight, tokens: number | null, serviceMs: number, nowMs: number): void {
     const { sample } = flight
     const counted = tokens ?? sample.tokens
-    // The tokens that the server processed, without a prompt in its prefix cache.
+    // The tokens that the server processed, not counting a prompt in its prefix cache.
     const worked = counted * (flight.tokens / sample.tokens)
     this.progressAtMs = nowMs
     if (sample.tokens > this.longestTokens) this.longestTokens = sample.tokens
