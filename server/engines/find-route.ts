@@ -19,7 +19,7 @@ import { versionBefore } from './version.ts'
 const SHORT: ScoreInput = { prompt: 'What is 1 + 1?', response: '2' }
 /** A longer list of numbers for one text or token is an embedding, because no reward model has so many labels. */
 const MAX_LABELS = 16
-/** Replaces the registered template, because a probe needs only a text. */
+/** Replaces the registered template: for a probe, any text is enough. */
 const RENDERED: SampleTemplate = {
   renderSample: () => 'What is 1 + 1?\n2',
   renderSampleWithoutBos: () => 'What is 1 + 1?\n2',

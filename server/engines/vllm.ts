@@ -105,8 +105,8 @@ function wholeTextRequest(what: Record<string, unknown>, target: EngineTarget): 
   const base = rootOf(target.basePath)
   const model = target.model ?? undefined
   const raw = activation(target)
-  // By default, the server adds special tokens to `input`. A text with a BOS from a template would get a second one.
-  // Plain text needs them.
+  // By default, the server adds special tokens to `input`. A text with a template's BOS would get a second BOS. Plain
+  // text needs the special tokens.
   const plain = target.plainText === true && target.chatTemplate == null
   const add_special_tokens = plain ? undefined : false
   if (target.route === 'token') {
