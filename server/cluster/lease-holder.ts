@@ -16,7 +16,7 @@ export const CALLS_GRACE_MS = 30_000
 const MARGIN_MS = 150
 /** Requests for slots within this time are combined into one. */
 const COALESCE_MS = 15
-/** A holder that has less than an equal part and could use more requests slots at least this often. */
+/** Maximum interval between the requests of a holder that has less than an equal part and could use more slots. */
 const LACKING_MS = 160
 /**
  * Interval of the checks of all shares. An unused share is released after one to two intervals, because another

@@ -78,7 +78,7 @@ export class ModelRegistry {
     return this.#servers
   }
 
-  /** Requests that this process may have in flight to a model's servers. */
+  /** Samples that this process may have in flight to a model's servers. */
   slotsOf(model: string): number {
     let n = 0
     for (const id of this.#byModel.get(model) ?? []) {
