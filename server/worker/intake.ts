@@ -62,7 +62,7 @@ interface PoolState {
 
 /** The parts of a worker that the intake needs. */
 export interface IntakeHost {
-  /** Requests to a model that this worker may have in flight now, over all servers. */
+  /** Samples that this worker may have in flight to a model now, over all servers. */
   slotsOf(model: string): number
   /** This worker's equal part of the model's limit, leased or not. */
   fairShareOf(model: string): number
@@ -194,8 +194,8 @@ export class Intake {
       return
     }
     const capacity = Math.min(this.#capacityOf(pool), MAX_SAMPLES - this.inUse + pool.inUse)
-    // A fetch after every ended sample would cost one query per sample. At least half the capacity must be free, or
-    // of a large capacity 48 samples or a quarter, whichever is more.
+    // A fetch after every ended sample would cost one query per sample. At least half of the capacity must be free. Of
+    // a large capacity, 48 samples or a quarter are enough, whichever is more.
     const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
     if (capacity - pool.inUse < Math.max(1, least)) return
     if (this.#textChars > MAX_TEXT_CHARS && this.inUse > 0) return

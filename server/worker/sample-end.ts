@@ -49,8 +49,8 @@ export function sampleEndOf(
 }
 
 /**
- * The outcome, or a failure if its rewards refer to a turn or span that the response does not have: they come from user
- * code.
+ * The outcome, or a failure if its rewards, which come from user code, refer to a turn or span that the response does
+ * not have.
  * @param response read only if there are such rewards
  */
 export function checkedParts(
