@@ -130,7 +130,7 @@ export class LaunchedProcess {
     if (this.#isOver) return
     const tell = (signal: NodeJS.Signals) => {
       const record = this.#record()
-      // The keeper sees the server end. Signalling the keeper too would signal the server twice.
+      // The keeper sees the server end. Signaling the keeper too would signal the server twice.
       if (record !== null && isRunning(record) && signalGroup(record.pid, signal)) return
       if (this.#keeper === null || !isRunning(this.#keeper)) return
       try {

@@ -29,7 +29,7 @@ export class SleepSweep {
   /** Servers that this sweep is putting to sleep; a batch may cancel that. */
   readonly #own = new Set<number>()
   /**
-   * End of the time awake as batches set it, by server, on the local clock. If no caller has extended that time, the
+   * End of the time awake that batches set, by server, on the local clock. If no caller has extended that time, the
    * server is put to sleep as soon as the last batch ends.
    */
   readonly #byBatches = new Map<number, number>()
