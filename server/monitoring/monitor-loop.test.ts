@@ -369,7 +369,7 @@ describe('the monitors', () => {
       view.configure({ run: null, monitor: 'ceiling', ...blank, warning: -0.1 }, 'c'),
     ).rejects.toThrow('not a valid threshold')
     expect((await view.settings({ run: 'set' })).find((s) => s.monitor === 'ceiling')).toEqual(own)
-    // Thresholds for all runs are checked with those of each run, which has an alerting threshold of its own.
+    // New thresholds for all runs are checked against each run's own; this run has its own alerting threshold.
     await expect(
       view.configure({ run: null, monitor: 'ceiling', ...blank, warning: 0.5, alerting: 0.6 }, 'c'),
     ).rejects.toThrow('run "set": alerting: 0.4 is reached before the warning at 0.5')

@@ -133,7 +133,8 @@ export class MonitorsView {
   async configure(input: MonitorConfigureInput, by: string): Promise<MonitorSettingDto> {
     const { run, monitor, ...values } = input
     const runId = run === null ? 0 : await this.#runId(run)
-    // A run with thresholds of its own takes the others from those for all runs.
+    // A run's own setting may leave thresholds to the setting for all runs, so a change for all runs is checked for
+    // each such run too.
     const runs =
       run === null ? await runsWithSetting(this.#db, monitor) : [{ id: runId, name: run }]
     const rows = await monitorSettings(this.#db.pool, [0, ...runs.map(({ id }) => id)])
@@ -164,7 +165,10 @@ export class MonitorsView {
   }
 }
 
-/** Throws `invalid_input` for impossible or contradictory thresholds. `run`: the run that they would contradict in. */
+/**
+ * Throws `invalid_input` for impossible or contradictory thresholds. `run`: the run in which they would be
+ * contradictory.
+ */
 function checkThresholds(
   monitor: MonitorName,
   would: Pick<MonitorSettingDto, 'warning' | 'alerting'>,
