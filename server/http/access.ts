@@ -61,7 +61,7 @@ export class Access {
     })
   }
 
-  /** Checks stored keys from now on. Running calls without a key end when keys become required. */
+  /** Starts to check stored keys. Running calls without a key end when keys become required. */
   use(ring: KeyRing): void {
     this.#ring = ring
     ring.onRequired = () => {

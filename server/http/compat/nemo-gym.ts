@@ -11,7 +11,7 @@ const Body = z.looseObject({
   _ng_task_index: z.union([z.number(), z.string()]).nullish(),
 })
 
-/** Fields of a task that may hold the ground truth; the first present one is used. */
+/** Fields of a task that may hold the ground truth; the first one that is present is used. */
 const TRUTHS = ['expected_answer', 'ground_truth', 'answer', 'label']
 
 /**
