@@ -27,7 +27,7 @@ export interface Part {
   key: string
   before: ClassSide
   after: ClassSide
-  /** By the change of its share, and by the change of its own mean. */
+  /** The contributions of the change of its share, and of the change of its own mean. */
   mix: Contribution
   within: Contribution
   /** Both together. */

@@ -55,7 +55,7 @@ export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array
 }
 
 /**
- * Stable merge sort that yields in between. `swapped` is the number of pairs that were out of order. Overwrites
+ * Stable merge sort that yields periodically. `swapped` is the number of pairs that were out of order. Overwrites
  * `values`.
  * @param inOrder whether `before` may stay ahead of `after`, which comes later
  */

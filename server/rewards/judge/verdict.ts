@@ -10,11 +10,11 @@ export type Verdict =
     }
   | { ok: false; problem: string }
 
-/** A place in a reply with a score, or with a score that cannot be read. */
+/** A passage of a reply with a score, or with a score that cannot be read. */
 export type Finding = { ok: true; value: number; text: string } | { ok: false; problem: string }
 
 /**
- * Combines all places of a reply that give a verdict. Repeating a verdict is fine; two different ones, or an
+ * Combines all passages of a reply that contain a verdict. Repeating a verdict is fine; two different ones, or an
  * unreadable one, are not a verdict, because the intended one is unknown.
  */
 export function oneVerdict(findings: readonly Finding[]): Verdict {

@@ -31,7 +31,7 @@ export interface GateStats {
 export interface GateSources {
   requests?: Rate
   tokens?: Rate
-  /** Whether slots come only from {@link RequestGate.setSlots}; there are none before. */
+  /** Whether slots come only from {@link RequestGate.setSlots}. There are no slots before its first call. */
   leased?: boolean
 }
 

@@ -27,7 +27,7 @@ export interface RuleResult {
   extracted: string | null
   /** The reason for the score in a word or two: `equal`, `different`, `no answer`, … */
   reason: string
-  /** The reason as one of a few classes that samples are counted by, where `reason` says more than that. */
+  /** The reason's class, by which samples are counted; default: `reason`. */
   verdict?: string
 }
 
