@@ -113,7 +113,10 @@ export interface DatabaseOptions {
   statementTimeoutMs?: number
   /** Client-side time limit of every statement, in ms. It ends connections that were cut off silently. */
   queryTimeoutMs?: number
-  /** How long a caller waits while others use all connections, in ms; then `PoolBusyError`. Default: as an outage after 30 s. */
+  /**
+   * How long a caller waits while others use all connections, in ms; then `PoolBusyError`. By default, the wait fails
+   * as an outage after 30 s.
+   */
   queueTimeoutMs?: number
   /** Every statement is a lookup by key, so the planner may not scan or hash. */
   keyed?: boolean

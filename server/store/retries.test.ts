@@ -15,7 +15,10 @@ beforeEach(() => db.adhoc('truncate attempt'))
 
 type Call = [attempt: number, startMs: number, endMs: number, server: number, outcome: string]
 
-/** Stores the attempts of a sample. Times are in ms from a minute ago on; attempts wait neither for slots nor back-off. */
+/**
+ * Stores the attempts of a sample. Times are in ms after the time one minute ago; attempts wait neither for slots nor
+ * for back-off.
+ */
 async function sample(index: number, calls: Call[]): Promise<void> {
   for (const [attempt, startMs, endMs, server, outcome] of calls) {
     await db.adhoc(

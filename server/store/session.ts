@@ -422,7 +422,7 @@ export class SessionPool extends pg.Pool {
     }, MAX_RETRY_MS).unref()
   }
 
-  /** Resolves when an attempt to connect succeeds or fails for another reason than a missing slot. */
+  /** Resolves when an attempt to connect succeeds or fails for a reason other than a missing slot. */
   async #untilSlot(): Promise<void> {
     for (
       let delayMs = FIRST_RETRY_MS;
@@ -449,7 +449,7 @@ export class SessionPool extends pg.Pool {
     return this.lend(
       async (client) => {
         try {
-          // Not the promise form, with which node-postgres keeps the rows in memory longer.
+          // The callback form, because with promises node-postgres keeps the rows in memory longer.
           return await new Promise((resolve, reject) => {
             client.query(text, values, (error: Error | null, result: pg.QueryResult) =>
               error ? reject(error) : resolve(result),

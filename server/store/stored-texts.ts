@@ -74,8 +74,8 @@ function encodeText(
 }
 
 /**
- * The key that tracks a prompt over steps: the first 16 bytes of the SHA-256 of data source and id, or without
- * an id of data source and prompt. Null for an empty prompt without an id.
+ * The key that tracks a prompt over steps: the first 16 bytes of the SHA-256 of data source and id, or, without an id,
+ * of data source and prompt. Null for an empty prompt without an id.
  */
 export function promptKeyOf(
   { dataSource, promptId }: Pick<SampleInput, 'dataSource' | 'promptId'>,
@@ -113,10 +113,10 @@ export function decodeTexts(row: {
   }
 }
 
-/** The longest first line, in characters. */
+/** Maximum length of a first line, in characters. */
 const MAX_LINE_CHARS = 200
 
-/** The first lines of texts of which only the beginning was read, as stored. */
+/** The first lines of stored texts, of which only the beginning was read. */
 export function firstLines(start: { prompt: string; response: string; encoding: number }): {
   prompt: string
   response: string

@@ -44,7 +44,7 @@ export function spawnAs(account: Account | null): { uid?: number; gid?: number }
 
 /**
  * Gives a folder and its contents to an account. The folder itself is changed last: if it already belongs to the
- * account, its contents do too, and nothing is walked.
+ * account, its contents do too, and nothing is traversed.
  */
 export function giveTo(account: Account | null, path: string): void {
   if (account === null) return

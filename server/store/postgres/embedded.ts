@@ -56,7 +56,7 @@ const WAIT_FOR_OWNER_MS = 10_000
 /** How long processes of a killed Postgres may take to end before a start fails. */
 const PASSING_FAILURES_MS = 20_000
 const BACKOFF_MAX_MS = 5_000
-/** An exit after this time up counts as a first failure, so that the restart is immediate. */
+/** An exit after at least this uptime counts as a first failure, so that the restart is immediate. */
 const STEADY_MS = 30_000
 
 /**

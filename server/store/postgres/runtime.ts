@@ -8,14 +8,14 @@ import { type Account, spawnAs } from './account.ts'
 import { type Binaries, copyBinaries, linkLibraries, packagedBinaries } from './binaries.ts'
 import { DatabaseStartError } from './start-error.ts'
 
-/** A way to run Postgres on this machine, found by trying. */
+/** A way to run Postgres on this machine, found by trying candidates. */
 export interface Runtime {
   binaries: Binaries
   /** The user that runs Postgres and owns its files; null: this process's user. */
   account: Account | null
   /** The argument of `-D`. The working directory is the cluster's folder in any case. */
   dataArgument(folder: string): string
-  /** The socket folder with mode 0700. Access to it replaces a password. */
+  /** The socket folder with mode 0700. Permission to enter it takes the place of a password. */
   socketDir: string
   /** Removes the socket's folder and copied binaries. */
   remove(): void

@@ -129,7 +129,7 @@ export async function storedSamples(
   to: number,
 ): Promise<StoredSample[]> {
   const range = [id, from, to]
-  // No worker ended a sample that came with its score. JSON is compared as it was stored.
+  // A sample that came with its score has no worker. JSON is compared as stored.
   const columns = WRITTEN_SAMPLE_COLUMNS.map(({ name, type }) =>
     type === 'json' ? `${name}::text` : name,
   )

@@ -11,7 +11,7 @@ const MAX_VALUES = 12
 const MAX_BATCHES = 5_000
 /** Maximum number of keys returned. */
 const MAX_LISTED = 200
-/** Of the batches without a roll-up: maximum number of batches read, newest first, and of samples read from each. */
+/** Maximum number of batches without a roll-up that are read, newest first, and of samples read from each. */
 const SAMPLED = { batches: 4, samples: 256 }
 
 /** A key of the extra info with a summary of its values. */

@@ -354,7 +354,7 @@ export interface PassColumns {
   passed: number[]
 }
 
-/** Prompts whose rewards show whether a sample passes. */
+/** Reads the recent passes of the prompts whose rewards show whether a sample passes. */
 export async function recentPasses(
   db: Database,
   scope: PromptScope,

@@ -10,7 +10,7 @@ import { textArray } from '../array-literal.ts'
 import type { Database } from '../database.ts'
 import { type Arg, args } from './args.ts'
 
-/** Runs whose tags and configuration keys are listed. */
+/** Maximum number of runs whose tags and configuration keys are listed. */
 const FACET_RUNS = 2_000
 const MAX_TAGS_LISTED = 500
 const MAX_KEYS_LISTED = 500
@@ -36,7 +36,7 @@ const TAIL = `tail as materialized (
 const STATUS = `case when coalesce(t.pending, 0) = 0 then 'idle'
   when t.progress_at < now() - ${STALLED_AFTER_MS} * interval '1 millisecond' then 'stalled' else 'scoring' end`
 
-/** The number of each sort; `name` and `reward` sort by text. */
+/** SQL of the number that each sort uses; `name` and `reward` sort by text. */
 const NUMBERS: Record<Exclude<RunSort, 'name' | 'reward'>, string> = {
   activity: 'extract(epoch from coalesce(greatest(r.last_at, t.last_at), run.created_at))::float8',
   created: 'extract(epoch from run.created_at)::float8',
@@ -116,7 +116,7 @@ export async function runTable(
       ? (TEXTS[input.sort] ?? 'null::text')
       : `case when jsonb_typeof(${key}) not in ('number', 'null') then ${key} #>> '{}' end`
   const up = input.order === 'asc'
-  // Numbers before texts, runs without a value last, in both directions.
+  // Numbers come before texts, and runs without a value come last, in both directions.
   const kind = `case when n is not null then 0 when t is not null then 1 else 2 end`
   const order = up ? 'asc' : 'desc'
   const after = place === null ? 'true' : afterPlace(place, kind, up, arg)

@@ -11,7 +11,7 @@ export interface ServerCalls {
   corrupt: number
   client: number
   ejections: number
-  /** Requests in flight, and the limits of the processes, times seconds. */
+  /** Samples in flight × seconds, and the limits of the processes × seconds. */
   inFlightSeconds: number
   capacitySeconds: number
   tokens: number
@@ -26,8 +26,9 @@ const ADDED = [
 ]
 
 /**
- * Adds calls to the present minutes and ten seconds of servers, and to their totals. Every process adds to the same rows,
- * in the order of the servers' ids. Servers without requests, errors and retries keep their row unchanged.
+ * Adds calls to the servers' rows of the current minute and of the current ten seconds, and to their totals. Every
+ * process adds to the same rows, in the order of the servers' ids. Servers without requests, errors and retries keep
+ * their row unchanged.
  */
 export async function addServerCalls(db: Database, calls: readonly ServerCalls[]): Promise<void> {
   if (calls.length === 0) return
@@ -87,7 +88,7 @@ export interface WorkerLoad {
 
 const WORKER_ADDED = ['scored', 'failed', 'in_flight_seconds', 'capacity_seconds']
 
-/** Adds a worker's load to its present minute and ten seconds. */
+/** Adds a worker's load to its rows of the current minute and of the current ten seconds. */
 export async function addWorkerLoad(
   db: Database,
   workerId: number,

@@ -116,7 +116,7 @@ export interface Transition {
   evidence?: Record<string, unknown> | undefined
   /** The states from which the change is made; default: any. */
   from?: readonly ServerState[]
-  /** Shortest time awake to set, ms; null: never woken. Default: unchanged. */
+  /** Minimum time awake to set, ms; null: never woken. Default: unchanged. */
   awakeForMs?: number | null
 }
 
