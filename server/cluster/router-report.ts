@@ -34,8 +34,8 @@ interface EventMinute {
 }
 
 /**
- * Writes the router's activity once a second: calls are added to the servers' minutes and totals, health changes
- * become events. The router never waits for these writes.
+ * Writes the router's activity once a second: calls are added to the servers' statistics, health changes become
+ * events. The router never waits for these writes.
  */
 export class RouterReport {
   readonly #db: Database

@@ -20,7 +20,7 @@ const engines: Readonly<Record<EngineName, Engine>> = {
 /** Names of all engines. */
 export const ENGINE_NAMES = Object.keys(engines) as EngineName[]
 
-/** Returns the engine with a name. */
+/** Returns the engine with the given name. */
 export function engineOf(name: EngineName): Engine {
   return engines[name]
 }

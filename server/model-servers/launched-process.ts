@@ -79,7 +79,7 @@ export class LaunchedProcess {
       detached: true,
     })
     const options: KeeperOptions = { ...command, folder, stopWithinMs, adoptWithinMs }
-    // Without free file descriptors, Node creates no streams and emits `error` after this turn.
+    // Without free file descriptors, Node creates no streams and emits `error` after this turn of the event loop.
     keeper.stdin?.on('error', () => {}).end(JSON.stringify(options))
     keeper.unref()
     const gone = new Promise<string | null>((resolve) => {

@@ -112,7 +112,7 @@ export class ModelPool {
     return this.#fresh.size + this.#pinnedWaiting
   }
 
-  /** Estimated tokens of this many waiting samples. */
+  /** Estimated tokens of this number of waiting samples. */
   tokensOf(samples: number): number {
     const fresh = this.#fresh.size
     return fresh === 0 ? samples : (samples * this.#fresh.tokens) / fresh

@@ -149,7 +149,7 @@ describe('flush_results', () => {
     expect((await batchRow(open)).groups_completed).toBe(3)
   })
 
-  it('does not end a batch before all groups completed while it was open are numbered', async () => {
+  it('ends a batch only when each group completed while it was open has its number', async () => {
     for (const [status, end] of [
       ['running', 'completed'],
       ['cancelled', 'cancelled'],

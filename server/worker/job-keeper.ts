@@ -110,7 +110,7 @@ export class JobKeeper {
   /** Replaces a job with others in one transaction. Changes nothing if another worker has the job by now. */
   async #replace(job: ClaimedJob, jobs: ChunkJob[]): Promise<void> {
     job.release()
-    // Waits for the write, because a late claim would stay.
+    // Waits for the write of the claim, because a claim written later would remain.
     await job.claim
     const spec = await batchSpec(this.#db, job.job.data.b)
     await this.#db.transaction(async (client) => {

@@ -82,7 +82,7 @@ function judge(
   })
 }
 
-test('a sample with an image is refused, which the judge would not see', async () => {
+test('a sample with an image is refused, because the judge would not see the image', async () => {
   const { harness, server } = await judgeThat(() => 'Fine. [[8]]')
   const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
   const prompt = [{ role: 'user', content: [{ type: 'text', text: 'What is this?' }, image] }]

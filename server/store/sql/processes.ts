@@ -92,7 +92,7 @@ export async function processesToCheck(
   return db.adhoc(`${TO_CHECK} and host = $1 and pid = $2`, [host, pid])
 }
 
-/** Processes to check that have not reported for `forMs`. */
+/** Reads the processes that have not reported for `forMs`, so that they are checked. */
 export async function silentProcesses(db: Database, forMs: number): Promise<ProcessToCheck[]> {
   return db.rows(
     'silent-processes',

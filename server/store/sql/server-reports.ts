@@ -19,7 +19,7 @@ export interface ServerCalls {
   latency: number[]
 }
 
-/** Columns that are added up; those of the ten-second rows. */
+/** Columns that are added up in the rows of ten seconds and of minutes. */
 const ADDED = [
   ...['requests', 'errors', 'retries', 'hedges', 'busy', 'corrupt', 'client', 'ejections'],
   ...['in_flight_seconds', 'capacity_seconds'],
