@@ -20,7 +20,7 @@ const LAST_IDLE_MS = 60_000
 /** Maximum number of processes that run suspects alone. */
 const MAX_ALONE = 2
 /**
- * Maximum number of processes that take no more calls and finish those inside; beyond it, no other process is
+ * Maximum number of processes that take no more calls and finish the ones they have. Beyond it, no other process is
  * started.
  */
 const MAX_RETIRING = 4

@@ -43,7 +43,7 @@ export interface PolicySample {
  */
 export interface BalancingPolicy {
   readonly name: PolicyName
-  /** Returns one of the candidates, which are not empty. */
+  /** Returns one of the candidates. There is at least one. */
   pick<T extends PolicyServer>(candidates: readonly T[], sample: PolicySample): T
   /** Removes the state of a server that left the pool. */
   forget(serverId: number): void
