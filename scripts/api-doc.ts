@@ -40,7 +40,7 @@ curl $API/batches.get -H "$AUTH" --json '{"batchId": "b12"}'
 - Bodies have at most 256 MiB uncompressed. \`Content-Encoding: gzip\` and \`zstd\` are accepted.
 - Times are ISO 8601 in UTC. Durations are milliseconds with the unit in the name. Unknown input fields are refused
   by name.
-- **Roles.** Each procedure names the least role of the API key: [access](access.md#roles).
+- **Roles.** Each procedure names the minimum role of the API key: [access](access.md#roles).
 - **Idempotency.** \`batches.submit\`, \`batches.rescore\` and \`samples.score\` accept an \`idempotencyKey\`: a repeated call
   with the same content returns the first result. Queries, \`batches.append\` and \`batches.close\` are safe to repeat.
 - **Long polls.** \`batches.next\` and \`batches.wait\` answer at once when there is a result, and otherwise after

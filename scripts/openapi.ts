@@ -53,7 +53,7 @@ export interface Schema {
 export interface Procedure {
   path: string
   kind: 'query' | 'mutation' | 'subscription'
-  /** Least role of the API key; null: no key is needed. */
+  /** Minimum role of the API key; null: no key is needed. */
   role: string | null
   description: string
   /** Null: no input. */
@@ -336,7 +336,7 @@ function contractFiles(): string[] {
 class OutputSchemas {
   private readonly checker: Checker
   private readonly schemas: Record<string, Schema>
-  /** The symbol behind each component, so that two types of one name are an error. */
+  /** The symbol behind each component. Two types of one name are an error. */
   private readonly owners = new Map<string, number>()
   /** Names that `server/contract` exports. */
   private readonly contract: ReadonlySet<string>

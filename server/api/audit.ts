@@ -68,7 +68,7 @@ function fieldsOf(value: unknown): Fields {
 
 /** Fields whose values are never stored. */
 const SECRET = /key|secret|token$|password|authorization|^env$|^headers$|webhook/i
-/** Maximum characters of a recorded value, because a chat template may have 4 kB. */
+/** Maximum characters of a recorded value, because a chat template can have 60,000. */
 const MAX_CHARS = 200
 /** Maximum recorded elements of a list. */
 const MAX_ELEMENTS = 20

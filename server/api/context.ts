@@ -35,7 +35,7 @@ import type { ServerView } from '../queries/server-view.ts'
 import type { TimelineView } from '../queries/timeline-view.ts'
 
 /**
- * The modules that procedures call, as `ctx.<module>.<method>(input)`. Their methods throw RewardOpsError for errors of
+ * The modules that procedures call as `ctx.<module>.<method>(input)`. Their methods throw RewardOpsError for errors of
  * the caller; `refusals` in trpc.ts translates errors of the database.
  */
 export interface Modules {

@@ -5,7 +5,7 @@ import { RewardOpsError } from '../errors.ts'
 import { settingsOfRow } from '../store/sql/servers.ts'
 import type { Modules } from './context.ts'
 
-/** How to write the audit entry of a mutation, besides caller and time. */
+/** How to write the audit entry of a mutation. Every entry also has the caller and the time. */
 export interface Audited {
   /** Returns the name of the changed object, from input or output. */
   target(input: Fields, output: Fields): string
@@ -193,7 +193,7 @@ export const OPEN: ReadonlySet<string> = new Set([
   'session.signOut',
 ])
 
-/** Parts of the service outside tRPC, with their least roles. */
+/** Parts of the service outside tRPC, with the minimum role of each. */
 const SURFACES = {
   /** `GET /api/export/…`. */
   export: 'viewer',
@@ -216,12 +216,12 @@ const SURFACES = {
 /** A part of the service outside tRPC. */
 export type SurfaceName = keyof typeof SURFACES
 
-/** Returns the least role for a part of the service. */
+/** Returns the minimum role for a part of the service. */
 export function surfaceRole(surface: SurfaceName): Role {
   return SURFACES[surface]
 }
 
-/** Returns the least role for a procedure. */
+/** Returns the minimum role for a procedure. */
 export function roleNeeded(path: string, type: 'query' | 'mutation' | 'subscription'): Role {
   return type === 'mutation' ? (MUTATIONS[path]?.role ?? 'admin') : (QUERIES[path] ?? 'viewer')
 }

@@ -414,7 +414,7 @@ export const appRouter = router({
    * @see docs/prompts.md
    */
   prompts: promptsRouter,
-  /** Runs over their steps. */
+  /** Runs and their steps. */
   runs: router({
     /** Lists runs with their numbers of batches. */
     list: procedure.input(nothing).query(({ ctx }) => ctx.runs.list()),
@@ -506,7 +506,7 @@ export const appRouter = router({
    * @see docs/settings.md
    */
   audit: auditRouter,
-  /** The service itself. */
+  /** Version, settings and disk use of the service. */
   about: aboutRouter,
   /** The demo batch. */
   demo: router({

@@ -134,7 +134,7 @@ export const auditRouter = router({
   list: procedure.input(AuditInput.prefault({})).query(({ ctx, input }) => ctx.audit.list(input)),
 })
 
-/** The service itself. */
+/** Version, settings and disk use of the service. */
 export const aboutRouter = router({
   /** Returns the version, the sizes of stored data and the settings in force. */
   get: procedure.input(nothing).query(({ ctx }) => ctx.about.get()),

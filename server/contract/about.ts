@@ -1,4 +1,4 @@
-/** `about.get`: the service itself. */
+/** The output of `about.get`: version, settings and disk use of the service. */
 export interface AboutDto {
   version: string
   nodeVersion: string
@@ -12,6 +12,6 @@ export interface AboutDto {
   dataDir: string
   /** The largest tables with their indexes. The daily partitions of texts count as one table. */
   tables: { name: string; bytes: number }[]
-  /** Settings in force. The value of a secret only says whether it is set. */
+  /** Settings in force. For a secret, only whether it is set. */
   settings: { name: string; value: string; isDefault: boolean }[]
 }

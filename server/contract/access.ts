@@ -14,7 +14,7 @@ const KeyName = z
     message: 'local, policy and configured key … are reserved',
   })
 
-/** `keys.create`. */
+/** The input of `keys.create`. */
 export const CreateKeyInput = z.strictObject({
   name: KeyName,
   role: z.enum(ROLES),
@@ -23,11 +23,11 @@ export const CreateKeyInput = z.strictObject({
 })
 export type CreateKeyInput = z.infer<typeof CreateKeyInput>
 
-/** `keys.rename`. */
+/** The input of `keys.rename`. */
 export const RenameKeyInput = z.strictObject({ id: KeyId, name: KeyName })
-/** `keys.revoke`. */
+/** The input of `keys.revoke`. */
 export const KeyRef = z.strictObject({ id: KeyId })
-/** `keys.require`. */
+/** The input of `keys.require`. */
 export const RequireKeysInput = z.strictObject({
   /** True: every call requires a key. */
   required: z.boolean(),
@@ -54,7 +54,7 @@ export interface ApiKeyDto {
   state: 'active' | 'expired' | 'revoked'
 }
 
-/** `keys.list`: whether keys are required, and the stored keys, active keys first. */
+/** The output of `keys.list`: whether keys are required, and the stored keys, active keys first. */
 export interface KeysDto {
   /** Every call requires a key. */
   requiresKey: boolean

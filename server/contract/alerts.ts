@@ -11,7 +11,7 @@ const Secret = z.string().min(8).max(256)
 const Monitors = z.array(z.enum([...MONITORS, ...FLEET_MONITORS])).max(32)
 const Runs = z.array(z.string().min(1).max(256)).max(100)
 
-/** `alerts.create`. */
+/** The input of `alerts.create`. */
 export const WebhookInput = z.strictObject({
   name: Name,
   url: Url,
@@ -32,7 +32,7 @@ export const WebhookInput = z.strictObject({
 })
 export type WebhookInput = z.infer<typeof WebhookInput>
 
-/** `alerts.update`: only the given fields change. */
+/** The input of `alerts.update`: only the given fields change. */
 export const WebhookUpdate = z.strictObject({
   id: WebhookId,
   name: Name.optional(),
@@ -50,10 +50,10 @@ export const WebhookUpdate = z.strictObject({
 })
 export type WebhookUpdate = z.infer<typeof WebhookUpdate>
 
-/** `alerts.test`, `alerts.remove`. */
+/** The input of `alerts.test`, `alerts.remove`. */
 export const WebhookRef = z.strictObject({ id: WebhookId })
 
-/** `alerts.deliveries`, newest first. */
+/** The input of `alerts.deliveries`, newest first. */
 export const DeliveriesInput = z.strictObject({
   /** The id of a webhook; left out: all webhooks. */
   id: WebhookId.optional(),
@@ -110,13 +110,13 @@ export interface DeliveryDto {
   nextAttemptAt: string | null
 }
 
-/** `alerts.deliveries`. */
+/** The output of `alerts.deliveries`. */
 export interface DeliveryPageDto {
   items: DeliveryDto[]
   nextCursor: string | null
 }
 
-/** `alerts.test`: the receiver's response to a test message. */
+/** The output of `alerts.test`: the receiver's response to a test message. */
 export interface TestedWebhookDto {
   eventId: string
   delivered: boolean

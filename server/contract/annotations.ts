@@ -18,7 +18,7 @@ const note = z
   .max(2_000, 'must be at most 2,000 characters')
   .refine(isStorable, 'must be text without NUL characters or lone surrogates')
 
-/** `annotations.add`: one label and note for listed samples, or for all samples that match a filter. */
+/** The input of `annotations.add`: one label and note for listed samples, or for all samples that match a filter. */
 export const AddAnnotationInput = z
   .strictObject({
     /** Ids of samples; give either this or `filter`. */
@@ -37,16 +37,16 @@ export type AddAnnotationInput = z.infer<typeof AddAnnotationInput>
 export const AnnotationRef = z.strictObject({
   id: z.string().regex(/^a\d{1,15}$/, 'must be an annotation id such as "a7"'),
 })
-/** `annotations.update`: only the given fields change. */
+/** The input of `annotations.update`: only the given fields change. */
 export const UpdateAnnotationInput = AnnotationRef.extend({
   label: label.optional(),
   note: note.nullish(),
 })
 export type UpdateAnnotationInput = z.infer<typeof UpdateAnnotationInput>
-/** `annotations.labels` of all samples, a run or a batch. */
+/** The input of `annotations.labels`: the labels of all samples, of a run or of a batch. */
 export const AnnotationLabelsInput = SampleFilter.pick({ run: true, batch: true })
 export type AnnotationLabelsInput = z.infer<typeof AnnotationLabelsInput>
-/** `annotations.of` a sample. */
+/** The input of `annotations.of`: the annotations of a sample. */
 export const AnnotationsOfInput = z.strictObject({ sample: SampleId })
 
 /** An annotation. */
@@ -61,7 +61,7 @@ export interface AnnotationDto {
   updatedAt: string | null
 }
 
-/** `annotations.add`. */
+/** The output of `annotations.add`. */
 export interface AddedAnnotationsDto {
   /** New annotations. */
   added: number

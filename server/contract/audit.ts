@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Role } from './roles.ts'
 
-/** `audit.list`: changes, newest first. */
+/** The input of `audit.list`: changes, newest first. */
 export const AuditInput = z.strictObject({
   /** The name of a key. */
   actor: z.string().min(1).max(100).optional(),
@@ -35,7 +35,7 @@ export interface AuditEntryDto {
   changes: AuditChange[]
 }
 
-/** `audit.list`. `actors` and `actions` are those of the newest 5,000 changes. */
+/** The output of `audit.list`. `actors` and `actions` are those of the newest 5,000 changes. */
 export interface AuditPageDto {
   items: AuditEntryDto[]
   nextCursor: string | null

@@ -3,7 +3,7 @@ import { z } from 'zod'
 /** Maximum samples of both ranges for a comparison by group. Beyond it, the units are steps. */
 export const MAX_SAMPLES_BY_GROUP = 131_072
 
-/** The key of the parts that are not listed one by one. */
+/** The key of the part that combines all parts that are not listed. */
 export const OTHERS = '(others)'
 
 /** Minimum number of steps in which a sudden change is searched for; fewer do not show the usual variation. */
@@ -15,7 +15,7 @@ const StepRange = z
   .refine(({ from, to }) => from <= to, { path: ['to'], message: 'must not be below from' })
 
 /**
- * `runs.changes`: what changed between two ranges of steps. Without ranges, the largest sudden change is chosen, or the
+ * The input of `runs.changes`: two ranges of steps. Without ranges, the largest sudden change is chosen, or the
  * newest steps if there is none.
  */
 export const ChangesInput = z
@@ -101,7 +101,7 @@ export interface ChangedPromptDto {
   contribution: number
 }
 
-/** `runs.changes`. */
+/** The output of `runs.changes`. */
 export interface ChangesDto {
   /** `given`: by the caller. `largest`: the largest sudden change. `latest`: no step stands out, so the latest ones. */
   chosen: 'given' | 'largest' | 'latest'

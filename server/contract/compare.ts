@@ -7,7 +7,7 @@ export const MAX_COMPARED_SAMPLES = 131_072
 /** Runs per comparison: the charts have eight hues. */
 export const MAX_COMPARED_RUNS = 8
 
-/** `compare.pair`: two batches with the same rollouts, or the same prompts. */
+/** The input of `compare.pair`: two batches with the same rollouts, or the same prompts. */
 export const ComparePairInput = z
   .strictObject({ first: BatchId, second: BatchId })
   .refine(({ first, second }) => first !== second, {
@@ -20,7 +20,7 @@ export type ComparePairInput = z.infer<typeof ComparePairInput>
 export const DISAGREEMENT_MEASURES = ['advantage', 'rank', 'score'] as const
 export type DisagreementMeasure = (typeof DISAGREEMENT_MEASURES)[number]
 
-/** `compare.samples`: samples of both batches, strongest disagreement first. */
+/** The input of `compare.samples`: samples of both batches, strongest disagreement first. */
 export const CompareSamplesInput = z.strictObject({
   first: BatchId,
   second: BatchId,
@@ -35,7 +35,7 @@ export const CompareSamplesInput = z.strictObject({
 })
 export type CompareSamplesInput = z.infer<typeof CompareSamplesInput>
 
-/** `compare.groups`: groups of both batches, lowest Kendall τ first. */
+/** The input of `compare.groups`: groups of both batches, lowest Kendall τ first. */
 export const CompareGroupsInput = z.strictObject({
   first: BatchId,
   second: BatchId,
@@ -44,7 +44,7 @@ export const CompareGroupsInput = z.strictObject({
 })
 export type CompareGroupsInput = z.infer<typeof CompareGroupsInput>
 
-/** `compare.candidates`: batches to compare a batch with. */
+/** The input of `compare.candidates`: batches to compare a batch with. */
 export const CompareCandidatesInput = z.strictObject({
   batchId: BatchId.optional(),
   /** Without a batch: only rescores of this run. */
@@ -52,7 +52,7 @@ export const CompareCandidatesInput = z.strictObject({
 })
 export type CompareCandidatesInput = z.infer<typeof CompareCandidatesInput>
 
-/** `compare.runs`: up to eight runs by step. */
+/** The input of `compare.runs`: up to eight runs by step. */
 export const CompareRunsInput = z.strictObject({
   /** Names of runs. Each further run is compared with the first. */
   runs: z.array(z.string().min(1).max(256)).min(1).max(MAX_COMPARED_RUNS),
@@ -184,7 +184,7 @@ export interface ComparedPrompts {
   high: number | null
 }
 
-/** `compare.pair`. Differences are second − first. */
+/** The output of `compare.pair`. Differences are second − first. */
 export interface ComparePairDto {
   first: ComparedBatchDto
   second: ComparedBatchDto
@@ -248,7 +248,7 @@ export interface ComparedPage<T> {
   total: number
 }
 
-/** `compare.candidates`. */
+/** The output of `compare.candidates`. */
 export interface CompareCandidatesDto {
   batch: ComparedBatchDto | null
   /** Batches with the same rollouts: the source of the batch, and the rescores of both. */
@@ -292,7 +292,7 @@ export interface StepDelta {
   otherBatch: string
 }
 
-/** `compare.runs`. */
+/** The output of `compare.runs`. */
 export interface CompareRunsDto {
   split: 'train' | 'val'
   runs: ComparedRunDto[]

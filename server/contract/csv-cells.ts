@@ -1,9 +1,9 @@
 import { isStorable } from './storable-text.ts'
 
 /**
- * CSV cells (RFC 4180) that are read back without loss. A text is written as it is. Any other value, and a text that
- * CSV in UTF-8 cannot hold (NUL, lone surrogates), is JSON after `json:`. Objects, arrays and chat messages may also be
- * bare JSON, as other programs write them.
+ * CSV cells (RFC 4180) that can be read back without loss. A text is written unchanged. Any other value, and a text
+ * that CSV in UTF-8 cannot hold (NUL, lone surrogates), is JSON after `json:`. Objects, arrays and chat messages may
+ * also be bare JSON, as other programs write them.
  */
 
 /** The prefix of JSON. A text that starts with it is written as a JSON string. */

@@ -312,7 +312,7 @@ export const ERROR_REASONS = {
 /** A key of {@link ERROR_REASONS}. */
 export type ErrorReason = keyof typeof ERROR_REASONS
 
-/** `error.data` of every refused call. */
+/** The output of `error.data` of every refused call. */
 export interface ErrorData {
   /** tRPC's name of the HTTP status, such as `NOT_FOUND`. */
   code: string

@@ -5,7 +5,7 @@ export const HISTORY_RANGES_S = [900, 3_600, 21_600, 86_400, 604_800, 2_592_000]
 /** Maximum intervals of a range. */
 export const MAX_HISTORY_INTERVALS = 180
 
-/** `fleet.history`. */
+/** The input of `fleet.history`. */
 export const FleetHistoryInput = z.strictObject({
   /** The length of the range in seconds. Up to an hour is read from ten-second rows, longer ranges from minutes. */
   seconds: z.int().min(60).max(2_592_000).default(900),
@@ -46,13 +46,13 @@ export interface ServerHistoryDto {
   hedges: number[]
   ejections: number[]
   inFlight: (number | null)[]
-  /** The part of its limit that each process using its model may use, summed over processes; 0 while it is ejected. */
+  /** Maximum requests in flight that the processes may send to the server, in total; 0 while it is ejected. */
   capacity: (number | null)[]
   /** p95 of requests that returned a score, in ms; null without any, and in ranges of more than a day. */
   p95Ms: (number | null)[]
 }
 
-/** `fleet.history`: lists have one entry for each interval. */
+/** The output of `fleet.history`: lists have one entry for each interval. */
 export interface FleetHistoryDto {
   /** Start of the first interval. */
   from: string

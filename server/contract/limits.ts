@@ -15,7 +15,7 @@ export type RunLimitValues = z.infer<typeof RunLimitValues>
 
 const RunName = z.string().min(1).max(256)
 
-/** `limits.set`. */
+/** The input of `limits.set`. */
 export const SetLimitsInput = z.strictObject({
   /** Null sets the default limits, which apply to runs without limits of their own. */
   run: RunName.nullable(),
@@ -23,10 +23,10 @@ export const SetLimitsInput = z.strictObject({
 })
 export type SetLimitsInput = z.infer<typeof SetLimitsInput>
 
-/** `limits.clear`: the default limits apply to the run again. */
+/** The input of `limits.clear`: the default limits apply to the run again. */
 export const ClearLimitsInput = z.strictObject({ run: RunName })
 
-/** `limits.get`. */
+/** The output of `limits.get`. */
 export interface LimitsDto {
   defaults: RunLimitValues
   /** At most 1,000 runs with limits of their own, which replace the default limits as a whole. */

@@ -9,7 +9,7 @@ const Note = z.string().trim().max(2_000)
 /** Maximum marks per run, because more lines would hide the chart. */
 export const MAX_MARKS = 200
 
-/** `marks.create`. */
+/** The input of `marks.create`. */
 export const MarkInput = z.strictObject({
   run: RunName,
   step: Step,
@@ -18,7 +18,7 @@ export const MarkInput = z.strictObject({
 })
 export type MarkInput = z.infer<typeof MarkInput>
 
-/** `marks.update`: only the given fields change. */
+/** The input of `marks.update`: only the given fields change. */
 export const MarkUpdate = z.strictObject({
   id: MarkId,
   step: Step.optional(),
@@ -27,10 +27,10 @@ export const MarkUpdate = z.strictObject({
 })
 export type MarkUpdate = z.infer<typeof MarkUpdate>
 
-/** `marks.remove`. */
+/** The input of `marks.remove`. */
 export const MarkRef = z.strictObject({ id: MarkId })
 
-/** `marks.list`. */
+/** The input of `marks.list`. */
 export const MarksInput = z.strictObject({ run: RunName })
 
 /** A mark on the charts of a run, such as a change that explains a jump. */

@@ -147,7 +147,7 @@ export const MAX_POINTS = 1_000
 const RunName = z.string().min(1).max(256)
 const Split = z.enum(['train', 'val'])
 
-/** `monitors.run`. */
+/** The input of `monitors.run`. */
 export const MonitorRunInput = z.strictObject({
   run: RunName,
   split: Split.default('train'),
@@ -156,7 +156,7 @@ export const MonitorRunInput = z.strictObject({
 })
 export type MonitorRunInput = z.infer<typeof MonitorRunInput>
 
-/** `monitors.history`: incidents, newest first. */
+/** The input of `monitors.history`: incidents, newest first. */
 export const MonitorHistoryInput = z.strictObject({
   run: RunName.optional(),
   monitor: z.enum([...MONITORS, ...FLEET_MONITORS]).optional(),
@@ -165,11 +165,11 @@ export const MonitorHistoryInput = z.strictObject({
 })
 export type MonitorHistoryInput = z.infer<typeof MonitorHistoryInput>
 
-/** `monitors.settings`. */
+/** The input of `monitors.settings`. */
 export const MonitorSettingsInput = z.strictObject({ run: RunName.nullish() })
 export type MonitorSettingsInput = z.infer<typeof MonitorSettingsInput>
 
-/** `monitors.configure`. Null restores a field to the default, or to the setting for all runs. */
+/** The input of `monitors.configure`. Null restores a field to the default, or to the setting for all runs. */
 export const MonitorConfigureInput = z.strictObject({
   /** The name of a run; null: all runs. */
   run: RunName.nullable(),
@@ -257,7 +257,7 @@ export interface MonitoredRunDto {
   }[]
 }
 
-/** `monitors.list`: open incidents, and runs with recent batches. */
+/** The output of `monitors.list`: open incidents, and runs with recent batches. */
 export interface MonitorsDto {
   open: IncidentDto[]
   /** More incidents are open than are listed. */
@@ -267,7 +267,7 @@ export interface MonitorsDto {
   pending: number
 }
 
-/** `monitors.run`. */
+/** The output of `monitors.run`. */
 export interface RunMonitorsDto {
   run: string
   split: 'train' | 'val'
@@ -285,7 +285,7 @@ export interface RunMonitorsDto {
   incidents: IncidentDto[]
 }
 
-/** `monitors.history`. */
+/** The output of `monitors.history`. */
 export interface IncidentPageDto {
   items: IncidentDto[]
   nextCursor: string | null

@@ -47,7 +47,7 @@ export interface OverviewRunDto
   curve: { step: number; mean: number }[]
 }
 
-/** `overview.get`. */
+/** The output of `overview.get`. */
 export interface OverviewDto {
   /** The service has no batches. */
   empty: boolean
@@ -61,8 +61,9 @@ export interface OverviewDto {
     queued: number
     /** Batches that have not ended. */
     activeBatches: number
-    /** Samples of all batches submitted within the last hour. */
+    /** Failed samples of all batches submitted within the last hour. */
     failedLastHour: number
+    /** Scored samples of all batches submitted within the last hour. */
     scoredLastHour: number
     /** Failed and scored samples of validation batches, part of both numbers. */
     validationLastHour: number
@@ -141,9 +142,9 @@ export interface BatchViewDto extends BatchProgressDto {
   completion: { ms: number; groups: number }[]
 }
 
-/** `batches.view`. */
+/** The input of `batches.view`. */
 export const BatchViewInput = z.strictObject({ batchId: BatchId })
-/** `batches.groups`. */
+/** The input of `batches.groups`. */
 export const BatchGroupsInput = z.strictObject({
   batchId: BatchId,
   /** Completed groups after this completion number. */
@@ -174,7 +175,7 @@ export interface BatchGroupDto {
   slowestScoreMs: number | null
 }
 
-/** `samples.list`: a filter, an order and a page. */
+/** The input of `samples.list`: a filter, an order and a page. */
 export const SampleListInput = SampleFilter.extend({
   sort: z.enum(['newest', 'worst', 'best', 'slowest']).default('newest'),
   cursor: z.string().nullish(),
@@ -182,7 +183,7 @@ export const SampleListInput = SampleFilter.extend({
 })
 export type SampleListInput = z.infer<typeof SampleListInput>
 
-/** `samples.facets`. */
+/** The input of `samples.facets`. */
 export const SampleFacetsInput = z.strictObject({
   run: z.string().optional(),
   batch: BatchId.optional(),
@@ -282,7 +283,7 @@ export interface SampleDetailDto extends SampleRowDto {
   siblings: { id: string; index: number; status: string; score: number | null }[]
 }
 
-/** A part of the data that changes together; `batch:<id>` is one batch. */
+/** A topic of live updates, with its own queries; `batch:<id>` is one batch. */
 export type Topic =
   | 'overview'
   | 'workers'

@@ -1,7 +1,7 @@
 import type { PartRewards } from './trainer.ts'
 import { contentText, type TurnContent } from './turn-text.ts'
 
-/** The text of a response's message to which offsets of spans refer: its content, of parts their texts. */
+/** Returns the text to which the span offsets of a message refer: its content, with parts joined as text. */
 export function messageText(
   response: string | readonly { content?: TurnContent | null | undefined }[],
   message: number,
@@ -11,7 +11,7 @@ export function messageText(
   return found === undefined ? undefined : contentText(found.content)
 }
 
-/** The reason why rewards do not fit a response; null: they fit. */
+/** Describes the first reward for a message or span that the response does not have; null: all exist. */
 export function partRewardsProblem(
   { turns, spans }: PartRewards,
   response: string | readonly { content?: TurnContent | null | undefined }[],

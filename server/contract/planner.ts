@@ -54,7 +54,7 @@ export const PlannerSource = z.discriminatedUnion('kind', [
 ])
 export type PlannerSource = z.infer<typeof PlannerSource>
 
-/** `planner.plan`: predicts step times for several strategies. */
+/** The input of `planner.plan`: predicts step times for several strategies. */
 export const PlannerInput = z.strictObject({
   /** The source of the reward times: entered numbers, a batch or a run. */
   source: PlannerSource,
@@ -139,7 +139,7 @@ export interface PlannedRewards {
   recordedStepMs: number | null
 }
 
-/** `planner.plan`. */
+/** The output of `planner.plan`. */
 export interface PlannerDto {
   phases: Phases
   steps: number

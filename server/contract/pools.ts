@@ -13,7 +13,7 @@ export const BALANCING_POLICIES = [
 ] as const
 export type BalancingPolicyName = (typeof BALANCING_POLICIES)[number]
 
-/** `pools.update`. */
+/** The input of `pools.update`. */
 export const UpdatePoolInput = z.strictObject({
   model: z.string().min(1).max(256),
   /** The balancing policy; null: the default, `least_work`. */

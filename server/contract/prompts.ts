@@ -27,7 +27,7 @@ export const PROMPT_CLASS_TEXT: Record<PromptClass, string> = {
   unsolved: 'No sample has passed yet.',
   solved: 'All samples of the last two visits passed.',
   regressed:
-    'The pass rate fell by at least 25 points, and stayed low until the last visit. One such comparison shows this by chance less than once in 10 million. For reward models: the mean score fell by at least half a standard deviation.',
+    'The pass rate fell by at least 25 points, and stayed low until the last visit. A single comparison shows such a fall by chance less than once in 10 million. For reward models: the mean score fell by at least half a standard deviation.',
   learning:
     'The pass rate rose by at least 25 points, and stayed high until the last visit. For reward models: the mean score rose by at least half a standard deviation.',
   flapping:
@@ -56,7 +56,7 @@ const PromptFilter = z.strictObject({
 })
 export type PromptFilter = z.infer<typeof PromptFilter>
 
-/** `prompts.list`. */
+/** The input of `prompts.list`. */
 export const PromptListInput = PromptFilter.extend({
   /**
    * `rate`: pass rate of the last two visits, or their mean score for reward models · `varied`: share of visits with
@@ -95,17 +95,17 @@ export interface PromptRowDto {
   recent: { step: number; rate: number }[]
 }
 
-/** `prompts.list`. */
+/** The output of `prompts.list`. */
 export interface PromptListDto {
   items: PromptRowDto[]
   nextCursor: string | null
 }
 
-/** `prompts.counts`. */
+/** The input of `prompts.counts`. */
 export const PromptCountsInput = PromptFilter.omit({ class: true })
 export type PromptCountsInput = z.infer<typeof PromptCountsInput>
 
-/** `prompts.counts`: the prompts of a filter by class, and of the run by data source. */
+/** The output of `prompts.counts`: the prompts of a filter by class, and of the run by data source. */
 export interface PromptCountsDto {
   total: number
   byClass: Record<PromptClass, number>
@@ -115,7 +115,7 @@ export interface PromptCountsDto {
   groupsWithoutPrompt: number
 }
 
-/** `prompts.history`. */
+/** The input of `prompts.history`. */
 export const PromptHistoryInput = z.strictObject({ run: runName, split, key: PromptKey })
 export type PromptHistoryInput = z.infer<typeof PromptHistoryInput>
 
@@ -132,19 +132,19 @@ export interface PromptVisitDto {
   std: number | null
 }
 
-/** `prompts.history`: a prompt with its visits, oldest first. */
+/** The output of `prompts.history`: a prompt with its visits, oldest first. */
 export interface PromptHistoryDto extends PromptRowDto {
   history: PromptVisitDto[]
 }
 
-/** `prompts.heat`. */
+/** The input of `prompts.heat`. */
 export const PromptHeatInput = PromptFilter.extend({
   /** Maximum number of prompts. If more match, the first by key (a hash) are returned, which is a random sample. */
   limit: z.int().min(1).max(400).default(120),
 })
 export type PromptHeatInput = z.infer<typeof PromptHeatInput>
 
-/** `prompts.heat`: prompts over steps, the easiest first, by all their visits. */
+/** The output of `prompts.heat`: prompts over steps, the easiest first, by all their visits. */
 export interface PromptHeatDto {
   /** Number of matching prompts, of which `rows` is a sample. */
   total: number
@@ -159,7 +159,7 @@ export interface PromptHeatDto {
   }[]
 }
 
-/** `prompts.steps`. */
+/** The input of `prompts.steps`. */
 export const PromptStepsInput = z.strictObject({ run: runName, split })
 export type PromptStepsInput = z.infer<typeof PromptStepsInput>
 
@@ -170,7 +170,7 @@ export interface AtK {
   value: number
 }
 
-/** `prompts.steps`: the groups of one step, added up. */
+/** A step of `prompts.steps`, with the figures of its groups. */
 export interface PromptStepDto {
   step: number
   batchId: string
@@ -181,14 +181,14 @@ export interface PromptStepDto {
   /** The expected highest score of k samples, unbiased, over the groups with at least k scored samples. */
   bestOf: AtK[]
 }
-/** `prompts.steps`. */
+/** The output of `prompts.steps`. */
 export interface PromptStepsDto {
   steps: PromptStepDto[]
   /** Earlier steps that are left out. */
   earlier: number
 }
 
-/** `prompts.sample`: draws prompts for the next step. */
+/** The input of `prompts.sample`: draws prompts for the next step. */
 export const PromptSampleInput = z.strictObject({
   run: runName,
   split,
@@ -219,7 +219,7 @@ export interface SampledPromptDto {
   lastStep: number
 }
 
-/** `prompts.sample`. */
+/** The output of `prompts.sample`. */
 export interface PromptSampleDto {
   prompts: SampledPromptDto[]
   /** Prompts that could have been drawn. */

@@ -24,14 +24,14 @@ export const RescoreSelection = z
   )
 export type RescoreSelection = z.infer<typeof RescoreSelection>
 
-/** `batches.rescore` of a whole batch or of selected samples. */
+/** The input of `batches.rescore` of a whole batch or of selected samples. */
 export const RescoreSomeInput = RescoreInput.extend({
   /** Rescore only these samples; give one of `indexes`, `uids` and `filter`. */
   select: RescoreSelection.optional(),
 })
 export type RescoreSomeInput = z.infer<typeof RescoreSomeInput>
 
-/** `batches.rescore`. */
+/** The output of `batches.rescore`. */
 export interface RescoreResult extends SubmitResult {
   /** With `select`: selected samples. */
   selected?: number
@@ -39,7 +39,7 @@ export interface RescoreResult extends SubmitResult {
   addedGroupMembers?: number
 }
 
-/** `samples.byBatch`: matching samples by batch; `ofBatch` counts all samples of the batch. */
+/** The output of `samples.byBatch`: matching samples by batch; `ofBatch` counts all samples of the batch. */
 export interface SamplesByBatchDto {
   batches: { batchId: string; samples: number; ofBatch: number }[]
   /** More batches match. */

@@ -65,8 +65,9 @@ export interface RequestLimits {
   timeoutMs: number
   burstSeconds: number
   /**
-   * `verl`: the bucket holds one second's worth, so that below 60 requests a minute, or with calls of more than a
-   * second's tokens, even the first call waits. Default: the bucket admits one call immediately.
+   * `verl`: the bucket holds one second of the limit. Even the first call then waits if the limit is below 60
+   * requests a minute, or if the call has more tokens than one second of the limit. Default: the first call never
+   * waits.
    */
   compat?: 'verl'
 }

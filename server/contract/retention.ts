@@ -28,26 +28,26 @@ export const DEFAULT_POLICY: RetentionPolicy = {
 
 const RunName = z.string().min(1).max(256)
 
-/** `retention.preview`: the amount of data that a policy or the deletion of a run would remove now. */
+/** The input of `retention.preview`: the amount of data that a policy or the deletion of a run would remove now. */
 export const PreviewInput = z.union([
   z.strictObject({ policy: RetentionPolicy }),
   z.strictObject({ run: RunName }),
 ])
 export type PreviewInput = z.infer<typeof PreviewInput>
 
-/** `retention.keepRun`. */
+/** The input of `retention.keepRun`. */
 export const KeepRunInput = z.strictObject({
   run: RunName,
   /** True excludes the run from the policy. */
   keep: z.boolean(),
 })
-/** `retention.deleteRun`. */
+/** The input of `retention.deleteRun`. */
 export const DeleteRunInput = z.strictObject({
   run: RunName,
   /** The name of the run, repeated. */
   confirm: z.string().max(256),
 })
-/** `retention.cancel`. */
+/** The input of `retention.cancel`. */
 export const RetentionJobRef = z.strictObject({
   id: z.string().regex(/^r\d{1,9}$/, 'must be the id of a removal such as r3'),
 })
@@ -58,7 +58,7 @@ export interface RemovedDto {
   samples: number
   /** Batches that lose only their texts. */
   textBatches: number
-  /** Days of texts that are removed as a whole. */
+  /** Days whose texts are all removed, by dropping their table. */
   partitions: number
   /** Rows of server events, minutes, attempts and audit entries. */
   events: number
@@ -68,7 +68,7 @@ export interface RemovedDto {
   reusableBytes: number
 }
 
-/** `retention.preview`. */
+/** The output of `retention.preview`. */
 export interface RetentionPreviewDto extends RemovedDto {
   /** Batches old enough for removal that stay: of kept runs, running, or being rescored. */
   skipped: { kept: number; underWay: number }
@@ -95,7 +95,7 @@ export interface RetentionJobDto {
   problem: string | null
 }
 
-/** `retention.get`. */
+/** The output of `retention.get`. */
 export interface RetentionDto {
   policy: RetentionPolicy
   changedAt: string | null

@@ -8,7 +8,7 @@ const MAX_TRIED_CHARS = 500_000
 /** The longest configuration, in characters; verl's composed one has about 40,000. */
 const MAX_CONFIG_CHARS = 400_000
 
-/** `rewards.try`: one sample and a reward. It is scored as in a batch; nothing is stored. */
+/** The input of `rewards.try`: one sample and a reward. It is scored as in a batch; nothing is stored. */
 export const TryInput = z
   .strictObject({
     /** The fields have the meanings of SampleInput. */
@@ -35,14 +35,14 @@ function sizeOf({ prompt, response }: { prompt: z.infer<typeof Prompt>; response
   return turns.reduce((sum, { content }) => sum + (content?.length ?? 0), response.length)
 }
 
-/** `rewards.importConfig`. */
+/** The input of `rewards.importConfig`. */
 export const ImportConfigInput = z.strictObject({
   /** A verl configuration in YAML, or the overrides of a command line. */
   text: z.string().max(MAX_CONFIG_CHARS, `is longer than ${MAX_CONFIG_CHARS} characters`),
 })
 export type ImportConfigInput = z.infer<typeof ImportConfigInput>
 
-/** `rewards.components`. */
+/** The input of `rewards.components`. */
 export const ComponentsInput = z.strictObject({
   /** Left out: the newest run with components. */
   run: z.string().max(256).optional(),
@@ -69,7 +69,7 @@ export interface ComponentDto {
   points: ComponentPointDto[]
 }
 
-/** `rewards.components`. */
+/** The output of `rewards.components`. */
 export interface ComponentsDto {
   /** Runs whose newest batches have components. */
   runs: string[]
@@ -184,7 +184,7 @@ export type TriedEnd =
   | { ok: true; score: number }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
-/** The work of a rule. */
+/** The steps by which a rule scored the sample. */
 export interface TriedRule {
   kind: 'rule'
   rule: string
@@ -195,7 +195,7 @@ export interface TriedRule {
   where: string | null
   /** The answer; null: none was found. */
   found: string | null
-  /** The answer and the reference after each normalization. */
+  /** The answer and the reference after each normalisation step. */
   forms: { step: string; response: string | null; groundTruth: string | null }[]
   comparison: string | null
   /** Such as `equal`, `different` or `no answer`; null: the rule failed. */
@@ -203,7 +203,7 @@ export interface TriedRule {
   end: TriedEnd
 }
 
-/** The work of a discriminative model. */
+/** The steps by which a reward model scored the sample. */
 export interface TriedModel {
   kind: 'model'
   model: string
@@ -236,7 +236,7 @@ export interface TriedVote {
   attempts: TriedAttempt[]
 }
 
-/** The work of a judge. */
+/** The steps by which a judge scored the sample. */
 export interface TriedJudge {
   kind: 'judge'
   model: string
@@ -248,7 +248,7 @@ export interface TriedJudge {
   end: TriedEnd
 }
 
-/** The work of a custom reward function or manager class. */
+/** The steps by which a custom reward function or manager class scored the sample. */
 export interface TriedFunction {
   kind: 'function'
   role: 'function' | 'manager'
@@ -280,7 +280,7 @@ export interface TriedSum {
 /** A step of the calculation. */
 export type TriedStep = TriedRule | TriedModel | TriedJudge | TriedFunction | TriedSum
 
-/** `rewards.try`: a scored sample, with every step of the calculation. */
+/** The output of `rewards.try`: a scored sample, with every step of the calculation. */
 export interface TriedDto {
   /** The name of the model, rule or function. */
   rewardName: string
@@ -310,7 +310,7 @@ export interface ImportedKeyDto {
   nearest?: string
 }
 
-/** `rewards.importConfig`: a verl configuration as a reward. */
+/** The output of `rewards.importConfig`: a verl configuration as a reward. */
 export interface ImportedConfigDto {
   /** The layout of verl's configuration: before or after its rewrite. */
   shape: 'legacy' | 'current' | 'both' | 'none'

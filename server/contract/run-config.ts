@@ -30,7 +30,7 @@ const Config = z.record(z.string(), z.unknown()).superRefine((config, ctx) => {
   }
 })
 
-/** `runs.update`: only the given fields change. */
+/** The input of `runs.update`: only the given fields change. */
 export const UpdateRunInput = z
   .strictObject({
     /** The run is created if it does not exist. */
@@ -49,7 +49,7 @@ export const UpdateRunInput = z
   })
 export type UpdateRunInput = z.infer<typeof UpdateRunInput>
 
-/** `runs.config`. */
+/** The input of `runs.config`. */
 export const RunConfigInput = z.strictObject({ run: z.string().min(1).max(256) })
 
 /** The configuration and tags of a run. */

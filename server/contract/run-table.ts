@@ -46,7 +46,7 @@ export const ConfigFilter = z.strictObject({
 })
 export type ConfigFilter = z.infer<typeof ConfigFilter>
 
-/** `runs.table`. */
+/** The input of `runs.table`. */
 export const RunTableInput = z.strictObject({
   /** Part of the name, ignoring case. */
   search: z.string().max(256).refine(isStorable, 'must not hold NUL or lone surrogates').optional(),
@@ -123,7 +123,7 @@ export interface RunTableRowDto {
   tagRuns: number | null
 }
 
-/** `runs.table`. */
+/** The output of `runs.table`. */
 export interface RunTableDto {
   items: RunTableRowDto[]
   nextCursor: string | null
@@ -133,7 +133,7 @@ export interface RunTableDto {
   runs: number
 }
 
-/** `runs.facets`: tags and configuration keys of the newest 2,000 runs. */
+/** The output of `runs.facets`: tags and configuration keys of the newest 2,000 runs. */
 export interface RunFacetsDto {
   tags: { tag: string; runs: number }[]
   /** The keys with the most distinct values first. */

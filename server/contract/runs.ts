@@ -6,7 +6,7 @@ import type { BatchStatus } from './trainer.ts'
 /** Maximum steps of a run page: 2,000 points are readable at a width of 1,200 pixels. */
 export const MAX_STEPS = 2_000
 
-/** `runs.get`. */
+/** The input of `runs.get`. */
 export const RunInput = z.strictObject({
   name: z.string().min(1).max(256),
   split: z.enum(['train', 'val']).default('train'),
@@ -93,7 +93,7 @@ export interface RunHeatDto {
   steps: { step: number; shares: number[] }[]
 }
 
-/** `runs.get`. */
+/** The output of `runs.get`. */
 export interface RunDto {
   name: string
   seeded: boolean

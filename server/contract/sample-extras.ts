@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { SampleFilter } from './sample-filter.ts'
 import { SampleId } from './trainer.ts'
 
-/** `samples.extraKeys`. */
+/** The input of `samples.extraKeys`. */
 export const ExtraKeysInput = SampleFilter.pick({
   run: true,
   batch: true,
@@ -29,7 +29,7 @@ export interface ExtraKeyDto {
   values: { text: string; samples: number }[]
 }
 
-/** `samples.extraKeys`, most frequent first. */
+/** The output of `samples.extraKeys`, most frequent first. */
 export interface ExtraKeysDto {
   keys: ExtraKeyDto[]
   /** Searched batches, newest first. */
@@ -40,7 +40,7 @@ export interface ExtraKeysDto {
   capped: boolean
 }
 
-/** `samples.firstLines`. */
+/** The input of `samples.firstLines`. */
 export const FirstLinesInput = z.strictObject({
   ids: z.array(SampleId).min(1).max(100, 'takes at most 100 samples'),
 })
@@ -54,7 +54,7 @@ export interface FirstLinesDto {
   response: string
 }
 
-/** `samples.count`. */
+/** The input of `samples.count`. */
 export const SampleCountInput = SampleFilter
 
 /** The number of samples that match a filter. */

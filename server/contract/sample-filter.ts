@@ -255,7 +255,8 @@ export function narrows(filter: SampleFilter): boolean {
 }
 
 /**
- * Returns a case-insensitive pattern for a literal text: it searches texts that SQL cannot decode, and marks matches.
+ * Returns a case-insensitive pattern for a literal text, to search texts that SQL cannot decode and to highlight
+ * matches.
  */
 export function literalPattern(text: string): RegExp {
   return new RegExp(text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&'), 'giu')

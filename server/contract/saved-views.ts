@@ -18,9 +18,9 @@ const state = z
   .max(8_000, 'must be at most 8,000 characters')
   .refine(isStorable, 'must be text without NUL characters or lone surrogates')
 
-/** `views.list` of a page. */
+/** The input of `views.list` of a page. */
 export const ViewsInput = z.strictObject({ page })
-/** `views.save`. */
+/** The input of `views.save`. */
 export const SaveViewInput = z.strictObject({
   page,
   name,
@@ -30,7 +30,7 @@ export const SaveViewInput = z.strictObject({
 export type SaveViewInput = z.infer<typeof SaveViewInput>
 /** A saved view, by its number in links. */
 export const ViewRef = z.strictObject({ id: z.int().min(1).max(2_147_483_647) })
-/** `views.update`: only the given fields change. */
+/** The input of `views.update`: only the given fields change. */
 export const UpdateViewInput = ViewRef.extend({
   name: name.optional(),
   /** The query string of the page. */

@@ -6,7 +6,7 @@
  * - `label_unknown`: the model has several labels, and the registration does not name the one that is the score
  * - `squashed`: scores are activated (sigmoid, softmax) although raw ones were requested
  * - `inverted`: raw and activated scores are swapped (vLLM of late 2025, with its old parameter name)
- * - `truncated`: the end of a long text does not count, so the whole response is not scored
+ * - `truncated`: the end of a long text does not change the score, so long responses are not scored whole
  * - `differs`: the calibration scores differ from those of the other replicas of the model
  * - `unverified`: raw and activated scores are indistinguishable, or unrelated
  * - `not_applicable`: the engine has no activation

@@ -86,7 +86,7 @@ export interface ServerMonitorDto {
   text: string
 }
 
-/** `servers.get`. */
+/** The output of `servers.get`. */
 export interface ServerDetailDto extends ServerDto {
   /** JSON of the template and its special tokens. Null: none was registered. */
   chatTemplate: string | null
@@ -102,7 +102,7 @@ export interface ServerDetailDto extends ServerDto {
   monitors: ServerMonitorDto[]
 }
 
-/** `servers.log`: the end of a launched server's output. */
+/** The output of `servers.log`: the end of a launched server's output. */
 export interface ServerLogDto {
   name: string
   /** Oldest first, secrets masked. */

@@ -43,14 +43,16 @@ const chatTemplate = z
   .transform((given) => (typeof given === 'string' ? given : JSON.stringify(given)))
   .pipe(text(MAX_CHAT_TEMPLATE_CHARS).min(1))
 
-/** The way to score: a whole text, a whole text with a score per token or step, or a pair of texts. */
+/**
+ * The input and output of the model: a whole text, a whole text with a score per token or step, or a pair of texts.
+ */
 const route = z.enum(['classify', 'token', 'pair'])
 /** A label of the model, by its index from 0 or by its name; stored as text. */
 const label = z
   .union([z.int().min(0).max(999), text(128).min(1)], 'must be an index from 0, or a name')
   .transform(String)
 
-/** The settings that a registration fixes. */
+/** Settings that only a registration sets. */
 const fixed = {
   /** A discriminative model returns scores; a generative model is a judge. */
   kind: z.enum(['discriminative', 'generative']).default('discriminative'),
@@ -121,7 +123,7 @@ export function listedSettings(from: FilledSettings): ListedSettings {
   return listed as ListedSettings
 }
 
-/** `servers.register`. Registering the same name again updates the server. */
+/** The input of `servers.register`. Registering the same name again updates the server. */
 export const RegisterServerInput = z.strictObject({
   name,
   url: z.string().min(1).max(2048),
@@ -162,7 +164,7 @@ function changeable<Shape extends z.ZodRawShape>(shape: Shape) {
   }
 }
 
-/** `servers.update`: only the given fields change. Null restores the default. */
+/** The input of `servers.update`: only the given fields change. Null restores the default. */
 export const UpdateServerInput = z.strictObject({
   ...ref,
   url: z.string().min(1).max(2048).optional(),
@@ -170,7 +172,7 @@ export const UpdateServerInput = z.strictObject({
 })
 export type UpdateServerInput = z.infer<typeof UpdateServerInput>
 
-/** `servers.sleep`. */
+/** The input of `servers.sleep`. */
 export const SleepServerInput = z
   .strictObject({
     ...ref,
@@ -179,7 +181,7 @@ export const SleepServerInput = z
   })
   .refine(givesOne, GIVE_ONE)
 
-/** `servers.wake`. */
+/** The input of `servers.wake`. */
 export const WakeServerInput = z
   .strictObject({
     ...ref,
@@ -188,7 +190,7 @@ export const WakeServerInput = z
   })
   .refine(givesOne, GIVE_ONE)
 
-/** `servers.log`. */
+/** The input of `servers.log`. */
 export const ServerLogInput = z
   .strictObject({
     ...ref,

@@ -4,9 +4,9 @@
  * - barrier: roll out, wait for every reward, then compute log-probs and update
  * - streaming: as barrier, but each sample is scored as soon as its rollout ends (sample-wise rollout and reward)
  * - pipeline: roll out, compute log-probs, then train on each mini-batch as soon as enough groups are complete
- * - off_policy: the next step's rollout runs before this step's training, so that the trainer waits one step later
- * - both: off_policy, with this step's groups taken by mini-batch
- * - all: both, and each sample is scored as soon as its rollout ends
+ * - off_policy: the next step's rollout runs before this step's training, so rewards have one more step of time
+ * - both: off_policy and pipeline
+ * - all: both and streaming
  *
  * Pipeline and off_policy come from the async reward agent (verl PR 2854).
  */

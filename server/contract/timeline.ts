@@ -6,7 +6,7 @@ import { BatchId } from './trainer.ts'
 export const TIMELINE_GROUPS = 2_000
 export const TIMELINE_SAMPLES = 32_768
 
-/** `batches.timeline`. */
+/** The input of `batches.timeline`. */
 export const TimelineInput = z.strictObject({
   batchId: BatchId,
   /** The part of the groups in completion order, from 0, with `partGroups` groups each. */
@@ -74,7 +74,7 @@ export interface TimelineDto {
   }
 }
 
-/** `batches.bottleneck`: the server that held up an ended batch. */
+/** The output of `batches.bottleneck`: the server that held up an ended batch. */
 export interface BottleneckDto {
   /** From acceptance to the end of the last sample. */
   totalMs: number

@@ -210,7 +210,7 @@ export const SubmitEnvelope = z.strictObject({
 })
 export type SubmitEnvelope = z.infer<typeof SubmitEnvelope>
 
-/** `batches.submit`. */
+/** The input of `batches.submit`. */
 export const SubmitInput = SubmitEnvelope.extend({
   /** May be empty if `open`. */
   samples: z.array(SampleInput),
@@ -234,7 +234,7 @@ export const SampleId = z
   .string()
   .regex(/^b\d{1,18}-\d{1,9}$/, 'must be a sample id such as "b12-3"')
 
-/** `batches.rescore`: scores the rollouts of a batch with another reward, as a new batch. */
+/** The input of `batches.rescore`: scores the rollouts of a batch with another reward, as a new batch. */
 export const RescoreInput = z.strictObject({
   batchId: BatchId,
   reward: RewardSpec,
@@ -243,16 +243,16 @@ export const RescoreInput = z.strictObject({
 })
 export type RescoreInput = z.infer<typeof RescoreInput>
 
-/** `batches.append` without its samples. */
+/** The input of `batches.append` without its samples. */
 export const AppendEnvelope = z.strictObject({
   batchId: BatchId,
   /** The index of the first sample: the number of samples in the batch. */
   startIndex: z.int().min(0),
 })
-/** `batches.append`. */
+/** The input of `batches.append`. */
 export const AppendInput = AppendEnvelope.extend({ samples: z.array(SampleInput) })
 export type AppendInput = z.infer<typeof AppendInput>
-/** `batches.append`. */
+/** The output of `batches.append`. */
 export interface AppendResult {
   batchId: string
   /** Samples stored by this call; 0 if it repeats an append. */
@@ -333,7 +333,7 @@ export interface Result {
   workerId: string | null
 }
 
-/** `samples.score`: the reward and the stored sample. */
+/** The output of `samples.score`: the reward and the stored sample. */
 export interface ScoreResult extends Result {
   /** The id of the sample, such as `b12-3`. */
   id: string
@@ -371,7 +371,7 @@ const waitMs = z
   .default(0)
   .transform((ms) => Math.min(ms, MAX_WAIT_MS))
 
-/** `batches.next`. */
+/** The input of `batches.next`. */
 export const NextInput = z.strictObject({
   batchId: BatchId,
   /** The `cursor` of the previous answer; null: from the beginning. */
@@ -395,10 +395,10 @@ export interface NextResult {
   timedOut: boolean
 }
 
-/** `batches.wait`. */
+/** The input of `batches.wait`. */
 export const WaitInput = z.strictObject({ batchId: BatchId, waitMs })
 
-/** `batches.results`. */
+/** The input of `batches.results`. */
 export const ResultsInput = z.strictObject({
   batchId: BatchId,
   /** The index of the first sample. */
@@ -428,7 +428,7 @@ export interface ResultsColumns {
   advantage: (number | null)[]
 }
 
-/** `samples.score`. */
+/** The input of `samples.score`. */
 export const ScoreInput = z.strictObject({
   run: name(256),
   step: z.int().min(0).max(2_147_483_647),
@@ -442,7 +442,7 @@ export const ScoreInput = z.strictObject({
 })
 export type ScoreInput = z.infer<typeof ScoreInput>
 
-/** `batches.list`. */
+/** The input of `batches.list`. */
 export const BatchListInput = z.strictObject({
   run: z.string().optional(),
   status: BatchStatus.optional(),

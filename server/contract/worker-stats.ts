@@ -23,7 +23,7 @@ export interface WorkerStats {
   inFlight: number
   /** Samples claimed and not ended. */
   inUse: number
-  /** Maximum samples that the worker would hold now. */
+  /** Maximum samples that the worker can hold at present. */
   capacity: number
   eventLoopP99Ms: number
   eventLoopMaxMs: number
