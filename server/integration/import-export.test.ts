@@ -333,7 +333,7 @@ describe('bad rows', () => {
     expect(code).toBe(EXIT.badInput)
     expect(stderr).toContain(`${path}:4: uid: `)
     expect(stderr).toContain(`${path}:6: is not valid JSON`)
-    expect(stderr).toContain('2 of 8 rows are bad. Nothing was sent')
+    expect(stderr).toContain('Bad rows: 2 of 8. Nothing was sent')
     expect(await batchesOf('bad')).toEqual([])
   })
 

@@ -92,7 +92,7 @@ nothing twice. The same files with the same options are the same import.`,
     if (surveyed.badRows > 0 && !options.skipBad) {
       throw new CliError(
         EXIT.badInput,
-        `${number(surveyed.badRows)} of ${number(surveyed.badRows + surveyed.rows)} rows are bad. Nothing was sent; --skip-bad leaves them out.`,
+        `Bad rows: ${number(surveyed.badRows)} of ${number(surveyed.badRows + surveyed.rows)}. Nothing was sent; --skip-bad leaves them out.`,
       )
     }
     if (surveyed.rows === 0) throw new CliError(EXIT.badInput, 'There are no rows to import.')

@@ -111,7 +111,7 @@ export const command = defineCommand({
     const { rewards, phases } = plan
     const ownMs = phases.rolloutMs + phases.logProbMs + phases.updateMs
     output.line(
-      `${rewards.samples} rewards per step,  ${seconds(rewards.meanMs)} s on average (median ${seconds(rewards.p50Ms)}, slowest ${seconds(rewards.maxMs)}); ` +
+      `${rewards.samples} rewards per step, ${seconds(rewards.meanMs)} s on average (median ${seconds(rewards.p50Ms)}, slowest ${seconds(rewards.maxMs)}); ` +
         `${seconds(ownMs)} s of trainer time; ${plan.steps} steps`,
     )
     for (const column of plan.columns) {
@@ -137,10 +137,10 @@ function limitOf({ limit, servers }: PlannedColumn): string {
 
 function verdictOf(column: PlannedColumn): string {
   const why = column.boundBy === 'compute' ? 'the trainer time' : 'the reward time'
-  const bound = `the lower bound is ${seconds(column.boundMs)} s, ${why}`
+  const bound = `the lower bound is ${seconds(column.boundMs)} s, set by ${why}`
   return column.noGain
     ? `no gain from any strategy; ${bound}`
-    : `${column.best} is the simplest of the fastest; ${bound}`
+    : `${column.best} is recommended; ${bound}`
 }
 
 /** Formats milliseconds as seconds: with three decimals below 10 s, and with one from 10 s on. */

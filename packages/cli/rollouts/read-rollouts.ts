@@ -110,7 +110,7 @@ async function openDump(
     dataSource = guess ?? 'unknown'
     if (!rows.some((row) => 'data_source' in row)) {
       notes.push(
-        `the dump names no data source; ${guess === null ? 'it' : 'by its answers it'} was read as ${dataSource} (use --data-source to change it)`,
+        `the dump names no data source and was read as ${dataSource}${guess === null ? '' : ', which fits its answers'} (use --data-source to change it)`,
       )
     }
   }

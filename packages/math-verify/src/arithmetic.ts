@@ -82,7 +82,7 @@ export function parseArithmetic(text: string, budget: Budget): Node {
   }
 
   const value = sum()
-  if (at < read.length) throw new NotReadable('more after it')
+  if (at < read.length) throw new NotReadable('text after the expression')
   return value
 }
 

@@ -21,9 +21,9 @@ export const MAX_CANDIDATES = 64
 const MAX_ANCHORS = 64
 
 /**
- * Candidates in groups of falling rank, ranked as by Math-Verify 0.8.0: after "final answer is … I hope"; boxes, and
- * after "final answer … is"; after "answer:"; after "answer"; anywhere. In a group the candidate that ends last is
- * first. The time is linear in the text.
+ * Yields candidates in groups of decreasing rank, as Math-Verify 0.8.0 ranks them: after "final answer is … I hope";
+ * boxes, and after "final answer … is"; after "answer:"; after "answer"; anywhere. In a group the candidate that ends
+ * last is first. The time is linear in the text.
  */
 export function* candidateGroups(
   text: string,

@@ -106,7 +106,7 @@ class Parser {
 
   private fail(): never {
     const token = this.tokens[this.at]
-    throw new NotReadable(token ? `${JSON.stringify(token.text)} where it stands` : 'its end')
+    throw new NotReadable(token ? `an unexpected ${JSON.stringify(token.text)}` : 'its end')
   }
 
   private peek(ahead = 0): Token | undefined {

@@ -24,7 +24,7 @@ export function evaluate(node: Node, values: ReadonlyMap<string, number>, budget
   const inner = (part: Node) => evaluate(part, values, budget)
   const scalar = (part: Node): Complex => {
     const value = inner(part)
-    if (Array.isArray(value)) throw new NoValue('a matrix where a number stands')
+    if (Array.isArray(value)) throw new NoValue('a matrix instead of a number')
     return value
   }
   budget.step()
@@ -59,7 +59,7 @@ export function evaluate(node: Node, values: ReadonlyMap<string, number>, budget
     case 'call': {
       if (node.name === 'det' || node.name === 'transpose') {
         const value = inner(node.parts[0]!)
-        if (!Array.isArray(value)) throw new NoValue('a number where a matrix stands')
+        if (!Array.isArray(value)) throw new NoValue('a number instead of a matrix')
         return node.name === 'det' ? determinant(value, budget) : transposed(value)
       }
       return call(node.name, node.parts.map(scalar))

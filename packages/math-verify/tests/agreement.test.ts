@@ -145,7 +145,8 @@ ${disagreements.join('\n')}
 
 ## Intended differences
 
-They were found on all 69,169 pairs of 263 ways to write an answer, of which Math-Verify calls 1,036 equal.
+They were found by comparing all 69,169 pairs of 263 notations of answers. Math-Verify considers 1,036 of these
+pairs equal.
 
 | answers | Math-Verify | port | why |
 |---|---|---|---|

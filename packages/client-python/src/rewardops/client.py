@@ -43,12 +43,12 @@ class AsyncRewardOps:
         async with AsyncRewardOps("http://127.0.0.1:3000", run="my-run") as client:
             scores = await client.compute_rm_score(samples, step=1)
 
-    `url`: default REWARDOPS_URL, else http://127.0.0.1:3000. `api_key`: default REWARDOPS_API_KEY. `run`, `reward` and
-    `on_failure`: defaults of calls that give none. `timeout_s`: total time of a call with waits and retries (3600; None:
-    unlimited). `connect_s`: how long a service that was never reached is retried; `outage_s`: the same for one that was
-    reached before. `http`: "aiohttp", "streams" (the standard library) or "auto". `media`: images and other non-text parts of a
-    prompt are refused ("refuse"), or replaced by the name of their type such as `<image>` ("placeholder"). All methods raise
-    RewardOpsError.
+    `url`: default REWARDOPS_URL, else http://127.0.0.1:3000. `api_key`: default REWARDOPS_API_KEY. `run`, `reward`
+    and `on_failure`: defaults of calls that give none. `timeout_s`: total time of a call with waits and retries
+    (3600; None: unlimited). `connect_s`: how long a service that was never reached is retried; `outage_s`: the same
+    for one that was reached before. `http`: "aiohttp", "streams" (the standard library) or "auto". `media`: images
+    and other non-text parts of messages are refused ("refuse"), replaced by the name of their type such as `<image>`
+    ("placeholder"), or sent ("send"). All methods raise RewardOpsError.
     """
 
     def __init__(

@@ -95,9 +95,10 @@ def prepare(
     media: str = "refuse",
 ) -> Prepared:
     """
-    Converts a list of Sample or dict, or a verl DataProto (which needs the `tokenizer`). Without uids, each `group_size`
-    consecutive samples form a group, or with `own_groups` each sample is a group. `media`: handling of images and other
-    non-text parts of a prompt, "refuse" or "placeholder". Raises RewardOpsError (`invalid_input`) naming the sample.
+    Converts a list of Sample or dict, or a verl DataProto (which needs the `tokenizer`). Without uids, each
+    `group_size` consecutive samples form a group, or with `own_groups` each sample is a group. `media`: handling of
+    images and other non-text parts of messages, one of MEDIA in `turns.py`. Raises RewardOpsError (`invalid_input`)
+    naming the sample.
     """
     check_media(media)
     width = step = None

@@ -48,8 +48,8 @@ def check_media(media: str) -> str:
 
 def content_text(content: Any, media: str = "refuse") -> str | None:
     """
-    A message's content as text, with text parts joined. Raises RewardOpsError (`invalid_input`) for an image or another
-    non-text part, unless `media` is "placeholder".
+    A message's content as text, with text parts joined. Raises RewardOpsError (`invalid_input`) for an image or
+    another non-text part if `media` is "refuse".
     """
     if content is None or isinstance(content, str):
         return content

@@ -26,10 +26,10 @@ Log = Callable[[str, dict[str, Any]], None]
 
 #: Time that a cancelled coroutine has to end before its process is checked, in seconds.
 GRACE_S = 1.0
-#: Checks after which an event loop that does not turn, without code of a known call, is considered stuck. Until then
+#: Number of checks after which a blocked event loop that runs code of no known call is considered stuck. Before that,
 #: it may only lack CPU time.
 MAX_CHECKS = 3
-#: An event loop that has not turned for this time gets no new calls, in seconds.
+#: An event loop that has been blocked for this long gets no new calls, in seconds.
 STALE_S = 1.0
 #: Time limit for loading; a module with torch takes 5 to 20 s to import on a busy disk.
 LOAD_S = 300.0
@@ -116,7 +116,7 @@ class _Process:
         return self.calls.get(int(self.state[child.CURRENT]))
 
     def turns(self) -> bool:
-        """Whether its event loop has turned within STALE_S."""
+        """Whether its event loop has run within STALE_S."""
         return time.monotonic() - float(self.state[child.BEAT]) < STALE_S
 
     def ended_how(self) -> str:
@@ -226,7 +226,7 @@ class FunctionPool:
         for process in self._processes:
             if process.phase == "starting":
                 until = min(until, process.loaded_by)
-        # Polls while calls wait, because an event loop that turns again sends no event.
+        # Polls while calls wait, because an event loop that is no longer blocked sends no event.
         if self._waiting and self.is_async:
             until = min(until, time.monotonic() + 0.1)
         try:

@@ -23,7 +23,7 @@ CURRENT = 0  # the call whose code runs at this moment; 0: none
 BEAT = 1  # time.monotonic() of the event loop's last turn
 STATE_SIZE = 2
 
-#: Interval at which the event loop records that it turns, in seconds.
+#: Interval at which the event loop records that it runs, in seconds.
 BEAT_EVERY_S = 0.25
 
 State = MutableSequence[float]
