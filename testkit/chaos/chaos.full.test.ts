@@ -23,7 +23,7 @@ const SEEDS: readonly [seed: number, setup: string, kind: FaultKind][] = [
   [11, 'two-models', 'rm-kill'],
   [12, 'embedded', 'net-trainer'],
 ]
-/** Number of planted bugs that one run checks; each day checks the next ones. */
+/** Number of planted bugs that one run checks. The date selects them, so that successive days check all. */
 const BUGS = 5
 const DAY_MS = 86_400_000
 

@@ -112,7 +112,7 @@ function lawsBroken(history: History, under: Schedule = schedule): string[] {
   ].sort()
 }
 
-/** The data of the answer number `at` to a job's calls, which tests change. */
+/** Returns the data of answer number `at` to a job's calls, for a test to change. */
 function answerTo(history: History, op: string, key = job.key, at = 0) {
   const answers = history.events.filter(
     (event) => event.e === 'answer' && event.op === op && event.key === key,
@@ -308,7 +308,7 @@ test('a text that is scored again breaks `calls`, unless a worker was killed or 
   expect(lawsBroken(history)).toEqual(['calls'])
   const kill: HistoryEvent = { e: 'fault', at: late + 20, kind: 'worker-kill', what: 'worker' }
   expect(lawsBroken(withEvents(history, [kill]))).toEqual([])
-  // A worker that was killed before both calls made neither.
+  // A worker killed before both calls cannot have made either.
   expect(lawsBroken(withEvents(history, [{ ...kill, at: late - 1_000 }]))).toEqual(['calls'])
   const outage: HistoryEvent = { e: 'fault', at: late + 20, kind: 'read-only', what: 'database' }
   expect(lawsBroken(withEvents(history, [outage]))).toEqual(['calls'])

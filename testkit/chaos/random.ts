@@ -46,7 +46,7 @@ export class Random {
     return Math.max(10, Math.round(this.pick(around) + (this.next() - 0.5) * 1_000))
   }
 
-  /** An independent source for one part of an episode. */
+  /** Returns an independent source, for example for the workload of an episode. */
   fork(name: string): Random {
     return new Random(hash32(`${this.#state}/${name}`))
   }

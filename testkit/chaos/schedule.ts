@@ -54,7 +54,7 @@ export interface Schedule {
   faults: Fault[]
 }
 
-/** Kinds of fault that only some setups support. */
+/** Conditions on the setup, for kinds of fault that only some setups support. */
 const NEEDS: Partial<Record<FaultKind, (setup: Setup) => boolean>> = {
   'postgres-term': (setup) => setup.database === 'own',
   'net-postgres': (setup) => setup.database === 'own',
@@ -73,7 +73,7 @@ export function canStrike(kind: FaultKind, setup: Setup): boolean {
   return NEEDS[kind]?.(setup) ?? true
 }
 
-/** Parts of a schedule that are given instead of drawn. */
+/** Fields of a schedule that the caller sets instead of the seed. */
 export interface Wishes {
   setup?: string | undefined
   kinds?: readonly FaultKind[] | undefined

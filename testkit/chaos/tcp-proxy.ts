@@ -78,7 +78,8 @@ export class TcpProxy {
     this.#forward(client, upstream)
     this.#forward(upstream, client)
     const end = () => {
-      // A dying process closes its sockets immediately. Across a held link, the other side sees it only afterwards.
+      // A dying process closes its sockets immediately. On a held link, the other side sees the close only after the
+      // link is released.
       if (this.#mode === 'hold') return
       this.#pairs.delete(pair)
       client.destroy()

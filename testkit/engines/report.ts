@@ -20,8 +20,8 @@ export function markdownOf(planned: Planned[], outcomes: Outcome[], date: string
   return [
     '# Tested engines',
     '',
-    'Checks of the service against real vLLM and llama.cpp servers on a CPU, with tiny models of random weights.',
-    '`npm run test:engines -- --write-docs` installs the servers, runs the checks and writes this page; see',
+    'This page lists checks of the service against real vLLM and llama.cpp servers on a CPU, with tiny models of random',
+    'weights. `npm run test:engines -- --write-docs` installs the servers, runs the checks and writes this page; see',
     '[testkit/engines](../testkit/engines/README.md). The checks do not measure speed.',
     '',
     `Run on ${date}: ${passed.length} checks pass, ${failed.length} ${failed.length === 1 ? 'fails' : 'fail'}${missing > 0 ? `, ${missing} were not run` : ''}.`,

@@ -66,7 +66,7 @@ export function selfTest(as: WrittenAs, verdict: string, tolerance = EXACT): Che
     name: 'self-test',
     async run(context) {
       const { selfTest: found } = await context.get()
-      must(found !== null, 'there was none')
+      must(found !== null, 'the server has no self-test')
       const { verdict: given, raw, detail } = found as NonNullable<typeof found>
       must(given === verdict, `${given}: ${detail}`)
       const sample = { uid: '', dataSource: '', ...CALIBRATION }
@@ -204,7 +204,7 @@ export const load: Check = {
         )
       })
       must(idle, 'not idle')
-      return `at most ${most.reported} reported, ${most.counted} counted; 0 and 0 at idle`
+      return `at most ${most.reported} requests reported, ${most.counted} counted; none at idle`
     } finally {
       close()
     }
@@ -271,7 +271,7 @@ export const sleepAndWake: Check = {
       `scores differ by ${figure(Math.max(...differences))} after it woke: ${reasonsOf(after)}`,
     )
     return isAsleep
-      ? 'slept, woke, scores as before'
+      ? 'slept and woke, scores unchanged'
       : `cannot sleep; the service answers: ${refusal}`
   },
 }
@@ -378,7 +378,7 @@ export const chatTemplate: Check = {
         const difference = Math.abs((results.score[i] ?? Number.NaN) - (logits.at(-1) as number))
         must(difference < EXACT, `${results.score[i]} for the logit ${logits.at(-1)}`)
       })
-      return '40 equal'
+      return '40 scores equal'
     } finally {
       await service.api.servers.remove.mutate({ name }).catch(() => {})
       await register()

@@ -54,7 +54,7 @@ const NOTHING = 1e-6
 
 /**
  * Jobs in one phase, which all advance at the same rate. One clock holds their common progress, and a heap holds the
- * next end, so an event costs the logarithm of the number of jobs.
+ * next end, so an event takes logarithmic time in the number of jobs.
  */
 class Phase {
   /** Progress of every job since the phase was last empty. */

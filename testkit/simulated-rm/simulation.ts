@@ -24,7 +24,7 @@ export interface Job {
   prompt: string
   response: string
   promptTokens: number
-  /** Including the prompt's tokens. */
+  /** Tokens of prompt and response. */
   tokens: number
   /** Time in addition to the tokens, such as for writing a reply. Default 0. */
   fixedMs?: number

@@ -78,7 +78,7 @@ export function unsupported(version: string, api: string): Answer {
     : vllmError(version, 501, 'NotImplementedError', message)
 }
 
-/** The request kind that the message for an over-long text names. */
+/** The kind of request, as named in the message for a text over the limit. */
 export type SentAs = 'input' | 'classification' | 'score' | 'pooling'
 
 /** The answer to a text over the limit of the model's context. */
