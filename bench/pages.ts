@@ -209,7 +209,7 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
   const every: PageQuery[] = [
     ['overview', 'overview.get'],
     ['overview, retries', 'overview.retries', {}],
-    ['overview', 'overview.retries'],
+    ['overview, retries without input', 'overview.retries'],
     ['runs', 'runs.table', {}],
     ['runs by tag', 'runs.table', { byTag: true }],
     ['runs, tags and keys', 'runs.facets'],
@@ -258,7 +258,7 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
     ['samples of a group', 'samples.list', { uid: 'p123' }],
     ['samples of a server', 'samples.list', { server: 'seeded-rm-2' }],
     ['samples above a score', 'samples.list', { scoreMin: 9.5 }],
-    ['samples of a score that none has', 'samples.list', { scoreMin: 11 }],
+    ['samples above a score, no matches', 'samples.list', { scoreMin: 11 }],
     ...ofSampleSearch(known),
     ['sample', 'samples.get', { id: `${batch}-5` }],
     ['sample, annotations', 'annotations.of', { sample: `${batch}-5` }],
@@ -310,7 +310,7 @@ function ofSampleSearch(known: ReadonlySet<string>): PageQuery[] {
   if (!known.has('samples.extraKeys')) return []
   return [
     ['samples with a text', 'samples.list', { text: 'answer is 42' }],
-    ['samples with a text that none has', 'samples.list', { text: 'never written anywhere' }],
+    ['samples with a text, no matches', 'samples.list', { text: 'never written anywhere' }],
     [
       'samples of a run with a text',
       'samples.list',

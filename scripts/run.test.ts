@@ -117,7 +117,7 @@ test('a fresh clone: every stage runs once with one line, and arguments are pass
   expect(calls()).toEqual(['npm ci', 'prisma generate', 'next build'])
 })
 
-test('a worker needs no pages', async () => {
+test('a worker starts without a build of the pages', async () => {
   expect((await run('worker')).out).toBe('worker\n')
   expect(calls()).toEqual(['npm ci', 'prisma generate'])
 })
@@ -126,7 +126,7 @@ test('only changed stages run again', async () => {
   await run('start')
   write('app/page.tsx', 'two')
   await run('start')
-  write('app/page.test.tsx', 'tests are no pages')
+  write('app/page.test.tsx', 'a test')
   await run('start')
   expect(calls().slice(3)).toEqual(['next build'])
   write('prisma/schema.prisma', 'model A {}')

@@ -3,7 +3,7 @@ import { loadConfig } from '../server/config.ts'
 import { createLogger } from '../server/log.ts'
 import { seedData } from './seed-data.ts'
 
-// npm run seed -- --samples N: generates runs, to test the pages with a lot of data.
+// npm run seed -- --samples N: generates runs, to test the pages with millions of samples.
 
 const { values } = parseArgs({
   options: {
