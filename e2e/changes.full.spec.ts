@@ -11,7 +11,7 @@ let service: TestService
 const GROUPS = 32
 const SIZE = 8
 
-/** Equal in every run. */
+/** A seeded generator of numbers from 0 to 1. */
 function numbers(seed: number): () => number {
   let state = seed
   return () => {
@@ -52,7 +52,7 @@ async function submitRun(
   }
 }
 
-/** A step of answers to GSM8K: some right, some wrong, some without the mark that the rule looks for. */
+/** A step of answers to GSM8K: some right, some wrong, some without the marker that the rule looks for. */
 function answers(random: () => number, rate: number, unmarked: number): Rollout[] {
   return Array.from({ length: GROUPS * SIZE }, (_, i) => {
     const difficulty = 0.25 * Math.sin(Math.floor(i / SIZE))

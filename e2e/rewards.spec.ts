@@ -155,7 +155,7 @@ test('registry entries expand to their options and open in the playground', asyn
   await expect(tried(page)).toContainText('words')
 })
 
-test('a rule’s trace shows the selection, the answer, both normalized forms, and the verdict', {
+test('a rule’s trace shows the selection, the answer, both normalised forms, and the verdict', {
   tag: '@full',
 }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
@@ -270,7 +270,7 @@ test('works by keyboard alone', { tag: '@full' }, async ({ page }) => {
   await expect(page.getByRole('button', { name: 'Score sample' })).toBeVisible()
 })
 
-test('imports verl configurations with old and new keys, and accounts for every key', async ({
+test('imports verl configurations with old and new keys, and explains every key', async ({
   page,
 }) => {
   await page.goto(`${service.url}/rewards?view=import`)

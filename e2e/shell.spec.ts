@@ -231,7 +231,7 @@ test.describe('with a batch', () => {
     await context.close()
   })
 
-  test('a failed part shows its error and can be retried, and the rest of the page stays', {
+  test('a section that fails shows its error and can be retried, and the rest of the page stays', {
     tag: '@full',
   }, async ({ page }) => {
     await page.route(/overview\.retries/, (route) => route.abort())

@@ -157,8 +157,8 @@ test('keeps order, zoom, rows and mini-batches in the URL', { tag: '@full' }, as
   await expect(ready.nth(3)).toContainText('33 to 40')
 })
 
-test('says so when the browser cannot create the PNG', { tag: '@full' }, async ({ page }) => {
-  // As of a canvas that is larger than the browser's memory allows.
+test('reports that the browser cannot create the PNG', { tag: '@full' }, async ({ page }) => {
+  // Simulates a canvas that is larger than the browser's memory allows.
   await page.addInitScript(() => {
     HTMLCanvasElement.prototype.toBlob = (done) => done(null)
   })
@@ -207,7 +207,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   })
   expect(saved.about).toContain('n = 40 of 40 groups, 160 samples ended')
   expect(saved.paths).toBeGreaterThan(5)
-  // The file is self-contained: no color is a CSS variable.
+  // The file is self-contained: no colour is a CSS variable.
   expect(svg).not.toContain('var(')
 })
 
