@@ -248,7 +248,7 @@ describe('existing batches', () => {
       { status: 409, reason: 'append_conflict', message: 'sample 1 is stored with other content' },
     ))
 
-  it('recognizes a repeated append by every field of its samples', async () => {
+  it('recognises a repeated append by every field of its samples', async () => {
     const { batchId } = await service.api.batches.submit.mutate({
       ...submit(),
       ...{ open: true, samples: [] },
@@ -260,7 +260,7 @@ describe('existing batches', () => {
       samples: given.map((fields, i) => sample({ ...fields, ...(i === at ? change : {}) })),
     })
     await service.api.batches.append.mutate(appendOf({}, 0))
-    // The score of the service is not content.
+    // A score that the service computed does not belong to the content.
     await waitFor('both scores', async () => {
       return (await service.api.batches.get.query({ batchId })).scored === 2
     })

@@ -8,8 +8,8 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
 /**
- * The server that held up a batch, compared with a second run of the same batch without it. A judge scores, because its
- * calls are not hedged: hedges make a slow server of scores cost nothing.
+ * The server that held up a batch, compared with a second run of the same batch without it. A judge scores, because
+ * its calls are not hedged; hedged requests would hide a slow server.
  */
 
 let service: Service
@@ -53,7 +53,7 @@ async function runBatch(step: number): Promise<{ batchId: string; ms: number }> 
   return { batchId, ms: Date.parse(completedAt as string) - Date.parse(submittedAt) }
 }
 
-it('is the slow one, and its cost is within 20 % of that of a run without it', async () => {
+it('names the slow server, and estimates its cost to within 20 %', async () => {
   const all = await runBatch(1)
   const found = await service.api.batches.bottleneck.query({ batchId: all.batchId })
   await service.api.servers.remove.mutate({ name: 'slow' })

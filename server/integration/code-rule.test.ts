@@ -161,7 +161,7 @@ describe('a sandbox that gives no verdict', () => {
     )
     expect(lost.end).toMatchObject({ ok: false, reason: 'transport' })
     expect(lost.ends[0]).toMatchObject({ ok: false, reason: 'transport' })
-    // It scores the program, or is cancelled before.
+    // The second component scores the program or is cancelled.
     expect(lost.ends[1]).not.toMatchObject({ reason: 'transport' })
     // A rule that fails at once starts no call.
     const early = await tried(code('code', kwargs()), {

@@ -35,7 +35,7 @@ const scored = (batchId: string, count: number) =>
   waitFor(`${count} samples scored`, async () => (await get(batchId)).scored === count)
 
 describe('a batch', () => {
-  it('is acknowledged, scored and summarized', async () => {
+  it('is acknowledged, scored and summarised', async () => {
     const samples = [right('a'), wrong('a'), right('b'), right('b'), right('c')]
     const answer = await submit(samples, { step: 120, split: 'val' })
     expect(answer).toEqual({
@@ -210,7 +210,7 @@ describe('batches.next', () => {
     expect(groups[0]).toMatchObject({ mean: 1, std: null, signal: 'single_sample' })
   })
 
-  it('times out with the cursor unchanged, and takes any waitMs', async () => {
+  it('times out with the cursor unchanged, and accepts any waitMs', async () => {
     const { batchId } = await submit([right('a')], { open: true, groupSize: 2 })
     const first = await next(batchId, null, 1, 30)
     expect(first).toEqual({

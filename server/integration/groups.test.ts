@@ -168,7 +168,7 @@ describe('training signal of groups', () => {
     expect(view.groupSignals).toEqual(wanted)
     const table = await service.api.batches.groups.query({ batchId })
     expect(Object.fromEntries(table.items.map((g) => [g.uid, g.signal]))).toEqual(signals)
-    // A group of one has its score as advantage; the one scored sample of two has 0.
+    // A group of one has its score as advantage; the only scored sample of two has 0.
     const { advantage, uid } = await results(batchId)
     expect(advantage[uid.indexOf('one')]).toBeCloseTo(1, 5)
     expect(advantage[uid.indexOf('left')]).toBe(0)

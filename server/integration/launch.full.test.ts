@@ -133,7 +133,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     expect(texts.filter((text) => text.includes(KEY) || text.includes(TOKEN))).toEqual([])
   })
 
-  it('is started later where its files cannot be written, and the service goes on', async () => {
+  it('is started once its files can be written, and the service runs meanwhile', async () => {
     const owner = join(service.dataDir, 'servers', 'launched.owner')
     rmSync(owner, { force: true })
     mkdirSync(owner)

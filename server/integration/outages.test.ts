@@ -46,7 +46,7 @@ async function setReadOnly(isReadOnly: boolean): Promise<void> {
   await service.sql('select pg_reload_conf()')
 }
 
-it('a read-only database is an outage like any other', async () => {
+it('while the database is read-only, submits are refused, long polls wait and no result is lost', async () => {
   const samples = rollouts(SAMPLES, 4, 'read-only')
   const { batchId } = await submit(samples)
   const followed = followBatch(service, batchId)

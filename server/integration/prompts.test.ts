@@ -29,7 +29,7 @@ async function rolledUp(batchId: string): Promise<void> {
 }
 
 describe('prompts', () => {
-  it('keep the id that a trainer sends, in every way that a sample takes', async () => {
+  it('keep the id that a trainer sends, for every call that adds samples', async () => {
     const run = 'prompt-ids'
     const made = (uid: string, score: number) =>
       sample({ uid, promptId: `id-of-${uid}`, prompt: `asked at ${uid} ${score}`, score })
@@ -96,7 +96,7 @@ describe('prompts', () => {
     })
     await rolledUp(batchId)
     const { steps } = await service.api.prompts.steps.query({ run })
-    // By the definition: the share of choices of k responses of a question with at least one that is right.
+    // By definition: the share of sets of k responses that contain a correct one.
     const chosen = (n: number, k: number): number => (k === 0 ? 1 : (chosen(n - 1, k - 1) * n) / k)
     for (const k of [1, 2, 4, 8]) {
       const of = groups.filter(({ responses }) => responses.length >= k)

@@ -73,7 +73,7 @@ describe('rate_limited', () => {
       // Samples in flight in the killed worker were sent twice.
       expect(all.length).toBeGreaterThanOrEqual(140)
       for (const forMs of [500, 1_000, 3_000]) {
-        // The burst, the rate, 0.5 s of the rate for calls that arrive late, and one call per worker.
+        // Allowed are the burst, the rate, 0.5 s of the rate for calls that arrive late, and one call per worker.
         const allowed = (rpm / 60) * (1 + forMs / 1_000 + 0.5) + WORKERS
         expect(mostWithin(all, forMs), `${forMs} ms`).toBeLessThanOrEqual(allowed)
       }
@@ -146,7 +146,7 @@ describe('rate_limited', () => {
     )
   })
 
-  it('Q19: a call out of time and an error are failures with a reason, never 0, and the batch ends', async () => {
+  it('Q19: a call that times out and an error are failures with a reason, never 0, and the batch ends', async () => {
     await servers.control({ latency: 'constant:3000' })
     const late = await submit(
       [sample(), sample()],

@@ -114,7 +114,7 @@ describe('keys', () => {
     expectRefusal(reserved, { status: 400, reason: 'invalid_input', message: 'reserved' })
   })
 
-  it('are recognized even if none is required, and anonymous callers stay allowed', async () => {
+  it('are recognised even if none is required, and anonymous callers stay allowed', async () => {
     expect(await service.api.session.get.query()).toMatchObject({
       ...{ auth: 'open', name: 'local', role: 'admin', hasKey: false },
     })

@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, force: true })))
 
-/** A part that is not text. */
+/** A part that has no text form. */
 const IMAGE = {
   type: 'image_url',
   image_url: { url: 'data:image/png;base64,iVBORw0KGgo=', detail: 'low' },
@@ -100,7 +100,7 @@ describe('a trajectory', () => {
     ])
   })
 
-  it('is found by its text, and an equal one is a repetition', async () => {
+  it('is found by its text, and an append of equal messages counts as a repetition', async () => {
     const open = await service.api.batches.submit.mutate({
       run: 'agent',
       step: 2,
@@ -176,7 +176,7 @@ describe('a trajectory', () => {
     )
   })
 
-  it('leaves and comes back by export and import without a change', async () => {
+  it('is exported and imported unchanged', async () => {
     const given = { ...trajectory(), score: 0.5, rewards: REWARDS, verdict: 'judged' }
     const { batchId } = await submit([given])
     for (const format of ['jsonl', 'csv']) {

@@ -4,7 +4,7 @@ import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
-/** Waits of the contract that really take a minute. */
+/** Time limits of the contract, which these tests wait for in full: a minute each. */
 
 let service: Service
 
