@@ -434,7 +434,10 @@ class OutputSchemas {
     return symbol && symbol.flags & SymbolFlags.Interface ? symbol : undefined
   }
 
-  /** The type alias of `server/contract`, unless it is also an input, because outputs have filled-in defaults. */
+  /**
+   * The alias of a type in `server/contract`; undefined if an input has it too, because outputs have filled-in
+   * defaults.
+   */
   private contractAlias(type: Type): TypeSymbol | undefined {
     const alias = type.getAliasSymbol()
     if (alias === undefined || !this.contract.has(alias.name)) return undefined

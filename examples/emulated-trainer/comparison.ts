@@ -7,7 +7,10 @@ export interface Configuration {
   run: Run
 }
 
-/** 80 s of compute per step and 96 prompts × 4 responses. At 1:10, a run of three steps takes about half a minute. */
+/**
+ * A small job: 80 s of compute per step and 96 prompts × 4 responses. At 1:10, a run of three steps takes about half
+ * a minute.
+ */
 const USUAL: Job = {
   prompts: 96,
   responses: 4,

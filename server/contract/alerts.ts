@@ -32,7 +32,7 @@ export const WebhookInput = z.strictObject({
 })
 export type WebhookInput = z.infer<typeof WebhookInput>
 
-/** The input of `alerts.update`: only the given fields change. */
+/** The input of `alerts.update`. Only the given fields change. */
 export const WebhookUpdate = z.strictObject({
   id: WebhookId,
   name: Name.optional(),
@@ -50,10 +50,10 @@ export const WebhookUpdate = z.strictObject({
 })
 export type WebhookUpdate = z.infer<typeof WebhookUpdate>
 
-/** The input of `alerts.test`, `alerts.remove`. */
+/** The input of `alerts.test` and `alerts.remove`. */
 export const WebhookRef = z.strictObject({ id: WebhookId })
 
-/** The input of `alerts.deliveries`, newest first. */
+/** The input of `alerts.deliveries`. */
 export const DeliveriesInput = z.strictObject({
   /** The id of a webhook; left out: all webhooks. */
   id: WebhookId.optional(),

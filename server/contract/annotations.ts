@@ -37,16 +37,16 @@ export type AddAnnotationInput = z.infer<typeof AddAnnotationInput>
 export const AnnotationRef = z.strictObject({
   id: z.string().regex(/^a\d{1,15}$/, 'must be an annotation id such as "a7"'),
 })
-/** The input of `annotations.update`: only the given fields change. */
+/** The input of `annotations.update`. Only the given fields change. */
 export const UpdateAnnotationInput = AnnotationRef.extend({
   label: label.optional(),
   note: note.nullish(),
 })
 export type UpdateAnnotationInput = z.infer<typeof UpdateAnnotationInput>
-/** The input of `annotations.labels`: the labels of all samples, of a run or of a batch. */
+/** The input of `annotations.labels`. Without fields, the labels of all samples are listed. */
 export const AnnotationLabelsInput = SampleFilter.pick({ run: true, batch: true })
 export type AnnotationLabelsInput = z.infer<typeof AnnotationLabelsInput>
-/** The input of `annotations.of`: the annotations of a sample. */
+/** The input of `annotations.of`: a sample. */
 export const AnnotationsOfInput = z.strictObject({ sample: SampleId })
 
 /** An annotation. */

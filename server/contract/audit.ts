@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Role } from './roles.ts'
 
-/** The input of `audit.list`: changes, newest first. */
+/** The input of `audit.list`: a filter and a page. */
 export const AuditInput = z.strictObject({
   /** The name of a key. */
   actor: z.string().min(1).max(100).optional(),

@@ -20,7 +20,7 @@ export type ComparePairInput = z.infer<typeof ComparePairInput>
 export const DISAGREEMENT_MEASURES = ['advantage', 'rank', 'score'] as const
 export type DisagreementMeasure = (typeof DISAGREEMENT_MEASURES)[number]
 
-/** The input of `compare.samples`: samples of both batches, strongest disagreement first. */
+/** The input of `compare.samples`, which lists the strongest disagreement first. */
 export const CompareSamplesInput = z.strictObject({
   first: BatchId,
   second: BatchId,
@@ -35,7 +35,7 @@ export const CompareSamplesInput = z.strictObject({
 })
 export type CompareSamplesInput = z.infer<typeof CompareSamplesInput>
 
-/** The input of `compare.groups`: groups of both batches, lowest Kendall τ first. */
+/** The input of `compare.groups`, which lists the lowest Kendall τ first. */
 export const CompareGroupsInput = z.strictObject({
   first: BatchId,
   second: BatchId,
@@ -44,7 +44,7 @@ export const CompareGroupsInput = z.strictObject({
 })
 export type CompareGroupsInput = z.infer<typeof CompareGroupsInput>
 
-/** The input of `compare.candidates`: batches to compare a batch with. */
+/** The input of `compare.candidates`: the batch to compare. */
 export const CompareCandidatesInput = z.strictObject({
   batchId: BatchId.optional(),
   /** Without a batch: only rescores of this run. */
@@ -52,7 +52,7 @@ export const CompareCandidatesInput = z.strictObject({
 })
 export type CompareCandidatesInput = z.infer<typeof CompareCandidatesInput>
 
-/** The input of `compare.runs`: up to eight runs by step. */
+/** The input of `compare.runs`: up to eight runs. */
 export const CompareRunsInput = z.strictObject({
   /** Names of runs. Each further run is compared with the first. */
   runs: z.array(z.string().min(1).max(256)).min(1).max(MAX_COMPARED_RUNS),

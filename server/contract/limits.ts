@@ -23,7 +23,7 @@ export const SetLimitsInput = z.strictObject({
 })
 export type SetLimitsInput = z.infer<typeof SetLimitsInput>
 
-/** The input of `limits.clear`: the default limits apply to the run again. */
+/** The input of `limits.clear`. The default limits then apply to the run again. */
 export const ClearLimitsInput = z.strictObject({ run: RunName })
 
 /** The output of `limits.get`. */

@@ -18,7 +18,7 @@ export const MarkInput = z.strictObject({
 })
 export type MarkInput = z.infer<typeof MarkInput>
 
-/** The input of `marks.update`: only the given fields change. */
+/** The input of `marks.update`. Only the given fields change. */
 export const MarkUpdate = z.strictObject({
   id: MarkId,
   step: Step.optional(),

@@ -156,7 +156,7 @@ export const MonitorRunInput = z.strictObject({
 })
 export type MonitorRunInput = z.infer<typeof MonitorRunInput>
 
-/** The input of `monitors.history`: incidents, newest first. */
+/** The input of `monitors.history`: a filter and a page of incidents. */
 export const MonitorHistoryInput = z.strictObject({
   run: RunName.optional(),
   monitor: z.enum([...MONITORS, ...FLEET_MONITORS]).optional(),

@@ -54,7 +54,7 @@ export const PlannerSource = z.discriminatedUnion('kind', [
 ])
 export type PlannerSource = z.infer<typeof PlannerSource>
 
-/** The input of `planner.plan`: predicts step times for several strategies. */
+/** The input of `planner.plan`, which predicts step times for several strategies. */
 export const PlannerInput = z.strictObject({
   /** The source of the reward times: entered numbers, a batch or a run. */
   source: PlannerSource,

@@ -188,7 +188,7 @@ export interface PromptStepsDto {
   earlier: number
 }
 
-/** The input of `prompts.sample`: draws prompts for the next step. */
+/** The input of `prompts.sample`, which draws prompts for the next step. */
 export const PromptSampleInput = z.strictObject({
   run: runName,
   split,

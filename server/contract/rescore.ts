@@ -24,7 +24,7 @@ export const RescoreSelection = z
   )
 export type RescoreSelection = z.infer<typeof RescoreSelection>
 
-/** The input of `batches.rescore` of a whole batch or of selected samples. */
+/** The input of `batches.rescore`, for a whole batch or for selected samples. */
 export const RescoreSomeInput = RescoreInput.extend({
   /** Rescore only these samples; give one of `indexes`, `uids` and `filter`. */
   select: RescoreSelection.optional(),

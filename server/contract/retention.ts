@@ -28,7 +28,7 @@ export const DEFAULT_POLICY: RetentionPolicy = {
 
 const RunName = z.string().min(1).max(256)
 
-/** The input of `retention.preview`: the amount of data that a policy or the deletion of a run would remove now. */
+/** The input of `retention.preview`: a policy, or a run to delete. */
 export const PreviewInput = z.union([
   z.strictObject({ policy: RetentionPolicy }),
   z.strictObject({ run: RunName }),

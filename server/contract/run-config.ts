@@ -30,7 +30,7 @@ const Config = z.record(z.string(), z.unknown()).superRefine((config, ctx) => {
   }
 })
 
-/** The input of `runs.update`: only the given fields change. */
+/** The input of `runs.update`. Only the given fields change. */
 export const UpdateRunInput = z
   .strictObject({
     /** The run is created if it does not exist. */

@@ -18,7 +18,7 @@ const state = z
   .max(8_000, 'must be at most 8,000 characters')
   .refine(isStorable, 'must be text without NUL characters or lone surrogates')
 
-/** The input of `views.list` of a page. */
+/** The input of `views.list`: a page. */
 export const ViewsInput = z.strictObject({ page })
 /** The input of `views.save`. */
 export const SaveViewInput = z.strictObject({
@@ -30,7 +30,7 @@ export const SaveViewInput = z.strictObject({
 export type SaveViewInput = z.infer<typeof SaveViewInput>
 /** A saved view, by its number in links. */
 export const ViewRef = z.strictObject({ id: z.int().min(1).max(2_147_483_647) })
-/** The input of `views.update`: only the given fields change. */
+/** The input of `views.update`. Only the given fields change. */
 export const UpdateViewInput = ViewRef.extend({
   name: name.optional(),
   /** The query string of the page. */

@@ -164,7 +164,7 @@ function changeable<Shape extends z.ZodRawShape>(shape: Shape) {
   }
 }
 
-/** The input of `servers.update`: only the given fields change. Null restores the default. */
+/** The input of `servers.update`. Only the given fields change. Null restores the default. */
 export const UpdateServerInput = z.strictObject({
   ...ref,
   url: z.string().min(1).max(2048).optional(),

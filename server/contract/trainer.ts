@@ -234,7 +234,7 @@ export const SampleId = z
   .string()
   .regex(/^b\d{1,18}-\d{1,9}$/, 'must be a sample id such as "b12-3"')
 
-/** The input of `batches.rescore`: scores the rollouts of a batch with another reward, as a new batch. */
+/** The input of `batches.rescore`, which scores the rollouts of a batch with another reward, as a new batch. */
 export const RescoreInput = z.strictObject({
   batchId: BatchId,
   reward: RewardSpec,

@@ -187,7 +187,7 @@ function fromPlain(matches: Iterable<PlainMatch>): Candidate[] {
   }))
 }
 
-/** The last items, of which there are as many as candidates are tried. */
+/** The last `MAX_CANDIDATES` items. */
 function lastOf<T>(found: Iterable<T>): T[] {
   const last: T[] = []
   for (const one of found) {
