@@ -4,7 +4,7 @@ import { rollouts } from '../testkit/service/rollouts.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
-/** Causes planted in runs, which the page of the run must name in at most two clicks. */
+/** Runs with planted causes, which the page of the run must name within two clicks. */
 
 let service: TestService
 
@@ -107,7 +107,7 @@ test.beforeAll(async ({ sharedService }) => {
 
 const changes = (page: import('@playwright/test').Page) => page.locator('#changes')
 
-test('answers without their mark: named with their share, and the samples are one click away', async ({
+test('names answers without their marker as the cause, with a link to their samples', async ({
   page,
 }) => {
   const errors = watchErrors(page)
@@ -125,7 +125,7 @@ test('answers without their mark: named with their share, and the samples are on
   errors.expectNone()
 })
 
-test('a component that drifts: named with its contribution', async ({ page }) => {
+test('names a drifting component as the cause, with its contribution', async ({ page }) => {
   await page.goto(`${service.url}/runs/component-drift?before=1-8&after=9-16`)
   await expect(changes(page)).toContainText(
     /The mean of style went from 0\.\d+ to 0\.\d+, which explains \+0\.1[45]/,
@@ -135,7 +135,7 @@ test('a component that drifts: named with its contribution', async ({ page }) =>
   ).toBeVisible()
 })
 
-test('another mix of data sources: named, and no part stands out within a source', async ({
+test('names a changed mix of data sources as the cause, and no part within a source', async ({
   page,
 }) => {
   await page.goto(`${service.url}/runs/source-mix?before=5-8&after=9-12`)
@@ -146,7 +146,7 @@ test('another mix of data sources: named, and no part stands out within a source
   }
 })
 
-test('a healthy run: nothing stands out', async ({ page }) => {
+test('names no cause in a healthy run', async ({ page }) => {
   await page.goto(`${service.url}/runs/healthy`)
   await expect(changes(page)).toContainText('Nothing stands out')
 })
@@ -213,7 +213,7 @@ test('workers over time show the samples that were scored', async ({ page }) => 
   errors.expectNone()
 })
 
-test('50 forgotten prompts of 1,000: exactly these are listed as regressed', async ({ page }) => {
+test('lists exactly the 50 forgotten prompts of 1,000 as regressed', async ({ page }) => {
   test.setTimeout(300_000)
   const { api } = service
   const random = numbers(7)
@@ -253,7 +253,7 @@ test('50 forgotten prompts of 1,000: exactly these are listed as regressed', asy
   expect(items.map(({ promptId }) => promptId).sort()).toEqual(planted.sort())
 })
 
-test('a server five times slower than the others: named, and not one that fails', async ({
+test('names a server five times slower than the others, but not a failing one', async ({
   page,
 }) => {
   test.setTimeout(120_000)

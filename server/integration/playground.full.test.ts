@@ -225,7 +225,7 @@ describe('rewards.try', () => {
     expect(end).toEqual({ ok: true, score: vote?.value })
   })
 
-  it('shows the executed version of a function, which is the listed one', async () => {
+  it('shows the version of a function that ran, which equals the listed one', async () => {
     const { steps } = await tried(gsm8k, { function: { path: 'math/length.ts' } })
     const { functions: listed } = await service.api.rewards.list.query()
     const { hash } = listed.files.find(({ path }) => path === 'math/length.ts')!

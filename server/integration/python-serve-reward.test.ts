@@ -228,7 +228,7 @@ custom_reward_function:
     },
   )
 
-  it('fails, of several calls in a crashed process, only those that also crash it alone', async () => {
+  it('fails only those calls of a crashed process that also crash when run alone', async () => {
     const { model } = await serve('misbehaves_async', '--processes', '1')
     const texts = ['crash later', 'crash later', 'fine']
     const samples = texts.map((response, i) => sample({ uid: `u-${i}`, response }))
