@@ -42,14 +42,18 @@ export const ConfigFilter = z.strictObject({
   /** `~`: contains the text, ignoring case. The comparisons `<` to `>=` need a number. */
   is: z.enum(CONFIG_OPERATORS),
   /** Numbers are compared by value (`1e-6` equals `0.000001`); `true`, `false` and `null` are written as in JSON. */
-  value: z.string().max(500).refine(isStorable, 'must not hold NUL or lone surrogates'),
+  value: z.string().max(500).refine(isStorable, 'must not contain NUL or lone surrogates'),
 })
 export type ConfigFilter = z.infer<typeof ConfigFilter>
 
 /** The input of `runs.table`. */
 export const RunTableInput = z.strictObject({
   /** Part of the name, ignoring case. */
-  search: z.string().max(256).refine(isStorable, 'must not hold NUL or lone surrogates').optional(),
+  search: z
+    .string()
+    .max(256)
+    .refine(isStorable, 'must not contain NUL or lone surrogates')
+    .optional(),
   /** Only runs with all of these tags. */
   tags: z.array(Tag).max(32).default([]),
   status: z.enum(RUN_STATUSES).optional(),

@@ -17,7 +17,7 @@ export const EngineChoice = z.enum([...ENGINES, 'auto'])
 
 /** Text that Postgres can store. */
 const text = (max: number) =>
-  z.string().max(max).refine(isStorable, 'must not hold NUL or lone surrogates')
+  z.string().max(max).refine(isStorable, 'must not contain NUL or lone surrogates')
 
 /** The key is sent in a header, which cannot contain spaces or line ends. */
 const apiKey = z
@@ -203,7 +203,7 @@ export const ServerLogInput = z
 const word = z
   .string()
   .max(32_768)
-  .refine((s) => !s.includes('\u0000'), 'must not hold NUL')
+  .refine((s) => !s.includes('\u0000'), 'must not contain NUL')
 
 /**
  * `servers.launch`, and an entry of the file of REWARDOPS_SERVERS_FILE: a server that the service starts and keeps

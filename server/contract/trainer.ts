@@ -13,7 +13,7 @@ export const name = (max: number) =>
     .string()
     .min(1, 'must not be empty')
     .max(max, `must be at most ${max} characters`)
-    .refine(isStorable, 'must not hold NUL or lone surrogates')
+    .refine(isStorable, 'must not contain NUL or lone surrogates')
 
 /** A part of a message's content, in OpenAI's format: `{"type": "text", "text": …}`, `{"type": "image_url", …}`. */
 const MessagePart = z.looseObject({ type: z.string().min(1).max(64) })
@@ -34,7 +34,7 @@ export const MAX_VERDICT_CHARS = 200
 const shortText = z
   .string()
   .max(MAX_VERDICT_CHARS)
-  .refine(isStorable, 'must not hold NUL or lone surrogates')
+  .refine(isStorable, 'must not contain NUL or lone surrogates')
 
 /** A message of a response by its index; 0 for a response that is plain text. */
 const messageIndex = z.int().min(0).max(9_999)
@@ -148,7 +148,7 @@ export type RewardComponent = z.infer<typeof RewardComponent>
 /** A component of a composite reward. Its score is stored in the extra info under its name. */
 export const CompositeComponent = z.strictObject({
   name: name(64)
-    .refine((s) => !s.includes('/'), 'must not hold "/"')
+    .refine((s) => !s.includes('/'), 'must not contain "/"')
     .refine((s) => s !== '__proto__', 'is reserved'),
   weight: finite.default(1),
   /** The fields have the meanings of RewardSpec. */

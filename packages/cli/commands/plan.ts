@@ -26,8 +26,12 @@ export const command = defineCommand({
     'Reward times come from a batch, from the newest steps of a run, or from options. Every strategy is replayed under every limit. ' +
     'Times are in seconds. Without options, the experiment of the async reward agent is replayed.',
   options: {
-    batch: { type: 'string', value: 'ID', help: 'every step has the reward times of this batch' },
-    run: { type: 'string', value: 'NAME', help: 'one step per batch: the newest of this run' },
+    batch: {
+      type: 'string',
+      value: 'ID',
+      help: 'use the reward times of this batch in every step',
+    },
+    run: { type: 'string', value: 'NAME', help: 'the newest batches of this run, one per step' },
     prompts: { type: 'string', value: 'N', help: 'groups per step (default 1024)' },
     responses: { type: 'string', value: 'N', help: 'samples per group (default 5)' },
     reward: {
@@ -40,13 +44,17 @@ export const command = defineCommand({
       value: 'PERCENT',
       help: 'share of calls that are retried (default 0)',
     },
-    rollout: { type: 'string', value: 'S', help: `rollout per step (default ${USUAL.rollout})` },
+    rollout: {
+      type: 'string',
+      value: 'S',
+      help: `rollout time per step (default ${USUAL.rollout})`,
+    },
     'log-prob': {
       type: 'string',
       value: 'S',
-      help: `log-probs per step (default ${USUAL.logProb})`,
+      help: `log-prob time per step (default ${USUAL.logProb})`,
     },
-    update: { type: 'string', value: 'S', help: `updates per step (default ${USUAL.update})` },
+    update: { type: 'string', value: 'S', help: `update time per step (default ${USUAL.update})` },
     'mini-batches': { type: 'string', value: 'N', help: 'mini-batches per step (default 4)' },
     steps: { type: 'string', value: 'N', help: 'number of steps (default 7)' },
     'at-once': {

@@ -129,7 +129,7 @@ function one<T>(what: string, before: T | null, now: T | null, path: string): T 
   if (before !== null && now !== null && before !== now) {
     throw new CliError(
       EXIT.badInput,
-      `${path} holds more than one ${what} (${before}, ${now}): use import, which creates one batch for each.`,
+      `${path} contains more than one ${what} (${before}, ${now}): use import, which creates one batch for each.`,
     )
   }
   return before ?? now

@@ -54,7 +54,7 @@ type MakeReader = () => (line: NumberedLine) => Rollout[]
 export async function openRollouts(path: string, options: OpenOptions = {}): Promise<RolloutFile> {
   const scores = options.scores ?? 'log'
   const [head] = await firstLines(path, 1)
-  if (!head) throw new RolloutFileError(path, null, 'holds no rollouts: the file is empty')
+  if (!head) throw new RolloutFileError(path, null, 'contains no rollouts: the file is empty')
   if (!/^\s*[[{]/.test(head.text) && looksLikeHeader(head.text)) {
     const read = at(path, head, () => readerOfHeader(splitRecord(head.text)))
     return file(path, 'csv', [], true, () => (line) => readSampleLine(read(line.text), scores))

@@ -12,7 +12,7 @@ export class GroundTruthError extends Error {
   readonly isTooLarge: boolean
 
   constructor(isTooLarge: boolean) {
-    super(`The ground truth ${isTooLarge ? 'is too large to compare' : 'holds no answer'}.`)
+    super(`The ground truth ${isTooLarge ? 'is too large to compare' : 'contains no answer'}.`)
     this.isTooLarge = isTooLarge
   }
 }
