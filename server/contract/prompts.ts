@@ -80,7 +80,7 @@ export interface PromptRowDto {
   class: PromptClass
   visits: number
   scored: number
-  /** Null for rewards of reward models alone, whose scores do not show whether a sample passes. */
+  /** Null if only reward models score, because their scores do not show whether a sample passes. */
   passRate: number | null
   mean: number | null
   /** The same over the last two visits. */
@@ -176,11 +176,12 @@ export interface PromptStepDto {
   batchId: string
   /** Groups by pass rate: 0, below half, half or more, all; null if only reward models score. */
   groups: { none: number; some: number; most: number; all: number } | null
-  /** pass@k, unbiased, over the groups with at least k scored samples; null for reward models alone. */
+  /** pass@k, unbiased, over the groups with at least k scored samples; null if only reward models score. */
   passAt: AtK[] | null
   /** The expected highest score of k samples, unbiased, over the groups with at least k scored samples. */
   bestOf: AtK[]
 }
+
 /** The output of `prompts.steps`. */
 export interface PromptStepsDto {
   steps: PromptStepDto[]
@@ -228,7 +229,7 @@ export interface PromptSampleDto {
 
 /** The groups of an ended batch, as stored with it. */
 export interface GroupPasses {
-  /** Groups by number of counted scores and of passed samples; null for rewards of reward models alone. */
+  /** Groups by number of counted scores and of passed samples; null if only reward models score. */
   passes: [scored: number, passed: number, groups: number][] | null
   /** For k = 1, 2, 4 …: groups with at least k counted scores, and the mean of their expected best of k. */
   bestOf: [k: number, groups: number, mean: number][]

@@ -7,7 +7,7 @@ import { name } from './trainer.ts'
 export const STALLED_AFTER_MS = 5 * 60_000
 /** Number of last steps whose linear trend is the change of a run. */
 export const CHANGE_STEPS = 20
-/** Points of a run's curve. */
+/** Maximum points of a run's curve. */
 export const CURVE_POINTS = 60
 
 export const RUN_STATUSES = ['scoring', 'stalled', 'idle'] as const
