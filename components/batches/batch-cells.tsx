@@ -6,6 +6,7 @@ import { useHue } from '../charts/use-hue.ts'
 import { formatCount, formatDuration, formatScore, percentText } from '../format/numbers.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { PageLink } from '../shell/page-link.tsx'
+import { MiddleText } from '../ui/middle-text.tsx'
 import { ProgressBar } from '../ui/progress-bar.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 
@@ -30,7 +31,7 @@ export function RunName({ run, link = true }: { run: string; link?: boolean }) {
   const inside = (
     <>
       <span className="size-2 shrink-0 rounded-full" style={{ background: hue }} aria-hidden />
-      <span className="max-w-56 min-w-0 truncate">{run}</span>
+      <MiddleText text={run} />
     </>
   )
   return link ? (

@@ -51,7 +51,7 @@ export function ActiveBatches({ batches, total }: { batches: BatchProgressDto[];
                   <td>
                     <BatchLink batchId={batch.batchId} />
                   </td>
-                  <td>
+                  <td className="name">
                     <span className="flex items-center gap-2">
                       <RunName run={batch.run} />
                       <KindMarks of={batch} />
@@ -122,7 +122,7 @@ export function RecentBatches({
                   <td>
                     <BatchLink batchId={batch.batchId} />
                   </td>
-                  <td className="@max-[640px]:max-w-36">
+                  <td className="name">
                     <span className="flex items-center gap-2">
                       <RunName run={batch.run} />
                       <KindMarks of={batch} />

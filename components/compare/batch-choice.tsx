@@ -45,7 +45,7 @@ export function BatchChoice({
                   <RewardOf batch={batch} />
                 </span>
               </td>
-              <td>
+              <td className="name">
                 <RunName run={batch.run} link={false} />
               </td>
               <td>

@@ -85,7 +85,7 @@ export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
                         <td>
                           <Rewards first={first} second={second} />
                         </td>
-                        <td>
+                        <td className="name">
                           <RunName run={second.run} />
                         </td>
                         <td className="num end">{formatCount(second.step)}</td>

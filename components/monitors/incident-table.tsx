@@ -48,11 +48,11 @@ export function IncidentTable({
                 </PageLink>
               </td>
               {withRun && (
-                <td>
+                <td className="name">
                   {incident.run === null ? (
                     <span className="font-mono text-xs">{incident.subject}</span>
                   ) : (
-                    <span className="inline-flex items-center gap-2">
+                    <span className="flex items-center gap-2">
                       <RunName run={incident.run} />
                       {incident.split === 'val' && (
                         <span className="text-xs text-ink-3">validation</span>

@@ -54,13 +54,13 @@ export function RunMatrix({
               const isChosen = row === chosen
               return (
                 <tr key={`${row.run} ${row.split}`} className={isChosen ? 'bg-selected' : ''}>
-                  <td>
-                    <span className="inline-flex items-center gap-2">
+                  <td className="name">
+                    <span className="flex items-center gap-2">
                       <button
                         type="button"
                         aria-pressed={isChosen}
                         onClick={() => onChoose(row)}
-                        className="font-medium hover:underline"
+                        className="min-w-0 font-medium hover:underline"
                       >
                         <RunName run={row.run} link={false} />
                       </button>

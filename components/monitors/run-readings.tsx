@@ -40,7 +40,7 @@ export function RunReadings({ run, split }: { run: string; split: 'train' | 'val
   return (
     <Section
       title={
-        <span className="inline-flex items-center gap-2">
+        <span className="flex min-w-0 items-center gap-2">
           <RunName run={run} />
           {split === 'val' && <span className="font-normal text-ink-3">validation</span>}
         </span>

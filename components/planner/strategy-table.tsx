@@ -50,7 +50,7 @@ export function StrategyTable({
                   <span className="block text-sm font-medium text-ink">
                     {STRATEGY_WORDS[strategy].label}
                   </span>
-                  <span className="block max-w-72 truncate text-2xs font-normal max-md:hidden">
+                  <span className="block max-w-96 text-2xs font-normal whitespace-normal max-md:hidden">
                     {STRATEGY_WORDS[strategy].about}
                   </span>
                 </th>

@@ -33,7 +33,7 @@ const LAST_BATCHES = 'Only the last batch of each step counts. Rescored batches 
 /** The columns that are always shown, in order. */
 const COLUMNS: readonly RunColumn[] = [
   {
-    ...{ label: 'Run', sort: 'name', start: true, className: 'max-w-60' },
+    ...{ label: 'Run', sort: 'name', start: true, className: 'name' },
     cell: (run, onTag) => <NameCell run={run} onTag={onTag} />,
   },
   {

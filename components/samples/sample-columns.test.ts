@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { chosenColumns } from './sample-columns.tsx'
+import { chosenColumns, leastTablePx } from './sample-columns.tsx'
 import { sampleView } from './sample-filters.ts'
 
 const names = (query: string, keys: string[] = [], narrow = false) =>
@@ -14,6 +14,12 @@ describe('sample columns', () => {
     expect(names('run=a')).toContain('step')
     expect(names('step=3')).not.toContain('step')
     expect(names('step=3-4')).toContain('step')
+  })
+
+  test('are not cut in a window of 1,440 px', () => {
+    const columns = chosenColumns(sampleView.parse(new URLSearchParams()), [])
+    // The navigation takes 204 px, and a scroll bar may take 15 px.
+    expect(leastTablePx(columns.map(({ track }) => track))).toBeLessThanOrEqual(1_221)
   })
 
   test('begin with the texts and the extracted answer', () => {

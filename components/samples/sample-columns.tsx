@@ -26,32 +26,32 @@ const FIXED: readonly SampleColumn[] = [
   {
     name: 'sample',
     label: 'Sample',
-    track: 'minmax(108px,0.9fr)',
+    track: 'minmax(100px,0.9fr)',
     cell: (row) => <span className="font-mono text-xs font-medium">{row.id}</span>,
   },
   {
     name: 'run',
     label: 'Run',
-    track: 'minmax(120px,1.2fr)',
+    track: 'minmax(110px,1.2fr)',
     cell: (row) => <RunName run={row.run} link={false} />,
   },
   {
     name: 'step',
     label: 'Step',
-    track: '56px',
+    track: '48px',
     end: true,
     cell: (row) => formatCount(row.step),
   },
   {
     name: 'prompt',
     label: 'Prompt',
-    track: 'minmax(170px,2fr)',
+    track: 'minmax(116px,2fr)',
     cell: (row) => <FirstLine id={row.id} of="prompt" />,
   },
   {
     name: 'response',
     label: 'Response',
-    track: 'minmax(210px,3fr)',
+    track: 'minmax(126px,3fr)',
     cell: (row) => <FirstLine id={row.id} of="response" />,
   },
   {
@@ -67,7 +67,7 @@ const FIXED: readonly SampleColumn[] = [
   {
     name: 'source',
     label: 'Data source',
-    track: 'minmax(110px,1.2fr)',
+    track: 'minmax(92px,1.2fr)',
     cell: (row) => (
       <span className="flex items-center gap-2" title={row.dataSource}>
         <span
@@ -82,26 +82,26 @@ const FIXED: readonly SampleColumn[] = [
   {
     name: 'status',
     label: 'Status',
-    track: 'minmax(92px,0.9fr)',
+    track: 'minmax(88px,0.9fr)',
     cell: (row) => <SampleState row={row} />,
   },
   {
     name: 'score',
     label: 'Score',
-    track: '84px',
+    track: '72px',
     end: true,
     cell: (row) => <ScoreCell row={row} />,
   },
   {
     name: 'verdict',
     label: 'Verdict',
-    track: 'minmax(92px,0.9fr)',
+    track: 'minmax(76px,0.9fr)',
     cell: (row) => <ShortText text={row.verdict} />,
   },
   {
     name: 'extracted',
     label: 'Extracted',
-    track: 'minmax(84px,0.9fr)',
+    track: 'minmax(72px,0.9fr)',
     cell: (row) => <ShortText text={row.extracted} mono />,
   },
   {
@@ -174,7 +174,7 @@ const FIXED: readonly SampleColumn[] = [
   {
     name: 'ended',
     label: 'Ended',
-    track: '92px',
+    track: '80px',
     end: true,
     cell: (row) => (
       <span className="text-ink-2">
@@ -268,6 +268,19 @@ export function chosenColumns(
     const px = width.get(name) ?? null
     return [px === null ? column : { ...column, track: `${px}px` }]
   })
+}
+
+/** The width of the check boxes, pixels. */
+export const SELECT_PX = 16
+const GAP_PX = 16
+const SIDES_PX = 40
+
+/** The width below which the table scrolls sideways, for the tracks of the grid, pixels. */
+export function leastTablePx(tracks: readonly string[]): number {
+  return tracks.reduce(
+    (sum, track) => sum + Number(/\d+/.exec(track)?.[0]) + GAP_PX,
+    SIDES_PX + SELECT_PX,
+  )
 }
 
 /** The annotation labels of a sample. */

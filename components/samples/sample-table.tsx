@@ -7,7 +7,7 @@ import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 
 import type { SampleRowDto } from '../../server/contract/pages.ts'
 import { KindMarks } from '../batches/batch-cells.tsx'
 import { Scroll } from '../ui/scroll.tsx'
-import type { SampleColumn } from './sample-columns.tsx'
+import { leastTablePx, type SampleColumn, SELECT_PX } from './sample-columns.tsx'
 import { COLUMN_PX } from './sample-filters.ts'
 
 const ROW_PX = 34
@@ -69,14 +69,13 @@ export function SampleTable({
     drawn?.name === column.name ? `${drawn.px}px` : column.track,
   )
   const template = { gridTemplateColumns: `${SELECT_PX}px ${tracks.join(' ')}` }
-  const minWidth = tracks.reduce((sum, track) => sum + leastPx(track) + 16, 24 + SELECT_PX + 16)
   return (
     <Scroll ref={scroller} label="Samples" className="min-h-0 flex-1 overflow-auto">
       <div
         role="table"
         aria-label="Samples"
         aria-rowcount={hasMore ? -1 : rows.length + 1}
-        style={{ minWidth }}
+        style={{ minWidth: leastTablePx(tracks) }}
         data-state="success"
       >
         <div role="rowgroup" className="sticky top-0 z-10 bg-surface">
@@ -239,10 +238,4 @@ function WidthHandle({
   )
 }
 
-const SELECT_PX = 16
 const CHECKBOX = 'block size-3.5 accent-(--accent-fill)'
-
-/** The minimum width of a grid track in pixels: its first number. */
-function leastPx(track: string): number {
-  return Number(/\d+/.exec(track)?.[0] ?? 80)
-}

@@ -8,6 +8,7 @@ import { formatCount, percentText } from '../format/numbers.ts'
 import { ageText, dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { PageLink } from '../shell/page-link.tsx'
+import { MiddleText } from '../ui/middle-text.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
 import { ServerStateView, VerdictView } from '../ui/status.tsx'
 import { healthWords, serverHref } from './server-words.ts'
@@ -29,8 +30,8 @@ export function ServerName({
   const inside = (
     <>
       <span className="size-2 shrink-0 rounded-[2px]" style={{ background: hue }} aria-hidden />
-      <span className="truncate" title={name}>
-        {name}
+      <span className="min-w-0" title={name}>
+        <MiddleText text={name} />
       </span>
     </>
   )

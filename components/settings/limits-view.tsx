@@ -118,7 +118,7 @@ function Limits({ limits }: { limits: LimitsDto }) {
               <tbody>
                 {limits.runs.map((row) => (
                   <tr key={row.run}>
-                    <td className="font-medium">
+                    <td className="name font-medium">
                       <RunName run={row.run} />
                     </td>
                     <td className="end">

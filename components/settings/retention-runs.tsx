@@ -63,7 +63,7 @@ export function RetentionRuns({ kept }: { kept: RetentionDto['kept'] }) {
                     const row = keptBy.get(run.name)
                     return (
                       <tr key={run.name}>
-                        <td className="font-medium">
+                        <td className="name font-medium">
                           <RunName run={run.name} />
                         </td>
                         <td className="num end">{formatCount(run.batches)}</td>

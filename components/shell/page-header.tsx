@@ -3,6 +3,7 @@
 import { Search } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { LiveToggle } from '../live/live-toggle.tsx'
+import { MiddleText } from '../ui/middle-text.tsx'
 import { DrawerNavigation } from './navigation.tsx'
 import { PageLink } from './page-link.tsx'
 import { useShell } from './shell.tsx'
@@ -32,9 +33,9 @@ export function PageHeader({
           <>
             <PageLink
               href={parent.href}
-              className="hidden font-normal text-ink-3 hover:text-ink sm:inline"
+              className="hidden min-w-0 font-normal text-ink-3 hover:text-ink sm:block"
             >
-              {parent.label}
+              <MiddleText text={parent.label} />
             </PageLink>
             <span className="hidden font-normal text-line-strong sm:inline" aria-hidden>
               /

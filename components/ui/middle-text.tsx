@@ -1,0 +1,27 @@
+/** Shorter names are not split; they fit nearly everywhere. */
+const MIN_CHARS = 18
+/** The length of the end that stays visible. */
+const END_CHARS = 7
+
+/**
+ * A name on one line that is shortened in the middle if it has no room, because names of runs and servers often differ
+ * only at their ends. The browser shortens it, so it uses the room there is.
+ */
+export function MiddleText({ text, className = '' }: { text: string; className?: string }) {
+  if (text.length < MIN_CHARS) {
+    return <span className={`block min-w-0 truncate ${className}`}>{text}</span>
+  }
+  const code = text.charCodeAt(text.length - END_CHARS)
+  // Never inside a surrogate pair.
+  const at = text.length - END_CHARS + (code >= 0xdc00 && code <= 0xdfff ? 1 : 0)
+  // The end has a fixed width, which the beginning leaves free. With a flexible layout, copied text would contain a line
+  // break between the two.
+  return (
+    <span className={`block min-w-0 overflow-hidden whitespace-pre ${className}`}>
+      <span className="inline-block max-w-[calc(100%-8ch)] overflow-hidden align-bottom text-ellipsis">
+        {text.slice(0, at)}
+      </span>
+      <span className="inline-block min-w-[8ch] align-bottom">{text.slice(at)}</span>
+    </span>
+  )
+}
