@@ -1,6 +1,7 @@
 import { expect } from '@playwright/test'
 import { startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { rollouts } from '../testkit/service/rollouts.ts'
+import { choose } from './fixtures/choose.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
@@ -141,7 +142,7 @@ test('names a changed mix of data sources as the cause, and no part within a sou
   await page.goto(`${service.url}/runs/source-mix?before=5-8&after=9-12`)
   await expect(changes(page)).toContainText(/The mix of data sources explains −0\.\d+/)
   for (const source of ['easy', 'hard']) {
-    await changes(page).getByRole('combobox', { name: 'Data source' }).selectOption(source)
+    await choose(changes(page).getByRole('combobox', { name: 'Data source' }), source)
     await expect(changes(page)).toContainText('Nothing stands out')
   }
 })

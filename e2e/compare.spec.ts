@@ -1,5 +1,6 @@
 import { expect, type Page } from '@playwright/test'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
+import { choose } from './fixtures/choose.ts'
 import {
   expectAccessible,
   expectFits,
@@ -65,7 +66,7 @@ test('rescores a batch with a second reward, compares the two, and links to the 
   await page.goto(`${service.url}/compare?a=${batch}`)
   await page.getByRole('button', { name: `Rescore ${batch}` }).click()
   const sheet = page.getByRole('dialog', { name: `Rescore ${batch}` })
-  await sheet.getByLabel('Reward', { exact: true }).selectOption('simulated-rm')
+  await choose(sheet.getByLabel('Reward', { exact: true }), 'simulated-rm')
   await sheet.getByRole('button', { name: 'Rescore' }).click()
 
   // The comparison appears while the second batch is being scored, and completes without a reload.

@@ -1,5 +1,6 @@
 import { expect, type Page } from '@playwright/test'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
+import { choose } from './fixtures/choose.ts'
 import { checkEach, type View } from './fixtures/looks.ts'
 import { removeServers, type TestService, test } from './fixtures/service.ts'
 
@@ -119,7 +120,7 @@ test('plans a run step by step, and shows why a plan is impossible', { tag: '@fu
   await page.goto(`${service.url}/planner?rollout=1&logprob=1&update=1`)
   await page.getByRole('button', { name: 'Run', exact: true }).click()
   await expect(page.getByText('Select a run')).toBeVisible()
-  await page.getByLabel('Run', { exact: true }).selectOption('recorded')
+  await choose(page.getByLabel('Run', { exact: true }), 'recorded')
   await expect(planned(page)).toContainText('2 steps, 64 samples per step')
   await page.goto(`${service.url}/planner?batch=b999`)
   await expect(page.getByText('Batch not found')).toBeVisible()

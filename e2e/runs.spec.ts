@@ -1,4 +1,5 @@
 import { expect } from '@playwright/test'
+import { choose } from './fixtures/choose.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
@@ -132,7 +133,7 @@ test('overlays another run, shows the distribution as a table, and keeps its sta
 }, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs/learner`)
-  await page.getByLabel('Overlay run').selectOption('other')
+  await choose(page.getByLabel('Overlay run'), 'other')
   await page.getByRole('button', { name: 'All scores' }).click()
   await expect(page).toHaveURL(/over=other&range=1/)
   await page.reload()

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect, type Page } from '@playwright/test'
+import { choose } from './fixtures/choose.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { expectStateAccessible, looksOf } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
@@ -146,7 +147,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
 
   // The export contains exactly the listed samples.
   await theirs.getByRole('button', { name: 'More filters' }).click()
-  await theirs.getByLabel('Annotations').selectOption({ label: 'reward hack · 5' })
+  await choose(theirs.getByLabel('Annotations'), 'reward hack')
   await theirs.keyboard.press('Escape')
   await expect(rows).toHaveCount(5)
   const shown = await rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-sample')))
@@ -170,7 +171,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   await bulk.getByRole('button', { name: 'Rescore' }).click()
   const rescore = theirs.getByRole('dialog', { name: 'Rescore samples' })
   await expect(rescore).toContainText('5 samples of 1 batch')
-  await rescore.getByLabel('Reward', { exact: true }).selectOption('gsm8k')
+  await choose(rescore.getByLabel('Reward', { exact: true }), 'gsm8k')
   await expectStateAccessible(theirs)
   await rescore.getByRole('button', { name: 'Rescore' }).click()
   const outcome = rescore.getByRole('list', { name: 'Rescored' })

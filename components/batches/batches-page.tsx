@@ -4,7 +4,6 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { FilterX, Layers } from 'lucide-react'
 import { useMemo, useRef } from 'react'
 import type { BatchProgressDto } from '../../server/contract/pages.ts'
-import type { BatchStatus } from '../../server/contract/trainer.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, formatRate } from '../format/numbers.ts'
@@ -15,10 +14,11 @@ import { Ago } from '../ui/ago.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Empty } from '../ui/empty.tsx'
-import { Segmented, Select } from '../ui/field.tsx'
+import { Segmented } from '../ui/field.tsx'
 import { NewRows } from '../ui/new-rows.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
+import { Select } from '../ui/select.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
 import { useAnnounced } from '../ui/use-announced.ts'
@@ -111,7 +111,7 @@ function Filters({
       key: 'f',
       label: 'Filter',
       group: 'This page',
-      run: () => first.current?.querySelector('select')?.focus(),
+      run: () => first.current?.querySelector<HTMLElement>('[role=combobox]')?.focus(),
     },
   ])
   return (
@@ -120,32 +120,23 @@ function Filters({
         <Select
           label="Run"
           hideLabel
-          value={filters.run ?? ''}
-          onChange={(event) => onChange({ run: event.target.value || null })}
-        >
-          <option value="">All runs</option>
-          {filters.run !== null && !runs.data?.some((run) => run.name === filters.run) && (
-            <option>{filters.run}</option>
-          )}
-          {runs.data?.map((run) => (
-            <option key={run.name}>{run.name}</option>
-          ))}
-        </Select>
+          searchable
+          value={filters.run}
+          options={[
+            { value: null, label: 'All runs' },
+            ...(runs.data ?? []).map(({ name }) => name),
+          ]}
+          onChange={(run) => onChange({ run })}
+        />
       </div>
       <div className="w-32">
         <Select
           label="Status"
           hideLabel
-          value={filters.status ?? ''}
-          onChange={(event) =>
-            onChange({ status: (event.target.value || null) as BatchStatus | null })
-          }
-        >
-          <option value="">Any status</option>
-          {BATCH_STATUSES.map((status) => (
-            <option key={status}>{status}</option>
-          ))}
-        </Select>
+          value={filters.status}
+          options={[{ value: null, label: 'Any status' }, ...BATCH_STATUSES]}
+          onChange={(status) => onChange({ status })}
+        />
       </div>
       <Segmented
         label="Kind"
@@ -194,7 +185,7 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
               <td>
                 <BatchLink batchId={batch.batchId} />
               </td>
-              <td className="max-sm:max-w-46">
+              <td className="name">
                 <span className="flex items-center gap-2">
                   <RunName run={batch.run} />
                   <KindMarks of={batch} />

@@ -9,9 +9,9 @@ import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
 import { Sheet } from '../ui/dialog.tsx'
-import { Select } from '../ui/field.tsx'
+import { Select } from '../ui/select.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
-import { RewardField, RewardOptions, useRewardChoices } from './reward-choices.tsx'
+import { RewardField, useRewardChoices } from './reward-choices.tsx'
 import { readReward, requestReward, rewardText } from './reward-text.prepare.ts'
 
 /** Rescores the rollouts of a batch, with the same or another reward, as a new batch. */
@@ -33,10 +33,6 @@ export function RescoreSheet({
     </Sheet>
   )
 }
-
-/** The option value of the unchanged reward. */
-const UNCHANGED = ''
-const EDITED = 'edited'
 
 function RescoreForm({
   batch,
@@ -88,7 +84,6 @@ function RescoreForm({
       idempotencyKey: key,
     })
   }
-  const chosen = text === before ? UNCHANGED : choices.some((c) => c.text === text) ? text : EDITED
   return (
     <SheetForm onSubmit={submit} onClose={onClose} action="Rescore" busy={rescore.isPending}>
       <p className="text-ink-2">
@@ -97,17 +92,15 @@ function RescoreForm({
       </p>
       <Select
         label="Reward"
-        value={chosen}
-        onChange={(event) => change(event.target.value === UNCHANGED ? before : event.target.value)}
-      >
-        <option value={UNCHANGED}>{batch.rewardName} (unchanged)</option>
-        <RewardOptions choices={choices} />
-        {chosen === EDITED && (
-          <option value={EDITED} disabled>
-            Custom JSON
-          </option>
-        )}
-      </Select>
+        searchable
+        value={text}
+        options={[
+          { value: before, label: `${batch.rewardName} (unchanged)` },
+          ...choices.filter(({ value }) => value !== before),
+        ]}
+        placeholder="Custom JSON"
+        onChange={change}
+      />
       <RewardField rows={14} value={text} error={error} onChange={change} />
     </SheetForm>
   )

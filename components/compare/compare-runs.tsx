@@ -10,8 +10,10 @@ import { SeededMark } from '../runs/seeded-mark.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { buttonClass, IconButton } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
-import { Segmented, Select } from '../ui/field.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { MiddleText } from '../ui/middle-text.tsx'
 import { QueryView } from '../ui/query-view.tsx'
+import { Select } from '../ui/select.tsx'
 import { ChartSkeleton } from '../ui/skeleton.tsx'
 import type { CompareProps } from './compare-url.ts'
 import { RunOverlays } from './run-overlays.tsx'
@@ -113,16 +115,14 @@ function ChosenRuns({ url, onChange, data }: CompareProps & { data: CompareRunsD
             <Select
               label="Add a run"
               hideLabel
-              value=""
-              onChange={(event) =>
-                onChange({ mode: 'runs', runs: [...url.runs, event.target.value] }, 'push')
+              searchable
+              value={null}
+              placeholder="Add a run…"
+              options={others}
+              onChange={(run) =>
+                run !== null && onChange({ mode: 'runs', runs: [...url.runs, run] }, 'push')
               }
-            >
-              <option value="">Add a run…</option>
-              {others.map((name) => (
-                <option key={name}>{name}</option>
-              ))}
-            </Select>
+            />
           </div>
         )}
         {url.runs.length > 0 && (
@@ -175,7 +175,7 @@ function RunChip({
   const Icon = isHidden ? EyeOff : Eye
   return (
     <span
-      className={`inline-flex h-7 items-center gap-2 rounded-md border pl-2.5 text-xs ${isHidden || isMissing ? 'text-ink-3' : ''}`}
+      className={`inline-flex h-7 max-w-full items-center gap-2 rounded-md border pl-2.5 text-xs ${isHidden || isMissing ? 'text-ink-3' : ''}`}
     >
       <span
         className={`size-2 rounded-full ${isHidden ? 'opacity-35' : ''}`}
@@ -189,9 +189,10 @@ function RunChip({
       ) : (
         <PageLink
           href={`/runs/${encodeURIComponent(name)}`}
-          className="max-w-48 truncate hover:underline"
+          className="min-w-0 hover:underline"
+          title={name}
         >
-          {name}
+          <MiddleText text={name} className="max-w-80" />
         </PageLink>
       )}
       {isFirst && <span className="text-ink-3">first</span>}

@@ -15,9 +15,10 @@ import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { buttonClass } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
-import { Segmented, Select } from '../ui/field.tsx'
+import { Segmented } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Section } from '../ui/section.tsx'
+import { Select } from '../ui/select.tsx'
 import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { useUrl } from '../url/use-url.ts'
@@ -172,7 +173,6 @@ function IncidentHistory({
       topics: ['monitors'],
     }),
   )
-  const names = [...new Set([...(url.run === null ? [] : [url.run]), ...runs.map((r) => r.run)])]
   return (
     <>
       <div className="flex flex-wrap gap-2 border-b px-5 py-2">
@@ -180,35 +180,26 @@ function IncidentHistory({
           <Select
             label="Run"
             hideLabel
-            value={url.run ?? ''}
-            onChange={(event) => onChange({ run: event.target.value || null })}
-          >
-            <option value="">All runs</option>
-            {names.map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </Select>
+            searchable
+            value={url.run}
+            options={[{ value: null, label: 'All runs' }, ...new Set(runs.map(({ run }) => run))]}
+            onChange={(run) => onChange({ run })}
+          />
         </div>
         <div className="w-48 max-w-full">
           <Select
             label="Monitor"
             hideLabel
-            value={url.monitor ?? ''}
-            onChange={(event) =>
-              onChange({
-                monitor:
-                  [...MONITORS, ...FLEET_MONITORS].find((one) => one === event.target.value) ??
-                  null,
-              })
-            }
-          >
-            <option value="">All monitors</option>
-            {[...MONITORS, ...FLEET_MONITORS].map((monitor) => (
-              <option key={monitor} value={monitor}>
-                {monitorLabel(monitor)}
-              </option>
-            ))}
-          </Select>
+            value={url.monitor}
+            options={[
+              { value: null, label: 'All monitors' },
+              ...[...MONITORS, ...FLEET_MONITORS].map((value) => ({
+                value,
+                label: monitorLabel(value),
+              })),
+            ]}
+            onChange={(monitor) => onChange({ monitor })}
+          />
         </div>
       </div>
       <QueryView query={history} skeleton={<TableSkeleton columns={8} rows={8} />}>

@@ -4,7 +4,8 @@ import { useQuery } from '@tanstack/react-query'
 import { useId } from 'react'
 import { useTRPC } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'
-import { Segmented, Select, TextField } from '../ui/field.tsx'
+import { Segmented, TextField } from '../ui/field.tsx'
+import { Select } from '../ui/select.tsx'
 import type { PlannerErrors } from './planner-form.prepare.ts'
 import type { PlannerDraft, Spread } from './planner-url.ts'
 import { PLANNER_EXAMPLES } from './planner-url.ts'
@@ -107,14 +108,12 @@ function TypedFields({
         <Select
           label="Distribution"
           value={draft.spread}
-          onChange={(event) => onChange({ spread: event.target.value as Spread })}
-        >
-          {Object.entries(SPREAD_LABELS).map(([value, { name }]) => (
-            <option key={value} value={value}>
-              {name}
-            </option>
-          ))}
-        </Select>
+          options={(Object.keys(SPREAD_LABELS) as Spread[]).map((value) => ({
+            value,
+            label: SPREAD_LABELS[value].name,
+          }))}
+          onChange={(spread) => onChange({ spread })}
+        />
         <TextField label={words.first} inputMode="decimal" {...field('first')} />
         {words.second !== null && (
           <TextField label={words.second} inputMode="decimal" {...field('second')} />
@@ -155,13 +154,14 @@ function BatchField(props: FieldProps) {
 function RunField({ value, onChange }: { value: string; onChange(run: string): void }) {
   const trpc = useTRPC()
   const runs = useQuery(trpc.runs.list.queryOptions())
-  const names = (runs.data ?? []).map(({ name }) => name)
   return (
-    <Select label="Run" value={value} onChange={(event) => onChange(event.target.value)}>
-      <option value="">{runs.data?.length === 0 ? 'No runs yet' : 'Select…'}</option>
-      {(names.includes(value) || value === '' ? names : [value, ...names]).map((name) => (
-        <option key={name}>{name}</option>
-      ))}
-    </Select>
+    <Select
+      label="Run"
+      searchable
+      value={value}
+      options={(runs.data ?? []).map(({ name }) => name)}
+      placeholder={value || (runs.data?.length === 0 ? 'No runs yet' : 'Select…')}
+      onChange={onChange}
+    />
   )
 }

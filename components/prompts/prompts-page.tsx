@@ -17,9 +17,10 @@ import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
-import { Segmented, Select } from '../ui/field.tsx'
+import { Segmented } from '../ui/field.tsx'
 import { NewRows } from '../ui/new-rows.tsx'
 import { QueryView } from '../ui/query-view.tsx'
+import { Select } from '../ui/select.tsx'
 import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { useAnnounced } from '../ui/use-announced.ts'
@@ -33,7 +34,6 @@ import {
   orderingOf,
   PROMPT_SORTS,
   PROMPT_VIEWS,
-  type PromptSort,
   type PromptsUrl,
   promptFilter,
   promptsUrl,
@@ -151,6 +151,7 @@ function Filters({
             />
             <Choice
               label="Data source"
+              searchable
               all="All sources"
               value={url.source}
               options={counts?.dataSources.map(({ name }) => name) ?? []}
@@ -166,14 +167,9 @@ function Filters({
                   label="Order"
                   hideLabel
                   value={url.sort}
-                  onChange={(event) => onChange({ sort: event.target.value as PromptSort })}
-                >
-                  {PROMPT_SORTS.map(({ value, label }) => (
-                    <option key={value} value={value}>
-                      {label}
-                    </option>
-                  ))}
-                </Select>
+                  options={PROMPT_SORTS}
+                  onChange={(sort) => onChange({ sort })}
+                />
               </span>
             )}
           </>

@@ -9,8 +9,8 @@ import { hueOf } from '../charts/hue.ts'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { Empty } from '../ui/empty.tsx'
-import { Select } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
+import { Select } from '../ui/select.tsx'
 import { ChartSkeleton } from '../ui/skeleton.tsx'
 
 const ComponentPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).ComponentPlot)
@@ -45,15 +45,11 @@ export function ComponentsView({
                 <Select
                   label="Run"
                   hideLabel
+                  searchable
                   value={data.run}
-                  onChange={(event) => onRun(event.target.value)}
-                >
-                  {(data.runs.includes(data.run) ? data.runs : [data.run, ...data.runs]).map(
-                    (name) => (
-                      <option key={name}>{name}</option>
-                    ),
-                  )}
-                </Select>
+                  options={data.runs}
+                  onChange={onRun}
+                />
               </div>
               <p className="num text-xs text-ink-3">{notesOf(data).join(' · ')}</p>
             </div>

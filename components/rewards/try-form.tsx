@@ -8,7 +8,8 @@ import { useMay } from '../session/use-may.ts'
 import { useModifier } from '../shell/use-modifier.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyButton } from '../ui/copy-text.tsx'
-import { FieldAbout, Select, TextArea, TextField } from '../ui/field.tsx'
+import { FieldAbout, TextArea, TextField } from '../ui/field.tsx'
+import { Select } from '../ui/select.tsx'
 import { TRY_EXAMPLES, type TryExample } from './try-examples.ts'
 import { rewardOf, type TryDraft, type TryErrors } from './try-form.prepare.ts'
 
@@ -225,50 +226,37 @@ function RewardFields({
             <Select
               label="Scored by"
               value={draft.scorer}
-              onChange={(event) => onChange({ scorer: event.target.value })}
-            >
-              <option value="">Rule of the data source</option>
-              <optgroup label="Rules">
-                {rewards.rules.map(({ name }) => (
-                  <option key={name} value={`rule:${name}`}>
-                    {name}
-                  </option>
-                ))}
-              </optgroup>
-              {rewards.models.length > 0 && (
-                <optgroup label="Models">
-                  {rewards.models.map(({ model, kind }) => (
-                    <option
-                      key={model}
-                      value={`${kind === 'generative' ? 'judge' : 'model'}:${model}`}
-                    >
-                      {model}
-                      {kind === 'generative' && ' (judge)'}
-                    </option>
-                  ))}
-                </optgroup>
-              )}
-              <Unlisted scorer={draft.scorer} rewards={rewards} />
-            </Select>
+              searchable
+              options={[
+                { value: '', label: 'Rule of the data source' },
+                ...rewards.rules.map(({ name }) => ({
+                  group: 'Rules',
+                  value: `rule:${name}`,
+                  label: name,
+                })),
+                ...rewards.models.map(({ model, kind }) => ({
+                  group: 'Models',
+                  value: `${kind === 'generative' ? 'judge' : 'model'}:${model}`,
+                  label: kind === 'generative' ? `${model} (judge)` : model,
+                })),
+              ]}
+              placeholder={`${draft.scorer.slice(draft.scorer.indexOf(':') + 1)}, not registered`}
+              onChange={(scorer) => onChange({ scorer })}
+            />
             <Select
               label="Manager"
               value={draft.manager}
-              onChange={(event) => onChange({ manager: event.target.value })}
-            >
-              {rewards.managers.map(({ name }) => (
-                <option key={name}>{name}</option>
-              ))}
-            </Select>
+              options={rewards.managers.map(({ name }) => name)}
+              onChange={(manager) => onChange({ manager })}
+            />
             {draft.scorer.startsWith('judge:') && (
               <Select
                 label="Judge template"
                 value={draft.judge}
-                onChange={(event) => onChange({ judge: event.target.value })}
-              >
-                {rewards.judges.map(({ name }) => (
-                  <option key={name}>{name}</option>
-                ))}
-              </Select>
+                searchable
+                options={rewards.judges.map(({ name }) => name)}
+                onChange={(judge) => onChange({ judge })}
+              />
             )}
           </div>
           <TextArea
@@ -285,14 +273,4 @@ function RewardFields({
       )}
     </fieldset>
   )
-}
-
-/** An option for a scorer from the URL that is not registered; scoring reports the error. */
-function Unlisted({ scorer, rewards }: { scorer: string; rewards: RewardsDto }) {
-  const name = scorer.slice(scorer.indexOf(':') + 1)
-  const isListed =
-    scorer === '' ||
-    rewards.rules.some((rule) => scorer === `rule:${rule.name}`) ||
-    rewards.models.some((model) => model.model === name)
-  return isListed ? null : <option value={scorer}>{name}, not registered</option>
 }

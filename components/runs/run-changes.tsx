@@ -105,6 +105,7 @@ export function RunChanges({
           {shown && (shown.dataSources.length > 1 || source !== null) && (
             <Choice
               label="Data source"
+              searchable
               all="All sources"
               value={source}
               options={shown.dataSources}

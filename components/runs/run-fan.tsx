@@ -11,7 +11,9 @@ import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { prepareFan } from '../charts/run.prepare.ts'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { Button, IconButton } from '../ui/button.tsx'
-import { Segmented, Select } from '../ui/field.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { MiddleText } from '../ui/middle-text.tsx'
+import { Select } from '../ui/select.tsx'
 import { againstBefore, MAX_OVERLAYS, type RunUrl, SMOOTHINGS } from './run-url.ts'
 
 const FanPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).FanPlot)
@@ -122,7 +124,7 @@ function Overlays({
             style={{ background: hueOf('run', name) }}
             aria-hidden
           />
-          <span className="max-w-48 truncate">{name}</span>
+          <MiddleText text={name} className="max-w-80" />
           <IconButton
             label={`Remove ${name}`}
             onClick={() => onChange(over.filter((o) => o !== name))}
@@ -136,14 +138,12 @@ function Overlays({
           <Select
             label="Overlay run"
             hideLabel
-            value=""
-            onChange={(event) => onChange([...over, event.target.value])}
-          >
-            <option value="">Overlay run…</option>
-            {others.map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </Select>
+            searchable
+            value={null}
+            placeholder="Overlay run…"
+            options={others}
+            onChange={(name) => name !== null && onChange([...over, name])}
+          />
         </div>
       )}
     </div>

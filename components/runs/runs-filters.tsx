@@ -46,6 +46,7 @@ export function RunsFilters({
       {(facets.tags.length > 0 || url.tags.length > 0) && (
         <Choice
           label="Tag"
+          searchable
           all="All tags"
           value={null}
           options={facets.tags.map(({ tag }) => tag).filter((tag) => !url.tags.includes(tag))}

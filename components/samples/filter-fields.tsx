@@ -3,7 +3,7 @@
 import { Search, X } from 'lucide-react'
 import { useState } from 'react'
 import { formatCompact } from '../format/numbers.ts'
-import { Select } from '../ui/field.tsx'
+import { Select } from '../ui/select.tsx'
 
 /** Parses a whole number; undefined when invalid. */
 export function wholeOf(text: string | null): number | undefined {
@@ -24,36 +24,37 @@ export function Choice<Option extends string>({
   value,
   options,
   counts,
+  searchable,
   onChange,
   width,
 }: {
   label: string
   all: string
-  value: string | null
-  options: readonly Option[]
+  value: Option | null
+  options: readonly NoInfer<Option>[]
   /** Sample counts within the selected run, step and batch, from roll-ups. */
   counts?: ReadonlyMap<string, number> | undefined
+  searchable?: boolean
   onChange(value: NoInfer<Option> | null): void
   width: string
 }) {
-  const known: readonly string[] = options
-  const listed = value !== null && !known.includes(value) ? [value, ...known] : known
   return (
     <div className={width}>
       <Select
         label={label}
         hideLabel
-        value={value ?? ''}
-        onChange={(event) => onChange((event.target.value || null) as Option | null)}
-        className={value === null ? 'text-ink-2!' : 'border-accent! font-medium'}
-      >
-        <option value="">{all}</option>
-        {listed.map((option) => (
-          <option key={option} value={option}>
-            {counts?.has(option) ? `${option} · ${formatCompact(counts.get(option) ?? 0)}` : option}
-          </option>
-        ))}
-      </Select>
+        searchable={searchable === true}
+        narrows={value !== null}
+        value={value}
+        options={[
+          { value: null, label: all },
+          ...options.map((value) => {
+            const count = counts?.get(value)
+            return { value, note: count === undefined ? undefined : formatCompact(count) }
+          }),
+        ]}
+        onChange={onChange}
+      />
     </div>
   )
 }

@@ -10,7 +10,8 @@ import { useTRPC } from '../api/trpc.ts'
 import { formatCompact } from '../format/numbers.ts'
 import { MENU_POPUP } from '../ui/action-menu.tsx'
 import { Button } from '../ui/button.tsx'
-import { Select, TextField } from '../ui/field.tsx'
+import { TextField } from '../ui/field.tsx'
+import { Select } from '../ui/select.tsx'
 import { finiteOf, TypedFilter, wholeOf } from './filter-fields.tsx'
 
 /** Less common filters, including those on reward extra info. */
@@ -71,39 +72,31 @@ export function MoreFilters({
                     onCommit={(text) => onChange({ attemptsMin: wholeOf(text) })}
                   />
                 </Labelled>
-                <Tri
+                <Select
                   label="Split"
-                  value={split ?? ''}
-                  options={[
-                    ['', 'Both'],
-                    ['train', 'train'],
-                    ['val', 'val'],
-                  ]}
-                  onChange={(value) => onChange({ split: (value || undefined) as 'train' })}
+                  value={split ?? null}
+                  options={[{ value: null, label: 'Both' }, 'train', 'val']}
+                  onChange={(value) => onChange({ split: value ?? undefined })}
                 />
-                <Tri
+                <Select
                   label="Rescored"
-                  value={rescored === undefined ? '' : String(rescored)}
+                  value={rescored ?? null}
                   options={[
-                    ['', 'Any'],
-                    ['false', 'As submitted'],
-                    ['true', 'Rescored'],
+                    { value: null, label: 'Any' },
+                    { value: false, label: 'As submitted' },
+                    { value: true, label: 'Rescored' },
                   ]}
-                  onChange={(value) =>
-                    onChange({ rescored: value === '' ? undefined : value === 'true' })
-                  }
+                  onChange={(value) => onChange({ rescored: value ?? undefined })}
                 />
-                <Tri
+                <Select
                   label="Score"
-                  value={substituted === undefined ? '' : String(substituted)}
+                  value={substituted ?? null}
                   options={[
-                    ['', 'Any'],
-                    ['false', 'Not substituted'],
-                    ['true', 'Substituted'],
+                    { value: null, label: 'Any' },
+                    { value: false, label: 'Not substituted' },
+                    { value: true, label: 'Substituted' },
                   ]}
-                  onChange={(value) =>
-                    onChange({ substituted: value === '' ? undefined : value === 'true' })
-                  }
+                  onChange={(value) => onChange({ substituted: value ?? undefined })}
                 />
                 <Labels filter={filter} onChange={onChange} />
               </div>
@@ -170,28 +163,6 @@ function Range({
   )
 }
 
-function Tri({
-  label,
-  value,
-  options,
-  onChange,
-}: {
-  label: string
-  value: string
-  options: readonly (readonly [value: string, text: string])[]
-  onChange(value: string): void
-}) {
-  return (
-    <Select label={label} value={value} onChange={(event) => onChange(event.target.value)}>
-      {options.map(([value, text]) => (
-        <option key={value} value={value}>
-          {text}
-        </option>
-      ))}
-    </Select>
-  )
-}
-
 /** A select of annotated samples, samples without annotations, or a label in use. */
 function Labels({
   filter,
@@ -208,33 +179,31 @@ function Labels({
       ...(batch === undefined ? {} : { batch }),
     }),
   )
-  const known = labels.data ?? []
-  const listed =
-    label !== undefined && !known.some((each) => each.label === label)
-      ? [{ label, samples: 0 }, ...known]
-      : known
   const value = label !== undefined ? `=${label}` : annotated === undefined ? '' : String(annotated)
   return (
     <Select
       label="Annotations"
+      searchable
       value={value}
-      onChange={(event) => {
-        const next = event.target.value
+      options={[
+        { value: '', label: 'Any' },
+        { value: 'true', label: 'Annotated' },
+        { value: 'false', label: 'Not annotated' },
+        ...(labels.data ?? []).map(({ label, samples }) => ({
+          value: `=${label}`,
+          label,
+          note: formatCompact(samples),
+          group: 'Labels',
+        })),
+      ]}
+      placeholder={label ?? ''}
+      onChange={(next) =>
         onChange({
           label: next.startsWith('=') ? next.slice(1) : undefined,
           annotated: next === 'true' ? true : next === 'false' ? false : undefined,
         })
-      }}
-    >
-      <option value="">Any</option>
-      <option value="true">Annotated</option>
-      <option value="false">Not annotated</option>
-      {listed.map(({ label, samples }) => (
-        <option key={label} value={`=${label}`}>
-          {label} · {formatCompact(samples)}
-        </option>
-      ))}
-    </Select>
+      }
+    />
   )
 }
 
@@ -281,31 +250,31 @@ function ExtraForm({
           <div className="grid grid-cols-2 gap-3">
             <Select
               label="Reward extra info"
+              searchable
               value={key}
-              onChange={(event) => begin(event.target.value)}
-            >
-              <option value="">Select a key</option>
-              {keys.map((each) => (
-                <option key={each.key} value={each.key}>
-                  {each.key} · {formatCompact(each.samples)}
-                </option>
-              ))}
-            </Select>
+              options={keys.map(({ key, samples }) => ({
+                value: key,
+                note: formatCompact(samples),
+              }))}
+              placeholder={key || 'Select a key'}
+              onChange={begin}
+            />
             <Select
               label="Condition"
               value={kind}
               disabled={key === ''}
-              onChange={(event) => {
-                setChosen(event.target.value as Kind)
+              options={[
+                { value: 'number', label: 'number in range' },
+                { value: 'boolean', label: 'true or false' },
+                { value: 'text', label: 'text equals' },
+                { value: 'present', label: 'is present' },
+              ]}
+              onChange={(kind) => {
+                setChosen(kind)
                 setFrom('')
                 setTo('')
               }}
-            >
-              <option value="number">number in range</option>
-              <option value="boolean">true or false</option>
-              <option value="text">text equals</option>
-              <option value="present">is present</option>
-            </Select>
+            />
           </div>
           {key !== '' && kind === 'number' && (
             <div className="grid grid-cols-2 gap-3">
@@ -326,13 +295,10 @@ function ExtraForm({
             </div>
           )}
           {key !== '' && kind === 'boolean' && (
-            <Tri
+            <Select
               label="Value"
               value={from || 'true'}
-              options={[
-                ['true', 'true'],
-                ['false', 'false'],
-              ]}
+              options={['true', 'false']}
               onChange={setFrom}
             />
           )}

@@ -5,12 +5,13 @@ import { useMemo, useState } from 'react'
 import type { SamplesByBatchDto } from '../../server/contract/rescore.ts'
 import { failureText } from '../api/failure.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
-import { RewardField, RewardOptions, useRewardChoices } from '../batches/reward-choices.tsx'
+import { RewardField, useRewardChoices } from '../batches/reward-choices.tsx'
 import { readReward } from '../batches/reward-text.prepare.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Sheet } from '../ui/dialog.tsx'
-import { Choices, Select } from '../ui/field.tsx'
+import { Choices } from '../ui/field.tsx'
+import { Select } from '../ui/select.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import type { Target } from './selection.ts'
 
@@ -66,7 +67,6 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
     setKey(crypto.randomUUID())
     setDone([])
   }
-  const chosen = choices.find((choice) => choice.text === text)
   const batches = placed?.batches.slice(0, MAX_BATCHES) ?? []
   const submit = async () => {
     const read = readReward(text)
@@ -133,12 +133,12 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
       )}
       <Select
         label="Reward"
-        value={chosen?.text ?? ''}
-        onChange={(event) => change(event.target.value)}
-      >
-        <option value="">{text === '' ? 'Select a reward' : 'Custom JSON'}</option>
-        <RewardOptions choices={choices} />
-      </Select>
+        searchable
+        value={text}
+        options={choices}
+        placeholder={text === '' ? 'Select a reward' : 'Custom JSON'}
+        onChange={change}
+      />
       <RewardField rows={6} value={text} error={error} onChange={change} />
       <Choices
         legend="Groups"

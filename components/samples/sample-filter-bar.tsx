@@ -14,7 +14,7 @@ import { SAMPLE_FAILURE_REASONS } from '../../server/contract/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import { useCopy } from '../ui/copy-text.tsx'
-import { Select } from '../ui/field.tsx'
+import { Select } from '../ui/select.tsx'
 import { ColumnPicker } from './column-picker.tsx'
 import { Choice, finiteOf, SearchField, TypedFilter, wholeOf } from './filter-fields.tsx'
 import { MoreFilters } from './more-filters.tsx'
@@ -108,14 +108,9 @@ export function SampleFilterBar({
               label="Order"
               hideLabel
               value={view.sort}
-              onChange={(event) => onChange({ sort: event.target.value as SampleView['sort'] })}
-            >
-              {SAMPLE_SORTS.map((sort) => (
-                <option key={sort.value} value={sort.value}>
-                  {sort.label}
-                </option>
-              ))}
-            </Select>
+              options={SAMPLE_SORTS}
+              onChange={(sort) => onChange({ sort })}
+            />
           </div>
           <ColumnPicker view={view} extraKeys={extraKeys} onChange={onChange} />
           <Button small variant="quiet" onClick={onExport}>
@@ -139,6 +134,7 @@ export function SampleFilterBar({
       >
         <Choice
           label="Run"
+          searchable
           all="All runs"
           value={run ?? null}
           options={runs.data?.map((run) => run.name) ?? []}
@@ -173,6 +169,7 @@ export function SampleFilterBar({
         />
         <Choice
           label="Data source"
+          searchable
           all="All sources"
           value={filter.dataSource ?? null}
           options={[...new Set([...sources, ...seen((row) => row.dataSource)])]}
@@ -191,6 +188,7 @@ export function SampleFilterBar({
         />
         <Choice
           label="Verdict"
+          searchable
           all="Any verdict"
           value={filter.verdict ?? null}
           options={[
@@ -214,6 +212,7 @@ export function SampleFilterBar({
         />
         <Choice
           label="Server"
+          searchable
           all="All servers"
           value={filter.server ?? null}
           options={[

@@ -10,9 +10,9 @@ import { formatCount, formatRate, plural } from '../format/numbers.ts'
 import { useMay } from '../session/use-may.ts'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { CopyText } from '../ui/copy-text.tsx'
-import { Select } from '../ui/field.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { Select } from '../ui/select.tsx'
 import { useNarrow } from '../ui/use-narrow.ts'
 import { POOL_COLUMNS, ServerBlock, ServerRow } from './server-row.tsx'
 import { imbalanceWords, POLICY_WORDS } from './server-words.ts'
@@ -135,21 +135,13 @@ function Policy({ pool }: { pool: PoolDto }) {
         title={
           refused ?? 'Balancing policy: how requests are distributed over the servers of this pool'
         }
-        value={wanted ?? ''}
-        onChange={(event) =>
-          update.mutate({
-            model: pool.model,
-            policy: POLICIES.find((policy) => policy === event.target.value) ?? null,
-          })
-        }
-      >
-        <option value="">{POLICY_WORDS.least_work} (default)</option>
-        {POLICIES.map((policy) => (
-          <option key={policy} value={policy}>
-            {POLICY_WORDS[policy]}
-          </option>
-        ))}
-      </Select>
+        value={wanted}
+        options={[
+          { value: null, label: `${POLICY_WORDS.least_work} (default)` },
+          ...POLICIES.map((value) => ({ value, label: POLICY_WORDS[value] })),
+        ]}
+        onChange={(policy) => update.mutate({ model: pool.model, policy })}
+      />
     </span>
   )
 }

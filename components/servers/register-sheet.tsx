@@ -9,7 +9,8 @@ import { useTRPC } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'
 import { Sheet } from '../ui/dialog.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
-import { Choices, FieldAbout, Select, TextField } from '../ui/field.tsx'
+import { Choices, FieldAbout, TextField } from '../ui/field.tsx'
+import { Select } from '../ui/select.tsx'
 import { SheetFoot, SheetForm } from '../ui/sheet-form.tsx'
 import { Probing } from './probing.tsx'
 import {
@@ -167,15 +168,15 @@ function RegisterForm({
         <Select
           label="Engine"
           value={draft.engine}
-          onChange={(event) => change({ engine: event.target.value as RegisterDraft['engine'] })}
-        >
-          <option value="auto">Auto-detect</option>
-          {(Object.keys(ENGINE_WORDS) as ServerDto['engine'][]).map((engine) => (
-            <option key={engine} value={engine}>
-              {ENGINE_WORDS[engine]}
-            </option>
-          ))}
-        </Select>
+          options={[
+            { value: 'auto', label: 'Auto-detect' },
+            ...(Object.keys(ENGINE_WORDS) as ServerDto['engine'][]).map((value) => ({
+              value,
+              label: ENGINE_WORDS[value],
+            })),
+          ]}
+          onChange={(engine) => change({ engine })}
+        />
         <FieldAbout error={errors.engine} />
       </div>
       <div>
@@ -216,15 +217,15 @@ function RegisterForm({
             <Select
               label="Scoring route"
               value={draft.route}
-              onChange={(event) => change({ route: event.target.value as RegisterDraft['route'] })}
-            >
-              <option value="">Auto-detect</option>
-              {Object.entries(ROUTE_WORDS).map(([route, words]) => (
-                <option key={route} value={route}>
-                  {route}: {words}
-                </option>
-              ))}
-            </Select>
+              options={[
+                { value: '', label: 'Auto-detect' },
+                ...Object.entries(ROUTE_WORDS).map(([route, words]) => ({
+                  value: route as keyof typeof ROUTE_WORDS,
+                  label: `${route}: ${words}`,
+                })),
+              ]}
+              onChange={(route) => change({ route })}
+            />
             <FieldAbout error={errors.route} />
           </div>
           <TextField

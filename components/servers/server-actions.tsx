@@ -23,7 +23,8 @@ import type { MenuAction } from '../ui/action-menu.tsx'
 import { IconButton } from '../ui/button.tsx'
 import { Confirm } from '../ui/dialog.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
-import { Choices, Select } from '../ui/field.tsx'
+import { Choices } from '../ui/field.tsx'
+import { Select } from '../ui/select.tsx'
 import { VERDICT_MEANING } from './server-words.ts'
 
 /** Actions that need a confirmation. */
@@ -256,14 +257,9 @@ export function useServerActions(
         <Select
           label="Minimum time awake"
           value={awakeForMs}
-          onChange={(event) => setAwakeForMs(Number(event.target.value))}
-        >
-          {AWAKE_FOR.map(([ms, label]) => (
-            <option key={ms} value={ms}>
-              {label}
-            </option>
-          ))}
-        </Select>
+          options={AWAKE_FOR.map(([value, label]) => ({ value, label }))}
+          onChange={setAwakeForMs}
+        />
       </Confirm>
       <Confirm
         {...windowOf('trust')}

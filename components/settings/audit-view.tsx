@@ -11,9 +11,9 @@ import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Empty } from '../ui/empty.tsx'
-import { Select } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
+import { Select } from '../ui/select.tsx'
 import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { AdminsOnly } from './admins-only.tsx'
@@ -52,27 +52,21 @@ export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: F
           <Select
             label="Actor"
             hideLabel
-            value={actor ?? ''}
-            onChange={(event) => onFilter({ actor: event.target.value || null, action })}
-          >
-            <option value="">Any actor</option>
-            {choices(first?.actors, actor).map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </Select>
+            searchable
+            value={actor}
+            options={[{ value: null, label: 'Any actor' }, ...(first?.actors ?? [])]}
+            onChange={(actor) => onFilter({ actor, action })}
+          />
         </div>
         <div className="w-52">
           <Select
             label="Action"
             hideLabel
-            value={action ?? ''}
-            onChange={(event) => onFilter({ actor, action: event.target.value || null })}
-          >
-            <option value="">Any action</option>
-            {choices(first?.actions, action).map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </Select>
+            searchable
+            value={action}
+            options={[{ value: null, label: 'Any action' }, ...(first?.actions ?? [])]}
+            onChange={(action) => onFilter({ actor, action })}
+          />
         </div>
         {filtered && (
           <Button small variant="quiet" onClick={() => onFilter(all)}>
@@ -107,11 +101,6 @@ export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: F
       </QueryView>
     </>
   )
-}
-
-function choices(known: readonly string[] | undefined, chosen: string | null): string[] {
-  const list = [...(known ?? [])]
-  return chosen === null || list.includes(chosen) ? list : [chosen, ...list]
 }
 
 function AuditTable({ entries }: { entries: readonly AuditEntryDto[] }) {

@@ -9,7 +9,8 @@ import { useTRPC } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyButton } from '../ui/copy-text.tsx'
 import { Sheet } from '../ui/dialog.tsx'
-import { Choices, Select, TextField } from '../ui/field.tsx'
+import { Choices, TextField } from '../ui/field.tsx'
+import { Select } from '../ui/select.tsx'
 import { SheetFoot, SheetForm } from '../ui/sheet-form.tsx'
 import { ROLE_WORDS } from './role-words.ts'
 
@@ -78,15 +79,10 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
       />
       <Select
         label="Expires"
-        value={days ?? ''}
-        onChange={(event) => setDays(event.target.value === '' ? null : Number(event.target.value))}
-      >
-        {ENDS.map(([value, words]) => (
-          <option key={words} value={value ?? ''}>
-            {words}
-          </option>
-        ))}
-      </Select>
+        value={days}
+        options={ENDS.map(([value, label]) => ({ value, label }))}
+        onChange={setDays}
+      />
     </SheetForm>
   )
 }

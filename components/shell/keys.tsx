@@ -78,7 +78,7 @@ function isTaken(target: EventTarget | null): boolean {
   return (
     target.isContentEditable ||
     target.closest(
-      'input, textarea, select, [role="dialog"], [role="alertdialog"], [role="menu"]',
+      'input, textarea, [role="combobox"], [role="listbox"], [role="dialog"], [role="alertdialog"], [role="menu"]',
     ) !== null
   )
 }

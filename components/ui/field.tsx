@@ -1,14 +1,17 @@
-import { ChevronDown } from 'lucide-react'
-import {
-  type InputHTMLAttributes,
-  type ReactNode,
-  type SelectHTMLAttributes,
-  type TextareaHTMLAttributes,
-  useId,
-} from 'react'
+import { type InputHTMLAttributes, type ReactNode, type TextareaHTMLAttributes, useId } from 'react'
 
-const BOX =
+/** The look of a field. */
+export const FIELD_BOX =
   'w-full rounded-md border border-line-strong bg-surface text-ink placeholder:text-ink-3 quick transition-[border-color] hover:border-ink-3 aria-invalid:border-bad'
+
+/** The label above a field. */
+export function FieldLabel({ htmlFor, children }: { htmlFor: string; children: ReactNode }) {
+  return (
+    <label htmlFor={htmlFor} className="mb-1 block text-xs font-medium text-ink-2">
+      {children}
+    </label>
+  )
+}
 
 /** A labeled input with a hint and an error. */
 export function TextField({
@@ -26,9 +29,7 @@ export function TextField({
   const id = useId()
   return (
     <div>
-      <label htmlFor={id} className="mb-1 block text-xs font-medium text-ink-2">
-        {label}
-      </label>
+      <FieldLabel htmlFor={id}>{label}</FieldLabel>
       <input
         id={id}
         autoComplete="off"
@@ -36,7 +37,7 @@ export function TextField({
         {...input}
         aria-invalid={error ? true : undefined}
         aria-describedby={hint || error ? `${id}-about` : undefined}
-        className={`${BOX} h-8 px-2.5 ${mono ? 'font-mono text-xs' : ''}`}
+        className={`${FIELD_BOX} h-8 px-2.5 ${mono ? 'font-mono text-xs' : ''}`}
       />
       <FieldAbout id={`${id}-about`} hint={hint} error={error} />
     </div>
@@ -75,7 +76,7 @@ export function TextArea({
         {...area}
         aria-invalid={error ? true : undefined}
         aria-describedby={hint || error ? `${id}-about` : undefined}
-        className={`${BOX} block resize-y px-2.5 py-1.5 ${mono ? 'font-mono text-xs leading-[19px]' : ''} ${area.className ?? ''}`}
+        className={`${FIELD_BOX} block resize-y px-2.5 py-1.5 ${mono ? 'font-mono text-xs leading-[19px]' : ''} ${area.className ?? ''}`}
       />
       <FieldAbout id={`${id}-about`} hint={hint} error={error} />
     </div>
@@ -101,40 +102,6 @@ export function FieldAbout({
     >
       {error || hint}
     </p>
-  )
-}
-
-/** A native select, which works with keyboard, touch and screen readers. */
-export function Select({
-  label,
-  hideLabel,
-  children,
-  ...select
-}: SelectHTMLAttributes<HTMLSelectElement> & { label: string; hideLabel?: boolean }) {
-  const id = useId()
-  return (
-    <div className="min-w-0">
-      <label
-        htmlFor={id}
-        className={hideLabel ? 'sr-only' : 'mb-1 block text-xs font-medium text-ink-2'}
-      >
-        {label}
-      </label>
-      <div className="relative">
-        <select
-          id={id}
-          {...select}
-          className={`${BOX} appearance-none truncate pr-7 pl-2.5 ${hideLabel ? 'h-7 text-xs' : 'h-8'} ${select.className ?? ''}`}
-        >
-          {children}
-        </select>
-        <ChevronDown
-          size={14}
-          aria-hidden
-          className="pointer-events-none absolute top-1/2 right-2 -translate-y-1/2 text-ink-3"
-        />
-      </div>
-    </div>
   )
 }
 

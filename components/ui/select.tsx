@@ -1,0 +1,142 @@
+'use client'
+
+import { ChevronDown } from 'lucide-react'
+import { useId, useLayoutEffect, useRef, useState } from 'react'
+import { FIELD_BOX, FieldLabel } from './field.tsx'
+import { MiddleText } from './middle-text.tsx'
+import type { LabeledOption } from './select-lists.tsx'
+
+/** Values that can be compared. */
+export type Primitive = string | number | boolean | null
+
+/** An option of a list. */
+export interface SelectOption<T extends Primitive> {
+  value: T
+  /** Default: the value. */
+  label?: string
+  /** Beside the label, in lighter type, such as a count. */
+  note?: string | undefined
+  /** The heading above the options of this group. */
+  group?: string
+}
+
+interface SelectProps<T extends Primitive> {
+  label: string
+  /** Hides the label, for lists in a line of filters, which are smaller. */
+  hideLabel?: boolean
+  value: T
+  /** A plain value is its own label. */
+  options: readonly (SelectOption<T> | T)[]
+  onChange(value: NoInfer<T>): void
+  /** Shown while no option has the value. Default: the value itself, such as a run that is no longer listed. */
+  placeholder?: string
+  /** Adds a search field, for lists that grow with the data: runs, servers, data sources. */
+  searchable?: boolean
+  /** Whether the value narrows a list, which is marked. */
+  narrows?: boolean
+  disabled?: boolean
+  title?: string | undefined
+}
+
+type Lists = typeof import('./select-lists.tsx')
+
+let loaded: Lists | null = null
+
+/**
+ * The lists are loaded when the pointer or the focus reaches the first one, because they have 24 kB of compressed
+ * scripts, and with those that place a popup up to 74 kB.
+ */
+async function loadLists(): Promise<Lists> {
+  loaded = await import('./select-lists.tsx')
+  return loaded
+}
+
+/** A list to choose one option from, with the keys of a native select. */
+export function Select<T extends Primitive>(props: SelectProps<T>) {
+  const { label, hideLabel, value, placeholder, searchable, narrows, disabled, title } = props
+  const id = useId()
+  const [lists, setLists] = useState(loaded)
+  const [isOpen, setOpen] = useState(false)
+  const place = useRef<HTMLDivElement>(null)
+  const hadFocus = useRef(false)
+  const load = () => {
+    // A list that could not be loaded is loaded by the next attempt.
+    void loadLists().then(
+      (lists) => {
+        hadFocus.current = place.current?.contains(document.activeElement) ?? false
+        setLists(lists)
+      },
+      () => setOpen(false),
+    )
+  }
+  const open = () => {
+    setOpen(true)
+    load()
+  }
+  // The button of the loaded list replaces the first one.
+  useLayoutEffect(() => {
+    if (lists === null || !hadFocus.current) return
+    hadFocus.current = false
+    place.current?.querySelector<HTMLElement>('[role="combobox"]')?.focus()
+  }, [lists])
+  const options = props.options.map((option) =>
+    typeof option === 'object' && option !== null ? option : { value: option },
+  )
+  const chosen = options.find((option) => option.value === value)
+  const text = chosen === undefined ? (placeholder ?? String(value ?? '')) : labelOf(chosen)
+  const onChange = (option: LabeledOption<T> | null) =>
+    option !== null && props.onChange(option.value)
+  const groups = [
+    ...Map.groupBy(
+      options.map((option) => ({ ...option, label: labelOf(option) })),
+      ({ group }) => group,
+    ),
+  ].map(([name, items]) => ({ name, items }))
+  const trigger = {
+    id,
+    title: title ?? text,
+    'aria-label': hideLabel ? label : undefined,
+    className: `${FIELD_BOX} flex cursor-pointer items-center gap-1.5 pr-2 pl-2.5 text-left disabled:cursor-default disabled:opacity-50 ${hideLabel ? 'h-7 text-xs' : 'h-8'} ${narrows === undefined ? '' : narrows ? 'border-accent! font-medium' : 'text-ink-2!'}`,
+    children: (
+      <>
+        {searchable ? (
+          <MiddleText text={text} className="grow" />
+        ) : (
+          <span className="min-w-0 grow truncate">{text}</span>
+        )}
+        <ChevronDown size={14} aria-hidden className="ml-auto shrink-0 text-ink-3" />
+      </>
+    ),
+  }
+  const List = searchable ? lists?.SearchableList : lists?.PlainList
+  return (
+    <div ref={place} className="min-w-0">
+      {!hideLabel && <FieldLabel htmlFor={id}>{label}</FieldLabel>}
+      {List === undefined ? (
+        <button
+          {...trigger}
+          type="button"
+          role="combobox"
+          aria-expanded={false}
+          aria-haspopup={searchable ? 'dialog' : 'listbox'}
+          aria-busy={isOpen || undefined}
+          disabled={disabled}
+          onPointerEnter={load}
+          onFocus={load}
+          onMouseDown={open}
+          onClick={open}
+          onKeyDown={(event) => /^Arrow(Up|Down)$/.test(event.key) && open()}
+        />
+      ) : (
+        <List
+          {...{ groups, value, trigger, isOpen, label, onChange }}
+          disabled={disabled ?? false}
+        />
+      )}
+    </div>
+  )
+}
+
+function labelOf({ label, value }: SelectOption<Primitive>): string {
+  return label ?? String(value)
+}
