@@ -49,6 +49,17 @@ export function RunName({ run, link = true }: { run: string; link?: boolean }) {
   )
 }
 
+/** A data source's name, with a square in its color. */
+export function SourceName({ name }: { name: string }) {
+  const hue = useHue('source', name)
+  return (
+    <span className="flex items-center gap-2" title={name}>
+      <span className="size-2 shrink-0 rounded-[2px]" style={{ background: hue }} aria-hidden />
+      <span className="truncate">{name}</span>
+    </span>
+  )
+}
+
 /** Marks validation batches and rescores. */
 export function KindMarks({ of }: { of: { split: 'train' | 'val'; rescoredFrom: string | null } }) {
   const chip = 'shrink-0 rounded border px-1 text-2xs leading-4 text-ink-3'

@@ -1,7 +1,7 @@
 'use client'
 
 import type { PromptRowDto } from '../../server/contract/prompts.ts'
-import { useHue } from '../charts/use-hue.ts'
+import { SourceName } from '../batches/batch-cells.tsx'
 import { formatCount, percentText } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
@@ -65,7 +65,7 @@ export function PromptTable({
                 </PageLink>
               </td>
               <td>
-                <Source name={prompt.dataSource} />
+                <SourceName name={prompt.dataSource} />
               </td>
               <td className="num end">{formatCount(prompt.visits)}</td>
               <td className="num end">{rateText(prompt.passRate, prompt.mean)}</td>
@@ -87,15 +87,5 @@ export function PromptTable({
         </tbody>
       </table>
     </Scroll>
-  )
-}
-
-function Source({ name }: { name: string }) {
-  const hue = useHue('source', name)
-  return (
-    <span className="flex items-center gap-2" title={name}>
-      <span className="size-2 shrink-0 rounded-[2px]" style={{ background: hue }} aria-hidden />
-      <span className="truncate">{name}</span>
-    </span>
   )
 }

@@ -1,6 +1,5 @@
 'use client'
 
-import { Popover } from '@base-ui/react/popover'
 import { useQuery } from '@tanstack/react-query'
 import { Columns3, Group, X } from 'lucide-react'
 import { useId, useState } from 'react'
@@ -8,8 +7,8 @@ import { RUN_STATUSES, type RunFacetsDto } from '../../server/contract/run-table
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { Choice } from '../samples/filter-fields.tsx'
-import { MENU_POPUP } from '../ui/action-menu.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
+import { ColumnsPopover, FindColumn } from '../ui/columns-popover.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { FilterField } from '../ui/filter-field.tsx'
 import {
@@ -206,59 +205,47 @@ function RunColumnPicker({
     })),
   ].filter(({ label }) => label.toLowerCase().includes(wanted.trim().toLowerCase()))
   return (
-    <Popover.Root>
-      <Popover.Trigger className={buttonClass('plain', true)}>
-        <Columns3 size={14} aria-hidden />
-        Columns
-      </Popover.Trigger>
-      <Popover.Portal>
-        <Popover.Positioner align="end" sideOffset={4} className="z-50">
-          <Popover.Popup
-            aria-label="Columns"
-            className={`${MENU_POPUP} flex max-h-[70vh] w-[min(300px,calc(100vw-24px))] flex-col`}
-          >
-            <div className="border-b px-2 py-2">
+    <ColumnsPopover
+      trigger={
+        <button type="button" className={buttonClass('plain', true)}>
+          <Columns3 size={14} aria-hidden />
+          Columns
+        </button>
+      }
+    >
+      <div className="border-b px-2 py-2">
+        <FindColumn value={wanted} onChange={setWanted} />
+      </div>
+      <ul className="min-h-16 overflow-y-auto py-1">
+        {choices.map(({ name, label, note }) => (
+          <li key={name}>
+            <label className="flex h-7 items-center gap-2 rounded-md px-2 text-xs hover:bg-hover">
               <input
-                aria-label="Find column"
-                placeholder="Find column"
-                value={wanted}
-                onChange={(event) => setWanted(event.target.value)}
-                className="h-7 w-full rounded-md border border-line-strong bg-surface px-2 text-xs placeholder:text-ink-3"
+                type="checkbox"
+                checked={url.columns.includes(name)}
+                onChange={(event) =>
+                  onChange({
+                    columns: event.target.checked
+                      ? [...url.columns, name]
+                      : url.columns.filter((one) => one !== name),
+                  })
+                }
+                className="size-3.5 shrink-0 accent-(--accent-fill)"
               />
-            </div>
-            <ul className="min-h-16 overflow-y-auto py-1">
-              {choices.map(({ name, label, note }) => (
-                <li key={name}>
-                  <label className="flex h-7 items-center gap-2 rounded-md px-2 text-xs hover:bg-hover">
-                    <input
-                      type="checkbox"
-                      checked={url.columns.includes(name)}
-                      onChange={(event) =>
-                        onChange({
-                          columns: event.target.checked
-                            ? [...url.columns, name]
-                            : url.columns.filter((one) => one !== name),
-                        })
-                      }
-                      className="size-3.5 shrink-0 accent-(--accent-fill)"
-                    />
-                    <span className="truncate" title={label}>
-                      {label}
-                    </span>
-                    <span className="num ml-auto shrink-0 text-ink-3">{note}</span>
-                  </label>
-                </li>
-              ))}
-            </ul>
-            {keys.length === 0 && (
-              <p className="border-t px-2 py-2 text-xs text-ink-3">
-                A trainer sends the configuration of a run with{' '}
-                <code className="font-mono">runs.update</code>; its values become columns.
-              </p>
-            )}
-          </Popover.Popup>
-        </Popover.Positioner>
-      </Popover.Portal>
-    </Popover.Root>
+              <span className="truncate" title={label}>
+                {label}
+              </span>
+              <span className="num ml-auto shrink-0 text-ink-3">{note}</span>
+            </label>
+          </li>
+        ))}
+      </ul>
+      {keys.length === 0 && (
+        <p className="border-t px-2 py-2 text-xs text-ink-3">
+          A trainer sends the configuration of a run with{' '}
+          <code className="font-mono">runs.update</code>; its values become columns.
+        </p>
+      )}
+    </ColumnsPopover>
   )
 }

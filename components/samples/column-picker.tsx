@@ -1,11 +1,10 @@
 'use client'
 
-import { Popover } from '@base-ui/react/popover'
 import { ArrowDown, ArrowUp, Columns3, Plus, X } from 'lucide-react'
 import { useState } from 'react'
 import type { ExtraKeyDto } from '../../server/contract/sample-extras.ts'
-import { MENU_POPUP } from '../ui/action-menu.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
+import { ColumnsPopover, FindColumn } from '../ui/columns-popover.tsx'
 import { chosenColumns, columnChoices, EXTRA_PREFIX, type SampleColumn } from './sample-columns.tsx'
 import type { ChosenColumn, SampleView } from './sample-filters.ts'
 
@@ -41,87 +40,71 @@ export function ColumnPicker({
     set(next)
   }
   return (
-    <Popover.Root>
-      <Popover.Trigger
-        render={
-          <IconButton label="Columns">
-            <Columns3 size={15} aria-hidden />
-          </IconButton>
-        }
-      />
-      <Popover.Portal>
-        <Popover.Positioner align="end" sideOffset={4} className="z-50">
-          <Popover.Popup
-            aria-label="Columns"
-            className={`${MENU_POPUP} flex max-h-[70vh] w-[min(300px,calc(100vw-24px))] flex-col`}
-          >
-            <ul aria-label="Shown columns" className="min-h-16 overflow-y-auto">
-              {shown.map((column, at) => (
-                <li key={column.name} className="flex h-7 items-center rounded-md pl-2 text-xs">
-                  <Name column={column} />
-                  <span className="ml-auto flex">
-                    <IconButton
-                      label={`Move ${column.label} up`}
-                      disabled={at === 0}
-                      onClick={() => move(at, -1)}
-                    >
-                      <ArrowUp size={13} aria-hidden />
-                    </IconButton>
-                    <IconButton
-                      label={`Move ${column.label} down`}
-                      disabled={at === shown.length - 1}
-                      onClick={() => move(at, 1)}
-                    >
-                      <ArrowDown size={13} aria-hidden />
-                    </IconButton>
-                    <IconButton
-                      label={`Hide ${column.label}`}
-                      onClick={() => set(names.filter((name) => name !== column.name))}
-                    >
-                      <X size={13} aria-hidden />
-                    </IconButton>
-                  </span>
-                </li>
-              ))}
-            </ul>
-            <div className="border-t px-2 py-2">
-              <input
-                aria-label="Find column"
-                placeholder="Find column"
-                value={wanted}
-                onChange={(event) => setWanted(event.target.value)}
-                className="h-7 w-full rounded-md border border-line-strong bg-surface px-2 text-xs placeholder:text-ink-3"
-              />
-            </div>
-            <ul aria-label="Other columns" className="min-h-16 overflow-y-auto">
-              {rest.map((column) => (
-                <li key={column.name}>
-                  <button
-                    type="button"
-                    aria-label={`Show ${column.label}`}
-                    onClick={() => set([...names, column.name])}
-                    className="flex h-7 w-full items-center gap-2 rounded-md px-2 text-xs hover:bg-hover"
-                  >
-                    <Plus size={13} className="shrink-0 text-ink-3" aria-hidden />
-                    <Name column={column} />
-                  </button>
-                </li>
-              ))}
-            </ul>
-            <div className="border-t px-2 pt-2 pb-1">
-              <Button
-                small
-                variant="quiet"
-                disabled={view.columns === null}
-                onClick={() => onChange({ columns: null })}
+    <ColumnsPopover
+      trigger={
+        <IconButton label="Columns">
+          <Columns3 size={15} aria-hidden />
+        </IconButton>
+      }
+    >
+      <ul aria-label="Shown columns" className="min-h-16 overflow-y-auto">
+        {shown.map((column, at) => (
+          <li key={column.name} className="flex h-7 items-center rounded-md pl-2 text-xs">
+            <Name column={column} />
+            <span className="ml-auto flex">
+              <IconButton
+                label={`Move ${column.label} up`}
+                disabled={at === 0}
+                onClick={() => move(at, -1)}
               >
-                Reset columns
-              </Button>
-            </div>
-          </Popover.Popup>
-        </Popover.Positioner>
-      </Popover.Portal>
-    </Popover.Root>
+                <ArrowUp size={13} aria-hidden />
+              </IconButton>
+              <IconButton
+                label={`Move ${column.label} down`}
+                disabled={at === shown.length - 1}
+                onClick={() => move(at, 1)}
+              >
+                <ArrowDown size={13} aria-hidden />
+              </IconButton>
+              <IconButton
+                label={`Hide ${column.label}`}
+                onClick={() => set(names.filter((name) => name !== column.name))}
+              >
+                <X size={13} aria-hidden />
+              </IconButton>
+            </span>
+          </li>
+        ))}
+      </ul>
+      <div className="border-t px-2 py-2">
+        <FindColumn value={wanted} onChange={setWanted} />
+      </div>
+      <ul aria-label="Other columns" className="min-h-16 overflow-y-auto">
+        {rest.map((column) => (
+          <li key={column.name}>
+            <button
+              type="button"
+              aria-label={`Show ${column.label}`}
+              onClick={() => set([...names, column.name])}
+              className="flex h-7 w-full items-center gap-2 rounded-md px-2 text-xs hover:bg-hover"
+            >
+              <Plus size={13} className="shrink-0 text-ink-3" aria-hidden />
+              <Name column={column} />
+            </button>
+          </li>
+        ))}
+      </ul>
+      <div className="border-t px-2 pt-2 pb-1">
+        <Button
+          small
+          variant="quiet"
+          disabled={view.columns === null}
+          onClick={() => onChange({ columns: null })}
+        >
+          Reset columns
+        </Button>
+      </div>
+    </ColumnsPopover>
   )
 }
 

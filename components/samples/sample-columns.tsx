@@ -1,8 +1,7 @@
 import type { ReactNode } from 'react'
 import type { SampleRowDto } from '../../server/contract/pages.ts'
 import { SAMPLE_FAILURE_TEXT } from '../../server/contract/sample-reason.ts'
-import { RunName } from '../batches/batch-cells.tsx'
-import { hueOf } from '../charts/hue.ts'
+import { RunName, SourceName } from '../batches/batch-cells.tsx'
 import { formatCount, formatDuration, formatScore } from '../format/numbers.ts'
 import { shortenMiddle } from '../format/text.ts'
 import { ServerName } from '../servers/server-cells.tsx'
@@ -68,16 +67,7 @@ const FIXED: readonly SampleColumn[] = [
     name: 'source',
     label: 'Data source',
     track: 'minmax(92px,1.2fr)',
-    cell: (row) => (
-      <span className="flex items-center gap-2" title={row.dataSource}>
-        <span
-          className="size-2 shrink-0 rounded-[2px]"
-          style={{ background: hueOf('source', row.dataSource) }}
-          aria-hidden
-        />
-        <span className="truncate">{row.dataSource}</span>
-      </span>
-    ),
+    cell: (row) => <SourceName name={row.dataSource} />,
   },
   {
     name: 'status',

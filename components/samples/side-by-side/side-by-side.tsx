@@ -21,27 +21,22 @@ import { Siblings } from '../siblings.tsx'
 import type { Side } from './side-by-side-url.ts'
 import type { TextDiff } from './word-diff.ts'
 
-/**
- * Two samples side by side: siblings of a group, or the same prompt at two steps. Each side can be changed to another
- * member of its group.
- */
-export function SideBySide({
-  left,
-  right,
-  side,
-  diff,
-  onOpen,
-  onSide,
-}: {
-  left: string
-  right: string
+interface SideBySideProps<Of> {
+  left: Of
+  right: Of
   /** The side that the keys step through. */
   side: Side
   /** Whether differences are highlighted. */
   diff: boolean
   onOpen(side: Side, id: string): void
   onSide(side: Side): void
-}) {
+}
+
+/**
+ * Two samples side by side: siblings of a group, or the same prompt at two steps. Each side can be changed to another
+ * member of its group.
+ */
+export function SideBySide({ left, right, ...shared }: SideBySideProps<string>) {
   const first = useSample(left)
   const second = useSample(right)
   const skeleton = <TableSkeleton columns={2} rows={10} />
@@ -49,16 +44,7 @@ export function SideBySide({
     <QueryView query={first} skeleton={skeleton}>
       {(one) => (
         <QueryView query={second} skeleton={skeleton}>
-          {(other) => (
-            <Both
-              left={one}
-              right={other}
-              side={side}
-              diff={diff}
-              onOpen={onOpen}
-              onSide={onSide}
-            />
-          )}
+          {(other) => <Both left={one} right={other} {...shared} />}
         </QueryView>
       )}
     </QueryView>
@@ -85,21 +71,7 @@ export function useSample(id: string | null) {
   )
 }
 
-function Both({
-  left,
-  right,
-  side,
-  diff,
-  onOpen,
-  onSide,
-}: {
-  left: ReadSample
-  right: ReadSample
-  side: Side
-  diff: boolean
-  onOpen(side: Side, id: string): void
-  onSide(side: Side): void
-}) {
+function Both({ left, right, side, diff, onOpen, onSide }: SideBySideProps<ReadSample>) {
   const found = useDiff(left.response, right.response, diff)
   const isSamePrompt = useMemo(
     () => JSON.stringify(left.prompt) === JSON.stringify(right.prompt),
