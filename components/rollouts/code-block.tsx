@@ -1,8 +1,9 @@
 'use client'
 
 import { Check, Copy } from 'lucide-react'
-import { Component, type ReactNode, Suspense, use, useMemo } from 'react'
+import { Suspense, use, useMemo } from 'react'
 import { useCopy } from '../ui/copy-text.tsx'
+import { Otherwise } from '../ui/otherwise.tsx'
 import { MarkedText } from './marked-text.tsx'
 import { marksIn, type TextMark } from './text-marks.ts'
 
@@ -72,20 +73,4 @@ function Colored({
       <MarkedText text={text.slice(start, end)} marks={marksIn(marks, start, end)} />
     </span>
   ))
-}
-
-/** Shows `fallback` instead of children that fail. */
-export class Otherwise extends Component<
-  { fallback: ReactNode; children: ReactNode },
-  { failed: boolean }
-> {
-  override state = { failed: false }
-
-  static getDerivedStateFromError() {
-    return { failed: true }
-  }
-
-  override render() {
-    return this.state.failed ? this.props.fallback : this.props.children
-  }
 }

@@ -1,9 +1,11 @@
 'use client'
 
 import { lazy, memo, Suspense, useEffect, useMemo, useRef, useState } from 'react'
-import { CodeBlock, Otherwise } from './code-block.tsx'
+import { Otherwise } from '../ui/otherwise.tsx'
+import { CodeBlock } from './code-block.tsx'
 import type { MarkdownPiece } from './markdown-pieces.ts'
-import { MarkedText } from './marked-text.tsx'
+import { PlainText } from './raw-text.tsx'
+import { scrollerOf } from './scroller.ts'
 import { marksIn, type TextMark } from './text-marks.ts'
 
 /** The renderer is loaded with the first text. */
@@ -18,7 +20,7 @@ const RenderedCode = lazy(async () => {
 })
 
 /** A piece is rendered when it comes this close to the visible part. */
-const NEAR_PX = 600
+const NEAR_PX = 200
 
 /**
  * A piece of a text. It is plain text until it comes into view, so that a text of 100 kB opens in a few frames, and a
@@ -81,15 +83,6 @@ export const LazyPiece = memo(function LazyPiece({
   )
 })
 
-/** Text that is not rendered, in the type of rendered text. */
-function PlainText({ text, marks }: { text: string; marks: readonly TextMark[] }) {
-  return (
-    <div className="text-sm leading-[21px] break-words whitespace-pre-wrap [overflow-wrap:anywhere]">
-      <MarkedText text={text.replace(/\n+$/, '')} marks={marks} />
-    </div>
-  )
-}
-
 /** One observer per scroll container, because a margin applies only to the container that scrolls. */
 const observers = new WeakMap<Element | Document, IntersectionObserver>()
 const waiting = new WeakMap<Element, () => void>()
@@ -117,12 +110,4 @@ function whenNear(element: HTMLElement, run: () => void): () => void {
     waiting.delete(element)
     own.unobserve(element)
   }
-}
-
-/** The element that scrolls an element; null: the page does. */
-export function scrollerOf(element: HTMLElement): HTMLElement | null {
-  for (let at = element.parentElement; at !== null; at = at.parentElement) {
-    if (/auto|scroll/.test(getComputedStyle(at).overflowY)) return at
-  }
-  return null
 }

@@ -15,9 +15,9 @@ export interface MarkdownPiece {
 }
 
 /** A piece ends at the first blank line after this many characters, so that rendering one takes a few milliseconds. */
-const PIECE_CHARS = 3_000
+const PIECE_CHARS = 1_000
 /** A piece without blank lines ends at this length. */
-const MAX_PIECE_CHARS = 6_000
+const MAX_PIECE_CHARS = 4_000
 /** A longer code block is a piece of its own and skips the Markdown parser. */
 const OWN_PIECE_CHARS = 2_000
 /** A part with more nested block quotes or brackets is not parsed. */

@@ -12,16 +12,18 @@ import {
 import { formatCount, formatSigned } from '../format/numbers.ts'
 import { type ContentPart, contentParts } from './content-parts.ts'
 import { rewardsByMessage, spanMarks } from './part-rewards.ts'
-import { JsonValue, RolloutText } from './raw-text.tsx'
-import { RenderedText } from './rendered-text.tsx'
+import { JsonValue } from './raw-text.tsx'
 import { answerMark, marksIn, type TextMark } from './text-marks.ts'
+import { TextView } from './text-view.tsx'
 import { ToolCallBlock, ToolResultBlock } from './tool-blocks.tsx'
-import { useTextView } from './use-text-view.ts'
+
+/** Where a long message is folded. */
+const MAX_CHARS = 1_600
 
 /** A prompt: a text, or messages with roles. */
 export function PromptText({ prompt }: { prompt: string | readonly ChatTurn[] }) {
   return typeof prompt === 'string' ? (
-    <Content text={prompt} isResponse={false} />
+    <TextView text={prompt} maxChars={MAX_CHARS} />
   ) : (
     <Messages messages={prompt} />
   )
@@ -60,23 +62,6 @@ export function Messages({
         </li>
       ))}
     </ol>
-  )
-}
-
-function Content({
-  text,
-  isResponse,
-  marks,
-}: {
-  text: string
-  isResponse: boolean
-  marks?: readonly TextMark[]
-}) {
-  const view = useTextView()
-  return view === 'raw' ? (
-    <RolloutText text={text} maxChars={1_600} {...(marks && { marks })} />
-  ) : (
-    <RenderedText text={text} maxChars={1_600} isResponse={isResponse} {...(marks && { marks })} />
   )
 }
 
@@ -164,7 +149,7 @@ function Part({
   marks: readonly TextMark[]
 }) {
   if (part.kind === 'text') {
-    return <Content text={part.text} isResponse={isResponse} marks={marks} />
+    return <TextView text={part.text} maxChars={MAX_CHARS} isResponse={isResponse} marks={marks} />
   }
   if (part.kind === 'other') return <JsonValue value={part.value} />
   if (part.data !== null) {

@@ -91,6 +91,15 @@ const Shown = memo(function Shown({
   )
 })
 
+/** Text that is not rendered, in the type of rendered text. */
+export function PlainText({ text, marks }: { text: string; marks: readonly TextMark[] }) {
+  return (
+    <div className="text-sm leading-[21px] break-words whitespace-pre-wrap [overflow-wrap:anywhere]">
+      <MarkedText text={text.replace(/\n+$/, '')} marks={marks} />
+    </div>
+  )
+}
+
 /** Text with search matches and named invisible characters; never parsed as markup. */
 export function Parts({ text }: { text: string }) {
   return <MarkedText text={text} marks={useMarks(text)} />

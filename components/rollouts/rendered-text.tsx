@@ -9,10 +9,11 @@ import { UnfoldButton } from './raw-text.tsx'
 import { innerBlocks, type RolloutBlock, rolloutBlocks } from './rollout-blocks.ts'
 import { Reveal, useMarks } from './rollout-context.ts'
 import { marksIn, type TextMark } from './text-marks.ts'
+import type { TextViewProps } from './text-view.tsx'
 import { ToolCallBlock, ToolResultBlock, UnreadCallBlock } from './tool-blocks.tsx'
 
 /** Characters rendered at once. The rest is rendered when it comes into view. */
-const EAGER_CHARS = 2_500
+const EAGER_CHARS = 800
 /** A longer text is shown as plain text only. */
 const MAX_RENDERED_CHARS = 2_000_000
 
@@ -22,14 +23,7 @@ export const RenderedText = memo(function RenderedText({
   maxChars,
   isResponse = false,
   marks: given,
-}: {
-  text: string
-  /** Where a long text is folded. */
-  maxChars: number
-  /** A response may begin within its reasoning. */
-  isResponse?: boolean
-  marks?: readonly TextMark[]
-}) {
+}: TextViewProps) {
   const marks = useMarks(text, given)
   const isTooLong = text.length > MAX_RENDERED_CHARS
   const blocks = useMemo(

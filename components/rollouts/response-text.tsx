@@ -6,13 +6,12 @@ import { type RefObject, useEffect, useMemo, useRef, useState } from 'react'
 import { MENU_ITEM, MENU_POPUP } from '../ui/action-menu.tsx'
 import { Button } from '../ui/button.tsx'
 import { Segmented } from '../ui/field.tsx'
-import { scrollerOf } from './lazy-piece.tsx'
-import { RolloutText } from './raw-text.tsx'
-import { RenderedText } from './rendered-text.tsx'
 import { rolloutBlocks } from './rollout-blocks.ts'
 import { Reveal, type Revealed } from './rollout-context.ts'
+import { scrollerOf } from './scroller.ts'
 import { answerMark, evidenceMarks, isShortened, quotesOf, type TextMark } from './text-marks.ts'
 import { type OutlineEntry, outlineOf } from './text-outline.ts'
+import { TextView } from './text-view.tsx'
 import { setTextView, useTextView } from './use-text-view.ts'
 
 /** Shorter texts need no outline. */
@@ -82,11 +81,7 @@ export function ResponseText({
         </div>
       )}
       <Reveal value={revealed}>
-        {view === 'raw' ? (
-          <RolloutText text={text} maxChars={4_000} marks={marks} />
-        ) : (
-          <RenderedText text={text} maxChars={4_000} marks={marks} isResponse />
-        )}
+        <TextView text={text} maxChars={4_000} marks={marks} isResponse />
       </Reveal>
     </div>
   )

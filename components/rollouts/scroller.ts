@@ -1,0 +1,7 @@
+/** The element that scrolls an element; null: the page does. */
+export function scrollerOf(element: HTMLElement): HTMLElement | null {
+  for (let at = element.parentElement; at !== null; at = at.parentElement) {
+    if (/auto|scroll/.test(getComputedStyle(at).overflowY)) return at
+  }
+  return null
+}

@@ -1,0 +1,19 @@
+'use client'
+
+import { Component, type ReactNode } from 'react'
+
+/** Shows `fallback` instead of children that fail. */
+export class Otherwise extends Component<
+  { fallback: ReactNode; children: ReactNode },
+  { failed: boolean }
+> {
+  override state = { failed: false }
+
+  static getDerivedStateFromError() {
+    return { failed: true }
+  }
+
+  override render() {
+    return this.state.failed ? this.props.fallback : this.props.children
+  }
+}
