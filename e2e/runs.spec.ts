@@ -1,5 +1,4 @@
 import { expect } from '@playwright/test'
-import { choose } from './fixtures/choose.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
@@ -114,6 +113,14 @@ test('a run page shows the rewards of each step as in the results', async ({ pag
   // Roll-ups appear within about a second after the end of a batch, without a reload.
   await expect(reward).toContainText('n = 160 in 5 steps')
   await expect(reward.locator('svg.recharts-surface').first()).toBeVisible()
+  // A click draws no frame around the chart or its parts.
+  await reward
+    .locator('svg.recharts-surface')
+    .first()
+    .click({ position: { x: 5, y: 5 } })
+  expect(
+    await page.evaluate(() => getComputedStyle(document.activeElement as Element).outlineStyle),
+  ).toBe('none')
   await reward.getByRole('button', { name: 'Show Reward as a table' }).click()
   const rows = reward.locator('tbody tr')
   await expect(rows).toHaveCount(5)
@@ -133,7 +140,16 @@ test('overlays another run, shows the distribution as a table, and keeps its sta
 }, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs/learner`)
-  await choose(page.getByLabel('Overlay run'), 'other')
+  // The list is searched and its option chosen with the keyboard; the focus returns to it.
+  const overlay = page.getByRole('combobox', { name: 'Overlay run' })
+  await overlay.focus()
+  await overlay.press('ArrowDown')
+  await expect(page.getByRole('option', { name: 'other' })).toBeVisible()
+  await expectAccessible(page)
+  await page.keyboard.type('nothing of this name')
+  await expect(page.getByText('No matches')).toBeVisible()
+  await page.getByRole('combobox', { name: 'Search overlay run' }).fill('OTH')
+  await page.keyboard.press('Enter')
   await page.getByRole('button', { name: 'All scores' }).click()
   await expect(page).toHaveURL(/over=other&range=1/)
   await page.reload()
