@@ -1,6 +1,14 @@
 'use client'
 
-import { type MouseEvent, type PointerEvent, type ReactNode, useState } from 'react'
+import {
+  type MouseEvent,
+  type PointerEvent,
+  type ReactNode,
+  type RefObject,
+  useEffect,
+  useRef,
+  useState,
+} from 'react'
 import type { Tick } from './ticks.ts'
 
 /** A position in the chart, as shares of its width and height from the top left. */
@@ -36,6 +44,33 @@ export function usePlace(): {
       onPointerLeave: () => setPlace(null),
     },
   }
+}
+
+/** A canvas that is drawn again when its data, its size or the theme changes. `draw` must be a constant function. */
+export function useDrawing<T>(
+  draw: (canvas: HTMLCanvasElement, data: T) => void,
+  data: T,
+): RefObject<HTMLCanvasElement | null> {
+  const canvas = useRef<HTMLCanvasElement>(null)
+  useEffect(() => {
+    const element = canvas.current
+    if (element === null) return
+    const redraw = () => draw(element, data)
+    redraw()
+    const size = new ResizeObserver(redraw)
+    size.observe(element)
+    // The colors are read when drawing, so a theme change needs a redraw.
+    const theme = new MutationObserver(redraw)
+    theme.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
+    const system = matchMedia('(prefers-color-scheme: dark)')
+    system.addEventListener('change', redraw)
+    return () => {
+      size.disconnect()
+      theme.disconnect()
+      system.removeEventListener('change', redraw)
+    }
+  }, [draw, data])
+  return canvas
 }
 
 type Ticks = readonly Tick[]

@@ -1,8 +1,7 @@
 'use client'
 
-import { useEffect, useRef } from 'react'
 import { formatCount, percentText } from '../format/numbers.ts'
-import { FootTicks, placeOf, SideTicks, TipAt, usePlace } from './cell-plot.tsx'
+import { FootTicks, placeOf, SideTicks, TipAt, useDrawing, usePlace } from './cell-plot.tsx'
 import { type HeatCellAt, type HeatData, heatAt } from './heat.prepare.ts'
 import { prepareMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
@@ -21,26 +20,8 @@ export function HeatPlot({
   color: string
   onCell(cell: HeatCellAt): void
 }) {
-  const canvas = useRef<HTMLCanvasElement>(null)
+  const canvas = useDrawing(draw, data)
   const { place, handlers } = usePlace()
-  useEffect(() => {
-    const element = canvas.current
-    if (element === null) return
-    const redraw = () => draw(element, data)
-    redraw()
-    const size = new ResizeObserver(redraw)
-    size.observe(element)
-    // The colors are read when drawing, so a theme change needs a redraw.
-    const theme = new MutationObserver(redraw)
-    theme.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
-    const system = matchMedia('(prefers-color-scheme: dark)')
-    system.addEventListener('change', redraw)
-    return () => {
-      size.disconnect()
-      theme.disconnect()
-      system.removeEventListener('change', redraw)
-    }
-  }, [data])
   const found = place && heatAt(data, place.x, place.y)
   const steps = data.steps.map(({ step }) => step)
   const marks = prepareMarks(useMarks(), steps, false)

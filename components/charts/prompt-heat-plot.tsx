@@ -1,9 +1,8 @@
 'use client'
 
-import { useEffect, useRef } from 'react'
 import { formatCount, formatScore, percentText } from '../format/numbers.ts'
 import { firstLine } from '../format/text.ts'
-import { FootTicks, placeOf, TipAt, usePlace } from './cell-plot.tsx'
+import { FootTicks, placeOf, TipAt, useDrawing, usePlace } from './cell-plot.tsx'
 import { type PromptHeatData, promptAt } from './prompt-heat.prepare.ts'
 import { Tip } from './tip.tsx'
 
@@ -23,26 +22,8 @@ export function PromptHeatPlot({
   passRates: boolean
   onPrompt(key: string): void
 }) {
-  const canvas = useRef<HTMLCanvasElement>(null)
+  const canvas = useDrawing(draw, data)
   const { place, handlers } = usePlace()
-  useEffect(() => {
-    const element = canvas.current
-    if (element === null) return
-    const redraw = () => draw(element, data)
-    redraw()
-    const size = new ResizeObserver(redraw)
-    size.observe(element)
-    // The colors are read when drawing, so a theme change needs a redraw.
-    const theme = new MutationObserver(redraw)
-    theme.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
-    const system = matchMedia('(prefers-color-scheme: dark)')
-    system.addEventListener('change', redraw)
-    return () => {
-      size.disconnect()
-      theme.disconnect()
-      system.removeEventListener('change', redraw)
-    }
-  }, [data])
   const found = place && promptAt(data, place.x, place.y)
   const text = passRates ? percentText : formatScore
   return (
