@@ -123,6 +123,13 @@ test('keeps filters, sorting and the swap of a comparison in the URL', {
   await expect(disagreements(page).locator('tbody tr')).toHaveCount(4)
   await page.getByRole('button', { name: 'Swap first and second' }).click()
   await expect(page).toHaveURL(new RegExp(`a=${rescored}&b=${batch}`))
+  // A cell of the joint distribution leads to its samples.
+  const { joint } = await service.api.compare.pair.query({ first: rescored, second: batch })
+  const [x, y, n] = joint?.cells[0] ?? [0, 0, 0]
+  await page.goto(`${service.url}/compare?a=${rescored}&b=${batch}&cell=${x}-${y}&by=score`)
+  await expect(list).toContainText(`n = ${n}`)
+  await page.getByRole('button', { name: 'All scores' }).click()
+  await expect(list).toContainText('n = 64')
   await page.reload()
   await expect(page.getByRole('region', { name: 'First batch' })).toContainText('simulated-rm')
   // The run lists the rescore apart from its steps, with a link to the comparison.

@@ -1,7 +1,8 @@
 'use client'
 
+import type { JointCellIndex } from '../../server/contract/compare.ts'
 import { formatCount, percentText, plural } from '../format/numbers.ts'
-import { FootTicks, SideTicks, TipAt, usePlace } from './cell-plot.tsx'
+import { FootTicks, placeOf, SideTicks, TipAt, usePlace } from './cell-plot.tsx'
 import { type JointData, jointAt } from './joint.prepare.ts'
 import { Tip } from './tip.tsx'
 
@@ -13,18 +14,19 @@ export function JointPlot({
   data,
   first,
   second,
+  onCell,
 }: {
   data: JointData
   /** Names of the rewards. */
   first: string
   second: string
+  onCell(cell: JointCellIndex): void
 }) {
   const { place, handlers } = usePlace()
   const found = place && jointAt(data, place.x, place.y)
   return (
-    <div
+    <figure
       className="relative h-full select-none"
-      role="img"
       aria-label={`Scores of ${formatCount(data.n)} samples: x is ${first}, y is ${second}`}
     >
       <div className="absolute top-1 left-0" style={{ width: LEFT - 8, bottom: BOTTOM }}>
@@ -34,6 +36,7 @@ export function JointPlot({
         className="absolute top-1 right-3 border-b border-l border-line-strong"
         style={{ left: LEFT, bottom: BOTTOM }}
       >
+        {/* biome-ignore lint/a11y/useKeyWithClickEvents: bins are up to 1,024; cells of few scores are buttons */}
         <svg
           className="block size-full"
           viewBox="0 0 1 1"
@@ -41,6 +44,11 @@ export function JointPlot({
           shapeRendering="crispEdges"
           aria-hidden
           {...handlers}
+          onClick={(event) => {
+            const { x, y } = placeOf(event)
+            const clicked = jointAt(data, x, y)
+            if (clicked) onCell(clicked.index)
+          }}
         >
           <rect width={1} height={1} fill="transparent" />
           {data.cells.map((cell) => (
@@ -50,6 +58,7 @@ export function JointPlot({
               y={cell.y}
               width={cell.width}
               height={cell.height}
+              className="cursor-pointer"
               fill="var(--data-1)"
               fillOpacity={data.isTable ? 0.06 + cell.fill * 0.4 : 0.1 + cell.fill * 0.9}
             />
@@ -67,9 +76,12 @@ export function JointPlot({
         </svg>
         {data.isTable &&
           data.cells.map((cell) => (
-            <span
+            <button
               key={`${cell.x} ${cell.y}`}
-              className="num pointer-events-none absolute flex flex-col items-center justify-center text-xs"
+              type="button"
+              aria-label={`${plural(cell.samples, 'sample')} with ${cell.first} in the first and ${cell.second} in the second`}
+              onClick={() => onCell(cell.index)}
+              className="num absolute flex flex-col items-center justify-center text-xs hover:underline"
               style={{
                 left: `${cell.x * 100}%`,
                 top: `${cell.y * 100}%`,
@@ -81,7 +93,7 @@ export function JointPlot({
               {data.columns <= 4 && data.rows <= 4 && (
                 <span className="text-2xs">{percentText(cell.samples / data.n)}</span>
               )}
-            </span>
+            </button>
           ))}
         {place && found && !data.isTable && (
           <TipAt place={place}>
@@ -106,6 +118,6 @@ export function JointPlot({
         <span className="truncate">↑ {second}</span>
         <span className="truncate">{first} →</span>
       </p>
-    </div>
+    </figure>
   )
 }

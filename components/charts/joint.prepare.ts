@@ -1,4 +1,4 @@
-import type { JointAxis, JointDistribution } from '../../server/contract/compare.ts'
+import type { JointAxis, JointCellIndex, JointDistribution } from '../../server/contract/compare.ts'
 import { formatScore } from '../format/numbers.ts'
 import type { Tick } from './ticks.ts'
 
@@ -11,6 +11,8 @@ interface JointCell {
   /** 0 to 1. */
   fill: number
   samples: number
+  /** Its places on both axes. */
+  index: JointCellIndex
   first: string
   second: string
 }
@@ -48,8 +50,9 @@ export function prepareJoint(joint: JointDistribution): JointData {
       // The square root keeps a cell with one sample visible next to one with a thousand.
       fill: Math.sqrt(samples / most),
       samples,
-      first: labelOf(joint.first, i),
-      second: labelOf(joint.second, j),
+      index: [i, j],
+      first: placeText(joint.first, i),
+      second: placeText(joint.second, j),
     })),
     firstTicks: ticksOf(joint.first),
     secondTicks: ticksOf(joint.second).map(({ at, label }) => ({ at: 1 - at, label })),
@@ -62,7 +65,8 @@ function sizeOf(axis: JointAxis): number {
   return axis.kind === 'values' ? axis.values.length : axis.edges.length - 1
 }
 
-function labelOf(axis: JointAxis, at: number): string {
+/** The score, or the bounds of the bin, at a place of an axis. */
+export function placeText(axis: JointAxis, at: number): string {
   return axis.kind === 'values'
     ? formatScore(axis.values[at])
     : `${formatScore(axis.edges[at])} to ${formatScore(axis.edges[at + 1])}`

@@ -9,7 +9,7 @@ describe('Compare URL', () => {
     for (const query of [
       '',
       'a=b12',
-      'a=b12&b=b15&by=rank&signFlipped=1&uid=q-1&open=b12-3%7Eb15-3',
+      'a=b12&b=b15&by=rank&signFlipped=1&uid=q-1&cell=1-0&open=b12-3%7Eb15-3',
       'of=runs',
       'run=a&run=b%2Fc&hide=a&split=val&band=most',
     ])

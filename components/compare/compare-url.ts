@@ -1,6 +1,7 @@
 import {
   DISAGREEMENT_MEASURES,
   type DisagreementMeasure,
+  type JointCellIndex,
   MAX_COMPARED_RUNS,
 } from '../../server/contract/compare.ts'
 import type { UrlCodec } from '../url/use-url.ts'
@@ -20,6 +21,8 @@ export interface CompareUrl {
   signFlipped: boolean
   /** Only samples of this group. */
   uid: string | null
+  /** Only samples of this cell of the joint distribution. */
+  cell: JointCellIndex | null
   /** The open sample, in both batches. */
   open: { first: string; second: string } | null
   /** The overlaid runs; the first is the reference. */
@@ -37,10 +40,16 @@ export interface CompareProps {
 }
 
 const BATCH = /^b\d{1,18}$/
+const CELL = /^(\d|[12]\d|3[01])-(\d|[12]\d|3[01])$/
 const SAMPLE = /^b\d{1,18}-\d{1,9}$/
 
 function batchOf(text: string | null): string | null {
   return text !== null && BATCH.test(text) ? text : null
+}
+
+function cellOf(text: string | null): JointCellIndex | null {
+  const [, first, second] = CELL.exec(text ?? '') ?? []
+  return first === undefined ? null : [Number(first), Number(second)]
 }
 
 export const compareUrl: UrlCodec<CompareUrl> = {
@@ -54,6 +63,7 @@ export const compareUrl: UrlCodec<CompareUrl> = {
       by: DISAGREEMENT_MEASURES.find((one) => one === params.get('by')) ?? null,
       signFlipped: params.get('signFlipped') === '1',
       uid: params.get('uid'),
+      cell: cellOf(params.get('cell')),
       open: SAMPLE.test(first) && SAMPLE.test(second) ? { first, second } : null,
       runs: runs.slice(0, MAX_COMPARED_RUNS),
       hidden: params.getAll('hide'),
@@ -76,6 +86,7 @@ export const compareUrl: UrlCodec<CompareUrl> = {
     if (state.by !== null) params.set('by', state.by)
     if (state.signFlipped) params.set('signFlipped', '1')
     if (state.uid !== null) params.set('uid', state.uid)
+    if (state.cell !== null) params.set('cell', state.cell.join('-'))
     if (state.open !== null) params.set('open', `${state.open.first}~${state.open.second}`)
     return params
   },

@@ -14,6 +14,7 @@ import { Section } from '../ui/section.tsx'
 import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import type { CompareProps } from './compare-url.ts'
+import { showDisagreements } from './compared-samples.tsx'
 
 const PAGE = 25
 
@@ -36,8 +37,8 @@ export function ComparedGroupsTable({
   })
   const rows = useMemo(() => query.data?.pages.flatMap(({ items }) => items) ?? [], [query.data])
   const show = (uid: string) => {
-    onChange({ uid, signFlipped: false })
-    document.getElementById('disagreements')?.scrollIntoView({ block: 'start' })
+    onChange({ uid, signFlipped: false, cell: null })
+    showDisagreements()
   }
   return (
     <Section

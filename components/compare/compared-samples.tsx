@@ -7,7 +7,7 @@ import {
   useInfiniteQuery,
 } from '@tanstack/react-query'
 import { X } from 'lucide-react'
-import { useEffect, useMemo } from 'react'
+import { type ReactNode, useEffect, useMemo } from 'react'
 import type {
   ComparedPage,
   ComparedSampleDto,
@@ -17,6 +17,7 @@ import type {
 import { DISAGREEMENT_MEASURES } from '../../server/contract/compare.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
+import { placeText } from '../charts/joint.prepare.ts'
 import { formatCount, formatScore, formatSigned } from '../format/numbers.ts'
 import { shortenMiddle } from '../format/text.ts'
 import { useKeys } from '../shell/keys.tsx'
@@ -62,6 +63,7 @@ export function useComparedSamples(
     limit: PAGE,
     signFlipped: url.signFlipped,
     ...(url.uid === null ? {} : { uid: url.uid }),
+    ...(url.cell === null ? {} : { cell: url.cell }),
   }
   const query = useInfiniteQuery({
     ...pagesOptions({
@@ -97,9 +99,17 @@ export function useComparedSamples(
   return { query, rows, by, openRow: rows[openAt] ?? null, walk }
 }
 
+const SECTION = 'disagreements'
+
+/** Scrolls to the list of samples. */
+export function showDisagreements(): void {
+  document.getElementById(SECTION)?.scrollIntoView({ block: 'start' })
+}
+
 /** The samples with the largest disagreement. */
 export function ComparedSamples({
   list,
+  pair,
   url,
   onChange,
 }: CompareProps & { list: ComparedList; pair: ComparePairDto }) {
@@ -107,19 +117,22 @@ export function ComparedSamples({
   const total = query.data?.pages[0]?.total
   return (
     <Section
-      id="disagreements"
+      id={SECTION}
       className="border-t"
       title="Largest disagreements"
       note={total === undefined ? undefined : `n = ${formatCount(total)}, largest first`}
       actions={
         <>
+          {url.cell !== null && pair.joint !== null && (
+            <Narrowed remove="All scores" onRemove={() => onChange({ cell: null })}>
+              first {placeText(pair.joint.first, url.cell[0])}, second{' '}
+              {placeText(pair.joint.second, url.cell[1])}
+            </Narrowed>
+          )}
           {url.uid !== null && (
-            <span className="inline-flex h-7 items-center gap-1 rounded-md border pl-2.5 text-xs">
+            <Narrowed remove="All groups" onRemove={() => onChange({ uid: null })}>
               group <span className="font-mono">{shortenMiddle(url.uid, 18)}</span>
-              <IconButton label="All groups" onClick={() => onChange({ uid: null })}>
-                <X size={13} aria-hidden />
-              </IconButton>
-            </span>
+            </Narrowed>
           )}
           <Segmented
             label="Filter samples"
@@ -158,6 +171,27 @@ export function ComparedSamples({
         }
       </QueryView>
     </Section>
+  )
+}
+
+/** A filter of the list, with a button that removes it. */
+function Narrowed({
+  remove,
+  onRemove,
+  children,
+}: {
+  /** The label of the button. */
+  remove: string
+  onRemove(): void
+  children: ReactNode
+}) {
+  return (
+    <span className="num inline-flex h-7 items-center gap-1 rounded-md border pl-2.5 text-xs">
+      {children}
+      <IconButton label={remove} onClick={onRemove}>
+        <X size={13} aria-hidden />
+      </IconButton>
+    </span>
   )
 }
 
@@ -232,8 +266,8 @@ function Rows({
               <td className={`num end ${row.signFlipped ? 'font-medium text-bad' : ''}`}>
                 {formatSigned(row.secondAdvantage)}
               </td>
-              <td className={`num end text-ink-2 ${WIDE}`}>{placeText(row.firstRank)}</td>
-              <td className={`num end text-ink-2 ${WIDE}`}>{placeText(row.secondRank)}</td>
+              <td className={`num end text-ink-2 ${WIDE}`}>{rankText(row.firstRank)}</td>
+              <td className={`num end text-ink-2 ${WIDE}`}>{rankText(row.secondRank)}</td>
               <td className="num end font-medium">{differenceOf(row, by)}</td>
             </tr>
           ))}
@@ -260,7 +294,7 @@ function ofSide(side: 'first' | 'second', text: string) {
 }
 
 /** A percentile: 0 % is the lowest score, 100 % the highest. */
-function placeText(rank: number): string {
+function rankText(rank: number): string {
   return `${Math.round(rank * 100)} %`
 }
 

@@ -9,6 +9,8 @@ import { prepareJoint } from '../charts/joint.prepare.ts'
 import { JointPlot } from '../charts/joint-plot.tsx'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { formatCount, formatScore, percentText } from '../format/numbers.ts'
+import type { CompareProps } from './compare-url.ts'
+import { showDisagreements } from './compared-samples.tsx'
 import { SIDE_COLOUR } from './pair-words.ts'
 
 const CdfPlot = lazyPlot(async () => (await import('../charts/compare-plots.tsx')).CdfPlot)
@@ -20,10 +22,13 @@ const DistributionPlot = lazyPlot(
 const TABLE_ROWS = 200
 
 /** The score distributions of both batches: joint, separate, and the differences. */
-export function PairCharts({ pair }: { pair: ComparePairDto }) {
+export function PairCharts({
+  pair,
+  onChange,
+}: Pick<CompareProps, 'onChange'> & { pair: ComparePairDto }) {
   return (
     <div className="grid @min-[900px]:grid-cols-2">
-      <JointChart pair={pair} />
+      <JointChart pair={pair} onChange={onChange} />
       <div className="grid min-w-0 border-t @min-[900px]:border-t-0 @min-[900px]:border-l">
         <CdfChart pair={pair} />
         <DifferenceChart pair={pair} />
@@ -32,7 +37,7 @@ export function PairCharts({ pair }: { pair: ComparePairDto }) {
   )
 }
 
-function JointChart({ pair }: { pair: ComparePairDto }) {
+function JointChart({ pair, onChange }: Pick<CompareProps, 'onChange'> & { pair: ComparePairDto }) {
   const { joint } = pair
   const data = useMemo(() => (joint === null ? null : prepareJoint(joint)), [joint])
   if (data === null) {
@@ -60,6 +65,11 @@ function JointChart({ pair }: { pair: ComparePairDto }) {
           data={data}
           first={`first: ${pair.first.rewardName}`}
           second={`second: ${pair.second.rewardName}`}
+          onCell={(cell) => {
+            // Scores, because a sample alone in its group has no advantage and would be left out.
+            onChange({ cell, by: 'score', signFlipped: false, uid: null }, 'push')
+            showDisagreements()
+          }}
         />
       }
       table={{

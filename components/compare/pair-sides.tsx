@@ -16,10 +16,7 @@ import type { CompareProps } from './compare-url.ts'
 import { SIDE_COLOUR } from './pair-words.ts'
 
 /** The two batches side by side, in the colors of the charts. */
-export function PairSides({
-  pair,
-  onChange,
-}: { pair: ComparePairDto } & Pick<CompareProps, 'onChange'>) {
+export function PairSides({ pair, url, onChange }: { pair: ComparePairDto } & CompareProps) {
   return (
     <div className="relative grid border-b @min-[700px]:grid-cols-2">
       <SideBlock
@@ -44,6 +41,7 @@ export function PairSides({
               first: pair.second.batchId,
               second: pair.first.batchId,
               open: null,
+              cell: url.cell && [url.cell[1], url.cell[0]],
             })
           }
         >
@@ -66,7 +64,7 @@ function Change({
       className="text-xs text-accent hover:underline"
       aria-label={`Change ${pair[side].batchId}`}
       onClick={() =>
-        onChange({ first: other.batchId, second: null, open: null, uid: null }, 'push')
+        onChange({ first: other.batchId, second: null, open: null, uid: null, cell: null }, 'push')
       }
     >
       Change

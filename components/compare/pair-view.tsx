@@ -29,14 +29,14 @@ export function PairView({
         className={`@container min-w-0 flex-1 quick transition-opacity ${isOld ? 'opacity-60' : ''}`}
         data-compared={isOld ? 'old' : pair.isLive ? 'live' : 'final'}
       >
-        <PairSides pair={pair} onChange={onChange} />
+        <PairSides pair={pair} url={url} onChange={onChange} />
         {pair.n === 0 ? (
           <NothingShared pair={pair} />
         ) : (
           <>
             <Verdict pair={pair} />
             <PairFigures pair={pair} />
-            <PairCharts pair={pair} />
+            <PairCharts pair={pair} onChange={onChange} />
             <div className="grid border-t @min-[900px]:grid-cols-2">
               <StatisticsTable pair={pair} />
               <div className="border-t @min-[900px]:border-t-0 @min-[900px]:border-l">

@@ -20,6 +20,10 @@ export type ComparePairInput = z.infer<typeof ComparePairInput>
 export const DISAGREEMENT_MEASURES = ['advantage', 'rank', 'score'] as const
 export type DisagreementMeasure = (typeof DISAGREEMENT_MEASURES)[number]
 
+/** The places of a cell of the joint distribution on the first and second axis, from 0. */
+const JointCellIndex = z.tuple([z.int().min(0).max(31), z.int().min(0).max(31)])
+export type JointCellIndex = z.infer<typeof JointCellIndex>
+
 /** The input of `compare.samples`, which lists the strongest disagreement first. */
 export const CompareSamplesInput = z.strictObject({
   first: BatchId,
@@ -30,6 +34,8 @@ export const CompareSamplesInput = z.strictObject({
   signFlipped: z.boolean().default(false),
   /** Only samples of this group. */
   uid: z.string().max(4_096).optional(),
+  /** Only samples of a cell of the joint distribution: its index on the first axis, and on the second. */
+  cell: JointCellIndex.optional(),
   cursor: z.string().max(64).nullish(),
   limit: z.int().min(1).max(200).default(50),
 })

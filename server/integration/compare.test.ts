@@ -203,6 +203,15 @@ describe('a batch and its rescore', () => {
     await ended(second)
     const pair = await pairOf(first, second)
     expect(pair).toMatchObject({ isLive: false, n: 64, unmatched: [] })
+    const inCells: string[] = []
+    for (const [x, y, n] of pair.joint?.cells ?? []) {
+      const { items, total } = await service.api.compare.samples.query({
+        ...{ first, second, by: 'score', cell: [x, y] },
+      })
+      expect([total, items.length]).toEqual([n, n])
+      inCells.push(...items.map(({ firstId }) => firstId))
+    }
+    expect(new Set(inCells).size).toBe(64)
     const candidates = await service.api.compare.candidates.query({ batchId: second })
     expect(candidates.sameRollouts.map(({ batchId }) => batchId)).toEqual([first])
     const { recent } = await service.api.compare.candidates.query({ run: 'compared' })

@@ -11,6 +11,7 @@ import {
   type ComparePairInput,
   type CompareSamplesInput,
   type DisagreementMeasure,
+  type JointCellIndex,
   MAX_COMPARED_SAMPLES,
 } from '../contract/compare.ts'
 import { rewardVersionOf } from '../contract/resolved-reward.ts'
@@ -18,6 +19,7 @@ import { RewardOpsError } from '../errors.ts'
 import { type Comparison, compareScores } from '../rewards/comparison/compare-scores.ts'
 import type { SampleColumns } from '../rewards/comparison/match-samples.ts'
 import { descendingOrder } from '../rewards/comparison/ranks.ts'
+import { placeIn } from '../rewards/comparison/score-shapes.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchRow, batchById, hasEnded } from '../store/sql/batches.ts'
 import {
@@ -89,7 +91,7 @@ export class CompareView {
   async samples(input: CompareSamplesInput): Promise<ComparedPage<ComparedSampleDto>> {
     const { first, second, made } = await this.#made(input)
     const { matched, groups } = made
-    const { by, signFlipped, uid } = input
+    const { by, signFlipped, uid, cell } = input
     let ordered = made.orders.get(by)
     if (ordered === undefined) {
       ordered = inPortions(orderOf(disagreements(made, by)))
@@ -97,10 +99,13 @@ export class CompareView {
     }
     const { keys, order } = await ordered
     const of = uid === undefined ? null : rangeOfGroup(made, uid)
+    const isInCell = cell === undefined ? null : ofCell(made, cell)
     const fits = (at: number) =>
       (!signFlipped || groups.sampleSignFlipped[at] === 1) &&
-      (of === null || (at >= of.from && at < of.to))
-    const page = pageOf(keys, order, fits, input, signFlipped || of !== null)
+      (of === null || (at >= of.from && at < of.to)) &&
+      (isInCell === null || isInCell(at))
+    const isNarrowed = signFlipped || of !== null || isInCell !== null
+    const page = pageOf(keys, order, fits, input, isNarrowed)
     const share = (rank: number) =>
       matched.first.length < 2 ? 0.5 : (rank - 1) / (matched.first.length - 1)
     return {
@@ -353,6 +358,18 @@ function rangeOfGroup({ first, matched }: Made, uid: string): { from: number; to
   const at = matched.groups.indexOf(no)
   if (no < 0 || at < 0) return { from: 0, to: 0 }
   return { from: matched.starts[at] as number, to: matched.starts[at + 1] as number }
+}
+
+/** Whether a sample is in a cell of the joint distribution; without a distribution, or outside it, none is. */
+function ofCell(
+  { matched, summary: { joint } }: Made,
+  [x, y]: JointCellIndex,
+): (at: number) => boolean {
+  if (joint === null) return () => false
+  const placeX = placeIn(joint.first)
+  const placeY = placeIn(joint.second)
+  return (at) =>
+    placeX(matched.first[at] as number) === x && placeY(matched.second[at] as number) === y
 }
 
 /** The page after a cursor. The cursor has a key and a position, so it stays valid when the list grows. */

@@ -62,7 +62,8 @@ function binEdges(low: number, high: number, bins: number): number[] | null {
   return Array.from({ length: bins + 1 }, (_, at) => (at === bins ? high : low + at * width))
 }
 
-function placeIn(axis: JointAxis): (score: number) => number {
+/** Maps a score to its index on an axis of the joint distribution. */
+export function placeIn(axis: JointAxis): (score: number) => number {
   if (axis.kind === 'values') {
     const places = new Map(axis.values.map((value, at) => [value, at]))
     return (score) => places.get(score) as number
