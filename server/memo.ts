@@ -10,15 +10,18 @@ interface Entry<T> {
 export class Memo<T> {
   readonly #ttlMs: number
   readonly #staleMs: number
+  readonly #share: number
   readonly #entries = new Map<string, Entry<T>>()
 
   /**
    * @param staleMs how long after `ttlMs` an old answer is still returned while a new one loads, so that readers of a
    * slow but often requested answer never wait
+   * @param share the largest share of the time that the query of a key takes: a slow answer is cached for longer
    */
-  constructor(ttlMs: number, staleMs = 0) {
+  constructor(ttlMs: number, staleMs = 0, share = 1) {
     this.#ttlMs = ttlMs
     this.#staleMs = staleMs
+    this.#share = share
   }
 
   /** The cached answer, or a new one. A failed answer is not cached. */
@@ -31,23 +34,24 @@ export class Memo<T> {
         kept.isRenewing = true
         // After a failure, the next caller runs a new query and gets its error.
         query().then(
-          (value) => this.#keep(key, Promise.resolve(value)),
+          (value) => this.#keep(key, Promise.resolve(value), now),
           () => this.#entries.delete(key),
         )
       }
       return kept.value
     }
     if (this.#entries.size > 1_000) this.#prune(now)
-    return this.#keep(key, query())
+    return this.#keep(key, query(), now)
   }
 
-  #keep(key: string, value: Promise<T>): Promise<T> {
-    // The answer is cached while the query runs, and for `ttlMs` after it.
+  #keep(key: string, value: Promise<T>, startedMs: number): Promise<T> {
+    // The answer is cached while the query runs, and for at least `ttlMs` after it.
     const entry: Entry<T> = { until: Number.POSITIVE_INFINITY, value, isRenewing: false }
     this.#entries.set(key, entry)
     value.then(
       () => {
-        entry.until = performance.now() + this.#ttlMs
+        const nowMs = performance.now()
+        entry.until = nowMs + Math.max(this.#ttlMs, (nowMs - startedMs) * (1 / this.#share - 1))
       },
       () => {
         if (this.#entries.get(key) === entry) this.#entries.delete(key)

@@ -57,6 +57,7 @@ export function OverlayPlot({
   title,
   write,
   hasBand,
+  log = false,
 }: {
   data: OverlayData
   series: readonly OverlaySeries[]
@@ -64,6 +65,8 @@ export function OverlayPlot({
   /** Formats a value. */
   write(value: number): string
   hasBand?: boolean
+  /** A logarithmic value axis. */
+  log?: boolean
 }) {
   const tip = (step: OverlayStep) => {
     const rows = series.flatMap(({ name, color, isHidden }, at) => {
@@ -80,6 +83,7 @@ export function OverlayPlot({
       title={title}
       stepTicks={data.stepTicks}
       valueTicks={data.ticks}
+      isLog={log}
       axisWidth={56}
       sync={SYNC}
       tip={tip}

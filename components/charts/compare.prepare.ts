@@ -1,6 +1,15 @@
 import type { ComparedRunDto, ComparePairDto, StepDelta } from '../../server/contract/compare.ts'
 import type { Band } from '../compare/compare-url.ts'
-import { durationTicks, niceTicks, pickTicks, shareTicks, type Tick, withGaps } from './ticks.ts'
+import type { StepRow } from './step-axis.prepare.ts'
+import {
+  durationTicks,
+  logDurationTicks,
+  niceTicks,
+  pickTicks,
+  shareTicks,
+  type Tick,
+  withGaps,
+} from './ticks.ts'
 
 /** Two cumulative distribution functions: the share of samples with a score of at most each value. */
 export interface CdfData {
@@ -36,8 +45,7 @@ export function prepareCdf({ values, first, second }: ComparePairDto['cdf']): Cd
 export type OverlayQuantity = 'mean' | 'failedShare' | 'noSignalShare' | 'waitMs'
 
 /** A step with a value per run: `v0` is the value of the first run and `b0` its band; null: none, drawn as a gap. */
-export interface OverlayStep {
-  step: number
+export interface OverlayStep extends StepRow {
   [value: `v${number}`]: number | null
   [band: `b${number}`]: [number, number] | null
 }
@@ -47,6 +55,10 @@ export interface OverlayData {
   steps: OverlayStep[]
   ticks: Tick[]
   stepTicks: number[]
+  /** Durations that spread over a factor of ten or more, for which a logarithmic axis serves. */
+  isWide: boolean
+  /** The values of 0, which a logarithmic axis leaves out. */
+  zeros: number
 }
 
 const BAND_QUANTILES = { middle: [1, 3], most: [0, 4] } as const
@@ -55,18 +67,34 @@ const BAND_QUANTILES = { middle: [1, 3], most: [0, 4] } as const
 export function prepareOverlay(
   runs: readonly ComparedRunDto[],
   quantity: OverlayQuantity,
-  options: { hidden?: ReadonlySet<string>; band?: Band } = {},
+  options: {
+    hidden?: ReadonlySet<string>
+    band?: Band
+    /** Steps of each point. */
+    width?: number
+    /** A logarithmic axis of durations. */
+    log?: boolean
+  } = {},
 ): OverlayData {
-  const { hidden = new Set<string>(), band = 'none' } = options
+  const { hidden = new Set<string>(), band = 'none', width = 1, log = false } = options
   const shown = runs.map((run) => !hidden.has(run.name))
   const bySteps = runs.map((run) => new Map(run.step.map((step, at) => [step, at])))
   const numbers = [...new Set(runs.flatMap(({ step }) => step))].sort((a, b) => a - b)
   const values: number[] = []
-  const steps = withGaps(numbers).map((step): OverlayStep => {
-    const row: OverlayStep = { step }
+  let zeros = 0
+  const known = new Set(numbers)
+  const steps = withGaps(numbers, (step) => lastStep(step, width)).map((step): OverlayStep => {
+    const row: OverlayStep = {
+      step,
+      ...(width > 1 && known.has(step) && { last: lastStep(step, width) }),
+    }
     for (const [r, run] of runs.entries()) {
       const at = bySteps[r]?.get(step)
-      const value = at === undefined ? null : (run[quantity][at] ?? null)
+      let value = at === undefined ? null : (run[quantity][at] ?? null)
+      if (log && value !== null && value <= 0) {
+        if (shown[r]) zeros++
+        value = null
+      }
       row[`v${r}`] = value
       if (shown[r] && value !== null) values.push(value)
       if (band === 'none' || quantity !== 'mean') continue
@@ -79,35 +107,52 @@ export function prepareOverlay(
     }
     return row
   })
-  return { steps, ticks: ticksOf(quantity, values), stepTicks: pickTicks(numbers, 8) }
+  const positive = values.filter((value) => value > 0)
+  const [least, most] = [leastOf(positive), mostOf(positive)]
+  return {
+    ...{ steps, zeros, stepTicks: pickTicks(numbers, 8) },
+    ticks: log && least <= most ? logDurationTicks(least, most) : ticksOf(quantity, values),
+    isWide: quantity === 'waitMs' && most >= least * 10,
+  }
+}
+
+const leastOf = (values: readonly number[]) =>
+  values.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY)
+const mostOf = (values: readonly number[]) =>
+  values.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY)
+
+/** The last step of a bin; bins start at multiples of their width, except the first. */
+export function lastStep(step: number, width: number): number {
+  return (Math.floor(step / width) + 1) * width - 1
 }
 
 function ticksOf(quantity: OverlayQuantity, values: readonly number[]): Tick[] {
   const most = values.reduce((a, b) => Math.max(a, b), 0)
   if (quantity === 'waitMs') return durationTicks(Math.max(1, most))
   if (quantity !== 'mean') return shareTicks(most)
-  return niceTicks(
-    values.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
-    values.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
-  )
+  return niceTicks(leastOf(values), mostOf(values))
 }
 
 /** The differences of one run from the first, with intervals. */
 export interface DeltaData {
-  steps: { step: number; delta: number | null; interval: [number, number] | null; n: string }[]
+  steps: (StepRow & { delta: number | null; interval: [number, number] | null; n: string })[]
   ticks: Tick[]
   stepTicks: number[]
 }
 
-/** Prepares differences by step; `ticks` sets a shared scale for comparison. */
-export function prepareDeltas(deltas: readonly StepDelta[], ticks?: Tick[]): DeltaData {
+/** Prepares differences by step, in points of `width` steps; `ticks` sets a shared scale for comparison. */
+export function prepareDeltas(
+  deltas: readonly StepDelta[],
+  { ticks, width = 1 }: { ticks?: Tick[]; width?: number } = {},
+): DeltaData {
   const byStep = new Map(deltas.map((one) => [one.step, one]))
   const numbers = [...byStep.keys()].sort((a, b) => a - b)
   return {
-    steps: withGaps(numbers).map((step) => {
+    steps: withGaps(numbers, (step) => lastStep(step, width)).map((step) => {
       const at = byStep.get(step)
       return {
         step,
+        ...(at !== undefined && width > 1 && { last: lastStep(step, width) }),
         delta: at?.delta ?? null,
         interval: at === undefined ? null : [at.low, at.high],
         n:

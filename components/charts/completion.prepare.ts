@@ -1,5 +1,5 @@
 import { durationText } from '../format/numbers.ts'
-import { linearTicks, type Tick } from './ticks.ts'
+import { linearTicks, TIME_STEPS_MS, type Tick } from './ticks.ts'
 
 /** A point of the completion curve: `groups` completed at `ms` after acceptance. */
 interface CompletionPoint {
@@ -49,12 +49,6 @@ export function prepareCompletion(
     countTicks: linearTicks(totalGroups).filter((tick) => tick.at <= totalGroups),
   }
 }
-
-/** Steps between round times, milliseconds. */
-export const TIME_STEPS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500]
-  .concat([1, 2, 5, 10, 15, 30].map((s) => s * 1000))
-  .concat([1, 2, 5, 10, 15, 30].map((m) => m * 60_000))
-  .concat([1, 2, 4, 6, 12, 24, 48, 120, 240, 720].map((h) => h * 3_600_000))
 
 function timeStep(endMs: number): number {
   return TIME_STEPS_MS.find((each) => endMs / each <= 6) ?? (TIME_STEPS_MS.at(-1) as number)

@@ -5,6 +5,8 @@ import { FootTicks, placeOf, SideTicks, TipAt, useDrawing, usePlace } from './ce
 import { type HeatCellAt, type HeatData, heatAt } from './heat.prepare.ts'
 import { prepareMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
+import { stepTitle } from './step-axis.prepare.ts'
+import { useStepAxis } from './step-axis.ts'
 import { MarkTip, Tip } from './tip.tsx'
 
 const LEFT = 52
@@ -23,8 +25,17 @@ export function HeatPlot({
   const canvas = useDrawing(draw, data)
   const { place, handlers } = usePlace()
   const found = place && heatAt(data, place.x, place.y)
-  const steps = data.steps.map(({ step }) => step)
-  const marks = prepareMarks(useMarks(), steps, false)
+  const { by, timeOf, onRange } = useStepAxis()
+  const isTime = by === 'time'
+  const marks = prepareMarks(
+    useMarks(),
+    data.columns.map((column) => ({ ...column, x: (column.left + column.right) / 2 })),
+    false,
+    (step) => {
+      const x = isTime ? timeOf(step) : step + 0.5
+      return x === null ? null : data.placeOf(x)
+    },
+  )
   return (
     <div className="relative h-full select-none" role="img" aria-label={labelOf(data)}>
       <div className="absolute top-2 left-0" style={{ width: LEFT - 8, bottom: BOTTOM }}>
@@ -39,27 +50,33 @@ export function HeatPlot({
           onClick={(event) => {
             const { x, y } = placeOf(event)
             const clicked = heatAt(data, x, y)
-            if (clicked) onCell(clicked)
+            if (clicked === null) return
+            if (clicked.last > clicked.step && onRange) onRange(clicked.step, clicked.last)
+            else onCell(clicked)
           }}
         />
-        {marks.map(({ step }) => (
+        {marks.map(({ step, x }) => (
           <span
             key={step}
             aria-hidden
             className="pointer-events-none absolute inset-y-0 border-l border-dashed border-ink-2"
-            style={{ left: `${((step - data.firstStep + 0.5) / data.span) * 100}%` }}
+            style={{ left: `${x * 100}%` }}
           />
         ))}
         {place && found && (
           <TipAt place={place}>
             <Tip
-              title={`step ${formatCount(found.step)}`}
+              title={stepTitle(found, isTime ? timeOf(found.step) : null)}
               rows={[
                 { label: 'reward', value: found.row },
                 { label: 'share of samples', value: percentText(found.share) },
               ]}
             />
-            <MarkTip line={marks.find(({ step }) => step === found.step)} />
+            {marks
+              .filter(({ step }) => step >= found.step && step <= found.last)
+              .map((line) => (
+                <MarkTip key={line.step} line={line} />
+              ))}
           </TipAt>
         )}
       </div>

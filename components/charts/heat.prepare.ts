@@ -1,6 +1,7 @@
 import type { RunHeatDto } from '../../server/contract/runs.ts'
 import { formatScore } from '../format/numbers.ts'
-import { pickTicks, type Tick } from './ticks.ts'
+import { type Placed, placeSteps, type StepRow } from './step-axis.prepare.ts'
+import { localTimeTicks, pickTicks, type Tick } from './ticks.ts'
 
 /** A cell: position and size as shares of the chart, and its fill, 0 to 1. */
 interface HeatCell {
@@ -24,9 +25,17 @@ export interface HeatData {
   stepTicks: Tick[]
   /** The largest share of any cell. */
   most: number
-  firstStep: number
-  /** Steps from first to last, both included. */
-  span: number
+  /** The steps or bins, each with its place as shares of the width; in order of place. */
+  columns: HeatColumn[]
+  /** The place of a position on the axis, as a share of the width. */
+  placeOf(x: number): number
+}
+
+/** A step or a bin. */
+export interface HeatColumn extends StepRow {
+  left: number
+  right: number
+  shares: readonly number[]
 }
 
 const MAX_LABELS = 7
@@ -34,20 +43,47 @@ const MAX_LABELS = 7
 /**
  * Lays out the cells. The shade is the square root of the share, so that a cell of 1 % is visible next to one of 60 %.
  */
-export function prepareHeat(heat: RunHeatDto): HeatData {
+export function prepareHeat(
+  heat: RunHeatDto,
+  {
+    lastOf = (step) => step,
+    timeOf = null,
+  }: {
+    /** The last step of a bin. */
+    lastOf?: (step: number) => number
+    /** On a time axis, the times of steps. */
+    timeOf?: ((step: number) => number | null) | null
+  } = {},
+): HeatData {
   const { steps, edges, kind } = heat
   const count = kind === 'values' ? edges.length : edges.length - 1
-  const firstStep = steps[0]?.step ?? 0
-  const span = (steps.at(-1)?.step ?? firstStep) - firstStep + 1
-  const most = Math.max(...steps.map(({ shares }) => Math.max(...shares)))
+  const rows = steps.map((at) => ({ ...at, last: lastOf(at.step) }))
+  const placed = placeSteps(rows, timeOf === null ? 'step' : 'time', timeOf ?? (() => null))
+  const ends = placed.map((at, i) => endOf(at, placed[i + 1]?.x, timeOf !== null))
+  const usual = ends.map((end, i) => end - (placed[i]?.x ?? end)).toSorted((a, b) => a - b)[
+    ends.length >> 1
+  ] as number
+  const first = placed[0]?.x ?? 0
+  // By time, a step lasts until the next one; after a pause of the run, and at the end, as long as usual.
+  const bounded = placed.map(({ x }, i) =>
+    timeOf === null ? (ends[i] as number) : Math.min(ends[i] as number, x + (usual || 1)),
+  )
+  const span = (bounded.at(-1) ?? first + 1) - first
+  const placeOf = (x: number) => (x - first) / span
+  const columns = placed.map(
+    ({ step, last, x, shares }, i): HeatColumn => ({
+      ...{ step, last, shares, left: placeOf(x), right: placeOf(bounded[i] as number) },
+    }),
+  )
+  const most = Math.max(0, ...steps.map(({ shares }) => Math.max(...shares)))
   const cells: HeatCell[] = []
-  for (const { step, shares } of steps) {
+  for (const { left, right, shares } of columns) {
     for (const [row, share] of shares.entries()) {
       if (share === 0) continue
       cells.push({
-        x: (step - firstStep) / span,
+        x: left,
         y: 1 - (row + 1) / count,
-        width: 1 / span,
+        width: right - left,
         height: 1 / count,
         fill: Math.sqrt(share / most),
       })
@@ -74,19 +110,30 @@ export function prepareHeat(heat: RunHeatDto): HeatData {
             },
           ],
     ),
-    stepTicks: pickTicks(
-      steps.map(({ step }) => step),
-      6,
-    ).map((step) => ({ at: (step - firstStep + 0.5) / span, label: step.toLocaleString('en-US') })),
-    most,
-    firstStep,
-    span,
+    stepTicks:
+      timeOf === null
+        ? pickTicks(steps.map(stepNo), 6).map((step) => ({
+            ...{ at: placeOf(step + 0.5), label: step.toLocaleString('en-US') },
+          }))
+        : localTimeTicks(first, placed.at(-1)?.x ?? first).map(({ at, label }) => ({
+            ...{ at: placeOf(at), label },
+          })),
+    ...{ most, columns, placeOf },
   }
+}
+
+const stepNo = ({ step }: { step: number }) => step
+
+/** The end of a column: by step, after its last step; by time, the beginning of the next one. */
+function endOf({ last, x }: Placed<StepRow>, next: number | undefined, isTime: boolean): number {
+  return isTime ? (next ?? Number.POSITIVE_INFINITY) : (last ?? x) + 1
 }
 
 /** A cell under the pointer, with the scores of its row, both bounds included. */
 export interface HeatCellAt {
   step: number
+  /** The last step of a bin; the step itself if it is single. */
+  last: number
   row: string
   share: number
   low: number
@@ -95,15 +142,14 @@ export interface HeatCellAt {
 
 /** The cell at a position (shares of width and height, from the top left); null: no step. */
 export function heatAt(data: HeatData, x: number, y: number): HeatCellAt | null {
-  const step = data.firstStep + Math.floor(x * data.span)
-  const at = data.steps.find((one) => one.step === step)
+  const at = data.columns.find(({ left, right }) => x >= left && x < right)
   const fromTop = Math.floor(y * data.rows.length)
   const row = data.rows[fromTop]
   if (at === undefined || row === undefined) return null
   const fromBottom = data.rows.length - 1 - fromTop
   const [low, high] = [data.edges[fromBottom], data.edges[fromBottom + 1]]
   return {
-    ...{ step, row, share: at.shares[fromBottom] as number },
+    ...{ step: at.step, last: at.last ?? at.step, row, share: at.shares[fromBottom] as number },
     low: low as number,
     high: (data.edges.length > data.rows.length ? high : low) as number,
   }

@@ -3,8 +3,7 @@ import type {
   ServerHistoryDto,
   WorkerHistoryDto,
 } from '../../server/contract/fleet-history.ts'
-import { clockTime, dateTime, minuteTime } from '../format/time.ts'
-import { durationTicks, linearTicks, niceTicks, type Tick } from './ticks.ts'
+import { durationTicks, linearTicks, niceTicks, type Tick, timeLabel } from './ticks.ts'
 
 /** One for each of the eight hues; more are summed. */
 const MAX_SERIES = 8
@@ -130,14 +129,6 @@ function timeTicks(times: readonly number[]): Tick[] {
   const every = Math.max(1, Math.ceil(times.length / LABELS))
   const span = (times.at(-1) ?? 0) - (times[0] ?? 0)
   return times.flatMap((at, i) => (i % every === 0 ? [{ at, label: timeLabel(at, span) }] : []))
-}
-
-const DAY_MS = 86_400_000
-
-/** A time of day, with the date in ranges of more than a day. */
-export function timeLabel(at: number, spanMs: number): string {
-  if (spanMs > DAY_MS) return dateTime(at).slice(5, 16)
-  return spanMs <= DAY_MS / 24 ? clockTime(at) : minuteTime(at)
 }
 
 function byName(a: { name: string }, b: { name: string }): number {

@@ -1,9 +1,11 @@
 import type { RunMarkDto } from '../../server/contract/marks.ts'
-import { formatCount } from '../format/numbers.ts'
+import { type Placed, type StepRow, stepOfText } from './step-axis.prepare.ts'
 
 /** The marks of one step, drawn as one line. */
 export interface MarkLine {
   step: number
+  /** Its position on the axis. */
+  x: number
   marks: RunMarkDto[]
   /** The label next to the line; null: without labels, or no room for one. */
   text: string | null
@@ -15,28 +17,39 @@ export interface MarkLine {
 const LABEL_WIDTH = 0.16
 const LABEL_CHARS = 26
 
-/** Lays out the marks of a chart over these steps; marks outside its range are not drawn. */
+/**
+ * Lays out the marks of a chart over these steps; marks outside its range are not drawn.
+ * @param xOf the position of a step; null: unknown
+ */
 export function prepareMarks(
   marks: readonly RunMarkDto[],
-  steps: readonly number[],
+  rows: readonly Placed<StepRow>[],
   labels: boolean,
+  xOf: (step: number) => number | null = (step) => step,
 ): MarkLine[] {
-  const first = steps.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY)
-  const last = steps.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY)
+  const least = (values: number[]) => values.reduce((a, b) => Math.min(a, b), Infinity)
+  const most = (values: number[]) => values.reduce((a, b) => Math.max(a, b), -Infinity)
+  const [first, last] = [least(rows.map(({ x }) => x)), most(rows.map(({ x }) => x))]
+  const [firstStep, lastStep] = [
+    least(rows.map(({ step }) => step)),
+    most(rows.map(({ step, last = step }) => last)),
+  ]
   const span = last - first || 1
   const shown = [...Map.groupBy(marks, ({ step }) => step)]
-    .filter(([step]) => step >= first && step <= last)
-    .sort(([a], [b]) => a - b)
-  return shown.map(([step, here], at) => {
-    const side = (step - first) / span > 1 - LABEL_WIDTH ? 'left' : 'right'
-    const [before, after] = [shown[at - 1]?.[0], shown[at + 1]?.[0]]
-    const room =
-      side === 'right'
-        ? (after === undefined ? last + span : after) - step
-        : step - (before ?? first - span)
+    .filter(([step]) => step >= firstStep && step <= lastStep)
+    .flatMap(([step, here]) => {
+      const x = xOf(step)
+      // A mark in the last bin is after the position of the bin.
+      return x === null ? [] : [{ step, here, x: Math.min(last, Math.max(first, x)) }]
+    })
+    .sort((a, b) => a.x - b.x)
+  return shown.map(({ step, here, x }, at): MarkLine => {
+    const side = (x - first) / span > 1 - LABEL_WIDTH ? 'left' : 'right'
+    const [before, after] = [shown[at - 1]?.x, shown[at + 1]?.x]
+    const room = side === 'right' ? (after ?? last + span) - x : x - (before ?? first - span)
     const text = here.map(({ label }) => label).join(', ')
     return {
-      ...{ step, marks: here, side },
+      ...{ step, x, marks: here, side },
       text: labels && room / span >= LABEL_WIDTH ? shorten(text) : null,
     }
   })
@@ -48,14 +61,17 @@ export function withMarks(
   marks: readonly RunMarkDto[],
 ): { head: string[]; rows: (string | number)[][] } {
   if (table.head[0] !== 'Step' || marks.length === 0) return table
-  const byStep = Map.groupBy(marks, ({ step }) => formatCount(step))
-  if (!table.rows.some(([step]) => byStep.has(String(step)))) return table
+  const cells = table.rows.map(([text]) => {
+    const { step, last = step } = stepOfText(String(text))
+    return marks.filter((mark) => mark.step >= step && mark.step <= last)
+  })
+  if (cells.every((here) => here.length === 0)) return table
   return {
     head: [...table.head, 'Marks'],
-    rows: table.rows.map((row) => {
-      const here = byStep.get(String(row[0])) ?? []
-      return [...row, here.map(({ label }) => label).join(', ')]
-    }),
+    rows: table.rows.map((row, at) => [
+      ...row,
+      (cells[at] ?? []).map(({ label }) => label).join(', '),
+    ]),
   }
 }
 

@@ -8,7 +8,7 @@ import { prepareSparkline } from './sparkline.prepare.ts'
 const mark = (step: number, label: string): RunMarkDto => ({
   ...{ id: `m${step}`, kind: 'manual', step, label, note: '', author: 'local', at: null },
 })
-const steps = Array.from({ length: 100 }, (_, at) => at + 1)
+const steps = Array.from({ length: 100 }, (_, at) => ({ step: at + 1, x: at + 1 }))
 
 describe('marks', () => {
   test('merge into one line per step, and are omitted outside the range', () => {

@@ -2,11 +2,11 @@ import { describe, expect, test } from 'vitest'
 import { prepareCompletion, timeTicks } from './completion.prepare.ts'
 import { logHeight, prepareDistribution } from './distribution.prepare.ts'
 import { dotRadius, prepareDots } from './dot-strip.prepare.ts'
-import { prepareFailures, prepareLines, prepareRates, timeLabel } from './history.prepare.ts'
+import { prepareFailures, prepareLines, prepareRates } from './history.prepare.ts'
 import { nameHash, pickHue } from './hue.ts'
 import { prepareRetries } from './retries.prepare.ts'
 import { prepareSparkline } from './sparkline.prepare.ts'
-import { linearTicks } from './ticks.ts'
+import { linearTicks, timeLabel } from './ticks.ts'
 import { prepareWaterfall } from './waterfall.prepare.ts'
 
 describe('distribution', () => {

@@ -25,28 +25,25 @@ export function FanPlot({
   name,
   range,
   onStep,
-  onRange,
 }: {
   data: FanData
   name: string
   /** Also draws the range from the minimum to the maximum score. */
   range: boolean
   onStep(step: FanStep): void
-  onRange(from: number, to: number): void
 }) {
   const color = hueOf('run', name)
   const isSmoothed = data.steps.some(({ smooth }) => smooth !== null)
-  const scored = data.steps.filter(({ mean }) => mean !== null).length
+  const isBinned = data.perPoint > 1
   return (
     <StepPlot
       data={data.steps}
-      title={`Reward over ${formatCount(data.steps.length)} steps`}
+      title={`Reward over ${formatCount(data.points)} ${isBinned ? 'bins of steps' : 'steps'}`}
       stepTicks={data.stepTicks}
       valueTicks={data.valueTicks}
       labels
       tip={(step) => fanTip(step, data, color)}
       onStep={(step) => step.batchId && onStep(step)}
-      onRange={onRange}
     >
       {data.isFewValued ? (
         <StepBand dataKey="interval" color={color} opacity={0.2} />
@@ -66,10 +63,11 @@ export function FanPlot({
           />
         </>
       )}
+      {isBinned && <StepBand dataKey="means" color={color} opacity={0.3} />}
       <StepLine
         dataKey="mean"
         color={color}
-        points={isSmoothed ? data.steps.length : scored}
+        points={data.points}
         width={isSmoothed ? 1 : 2}
         opacity={isSmoothed ? 0.4 : 1}
       />
@@ -91,10 +89,12 @@ export function FanPlot({
 function fanTip(step: FanStep, data: FanData, color: string): TipRow[] {
   const range = (pair: readonly number[] | null) =>
     pair === null ? '–' : `${formatScore(pair[0])} to ${formatScore(pair[1])}`
-  const own =
-    step.mean !== null
+  const own = step.other
+    ? []
+    : step.mean !== null
       ? [
           { label: 'mean', value: formatScore(step.mean), color },
+          ...(step.means === null ? [] : [{ label: 'means of steps', value: range(step.means) }]),
           ...(step.smooth === null ? [] : [{ label: 'smoothed', value: formatScore(step.smooth) }]),
           ...(data.isFewValued
             ? [{ label: '95 % interval', value: range(step.interval) }]
@@ -204,10 +204,18 @@ export function FailuresPlot({
       axisWidth={48}
       tip={(step) =>
         step.failed !== null
-          ? [{ label: 'failed', value: percentText(step.failed), color: 'var(--bad)' }]
+          ? [
+              { label: 'failed', value: percentText(step.failed), color: 'var(--bad)' },
+              ...(step.failures === null
+                ? []
+                : [{ label: 'of a step', value: step.failures.map(percentText).join(' to ') }]),
+            ]
           : null
       }
     >
+      {data.steps.some(({ failures }) => failures !== null) && (
+        <StepBand dataKey="failures" color="var(--bad)" opacity={0.2} />
+      )}
       <Area
         dataKey="failed"
         stroke="var(--bad)"
@@ -222,13 +230,14 @@ export function FailuresPlot({
 }
 
 /** The reward wait of a step next to its step time. */
-export function WaitsPlot({ data }: { data: WaitData }) {
+export function WaitsPlot({ data, log }: { data: WaitData; log: boolean }) {
   return (
     <StepPlot
       data={data.steps}
       title={`Reward wait and step time over ${formatCount(data.steps.length)} steps`}
       stepTicks={data.stepTicks}
       valueTicks={data.ticks}
+      isLog={log}
       axisWidth={64}
       tip={(step) =>
         step.waitMs !== null || step.stepMs !== null
@@ -238,11 +247,17 @@ export function WaitsPlot({ data }: { data: WaitData }) {
                 value: durationText(step.waitMs),
                 color: 'var(--data-2)',
               },
+              ...(step.waits === null
+                ? []
+                : [{ label: 'of a step', value: step.waits.map(durationText).join(' to ') }]),
               { label: 'step time', value: durationText(step.stepMs) },
             ]
           : null
       }
     >
+      {data.steps.some(({ waits }) => waits !== null) && (
+        <StepBand dataKey="waits" color="var(--data-2)" opacity={0.2} />
+      )}
       <Line
         dataKey="stepMs"
         stroke="var(--ink-3)"

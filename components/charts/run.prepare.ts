@@ -5,11 +5,19 @@ import {
 } from '../../server/contract/group-signal.ts'
 import type { RunDto, RunSourceDto, RunStepDto } from '../../server/contract/runs.ts'
 import { meanInterval } from './mean-interval.ts'
-import { durationTicks, niceTicks, pickTicks, shareTicks, type Tick, withGaps } from './ticks.ts'
+import type { StepRow } from './step-axis.prepare.ts'
+import {
+  durationTicks,
+  logDurationTicks,
+  niceTicks,
+  pickTicks,
+  shareTicks,
+  type Tick,
+  withGaps,
+} from './ticks.ts'
 
 /** A step of the fan chart; null where the run has no such step, drawn as a gap. */
-export interface FanStep {
-  step: number
+export interface FanStep extends StepRow {
   batchId: string | null
   mean: number | null
   median: number | null
@@ -20,6 +28,8 @@ export interface FanStep {
   n: number | null
   /** The 95 % interval of the mean over groups, for rewards of few values. */
   interval: [number, number] | null
+  /** The lowest and the highest mean of a step of a bin. */
+  means: [number, number] | null
   /** The smoothed mean; null without smoothing. */
   smooth: number | null
   /** The mean so far of a running batch. */
@@ -36,74 +46,159 @@ export interface FanData {
   /** The reward has few values, such as 0 and 1, whose quantiles say nothing. */
   isFewValued: boolean
   steps: FanStep[]
+  /** Steps of the run with a mean. */
+  points: number
+  /** The largest number of steps in one point. */
+  perPoint: number
   overlays: string[]
   valueTicks: Tick[]
   stepTicks: number[]
 }
 
+/** How the fan chart is drawn. */
+export interface FanOptions {
+  /** The scale includes the minimum and maximum score. */
+  range?: boolean
+  /** The weight of the past in the smoothed mean; 0: not smoothed. */
+  smoothing?: number
+  /** On a time axis, the times of steps; other runs are moved to the start of this run. */
+  timeOf?: ((step: number) => number | null) | null
+}
+
+type FanRun = Pick<RunDto, 'steps' | 'startedAt'>
+
 /**
- * Prepares the fan chart of a run, with the means of other runs; with `range` the scale includes the minimum and
- * maximum score. A reward of few values has the interval of its mean instead of quantile bands.
+ * Prepares the fan chart of a run, with the means of other runs. A reward of few values has the interval of its mean
+ * instead of quantile bands.
  */
 export function prepareFan(
-  run: Pick<RunDto, 'steps' | 'heat'>,
-  overlays: readonly Pick<RunDto, 'name' | 'steps'>[],
-  range: boolean,
-  smoothing = 0,
+  run: FanRun & Pick<RunDto, 'heat'>,
+  overlays: readonly (FanRun & Pick<RunDto, 'name'>)[],
+  { range = false, smoothing = 0, timeOf = null }: FanOptions = {},
 ): FanData {
   const own = new Map(run.steps.map((step) => [step.step, step]))
   const { heat } = run
   const isFewValued = heat?.kind === 'values' && heat.edges.length <= FEW_VALUES
   const values = isFewValued ? { min: heat.edges[0] ?? 0, max: heat.edges.at(-1) ?? 0 } : null
-  const others = overlays.map(({ name, steps }) => ({
-    name,
-    means: new Map(steps.map(({ step, mean }) => [step, mean])),
-  }))
-  const all = new Set(own.keys())
-  for (const { means } of others) for (const step of means.keys()) all.add(step)
-  const numbers = [...all].sort((a, b) => a - b)
-  const steps = withGaps(numbers).map((number): FanStep => {
-    const point = fanStep(number, own.get(number), values)
-    for (const { name, means } of others) point[`run:${name}`] = means.get(number) ?? null
-    return point
-  })
-  if (smoothing > 0) {
-    const own = smoothed(
-      steps.map(({ mean }) => mean),
-      smoothing,
-    )
-    for (const [at, step] of steps.entries()) step.smooth = own[at] ?? null
-    for (const { name } of others) {
-      const means = smoothed(
-        steps.map((step) => step[`run:${name}`] ?? null),
-        smoothing,
-      )
-      for (const [at, step] of steps.entries()) step[`run:${name}`] = means[at] ?? null
+  const xOf = timeOf ?? ((step: number) => step)
+  const byX = new Map<number, FanStep>()
+  for (const number of gapped(run.steps)) {
+    const x = xOf(number)
+    if (x !== null) byX.set(x, fanStep(number, own.get(number), values))
+  }
+  const smooth = smoothedMeans(run.steps, smoothing)
+  if (smoothing > 0) for (const row of byX.values()) row.smooth = smooth.get(row.step) ?? null
+  for (const other of overlays) {
+    const means = smoothedMeans(other.steps, smoothing)
+    const delayMs = Date.parse(run.startedAt ?? '') - Date.parse(other.startedAt ?? '')
+    for (const { step, submittedAt } of other.steps) {
+      const x = timeOf === null ? step : Date.parse(submittedAt) + delayMs
+      const row = byX.get(x) ?? { ...fanStep(step, undefined, values), other: { x } }
+      row[`run:${other.name}`] = means.get(step) ?? null
+      byX.set(x, row)
     }
   }
-  const drawn = steps.flatMap((step) => [
-    ...((range ? step.all : (step.most ?? step.interval)) ?? []),
-    ...[step.mean, step.running].filter((mean) => mean !== null),
-    ...others.flatMap(({ name }) => step[`run:${name}`] ?? []),
+  const steps = [...byX].sort(([a], [b]) => a - b).map(([x, row]) => ({ x, row }))
+  bridge(steps)
+  const drawn = steps.flatMap(({ row }) => [
+    ...((range ? row.all : (row.most ?? row.interval)) ?? []),
+    ...(row.means ?? []),
+    ...[row.mean, row.running].filter((mean) => mean !== null),
+    ...overlays.flatMap(({ name }) => row[`run:${name}`] ?? []),
   ])
+  const numbers = new Set([...own.keys(), ...overlays.flatMap(({ steps }) => steps.map(stepNo))])
+  const [low, high] = rangeOf(drawn)
   return {
-    steps,
-    overlays: others.map(({ name }) => name),
+    steps: steps.map(({ row }) => row),
+    points: run.steps.filter(({ n, mean }) => n !== null && mean !== null).length,
+    perPoint: run.steps.reduce((most, { bin }) => Math.max(most, bin?.steps ?? 1), 1),
+    overlays: overlays.map(({ name }) => name),
     isFewValued,
-    valueTicks: niceTicks(Math.min(...drawn), Math.max(...drawn)),
-    stepTicks: pickTicks(numbers, 8),
+    valueTicks: niceTicks(low, high),
+    stepTicks: pickTicks(
+      [...numbers].sort((a, b) => a - b),
+      8,
+    ),
   }
 }
 
+const stepNo = ({ step }: { step: number }) => step
+
+/** The least and the largest value, of any number of values. */
+function rangeOf(values: readonly number[]): [number, number] {
+  return [
+    values.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
+    values.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
+  ]
+}
+
+/** The first steps of all points, with gaps where points are missing. */
+function gapped(steps: readonly RunStepDto[]): number[] {
+  const ends = new Map(steps.map(({ step, bin }) => [step, bin?.last ?? step]))
+  return withGaps([...ends.keys()], (step) => ends.get(step) as number)
+}
+
+/** The number of steps with a batch in points. */
+export function countSteps(steps: readonly Pick<RunStepDto, 'bin'>[]): number {
+  return steps.reduce((sum, { bin }) => sum + (bin?.steps ?? 1), 0)
+}
+
+/** The last step of a bin, for a row of a chart. */
+function lastOf(at: Pick<RunStepDto, 'bin'> | undefined): { last?: number } {
+  return at?.bin ? { last: at.bin.last } : {}
+}
+
+const LINES = ['mean', 'median', 'smooth'] as const
+const BANDS = ['middle', 'most', 'all', 'interval', 'means'] as const
+
 /**
- * The exponential moving average with this weight of the past, without a bias towards 0 at the start, as W&B computes it.
+ * Draws a run straight through the points of other runs, which lie between its own points: without a value there, its line
+ * would be broken.
+ */
+function bridge(rows: readonly { x: number; row: FanStep }[]): void {
+  let before = -1
+  for (const [at, { row }] of rows.entries()) {
+    if (row.other) continue
+    const from = rows[before]
+    const to = rows[at] as (typeof rows)[number]
+    for (let i = before + 1; from !== undefined && i < at; i++) {
+      const { x, row: between } = rows[i] as (typeof rows)[number]
+      const share = (x - from.x) / (to.x - from.x)
+      const mix = (a: number, b: number) => a + share * (b - a)
+      for (const key of LINES) {
+        const [a, b] = [from.row[key], to.row[key]]
+        if (a !== null && b !== null) between[key] = mix(a, b)
+      }
+      for (const key of BANDS) {
+        const [a, b] = [from.row[key], to.row[key]]
+        if (a !== null && b !== null) between[key] = [mix(a[0], b[0]), mix(a[1], b[1])]
+      }
+    }
+    before = at
+  }
+}
+
+/** The means of ended steps, smoothed if `weight` is above 0. A bin counts as its number of steps. */
+function smoothedMeans(steps: readonly RunStepDto[], weight: number): Map<number, number | null> {
+  const means = steps.map(({ n, mean }) => (n === null ? null : mean))
+  const weights = steps.map(({ bin }) => weight ** (bin?.steps ?? 1))
+  const values = weight > 0 ? smoothed(means, weights) : means
+  return new Map(steps.map(({ step }, at) => [step, values[at] ?? null]))
+}
+
+/**
+ * The exponential moving average with these weights of the past, without a bias towards 0 at the start, as W&B computes it.
  * Gaps stay gaps.
  */
-export function smoothed(values: readonly (number | null)[], weight: number): (number | null)[] {
+export function smoothed(
+  values: readonly (number | null)[],
+  weights: readonly number[],
+): (number | null)[] {
   let sum = 0
   let total = 0
-  return values.map((value) => {
+  return values.map((value, at) => {
     if (value === null) return null
+    const weight = weights[at] as number
     sum = sum * weight + value * (1 - weight)
     total = total * weight + (1 - weight)
     return sum / total
@@ -119,6 +214,7 @@ function fanStep(
   const ended = at !== undefined && at.n !== null
   return {
     step,
+    ...lastOf(at),
     batchId: at?.batchId ?? null,
     mean: ended ? at.mean : null,
     median: q?.[2] ?? null,
@@ -130,6 +226,7 @@ function fanStep(
       few !== null && ended && at.mean !== null
         ? meanInterval({ mean: at.mean, error: at.meanError, groups: at.groups }, few)
         : null,
+    means: at?.bin?.means ?? null,
     smooth: null,
     running: ended ? null : (at?.mean ?? null),
   }
@@ -142,10 +239,12 @@ const NO_SIGNAL_CLASSES = GROUP_SIGNALS.filter((signal) => signal !== 'varied') 
 >[]
 
 /** Shares of a step, 0 to 1, of its groups and of its ended samples. */
-type ShareStep = { step: number; failed: number | null; groups: number } & Record<
-  Exclude<GroupSignal, 'varied'>,
-  number | null
->
+type ShareStep = StepRow & {
+  failed: number | null
+  /** The lowest and the highest share of failed samples of a step of a bin. */
+  failures: [number, number] | null
+  groups: number
+} & Record<Exclude<GroupSignal, 'varied'>, number | null>
 
 /** The share of no-signal groups by class, and of failed samples. */
 export interface SharesData {
@@ -160,7 +259,7 @@ export interface SharesData {
 export function prepareShares(steps: readonly RunStepDto[]): SharesData {
   const byStep = new Map(steps.map((step) => [step.step, step]))
   const numbers = [...byStep.keys()]
-  const rows = withGaps(numbers).map((number): ShareStep => {
+  const rows = gapped(steps).map((number): ShareStep => {
     const at = byStep.get(number)
     const counts = at?.groupSignals ?? null
     const groups = counts === null ? 0 : totalOf(counts)
@@ -173,7 +272,9 @@ export function prepareShares(steps: readonly RunStepDto[]): SharesData {
     const ended = at === undefined ? 0 : at.scored + at.failed
     return {
       step: number,
+      ...lastOf(at),
       failed: at === undefined || ended === 0 ? null : at.failed / ended,
+      failures: at?.bin?.failedShares ?? null,
       groups,
       ...shares,
     } as ShareStep
@@ -185,13 +286,18 @@ export function prepareShares(steps: readonly RunStepDto[]): SharesData {
     steps: rows,
     signals: NO_SIGNAL_CLASSES.filter((signal) => rows.some((row) => (row[signal] ?? 0) > 0)),
     signalTicks: shareTicks(Math.max(0, ...stacked)),
-    failedTicks: shareTicks(Math.max(0, ...rows.map(({ failed }) => failed ?? 0))),
+    failedTicks: shareTicks(
+      Math.max(0, ...rows.map(({ failed, failures }) => failures?.[1] ?? failed ?? 0)),
+    ),
     stepTicks: pickTicks(numbers, 6),
   }
 }
 
 /** The verdicts and failures of a step as shares of its ended samples, 0 to 1. */
-export type OutcomeStep = { step: number; n: number; [outcome: `outcome:${string}`]: number | null }
+export type OutcomeStep = StepRow & {
+  n: number
+  [outcome: `outcome:${string}`]: number | null
+}
 
 /** Outcomes over steps, prepared for drawing. */
 export interface OutcomeData {
@@ -219,7 +325,7 @@ export function prepareOutcomes(steps: readonly RunStepDto[]): OutcomeData | nul
     .map(([name]) => name)
   const byStep = new Map(steps.map((step) => [step.step, step]))
   const numbers = [...byStep.keys()]
-  const rows = withGaps(numbers).map((number): OutcomeStep => {
+  const rows = gapped(steps).map((number): OutcomeStep => {
     const at = byStep.get(number)
     const counted = at?.verdicts.reduce((sum, { n }) => sum + n, 0) ?? 0
     const ended = at === undefined ? 0 : at.scored + at.failed
@@ -231,7 +337,7 @@ export function prepareOutcomes(steps: readonly RunStepDto[]): OutcomeData | nul
         ...Object.fromEntries(none.map((key) => [`outcome:${key}`, null])),
       }
     }
-    const row: OutcomeStep = { step: number, n: ended }
+    const row = { step: number, ...lastOf(at), n: ended } as OutcomeStep
     let other = counted
     for (const name of named) {
       const n = at.verdicts.find(({ verdict }) => verdict === name)?.n ?? 0
@@ -261,10 +367,11 @@ function totalOf(counts: GroupSignalCounts): number {
 }
 
 /** The reward wait of a step next to its step time. */
-interface WaitStep {
-  step: number
+interface WaitStep extends StepRow {
   waitMs: number | null
   stepMs: number | null
+  /** The shortest and the longest reward wait of a step of a bin. */
+  waits: [number, number] | null
 }
 
 /**
@@ -275,35 +382,54 @@ export interface WaitData {
   steps: WaitStep[]
   ticks: Tick[]
   stepTicks: number[]
-  /** Median of wait ÷ step time. */
-  share: number | null
+  /** The values spread over a factor of ten or more, for which a logarithmic axis serves. */
+  isWide: boolean
+  /** The steps that a logarithmic axis leaves out, because a value of theirs is 0. */
+  zeros: number
 }
 
-export function prepareWaits(steps: readonly RunStepDto[]): WaitData {
+/** Prepares reward waits; on a logarithmic axis, a value of 0 has no position and becomes a gap. */
+export function prepareWaits(
+  steps: readonly RunStepDto[],
+  { log = false }: { log?: boolean } = {},
+): WaitData {
   const byStep = new Map(steps.map((step) => [step.step, step]))
   const numbers = [...byStep.keys()]
-  const times = steps.flatMap(({ stepMs }) => stepMs ?? [])
-  const usual = medianOf(times)
-  const rows = withGaps(numbers).map((number): WaitStep => {
+  const usual = medianOf(steps.flatMap(({ stepMs }) => stepMs ?? []))
+  let zeros = 0
+  const rows = gapped(steps).map((number): WaitStep => {
     const at = byStep.get(number)
     const stepMs = at?.stepMs ?? null
-    return {
+    const isPause = stepMs !== null && usual !== null && stepMs > usual * PAUSE_FACTOR
+    const row: WaitStep = {
       step: number,
+      ...lastOf(at),
       waitMs: at?.waitMs ?? null,
-      stepMs: stepMs !== null && usual !== null && stepMs > usual * PAUSE_FACTOR ? null : stepMs,
+      stepMs: isPause ? null : stepMs,
+      waits: at?.bin?.waitsMs ?? null,
+    }
+    if (!log) return row
+    const shown = (ms: number | null) => (ms !== null && ms > 0 ? ms : null)
+    if (valuesOf(row).some((ms) => ms <= 0)) zeros++
+    return {
+      ...row,
+      ...{ waitMs: shown(row.waitMs), stepMs: shown(row.stepMs) },
+      waits: row.waits !== null && row.waits[0] > 0 ? row.waits : null,
     }
   })
-  const shares = rows.flatMap(({ waitMs, stepMs }) =>
-    waitMs === null || stepMs === null ? [] : Math.min(1, waitMs / stepMs),
-  )
+  const values = rows.flatMap(valuesOf)
+  const [least, most] = rangeOf(values.filter((ms) => ms > 0))
   return {
     steps: rows,
-    ticks: durationTicks(
-      Math.max(1, ...rows.flatMap(({ waitMs, stepMs }) => [waitMs ?? 0, stepMs ?? 0])),
-    ),
+    ticks: log && least <= most ? logDurationTicks(least, most) : durationTicks(Math.max(1, most)),
     stepTicks: pickTicks(numbers, 6),
-    share: medianOf(shares),
+    isWide: most >= least * 10,
+    zeros,
   }
+}
+
+function valuesOf({ waitMs, stepMs, waits }: WaitStep): number[] {
+  return [waitMs, stepMs, ...(waits ?? [])].filter((ms) => ms !== null)
 }
 
 /** Above this multiple of the median step time, the job is assumed to have been paused. */
@@ -317,12 +443,11 @@ export function medianOf(values: readonly number[]): number | null {
 /** A data source over steps. */
 export interface SourceData {
   name: string
-  steps: {
-    step: number
+  steps: (StepRow & {
     mean: number | null
     middle: [number, number] | null
     n: number
-  }[]
+  })[]
   last: { step: number; mean: number; n: number }
 }
 
@@ -333,7 +458,12 @@ export interface SourcesData {
   stepTicks: number[]
 }
 
-export function prepareSources(sources: readonly RunSourceDto[]): SourcesData {
+/** @param steps the points of the run, which tell the last steps of bins */
+export function prepareSources(
+  sources: readonly RunSourceDto[],
+  steps: readonly RunStepDto[],
+): SourcesData {
+  const stepAt = new Map(steps.map((step) => [step.step, step]))
   const numbers = [
     ...new Set(sources.flatMap(({ points }) => points.map(({ step }) => step))),
   ].sort((a, b) => a - b)
@@ -343,10 +473,11 @@ export function prepareSources(sources: readonly RunSourceDto[]): SourcesData {
       const byStep = new Map(points.map((point) => [point.step, point]))
       return {
         name,
-        steps: withGaps(numbers).map((step) => {
+        steps: gapped(steps).map((step) => {
           const at = byStep.get(step)
           return {
             step,
+            ...lastOf(stepAt.get(step)),
             mean: at?.mean ?? null,
             middle: at ? [at.q25, at.q75] : null,
             n: at?.n ?? 0,
@@ -355,7 +486,7 @@ export function prepareSources(sources: readonly RunSourceDto[]): SourcesData {
         last: points.at(-1) as SourceData['last'],
       }
     }),
-    valueTicks: niceTicks(Math.min(...values), Math.max(...values)),
+    valueTicks: niceTicks(...rangeOf(values)),
     stepTicks: pickTicks(numbers, 4),
   }
 }

@@ -4,6 +4,7 @@ import type { RunStepDto } from '../../server/contract/runs.ts'
 import { heatAt, prepareHeat } from './heat.prepare.ts'
 import { meanInterval } from './mean-interval.ts'
 import {
+  countSteps,
   prepareFan,
   prepareOutcomes,
   prepareShares,
@@ -11,9 +12,18 @@ import {
   prepareWaits,
   smoothed,
 } from './run.prepare.ts'
+import {
+  placeSteps,
+  stepOfText,
+  stepsBetween,
+  stepText,
+  stepTitle,
+  timesOf,
+} from './step-axis.prepare.ts'
 
 const step = (number: number, change: Partial<RunStepDto> = {}): RunStepDto => ({
   step: number,
+  bin: null,
   batchId: `b${number}`,
   status: 'completed',
   ...{ others: 0, samples: 8, scored: 8, failed: 0, substituted: 0, groups: 1, retries: 0, n: 8 },
@@ -27,7 +37,7 @@ const step = (number: number, change: Partial<RunStepDto> = {}): RunStepDto => (
 describe('fan chart', () => {
   test('has bands for ended steps, and the mean so far for a running one', () => {
     const running = step(2, { status: 'running', n: null, quantiles: null, mean: 0.7 })
-    const { steps } = prepareFan({ steps: [step(1), running], heat: null }, [], false)
+    const { steps } = prepareFan({ steps: [step(1), running], heat: null, startedAt: null }, [])
     expect(steps[0]).toMatchObject({
       ...{ mean: 0.5, median: 0.5, middle: [0.3, 0.7], most: [0.1, 0.9], all: [0, 1] },
       running: null,
@@ -36,8 +46,8 @@ describe('fan chart', () => {
   })
 
   test('has a gap for a missing step', () => {
-    const run = { steps: [step(1), step(2), step(3), step(6)], heat: null }
-    expect(prepareFan(run, [], false).steps.map((s) => [s.step, s.mean])).toEqual([
+    const run = { steps: [step(1), step(2), step(3), step(6)], heat: null, startedAt: null }
+    expect(prepareFan(run, []).steps.map((s) => [s.step, s.mean])).toEqual([
       ...[
         [1, 0.5],
         [2, 0.5],
@@ -49,21 +59,71 @@ describe('fan chart', () => {
   })
 
   test('scales to all scores only when the range is drawn', () => {
-    const run = { steps: [step(1, { min: -50, max: 40 })], heat: null }
-    expect(prepareFan(run, [], false).valueTicks[0]?.at).toBeGreaterThan(-1)
-    expect(prepareFan(run, [], true).valueTicks[0]?.at).toBeLessThanOrEqual(-50)
+    const run = { steps: [step(1, { min: -50, max: 40 })], heat: null, startedAt: null }
+    expect(prepareFan(run, []).valueTicks[0]?.at).toBeGreaterThan(-1)
+    expect(prepareFan(run, [], { range: true }).valueTicks[0]?.at).toBeLessThanOrEqual(-50)
   })
 
   test('overlays the means of other runs by step', () => {
-    const other = { name: 'other', steps: [step(2, { mean: 3 }), step(4, { mean: 4 })] }
-    const fan = prepareFan({ steps: [step(1), step(2)], heat: null }, [other], false)
-    expect(fan.steps.map((s) => [s.step, s['run:other']])).toEqual([
-      [1, null],
-      [2, 3],
-      [3, null],
-      [4, 4],
+    const other = {
+      ...{ name: 'other', startedAt: null },
+      steps: [step(2, { mean: 3 }), step(4, { mean: 4 })],
+    }
+    const own = [step(1), step(3, { mean: 0.7 })]
+    const fan = prepareFan({ steps: own, heat: null, startedAt: null }, [other])
+    // The line of the run passes step 2 of the other run, and ends at its own last step.
+    expect(
+      fan.steps.map((s) => [s.step, s['run:other'] ?? null, s.mean, s.other !== undefined]),
+    ).toEqual([
+      [1, null, 0.5, false],
+      [2, 3, expect.closeTo(0.6, 12), true],
+      [3, null, 0.7, false],
+      [4, 4, null, true],
     ])
+    expect(fan.points).toBe(2)
     expect(fan.valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(4)
+  })
+
+  test('moves other runs to its own start on a time axis', () => {
+    const at = (second: number) => ({ submittedAt: `2026-11-20T10:00:0${second}.000Z` })
+    const run = {
+      ...{ steps: [step(1, at(0)), step(2, at(4))], heat: null },
+      startedAt: '2026-11-20T10:00:00.000Z',
+    }
+    const other = {
+      ...{ name: 'other', startedAt: '2026-11-20T10:00:05.000Z' },
+      steps: [step(7, { ...at(6), mean: 2 })],
+    }
+    const timeOf = timesOf(run.steps)
+    const { steps } = prepareFan(run, [other], { timeOf })
+    const placed = placeSteps(steps, 'time', timeOf)
+    const startMs = Date.parse(run.startedAt)
+    expect(placed.map(({ x, ...s }) => [x - startMs, s['run:other'] ?? null])).toEqual([
+      [0, null],
+      [1_000, 2],
+      [4_000, null],
+    ])
+    expect(stepsBetween(placed, startMs + 500, startMs + 5_000)).toEqual({ from: 2, to: 2 })
+    expect(stepsBetween(placed, startMs + 500, startMs + 2_000)).toBeNull()
+  })
+
+  test('draws bins with the range of the means of their steps, without gaps between them', () => {
+    const bin = (first: number, steps: number, last = first + 7) =>
+      step(first, {
+        bin: { last, steps, means: [0, 1], waitsMs: [0, 9_000], failedShares: [0, 0.5] },
+      })
+    // The first bin begins later, the next lacks steps at its end, and one bin is missing.
+    const run = { steps: [bin(3, 5, 7), bin(8, 6, 13), bin(16, 8), bin(32, 8)], heat: null }
+    const fan = prepareFan({ ...run, startedAt: null }, [])
+    expect(fan.perPoint).toBe(8)
+    expect(countSteps(run.steps)).toBe(27)
+    expect(fan.steps.map((s) => [s.step, s.last, s.means])).toEqual([
+      [3, 7, [0, 1]],
+      [8, 13, [0, 1]],
+      [16, 23, [0, 1]],
+      [26, undefined, null],
+      [32, 39, [0, 1]],
+    ])
   })
 })
 
@@ -75,7 +135,7 @@ describe('the fan chart of a reward of few values', () => {
       step(1, { mean: 0.99, meanError: 0.01, groups: 64 }),
       step(2, { mean: 0, meanError: 0, groups: 64 }),
     ]
-    const fan = prepareFan({ steps, heat }, [], false)
+    const fan = prepareFan({ steps, heat, startedAt: null }, [])
     expect(fan.isFewValued).toBe(true)
     for (const { most, middle, median, interval } of fan.steps) {
       expect([most, middle, median]).toEqual([null, null, null])
@@ -86,9 +146,11 @@ describe('the fan chart of a reward of few values', () => {
     }
     expect(
       prepareFan(
-        { steps, heat: { ...heat, edges: Array.from({ length: 13 }, (_, i) => i) } },
+        {
+          ...{ steps, startedAt: null },
+          heat: { ...heat, edges: Array.from({ length: 13 }, (_, i) => i) },
+        },
         [],
-        false,
       ).isFewValued,
     ).toBe(false)
   })
@@ -159,13 +221,13 @@ test('outcomes are shares of ended samples, verdicts first, then failures', () =
 })
 
 test('smoothing is without a bias at the start, and keeps gaps', () => {
-  expect(smoothed([1, 1, null, 1], 0.9)).toEqual([
+  expect(smoothed([1, 1, null, 1], [0.9, 0.9, 0.9, 0.9])).toEqual([
     expect.closeTo(1, 12),
     expect.closeTo(1, 12),
     null,
     expect.closeTo(1, 12),
   ])
-  expect(smoothed([0, 1], 0.6)).toEqual([0, expect.closeTo(0.4 / 0.64, 12)])
+  expect(smoothed([0, 1], [0.6, 0.6])).toEqual([0, expect.closeTo(0.4 / 0.64, 12)])
 })
 
 describe('shares over steps', () => {
@@ -192,7 +254,20 @@ describe('reward waits', () => {
     const steps = [1, 2, 3, 4].map((n) => step(n, n === 3 ? { stepMs: 86_400_000 } : {}))
     const waits = prepareWaits(steps)
     expect(waits.steps.map(({ stepMs }) => stepMs)).toEqual([60_000, 60_000, null, 60_000])
-    expect(waits.share).toBeCloseTo(1 / 60)
+    expect(waits).toMatchObject({ isWide: true, zeros: 0 })
+  })
+
+  test('have a logarithmic axis, which counts the steps that it cannot show', () => {
+    const steps = [step(1, { waitMs: 0 }), step(2, { waitMs: 40 }), step(3, { waitMs: 5_000 })]
+    const waits = prepareWaits(steps, { log: true })
+    expect(waits.steps.map(({ waitMs }) => waitMs)).toEqual([null, 40, 5_000])
+    expect(waits.zeros).toBe(1)
+    expect(waits.ticks.map(({ label }) => label)).toEqual(
+      ['10 ms', '100 ms', '1 s', '10 s', '1:00 min'].map((text) => text.replace(' ', '\u00a0')),
+    )
+    expect(prepareWaits([step(1, { waitMs: 0, stepMs: null })], { log: true }).ticks).not.toEqual(
+      [],
+    )
   })
 })
 
@@ -201,10 +276,13 @@ describe('data sources', () => {
     const point = (at: number, mean: number) => ({
       ...{ step: at, n: 4, mean, q25: mean - 1, q75: mean + 1, failed: 0 },
     })
-    const { sources, valueTicks } = prepareSources([
-      { name: 'a', samples: 8, points: [point(1, 0), point(3, 1)] },
-      { name: 'b', samples: 4, points: [point(2, 9)] },
-    ])
+    const { sources, valueTicks } = prepareSources(
+      [
+        { name: 'a', samples: 8, points: [point(1, 0), point(3, 1)] },
+        { name: 'b', samples: 4, points: [point(2, 9)] },
+      ],
+      [step(1), step(2), step(3)],
+    )
     expect(sources[0]?.steps.map(({ step, mean }) => [step, mean])).toEqual([
       [1, 0],
       [2, null],
@@ -249,5 +327,31 @@ describe('reward heat map', () => {
       high: 0.5,
     })
     expect(heatAt(heat, 0.5, 0.5)).toBeNull()
+  })
+})
+
+describe('the axis of step charts', () => {
+  const at = (step: number, minute: number) => ({
+    ...{ step, submittedAt: new Date(minute * 60_000).toISOString() },
+  })
+
+  test('has the time of each step, between two points that of its place, and none outside', () => {
+    const timeOf = timesOf([at(1, 0), at(2, 1), at(10, 9)])
+    expect([0, 1, 2, 6, 10, 11].map(timeOf)).toEqual([null, 0, 60_000, 300_000, 540_000, null])
+  })
+
+  test('sorts steps by time, so that a step that was submitted again is later', () => {
+    const steps = [at(1, 0), at(2, 9), at(3, 2)]
+    expect(placeSteps(steps, 'time', timesOf(steps)).map(({ step }) => step)).toEqual([1, 3, 2])
+    expect(placeSteps(steps, 'step', () => null).map(({ x }) => x)).toEqual([1, 2, 3])
+  })
+
+  test('names bins by their range', () => {
+    expect(stepText({ step: 4_992, last: 5_007 })).toBe('4,992–5,007')
+    expect(stepOfText('4,992–5,007')).toEqual({ step: 4_992, last: 5_007 })
+    expect(stepOfText('12')).toEqual({ step: 12, last: 12 })
+    expect(stepTitle({ step: 12 }, null)).toBe('step 12')
+    expect(stepTitle({ step: 12, last: 15 }, null)).toBe('steps 12–15')
+    expect(stepTitle({ step: 12 }, 0)).toMatch(/^step 12, 19\d\d-/)
   })
 })

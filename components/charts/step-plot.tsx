@@ -1,37 +1,52 @@
 'use client'
 
 import { type ReactNode, useMemo } from 'react'
-import { Area, Line, ReferenceLine } from 'recharts'
+import { Area, type DotItemDotProps, Line, ReferenceLine } from 'recharts'
 import { formatCount } from '../format/numbers.ts'
 import { type MarkLine, prepareMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
 import { Plot } from './plot.tsx'
-import type { Tick } from './ticks.ts'
+import {
+  type Placed,
+  placeSteps,
+  type StepRow,
+  stepsBetween,
+  stepTitle,
+} from './step-axis.prepare.ts'
+import { useStepAxis } from './step-axis.ts'
+import { localTimeTicks, type Tick } from './ticks.ts'
 import { MarkTip, Tip, type TipRow } from './tip.tsx'
 
 /** The charts of a run share their cursor. */
 const SYNC = 'run-steps'
 
-/** A plot over the steps of a run, with its marks. */
-export function StepPlot<T extends { step: number }>({
+/**
+ * A plot over the steps of a run, or over the time at which they were accepted, with its marks. A click on a bin of steps
+ * shows its steps.
+ */
+export function StepPlot<T extends StepRow>({
   data,
   title,
   stepTicks,
   valueTicks,
   axisWidth = 44,
+  isLog = false,
   labels = false,
   sync = SYNC,
   tip,
   onStep,
-  onRange,
   children,
+  ...given
 }: {
+  /** Rows with an `x` are placed already. */
   data: readonly T[]
   /** The accessible description. */
   title: string
   stepTicks: readonly number[]
   valueTicks: readonly Tick[]
   axisWidth?: number
+  /** The value axis is logarithmic. */
+  isLog?: boolean
   /** Marks have labels where there is room. */
   labels?: boolean
   /** Plots with the same key share their cursor. */
@@ -39,51 +54,64 @@ export function StepPlot<T extends { step: number }>({
   /** The values in the tooltip of a step; null or none: no tooltip. */
   tip(step: T): TipRow[] | null
   onStep?(step: NoInfer<T>): void
-  /** Called with the first and last step of a drag. */
+  /** Called with the first and last step of a drag; left out: the page's own range. */
   onRange?(from: number, to: number): void
   children: ReactNode
 }) {
   const marks = useMarks()
+  const { by, timeOf, onRange: onPageRange } = useStepAxis()
+  const onRange = given.onRange ?? onPageRange
+  const isTime = by === 'time'
+  const rows = useMemo(() => placeSteps(data, by, timeOf), [data, by, timeOf])
   const lines = useMemo(
-    () =>
-      prepareMarks(
-        marks,
-        data.map(({ step }) => step),
-        labels,
-      ),
-    [marks, data, labels],
+    () => prepareMarks(marks, rows, labels, isTime ? timeOf : undefined),
+    [marks, rows, labels, isTime, timeOf],
   )
+  const ticks = isTime
+    ? localTimeTicks(rows[0]?.x ?? 0, rows.at(-1)?.x ?? 0)
+    : stepTicks.map((at) => ({ at, label: formatCount(at) }))
+  const isBin = ({ step, last = step }: StepRow) => last > step
   return (
     <Plot
-      data={data}
+      data={rows}
       title={title}
-      x={{
-        dataKey: 'step',
-        type: 'number',
-        domain: ['dataMin', 'dataMax'],
-        ticks: stepTicks.map((at) => ({ at, label: formatCount(at) })),
-      }}
-      y={{ ticks: valueTicks, width: axisWidth }}
+      x={{ dataKey: 'x', type: 'number', domain: ['dataMin', 'dataMax'], ticks }}
+      y={{ ticks: valueTicks, width: axisWidth, ...(isLog && { scale: 'log' }) }}
       right={12}
       sync={sync}
-      tip={(step: T) => {
-        const rows = tip(step) ?? []
+      tip={(row: Placed<T>) => {
+        const values = tip(row) ?? []
+        const { step, last = step } = row
         return (
-          rows.length > 0 && (
+          values.length > 0 && (
             <div>
-              <Tip title={`step ${formatCount(step.step)}`} rows={rows} />
-              <MarkTip line={lines.find((line) => line.step === step.step)} />
+              <Tip title={stepTitle(row, isTime ? row.x : null)} rows={values} />
+              {lines
+                .filter((line) => line.step >= step && line.step <= last)
+                .map((line) => (
+                  <MarkTip key={line.step} line={line} />
+                ))}
             </div>
           )
         )
       }}
-      {...(onStep && { onPick: onStep })}
-      {...(onRange && { onRange })}
+      {...((onStep !== undefined || (onRange !== null && rows.some(isBin))) && {
+        onPick: (row: Placed<T>) => {
+          if (isBin(row) && onRange) onRange(row.step, row.last as number)
+          else onStep?.(row)
+        },
+      })}
+      {...(onRange && {
+        onRange: (from: number, to: number) => {
+          const steps = stepsBetween(rows, from, to)
+          if (steps !== null) onRange(steps.from, steps.to)
+        },
+      })}
     >
       {lines.map((line) => (
         <ReferenceLine
           key={line.step}
-          x={line.step}
+          x={line.x}
           stroke="var(--ink-2)"
           strokeDasharray="2 3"
           label={<MarkLabel line={line} />}
@@ -171,6 +199,17 @@ export function StepArea({ dataKey, color }: { dataKey: string; color: string })
   )
 }
 
+/** A point of a line; none where the line only passes a point of another run. */
+function PointDot({
+  cx,
+  cy,
+  payload,
+  color,
+}: Pick<DotItemDotProps, 'cx' | 'cy' | 'payload'> & { color: string }) {
+  if (cx === undefined || cy === undefined || cy === null || payload?.other) return null
+  return <circle cx={cx} cy={cy} r={2} fill={color} />
+}
+
 /** A line over steps, with points where they are few. */
 export function StepLine({
   dataKey,
@@ -200,7 +239,7 @@ export function StepLine({
       stroke={color}
       strokeWidth={width}
       strokeOpacity={opacity}
-      dot={dotted ? { r: 2, fill: color, strokeWidth: 0 } : false}
+      dot={dotted && (({ key, ...dot }) => <PointDot key={key} {...dot} color={color} />)}
       activeDot={{ r: 3 }}
       connectNulls={joined}
       isAnimationActive={false}

@@ -1,5 +1,11 @@
 import { durationText, significant } from '../format/numbers.ts'
-import { minuteTime } from '../format/time.ts'
+import { clockTime, dateTime, minuteTime } from '../format/time.ts'
+
+/** The scales of a value axis, for a segmented control. */
+export const LOG_OPTIONS = [
+  { value: 'linear', label: 'Linear' },
+  { value: 'log', label: 'Log' },
+] as const
 
 /** A labeled position on an axis. */
 export interface Tick {
@@ -10,12 +16,17 @@ export interface Tick {
 /**
  * The steps, with an extra one between two that are further apart than the median distance, so that lines have a gap
  * there.
+ * @param lastOf the last step of a bin; distances are from there
  */
-export function withGaps(steps: readonly number[]): number[] {
-  const distances = steps.slice(1).map((step, at) => step - (steps[at] as number))
+export function withGaps(
+  steps: readonly number[],
+  lastOf: (step: number) => number = (step) => step,
+): number[] {
+  const ends = steps.map(lastOf)
+  const distances = steps.slice(1).map((step, at) => step - (ends[at] as number))
   const usual = distances.toSorted((a, b) => a - b)[(distances.length - 1) >> 1] ?? 1
   return steps.flatMap((step, at) => {
-    const before = steps[at - 1]
+    const before = ends[at - 1]
     return before !== undefined && step - before > usual ? [before + usual, step] : [step]
   })
 }
@@ -79,6 +90,55 @@ export function durationTicks(mostMs: number): { at: number; label: string }[] {
     })
     if (at >= mostMs) return ticks
   }
+}
+
+/** Round durations around `leastMs` and `mostMs`, both above 0, for a logarithmic axis; at most eight. */
+export function logDurationTicks(leastMs: number, mostMs: number): Tick[] {
+  const rounds = LOG_DURATIONS_MS
+  const first = Math.max(
+    0,
+    rounds.findLastIndex((at) => at <= leastMs),
+  )
+  const end = rounds.findIndex((at) => at >= mostMs)
+  const shown = rounds.slice(first, end < 0 ? undefined : Math.max(end, first + 1) + 1)
+  const every = Math.ceil(shown.length / 8)
+  // The last one is above all values, so it stays.
+  return shown
+    .filter((_, at) => (shown.length - 1 - at) % every === 0 || at === 0)
+    .map((at) => ({ at, label: durationText(at).replace(/\.0+(?=\D)/, '') }))
+}
+
+const LOG_DURATIONS_MS = [0.01, 0.1, 1, 10, 100, 1_000, 10_000, 60_000, 600_000].concat(
+  [1, 10, 100, 1_000, 10_000].map((h) => h * 3_600_000),
+)
+
+const TIME_LABELS = 6
+
+/** At most seven ticks at round local times between two times, epoch ms. */
+export function localTimeTicks(firstMs: number, lastMs: number): Tick[] {
+  const span = lastMs - firstMs
+  const step =
+    TIME_STEPS_MS.find((each) => each >= 1_000 && span / each <= TIME_LABELS) ??
+    (TIME_STEPS_MS.at(-1) as number)
+  const zoneMs = new Date(firstMs).getTimezoneOffset() * 60_000
+  const ticks: Tick[] = []
+  for (let at = Math.ceil((firstMs - zoneMs) / step) * step + zoneMs; at <= lastMs; at += step)
+    ticks.push({ at, label: timeLabel(at, span) })
+  return ticks
+}
+
+/** Steps between round times, milliseconds. */
+export const TIME_STEPS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500]
+  .concat([1, 2, 5, 10, 15, 30].map((s) => s * 1000))
+  .concat([1, 2, 5, 10, 15, 30].map((m) => m * 60_000))
+  .concat([1, 2, 4, 6, 12, 24, 48, 120, 240, 720].map((h) => h * 3_600_000))
+
+const DAY_MS = 86_400_000
+
+/** A time of day, with the date in ranges of more than a day. */
+export function timeLabel(at: number, spanMs: number): string {
+  if (spanMs > DAY_MS) return dateTime(at).slice(5, 16)
+  return spanMs <= DAY_MS / 24 ? clockTime(at) : minuteTime(at)
 }
 
 /** Round percent ticks from 0 to at least `most`, capped at 100 %. */

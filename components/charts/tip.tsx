@@ -25,8 +25,7 @@ export function Tip({ title, rows }: { title: string; rows: readonly TipRow[] })
 }
 
 /** The marks of a step, below its tooltip values. */
-export function MarkTip({ line }: { line: MarkLine | undefined }) {
-  if (line === undefined) return null
+export function MarkTip({ line }: { line: MarkLine }) {
   return (
     <div className="mt-1 max-w-64 whitespace-normal rounded-md border border-line-strong bg-raised px-2.5 py-1 text-xs shadow-pop">
       {line.marks.map((mark) => (

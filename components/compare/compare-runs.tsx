@@ -2,13 +2,15 @@
 
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Eye, EyeOff, ListTree, X } from 'lucide-react'
+import { useMemo } from 'react'
 import { type CompareRunsDto, MAX_COMPARED_RUNS } from '../../server/contract/compare.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { hueOf } from '../charts/hue.ts'
+import { StepAxisProvider } from '../charts/step-axis.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { SeededMark } from '../runs/seeded-mark.tsx'
 import { PageLink } from '../shell/page-link.tsx'
-import { buttonClass, IconButton } from '../ui/button.tsx'
+import { Button, buttonClass, IconButton } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { MiddleText } from '../ui/middle-text.tsx'
@@ -23,7 +25,10 @@ export function CompareRuns({ url, onChange }: CompareProps) {
   const trpc = useTRPC()
   const compared = useQuery({
     ...trpc.compare.runs.queryOptions(
-      { runs: url.runs.length === 0 ? ['-'] : url.runs, split: url.split },
+      {
+        ...{ runs: url.runs.length === 0 ? ['-'] : url.runs, split: url.split },
+        ...(url.zoom && { from: url.zoom.from, until: url.zoom.to }),
+      },
       { meta: { topics: ['batches'] }, placeholderData: keepPreviousData },
     ),
     enabled: url.runs.length > 0,
@@ -66,16 +71,43 @@ export function CompareRuns({ url, onChange }: CompareProps) {
 }
 
 function Compared({ data, url, onChange }: CompareProps & { data: CompareRunsDto }) {
+  const axis = useMemo(
+    () => ({
+      ...{ by: 'step' as const, timeOf: () => null },
+      onRange: (from: number, to: number) => onChange({ zoom: { from, to } }),
+    }),
+    [onChange],
+  )
   if (data.runs.every(({ step }) => step.length === 0)) {
     return (
-      <Empty icon={ListTree} title={data.runs.length === 0 ? 'Run not found' : 'No steps yet'}>
+      <Empty
+        icon={ListTree}
+        title={
+          data.runs.length === 0
+            ? 'Run not found'
+            : url.zoom === null
+              ? 'No steps yet'
+              : 'No steps in this range'
+        }
+        actions={
+          url.zoom !== null && (
+            <Button small onClick={() => onChange({ zoom: null })}>
+              All steps
+            </Button>
+          )
+        }
+      >
         {data.runs.length === 0
           ? `There is no run ${data.missing.map((name) => `“${name}”`).join(', ')}.`
           : `No ended batch has the split ${data.split}.`}
       </Empty>
     )
   }
-  return <RunOverlays data={data} url={url} onChange={onChange} />
+  return (
+    <StepAxisProvider value={axis}>
+      <RunOverlays data={data} url={url} onChange={onChange} />
+    </StepAxisProvider>
+  )
 }
 
 /** The compared runs: remove, hide, add. The first is the reference of the others. */
@@ -86,7 +118,6 @@ function ChosenRuns({ url, onChange, data }: CompareProps & { data: CompareRunsD
     .map(({ name }) => name)
     .filter((name) => !url.runs.includes(name))
   const missing = data?.missing ?? []
-  const earlier = data?.runs.filter((run) => run.earlier > 0) ?? []
   return (
     <div className="border-b px-5 py-3">
       <div className="flex flex-wrap items-center gap-2">
@@ -145,10 +176,9 @@ function ChosenRuns({ url, onChange, data }: CompareProps & { data: CompareRunsD
             ? `At most ${MAX_COMPARED_RUNS} runs`
             : `${plural(url.runs.length, 'run')} of at most ${MAX_COMPARED_RUNS}`,
           'ended batches only',
-          ...earlier.map(
-            (run) =>
-              `${run.name}: newest ${formatCount(run.step.length)} steps, ${formatCount(run.earlier)} earlier steps omitted`,
-          ),
+          ...(data !== undefined && data.width > 1
+            ? [`bins of ${formatCount(data.width)} steps; drag over a chart to zoom`]
+            : []),
         ].join(' · ')}
       </p>
     </div>

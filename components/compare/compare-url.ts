@@ -4,6 +4,7 @@ import {
   type JointCellIndex,
   MAX_COMPARED_RUNS,
 } from '../../server/contract/compare.ts'
+import { rangeOfText, rangeText, type StepRange } from '../runs/run-url.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The score range drawn as a band around the mean. */
@@ -31,6 +32,10 @@ export interface CompareUrl {
   hidden: string[]
   split: 'train' | 'val'
   band: Band
+  /** The steps shown by all charts of runs; null: all. */
+  zoom: StepRange | null
+  /** The reward wait has a logarithmic axis. */
+  log: boolean
 }
 
 /** The URL state, and its setter, for the parts of the page. */
@@ -69,6 +74,8 @@ export const compareUrl: UrlCodec<CompareUrl> = {
       hidden: params.getAll('hide'),
       split: params.get('split') === 'val' ? 'val' : 'train',
       band: BANDS.find((one) => one === params.get('band')) ?? 'none',
+      zoom: rangeOfText(params.get('zoom')),
+      log: params.get('log') === '1',
     }
   },
   write(state) {
@@ -79,6 +86,8 @@ export const compareUrl: UrlCodec<CompareUrl> = {
       for (const run of state.hidden) if (state.runs.includes(run)) params.append('hide', run)
       if (state.split !== 'train') params.set('split', state.split)
       if (state.band !== 'none') params.set('band', state.band)
+      if (state.zoom !== null) params.set('zoom', rangeText(state.zoom))
+      if (state.log) params.set('log', '1')
       return params
     }
     if (state.first !== null) params.set('a', state.first)

@@ -1,16 +1,19 @@
 'use client'
 
-import { useMemo } from 'react'
+import { type ReactNode, useMemo } from 'react'
 import type { ComparedRunDto, CompareRunsDto, StepDelta } from '../../server/contract/compare.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import {
   deltaTicks,
+  lastStep,
   type OverlayQuantity,
   prepareDeltas,
   prepareOverlay,
 } from '../charts/compare.prepare.ts'
 import { hueOf } from '../charts/hue.ts'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
+import { stepText } from '../charts/step-axis.prepare.ts'
+import { LOG_OPTIONS } from '../charts/ticks.ts'
 import {
   durationText,
   formatCount,
@@ -20,6 +23,7 @@ import {
   plural,
 } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
+import { Button } from '../ui/button.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { Scroll } from '../ui/scroll.tsx'
@@ -50,7 +54,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
     (sum, run) => sum + run.n.reduce((a: number, n) => a + (n ?? 0), 0),
     0,
   )
-  const common = { runs, hidden }
+  const common = { runs, hidden, width: data.width }
   const frame = 'border-b lg:[&:not(:last-child)]:border-r'
   return (
     <>
@@ -62,7 +66,21 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
         height={320}
         band={url.band}
         write={formatScore}
-        onBand={(band) => onChange({ band })}
+        actions={
+          <>
+            {url.zoom !== null && (
+              <Button small variant="quiet" onClick={() => onChange({ zoom: null })}>
+                All steps
+              </Button>
+            )}
+            <Segmented
+              label="Band"
+              value={url.band}
+              options={BAND_OPTIONS}
+              onChange={(band) => onChange({ band })}
+            />
+          </>
+        }
       />
       <Deltas data={data} hidden={hidden} />
       <div className="grid border-t lg:grid-cols-3">
@@ -87,8 +105,10 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
           className={frame}
           quantity="waitMs"
           title="Reward wait"
-          note="from submission to the last reward"
+          note={data.width > 1 ? 'median of steps to the last reward' : 'to the last reward'}
           write={durationText}
+          log={url.log}
+          onLog={(log) => onChange({ log })}
         />
       </div>
       <Sources data={data} />
@@ -107,10 +127,15 @@ function Overlay({
   className,
   height = 212,
   band = 'none',
-  onBand,
+  width,
+  log = false,
+  onLog,
+  actions,
 }: {
   runs: readonly ComparedRunDto[]
   hidden: ReadonlySet<string>
+  /** Steps of each point. */
+  width: number
   quantity: OverlayQuantity
   title: string
   note: string
@@ -118,11 +143,14 @@ function Overlay({
   className?: string
   height?: number
   band?: Band
-  onBand?: (band: Band) => void
+  log?: boolean
+  /** Offers a logarithmic axis where values spread widely. */
+  onLog?: (log: boolean) => void
+  actions?: ReactNode
 }) {
   const data = useMemo(
-    () => prepareOverlay(runs, quantity, { hidden, band }),
-    [runs, quantity, hidden, band],
+    () => prepareOverlay(runs, quantity, { hidden, band, width, log }),
+    [runs, quantity, hidden, band, width, log],
   )
   const series = runs.map(({ name }) => ({
     name,
@@ -133,10 +161,18 @@ function Overlay({
     <ChartFrame
       className={className ?? ''}
       title={title}
-      note={note}
+      note={data.zeros > 0 ? `${note}; ${plural(data.zeros, 'point')} at 0 not shown` : note}
       height={height}
       actions={
-        onBand && <Segmented label="Band" value={band} options={BAND_OPTIONS} onChange={onBand} />
+        actions ??
+        (onLog && (data.isWide || log) && (
+          <Segmented
+            label={`${title} scale`}
+            value={log ? 'log' : 'linear'}
+            options={LOG_OPTIONS}
+            onChange={(scale) => onLog(scale === 'log')}
+          />
+        ))
       }
       chart={
         <OverlayPlot
@@ -145,6 +181,7 @@ function Overlay({
           title={`${title} of ${plural(runs.length, 'run')}`}
           write={write}
           hasBand={band !== 'none'}
+          log={log}
         />
       }
       table={{
@@ -154,7 +191,7 @@ function Overlay({
           .filter((step) => runs.some((_, at) => typeof step[`v${at}`] === 'number'))
           .slice(0, TABLE_STEPS)
           .map((step) => [
-            formatCount(step.step),
+            stepText(step),
             ...runs.map((_, at) => {
               const value = step[`v${at}`]
               return typeof value === 'number' ? write(value) : '–'
@@ -195,7 +232,8 @@ function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<st
             key={run}
             className={shown.length > 1 ? 'md:odd:border-r [&:nth-child(n+3)]:border-t' : ''}
             title={`${run} − ${first.name}`}
-            note={`difference of mean rewards, ${plural(steps.length, 'shared step')}`}
+            note={`difference of mean rewards, ${sharedText(steps.length, data.width)}`}
+            width={data.width}
             steps={steps}
             color={hueOf('run', run)}
             ticks={ticks}
@@ -207,10 +245,16 @@ function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<st
   )
 }
 
+/** The number of steps, or bins, of both runs. */
+function sharedText(n: number, width: number): string {
+  return plural(n, width > 1 ? 'shared bin' : 'shared step')
+}
+
 function DeltaChart({
   title,
   note,
   steps,
+  width,
   color,
   ticks,
   className,
@@ -219,12 +263,14 @@ function DeltaChart({
   title: string
   note: string
   steps: readonly StepDelta[]
+  /** Steps of each point. */
+  width: number
   color: string
   ticks: { at: number; label: string }[]
   className?: string
   height?: number
 }) {
-  const data = useMemo(() => prepareDeltas(steps, ticks), [steps, ticks])
+  const data = useMemo(() => prepareDeltas(steps, { ticks, width }), [steps, ticks, width])
   return (
     <ChartFrame
       className={className ?? ''}
@@ -238,7 +284,7 @@ function DeltaChart({
           .toReversed()
           .slice(0, TABLE_STEPS)
           .map((one) => [
-            formatCount(one.step),
+            stepText({ step: one.step, last: lastStep(one.step, width) }),
             formatSigned(one.delta),
             formatSigned(one.low),
             formatSigned(one.high),
@@ -266,7 +312,8 @@ function Sources({ data }: { data: CompareRunsDto }) {
             key={name}
             className="border-b md:border-r"
             title={name}
-            note={`at ${plural(steps.length, 'shared step')}`}
+            note={`at ${sharedText(steps.length, data.width)}`}
+            width={data.width}
             height={150}
             steps={steps}
             color={hueOf('source', name)}
@@ -281,7 +328,8 @@ function Sources({ data }: { data: CompareRunsDto }) {
 /** The shared steps of two runs, each with a link to compare its batches. */
 function SharedSteps({ data }: { data: CompareRunsDto }) {
   const [only] = data.deltas
-  if (data.runs.length !== 2 || only === undefined || only.steps.length === 0) return null
+  // The batches of bins are known after a zoom.
+  if (data.runs.length !== 2 || data.width > 1 || !only || only.steps.length === 0) return null
   const steps = only.steps.toReversed().slice(0, LIST_STEPS)
   return (
     <Section

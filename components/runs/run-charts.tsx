@@ -19,9 +19,13 @@ import {
   type SourceData,
   type SourcesData,
 } from '../charts/run.prepare.ts'
+import { stepText } from '../charts/step-axis.prepare.ts'
+import { useStepAxis } from '../charts/step-axis.ts'
+import { LOG_OPTIONS } from '../charts/ticks.ts'
 import { durationText, formatCount, formatScore, percentText, plural } from '../format/numbers.ts'
+import { Segmented } from '../ui/field.tsx'
 import { noFailuresText, noSignalsText, noSpreadText } from './empty-words.ts'
-import { runSamplesHref } from './run-url.ts'
+import { isBinned, runSamplesHref } from './run-url.ts'
 
 const FailuresPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).FailuresPlot)
 const OutcomesPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).OutcomesPlot)
@@ -33,14 +37,20 @@ const FRAME = 'border-b md:odd:border-r'
 /** The number of newest steps in wide tables. */
 const TABLE_STEPS = 200
 
-export function RunCharts({ run }: { run: RunDto }) {
+/** Whether a chart has a logarithmic axis. */
+interface LogAxis {
+  log: boolean
+  onLog(log: boolean): void
+}
+
+export function RunCharts({ run, ...wait }: { run: RunDto } & LogAxis) {
   const shares = useMemo(() => prepareShares(run.steps), [run.steps])
   return (
     <div className="grid border-t md:grid-cols-2">
       <SpreadChart run={run} />
       <OutcomesChart run={run} />
       <SignalsChart run={run} data={shares} />
-      <WaitsChart run={run} />
+      <WaitsChart run={run} {...wait} />
       <FailuresChart run={run} data={shares} />
     </div>
   )
@@ -56,10 +66,18 @@ function useSamplesOf(run: RunDto): (of: SampleFilter) => void {
 function SpreadChart({ run }: { run: RunDto }) {
   const { heat } = run
   const toSamples = useSamplesOf(run)
-  const data = useMemo(() => (heat === null ? null : prepareHeat(heat)), [heat])
+  const { by, timeOf } = useStepAxis()
+  const data = useMemo(() => {
+    if (heat === null) return null
+    const lasts = new Map(run.steps.map(({ step, bin }) => [step, bin?.last ?? step]))
+    return prepareHeat(heat, {
+      lastOf: (step) => lasts.get(step) ?? step,
+      timeOf: by === 'time' ? timeOf : null,
+    })
+  }, [heat, run.steps, by, timeOf])
   if (heat === null || data === null)
     return <Nothing title="Reward distribution" reason={noSpreadText(run.steps)} />
-  const shown = data.steps.slice(-TABLE_STEPS)
+  const shown = data.columns.slice(-TABLE_STEPS)
   return (
     <ChartFrame
       className={FRAME}
@@ -82,8 +100,8 @@ function SpreadChart({ run }: { run: RunDto }) {
         head: ['Step', ...data.rows],
         rows: shown
           .toReversed()
-          .map(({ step, shares }) => [
-            formatCount(step),
+          .map(({ shares, ...row }) => [
+            stepText(row),
             ...shares.toReversed().map((share) => (share === 0 ? '0' : percentText(share))),
           ]),
       }}
@@ -111,7 +129,7 @@ function OutcomesChart({ run }: { run: RunDto }) {
           .filter(({ n }) => n > 0)
           .toReversed()
           .map((row) => [
-            formatCount(row.step),
+            stepText(row),
             formatCount(row.n),
             ...data.outcomes.map(({ name }) => percentText(row[`outcome:${name}`])),
           ]),
@@ -142,7 +160,7 @@ function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
           .filter(({ groups }) => groups > 0)
           .toReversed()
           .map((row) => [
-            formatCount(row.step),
+            stepText(row),
             formatCount(row.groups),
             ...data.signals.map((signal) => percentText(row[signal])),
           ]),
@@ -166,8 +184,8 @@ function FailuresChart({ run, data }: { run: RunDto; data: SharesData }) {
       }
       table={{
         head: ['Step', 'Failed', 'Share', 'Reasons'],
-        rows: run.steps.toReversed().map(({ step, failed, scored, reasons }) => [
-          formatCount(step),
+        rows: run.steps.toReversed().map(({ step, bin, failed, scored, reasons }) => [
+          stepText({ step, last: bin?.last ?? step }),
           formatCount(failed),
           percentText(failed + scored === 0 ? null : failed / (failed + scored)),
           Object.entries(reasons)
@@ -188,27 +206,42 @@ function reasonsOf(run: RunDto): [string, number][] {
 }
 
 /** The reward wait of each step next to its step time. */
-function WaitsChart({ run }: { run: RunDto }) {
-  const data = useMemo(() => prepareWaits(run.steps), [run.steps])
+function WaitsChart({ run, log, onLog }: { run: RunDto } & LogAxis) {
+  const data = useMemo(() => prepareWaits(run.steps, { log }), [run.steps, log])
+  const isBins = isBinned(run)
   return (
     <ChartFrame
       className={FRAME}
       title="Reward wait"
       note={
-        <Legend
-          entries={[
-            { label: 'submission to last reward', color: 'var(--data-2)' },
-            { label: 'step time', color: 'var(--ink-3)' },
-          ]}
-        />
+        <span className="inline-flex flex-wrap gap-x-3">
+          <Legend
+            entries={[
+              { label: 'submission to last reward', color: 'var(--data-2)' },
+              { label: 'step time', color: 'var(--ink-3)' },
+            ]}
+          />
+          {isBins && 'medians of steps, wait from shortest to longest'}
+          {data.zeros > 0 && `${plural(data.zeros, isBins ? 'bin' : 'step')} with 0 ms not shown`}
+        </span>
       }
-      chart={<WaitsPlot data={data} />}
+      actions={
+        (data.isWide || log) && (
+          <Segmented
+            label="Time axis scale"
+            value={log ? 'log' : 'linear'}
+            options={LOG_OPTIONS}
+            onChange={(scale) => onLog(scale === 'log')}
+          />
+        )
+      }
+      chart={<WaitsPlot data={data} log={log} />}
       table={{
         head: ['Step', 'Reward wait', 'Step time', 'Queue, p50', 'Scoring, p50', 'Scoring, p95'],
         rows: run.steps
           .toReversed()
           .map((step) => [
-            formatCount(step.step),
+            stepText({ step: step.step, last: step.bin?.last ?? step.step }),
             durationText(step.waitMs),
             durationText(step.stepMs),
             durationText(step.queueMsP50),
@@ -222,7 +255,7 @@ function WaitsChart({ run }: { run: RunDto }) {
 
 /** The data sources, one chart each, on a shared scale. */
 export function SourceCharts({ run }: { run: RunDto }) {
-  const data = useMemo(() => prepareSources(run.sources), [run.sources])
+  const data = useMemo(() => prepareSources(run.sources, run.steps), [run.sources, run.steps])
   if (run.sources.length < 2) return null
   return (
     <div className="grid md:grid-cols-2 xl:grid-cols-3">
@@ -253,8 +286,8 @@ function SourceChart({ run, source, of }: { run: RunDto; source: SourceData; of:
         rows: source.steps
           .filter(({ mean }) => mean !== null)
           .toReversed()
-          .map(({ step, mean, middle, n }) => [
-            formatCount(step),
+          .map(({ mean, middle, n, ...row }) => [
+            stepText(row),
             formatScore(mean),
             formatScore(middle?.[0]),
             formatScore(middle?.[1]),

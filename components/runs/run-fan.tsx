@@ -8,8 +8,11 @@ import { useTRPC } from '../api/trpc.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { hueOf } from '../charts/hue.ts'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
-import { prepareFan } from '../charts/run.prepare.ts'
+import { countSteps, prepareFan } from '../charts/run.prepare.ts'
+import { stepText } from '../charts/step-axis.prepare.ts'
+import { useStepAxis, X_AXES } from '../charts/step-axis.ts'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
+import { dateTime } from '../format/time.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { MiddleText } from '../ui/middle-text.tsx'
@@ -30,16 +33,31 @@ export function RunFan({
   url: RunUrl
   onChange(change: Partial<RunUrl>): void
 }) {
+  const { by, timeOf } = useStepAxis()
+  const { range, smoothing } = url
   const data = useMemo(
-    () => prepareFan(run, overlays, url.range, url.smoothing),
-    [run, overlays, url.range, url.smoothing],
+    () => prepareFan(run, overlays, { range, smoothing, timeOf: by === 'time' ? timeOf : null }),
+    [run, overlays, range, smoothing, by, timeOf],
   )
   const samples = run.steps.reduce((sum, { n }) => sum + (n ?? 0), 0)
   return (
     <>
       <ChartFrame
         title="Reward"
-        note={`n = ${formatCount(samples)} in ${plural(run.steps.length, 'step')}; ${data.isFewValued ? 'mean with its 95 % interval over groups' : 'bands of 25 to 75 % and 5 to 95 %, mean solid, median dashed'}`}
+        note={[
+          `n = ${formatCount(samples)} in ${plural(countSteps(run.steps), 'step')}`,
+          data.isFewValued
+            ? 'mean with its 95 % interval over groups'
+            : 'bands of 25 to 75 % and 5 to 95 %, mean solid, median dashed',
+          ...(data.perPoint > 1
+            ? [
+                `bins of up to ${plural(data.perPoint, 'step')}; dark band: lowest to highest mean of a step`,
+              ]
+            : []),
+          ...(by === 'time' && overlays.length > 0
+            ? ['other runs moved to the start of this run']
+            : []),
+        ].join('; ')}
         height={320}
         actions={
           <>
@@ -60,6 +78,14 @@ export function RunFan({
               onChange={(weight) => onChange({ smoothing: Number(weight) })}
             />
             <Segmented
+              label="Horizontal axis"
+              value={by}
+              options={X_AXES.map((value) => ({
+                ...{ value, label: value === 'step' ? 'Steps' : 'Time' },
+              }))}
+              onChange={(x) => onChange({ x })}
+            />
+            <Segmented
               label="Scale"
               value={url.range ? 'all' : 'most'}
               options={[
@@ -75,20 +101,28 @@ export function RunFan({
             data={data}
             name={run.name}
             range={url.range}
-            onRange={(from, to) => onChange({ zoom: { from, to } })}
             onStep={({ step }) => onChange(againstBefore(run, { from: step, to: step }) ?? {})}
           />
         }
         table={{
-          head: ['Step', 'Mean', 'Std', '5 %', '25 %', 'Median', '75 %', '95 %', 'n'],
+          head: [
+            ...['Step', 'Mean'],
+            ...(data.perPoint > 1 ? ['Lowest mean', 'Highest mean'] : []),
+            ...['Std', '5 %', '25 %', 'Median', '75 %', '95 %', 'n'],
+            ...(by === 'time' ? ['Accepted'] : []),
+          ],
           rows: run.steps
             .toReversed()
             .map((step) => [
-              formatCount(step.step),
+              stepText({ step: step.step, last: step.bin?.last ?? step.step }),
               formatScore(step.mean),
+              ...(data.perPoint > 1
+                ? [formatScore(step.bin?.means?.[0]), formatScore(step.bin?.means?.[1])]
+                : []),
               formatScore(step.std),
               ...Array.from({ length: 5 }, (_, at) => formatScore(step.quantiles?.[at])),
               step.n === null ? 'running' : formatCount(step.n),
+              ...(by === 'time' ? [dateTime(Date.parse(step.submittedAt))] : []),
             ]),
         }}
       />

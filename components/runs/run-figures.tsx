@@ -18,10 +18,10 @@ import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 const RECENT_STEPS = 20
 
 export function RunFigures({ run }: { run: RunDto }) {
-  const ended = run.steps.filter(({ n }) => n !== null)
+  const ended = run.recent.filter(({ n }) => n !== null)
   const last = ended.at(-1)
   const before = ended.at(-1 - RECENT_STEPS)
-  const newest = run.steps.at(-1)
+  const newest = run.recent.at(-1)
   const recent = ended.slice(-RECENT_STEPS)
   const { nothing, groups } = sumOfSignals(recent)
   const waits = recent.flatMap(({ waitMs }) => waitMs ?? [])
@@ -93,7 +93,7 @@ function sumOfSignals(steps: RunDto['steps']): { nothing: number; groups: number
 }
 
 function waitShare(run: RunDto): string {
-  const shares = run.steps
+  const shares = run.recent
     .slice(-RECENT_STEPS)
     .flatMap(({ waitMs, stepMs }) =>
       waitMs === null || stepMs === null ? [] : Math.min(1, waitMs / stepMs),
@@ -103,5 +103,5 @@ function waitShare(run: RunDto): string {
 }
 
 function lastSteps(run: RunDto): string {
-  return `last ${plural(Math.min(RECENT_STEPS, run.steps.length), 'step')}`
+  return `last ${plural(Math.min(RECENT_STEPS, run.recent.length), 'step')}`
 }

@@ -22,11 +22,20 @@ import { IconButton } from '../ui/button.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Section } from '../ui/section.tsx'
 import { ChartSkeleton } from '../ui/skeleton.tsx'
+import { inRange, type StepRange } from './run-url.ts'
 
 const MonitorPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).MonitorPlot)
 
 /** The monitors of a run over steps, with thresholds and incidents. */
-export function RunMonitors({ run, split }: { run: string; split: 'train' | 'val' }) {
+export function RunMonitors({
+  run,
+  split,
+  zoom,
+}: {
+  run: string
+  split: 'train' | 'val'
+  zoom: StepRange | null
+}) {
   const trpc = useTRPC()
   const monitors = useQuery(
     trpc.monitors.run.queryOptions({ run, split }, { meta: { topics: ['monitors'] } }),
@@ -50,13 +59,13 @@ export function RunMonitors({ run, split }: { run: string; split: 'train' | 'val
       }
     >
       <QueryView query={monitors} skeleton={<ChartSkeleton height={150} />} compact>
-        {(data) => <Loaded data={data} />}
+        {(data) => <Loaded data={data} zoom={zoom} />}
       </QueryView>
     </Section>
   )
 }
 
-function Loaded({ data }: { data: RunMonitorsDto }) {
+function Loaded({ data, zoom }: { data: RunMonitorsDto; zoom: StepRange | null }) {
   const [edited, setEdited] = useState<MonitorName | null>(null)
   const drawn = data.monitors.filter(({ points }) => points.some(({ value }) => value !== null))
   const silent = data.monitors.filter((monitor) => !drawn.includes(monitor))
@@ -68,6 +77,7 @@ function Loaded({ data }: { data: RunMonitorsDto }) {
             <MonitorChart
               key={monitor.setting.monitor}
               monitor={monitor}
+              zoom={zoom}
               onEdit={() => setEdited(monitor.setting.monitor)}
             />
           ))}
@@ -89,12 +99,15 @@ function Loaded({ data }: { data: RunMonitorsDto }) {
 
 function MonitorChart({
   monitor,
+  zoom,
   onEdit,
 }: {
   monitor: RunMonitorsDto['monitors'][number]
+  zoom: StepRange | null
   onEdit(): void
 }) {
-  const { setting, points, state } = monitor
+  const { setting, state } = monitor
+  const points = useMemo(() => inRange(monitor.points, zoom), [monitor.points, zoom])
   const name = setting.monitor
   const { label, measures, countedUnit } = MONITOR_DEFINITIONS[name]
   const data = useMemo(() => prepareMonitor(points, setting), [points, setting])

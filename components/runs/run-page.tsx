@@ -16,13 +16,16 @@ import {
 import { hueOf } from '../charts/hue.ts'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { MarksProvider } from '../charts/marks.ts'
+import { countSteps } from '../charts/run.prepare.ts'
+import { timesOf } from '../charts/step-axis.prepare.ts'
+import { StepAxisProvider } from '../charts/step-axis.ts'
 import { compareRunsHref } from '../compare/compare-url.ts'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { promptsHref } from '../prompts/prompts-url.ts'
 import { Component } from '../rewards/components-view.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
-import { Button, buttonClass } from '../ui/button.tsx'
+import { buttonClass } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { FigureStripSkeleton } from '../ui/figure-strip.tsx'
 import { QueryView } from '../ui/query-view.tsx'
@@ -38,7 +41,7 @@ import { RunMarks } from './run-marks.tsx'
 import { RunMonitors } from './run-monitors.tsx'
 import { RunRescores } from './run-rescores.tsx'
 import { RunSteps } from './run-steps.tsx'
-import { type RunUrl, runUrl, zoomed } from './run-url.ts'
+import { inRange, isBinned, type RunUrl, runUrl, type StepRange, zoomed } from './run-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
 
 const ContributionsPlot = lazyPlot(
@@ -51,7 +54,7 @@ export function RunPage({ name }: { name: string }) {
   const [url, setUrl] = useUrl(runUrl)
   const run = useQuery(
     trpc.runs.get.queryOptions(
-      { name, split: url.split, ...(url.until === null ? {} : { until: url.until }) },
+      { name, split: url.split },
       { meta: { topics: ['batches'] }, placeholderData: keepPreviousData },
     ),
   )
@@ -126,51 +129,73 @@ function Loaded({
   onChange(change: Partial<RunUrl>): void
 }) {
   const trpc = useTRPC()
+  const { zoom } = url
+  const range = zoom === null ? {} : { from: zoom.from, until: zoom.to }
   const overlays = useQueries({
     queries: url.over
       .filter((name) => name !== run.name)
       .map((name) =>
-        trpc.runs.get.queryOptions({ name, split: url.split }, { meta: { topics: ['batches'] } }),
+        trpc.runs.get.queryOptions(
+          { name, split: url.split, ...range },
+          { meta: { topics: ['batches'] }, placeholderData: keepPreviousData },
+        ),
       ),
     // A new function would combine on every render.
     combine: useCallback(
       (others: readonly { data?: RunDto | undefined }[]) =>
-        others.flatMap(({ data }) => (data ? [zoomed(data, url.zoom)] : [])),
-      [url.zoom],
+        others.flatMap(({ data }) => (data ? [zoomed(data, zoom)] : [])),
+      [zoom],
     ),
   })
-  const shown = useMemo(() => zoomed(run, url.zoom), [run, url.zoom])
+  const part = useQuery(
+    trpc.runs.get.queryOptions(
+      { name: run.name, split: url.split, ...range },
+      { meta: { topics: ['batches'] }, enabled: zoom !== null && isBinned(run) },
+    ),
+  )
+  const finer = zoom !== null && part.data && part.data.steps.length > 0 ? part.data : null
+  const shown = useMemo(() => finer ?? zoomed(run, zoom), [finer, run, zoom])
   const marks = useRunMarks(run.name, run)
+  const axis = useMemo(
+    () => ({
+      by: url.x,
+      timeOf: timesOf([...run.steps, ...run.recent, ...(finer?.steps ?? [])]),
+      onRange: (from: number, to: number) => onChange({ zoom: { from, to } }),
+    }),
+    [url.x, run, finer, onChange],
+  )
   return (
     <MarksProvider value={marks}>
-      <RunFigures run={run} />
-      <Notes run={run} onUntil={(until) => onChange({ until, zoom: null })} />
-      <RunFan run={shown} overlays={overlays} url={url} onChange={onChange} />
-      <RunChanges run={run} url={url} onChange={onChange} />
-      <RunMarks
-        run={run.name}
-        marks={marks}
-        lastStep={run.steps.at(-1)?.step ?? 1}
-        open={url.mark}
-        onOpen={(mark) => onChange({ mark })}
-      />
-      <RunCharts run={shown} />
-      {run.split === 'train' && <RunComponents run={run.name} />}
-      <SourceCharts run={shown} />
-      <RunMonitors run={run.name} split={run.split} />
-      <RunSteps run={shown} />
-      <RunRescores run={run.name} />
+      <StepAxisProvider value={axis}>
+        <RunFigures run={run} />
+        <Notes run={run} />
+        <RunFan run={shown} overlays={overlays} url={url} onChange={onChange} />
+        <RunChanges run={run} url={url} onChange={onChange} />
+        <RunMarks
+          run={run.name}
+          marks={marks}
+          lastStep={run.recent.at(-1)?.step ?? 1}
+          open={url.mark}
+          onOpen={(mark) => onChange({ mark })}
+        />
+        <RunCharts run={shown} log={url.log} onLog={(log) => onChange({ log })} />
+        {run.split === 'train' && <RunComponents run={run.name} zoom={zoom} />}
+        <SourceCharts run={shown} />
+        <RunMonitors run={run.name} split={run.split} zoom={zoom} />
+        <RunSteps run={shown} />
+        <RunRescores run={run.name} />
+      </StepAxisProvider>
     </MarksProvider>
   )
 }
 
 /** The data that charts and figures exclude. */
-function Notes({ run, onUntil }: { run: RunDto; onUntil(until: number | null): void }) {
+function Notes({ run }: { run: RunDto }) {
   const repeated = run.steps.reduce((n, { others }) => n + others, 0)
   const notes = [
-    ...(run.earlier + run.later > 0
+    ...(isBinned(run)
       ? [
-          `${formatCount(run.steps.length)} steps; ${formatCount(run.earlier)} earlier and ${formatCount(run.later)} later steps omitted`,
+          `${formatCount(countSteps(run.steps))} steps in ${formatCount(run.steps.length)} bins; drag over a chart to zoom to single steps`,
         ]
       : []),
     ...(repeated > 0
@@ -186,22 +211,7 @@ function Notes({ run, onUntil }: { run: RunDto; onUntil(until: number | null): v
       : []),
   ]
   if (notes.length === 0) return null
-  const first = run.steps[0]?.step ?? 0
-  return (
-    <p className="num flex flex-wrap items-center gap-x-3 border-b px-5 py-2 text-xs text-ink-3">
-      {notes.join(' · ')}
-      {run.earlier > 0 && (
-        <Button small variant="quiet" onClick={() => onUntil(first - 1)}>
-          Show earlier steps
-        </Button>
-      )}
-      {run.later > 0 && (
-        <Button small variant="quiet" onClick={() => onUntil(null)}>
-          Show newest steps
-        </Button>
-      )}
-    </p>
-  )
+  return <p className="num border-b px-5 py-2 text-xs text-ink-3">{notes.join(' · ')}</p>
 }
 
 function RunSkeleton() {
@@ -215,19 +225,24 @@ function RunSkeleton() {
 }
 
 /** The components of a composite reward over steps; the reward itself has its own chart above. */
-function RunComponents({ run }: { run: string }) {
+function RunComponents({ run, zoom }: { run: string; zoom: StepRange | null }) {
   const trpc = useTRPC()
   const components = useQuery(
     trpc.rewards.components.queryOptions({ run }, { meta: { topics: ['batches'] } }),
   )
+  const shown = useMemo(
+    () =>
+      (components.data?.components ?? []).map((one) => ({
+        ...one,
+        points: inRange(one.points, zoom),
+      })),
+    [components.data, zoom],
+  )
   const parts = useMemo(
-    () => prepareComponents(components.data?.components ?? []).filter(({ name }) => name !== ''),
-    [components.data],
+    () => prepareComponents(shown).filter(({ name, last }) => name !== '' && last !== null),
+    [shown],
   )
-  const contributions = useMemo(
-    () => prepareContributions(components.data?.components ?? []),
-    [components.data],
-  )
+  const contributions = useMemo(() => prepareContributions(shown), [shown])
   if (parts.length === 0) return null
   return (
     <>

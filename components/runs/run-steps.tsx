@@ -3,6 +3,7 @@
 import { useState } from 'react'
 import type { RunDto } from '../../server/contract/runs.ts'
 import { countsOf } from '../batches/group-signal-text.ts'
+import { countSteps } from '../charts/run.prepare.ts'
 import { durationText, formatCount, formatScore, percentText } from '../format/numbers.ts'
 import { promptsHref } from '../prompts/prompts-url.ts'
 import { PageLink } from '../shell/page-link.tsx'
@@ -12,17 +13,22 @@ import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
-
-const INITIAL_STEPS = 25
+import { isBinned } from './run-url.ts'
 
 /** Every step with a link to its batch, newest first. */
 export function RunSteps({ run }: { run: RunDto }) {
   const [all, setAll] = useState(false)
-  const steps = run.steps.toReversed().slice(0, all ? undefined : INITIAL_STEPS)
+  const isInBins = isBinned(run)
+  const steps = (all && !isInBins ? run.steps : run.recent).toReversed()
+  const count = countSteps(run.steps)
   return (
     <Section
       title="Steps"
-      note={`${formatCount(run.steps.length)}, newest first`}
+      note={
+        isInBins
+          ? `newest ${formatCount(steps.length)} of ${formatCount(count)}; zoom to list others`
+          : `${formatCount(count)}, newest first`
+      }
       actions={
         <PageLink
           href={promptsHref(run.name, { split: run.split, view: 'steps' })}
@@ -86,10 +92,10 @@ export function RunSteps({ run }: { run: RunDto }) {
           </tbody>
         </table>
       </Scroll>
-      {!all && run.steps.length > INITIAL_STEPS && (
+      {!all && !isInBins && count > steps.length && (
         <div className="px-5 py-3">
           <Button small onClick={() => setAll(true)}>
-            Show all {formatCount(run.steps.length)} steps
+            Show all {formatCount(count)} steps
           </Button>
         </div>
       )}

@@ -1,6 +1,7 @@
 import { DIMENSIONS, type Dimension } from '../../server/contract/changes.ts'
-import type { RunDto } from '../../server/contract/runs.ts'
+import { MAX_STEP, RECENT_STEPS, type RunDto } from '../../server/contract/runs.ts'
 import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
+import type { XAxisBy } from '../charts/step-axis.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The maximum number of overlaid runs, limited by the number of hues. */
@@ -18,8 +19,10 @@ export interface RunUrl {
   range: boolean
   /** The weight of the past in the smoothed mean; 0: not smoothed. */
   smoothing: number
-  /** The last step of a long run that is shown; null: the newest. */
-  until: number | null
+  /** The horizontal axis of all step charts. */
+  x: XAxisBy
+  /** The reward wait has a logarithmic axis. */
+  log: boolean
   /** The steps shown by all charts; null: all. */
   zoom: StepRange | null
   /** The mark form: `new`, the ID of a mark, or null. */
@@ -45,20 +48,22 @@ export const runUrl: UrlCodec<RunUrl> = {
     over: params.getAll('over').slice(0, MAX_OVERLAYS),
     range: params.get('range') === '1',
     smoothing: SMOOTHINGS.find((weight) => String(weight) === params.get('smooth')) ?? 0,
-    until: rangeOfText(params.get('until'))?.to ?? null,
+    x: params.get('x') === 'time' ? 'time' : 'step',
+    log: params.get('log') === '1',
     zoom: rangeOfText(params.get('zoom')),
     mark: params.get('mark'),
     ...rangesOf(params),
     dimension: DIMENSIONS.find((dimension) => dimension === params.get('by')) ?? null,
     source: params.get('source'),
   }),
-  write({ split, over, range, smoothing, until, zoom, mark, before, after, dimension, source }) {
+  write({ split, over, range, smoothing, x, log, zoom, mark, before, after, dimension, source }) {
     const params = new URLSearchParams()
     if (split !== 'train') params.set('split', split)
     for (const name of over) params.append('over', name)
     if (range) params.set('range', '1')
     if (smoothing > 0) params.set('smooth', String(smoothing))
-    if (until !== null) params.set('until', String(until))
+    if (x !== 'step') params.set('x', x)
+    if (log) params.set('log', '1')
     if (zoom !== null) params.set('zoom', rangeText(zoom))
     if (mark !== null) params.set('mark', mark)
     if (before !== null) params.set('before', rangeText(before))
@@ -83,8 +88,6 @@ export function rangeOfText(text: string | null): StepRange | null {
   return range.to <= MAX_STEP ? range : null
 }
 
-const MAX_STEP = 2_147_483_647
-
 /** Both ranges, or none. */
 function rangesOf(params: URLSearchParams): Pick<RunUrl, 'before' | 'after'> {
   const [before, after] = ['before', 'after'].map((name) => rangeOfText(params.get(name)))
@@ -100,15 +103,32 @@ export function runSamplesHref(
   return `/samples?${writeSampleFilter({ ...ofRun, ...filter })}`
 }
 
-/** A run with the zoomed steps alone. */
+/** The points of the zoomed steps. */
+export function inRange<T extends { step: number }>(
+  points: readonly T[],
+  zoom: StepRange | null,
+): T[] {
+  return points.filter(({ step }) => zoom === null || (step >= zoom.from && step <= zoom.to))
+}
+
+/** Whether steps of a run come in bins, so that a zoom needs finer points from the service. */
+export function isBinned({ steps }: Pick<RunDto, 'steps'>): boolean {
+  return steps.some(({ bin }) => bin !== null)
+}
+
+/** A run with the zoomed steps alone, and the bins that have some of them. */
 export function zoomed(run: RunDto, zoom: StepRange | null): RunDto {
   if (zoom === null) return run
-  const isIn = ({ step }: { step: number }) => step >= zoom.from && step <= zoom.to
-  const steps = run.steps.filter(isIn)
+  const steps = run.steps.filter(
+    ({ step, bin }) => step <= zoom.to && (bin?.last ?? step) >= zoom.from,
+  )
   if (steps.length === 0) return run
+  const shown = new Set(steps.map(({ step }) => step))
+  const isIn = ({ step }: { step: number }) => shown.has(step)
   return {
     ...run,
     steps,
+    recent: isBinned(run) ? run.recent : steps.slice(-RECENT_STEPS),
     sources: run.sources
       .map((source) => ({ ...source, points: source.points.filter(isIn) }))
       .filter(({ points }) => points.length > 0),
@@ -125,7 +145,8 @@ export function againstBefore(
   const earlier = steps.filter(({ step }) => step < after.from)
   // Not slice(-n), which would be all earlier steps for a range without a step.
   const before = earlier.slice(Math.max(0, earlier.length - n))
-  const [from, to] = [before[0]?.step, before.at(-1)?.step]
+  const newest = before.at(-1)
+  const [from, to] = [before[0]?.step, newest?.bin?.last ?? newest?.step]
   if (from === undefined || to === undefined) return null
   return { before: { from, to }, after, dimension: null }
 }

@@ -16,10 +16,10 @@ import {
   prepareFailures,
   prepareLines,
   prepareRates,
-  timeLabel,
 } from '../charts/history.prepare.ts'
 import { type HueKind, hueOf } from '../charts/hue.ts'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
+import { timeLabel } from '../charts/ticks.ts'
 import { durationText, formatCount, formatRate, formatRatio } from '../format/numbers.ts'
 import { useLive } from '../live/live-provider.tsx'
 import { Segmented } from '../ui/field.tsx'

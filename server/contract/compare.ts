@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { Distribution } from './pages.ts'
+import { Step } from './runs.ts'
 import { BatchId, type BatchStatus } from './trainer.ts'
 
 /** The largest batch that is compared sample by sample; larger ones are refused. */
@@ -63,6 +64,10 @@ export const CompareRunsInput = z.strictObject({
   /** Names of runs. Each further run is compared with the first. */
   runs: z.array(z.string().min(1).max(256)).min(1).max(MAX_COMPARED_RUNS),
   split: z.enum(['train', 'val']).default('train'),
+  /** The first step; left out: the oldest. */
+  from: Step.optional(),
+  /** The last step; left out: the newest. */
+  until: Step.optional(),
 })
 export type CompareRunsInput = z.infer<typeof CompareRunsInput>
 
@@ -265,13 +270,16 @@ export interface CompareCandidatesDto {
   recent: { first: ComparedBatchDto; second: ComparedBatchDto }[]
 }
 
-/** The steps of a run as columns. Statistics leave out failed and substituted samples. */
+/**
+ * The steps of a run as columns. Statistics leave out failed and substituted samples. In bins, means and quantiles are
+ * weighted by samples, and waits are medians.
+ */
 export interface ComparedRunDto {
   name: string
   seeded: boolean
-  /** Steps before those shown. */
-  earlier: number
+  /** In a bin: the batch of its last step. */
   batchId: string[]
+  /** In a bin: its first step. */
   step: number[]
   n: (number | null)[]
   mean: (number | null)[]
@@ -301,6 +309,8 @@ export interface StepDelta {
 /** The output of `compare.runs`. */
 export interface CompareRunsDto {
   split: 'train' | 'val'
+  /** Steps of each point. Above 1, the points are bins with the same steps in all runs: a run has over 1,000 steps. */
+  width: number
   runs: ComparedRunDto[]
   /** Requested names that no run has. */
   missing: string[]

@@ -3,15 +3,26 @@ import type { GroupSignalCounts } from './group-signal.ts'
 import type { RunMarkDto } from './marks.ts'
 import type { BatchStatus } from './trainer.ts'
 
-/** Maximum steps of a run page: 2,000 points are readable at a width of 1,200 pixels. */
+/** The most steps that are read one by one where bins do not serve: the newest ones. */
 export const MAX_STEPS = 2_000
+/** The most points of a chart over steps, about one per pixel. More steps are sent as bins. */
+export const MAX_POINTS = 1_000
+/** The newest steps that `runs.get` always sends one by one. */
+export const RECENT_STEPS = 25
+
+/** The largest step. */
+export const MAX_STEP = 2_147_483_647
+/** A step. */
+export const Step = z.int().min(0).max(MAX_STEP)
 
 /** The input of `runs.get`. */
 export const RunInput = z.strictObject({
   name: z.string().min(1).max(256),
   split: z.enum(['train', 'val']).default('train'),
+  /** The first step; left out: the oldest. */
+  from: Step.optional(),
   /** The last step; left out: the newest. */
-  until: z.int().min(0).max(2_147_483_647).optional(),
+  until: Step.optional(),
 })
 export type RunInput = z.infer<typeof RunInput>
 
@@ -29,9 +40,30 @@ export interface RunRowDto {
   seeded: boolean
 }
 
-/** A step of a run: its last batch. Statistics leave out failed and substituted samples. */
+/** Consecutive steps that are sent as one. */
+export interface StepBinDto {
+  /** The last step of the bin, whose first one is `step`. */
+  last: number
+  /** The number of steps with a batch. */
+  steps: number
+  /** The lowest and the highest mean of a step. */
+  means: [number, number] | null
+  /** The shortest and the longest reward wait of a step. */
+  waitsMs: [number, number] | null
+  /** The lowest and the highest share of failed samples of a step. */
+  failedShares: [number, number] | null
+}
+
+/**
+ * A step of a run: its last batch. Statistics leave out failed and substituted samples. In a bin, counts are sums, `mean`
+ * and `quantiles` are the means of the steps, weighted by samples, `std` and `meanError` are those of all samples
+ * together, and times are medians over the steps.
+ */
 export interface RunStepDto {
   step: number
+  /** Null: a single step. */
+  bin: StepBinDto | null
+  /** In a bin: the batch of its last step. */
   batchId: string
   status: BatchStatus
   /** Earlier batches of this step and split. */
@@ -98,6 +130,8 @@ export interface RunDto {
   name: string
   seeded: boolean
   createdAt: string
+  /** When the first batch of this split was submitted, without rescores; null without one. */
+  startedAt: string | null
   split: 'train' | 'val'
   /** Batches of each split, without rescores. */
   splits: { split: 'train' | 'val'; batches: number }[]
@@ -108,13 +142,16 @@ export interface RunDto {
   failed: number
   /** Rescored batches of this split, which the other counts leave out. */
   rescored: { batches: number; samples: number }
-  /** Older steps, which are left out. */
+  /** Steps before `from`, which are left out. */
   earlier: number
-  /** Newer steps than `until`, which are left out. */
+  /** Steps after `until`, which are left out. */
   later: number
   /** Ended batches that are not included yet. */
   pending: number
+  /** The steps in the range; more than 1,000 are sent as bins of equal width. */
   steps: RunStepDto[]
+  /** The newest 25 steps in the range, never in bins. */
+  recent: RunStepDto[]
   sources: RunSourceDto[]
   heat: RunHeatDto | null
   /** Automatic marks: another reward, a server registered or removed, a rescore. `marks.list` has the manual ones. */

@@ -1,20 +1,38 @@
 import type { ComparedRunDto, CompareRunsDto, CompareRunsInput } from '../contract/compare.ts'
 import { GROUP_SIGNALS, type GroupSignalCounts } from '../contract/group-signal.ts'
-import { MAX_STEPS } from '../contract/runs.ts'
+import { MAX_POINTS, MAX_STEP } from '../contract/runs.ts'
 import { Memo } from '../memo.ts'
-import { stepDeltas } from '../rewards/comparison/step-delta.ts'
+import { type StepScores, stepDeltas } from '../rewards/comparison/step-delta.ts'
 import type { Database } from '../store/database.ts'
-import { type RunColumns, runColumns, sourceSteps } from '../store/sql/compare.ts'
+import { runColumns, runsByName, sourceSteps } from '../store/sql/compare.ts'
+import { runBins, sourceBins } from '../store/sql/run-bins.ts'
+import { type StepRangeRow, type StepsOfRun, stepRange } from '../store/sql/run-view.ts'
+import { binWidth } from './run-view.ts'
 
 /** Time that a comparison of runs is cached. */
 const TTL_MS = 1_000
+/** Largest share of the time that the queries of a comparison take. */
+const MAX_SHARE = 0.1
 /** Number of data sources compared, the largest ones. */
 const MAX_SOURCES = 12
+
+/** The scores of a run by point, and its other columns. */
+interface Compared
+  extends Pick<ComparedRunDto, 'quantiles' | 'failedShare' | 'noSignalShare' | 'waitMs'> {
+  points: StepScores[]
+}
+
+/** The bins that all runs share. */
+interface Grid {
+  width: number
+  /** The first step of any run. */
+  first: number
+}
 
 /** Compares runs by step, from their batches' roll-ups only. */
 export class CompareRunsView {
   readonly #db: Database
-  readonly #memo = new Memo<CompareRunsDto>(TTL_MS)
+  readonly #memo = new Memo<CompareRunsDto>(TTL_MS, 0, MAX_SHARE)
 
   constructor(db: Database) {
     this.#db = db
@@ -22,105 +40,177 @@ export class CompareRunsView {
 
   /** Compares runs with the first one; `missing` names unknown runs. */
   get(input: CompareRunsInput): Promise<CompareRunsDto> {
-    const names = [...new Set(input.runs)]
-    return this.#memo.get(JSON.stringify([names, input.split]), () =>
-      this.#compute(names, input.split),
+    const { runs, split, from = 0, until = MAX_STEP } = input
+    const names = [...new Set(runs)]
+    return this.#memo.get(JSON.stringify([names, split, from, until]), () =>
+      this.#compute(names, { split, first: from, last: until }),
     )
   }
 
-  async #compute(names: readonly string[], split: 'train' | 'val'): Promise<CompareRunsDto> {
-    const columns: RunColumns[] = []
+  async #compute(
+    names: readonly string[],
+    wanted: Omit<StepsOfRun, 'runId'>,
+  ): Promise<CompareRunsDto> {
+    const byName = new Map((await runsByName(this.#db, names)).map((run) => [run.name, run]))
+    const runs = names.flatMap((name) => byName.get(name) ?? [])
+    const ranges: (StepsOfRun & { count: number })[] = []
     // Runs are read one after the other, because eight concurrent reads would use all connections of the pages.
-    for (const name of names) {
-      const run = await runColumns(this.#db, name, split, MAX_STEPS)
-      if (run !== undefined) columns.push(run)
+    for (const { id } of runs) {
+      const range = { runId: id, ...wanted }
+      ranges.push({ ...range, ...narrowed(await stepRange(this.#db, range), range) })
     }
-    const known = new Set(columns.map(({ name }) => name))
-    const [first, ...others] = columns
+    const shown = ranges.filter(({ count }) => count > 0)
+    const grid = gridOf(shown)
+    const compared: Compared[] = []
+    for (const range of ranges) {
+      compared.push(grid === null ? await this.#single(range) : await this.#binned(range, grid))
+    }
+    const [first, ...others] = compared
     return {
-      split,
-      runs: columns.map(toRun),
-      missing: names.filter((name) => !known.has(name)),
+      split: wanted.split,
+      width: grid?.width ?? 1,
+      runs: runs.map(({ name, seeded }, at) => toRun(name, seeded, compared[at] as Compared)),
+      missing: names.filter((name) => !byName.has(name)),
       deltas:
         first === undefined
           ? []
-          : others.map((other) => ({
-              run: other.name,
-              steps: stepDeltas(stepsOf(first), stepsOf(other)),
+          : others.map((other, at) => ({
+              run: (runs[at + 1] as (typeof runs)[number]).name,
+              steps: stepDeltas(first.points, other.points),
             })),
       sources:
-        first !== undefined && others.length === 1
-          ? await this.#sources(first, others[0] as RunColumns)
-          : [],
+        first === undefined || others.length !== 1
+          ? []
+          : grid === null
+            ? await this.#sources(first, others[0] as Compared)
+            : await this.#binnedSources(ranges, grid),
     }
   }
 
-  async #sources(first: RunColumns, other: RunColumns): Promise<CompareRunsDto['sources']> {
-    const steps = new Set(other.step)
-    const shared = new Set(first.step.filter((step) => steps.has(step)))
+  async #single(range: StepsOfRun): Promise<Compared> {
+    const run = await runColumns(this.#db, range)
+    return {
+      points: run.step.map((step, at) => {
+        const isIn = run.rolled_up[at] === true
+        return {
+          step,
+          batchId: `b${run.batch[at]}`,
+          n: isIn ? (run.n[at] ?? 0) : null,
+          mean: isIn ? (run.mean[at] ?? null) : null,
+          std: isIn ? (run.std[at] ?? null) : null,
+        }
+      }),
+      quantiles: columnsOf(run.quantiles),
+      failedShare: run.step.map((_, at) =>
+        shareOf(run.failed[at] as number, run.scored[at] as number),
+      ),
+      noSignalShare: run.group_signals.map(noSignalShare),
+      waitMs: run.wait_ms,
+    }
+  }
+
+  async #binned(range: StepsOfRun, grid: Grid): Promise<Compared> {
+    const rows = await runBins(this.#db, { ...range, width: grid.width })
+    return {
+      points: rows.map((row) => ({
+        ...{ step: startOf(Math.floor(row.step / grid.width), grid), batchId: `b${row.id}` },
+        ...{ n: row.n, mean: row.mean, std: row.std },
+      })),
+      quantiles: columnsOf(rows.map(({ quantiles }) => quantiles)),
+      failedShare: rows.map(({ failed, scored }) => shareOf(failed, scored)),
+      noSignalShare: rows.map((row) => noSignalShare(row.group_signals)),
+      waitMs: rows.map(({ wait_ms }) => wait_ms),
+    }
+  }
+
+  async #sources(first: Compared, other: Compared): Promise<CompareRunsDto['sources']> {
+    const steps = new Set(other.points.map(({ step }) => step))
+    const shared = new Set(first.points.map(({ step }) => step).filter((step) => steps.has(step)))
     const stepOf = new Map<number, { isFirst: boolean; step: number }>()
     for (const run of [first, other]) {
-      for (const [at, step] of run.step.entries()) {
-        if (run.rolled_up[at] && shared.has(step))
-          stepOf.set(run.batch[at] as number, { isFirst: run === first, step })
+      for (const { step, batchId, n } of run.points) {
+        if (n !== null && shared.has(step))
+          stepOf.set(Number(batchId.slice(1)), { isFirst: run === first, step })
       }
     }
     const rows = await sourceSteps(this.#db, [...stepOf.keys()], MAX_SOURCES)
-    const bySource = [...Map.groupBy(rows, ({ data_source }) => data_source)].map(
-      ([name, points]) => {
-        const side = (isFirst: boolean) =>
-          points.flatMap((point) => {
-            const at = stepOf.get(point.batch_id)
-            return at?.isFirst === isFirst
-              ? [{ ...point, step: at.step, batchId: `b${point.batch_id}` }]
-              : []
-          })
-        const samples = points.reduce((sum, point) => sum + point.samples, 0)
-        const steps = stepDeltas(side(true), side(false)).sort((a, b) => a.step - b.step)
-        return { name, samples, steps }
-      },
+    return differencesBySource(
+      rows.map((row) => ({
+        ...{ ...row, batchId: `b${row.batch_id}` },
+        ...(stepOf.get(row.batch_id) as { isFirst: boolean; step: number }),
+      })),
     )
-    return bySource
-      .filter(({ steps }) => steps.length > 0)
-      .sort((a, b) => b.samples - a.samples || (a.name < b.name ? -1 : 1))
-      .map(({ name, steps }) => ({ name, steps }))
   }
-}
 
-/** The figures of each step; null without a roll-up. */
-function stepsOf(run: RunColumns) {
-  return run.step.map((step, at) => {
-    const isIn = run.rolled_up[at] === true
-    return {
-      step,
-      batchId: `b${run.batch[at]}`,
-      n: isIn ? (run.n[at] ?? 0) : null,
-      mean: isIn ? (run.mean[at] ?? null) : null,
-      std: isIn ? (run.std[at] ?? null) : null,
+  async #binnedSources(
+    ranges: readonly StepsOfRun[],
+    grid: Grid,
+  ): Promise<CompareRunsDto['sources']> {
+    const rows = []
+    for (const [at, range] of ranges.entries()) {
+      for (const row of await sourceBins(this.#db, { ...range, width: grid.width })) {
+        rows.push({ ...row, isFirst: at === 0, step: startOf(row.bin, grid), batchId: '' })
+      }
     }
-  })
+    return differencesBySource(rows)
+  }
 }
 
-function toRun(run: RunColumns): ComparedRunDto {
-  const steps = stepsOf(run)
+/** The steps that exist in a range; the range itself if there is none. */
+function narrowed({ steps, first, last }: StepRangeRow, range: StepsOfRun) {
+  return { count: steps, first: first ?? range.first, last: last ?? range.last }
+}
+
+/** The bins of runs of which one has more than 1,000 steps; null: single steps. */
+function gridOf(runs: readonly { count: number; first: number; last: number }[]): Grid | null {
+  if (runs.every(({ count }) => count <= MAX_POINTS)) return null
+  const first = Math.min(...runs.map((run) => run.first))
+  const last = Math.max(...runs.map((run) => run.last))
+  return { width: binWidth({ first, last }, MAX_POINTS), first }
+}
+
+/** The first step of a bin; the first bin starts with the first step of any run. */
+function startOf(bin: number, { width, first }: Grid): number {
+  return Math.max(first, bin * width)
+}
+
+/** The differences by data source, the largest sources first. */
+function differencesBySource(
+  rows: readonly (StepScores & { data_source: string; samples: number; isFirst: boolean })[],
+): CompareRunsDto['sources'] {
+  return [...Map.groupBy(rows, ({ data_source }) => data_source)]
+    .map(([name, points]) => ({
+      name,
+      samples: points.reduce((sum, point) => sum + point.samples, 0),
+      steps: stepDeltas(
+        points.filter(({ isFirst }) => isFirst),
+        points.filter(({ isFirst }) => !isFirst),
+      ).sort((a, b) => a.step - b.step),
+    }))
+    .filter(({ steps }) => steps.length > 0)
+    .sort((a, b) => b.samples - a.samples || (a.name < b.name ? -1 : 1))
+    .slice(0, MAX_SOURCES)
+    .map(({ name, steps }) => ({ name, steps }))
+}
+
+function toRun(name: string, seeded: boolean, { points, ...columns }: Compared): ComparedRunDto {
   return {
-    name: run.name,
-    seeded: run.seeded,
-    earlier: Math.max(0, run.steps - run.step.length),
-    batchId: steps.map(({ batchId }) => batchId),
-    step: run.step,
-    n: steps.map(({ n }) => n),
-    mean: steps.map(({ mean }) => mean),
-    std: steps.map(({ std }) => std),
-    quantiles: Array.from({ length: 5 }, (_, q) => run.quantiles.map((row) => row?.[q] ?? null)),
-    failedShare: run.step.map((_, at) => {
-      const failed = run.failed[at] as number
-      const ended = failed + (run.scored[at] as number)
-      return ended === 0 ? null : failed / ended
-    }),
-    noSignalShare: run.group_signals.map(noSignalShare),
-    waitMs: run.wait_ms,
+    ...{ name, seeded },
+    batchId: points.map(({ batchId }) => batchId),
+    step: points.map(({ step }) => step),
+    n: points.map(({ n }) => n),
+    mean: points.map(({ mean }) => mean),
+    std: points.map(({ std }) => std),
+    ...columns,
   }
+}
+
+function columnsOf(quantiles: readonly ((number | null)[] | null)[]): (number | null)[][] {
+  return Array.from({ length: 5 }, (_, q) => quantiles.map((row) => row?.[q] ?? null))
+}
+
+function shareOf(failed: number, scored: number): number | null {
+  return failed + scored === 0 ? null : failed / (failed + scored)
 }
 
 function noSignalShare(counts: GroupSignalCounts | null): number | null {

@@ -1,8 +1,8 @@
 import type { RunHeatDto } from '../contract/runs.ts'
 
 /** Largest number of distinct scores that have a row each. */
-const MAX_ROWS = 24
-const ROWS = 32
+export const MAX_ROWS = 24
+export const ROWS = 32
 
 /** A step's scores, from its roll-up. */
 export interface StepBins {
@@ -40,9 +40,33 @@ export function runHeat(steps: readonly StepBins[]): RunHeatDto | null {
   if (!Number.isFinite(width) || width <= 0) return null
   return {
     kind: 'bins',
-    edges: Array.from({ length: ROWS + 1 }, (_, i) => (i === ROWS ? high : low + i * width)),
+    edges: edgesOf(low, high),
     steps: drawn.map((at) => ({ step: at.step, shares: spread(at, low, width).map(rounded) })),
   }
+}
+
+/** The scores of binned steps in the rows of `scale`; the samples of each bin are counted by row. Null: no scores. */
+export function heatOfBins(
+  { low, high, values }: { low: number | null; high: number | null; values: number[] | null },
+  bins: readonly { step: number; rows: readonly number[]; counts: readonly number[] }[],
+): RunHeatDto | null {
+  if (low === null || high === null || bins.length === 0) return null
+  const rows = values?.length ?? ROWS
+  return {
+    kind: values === null ? 'bins' : 'values',
+    edges: values ?? edgesOf(low, high),
+    steps: bins.map(({ step, rows: places, counts }) => {
+      const shares = new Array<number>(rows).fill(0)
+      const n = total(counts)
+      for (const [at, row] of places.entries()) shares[row] = (counts[at] as number) / n
+      return { step, shares: shares.map(rounded) }
+    }),
+  }
+}
+
+function edgesOf(low: number, high: number): number[] {
+  const width = (high - low) / ROWS
+  return Array.from({ length: ROWS + 1 }, (_, i) => (i === ROWS ? high : low + i * width))
 }
 
 /** All distinct scores, ascending; null: too many, or known only by bins. */

@@ -1,6 +1,8 @@
 import type { RunMarkDto } from '../contract/marks.ts'
 import {
-  MAX_STEPS,
+  MAX_POINTS,
+  MAX_STEP,
+  RECENT_STEPS,
   type RunDto,
   type RunInput,
   type RunRowDto,
@@ -10,31 +12,45 @@ import {
 import { runNotFound } from '../errors.ts'
 import { Memo } from '../memo.ts'
 import type { Database } from '../store/database.ts'
+import {
+  type BinnedSteps,
+  heatBins,
+  type RunBinRow,
+  runBins,
+  scoreScale,
+  sourceBins,
+} from '../store/sql/run-bins.ts'
 import { runRows } from '../store/sql/run-table.ts'
 import {
   type RunRow,
   type RunStepRow,
   rescoresOfSteps,
+  rewardChanges,
   runByName,
   runSteps,
-  type SourceRow,
+  type StepsOfRun,
   serverChanges,
   sourcesOfBatches,
-  stepsOutside,
+  stepRange,
 } from '../store/sql/run-view.ts'
-import { runHeat } from './run-heat.ts'
+import { heatOfBins, MAX_ROWS, ROWS, runHeat } from './run-heat.ts'
 
-/** More marks of servers, or of rescores, would hide the chart. */
+/** More marks of one kind would hide the chart. */
 const MAX_MARKS_OF_A_KIND = 40
 /** Maximum number of runs in lists to choose from. */
 const MAX_LISTED = 1_000
 /** Time that a run's page is cached. */
 const TTL_MS = 700
+/** Largest share of the time that the queries of a run take: 10,000 steps take about half a second. */
+const MAX_SHARE = 0.1
+
+/** What the charts of a run are drawn from. */
+type Charted = Pick<RunDto, 'pending' | 'steps' | 'recent' | 'sources' | 'heat'>
 
 /** The data of the run pages, from the roll-ups of the runs' batches. */
 export class RunView {
   readonly #db: Database
-  readonly #memo = new Memo<RunDto>(TTL_MS)
+  readonly #memo = new Memo<RunDto>(TTL_MS, 0, MAX_SHARE)
 
   constructor(db: Database) {
     this.#db = db
@@ -55,33 +71,40 @@ export class RunView {
 
   /** @throws RewardOpsError `run_not_found` */
   get(input: RunInput): Promise<RunDto> {
-    return this.#memo.get(JSON.stringify([input.name, input.split, input.until]), () =>
+    return this.#memo.get(JSON.stringify([input.name, input.split, input.from, input.until]), () =>
       this.#compute(input),
     )
   }
 
-  /** Marks at steps where a server of the reward was registered or removed, and at rescored steps. */
-  async #otherMarks(
+  /** Marks at steps where the reward changed, or a server of it was registered or removed, and at rescored steps. */
+  async #marks(
     run: RunRow,
-    split: 'train' | 'val',
-    rows: readonly RunStepRow[],
+    steps: StepsOfRun,
+    { steps: points, recent }: Charted,
   ): Promise<RunMarkDto[]> {
-    const [first, last] = [rows[0], rows.at(-1)]
+    const [first, last] = [points[0], recent.at(-1)]
     if (first === undefined || last === undefined) return []
-    const from = first.submitted_at
-    const changes = await serverChanges(
+    const rewards = await rewardChanges(this.#db, steps, MAX_MARKS_OF_A_KIND)
+    const times = { from: new Date(first.submittedAt), to: new Date(last.submittedAt) }
+    const servers = await serverChanges(
       this.#db,
-      last.id,
-      from,
-      last.submitted_at,
+      Number(last.batchId.slice(1)),
+      steps,
+      times,
       MAX_MARKS_OF_A_KIND,
     )
-    const range = { first: first.step, last: last.step, limit: MAX_MARKS_OF_A_KIND }
     const rescores =
-      run.rescored_batches === 0 ? [] : await rescoresOfSteps(this.#db, run.id, split, range)
+      run.rescored_batches === 0 ? [] : await rescoresOfSteps(this.#db, steps, MAX_MARKS_OF_A_KIND)
     const marks = [
-      ...changes.map(({ name, model, at, is_removal }) => {
-        const step = rows.find(({ submitted_at }) => submitted_at >= at)?.step ?? last.step
+      ...rewards.reverse().map(({ step, submitted_at, reward_name, before }) => {
+        const same = before === reward_name
+        const label = same ? 'reward changed' : `reward: ${reward_name}`
+        const note = same
+          ? `The settings or the version of the reward “${reward_name}” changed.`
+          : `The reward changed from “${before}” to “${reward_name}”.`
+        return autoMark(step, submitted_at, label, note)
+      }),
+      ...servers.map(({ name, model, at, is_removal, step }) => {
         const what = is_removal ? 'removed' : 'registered'
         const note = `The server ${name} of the model ${model} was ${what} before this step.`
         return autoMark(step, at, `${name} ${what}`, note)
@@ -94,34 +117,84 @@ export class RunView {
     return [...new Map(marks.map((mark) => [`${mark.step} ${mark.label}`, mark])).values()]
   }
 
-  /** The numbers of steps before and after the shown ones. */
-  async #omitted(
-    runId: number,
-    split: 'train' | 'val',
-    rows: readonly RunStepRow[],
-    until: number | undefined,
-  ): Promise<Pick<RunDto, 'earlier' | 'later'>> {
-    if (until === undefined && rows.length < MAX_STEPS) return { earlier: 0, later: 0 }
-    const [first, last] = [rows[0]?.step, rows.at(-1)?.step]
-    if (first === undefined || last === undefined) return { earlier: 0, later: 0 }
-    return stepsOutside(this.#db, runId, split, first, last)
-  }
-
-  async #compute({ name, split, until }: RunInput): Promise<RunDto> {
-    const run = await runByName(this.#db, name, split)
-    if (run === undefined) {
-      throw runNotFound(name)
-    }
-    const rows = await runSteps(this.#db, run.id, split, MAX_STEPS, until)
+  /** The figures of each step. */
+  async #single(steps: StepsOfRun): Promise<Charted> {
+    const rows = await runSteps(this.#db, steps, MAX_POINTS)
     const rolledUp = rows.filter((row) => row.rolled_up)
     const sources = await sourcesOfBatches(
       this.#db,
       rolledUp.map(({ id }) => id),
     )
+    const stepOfBatch = new Map(rows.map(({ id, step }) => [id, step]))
+    const points = stepsOf(rows)
+    return {
+      pending: rows.filter(isPending).length,
+      steps: points,
+      recent: points.slice(-RECENT_STEPS),
+      sources: sourcesOf(
+        sources.map((row) => ({ ...row, step: stepOfBatch.get(row.batch_id) as number })),
+      ),
+      heat: runHeat(
+        rolledUp.map((row) => ({
+          step: row.step,
+          min: row.min ?? 0,
+          max: row.max ?? 0,
+          values: row.bin_values ?? [],
+          counts: row.bin_counts ?? [],
+        })),
+      ),
+    }
+  }
+
+  /** The figures of bins of steps. */
+  async #binned(steps: BinnedSteps): Promise<Charted> {
+    const rows = await runBins(this.#db, steps)
+    const recent = await runSteps(this.#db, steps, RECENT_STEPS)
+    const stepOfBin = new Map(rows.map(({ step }) => [Math.floor(step / steps.width), step]))
+    const inSteps = <T extends { bin: number }>(some: readonly T[]) =>
+      some.map((row) => ({ ...row, step: stepOfBin.get(row.bin) as number }))
+    const sources = await sourceBins(this.#db, steps)
+    const scale = await scoreScale(this.#db, steps, MAX_ROWS)
+    const { low, high, values } = scale
+    const heat =
+      low === null || high === null || (values === null && low === high)
+        ? null
+        : heatOfBins(
+            { low, high, values },
+            inSteps(
+              await heatBins(
+                this.#db,
+                steps,
+                values === null ? { low, high, count: ROWS } : { values },
+              ),
+            ),
+          )
+    return {
+      pending: rows.reduce((sum, { pending }) => sum + pending, 0),
+      steps: rows.map(binOf),
+      recent: stepsOf(recent),
+      sources: sourcesOf(inSteps(sources)),
+      heat,
+    }
+  }
+
+  async #compute({ name, split, from = 0, until = MAX_STEP }: RunInput): Promise<RunDto> {
+    const run = await runByName(this.#db, name, split)
+    if (run === undefined) {
+      throw runNotFound(name)
+    }
+    const range = { runId: run.id, split, first: from, last: until }
+    const { steps: count, first, last, earlier, later } = await stepRange(this.#db, range)
+    const steps = { ...range, first: first ?? from, last: last ?? until }
+    const charted =
+      count <= MAX_POINTS
+        ? await this.#single(steps)
+        : await this.#binned({ ...steps, width: binWidth(steps, MAX_POINTS) })
     return {
       name: run.name,
       seeded: run.seeded,
       createdAt: run.created_at.toISOString(),
+      startedAt: run.started_at?.toISOString() ?? null,
       split,
       splits: (
         [
@@ -134,31 +207,38 @@ export class RunView {
       scored: run.scored,
       failed: run.failed,
       rescored: { batches: run.rescored_batches, samples: run.rescored_samples },
-      ...(await this.#omitted(run.id, split, rows, until)),
-      pending: rows.filter((row) => row.completed_at !== null && !row.rolled_up).length,
-      steps: rows.map((row, at) => stepOf(row, rows[at + 1])),
-      sources: sourcesOf(rows, sources),
-      heat: runHeat(
-        rolledUp.map((row) => ({
-          step: row.step,
-          min: row.min ?? 0,
-          max: row.max ?? 0,
-          values: row.bin_values ?? [],
-          counts: row.bin_counts ?? [],
-        })),
-      ),
-      marks: [...marksOf(rows), ...(await this.#otherMarks(run, split, rows))],
+      ...{ earlier, later },
+      ...charted,
+      marks: await this.#marks(run, steps, charted),
     }
   }
+}
+
+/**
+ * The width of bins, in steps, so that at most `most` of them cover a range. A power of two: while a run grows, its bins
+ * stay the same until each two are merged.
+ */
+export function binWidth({ first, last }: { first: number; last: number }, most: number): number {
+  let width = 1
+  while (Math.floor(last / width) - Math.floor(first / width) >= most) width *= 2
+  return width
+}
+
+function isPending({ completed_at, rolled_up }: RunStepRow): boolean {
+  return completed_at !== null && !rolled_up
+}
+
+function stepsOf(rows: readonly RunStepRow[]): RunStepDto[] {
+  return rows.map((row, at) => stepOf(row, rows[at + 1]))
 }
 
 function stepOf(row: RunStepRow, next: RunStepRow | undefined): RunStepDto {
   const submittedMs = row.submitted_at.getTime()
   // Negative if the step was submitted again after the next one; it then has no step time.
   const untilNextMs = next === undefined ? null : next.submitted_at.getTime() - submittedMs
-  const quantiles = row.quantiles?.length === 5 ? row.quantiles : null
   return {
     step: row.step,
+    bin: null,
     batchId: `b${row.id}`,
     status: row.status,
     others: row.others,
@@ -173,7 +253,7 @@ function stepOf(row: RunStepRow, next: RunStepRow | undefined): RunStepDto {
     std: row.std,
     min: row.min,
     max: row.max,
-    quantiles: quantiles as RunStepDto['quantiles'],
+    quantiles: quantilesOf(row.quantiles),
     groupSignals: row.group_signals,
     reasons: row.reasons ?? {},
     verdicts: (row.verdicts ?? []).map(({ verdict, n }) => ({ verdict, n })),
@@ -187,36 +267,64 @@ function stepOf(row: RunStepRow, next: RunStepRow | undefined): RunStepDto {
   }
 }
 
-function sourcesOf(rows: readonly RunStepRow[], sources: readonly SourceRow[]): RunSourceDto[] {
-  const stepOfBatch = new Map(rows.map(({ id, step }) => [id, step]))
-  const bySource = Map.groupBy(sources, ({ data_source }) => data_source)
-  return [...bySource]
+function binOf(row: RunBinRow): RunStepDto {
+  return {
+    step: row.step,
+    bin: {
+      ...{ last: row.last, steps: row.steps, means: pairOf(row.means) },
+      ...{ waitsMs: pairOf(row.waits_ms), failedShares: pairOf(row.failed_shares) },
+    },
+    batchId: `b${row.id}`,
+    status: row.status,
+    others: row.others,
+    samples: row.samples,
+    scored: row.scored,
+    failed: row.failed,
+    substituted: row.substituted,
+    groups: row.groups,
+    retries: row.retries,
+    n: row.n,
+    mean: row.mean,
+    std: row.std,
+    min: row.min,
+    max: row.max,
+    quantiles: quantilesOf(row.quantiles),
+    groupSignals: row.group_signals,
+    reasons: row.reasons ?? {},
+    verdicts: row.verdicts ?? [],
+    meanError: row.mean_error,
+    submittedAt: row.submitted_at.toISOString(),
+    waitMs: row.wait_ms,
+    stepMs: row.step_ms,
+    queueMsP50: row.queue_ms_p50,
+    scoreMsP50: row.score_ms_p50,
+    scoreMsP95: row.score_ms_p95,
+  }
+}
+
+function quantilesOf(values: readonly (number | null)[] | null): RunStepDto['quantiles'] {
+  return values?.length === 5 && values.every((value) => value !== null)
+    ? (values as NonNullable<RunStepDto['quantiles']>)
+    : null
+}
+
+function pairOf([low, high]: readonly (number | null)[]): [number, number] | null {
+  return low == null || high == null ? null : [low, high]
+}
+
+/** The data sources, largest first, each with its points in order of step. */
+function sourcesOf(
+  rows: readonly (RunSourceDto['points'][number] & { data_source: string; samples: number })[],
+): RunSourceDto[] {
+  return [...Map.groupBy(rows, ({ data_source }) => data_source)]
     .map(([name, points]) => ({
       name,
       samples: points.reduce((sum, { samples }) => sum + samples, 0),
       points: points
-        .map(({ batch_id, n, mean, q25, q75, failed }) => ({
-          ...{ step: stepOfBatch.get(batch_id) as number, n, mean, q25, q75, failed },
-        }))
+        .map(({ step, n, mean, q25, q75, failed }) => ({ step, n, mean, q25, q75, failed }))
         .sort((a, b) => a.step - b.step),
     }))
     .sort((a, b) => b.samples - a.samples || (a.name < b.name ? -1 : 1))
-}
-
-/** Marks at the steps where the reward changed. */
-function marksOf(rows: readonly RunStepRow[]): RunMarkDto[] {
-  const marks: RunMarkDto[] = []
-  for (const [at, row] of rows.entries()) {
-    const before = rows[at - 1]
-    if (before === undefined || before.reward_hash === row.reward_hash) continue
-    const same = before.reward_name === row.reward_name
-    const label = same ? 'reward changed' : `reward: ${row.reward_name}`
-    const note = same
-      ? `The settings or the version of the reward “${row.reward_name}” changed.`
-      : `The reward changed from “${before.reward_name}” to “${row.reward_name}”.`
-    marks.push(autoMark(row.step, row.submitted_at, label, note))
-  }
-  return marks
 }
 
 function autoMark(step: number, at: Date, label: string, note: string): RunMarkDto {

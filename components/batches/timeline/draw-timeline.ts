@@ -1,5 +1,4 @@
-import { TIME_STEPS_MS } from '../../charts/completion.prepare.ts'
-import { linearTicks } from '../../charts/ticks.ts'
+import { linearTicks, TIME_STEPS_MS } from '../../charts/ticks.ts'
 import { durationText, formatCount } from '../../format/numbers.ts'
 import { shortenMiddle } from '../../format/text.ts'
 import type { Box, Painter } from './painter.ts'

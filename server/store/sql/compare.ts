@@ -1,5 +1,6 @@
 import type { GroupSignalCounts } from '../../contract/group-signal.ts'
 import type { Database } from '../database.ts'
+import type { StepsOfRun } from './run-view.ts'
 
 /** Maximum number of batches, newest first, that are searched for rescores. */
 const MAX_SEARCHED = 5_000
@@ -141,12 +142,8 @@ export async function newestRescores(
   )
 }
 
-/** A run's newest steps as columns, with each step's last batch; rescores are excluded. */
+/** Steps of a run as columns. */
 export interface RunColumns {
-  id: number
-  name: string
-  seeded: boolean
-  steps: number
   batch: number[]
   step: number[]
   rolled_up: boolean[]
@@ -160,39 +157,43 @@ export interface RunColumns {
   wait_ms: (number | null)[]
 }
 
-/** A run's newest steps; undefined if the run does not exist. */
+/** The runs with these names, in no order. */
+export async function runsByName(
+  db: Database,
+  names: readonly string[],
+): Promise<{ id: number; name: string; seeded: boolean }[]> {
+  return db.rows('runs-by-name', 'select id, name, seeded from run where name = any($1::text[])', [
+    [...names],
+  ])
+}
+
+/** The steps of a run. */
 export async function runColumns(
   db: Database,
-  run: string,
-  split: 'train' | 'val',
-  limit: number,
-): Promise<RunColumns | undefined> {
-  const [row] = await db.rows<{ id: number; name: string; seeded: boolean; c: RunColumns }>(
+  { runId, split, first, last }: StepsOfRun,
+): Promise<RunColumns> {
+  const [row] = await db.rows<{ c: RunColumns }>(
     'run-columns',
-    `with run as materialized (select id, name, seeded from run where name = $1),
-     last as materialized (
-       select max(id) as id from batch where run_id = (select id from run) and split = $2 and rescored_from is null
-       group by step order by step desc limit $3),
+    `with last as materialized (
+       select max(id) as id from batch
+       where run_id = $1 and split = $2 and rescored_from is null and step between $3 and $4 group by step),
      s as materialized (
        select b.id, b.step, b.rolled_up, b.mean, b.std, b.scored, b.failed, b.group_signals,
          extract(epoch from b.completed_at - b.submitted_at)::float8 * 1000 as wait_ms, r.quantiles,
          (select sum(n) from unnest(r.bin_counts) n)::int as n
        from last join batch b on b.id = last.id
        left join batch_roll_up r on r.batch_id = b.id and r.data_source = '' and b.rolled_up)
-     select run.id, run.name, run.seeded, (select json_build_object(
-       'steps', (select count(distinct step) from batch where run_id = run.id and split = $2 and rescored_from is null),
+     select json_build_object(
        'batch', coalesce(json_agg(id order by step), '[]'), 'step', coalesce(json_agg(step order by step), '[]'),
        'rolled_up', coalesce(json_agg(rolled_up order by step), '[]'), 'n', coalesce(json_agg(n order by step), '[]'),
        'mean', coalesce(json_agg(mean order by step), '[]'), 'std', coalesce(json_agg(std order by step), '[]'),
        'quantiles', coalesce(json_agg(quantiles order by step), '[]'),
        'scored', coalesce(json_agg(scored order by step), '[]'), 'failed', coalesce(json_agg(failed order by step), '[]'),
        'group_signals', coalesce(json_agg(group_signals order by step), '[]'),
-       'wait_ms', coalesce(json_agg(wait_ms order by step), '[]')) from s) as c from run`,
-    [run, split, limit],
+       'wait_ms', coalesce(json_agg(wait_ms order by step), '[]')) as c from s`,
+    [runId, split, first, last],
   )
-  return row === undefined
-    ? undefined
-    : { ...row.c, id: row.id, name: row.name, seeded: row.seeded }
+  return row!.c
 }
 
 /** The roll-up of a data source at a step. */

@@ -38,8 +38,8 @@ export function quantilesOf(value: string, at: readonly number[]): string {
     then percentile_cont(array[${at.join(', ')}]) within group (order by ${value}) filter (where abs(${value}) < ${LARGEST}) end`
 }
 
-/** Beyond this, squares of sums of ten million numbers overflow. */
-const LARGEST_OF_TWO = '1e140'
+/** Beyond this, squares of sums of ten million numbers overflow, which is an error in Postgres. */
+export const LARGEST_OF_TWO = '1e140'
 
 /** SQL of Pearson's correlation of two numbers; null if one does not vary or exceeds 1e140. */
 export function correlationOf(a: string, b: string): string {

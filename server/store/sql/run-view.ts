@@ -3,7 +3,7 @@ import type { BatchStatus } from '../../contract/trainer.ts'
 import type { Database } from '../database.ts'
 
 /** Maximum number of data sources shown per run, largest first. */
-const MAX_SOURCES = 12
+export const MAX_SOURCES = 12
 
 /** A run with its totals in a split. */
 export interface RunRow {
@@ -11,6 +11,7 @@ export interface RunRow {
   name: string
   seeded: boolean
   created_at: Date
+  started_at: Date | null
   batches_train: number
   batches_val: number
   samples: number
@@ -29,6 +30,7 @@ export async function runByName(
   const [row] = await db.rows<RunRow>(
     'run-by-name-with-totals',
     `select run.id, run.name, run.seeded, run.created_at,
+       min(submitted_at) filter (where split = $2 and rescored_from is null) as started_at,
        (count(*) filter (where split = 'train' and rescored_from is null))::int as batches_train,
        (count(*) filter (where split = 'val' and rescored_from is null))::int as batches_val,
        coalesce(sum(samples) filter (where split = $2 and rescored_from is null), 0)::float8 as samples,
@@ -40,6 +42,14 @@ export async function runByName(
     [name, split],
   )
   return row
+}
+
+/** The steps of a run from `first` to `last`. */
+export interface StepsOfRun {
+  runId: number
+  split: 'train' | 'val'
+  first: number
+  last: number
 }
 
 /** A step's batch with its roll-up. */
@@ -61,9 +71,6 @@ export interface RunStepRow {
   submitted_at: Date
   completed_at: Date | null
   rolled_up: boolean
-  reward_name: string
-  /** Changes with any part of the reward. */
-  reward_hash: string
   substituted: number | null
   n: number | null
   quantiles: number[] | null
@@ -76,46 +83,80 @@ export interface RunStepRow {
   mean_error: number | null
 }
 
-/** The newest steps of a run, in order, with each step's last batch. Rescores are excluded. */
+/** The newest steps of a range, in order, with each step's last batch. Rescores are excluded. */
 export async function runSteps(
   db: Database,
-  runId: number,
-  split: 'train' | 'val',
+  { runId, split, first, last }: StepsOfRun,
   limit: number,
-  until = 2_147_483_647,
 ): Promise<RunStepRow[]> {
   return db.rows(
     'run-steps',
     `with last as materialized (
        select max(id) as id, count(*)::int - 1 as others from batch
-       where run_id = $1 and split = $2 and rescored_from is null and step <= $4 group by step order by step desc limit $3)
+       where run_id = $1 and split = $2 and rescored_from is null and step between $3 and $4 group by step order by step desc limit $5)
      select b.id, b.step, b.status, last.others, b.samples, b.scored, b.failed, b.groups, b.retries, b.mean, b.std, b.min, b.max,
-       b.group_signals, b.submitted_at, b.completed_at, b.rolled_up, b.reward_name, md5(b.reward::text) as reward_hash,
-       r.substituted, (select sum(n) from unnest(r.bin_counts) n)::int as n, r.quantiles, r.bin_values, r.bin_counts,
+       b.group_signals, b.submitted_at, b.completed_at, b.rolled_up, r.substituted, (select sum(n) from unnest(r.bin_counts) n)::int as n, r.quantiles, r.bin_values, r.bin_counts,
        r.queue_ms, r.score_ms, r.reasons, r.verdicts, r.mean_error
      from last join batch b on b.id = last.id
      left join batch_roll_up r on r.batch_id = b.id and r.data_source = '' and b.rolled_up
      order by b.step`,
-    [runId, split, limit, until],
+    [runId, split, first, last, limit],
   )
 }
 
-/** The numbers of steps before `first` and after `last`. Rescores are excluded. */
-export async function stepsOutside(
+/** The steps of a run that are in a range, and those outside it. */
+export interface StepRangeRow {
+  steps: number
+  /** The first and the last step in the range; null without one. */
+  first: number | null
+  last: number | null
+  earlier: number
+  later: number
+}
+
+/** Counts the steps of a run from `first` to `last`, before and after. Rescores are excluded. */
+export async function stepRange(
   db: Database,
-  runId: number,
-  split: 'train' | 'val',
-  first: number,
-  last: number,
-): Promise<{ earlier: number; later: number }> {
-  const [row] = await db.rows<{ earlier: number; later: number }>(
-    'steps-outside',
-    `select (count(distinct step) filter (where step < $3))::int as earlier,
-       (count(distinct step) filter (where step > $4))::int as later
-     from batch where run_id = $1 and split = $2 and rescored_from is null`,
+  { runId, split, first, last }: StepsOfRun,
+): Promise<StepRangeRow> {
+  const [row] = await db.rows<StepRangeRow>(
+    'step-range',
+    `select (count(*) filter (where step between $3 and $4))::int as steps,
+       min(step) filter (where step between $3 and $4) as first, max(step) filter (where step between $3 and $4) as last,
+       (count(*) filter (where step < $3))::int as earlier, (count(*) filter (where step > $4))::int as later
+     from (select distinct step from batch where run_id = $1 and split = $2 and rescored_from is null) s`,
     [runId, split, first, last],
   )
   return row!
+}
+
+/** A step whose reward differs from that of the step before. */
+export interface RewardChangeRow {
+  step: number
+  submitted_at: Date
+  reward_name: string
+  /** The name of the reward before. */
+  before: string
+}
+
+/** The newest steps of a range at which the reward changed, in any part of it. */
+export async function rewardChanges(
+  db: Database,
+  { runId, split, first, last }: StepsOfRun,
+  limit: number,
+): Promise<RewardChangeRow[]> {
+  return db.rows(
+    'run-reward-changes',
+    `with last as materialized (
+       select max(id) as id from batch
+       where run_id = $1 and split = $2 and rescored_from is null and step between $3 and $4 group by step),
+     s as (
+       select step, submitted_at, reward_name, lag(reward_name) over w as before,
+         md5(reward::text) <> lag(md5(reward::text)) over w as is_change
+       from last join batch b on b.id = last.id window w as (order by step))
+     select step, submitted_at, reward_name, before from s where is_change order by step desc limit $5`,
+    [runId, split, first, last, limit],
+  )
 }
 
 /** A server of a run's models that was registered or removed during the run. */
@@ -124,14 +165,16 @@ export interface ServerChangeRow {
   model: string
   at: Date
   is_removal: boolean
+  /** The step that was submitted next. */
+  step: number
 }
 
-/** Changes of the servers of the models of a batch, oldest first. */
+/** Changes of the servers of the models of a batch while the steps were submitted, oldest first. */
 export async function serverChanges(
   db: Database,
   batchId: number,
-  from: Date,
-  to: Date,
+  steps: StepsOfRun,
+  { from, to }: { from: Date; to: Date },
   limit: number,
 ): Promise<ServerChangeRow[]> {
   return db.rows(
@@ -139,11 +182,14 @@ export async function serverChanges(
     `with models as materialized (
        select m #>> '{}' as model from batch, jsonb_path_query(reward, '$.**.model') m
        where id = $1 and jsonb_typeof(m) = 'string')
-     select name, model, at, is_removal from (
+     select name, model, at, is_removal, coalesce((
+         select step from batch where run_id = $5 and split = $6 and rescored_from is null and step between $7 and $8
+           and submitted_at >= e.at order by id limit 1), $8) as step
+     from (
        select name, model, registered_at as at, false as is_removal from server
        union all select name, model, removed_at, true from server where removed_at is not null) e
      where model in (select model from models) and at > $2 and at <= $3 order by at limit $4`,
-    [batchId, from, to, limit],
+    [batchId, from, to, limit, steps.runId, steps.split, steps.first, steps.last],
   )
 }
 
@@ -154,18 +200,17 @@ export interface RescoreRow {
   reward_name: string
 }
 
-/** The newest rescores of a run from step `first` to `last`. */
+/** The newest rescores of some steps. */
 export async function rescoresOfSteps(
   db: Database,
-  runId: number,
-  split: 'train' | 'val',
-  range: { first: number; last: number; limit: number },
+  { runId, split, first, last }: StepsOfRun,
+  limit: number,
 ): Promise<RescoreRow[]> {
   return db.rows(
     'run-rescores-of-steps',
     `select step, submitted_at, reward_name from batch
      where run_id = $1 and split = $2 and rescored_from is not null and step between $3 and $4 order by id desc limit $5`,
-    [runId, split, range.first, range.last, range.limit],
+    [runId, split, first, last, limit],
   )
 }
 

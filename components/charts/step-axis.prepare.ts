@@ -1,0 +1,90 @@
+import { formatCount } from '../format/numbers.ts'
+import { dateTime } from '../format/time.ts'
+import type { XAxisBy } from './step-axis.ts'
+
+/** A step, or a bin of steps, of a chart. */
+export interface StepRow {
+  step: number
+  /** The last step of a bin. */
+  last?: number
+  /** A point of other runs alone, with its own position on a time axis. */
+  other?: { x: number }
+}
+
+/** A step with its position on the axis. */
+export type Placed<T> = T & { x: number }
+
+/** The step, or the range of a bin: `4,992–5,007`. */
+export function stepText({ step, last = step }: StepRow): string {
+  return last === step ? formatCount(step) : `${formatCount(step)}–${formatCount(last)}`
+}
+
+/** Reads what {@link stepText} wrote. */
+export function stepOfText(text: string): StepRow {
+  const [step = 0, last = step] = text.replaceAll(',', '').split('–').map(Number)
+  return { step, last }
+}
+
+/** The title of a tooltip: the step or range, on a time axis with its time. */
+export function stepTitle(row: StepRow, timeMs: number | null): string {
+  if (row.other && timeMs !== null) return dateTime(timeMs)
+  const text = `${row.last === undefined || row.last === row.step ? 'step' : 'steps'} ${stepText(row)}`
+  return timeMs === null ? text : `${text}, ${dateTime(timeMs)}`
+}
+
+/**
+ * When the batches of steps were accepted. A step between two known ones, such as one inside a bin, lies between their
+ * times; a step outside the known ones has no time.
+ */
+export function timesOf(
+  steps: readonly { step: number; submittedAt: string }[],
+): (step: number) => number | null {
+  const known = steps.map(({ step, submittedAt }) => ({ step, ms: Date.parse(submittedAt) }))
+  return (step) => {
+    let low = 0
+    let high = known.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((known[middle] as (typeof known)[number]).step < step) low = middle + 1
+      else high = middle
+    }
+    const after = known[low]
+    const before = known[low - 1]
+    if (after?.step === step) return after.ms
+    if (before === undefined || after === undefined) return null
+    const share = (step - before.step) / (after.step - before.step)
+    return before.ms + share * (after.ms - before.ms)
+  }
+}
+
+/**
+ * Places rows on the axis. By time, they are sorted, because a step that was submitted again is later than the next one, and
+ * rows without a time are left out.
+ */
+export function placeSteps<T extends StepRow>(
+  rows: readonly T[],
+  by: XAxisBy,
+  timeOf: (step: number) => number | null,
+): Placed<T>[] {
+  if (by === 'step') return rows.map((row) => ({ ...row, x: row.step }))
+  return rows
+    .flatMap((row) => {
+      const x = row.other?.x ?? timeOf(row.step)
+      return x === null ? [] : [{ ...row, x }]
+    })
+    .sort((a, b) => a.x - b.x)
+}
+
+/** The first and the last step of the rows between two positions; null without a row. */
+export function stepsBetween(
+  rows: readonly Placed<StepRow>[],
+  from: number,
+  to: number,
+): { from: number; to: number } | null {
+  const inside = rows.filter(({ x, other }) => !other && x >= from && x <= to)
+  if (inside.length === 0) return null
+  return {
+    from: inside.reduce((least, { step }) => Math.min(least, step), Number.POSITIVE_INFINITY),
+    to: inside.reduce((most, { step, last = step }) => Math.max(most, last), 0),
+  }
+}

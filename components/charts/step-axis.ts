@@ -1,0 +1,26 @@
+'use client'
+
+import { createContext, useContext } from 'react'
+
+/** The quantity on the horizontal axis of step charts: the step, or the time at which its batch was accepted. */
+export const X_AXES = ['step', 'time'] as const
+export type XAxisBy = (typeof X_AXES)[number]
+
+/** The horizontal axis that the step charts of a page share. */
+export interface StepAxis {
+  by: XAxisBy
+  /** When the batch of a step was accepted, epoch ms; null if it is unknown. */
+  timeOf(step: number): number | null
+  /** Shows these steps in all charts; null: the page has no such range. */
+  onRange: ((from: number, to: number) => void) | null
+}
+
+const Axis = createContext<StepAxis>({ by: 'step', timeOf: () => null, onRange: null })
+
+/** Sets the axis of all step charts below it. */
+export const StepAxisProvider = Axis.Provider
+
+/** The axis of the step charts; steps without a provider. */
+export function useStepAxis(): StepAxis {
+  return useContext(Axis)
+}
