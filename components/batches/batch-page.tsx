@@ -11,6 +11,7 @@ import { ChartFrame } from '../charts/chart-frame.tsx'
 import { prepareCompletion } from '../charts/completion.prepare.ts'
 import { prepareDistribution } from '../charts/distribution.prepare.ts'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
+import { LOG_OPTIONS } from '../charts/ticks.ts'
 import { useInTurn } from '../charts/use-in-turn.ts'
 import { comparePairHref } from '../compare/compare-url.ts'
 import {
@@ -375,10 +376,11 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
 // ms.
 function RewardDistribution({ batch }: { batch: BatchViewDto }) {
   const router = useRouter()
-  const [axis, setAxis] = useState<'linear' | 'log'>('linear')
+  const [{ log }, setUrl] = useUrl(timelineView)
+  const axis = log ? 'log' : 'linear'
   const data = useMemo(
-    () => prepareDistribution(batch.distribution, { log: axis === 'log' }),
-    [batch.distribution, axis],
+    () => prepareDistribution(batch.distribution, { log }),
+    [batch.distribution, log],
   )
   const drawn = useInTurn(data, axis)
   const plot = useMemo(
@@ -413,11 +415,8 @@ function RewardDistribution({ batch }: { batch: BatchViewDto }) {
         <Segmented
           label="Count axis scale"
           value={axis}
-          onChange={setAxis}
-          options={[
-            { value: 'linear', label: 'Linear' },
-            { value: 'log', label: 'Log' },
-          ]}
+          onChange={(scale) => setUrl({ log: scale === 'log' })}
+          options={LOG_OPTIONS}
         />
       }
       empty={

@@ -108,7 +108,8 @@ describe('timeline URL', () => {
   const round = (query: string) =>
     timelineView.write(timelineView.parse(new URLSearchParams(query)))
   test('round-trips the whole state', () => {
-    const query = 'sort=lost&from=1200&to=4000&chunk=64&rows=read&idle=keep&part=3&timeline=table'
+    const query =
+      'sort=lost&from=1200&to=4000&chunk=64&rows=read&idle=keep&part=3&timeline=table&log=1'
     expect(round(query).toString()).toBe(query)
   })
   test('omits defaults and ignores invalid values', () => {

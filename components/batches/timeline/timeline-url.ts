@@ -2,7 +2,7 @@ import type { UrlCodec } from '../../url/use-url.ts'
 import type { TimeWindow } from './time-scale.ts'
 import type { TimelineSort } from './timeline.prepare.ts'
 
-/** The view state of the timeline, stored in the URL without defaults. */
+/** The view state of the timeline and the reward distribution, stored in the URL without defaults. */
 export interface TimelineView {
   sort: TimelineSort
   /** Null: the whole batch. */
@@ -16,6 +16,8 @@ export interface TimelineView {
   /** The part of a batch with more groups than are shown at once, from 0. */
   part: number
   table: boolean
+  /** The counts of the reward distribution have a logarithmic axis. */
+  log: boolean
 }
 
 export const TIMELINE_SORTS: readonly { value: TimelineSort; label: string }[] = [
@@ -50,6 +52,7 @@ export const timelineView: UrlCodec<TimelineView> = {
       // Parts count from 1 in the URL.
       part: Math.max(0, (whole(params.get('part')) ?? 1) - 1),
       table: params.get('timeline') === 'table',
+      log: params.get('log') === '1',
     }
   },
   write(view) {
@@ -65,6 +68,7 @@ export const timelineView: UrlCodec<TimelineView> = {
     if (!view.collapse) params.set('idle', 'keep')
     if (view.part > 0) params.set('part', String(view.part + 1))
     if (view.table) params.set('timeline', 'table')
+    if (view.log) params.set('log', '1')
     return params
   },
 }
