@@ -93,7 +93,7 @@ export function FootTicks({ ticks }: { ticks: Ticks }) {
   return ticks.map((tick) => (
     <span
       key={tick.label}
-      className="num absolute -translate-x-1/2 text-2xs text-ink-3"
+      className="num absolute -translate-x-1/2 whitespace-nowrap text-2xs text-ink-3"
       style={{ left: `${tick.at * 100}%` }}
     >
       {tick.label}

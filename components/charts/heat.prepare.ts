@@ -115,9 +115,10 @@ export function prepareHeat(
         ? pickTicks(steps.map(stepNo), 6).map((step) => ({
             ...{ at: placeOf(step + 0.5), label: step.toLocaleString('en-US') },
           }))
-        : localTimeTicks(first, placed.at(-1)?.x ?? first).map(({ at, label }) => ({
-            ...{ at: placeOf(at), label },
-          })),
+        : localTimeTicks(first, placed.at(-1)?.x ?? first)
+            .map(({ at, label }) => ({ at: placeOf(at), label }))
+            // A label is centered and would be cut off at the right edge.
+            .filter(({ at }) => at < 0.95),
     ...{ most, columns, placeOf },
   }
 }

@@ -14,11 +14,13 @@ import {
 } from './run.prepare.ts'
 import {
   placeSteps,
+  type StepRow,
   stepOfText,
   stepsBetween,
   stepText,
   stepTitle,
   timesOf,
+  withPauses,
 } from './step-axis.prepare.ts'
 
 const step = (number: number, change: Partial<RunStepDto> = {}): RunStepDto => ({
@@ -344,6 +346,13 @@ describe('the axis of step charts', () => {
     const steps = [at(1, 0), at(2, 9), at(3, 2)]
     expect(placeSteps(steps, 'time', timesOf(steps)).map(({ step }) => step)).toEqual([1, 3, 2])
     expect(placeSteps(steps, 'step', () => null).map(({ x }) => x)).toEqual([1, 2, 3])
+  })
+
+  test('has a gap on a time axis where the run paused', () => {
+    const steps = [at(1, 0), at(2, 1), at(3, 2), at(4, 100)]
+    const rows = withPauses(placeSteps(steps, 'time', timesOf(steps)))
+    expect(rows.map((row: StepRow) => row.isPause ?? row.step)).toEqual([1, 2, 3, true, 4])
+    expect(stepsBetween(rows, 60_000, 60 * 60_000)).toEqual({ from: 2, to: 3 })
   })
 
   test('names bins by their range', () => {

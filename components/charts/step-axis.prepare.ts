@@ -9,6 +9,8 @@ export interface StepRow {
   last?: number
   /** A point of other runs alone, with its own position on a time axis. */
   other?: { x: number }
+  /** A gap of a time axis, without values. */
+  isPause?: boolean
 }
 
 /** A step with its position on the axis. */
@@ -75,13 +77,28 @@ export function placeSteps<T extends StepRow>(
     .sort((a, b) => a.x - b.x)
 }
 
+/** Beyond this multiple of the median distance, no step was submitted: the run paused. */
+const PAUSE_FACTOR = 10
+
+/** Rows on a time axis with a row without values in each pause, so that lines have a gap there. */
+export function withPauses<T extends StepRow>(rows: readonly Placed<T>[]): Placed<T>[] {
+  const distances = rows.slice(1).map(({ x }, at) => x - (rows[at] as Placed<T>).x)
+  const usual = distances.toSorted((a, b) => a - b)[(distances.length - 1) >> 1] ?? 0
+  return rows.flatMap((row, at) => {
+    const distance = distances[at - 1] ?? 0
+    if (usual === 0 || distance <= usual * PAUSE_FACTOR) return [row]
+    const pause = { step: row.step, x: row.x - distance / 2, isPause: true }
+    return [pause as unknown as Placed<T>, row]
+  })
+}
+
 /** The first and the last step of the rows between two positions; null without a row. */
 export function stepsBetween(
   rows: readonly Placed<StepRow>[],
   from: number,
   to: number,
 ): { from: number; to: number } | null {
-  const inside = rows.filter(({ x, other }) => !other && x >= from && x <= to)
+  const inside = rows.filter(({ x, other, isPause }) => !other && !isPause && x >= from && x <= to)
   if (inside.length === 0) return null
   return {
     from: inside.reduce((least, { step }) => Math.min(least, step), Number.POSITIVE_INFINITY),

@@ -12,6 +12,7 @@ import {
   type StepRow,
   stepsBetween,
   stepTitle,
+  withPauses,
 } from './step-axis.prepare.ts'
 import { useStepAxis } from './step-axis.ts'
 import { localTimeTicks, type Tick } from './ticks.ts'
@@ -62,7 +63,10 @@ export function StepPlot<T extends StepRow>({
   const { by, timeOf, onRange: onPageRange } = useStepAxis()
   const onRange = given.onRange ?? onPageRange
   const isTime = by === 'time'
-  const rows = useMemo(() => placeSteps(data, by, timeOf), [data, by, timeOf])
+  const rows = useMemo(() => {
+    const placed = placeSteps(data, by, timeOf)
+    return isTime ? withPauses(placed) : placed
+  }, [data, by, isTime, timeOf])
   const lines = useMemo(
     () => prepareMarks(marks, rows, labels, isTime ? timeOf : undefined),
     [marks, rows, labels, isTime, timeOf],
@@ -80,7 +84,7 @@ export function StepPlot<T extends StepRow>({
       right={12}
       sync={sync}
       tip={(row: Placed<T>) => {
-        const values = tip(row) ?? []
+        const values = row.isPause ? [] : (tip(row) ?? [])
         const { step, last = step } = row
         return (
           values.length > 0 && (
@@ -98,7 +102,7 @@ export function StepPlot<T extends StepRow>({
       {...((onStep !== undefined || (onRange !== null && rows.some(isBin))) && {
         onPick: (row: Placed<T>) => {
           if (isBin(row) && onRange) onRange(row.step, row.last as number)
-          else onStep?.(row)
+          else if (!row.isPause && !row.other) onStep?.(row)
         },
       })}
       {...(onRange && {
