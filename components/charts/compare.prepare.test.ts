@@ -5,10 +5,11 @@ import { jointAt, prepareJoint } from './joint.prepare.ts'
 
 function run(name: string, step: number[], mean: (number | null)[]): ComparedRunDto {
   return {
-    ...{ name, seeded: false, earlier: 0, step, mean },
+    ...{ name, seeded: false, step, mean },
     batchId: step.map((at) => `b${at}`),
     n: mean.map(() => 8),
     std: mean.map(() => 1),
+    means: mean.map((one) => (one === null ? null : [one - 3, one + 3])),
     quantiles: [0, 1, 2, 3, 4].map((q) => mean.map((one) => (one === null ? null : one + q - 2))),
     failedShare: mean.map(() => 0),
     noSignalShare: mean.map(() => 0.5),
@@ -18,6 +19,27 @@ function run(name: string, step: number[], mean: (number | null)[]): ComparedRun
 
 describe('overlaid runs', () => {
   const runs = [run('a', [1, 2, 5], [0, 1, null]), run('b', [2, 3], [10, 12])]
+
+  test('come in bins with the range of the means of their steps', () => {
+    const { steps, ticks } = prepareOverlay([run('a', [1, 4, 8, 16], [0, 1, 2, 3])], 'mean', {
+      width: 4,
+    })
+    expect(steps.map(({ step, last, b0 }) => [step, last, b0])).toEqual([
+      [1, 3, [-3, 3]],
+      [4, 7, [-2, 4]],
+      [8, 11, [-1, 5]],
+      [12, undefined, null],
+      [16, 19, [0, 6]],
+    ])
+    expect(ticks.at(-1)?.at).toBeGreaterThanOrEqual(6)
+  })
+
+  test('have a logarithmic axis of durations, which counts values of 0', () => {
+    const one = { ...run('a', [1, 2, 3], [0, 0, 0]), waitMs: [0, 20, 3_000] }
+    const { steps, zeros, isWide } = prepareOverlay([one], 'waitMs', { log: true })
+    expect(steps.map(({ v0 }) => v0)).toEqual([null, 20, 3_000])
+    expect([zeros, isWide]).toEqual([1, true])
+  })
 
   test('have a value per step and run, with gaps', () => {
     const { steps } = prepareOverlay(runs, 'mean')

@@ -97,10 +97,14 @@ export function prepareOverlay(
       }
       row[`v${r}`] = value
       if (shown[r] && value !== null) values.push(value)
-      if (band === 'none' || quantity !== 'mean') continue
-      const [low, high] = BAND_QUANTILES[band].map((q) =>
-        at === undefined ? null : (run.quantiles[q]?.[at] ?? null),
-      )
+      if (quantity !== 'mean' || (band === 'none' && width === 1)) continue
+      // The means of the steps of a bin, so that one step of another mean stays visible.
+      const [low, high] =
+        at === undefined
+          ? []
+          : band === 'none'
+            ? (run.means[at] ?? [])
+            : BAND_QUANTILES[band].map((q) => run.quantiles[q]?.[at] ?? null)
       const pair = low === null || low === undefined || high === null || high === undefined
       row[`b${r}`] = pair ? null : [low, high]
       if (shown[r] && !pair) values.push(low, high)

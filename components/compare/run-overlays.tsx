@@ -62,7 +62,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
         {...common}
         quantity="mean"
         title="Mean reward"
-        note={`n = ${formatCount(samples)} in ${plural(runs.length, 'run')}; failed and substituted samples excluded`}
+        note={`n = ${formatCount(samples)} in ${plural(runs.length, 'run')}; failed and substituted samples excluded${data.width > 1 && url.band === 'none' ? '; band from lowest to highest mean of a step' : ''}`}
         height={320}
         band={url.band}
         write={formatScore}
@@ -180,7 +180,7 @@ function Overlay({
           series={series}
           title={`${title} of ${plural(runs.length, 'run')}`}
           write={write}
-          hasBand={band !== 'none'}
+          hasBand={quantity === 'mean' && (band !== 'none' || width > 1)}
           log={log}
         />
       }

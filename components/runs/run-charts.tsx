@@ -46,7 +46,7 @@ interface LogAxis {
 export function RunCharts({ run, ...wait }: { run: RunDto } & LogAxis) {
   const shares = useMemo(() => prepareShares(run.steps), [run.steps])
   return (
-    <div className="grid border-t md:grid-cols-2">
+    <div className="grid border-t md:grid-cols-2 md:*:last:odd:col-span-2">
       <SpreadChart run={run} />
       <OutcomesChart run={run} />
       <SignalsChart run={run} data={shares} />

@@ -50,9 +50,7 @@ export function RunFan({
             ? 'mean with its 95 % interval over groups'
             : 'bands of 25 to 75 % and 5 to 95 %, mean solid, median dashed',
           ...(data.perPoint > 1
-            ? [
-                `bins of up to ${plural(data.perPoint, 'step')}; dark band: lowest to highest mean of a step`,
-              ]
+            ? [`bins of ${plural(data.perPoint, 'step')}, dark from lowest to highest mean`]
             : []),
           ...(by === 'time' && overlays.length > 0
             ? ['other runs moved to the start of this run']

@@ -284,6 +284,8 @@ export interface ComparedRunDto {
   n: (number | null)[]
   mean: (number | null)[]
   std: (number | null)[]
+  /** In a bin: the lowest and the highest mean of a step; null for a single step. */
+  means: ([number, number] | null)[]
   /** Five columns: 5, 25, 50, 75 and 95 %. */
   quantiles: (number | null)[][]
   /** Failed ÷ ended. */

@@ -7,7 +7,7 @@ import type { Database } from '../store/database.ts'
 import { runColumns, runsByName, sourceSteps } from '../store/sql/compare.ts'
 import { runBins, sourceBins } from '../store/sql/run-bins.ts'
 import { type StepRangeRow, type StepsOfRun, stepRange } from '../store/sql/run-view.ts'
-import { binWidth } from './run-view.ts'
+import { binWidth, pairOf } from './run-view.ts'
 
 /** Time that a comparison of runs is cached. */
 const TTL_MS = 1_000
@@ -18,7 +18,7 @@ const MAX_SOURCES = 12
 
 /** The scores of a run by point, and its other columns. */
 interface Compared
-  extends Pick<ComparedRunDto, 'quantiles' | 'failedShare' | 'noSignalShare' | 'waitMs'> {
+  extends Pick<ComparedRunDto, 'means' | 'quantiles' | 'failedShare' | 'noSignalShare' | 'waitMs'> {
   points: StepScores[]
 }
 
@@ -100,6 +100,7 @@ export class CompareRunsView {
           std: isIn ? (run.std[at] ?? null) : null,
         }
       }),
+      means: run.step.map(() => null),
       quantiles: columnsOf(run.quantiles),
       failedShare: run.step.map((_, at) =>
         shareOf(run.failed[at] as number, run.scored[at] as number),
@@ -116,6 +117,7 @@ export class CompareRunsView {
         ...{ step: startOf(Math.floor(row.step / grid.width), grid), batchId: `b${row.id}` },
         ...{ n: row.n, mean: row.mean, std: row.std },
       })),
+      means: rows.map(({ means }) => pairOf(means)),
       quantiles: columnsOf(rows.map(({ quantiles }) => quantiles)),
       failedShare: rows.map(({ failed, scored }) => shareOf(failed, scored)),
       noSignalShare: rows.map((row) => noSignalShare(row.group_signals)),

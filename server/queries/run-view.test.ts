@@ -180,6 +180,7 @@ describe('a run of 10,000 steps', () => {
     expect(deltas[0]?.steps).toHaveLength(113)
     expect(deltas[0]?.steps[1]).toMatchObject({ step: 16, nFirst: 128, nOther: 2_048 })
     expect(deltas[0]?.steps[1]?.delta).toBeCloseTo(23.5 / OTHER_STEPS - 0.5, 12)
+    expect(runs[0]?.means[312]).toEqual([0, 0.5])
     const part = await view.get({ ...names, from: 101, until: 200 })
     expect([part.width, part.deltas[0]?.steps.length]).toEqual([1, 100])
     const same = await view.get({ runs: ['few', 'twin'], split: 'train' })

@@ -308,7 +308,8 @@ function quantilesOf(values: readonly (number | null)[] | null): RunStepDto['qua
     : null
 }
 
-function pairOf([low, high]: readonly (number | null)[]): [number, number] | null {
+/** The least and the largest value; null if there is none. */
+export function pairOf([low, high]: readonly (number | null)[]): [number, number] | null {
   return low == null || high == null ? null : [low, high]
 }
 
