@@ -115,7 +115,7 @@ export function prepareHeat(
         ? pickTicks(steps.map(stepNo), 6).map((step) => ({
             ...{ at: placeOf(step + 0.5), label: step.toLocaleString('en-US') },
           }))
-        : localTimeTicks(first, placed.at(-1)?.x ?? first)
+        : localTimeTicks(first, placed.at(-1)?.x ?? first, 3)
             .map(({ at, label }) => ({ at: placeOf(at), label }))
             // A label is centered and would be cut off at the right edge.
             .filter(({ at }) => at < 0.95),

@@ -112,13 +112,11 @@ const LOG_DURATIONS_MS = [0.01, 0.1, 1, 10, 100, 1_000, 10_000, 60_000, 600_000]
   [1, 10, 100, 1_000, 10_000].map((h) => h * 3_600_000),
 )
 
-const TIME_LABELS = 6
-
-/** At most seven ticks at round local times between two times, epoch ms. */
-export function localTimeTicks(firstMs: number, lastMs: number): Tick[] {
+/** Ticks at round local times between two times, epoch ms; about as many as `labels`. */
+export function localTimeTicks(firstMs: number, lastMs: number, labels = 6): Tick[] {
   const span = lastMs - firstMs
   const step =
-    TIME_STEPS_MS.find((each) => each >= 1_000 && span / each <= TIME_LABELS) ??
+    TIME_STEPS_MS.find((each) => each >= 1_000 && span / each <= labels) ??
     (TIME_STEPS_MS.at(-1) as number)
   const zoneMs = new Date(firstMs).getTimezoneOffset() * 60_000
   const ticks: Tick[] = []

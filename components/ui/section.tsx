@@ -29,7 +29,7 @@ export function Section({
           {actions && (
             // With a corner, the actions have their own line on a phone.
             <span
-              className={`ml-auto flex items-center gap-1.5 print:hidden ${corner ? 'max-sm:mt-1 max-sm:w-full' : ''}`}
+              className={`ml-auto flex items-center gap-1.5 max-sm:flex-wrap print:hidden ${corner ? 'max-sm:mt-1 max-sm:w-full' : ''}`}
             >
               {actions}
             </span>
