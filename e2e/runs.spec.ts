@@ -1,4 +1,8 @@
-import { expect } from '@playwright/test'
+import { expect, type Locator } from '@playwright/test'
+import { createLogger } from '../server/log.ts'
+import { Database } from '../server/store/database.ts'
+import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
+import { section } from './exactness/read-page.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
@@ -169,6 +173,84 @@ test('overlays another run, shows the distribution as a table, and keeps its sta
   // A step links to its batch.
   await page.getByRole('region', { name: 'Steps' }).getByRole('link').first().press('Enter')
   await page.waitForURL('**/batches/b*')
+  errors.expectNone()
+})
+
+/** A run of 1,200 steps a minute apart with a pause of two days, whose mean falls to 0 at step 601. */
+async function addLongRun(name: string): Promise<void> {
+  const url = runningEmbeddedUrl(service.dataDir) as string
+  const db = new Database(url, createLogger('warn', 'runs'), { max: 1, name: 'runs' })
+  try {
+    await db.adhoc(
+      `with made as (insert into run (name) values ($1) returning id),
+       b as (
+         insert into batch (run_id, step, split, status, closed, reward, reward_name, samples, scored, groups, text_bucket,
+           submitted_at, completed_at, rolled_up, monitored, in_run_roll_up, mean, std, min, max)
+         select id, step, 'train', 'completed', true, '{}', 'test', 8, 8, 2, current_date, at,
+           at + interval '40 milliseconds' * (1 + step % 100), true, true, true, mean, 0.5, 0, 1
+         from made, generate_series(1, 1200) step,
+           lateral (select now() - interval '4 days' + step * interval '1 minute' + step / 1000 * interval '2 days' as at,
+             case step when 601 then 0 else 0.5 end as mean) x
+         returning id, mean)
+       insert into batch_roll_up (batch_id, data_source, samples, scored, failed, substituted, mean, std, min, max, quantiles,
+         bin_values, bin_counts, queue_ms, score_ms, mean_error)
+       select id, '', 8, 8, 0, 0, mean, 0.5, 0, 1, '{0,0,0.5,1,1}', '{0,1}', '{4,4}', '{}', '{}', 0.1 from b`,
+      [name],
+    )
+  } finally {
+    await db.close()
+  }
+}
+
+test('a run of 1,200 steps is drawn in bins, and zooms to single steps, by step or by time', {
+  tag: '@full',
+}, async ({ page }) => {
+  const errors = watchErrors(page)
+  await addLongRun('long')
+  await page.goto(`${service.url}/runs/long`)
+  await expect(page.getByText('1,200 steps in 601 bins')).toBeVisible()
+  const reward = section(page, 'Reward')
+  await expect(reward).toContainText('n = 9,600 in 1,200 steps')
+  await reward.getByRole('button', { name: 'Show Reward as a table' }).click()
+  const bin = reward.locator('tr', { hasText: '600–601' })
+  await expect(bin.locator('td').nth(1)).toHaveText('0.250')
+  await expect(bin.locator('td').nth(2)).toHaveText('0')
+  await expect(bin.locator('td').nth(3)).toHaveText('0.500')
+  await expectAccessible(page)
+  await reward.getByRole('button', { name: 'Show Reward as a chart' }).click()
+
+  // The axis, the scale and the zoom are in the URL. A drag over a time axis zooms to its steps.
+  await reward.getByRole('button', { name: 'Time', exact: true }).click()
+  await section(page, 'Reward wait').getByRole('button', { name: 'Log', exact: true }).click()
+  await expect(page).toHaveURL(/x=time&log=1$/)
+  const plot = reward.locator('.recharts-cartesian-grid')
+  await plot.scrollIntoViewIfNeeded()
+  const { x, y, width, height } = (await plot.boundingBox()) as NonNullable<
+    Awaited<ReturnType<Locator['boundingBox']>>
+  >
+  await page.mouse.move(x + width * 0.05, y + height / 2, { steps: 4 })
+  await expect(reward.getByText('means of steps')).toBeVisible()
+  await page.mouse.down()
+  await page.mouse.move(x + width * 0.1, y + height / 2, { steps: 8 })
+  await expect(reward.locator('.recharts-reference-area')).toBeVisible()
+  await page.mouse.up()
+  await expect(page).toHaveURL(/zoom=\d+-\d+$/)
+  const [, from = '', to = ''] = /zoom=(\d+)-(\d+)/.exec(page.url()) ?? []
+  const steps = Number(to) - Number(from) + 1
+  expect(steps).toBeLessThan(400)
+  await expect(reward).toContainText(`in ${steps} steps`)
+  await expect(reward).not.toContainText('bins')
+  await page.reload()
+  await expect(reward).toContainText(`in ${steps} steps`)
+  await expect(section(page, 'Steps').locator('tbody tr').first()).toContainText(to)
+
+  // A comparison has the same bins, and the same zoom.
+  await page.goto(`${service.url}/compare?run=long&run=learner`)
+  await expect(page.getByText('bins of 2 steps')).toBeVisible()
+  await page.goto(`${service.url}/compare?run=long&run=learner&zoom=1-6`)
+  await expect(page.getByText('bins of')).toHaveCount(0)
+  await page.getByRole('button', { name: 'All steps' }).click()
+  await expect(page).toHaveURL(/run=long&run=learner$/)
   errors.expectNone()
 })
 
