@@ -16,6 +16,21 @@ function question() {
 }
 
 describe('a cached answer', () => {
+  it('is kept for longer if its query took long', async () => {
+    const memo = new Memo<string>(700, 0, 0.1)
+    const { queries, ask } = question()
+    const slow = memo.get('b1', ask)
+    vi.advanceTimersByTime(1_000)
+    queries[0]?.resolve('one')
+    await slow
+    vi.advanceTimersByTime(8_999)
+    await memo.get('b1', ask)
+    expect(queries).toHaveLength(1)
+    vi.advanceTimersByTime(2)
+    void memo.get('b1', ask)
+    expect(queries).toHaveLength(2)
+  })
+
   it('serves concurrent callers with one query, and expires after its time to live', async () => {
     const memo = new Memo<string>(700)
     const { queries, ask } = question()
