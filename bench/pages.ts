@@ -260,7 +260,7 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
     ['samples above a score', 'samples.list', { scoreMin: 9.5 }],
     ['samples above a score, no matches', 'samples.list', { scoreMin: 11 }],
     ...ofSampleSearch(known),
-    ['sample', 'samples.get', { id: `${batch}-5` }],
+    ['sample', 'samples.get', { id: `${batch}-5`, imagesByHash: true }],
     ['sample, annotations', 'annotations.of', { sample: `${batch}-5` }],
     ['compare, candidates', 'compare.candidates', {}],
     ['compare, two batches', 'compare.pair', compared],

@@ -26,6 +26,8 @@ const Settings = z.object({
   REWARDOPS_DRAIN_SECONDS: integer(30, 0, 3_600),
   /** API keys, separated by commas. Unset: loopback only, no login. */
   REWARDOPS_API_KEYS: z.string().optional(),
+  /** MiB of the largest image in a message. */
+  REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
   /** Maximum child processes of a worker for reward functions; 0: the cores ÷ workers, at least 2. */
   REWARDOPS_FUNCTION_PROCESSES: integer(0, 0, 256),
@@ -55,6 +57,8 @@ export interface Config {
   /** How long active requests may take to finish when the service stops. */
   drainMs: number
   apiKeys: string[]
+  /** Size of the largest image in a message. */
+  maxImageBytes: number
   functionsDir: string
   functions: FunctionConfig
   /** Absolute; the file with servers to launch. Null: none. */
@@ -197,6 +201,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     samplesPerCall: s.REWARDOPS_SAMPLES_PER_CALL,
     drainMs: 1_000 * s.REWARDOPS_DRAIN_SECONDS,
     apiKeys,
+    maxImageBytes: s.REWARDOPS_MAX_IMAGE_MB * 2 ** 20,
     functionsDir,
     functions: {
       functionsDir,

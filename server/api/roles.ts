@@ -197,6 +197,8 @@ export const OPEN: ReadonlySet<string> = new Set([
 const SURFACES = {
   /** `GET /api/export/…`. */
   export: 'viewer',
+  /** `GET /api/images/…`. */
+  images: 'viewer',
   /** `GET /api/openapi.json`. */
   openapi: 'viewer',
   /** `GET /metrics`. */

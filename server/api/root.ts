@@ -5,6 +5,7 @@ import { FleetHistoryInput } from '../contract/fleet-history.ts'
 import {
   BatchGroupsInput,
   BatchViewInput,
+  SampleDetailInput,
   SampleFacetsInput,
   SampleListInput,
 } from '../contract/pages.ts'
@@ -30,7 +31,6 @@ import {
   BatchListInput,
   NextInput,
   ResultsInput,
-  SampleId,
   ScoreInput,
   SubmitInput,
   WaitInput,
@@ -213,9 +213,7 @@ export const appRouter = router({
      * @throws sample_not_found, removed_by_retention
      * @example {"id": "b12-3"}
      */
-    get: procedure
-      .input(z.strictObject({ id: SampleId }))
-      .query(({ ctx, input }) => ctx.samples.detail(input.id)),
+    get: procedure.input(SampleDetailInput).query(({ ctx, input }) => ctx.samples.detail(input)),
   }),
   /**
    * Register and change reward-model servers. A server is addressed by `id` or `name`.

@@ -34,7 +34,7 @@ beforeAll(async () => {
   })
   manager = new RewardLoopManager(
     db,
-    { db, queue, functions },
+    { db, queue, functions, images: () => ({ maxBytes: 1, isApart: true }) },
     new BatchSignals(),
     { send: () => false },
     () => Date.now(),

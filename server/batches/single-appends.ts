@@ -6,7 +6,9 @@ import type { Statement } from '../store/database.ts'
 import { type ChunkJob, INTERACTIVE_POOL, type InlineSample, toRanges } from '../store/job-queue.ts'
 import { appendStatement, nextIndex, scoreKeyStatement } from '../store/sql/append.ts'
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
+import { storeImages } from '../store/sql/images.ts'
 import type { BatchSpec } from '../store/sql/worker-reads.ts'
+import { ImageCollector } from '../store/stored-images.ts'
 import { type EncodedTexts, encodeTexts } from '../store/stored-texts.ts'
 import type { AcceptContext } from './accept/accept-batch.ts'
 import type { DirectlyScored } from './direct-scores.ts'
@@ -56,7 +58,9 @@ export class SingleAppends {
     const toQueue = samples.filter((s, i) => s.score == null && !scored[i]).length
     const limits = await limitsOf(this.#accept.db, batch.run)
     await foreseeLimits(this.#accept.db, limits, batch.run, { samples: toQueue, batches: 0 })
-    const texts = samples.map(encodeTexts)
+    const collector = new ImageCollector(this.#accept.images())
+    const sent = samples.map(encodeTexts)
+    const texts = sent.map((each, i) => collector.take(each, samples[i]!, 'sample'))
     for (let tries = 0; ; tries++) {
       const start = this.#nextIndex.get(batch.id) ?? (await nextIndex(this.#accept.db, batch.id))
       try {
@@ -65,12 +69,19 @@ export class SingleAppends {
           jobs.length === 0
             ? payloadOf('batchChanged', batch.id)
             : payloadOf('jobsQueued', `${INTERACTIVE_POOL}:${this.#turn++ % 1_000}`)
-        await this.#accept.db.atOnce([
-          appendStatement(batch.id, start, samples, texts, notice),
+        const statements = [
+          appendStatement(batch.id, start, samples, { sent, stored: texts }, notice),
           ...keyStatements(batch.id, start, keys),
           ...jobs,
           ...endStatements(batch.id, start, scored),
-        ])
+        ]
+        if (collector.images.size === 0) await this.#accept.db.atOnce(statements)
+        else {
+          await this.#accept.db.transaction(async (client) => {
+            for (const statement of statements) await client.query(statement)
+            await storeImages(client, batch.id, collector.images)
+          })
+        }
         if (this.#nextIndex.size > 1_000) this.#nextIndex.clear()
         this.#nextIndex.set(batch.id, start + samples.length)
         return start

@@ -274,7 +274,7 @@ export class SingleScores {
           priority: 0,
           deadlineMs: null,
         },
-        new BatchDraft(),
+        new BatchDraft(this.#accept.images()),
         // The sample is checked too, so that a refused call opens no batch.
         { implicitKey: key, ...(score == null ? { dataSources: [dataSource] } : {}) },
       )

@@ -27,10 +27,18 @@ export class ProcessRow {
    * again. `atMs`: time of the declaration, on the clock of `performance.now()`.
    */
   onDeclaredDead: (atMs: number) => void = () => {}
+  /** The lowest version of the processes that run beside this one, by the last report. */
+  #oldestVersion: number
 
-  private constructor(db: Database, id: number, role: 'server' | 'worker', clock: DatabaseClock) {
+  private constructor(
+    db: Database,
+    { id, oldest }: { id: number; oldest: number | null },
+    role: 'server' | 'worker',
+    clock: DatabaseClock,
+  ) {
     this.#db = db
     this.id = id
+    this.#oldestVersion = oldest ?? SCHEMA_VERSION
     this.clock = clock
     this.#role = role
   }
@@ -49,19 +57,31 @@ export class ProcessRow {
       version: SCHEMA_VERSION,
       functions: FUNCTIONS_SCHEMA,
     }
-    const id = await throughOutage(() => insertProcess(db, own), { forMs: START_MS })
-    return new ProcessRow(db, id, role, await DatabaseClock.of(db))
+    const registered = await throughOutage(() => insertProcess(db, own), { forMs: START_MS })
+    return new ProcessRow(db, registered, role, await DatabaseClock.of(db))
   }
 
   /** Reports that the process is alive, with its statistics. */
   async report(stats: object): Promise<void> {
     const sentAtMs = monotonicEpochMs()
     const sentMs = performance.now()
-    const { now, deadForMs } = await reportProcess(this.#db, this.id, this.state, stats, false)
+    const { now, oldest, deadForMs } = await reportProcess(
+      this.#db,
+      this.id,
+      this.state,
+      stats,
+      false,
+    )
     this.clock.observe(now.getTime(), sentAtMs)
+    this.#oldestVersion = oldest ?? SCHEMA_VERSION
     if (deadForMs === null) return
     this.onDeclaredDead(sentMs - deadForMs)
     await reportProcess(this.#db, this.id, this.state, stats, true)
+  }
+
+  /** Whether all running processes have this schema version or a later one, as far as the last report shows. */
+  allHave(version: number): boolean {
+    return this.#oldestVersion >= version
   }
 
   /** Reports that the process takes no new work. */

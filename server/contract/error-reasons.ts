@@ -238,6 +238,14 @@ export const ERROR_REASONS = {
     httpStatus: 413,
     hint: 'Send at most 256 MiB uncompressed: split the step over several batches, or append to an open one.',
   },
+  image_too_large: {
+    httpStatus: 413,
+    hint: 'Send a smaller image. The setting REWARDOPS_MAX_IMAGE_MB has the limit.',
+  },
+  image_not_found: {
+    httpStatus: 404,
+    hint: 'The samples that held the image were removed, or never existed. samples.get has the hashes of stored images.',
+  },
   model_not_found: {
     httpStatus: 404,
     hint: 'Use a model that GET /v1/models lists, or register a server of it with servers.register.',

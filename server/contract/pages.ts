@@ -5,7 +5,7 @@ import type { Role } from './roles.ts'
 import type { RunTableRowDto } from './run-table.ts'
 import { SampleFilter } from './sample-filter.ts'
 import type { ServerDto } from './servers.ts'
-import { BatchId, type BatchSummary, type Page, type Result } from './trainer.ts'
+import { BatchId, type BatchSummary, type Page, type Result, SampleId } from './trainer.ts'
 import type { ChatTurn } from './turn-text.ts'
 import type { WorkerStats } from './worker-stats.ts'
 
@@ -253,6 +253,17 @@ export interface AttemptDto {
   statusCode: number | null
   detail: string | null
 }
+
+/** `samples.get`. */
+export const SampleDetailInput = z.strictObject({
+  id: SampleId,
+  /**
+   * True: a stored image of a message is `data:image/…;base64,/<SHA-256>`, and `GET /api/images/<SHA-256>` returns it.
+   * False: messages are as they were sent.
+   */
+  imagesByHash: z.boolean().default(false),
+})
+export type SampleDetailInput = z.infer<typeof SampleDetailInput>
 
 /** A sample with its texts, attempts and group. */
 export interface SampleDetailDto extends SampleRowDto {

@@ -110,6 +110,14 @@ export function isByModelsAlone(reward: ScoredBy): boolean {
 /** The fields of a reward that {@link isByModelsAlone} reads. */
 export type ScoredBy = Pick<ResolvedReward, 'kind' | 'components' | 'wraps'>
 
+/** Whether a scorer gets the images of messages: custom functions, and models that return scores themselves. */
+export function readsImages(reward: ResolvedReward): boolean {
+  if (reward.function !== undefined) return true
+  if (reward.kind === 'model' && reward.judge === undefined) return true
+  const inner = [...(reward.components ?? []).map((component) => component.reward), reward.wraps]
+  return inner.some((one) => one !== undefined && readsImages(one))
+}
+
 /** Returns the reward models of a reward and its components, without repeats. */
 export function modelsOf(reward: Pick<ResolvedReward, 'model' | 'components' | 'wraps'>): string[] {
   const inner = [...(reward.components ?? []).map((component) => component.reward), reward.wraps]

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { IMAGES_PATH } from '../contract/images.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import type { Access } from './access.ts'
@@ -24,6 +25,8 @@ export interface Routes {
   openApi?: Handler | null
   /** The streamed export of samples. */
   exports?: Handler | null
+  /** The stored images of messages. */
+  images?: Handler | null
   /** The router address. Its paths are at the root, where clients of reward models expect them. */
   proxy: Handler | null
   /** The dialects of trainers that support a remote reward server. */
@@ -79,6 +82,11 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
       if (!routes.exports)
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
       return routes.exports(req, res, requestId)
+    }
+    if (path.startsWith(IMAGES_PATH)) {
+      if (!routes.images)
+        throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
+      return routes.images(req, res, requestId)
     }
     if (path === '/api/openapi.json') {
       if (!routes.openApi)

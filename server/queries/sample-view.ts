@@ -5,6 +5,7 @@ import { withoutSpread } from '../contract/group-signal.ts'
 import type {
   AttemptDto,
   SampleDetailDto,
+  SampleDetailInput,
   SampleFacetsDto,
   SampleFacetsInput,
   SampleListInput,
@@ -41,6 +42,7 @@ import { batchSizes, sampleCount } from '../store/sql/sample-count.ts'
 import { sampleFacets } from '../store/sql/sample-facets.ts'
 import { type SampleCursor, sampleKeys, sampleList } from '../store/sql/sample-list.ts'
 import { textStarts } from '../store/sql/sample-texts.ts'
+import { loadImages } from '../store/stored-images.ts'
 import { decodeTexts, firstLines } from '../store/stored-texts.ts'
 
 /** Time for which the counts of facets are cached. */
@@ -162,7 +164,7 @@ export class SampleViews {
   }
 
   /** @throws RewardOpsError `sample_not_found`, `removed_by_retention` */
-  async detail(id: string): Promise<SampleDetailDto> {
+  async detail({ id, imagesByHash }: SampleDetailInput): Promise<SampleDetailDto> {
     const { batch_id: batchId, idx } = sampleKey(id)
     const row = await sampleDetail(this.#db, batchId, idx)
     if (!row) {
@@ -185,6 +187,7 @@ export class SampleViews {
       report.signal !== withoutSpread(report.signal) &&
       (await lacksSpread(this.#db, row.batch_id, row.reward))
     const place = siblings.findIndex((s) => s.idx === row.idx)
+    if (!imagesByHash) await loadImages(this.#db, [row], { mayBeGone: true })
     const { response, ...texts } = decodeTexts(row)
     return {
       ...toRow(row, [...new Set(annotations.map(({ label }) => label))].sort()),

@@ -1,6 +1,7 @@
 import type { Sweeps } from '../background/sweeps.ts'
 import { createCompat } from '../http/compat/compat.ts'
 import { createExport } from '../http/export.ts'
+import { createImages } from '../http/images.ts'
 import { createMetrics } from '../http/metrics.ts'
 import { createOpenApi } from '../http/openapi.ts'
 import { createRouterProxy } from '../http/proxy/router-proxy.ts'
@@ -12,7 +13,7 @@ import type { ServerModules } from './modules.ts'
 import type { Scoring } from './scoring.ts'
 import type { Stores } from './stores.ts'
 
-/** Mounts the routes of tRPC, its OpenAPI document, the exports and the compatible APIs. */
+/** Mounts the routes of tRPC, its OpenAPI document, images, the exports and the compatible APIs. */
 export function mountApi(
   version: string,
   { access, routes }: Front,
@@ -24,6 +25,7 @@ export function mountApi(
   const { manager, readiness } = modules
   routes.trpc = createTrpcPlane({ modules, ingest, access, version, log })
   routes.openApi = createOpenApi(access)
+  routes.images = createImages({ db: databases.pages, access, readiness })
   routes.exports = createExport({ db: databases.background, access, readiness })
   routes.compat = createCompat({
     access,

@@ -10,6 +10,7 @@ import type { readServersFile } from '../model-servers/launch-file.ts'
 import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
 import { AcceptedFunctions } from '../rewards/functions/accepted-functions.ts'
 import { FunctionPool } from '../rewards/functions/function-pool.ts'
+import { IMAGES_SINCE } from '../store/schema-version.ts'
 import { functionSource } from '../store/sql/function-sources.ts'
 import { SharedLimits } from '../worker/shared-limits.ts'
 import type { Front } from './front.ts'
@@ -43,6 +44,7 @@ export function createScoring(
   const db = databases.api
   const signals = new BatchSignals()
   const functions = new AcceptedFunctions(config.functions)
+  const images = () => ({ maxBytes: config.maxImageBytes, isApart: row.allHave(IMAGES_SINCE) })
   const supervisor = new WorkerSupervisor({
     count: config.workers,
     databaseUrl: database.url,
@@ -53,8 +55,12 @@ export function createScoring(
     queue,
     log,
   })
-  const manager = new RewardLoopManager(db, { db, queue, functions }, signals, supervisor, () =>
-    row.clock.nowMs(),
+  const manager = new RewardLoopManager(
+    db,
+    { db, queue, functions, images },
+    signals,
+    supervisor,
+    () => row.clock.nowMs(),
   )
   const models = new RewardModelManager({
     db,
@@ -96,6 +102,7 @@ export function createScoring(
   })
   const ingest = new IngestClient(
     { databaseUrl: database.url, functions: config.functions, logLevel: config.logLevel },
+    images,
     log,
   )
   return { signals, manager, ingest, supervisor, models, servers, playground, playedFunctions }

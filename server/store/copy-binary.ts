@@ -119,6 +119,11 @@ export class CopyBinary {
     return taken
   }
 
+  /** Begins a new stream with the next rows. Postgres takes the previous one without a trailer. */
+  restart(): void {
+    this.#headerTaken = false
+  }
+
   /** The blocks left by {@link takeFull} and the trailer; the whole stream if nothing was taken. */
   blocks(): Buffer[] {
     const rest = [...this.#done, this.#block.subarray(0, this.#at), TRAILER]

@@ -238,11 +238,12 @@ describe('a single sample', () => {
       response: 'r',
       score,
     })
+    const texts = [encodeTexts(sample)]
     const { text, values } = appendStatement(
       id,
       0,
       [sample],
-      [encodeTexts(sample)],
+      { sent: texts, stored: texts },
       payloadOf('serversChanged'),
     )
     const client = await db.connect()

@@ -5,10 +5,16 @@ import type pg from 'pg'
  * Programs of versions N and N − 1 work side by side, so a change takes two steps: expand, then contract one version
  * later.
  */
-export const SCHEMA_VERSION = 2
+export const SCHEMA_VERSION = 3
 
 /** The oldest version of the program that works on this schema. */
 const COMPATIBLE_FROM = Math.max(1, SCHEMA_VERSION - 1)
+
+/**
+ * The first version that reads images apart from their messages. They are stored so once no process of an earlier version
+ * runs; from then on, none starts.
+ */
+export const IMAGES_SINCE = 3
 
 /**
  * The first migration. It replaced the migrations from before the first release; a database that has those instead is
@@ -17,7 +23,7 @@ const COMPATIBLE_FROM = Math.max(1, SCHEMA_VERSION - 1)
 export const FIRST_MIGRATION = '20261122120000_init'
 
 /** A process that has not reported for this long counts as gone. */
-const GONE_AFTER_MS = 5_000
+export const GONE_AFTER_MS = 5_000
 
 /** A version of the schema as stored in the database. */
 export interface StoredVersion {
@@ -104,13 +110,14 @@ export async function workerProblem(client: Queries): Promise<string | null> {
 }
 
 /**
- * The number of running processes that do not work on this program's schema. The database must have a schema version.
+ * The number of running processes whose version is below `since`; by default, those that do not work on this program's
+ * schema. The database must have a schema version.
  */
-export async function outdatedProcesses(client: Queries): Promise<number> {
+export async function outdatedProcesses(client: Queries, since = COMPATIBLE_FROM): Promise<number> {
   const { rows } = await client.query<{ n: number }>(
     `select count(*)::int as n from process where state <> 'dead' and version < $1
        and last_seen_at > clock_timestamp() - $2 * interval '1 millisecond'`,
-    [COMPATIBLE_FROM, GONE_AFTER_MS],
+    [since, GONE_AFTER_MS],
   )
   return rows[0]!.n
 }

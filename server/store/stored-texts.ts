@@ -5,13 +5,13 @@ import type { ChatTurn, SentTurn } from '../contract/turn-text.ts'
 
 /**
  * Encodes a sample's texts for `sample_text` and decodes them. The SQL in `sql/sample-texts.ts` and
- * `sql/monitor-figures.ts` reads the same bits of `encoding`.
+ * `sql/monitor-figures.ts` reads the same bits of `encoding`. `stored-images.ts` has the bits of images.
  */
 
 const PROMPT_ESCAPED = 1
 const RESPONSE_ESCAPED = 2
-const PROMPT_IS_MESSAGES = 4
-const RESPONSE_IS_MESSAGES = 8
+export const PROMPT_IS_MESSAGES = 4
+export const RESPONSE_IS_MESSAGES = 8
 
 /** A sample's texts as a trainer sends them. */
 export interface GivenTexts {

@@ -1,3 +1,4 @@
+import { readsImages } from '../contract/resolved-reward.ts'
 import type { Database } from '../store/database.ts'
 import { toRanges } from '../store/job-queue.ts'
 import {
@@ -7,6 +8,7 @@ import {
   type WholeGroup,
   wholeGroups,
 } from '../store/sql/worker-reads.ts'
+import { loadImages } from '../store/stored-images.ts'
 
 interface Wanted {
   /** The flattened ranges of a job. */
@@ -46,23 +48,38 @@ export class ChunkReader {
   }
 
   /** The groups with pending samples in these ranges, with all their members. */
-  readGroups(batch: BatchSpec, ranges: readonly number[]): Promise<WholeGroup[]> {
-    return wholeGroups(this.#db, batch, ranges)
+  async readGroups(batch: BatchSpec, ranges: readonly number[]): Promise<WholeGroup[]> {
+    const groups = await wholeGroups(this.#db, batch, ranges)
+    await this.withImages(
+      batch,
+      groups.flatMap(({ members }) => members),
+    )
+    return groups
+  }
+
+  /** Puts images into the texts of these samples, which are changed, if a scorer of their reward reads them. */
+  async withImages(batch: BatchSpec, rows: PendingSample[]): Promise<PendingSample[]> {
+    if (readsImages(batch.reward)) await loadImages(this.#db, rows)
+    return rows
   }
 
   async #readAll(batch: BatchSpec, all: Wanted[]): Promise<void> {
     try {
       if (all.length === 1) {
         const [only] = all as [Wanted]
-        only.resolve(await pendingSamples(this.#db, batch, only.ranges))
+        only.resolve(await this.#readRanges(batch, only.ranges))
         return
       }
-      const rows = await pendingSamples(this.#db, batch, merged(all.map(({ ranges }) => ranges)))
+      const rows = await this.#readRanges(batch, merged(all.map(({ ranges }) => ranges)))
       const byIndex = new Map(rows.map((row) => [row.idx, row]))
       for (const { ranges, resolve } of all) resolve(rowsOf(ranges, byIndex))
     } catch (error) {
       for (const { reject } of all) reject(error)
     }
+  }
+
+  async #readRanges(batch: BatchSpec, ranges: readonly number[]): Promise<PendingSample[]> {
+    return this.withImages(batch, await pendingSamples(this.#db, batch, ranges))
   }
 }
 

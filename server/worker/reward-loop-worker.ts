@@ -389,7 +389,8 @@ export class RewardLoopWorker {
   /** The samples to score: from the job if it contains them and was not lost before, otherwise from the tables. */
   async #samplesOf(job: ClaimedJob, batch: ActiveBatch): Promise<PendingSample[]> {
     const inline = job.losses === 0 ? job.job.data.s : undefined
-    return inline ?? this.#reader.read(batch.spec, job.job.data.i)
+    if (inline !== undefined) return this.#reader.withImages(batch.spec, inline)
+    return this.#reader.read(batch.spec, job.job.data.i)
   }
 
   /** Runs built-in rules on this event loop with breaks in between, interactive samples first. */

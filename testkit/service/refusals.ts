@@ -47,6 +47,8 @@ const COUNTS = `select
   (select coalesce(sum(received), 0)::int from sample_group) as received,
   (select count(*)::int from sample) as sample,
   (select count(*)::int from sample_text) as sample_text,
+  (select count(*)::int from image) as image,
+  (select count(*)::int from batch_image) as batch_image,
   (select count(*)::int from score_key) as score_key,
   (select count(*)::int from attempt) as attempt,
   (select count(*)::int from server where removed_at is null) as server,

@@ -27,7 +27,9 @@ import {
 } from '../../store/sql/append.ts'
 import { settleBatch } from '../../store/sql/end-batch.ts'
 import { storeFunctions } from '../../store/sql/function-sources.ts'
+import { storeImages } from '../../store/sql/images.ts'
 import { servedModels } from '../../store/sql/servers.ts'
+import type { ImagePolicy } from '../../store/stored-images.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
@@ -55,6 +57,7 @@ export interface AcceptContext {
   db: Database
   queue: JobQueue
   functions: AcceptedFunctions
+  images: () => ImagePolicy
 }
 
 const runIds = new Map<string, number>()
@@ -196,6 +199,7 @@ export async function acceptBatch(
         )
     await queue.insert(pool, jobs, { run: envelope.run, priority: envelope.priority, client })
     if (draft.prescored > 0) await settleBatch(client, batchId)
+    await storeImages(client, batchId, draft.images)
     await notify(client, 'batchChanged', batchId)
     return {
       batchId: `b${batchId}`,
@@ -354,6 +358,7 @@ export async function appendToBatch(
     if (draft.prescored > 0 && batch.group_size !== null) {
       await settleBatch(client, batchId)
     }
+    await storeImages(client, batchId, draft.images)
     await notify(client, 'batchChanged', batchId)
     return {
       batchId: envelope.batchId,

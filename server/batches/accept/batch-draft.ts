@@ -10,7 +10,8 @@ import {
   WRITTEN_TEXT_COLUMNS,
 } from '../../store/sample-columns.ts'
 import type { StoredSample } from '../../store/sql/append.ts'
-import { encodeTexts, promptKeyOf } from '../../store/stored-texts.ts'
+import { ImageCollector, type ImagePolicy } from '../../store/stored-images.ts'
+import { type EncodedTexts, encodeTexts, promptKeyOf } from '../../store/stored-texts.ts'
 
 /** Bytes of a text row before its first text: field count, then bucket, batch and index with their lengths. */
 const TEXT_ROW_HEADER = 2 + 3 * 8
@@ -44,7 +45,31 @@ export class BatchDraft {
   #hashed = 0
   #handedOn = 0
   readonly #indexes: { index: number; at: number }[] = []
+  readonly #images: ImageCollector
   prescored = 0
+
+  constructor(images: ImagePolicy) {
+    this.#images = new ImageCollector(images)
+  }
+
+  /** The images taken out of the texts, by SHA-256; null: handed over. */
+  get images(): ReadonlyMap<string, Buffer | null> {
+    return this.#images.images
+  }
+
+  /** Bytes of images in memory. */
+  get imageBytes(): number {
+    return this.#images.byteLength
+  }
+
+  /**
+   * Returns the images in memory, so that they can be sent before the rest arrives. The next text rows are a new COPY
+   * stream, because the connection sends one thing at a time.
+   */
+  takeImages(): Map<string, Buffer> {
+    this.#texts.restart()
+    return this.#images.handOver()
+  }
 
   get count(): number {
     return this.groupOf.length
@@ -68,7 +93,8 @@ export class BatchDraft {
   /** Like {@link add}, for a sample that has passed the schema. */
   addParsed(sample: SampleInput): void {
     const at = this.count
-    const texts = encodeTexts(sample)
+    const sent = encodeTexts(sample)
+    const texts = this.#images.take(sent, sample, `samples[${at}]`)
     let group = this.#groupOfUid.get(sample.uid)
     if (group === undefined) {
       group = this.uids.length
@@ -76,7 +102,7 @@ export class BatchDraft {
       this.uids.push(sample.uid)
       this.sizes.push(0)
       this.prescoredOf.push(0)
-      this.promptKeys.push(promptKeyOf(sample, texts))
+      this.promptKeys.push(promptKeyOf(sample, sent))
     }
     this.sizes[group]!++
     this.groupOf.push(group)
@@ -93,6 +119,7 @@ export class BatchDraft {
     if (typeof sample.index === 'number') this.#indexes.push({ index: sample.index, at })
     this.charsOf.push(texts.prompt.length + texts.response.length)
     this.#rows.push(encodeTextRow(this.#texts, ({ of }) => of(texts)))
+    if (texts !== sent) this.#hashAsSent(at, sent)
   }
 
   /**
@@ -142,14 +169,29 @@ export class BatchDraft {
         const row = this.#rows[i] as RowPosition
         if (row.block !== block) break
         end = row.end
-        let values = `${this.uidOf(i)}\n${this.#score[i]}\n`
-        for (const column of this.#values) values += `${column[i]}\n`
-        parts.push(values)
+        parts.push(this.#valuesOf(i))
       }
       // Bucket, batch and index are still zeros here, so the hash does not depend on the batch.
       this.#textHash.update(block.subarray(start, end))
     }
     this.#hash.update(parts.join(''))
+  }
+
+  /** Hashes the last row with its images in place, so that a repeated call has the same hash however they are stored. */
+  #hashAsSent(at: number, sent: EncodedTexts): void {
+    this.#hashRows(at)
+    const { block, start, end } = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), ({ of }) =>
+      of(sent),
+    )
+    this.#textHash.update(block.subarray(start, end))
+    this.#hash.update(this.#valuesOf(at))
+    this.#hashed = at + 1
+  }
+
+  #valuesOf(i: number): string {
+    let values = `${this.uidOf(i)}\n${this.#score[i]}\n`
+    for (const column of this.#values) values += `${column[i]}\n`
+    return values
   }
 
   /**
@@ -189,7 +231,9 @@ export class BatchDraft {
   isStored(i: number, { uid, givenScore, values, text }: StoredSample): boolean {
     if (text === undefined || uid !== this.uidOf(i) || givenScore !== this.#score[i]) return false
     const row = this.#rows[i] as RowPosition
-    const of = ({ name }: TextColumn) => text[name] as ColumnValue
+    // Its images may be in its messages, if a server of an earlier version stored it.
+    const apart: typeof text = this.#images.takeStored(text as typeof text & EncodedTexts)
+    const of = ({ name }: TextColumn) => apart[name] as ColumnValue
     const stored = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), of)
     if (!textsOf(row).equals(textsOf(stored))) return false
     // The result columns of a sample without a given score hold what the service found.

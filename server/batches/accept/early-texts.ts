@@ -1,9 +1,13 @@
 import { CopyIn } from '../../store/copy-in.ts'
 import type { Client, Database } from '../../store/database.ts'
 import { nextBatchId } from '../../store/sql/accept.ts'
+import { stageImages } from '../../store/sql/images.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
 import type { AcceptContext, EarlyTexts } from './accept-batch.ts'
 import { type BatchDraft, TEXT_COPY_COLUMNS } from './batch-draft.ts'
+
+/** Bytes of images in memory from which they are sent before the body is complete. */
+const STAGED_BYTES = 16 << 20
 
 /**
  * Sends the texts of a large body while the rest still arrives. Parsing and Postgres's work then overlap (150 ms
@@ -21,7 +25,7 @@ export class EarlyTextCopy implements EarlyTexts {
   readonly batchId: number
   readonly bucket: string
   readonly #db: Database
-  readonly #copy: CopyIn
+  #copy: CopyIn
   readonly #onError: (error: Error) => void
   #broken: Error | undefined
   #copying = true
@@ -35,7 +39,7 @@ export class EarlyTextCopy implements EarlyTexts {
       this.#broken = error
     }
     client.on('error', this.#onError)
-    this.#copy = new CopyIn(client, `${textPartition(bucket)} (${TEXT_COPY_COLUMNS})`)
+    this.#copy = this.#newCopy()
   }
 
   /**
@@ -62,15 +66,28 @@ export class EarlyTextCopy implements EarlyTexts {
     }
   }
 
-  /** Sends the draft's full blocks. */
+  #newCopy(): CopyIn {
+    return new CopyIn(this.client, `${textPartition(this.bucket)} (${TEXT_COPY_COLUMNS})`)
+  }
+
+  /** Sends the draft's full blocks, and its images if they are many. */
   async send(draft: BatchDraft): Promise<void> {
     for (const block of draft.takeTextBlocks(this.bucket, this.batchId))
       await this.#copy.write(block)
+    if (draft.imageBytes < STAGED_BYTES) return
+    await this.#endCopy()
+    await stageImages(this.client, draft.takeImages())
+    this.#copy = this.#newCopy()
+    this.#copying = true
   }
 
   async finish(draft: BatchDraft): Promise<void> {
     for (const block of draft.textBlocks(this.bucket, this.batchId, 0))
       await this.#copy.write(block)
+    await this.#endCopy()
+  }
+
+  async #endCopy(): Promise<void> {
     await this.#copy.end()
     this.#copying = false
   }

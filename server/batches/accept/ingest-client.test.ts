@@ -31,7 +31,11 @@ it('receives a body that arrives while the idle thread ends', async () => {
     functionsDir: '/nowhere',
     settings: { env: {}, memoryBytes: 0 },
   }
-  const client = new IngestClient({ databaseUrl: database.url, functions, logLevel: 'silent' }, log)
+  const client = new IngestClient(
+    { databaseUrl: database.url, functions, logLevel: 'silent' },
+    () => ({ maxBytes: 1, isApart: true }),
+    log,
+  )
   const refused = { reason: 'malformed_json' }
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   try {

@@ -4,6 +4,7 @@ import type { AppendResult, SubmitResult } from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
 import { isOutage } from '../../store/database.ts'
+import type { ImagePolicy } from '../../store/stored-images.ts'
 import type { IngestKind } from './ingest.ts'
 import type { FromThread, IngestOptions, ToThread } from './ingest-thread.ts'
 
@@ -28,14 +29,16 @@ interface Body {
 /** The server's side of the ingest thread: sends large bodies as bytes and receives results. */
 export class IngestClient {
   readonly #options: IngestOptions
+  readonly #images: () => ImagePolicy
   readonly #log: Logger
   readonly #bodies = new Map<number, Body>()
   #thread: Worker | null = null
   #idle: NodeJS.Timeout | undefined
   #nextId = 1
 
-  constructor(options: IngestOptions, log: Logger) {
+  constructor(options: IngestOptions, images: () => ImagePolicy, log: Logger) {
     this.#options = options
+    this.#images = images
     this.#log = log
   }
 
@@ -65,7 +68,7 @@ export class IngestClient {
     const post = (message: ToThread, transfer: ArrayBuffer[] = []) =>
       thread.postMessage(message, transfer)
     try {
-      post({ type: 'begin', id, kind })
+      post({ type: 'begin', id, kind, images: this.#images() })
       let block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
       let filled = 0
       const send = (bytes: Buffer) => {

@@ -8,6 +8,7 @@ import {
 import { SERVER_POOLS } from '../../store/connection-budget.ts'
 import { Database } from '../../store/database.ts'
 import { JobQueue } from '../../store/job-queue.ts'
+import type { ImagePolicy } from '../../store/stored-images.ts'
 import type { AcceptContext } from './accept-batch.ts'
 import { Ingest, type IngestKind } from './ingest.ts'
 
@@ -20,7 +21,7 @@ export interface IngestOptions {
 
 /** Messages from the server to the thread; `id` identifies one body. */
 export type ToThread =
-  | { type: 'begin'; id: number; kind: IngestKind }
+  | { type: 'begin'; id: number; kind: IngestKind; images: ImagePolicy }
   | { type: 'chunk'; id: number; bytes: Uint8Array }
   | { type: 'end'; id: number }
   | { type: 'abort'; id: number }
@@ -45,7 +46,7 @@ const log = createLogger(logLevel, 'ingest')
 const db = new Database(databaseUrl, log, SERVER_POOLS.ingest)
 const queue = new JobQueue(db, log, { supervise: false })
 const ready = queue.start()
-const context: AcceptContext = {
+const context: Omit<AcceptContext, 'images'> = {
   db,
   queue,
   functions: new AcceptedFunctions(functions),
@@ -104,8 +105,9 @@ async function deal(body: Body, message: ToThread): Promise<void> {
 port.on('message', (message: ToThread) => {
   const { id } = message
   if (message.type === 'begin') {
+    const { images } = message
     bodies.set(id, {
-      ingest: new Ingest(message.kind, context),
+      ingest: new Ingest(message.kind, { ...context, images: () => images }),
       last: Promise.resolve(),
       ended: false,
     })

@@ -16,7 +16,7 @@ import { EarlyTextCopy } from './early-texts.ts'
 /** The procedure that receives a large body. */
 export type IngestKind = 'submit' | 'append'
 
-/** Bytes of encoded texts from which a submit's texts are sent before the body is complete. */
+/** Bytes of encoded texts and images from which a submit's texts are sent before the body is complete. */
 const EARLY_BYTES = 4 << 20
 
 /**
@@ -24,7 +24,7 @@ const EARLY_BYTES = 4 << 20
  * in one transaction; dropping the body stores nothing.
  */
 export class Ingest {
-  readonly #draft = new BatchDraft()
+  readonly #draft: BatchDraft
   readonly #splitter: BodySplitter
   readonly #kind: IngestKind
   readonly #context: AcceptContext
@@ -33,6 +33,7 @@ export class Ingest {
   constructor(kind: IngestKind, context: AcceptContext) {
     this.#kind = kind
     this.#context = context
+    this.#draft = new BatchDraft(context.images())
     this.#splitter = new BodySplitter((json, longInteger) => {
       this.#draft.add(parseJson(json, `samples[${this.#draft.count}]`, longInteger))
     })
@@ -41,7 +42,9 @@ export class Ingest {
   /** Throws RewardOpsError at the first invalid byte or sample; then call `drop`. */
   async push(chunk: Buffer): Promise<void> {
     this.#splitter.push(chunk)
-    if (this.#kind !== 'submit' || this.#draft.byteLength < EARLY_BYTES) return
+    if (this.#kind !== 'submit') return
+    if (this.#early === null && this.#draft.byteLength + this.#draft.imageBytes < EARLY_BYTES)
+      return
     this.#early ??= await EarlyTextCopy.begin(this.#context)
     await this.#early?.send(this.#draft)
   }
@@ -101,7 +104,7 @@ export async function submitParsed(
   input: SubmitInput,
 ): Promise<SubmitResult> {
   const { samples, ...envelope } = input
-  return acceptBatch(context, envelope, draftOf(samples))
+  return acceptBatch(context, envelope, draftOf(context, samples))
 }
 
 /** Accepts an append whose body was small enough to be parsed on the server's event loop. */
@@ -110,11 +113,11 @@ export async function appendParsed(
   input: AppendInput,
 ): Promise<AppendResult> {
   const { samples, ...envelope } = input
-  return appendToBatch(context, envelope, draftOf(samples))
+  return appendToBatch(context, envelope, draftOf(context, samples))
 }
 
-function draftOf(samples: SubmitInput['samples']): BatchDraft {
-  const draft = new BatchDraft()
+function draftOf({ images }: AcceptContext, samples: SubmitInput['samples']): BatchDraft {
+  const draft = new BatchDraft(images())
   for (const sample of samples) draft.addParsed(sample)
   return draft
 }

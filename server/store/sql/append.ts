@@ -220,13 +220,13 @@ export async function nextIndex(db: Database, batchId: number): Promise<number> 
 
 /**
  * The statement that appends samples to the end of an open batch (server/store/functions/append-singles.sql).
- * `texts`: the texts of `samples`, in the same order. `notice`: the payload of the notification to send.
+ * `texts`: the texts of `samples`, in the same order; `stored` has references in place of images. `notice`: the payload of the notification to send.
  */
 export function appendStatement(
   batchId: number,
   start: number,
   samples: readonly SampleInput[],
-  texts: readonly EncodedTexts[],
+  { sent, stored }: { sent: readonly EncodedTexts[]; stored: readonly EncodedTexts[] },
   notice: string,
 ): Statement {
   const values = [
@@ -234,10 +234,10 @@ export function appendStatement(
     start,
     notice,
     textArray(samples.map(({ uid }) => uid)),
-    textArray(samples.map((sample, at) => byteaText(promptKeyOf(sample, texts[at]!)))),
+    textArray(samples.map((sample, at) => byteaText(promptKeyOf(sample, sent[at]!)))),
     plainArray(samples.map(({ score }) => score ?? null)),
     ...WRITTEN_SAMPLE_COLUMNS.map((column) => arrayOf(column, samples)),
-    ...WRITTEN_TEXT_COLUMNS.map((column) => arrayOf(column, texts)),
+    ...WRITTEN_TEXT_COLUMNS.map((column) => arrayOf(column, stored)),
   ]
   return {
     name: 'append-singles',

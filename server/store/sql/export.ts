@@ -1,5 +1,6 @@
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { Database } from '../database.ts'
+import { loadImages } from '../stored-images.ts'
 import { candidateBatches, SampleConditions, type SampleFilter } from './sample-filter.ts'
 import { searchTexts } from './sample-texts.ts'
 
@@ -191,6 +192,9 @@ const NO_TEXTS: Texts = {
   encoding: null,
 }
 
+/** Bytes for which a text with images counts, so that a page holds few of them. */
+const BYTES_WITH_IMAGES = 1 << 20
+
 /**
  * Samples of a batch in order, from an index on: at most `limits.rows`, and none after `limits.bytes` of texts, so
  * that pages of long rollouts are as light as those of short ones. `only`: restricts them to these indexes. Rows of
@@ -231,7 +235,7 @@ export async function exportedRows(
           // Lengths come from the texts' headers; texts beyond the page are never fetched.
           `select idx, prompt, response, ground_truth, extra_info, encoding
            from (select *, sum(octet_length(prompt) + octet_length(response) + coalesce(octet_length(ground_truth), 0)
-                     + coalesce(octet_length(extra_info), 0))
+                     + coalesce(octet_length(extra_info), 0) + case when encoding & 48 <> 0 then ${BYTES_WITH_IMAGES} else 0 end)
                    over (order by idx rows between unbounded preceding and 1 preceding) as before
                  from sample_text where bucket = $1 and batch_id = $2 and idx >= $3 and idx < $4
                    and ($6::int[] is null or idx = any($6::int[]))) t
@@ -239,6 +243,7 @@ export async function exportedRows(
           [batch.text_bucket, batch.id, first, until, limits.bytes, wanted],
         ),
   ])
+  await loadImages(db, texts, { mayBeGone: true })
   const textOf = new Map(texts.map((text) => [text.idx, text]))
   const lastText = texts.at(-1)
   // The page ends with the last text that fits. If there is no text, texts were removed or not requested.

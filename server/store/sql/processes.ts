@@ -1,5 +1,10 @@
 import { CHANNEL, payloadOf } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
+import { GONE_AFTER_MS } from '../schema-version.ts'
+
+/** The lowest version of the running processes; null: none runs. */
+const OLDEST_VERSION = `(select min(version) from process where state <> 'dead'
+  and last_seen_at > clock_timestamp() - ${GONE_AFTER_MS} * interval '1 millisecond')`
 
 /** The registration of a process. */
 export interface NewProcess {
@@ -14,19 +19,22 @@ export interface NewProcess {
   functions: string
 }
 
-/** Registers a process; returns its id. */
-export async function insertProcess(db: Database, process: NewProcess): Promise<number> {
+/** Registers a process; returns its id and the lowest version of the other running processes. */
+export async function insertProcess(
+  db: Database,
+  process: NewProcess,
+): Promise<{ id: number; oldest: number | null }> {
   const { host, pid, local, role, version, functions } = process
-  const [row] = await db.adhoc<{ id: number }>(
+  const [row] = await db.adhoc<{ id: number; oldest: number | null }>(
     `insert into process (host, pid, local, state, role, version, functions)
-     values ($1, $2, $3, 'alive', $4, $5, $6) returning id`,
+     values ($1, $2, $3, 'alive', $4, $5, $6) returning id, ${OLDEST_VERSION} as oldest`,
     [host, pid, local, role, version, functions],
   )
-  return row!.id
+  return row!
 }
 
 /**
- * Stores a process's report and notifies the servers; returns the database's time. With `mayRevive` false, a process
+ * Stores a process's report and notifies the servers; returns the database's time and the lowest version of the running processes. With `mayRevive` false, a process
  * that was declared dead stays dead, and `deadForMs` is the time since the declaration. Otherwise `deadForMs` is
  * null.
  */
@@ -36,14 +44,14 @@ export async function reportProcess(
   state: string,
   stats: object,
   mayRevive: boolean,
-): Promise<{ now: Date; deadForMs: number | null }> {
-  const [row] = await db.rows<{ now: Date; deadForMs: number | null }>(
+): Promise<{ now: Date; oldest: number | null; deadForMs: number | null }> {
+  const [row] = await db.rows<{ now: Date; oldest: number | null; deadForMs: number | null }>(
     'process-report',
     `with r as (update process set last_seen_at = clock_timestamp(), stats = $2,
                   state = case when state = 'dead' and not $4 then state else $3 end,
                   ended_at = case when $4 then null else ended_at end
                 where id = $1 returning state, ended_at)
-     select pg_notify('${CHANNEL}', '${payloadOf('workersChanged')}'), clock_timestamp() as now,
+     select pg_notify('${CHANNEL}', '${payloadOf('workersChanged')}'), clock_timestamp() as now, ${OLDEST_VERSION} as oldest,
        (select (1000 * extract(epoch from clock_timestamp() - ended_at))::float8
         from r where state = 'dead') as "deadForMs"`,
     [id, JSON.stringify(stats), state, mayRevive],

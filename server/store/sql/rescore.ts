@@ -144,7 +144,7 @@ export async function copyGroups(
 }
 
 /**
- * Inserts the batch of a copy; run, step, split and group size are the original's. Called in a transaction together
+ * Inserts the batch of a copy; run, step, split, group size and images are the original's. Called in a transaction together
  * with the batch's jobs.
  */
 export async function insertRescored(
@@ -165,7 +165,9 @@ export async function insertRescored(
   if (rowCount !== 1) throw new Error(`the copy of b${copy.fromId} was deleted`)
   const { rows } = await client.query<{ submitted_at: Date }>({
     name: 'insert-rescored',
-    text: `insert into batch (id, run_id, step, split, status, closed, group_size, reward, reward_name, samples, groups,
+    text: `with images as (insert into batch_image (batch_id, sha256)
+                            select $2::int, sha256 from batch_image where batch_id = $1)
+           insert into batch (id, run_id, step, split, status, closed, group_size, reward, reward_name, samples, groups,
              idempotency_key, content_hash, text_bucket, rescored_from)
            select $2::int, run_id, step, split, 'running', true, case when $10 then group_size end, $3::jsonb, $4,
              coalesce($8::int, samples), coalesce($9::int, groups), $5, $6, $7::date, id

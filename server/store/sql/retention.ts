@@ -2,6 +2,7 @@ import type { RemovedDto, RetentionPolicy } from '../../contract/retention.ts'
 import { notify } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import { textPartition } from '../text-partitions.ts'
+import { releaseImages } from './images.ts'
 import { removeVisits } from './prompts.ts'
 import { markRunRollUpStale } from './run-roll-ups.ts'
 
@@ -191,7 +192,9 @@ export async function dropDay(client: Client): Promise<boolean> {
   await client.query("set local lock_timeout = '300ms'")
   await client.query(`drop table ${textPartition(found.day)}`)
   const { rows: done } = await client.query<{ job_id: number; whole: boolean }>(
-    'delete from removal where text_bucket = $1 and not whole returning job_id, whole',
+    // Batches with images are finished in pieces, which release them.
+    `delete from removal where text_bucket = $1 and not whole
+       and not exists (select from batch_image i where i.batch_id = removal.batch_id) returning job_id, whole`,
     [found.day],
   )
   const { rows: jobs } = await client.query<{ job_id: number }>(
@@ -238,6 +241,11 @@ export async function deletePiece(client: Client): Promise<boolean> {
   )
   if (texts.rows.length > 0) {
     await addProgress(client, removal.job_id, { reusableBytes: Number(texts.rows[0]!.bytes) })
+    return true
+  }
+  const imageBytes = await releaseImages(client, id)
+  if (imageBytes !== null) {
+    await addProgress(client, removal.job_id, { reusableBytes: imageBytes })
     return true
   }
   if (removal.whole && (await deleteRows(client, removal))) return true

@@ -1,0 +1,11 @@
+/** The address of stored images: `GET /api/images/<SHA-256>`. */
+export const IMAGES_PATH = '/api/images/'
+
+/** In place of an image's base64 in a data URL: `/` and the SHA-256. No base64 has this length, so none looks alike. */
+const REFERENCE = /^data:(image\/[^,]{1,100});base64,\/([0-9a-f]{64})$/
+
+/** The stored image that a data URL refers to, with the media type that was sent; null: it refers to none. */
+export function storedImageOf(url: string): { type: string; sha256: string } | null {
+  const [, type, sha256] = REFERENCE.exec(url) ?? []
+  return type === undefined || sha256 === undefined ? null : { type, sha256 }
+}
