@@ -1,5 +1,6 @@
 import { expect, type Page } from '@playwright/test'
 import { HOSTILE_TEXTS } from '../components/rollouts/testing/hostile-texts.ts'
+import { dataUrl, noisePng } from '../testkit/service/noise-png.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
@@ -101,6 +102,40 @@ test('renders Markdown, formulas, code, reasoning and tools, and marks the answe
   await expect(panel.locator('[data-mark="answer"]')).toHaveText('42')
   await panel.getByRole('button', { name: 'Rendered' }).click()
   await expect(panel.locator('[data-math="display"] .katex')).toBeVisible()
+  errors.expectNone()
+})
+
+test('images of messages are loaded once, when they come into view', async ({ page }) => {
+  const part = (seed: string) => ({
+    ...{ type: 'image_url', image_url: { url: dataUrl(noisePng(seed, 320)) } },
+  })
+  // The second image is far below the first.
+  const prompt = [
+    { role: 'user', content: [part('top'), { type: 'text', text: 'Why?\n\n'.repeat(400) }] },
+    { role: 'user', content: [part('bottom')] },
+  ]
+  const batch = await submit('pictured', 1, ['#### 42', '#### 41'], prompt)
+  const errors = watchErrors(page)
+  const loaded: string[] = []
+  page.on('request', (request) => {
+    if (request.url().includes('/api/images/')) loaded.push(request.url())
+  })
+  await page.goto(`${service.url}/samples?batch=${batch}&sample=${batch}-1`)
+  const images = panelOf(page, `${batch}-1`).getByAltText('Attached to the message')
+  const width = (at: number) =>
+    images.nth(at).evaluate((image) => (image as HTMLImageElement).naturalWidth)
+  await expect.poll(() => width(0)).toBe(320)
+  await expectAccessible(page)
+  expect(loaded).toHaveLength(1)
+  await page.keyboard.press('j')
+  const next = panelOf(page, `${batch}-0`).getByAltText('Attached to the message')
+  await next.nth(1).scrollIntoViewIfNeeded()
+  await expect
+    .poll(() => next.nth(1).evaluate((image) => (image as HTMLImageElement).naturalWidth))
+    .toBe(320)
+  // The sibling's first image came from the cache.
+  expect(new Set(loaded).size).toBe(2)
+  expect(loaded).toHaveLength(2)
   errors.expectNone()
 })
 

@@ -28,8 +28,12 @@ export function ComparedPanel({
   onWalk(by: 1 | -1): void
 }) {
   const trpc = useTRPC()
-  const first = useQuery(trpc.samples.get.queryOptions({ id: open.first }, { staleTime: 60_000 }))
-  const second = useQuery(trpc.samples.get.queryOptions({ id: open.second }, { staleTime: 60_000 }))
+  const first = useQuery(
+    trpc.samples.get.queryOptions({ id: open.first, imagesByHash: true }, { staleTime: 60_000 }),
+  )
+  const second = useQuery(
+    trpc.samples.get.queryOptions({ id: open.second, imagesByHash: true }, { staleTime: 60_000 }),
+  )
   return (
     <DockedPanel
       label={`Sample ${open.first} and ${open.second}`}

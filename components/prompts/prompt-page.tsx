@@ -239,7 +239,10 @@ function Text({ newest, preview }: { newest: ListedVisit | null; preview: string
 function WholeText({ id, preview }: { id: string; preview: string }) {
   const trpc = useTRPC()
   const sample = useQuery(
-    trpc.samples.get.queryOptions({ id }, { staleTime: Number.POSITIVE_INFINITY }),
+    trpc.samples.get.queryOptions(
+      { id, imagesByHash: true },
+      { staleTime: Number.POSITIVE_INFINITY },
+    ),
   )
   return (
     <QueryView query={sample} compact skeleton={<TextSkeleton />}>

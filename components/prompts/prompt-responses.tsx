@@ -210,7 +210,10 @@ function Response({ sample, mark }: { sample: SampleRowDto; mark: 'best' | 'wors
 function Text({ id }: { id: string }) {
   const trpc = useTRPC()
   const sample = useQuery(
-    trpc.samples.get.queryOptions({ id }, { staleTime: Number.POSITIVE_INFINITY }),
+    trpc.samples.get.queryOptions(
+      { id, imagesByHash: true },
+      { staleTime: Number.POSITIVE_INFINITY },
+    ),
   )
   return (
     <QueryView query={sample} compact skeleton={<TextSkeleton />}>

@@ -16,11 +16,20 @@ test('reads texts, images and other parts of a message', () => {
     ]),
   ).toEqual([
     { kind: 'text', text: 'a' },
-    { kind: 'image', data: png, address: png },
-    { kind: 'image', data: png, address: png },
+    { kind: 'image', source: png, address: png },
+    { kind: 'image', source: png, address: png },
     { kind: 'other', value: { type: 'audio', audio: 1 } },
     { kind: 'text', text: 'b' },
   ])
+})
+
+test('loads stored raster images by their hash, and names others', () => {
+  const sha256 = '0f'.repeat(32)
+  const part = (type: string) =>
+    contentParts([{ type: 'image', image: `data:${type};base64,/${sha256}` }])[0]
+  expect(part('image/webp')).toMatchObject({ source: `/api/images/${sha256}` })
+  const address = `image/svg+xml, SHA-256 ${sha256}`
+  expect(part('image/svg+xml')).toEqual({ kind: 'image', source: null, address })
 })
 
 test.each([
@@ -32,6 +41,6 @@ test.each([
   'data:image/png;base64,"><script>',
 ])('never loads %j', (url) => {
   expect(contentParts([{ type: 'image_url', image_url: { url } }])).toEqual([
-    { kind: 'image', data: null, address: url },
+    { kind: 'image', source: null, address: url },
   ])
 })

@@ -1,12 +1,15 @@
+import { IMAGES_PATH, storedImageOf } from '../../server/contract/images.ts'
+
 /** A part of a message's content. */
 export type ContentPart =
   | { kind: 'text'; text: string }
-  /** `data`: the image itself, as a data URL that a page may show. Null: only its address is known. */
-  | { kind: 'image'; data: string | null; address: string }
+  /** `source`: an address from which a page may load the image. Null: it is not stored here, or no raster image. */
+  | { kind: 'image'; source: string | null; address: string }
   | { kind: 'other'; value: unknown }
 
-/** Raster images within the message. SVG is not among them, because it is a document. */
-const IMAGE_DATA = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$/
+/** Raster images. SVG is not among them, because it is a document. */
+const RASTER = /^data:image\/(?:png|jpeg|gif|webp);base64,/
+const IMAGE_DATA = new RegExp(`${RASTER.source}[A-Za-z0-9+/=\\s]+$`)
 const MAX_IMAGE_CHARS = 8_000_000
 
 /** Reads the content of a message: a text, or OpenAI's list of parts. */
@@ -30,6 +33,11 @@ function partOf(part: unknown): ContentPart {
     typeof nested === 'object' && nested !== null ? (nested as { url?: unknown }).url : nested
   const address = [inner, url, image].find((each) => typeof each === 'string')
   if (typeof address !== 'string') return { kind: 'other', value: part }
+  const stored = storedImageOf(address)
+  if (stored !== null) {
+    const source = RASTER.test(address) ? IMAGES_PATH + stored.sha256 : null
+    return { kind: 'image', source, address: `${stored.type}, SHA-256 ${stored.sha256}` }
+  }
   const isShown = address.length <= MAX_IMAGE_CHARS && IMAGE_DATA.test(address)
-  return { kind: 'image', data: isShown ? address : null, address }
+  return { kind: 'image', source: isShown ? address : null, address }
 }

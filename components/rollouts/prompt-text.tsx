@@ -152,12 +152,14 @@ function Part({
     return <TextView text={part.text} maxChars={MAX_CHARS} isResponse={isResponse} marks={marks} />
   }
   if (part.kind === 'other') return <JsonValue value={part.value} />
-  if (part.data !== null) {
+  if (part.source !== null) {
     return (
-      // biome-ignore lint/performance/noImgElement: the image is in the page, so there is nothing to optimize
+      // biome-ignore lint/performance/noImgElement: the service stores the image as it was sent, without other sizes
       <img
-        src={part.data}
+        src={part.source}
         alt="Attached to the message"
+        loading="lazy"
+        decoding="async"
         className="max-h-80 max-w-full rounded-md border"
       />
     )

@@ -41,7 +41,7 @@ export function SamplePanel({
   const batchId = id.slice(0, id.indexOf('-'))
   const sample = useQuery(
     trpc.samples.get.queryOptions(
-      { id },
+      { id, imagesByHash: true },
       {
         // Ended samples are immutable; others are followed.
         staleTime: (query) => (hasEnded(query.state.data) ? Number.POSITIVE_INFINITY : 1_000),
@@ -55,7 +55,7 @@ export function SamplePanel({
   useEffect(() => {
     if (!arrived || nextId === null) return
     void queryClient.prefetchQuery(
-      trpc.samples.get.queryOptions({ id: nextId }, { staleTime: 60_000 }),
+      trpc.samples.get.queryOptions({ id: nextId, imagesByHash: true }, { staleTime: 60_000 }),
     )
   }, [arrived, nextId, queryClient, trpc])
   return (

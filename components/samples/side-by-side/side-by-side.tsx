@@ -56,7 +56,7 @@ export function useSample(id: string | null) {
   const trpc = useTRPC()
   return useQuery(
     trpc.samples.get.queryOptions(
-      { id: id ?? '' },
+      { id: id ?? '', imagesByHash: true },
       {
         enabled: id !== null,
         staleTime: ({ state }) =>
