@@ -7,6 +7,7 @@ import { type ChunkJob, INTERACTIVE_POOL, type InlineSample, toRanges } from '..
 import { appendStatement, nextIndex, scoreKeyStatement } from '../store/sql/append.ts'
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
 import { storeImages } from '../store/sql/images.ts'
+import { retriesStatement } from '../store/sql/retries.ts'
 import type { BatchSpec } from '../store/sql/worker-reads.ts'
 import { ImageCollector } from '../store/stored-images.ts'
 import { type EncodedTexts, encodeTexts } from '../store/stored-texts.ts'
@@ -148,7 +149,7 @@ function endStatements(
   return [...byWorker].flatMap(([workerId, samples]) => {
     const attempts = attemptsStatement(workerId, samples)
     const flush = flushStatement(workerId, samples)
-    return attempts === null ? [flush] : [attempts, flush]
+    return attempts === null ? [flush] : [attempts, flush, retriesStatement(samples)]
   })
 }
 

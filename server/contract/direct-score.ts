@@ -63,6 +63,8 @@ export interface DirectEnd {
         backoffMs: number
         serviceMs: number
         outcome: string
+        /** The server whose call this one hedges; absent: no hedge. */
+        hedgeOf?: number
         reason: SampleFailureReason | null
         status: number | null
         detail: string | null

@@ -10,6 +10,8 @@ export class Flight {
   readonly server: PoolServer
   /** The kind of hedge; null: a normal call. */
   readonly hedge: HedgeKind | null
+  /** The server whose call this one hedges; null: a normal call. */
+  readonly hedgeOf: number | null
   readonly startedAtMs: number
   readonly startedEpochMs = monotonicEpochMs()
   readonly queueMs: number
@@ -33,6 +35,7 @@ export class Flight {
     this.sample = sample
     this.server = server
     this.hedge = hedge
+    this.hedgeOf = hedge === null ? null : (sample.flight?.server ?? server).id
     this.startedAtMs = nowMs
     this.backoffMs = Math.max(0, Math.min(nowMs, sample.backoffUntilMs) - sample.waitingSinceMs)
     this.queueMs = Math.max(0, nowMs - Math.max(sample.waitingSinceMs, sample.backoffUntilMs))

@@ -173,8 +173,8 @@ export interface AttemptRecord {
    * lost its share of the server's limit. `client` also stands for a cancelled call.
    */
   outcome: 'ok' | 'superseded' | 'recalled' | FailureClass
-  /** The kind of hedge; absent: the call is not a hedge. */
-  hedge?: HedgeKind
+  /** The server whose call this one hedges; absent: the call is not a hedge. */
+  hedgeOf?: number
   reason: SampleFailureReason | null
   /** HTTP status; null if no answer arrived. */
   status: number | null

@@ -48,10 +48,7 @@ export class DirectScores {
     this.#running.set(id, abort)
     const scored = await this.#score(message, abort.signal).catch(() => null)
     if (!this.#running.delete(id)) return
-    if (scored !== null) {
-      this.#counters.ended(scored.outcome, scored.end)
-      this.#counters.wrote(scored.outcome)
-    }
+    if (scored !== null) this.#counters.ended(scored.outcome, scored.end)
     const end = scored?.end ?? null
     this.#tell({ type: 'scored', id, workerId: this.#workerId, end })
   }

@@ -1,6 +1,7 @@
 import type { Logger } from '../log.ts'
 import { type Database, throughOutage } from '../store/database.ts'
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
+import { retriesStatement } from '../store/sql/retries.ts'
 
 /** A sample's end to write. */
 export interface EndedSample extends FlushedSample {
@@ -120,7 +121,9 @@ export class ResultWriter {
     if (attempts === null) return (await this.#db.pool.query<{ n: number }>(flush)).rows[0]!.n
     return this.#db.transaction(async (client) => {
       await client.query(attempts)
-      return (await client.query<{ n: number }>(flush)).rows[0]!.n
+      const { n } = (await client.query<{ n: number }>(flush)).rows[0]!
+      await client.query(retriesStatement(samples))
+      return n
     })
   }
 }

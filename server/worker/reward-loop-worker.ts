@@ -382,7 +382,6 @@ export class RewardLoopWorker {
     if (!job.open.has(no)) return
     const written = await this.#post.finish(batch.spec.id, members, outcome, startedAt)
     if (written === null) job.unwritten = true
-    else this.counters.wrote(outcome, written)
     if (job.open.delete(no)) this.#count(job, -1, 0)
   }
 
@@ -574,7 +573,6 @@ export class RewardLoopWorker {
         settled: (written) => {
           job.uncommitted.delete(index)
           if (!written) job.unwritten = true
-          else if (!isStaged) this.counters.wrote(outcome)
           if (isPost) this.#post.wake(batch.spec.id)
           if (job.done) this.#finishJob(job)
         },

@@ -91,8 +91,9 @@ export function afterCalls(
  */
 function attemptsIn(log: AttemptRecord[]): number {
   let n = 1
-  for (const { attempt, hedge, outcome } of log) {
-    if (attempt > 1 && hedge === undefined && outcome !== 'conn_race' && outcome !== 'recalled') n++
+  for (const { attempt, hedgeOf, outcome } of log) {
+    if (attempt > 1 && hedgeOf === undefined && outcome !== 'conn_race' && outcome !== 'recalled')
+      n++
   }
   return n
 }

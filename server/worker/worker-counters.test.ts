@@ -53,18 +53,23 @@ const durations = () => {
   const { queue, router, service } = worker.counters.latency
   return [queue.total, router.total, service.total]
 }
-const written = (n: number) =>
-  waitFor('the results', () => {
-    const { scored, failed } = worker.counters.written
-    return scored + failed >= n
-  })
+
+/** The results in the history of the fleet, and the stored samples of the worker. */
+async function results(): Promise<{ scored: number; failed: number; samples: number }> {
+  const [found] = await db.adhoc<{ scored: number; failed: number; samples: number }>(
+    `select coalesce(sum(scored), 0)::int as scored, coalesce(sum(failed), 0)::int as failed,
+       (select count(*)::int from sample where worker_id = $1 and status > 1) as samples
+     from worker_slice where worker_id = $1`,
+    [row.id],
+  )
+  return found!
+}
 
 describe('durations', () => {
   it('of scored samples are counted once', async () => {
     await enqueue(RULES_POOL, await makeBatch(RULE))
     worker.intake.pump(RULES_POOL)
-    await written(SAMPLES)
-    expect(worker.counters.written).toEqual({ scored: SAMPLES, failed: 0 })
+    await waitFor('the results', () => worker.counters.scored === SAMPLES)
     expect(durations()).toEqual([SAMPLES, 0, SAMPLES])
   })
 
@@ -114,17 +119,33 @@ describe('durations', () => {
     expect([told.length, counters.scored, ...durations()]).toEqual([0, 0, 0, 0, 0])
     await direct.score({ ...message, id: 2 })
     expect([told.length, counters.scored, ...durations()]).toEqual([1, 1, 1, 0, 1])
-    expect(counters.written).toEqual({ scored: 1, failed: 0 })
   })
 })
 
-describe('written results of a post-processed group', () => {
+// No report is written here: a worker that is killed writes none.
+describe('results that were written before the worker was killed', () => {
+  beforeEach(() => db.adhoc('truncate sample, worker_slice, worker_minute'))
+
+  it('are in the history of the fleet', async () => {
+    await enqueue(RULES_POOL, await makeBatch(RULE))
+    worker.intake.pump(RULES_POOL)
+    const all = { scored: SAMPLES, failed: 0, samples: SAMPLES }
+    await waitFor('the results', async () => (await results()).samples === SAMPLES)
+    expect(await results()).toEqual(all)
+    const minutes = await db.adhoc('select sum(scored)::int as scored from worker_minute')
+    expect(minutes).toEqual([{ scored: SAMPLES }])
+  })
+
   const SCORE = 'export default async ({ solutionStr }) => solutionStr.length\n'
 
   it.each([
-    ['are its final ones', '(scores) => scores', { scored: SAMPLES, failed: 0 }],
     [
-      'have failed if its post-processing failed',
+      'are the final ones of a post-processed group',
+      '(scores) => scores',
+      { scored: SAMPLES, failed: 0 },
+    ],
+    [
+      'have failed if the post-processing of their group failed',
       "() => { throw new Error('no') }",
       { scored: 0, failed: SAMPLES },
     ],
@@ -139,7 +160,6 @@ describe('written results of a post-processed group', () => {
       )
       return rows.length === 0
     }).finally(() => clearInterval(timer))
-    await written(SAMPLES)
-    expect(worker.counters.written).toEqual(expected)
+    expect(await results()).toEqual({ ...expected, samples: SAMPLES })
   })
 })

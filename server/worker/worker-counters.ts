@@ -13,8 +13,6 @@ export class WorkerCounters {
   /** Samples scored here, including those that still wait for post-processing. */
   scored = 0
   failed = 0
-  /** Results that were written. */
-  readonly written = { scored: 0, failed: 0 }
   /** Durations of samples: until the first dispatch, waits for a slot, and calls to servers or rules. */
   readonly latency: Readonly<Record<LatencyKind, LatencyHistogram>> = {
     queue: new LatencyHistogram(),
@@ -37,12 +35,6 @@ export class WorkerCounters {
       router.add(queueMs)
       service.add(serviceMs)
     }
-  }
-
-  /** Counts written results of the same kind. */
-  wrote({ ok }: { ok: boolean }, samples = 1): void {
-    if (ok) this.written.scored += samples
-    else this.written.failed += samples
   }
 }
 

@@ -46,13 +46,12 @@ const SCORED = { ok: true, score: 1, extra: null, attempts: null } as const
 
 function scored(): void {
   counters.ended(SCORED, { queueMs: 1, scoreMs: 1 })
-  counters.wrote(SCORED)
 }
 
-/** The results, and the counted durations, in the minutes. */
-async function stored(): Promise<{ scored: number; durations: number }> {
-  const [row] = await db.adhoc<{ scored: number; durations: number }>(
-    `select coalesce((select sum(scored) from worker_minute), 0)::int as scored,
+/** The rows of load, and the counted durations, in the minutes. */
+async function stored(): Promise<{ loads: number; durations: number }> {
+  const [row] = await db.adhoc<{ loads: number; durations: number }>(
+    `select (select count(distinct worker_id) from worker_minute where capacity_seconds > 0)::int as loads,
        coalesce((select sum(n) from latency_slice, unnest(counts) n where seconds = 60), 0)::int as durations`,
   )
   return row!
@@ -67,11 +66,10 @@ async function whileLocked(table: string, work: () => Promise<void>): Promise<vo
   })
 }
 
-const waitingFor = (table: string) =>
-  waitFor(`a write to ${table}`, async () => {
+const waitingToWrite = () =>
+  waitFor('a write of the load', async () => {
     const waiting = await db.adhoc(
-      "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like $1",
-      [`%${table} as m%`],
+      "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query ~ '^select add_worker_history'",
     )
     return waiting.length > 0
   })
@@ -94,33 +92,33 @@ describe('the history of the fleet', () => {
     scored()
     await whileLocked('worker_slice', async () => {
       report.start()
-      await waitingFor('worker_slice')
+      await waitingToWrite()
       await waitFor('further reports', () => reported.mock.calls.length >= 4)
       expect(touch.mock.calls.length).toBeGreaterThanOrEqual(2)
     })
     await report.ended()
-    expect(await stored()).toEqual({ scored: 1, durations: 2 })
+    expect(await stored()).toEqual({ loads: 1, durations: 2 })
   })
 
-  it('has each result once when the worker ends during a write', async () => {
+  it('has each duration once when the worker ends during a write', async () => {
     scored()
     let ending: Promise<void> | undefined
     await whileLocked('worker_slice', async () => {
       report.start()
-      await waitingFor('worker_slice')
+      await waitingToWrite()
       scored()
       ending = report.ended()
       for (let i = 0; i < 10; i++) await db.adhoc('select 1')
     })
     await ending
-    expect(await stored()).toEqual({ scored: 2, durations: 4 })
+    expect(await stored()).toEqual({ loads: 1, durations: 4 })
   })
 
-  it('has the last results also if the durations cannot be written', async () => {
+  it('has the last load also if the durations cannot be written', async () => {
     scored()
     await db.adhoc('alter table latency_slice rename to elsewhere')
     await report.ended()
     await db.adhoc('alter table elsewhere rename to latency_slice')
-    expect(await stored()).toEqual({ scored: 1, durations: 0 })
+    expect(await stored()).toEqual({ loads: 1, durations: 0 })
   })
 })

@@ -23,8 +23,7 @@ const HISTORY = 60
 /** Durations are written with every fifth report, because all workers add to the same rows. */
 const LATENCY_EVERY = 5
 
-type Load = Pick<WorkerLoad, 'inFlightSeconds' | 'capacitySeconds' | 'loopP99Ms'>
-const NO_LOAD: Load = { inFlightSeconds: 0, capacitySeconds: 0, loopP99Ms: 0 }
+const NO_LOAD: WorkerLoad = { inFlightSeconds: 0, capacitySeconds: 0, loopP99Ms: 0 }
 
 /** Dependencies of {@link WorkerReport}. */
 export interface ReportSources {
@@ -47,11 +46,11 @@ export class WorkerReport {
   #lastAt = performance.now()
   #lastTotal = 0
   #rates: number[] = []
-  /** Results in the history of the fleet. */
-  readonly #history = { scored: 0, failed: 0 }
-  #load: Load = { ...NO_LOAD }
+  #load: WorkerLoad = { ...NO_LOAD }
   #loadedAtMs = performance.now()
   #wasBusy = false
+  /** Samples that had ended here at the last write of the load. */
+  #endedTotal = 0
 
   constructor(options: ReportSources) {
     this.#o = options
@@ -69,7 +68,6 @@ export class WorkerReport {
   async ended(): Promise<void> {
     clearInterval(this.#timer)
     await this.#ticking
-    // Results that a running write contains must not be written again.
     await this.#writing
     await this.#write(true)
     await this.#o.row.ended()
@@ -93,7 +91,7 @@ export class WorkerReport {
     void this.#write(this.#ticks % LATENCY_EVERY === 0)
   }
 
-  /** Adds written results, load and, `withLatencies`, durations to the history of the fleet. Never rejects. */
+  /** Adds load and, `withLatencies`, durations to the history of the fleet. Never rejects. */
   #write(withLatencies: boolean): Promise<void> {
     const failed = (error: Error) => this.#log(error, 'history not written')
     this.#writing ??= (withLatencies ? this.#writeLatencies() : Promise.resolve())
@@ -112,14 +110,12 @@ export class WorkerReport {
 
   async #writeLoad(): Promise<void> {
     const { row, worker, db } = this.#o
-    const { written } = worker.counters
     const now = performance.now()
     const seconds = (now - this.#loadedAtMs) / 1_000
     this.#loadedAtMs = now
-    const scored = written.scored - this.#history.scored
-    const failed = written.failed - this.#history.failed
+    const endedTotal = worker.counters.scored + worker.counters.failed
     // An idle worker leaves no row.
-    if (scored + failed === 0 && worker.inFlight === 0 && !this.#wasBusy) {
+    if (endedTotal === this.#endedTotal && worker.inFlight === 0 && !this.#wasBusy) {
       this.#load = { ...NO_LOAD }
       return
     }
@@ -129,13 +125,12 @@ export class WorkerReport {
     const load = this.#load
     this.#load = { ...NO_LOAD }
     try {
-      await addWorkerLoad(db, row.id, { scored, failed, ...load })
+      await addWorkerLoad(db, row.id, load)
     } catch (error) {
       this.#load = added(load, this.#load)
       throw error
     }
-    this.#history.scored += scored
-    this.#history.failed += failed
+    this.#endedTotal = endedTotal
     this.#wasBusy = isBusy
   }
 
@@ -181,7 +176,7 @@ function mapKinds<T>(of: (kind: LatencyKind) => T): Record<LatencyKind, T> {
   return Object.fromEntries(LATENCY_KINDS.map((kind) => [kind, of(kind)])) as Record<LatencyKind, T>
 }
 
-function added(one: Load, other: Load): Load {
+function added(one: WorkerLoad, other: WorkerLoad): WorkerLoad {
   return {
     inFlightSeconds: one.inFlightSeconds + other.inFlightSeconds,
     capacitySeconds: one.capacitySeconds + other.capacitySeconds,

@@ -4,7 +4,7 @@ CREATE FUNCTION finish_staged(p_batch int, p_idx int[], p_score float8[], p_reas
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     groups int[]; ended int[]; batches int[]; failed int[]; retries int[]; started timestamptz; counted int;
-    substitute float8;
+    substitute float8; history json;
 BEGIN
     PERFORM set_config('synchronous_commit', 'on', true);
     SELECT (reward -> 'onFailure' ->> 'value')::float8 INTO substitute FROM batch
@@ -17,19 +17,26 @@ BEGIN
             ended_at = clock_timestamp()
         FROM unnest(p_idx, p_score) AS r(idx, score)
         WHERE s.batch_id = p_batch AND s.idx = r.idx AND s.status = 1
-        RETURNING s.group_no, s.attempts, s.dispatched_at
+        RETURNING s.group_no, s.attempts, s.dispatched_at, s.worker_id, s.ended_at
     ), by_group AS (
         SELECT group_no, count(*)::int AS ended, sum(greatest(attempts - 1, 0))::int AS retries,
                min(dispatched_at) AS started
         FROM written GROUP BY group_no
+    ), by_worker AS (
+        SELECT worker_id, date_bin('10 seconds', ended_at, 'epoch') AS at,
+               CASE WHEN p_reason IS NULL THEN count(*) END AS scored,
+               CASE WHEN p_reason IS NOT NULL THEN count(*) END AS failed
+        FROM written GROUP BY 1, 2
     )
     SELECT array_agg(p_batch ORDER BY g.group_no), array_agg(g.group_no ORDER BY g.group_no),
            array_agg(g.ended ORDER BY g.group_no),
            array_agg(CASE WHEN p_reason IS NULL THEN 0 ELSE g.ended END ORDER BY g.group_no),
-           array_agg(g.retries ORDER BY g.group_no), min(g.started), coalesce(sum(g.ended), 0)
-    INTO batches, groups, ended, failed, retries, started, counted FROM by_group g;
+           array_agg(g.retries ORDER BY g.group_no), min(g.started), coalesce(sum(g.ended), 0),
+           (SELECT json_agg(w) FROM by_worker w)
+    INTO batches, groups, ended, failed, retries, started, counted, history FROM by_group g;
     IF counted > 0 THEN
         PERFORM settle_groups(batches, groups, ended, failed, retries, started);
+        PERFORM add_worker_history(history);
     END IF;
     RETURN counted;
 END $$;

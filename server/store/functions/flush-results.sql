@@ -11,6 +11,7 @@ CREATE FUNCTION flush_results(
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     batches int[]; groups int[]; ended int[]; failed int[]; retries int[]; started timestamptz; counted int;
+    history json;
 BEGIN
     -- Results count once they are on disk, regardless of the session's setting.
     PERFORM set_config('synchronous_commit', 'on', true);
@@ -28,18 +29,24 @@ BEGIN
             dispatched_at = to_timestamp(r.dispatched / 1000), ended_at = clock_timestamp()
         FROM result r
         WHERE s.batch_id = r.batch_id AND s.idx = r.idx AND s.status = 0
-        RETURNING s.batch_id, s.group_no, s.status, s.attempts, s.dispatched_at
+        RETURNING s.batch_id, s.group_no, s.status, s.attempts, s.dispatched_at, s.ended_at
     ), by_group AS (
         SELECT batch_id, group_no, count(*)::int AS ended, (count(*) FILTER (WHERE status = 3))::int AS failed,
                sum(greatest(attempts - 1, 0))::int AS retries, min(dispatched_at) AS started
         FROM written GROUP BY batch_id, group_no
+    ), by_time AS (
+        SELECT p_worker AS worker_id, date_bin('10 seconds', ended_at, 'epoch') AS at,
+               count(*) FILTER (WHERE status = 2) AS scored, count(*) FILTER (WHERE status = 3) AS failed
+        FROM written GROUP BY 2
     )
     SELECT array_agg(g.batch_id ORDER BY g.batch_id, g.group_no), array_agg(g.group_no ORDER BY g.batch_id, g.group_no),
            array_agg(g.ended ORDER BY g.batch_id, g.group_no), array_agg(g.failed ORDER BY g.batch_id, g.group_no),
-           array_agg(g.retries ORDER BY g.batch_id, g.group_no), min(g.started), coalesce(sum(g.ended), 0)
-    INTO batches, groups, ended, failed, retries, started, counted FROM by_group g;
+           array_agg(g.retries ORDER BY g.batch_id, g.group_no), min(g.started), coalesce(sum(g.ended), 0),
+           (SELECT json_agg(t) FROM by_time t)
+    INTO batches, groups, ended, failed, retries, started, counted, history FROM by_group g;
     IF counted > 0 THEN
         PERFORM settle_groups(batches, groups, ended, failed, retries, started);
+        PERFORM add_worker_history(history);
     END IF;
     RETURN counted;
 END $$;

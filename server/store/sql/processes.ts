@@ -67,7 +67,8 @@ export async function noteStopping(db: Database, id: number): Promise<void> {
 /** Records that a process has ended. */
 export async function noteEnded(db: Database, id: number): Promise<void> {
   await db.adhoc(
-    "update process set state = 'dead', ended_at = clock_timestamp(), last_seen_at = clock_timestamp() where id = $1",
+    // The same time twice: a worker that died has an end after its last report.
+    "update process set state = 'dead', ended_at = now(), last_seen_at = now() where id = $1",
     [id],
   )
 }

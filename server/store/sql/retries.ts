@@ -1,29 +1,30 @@
-import type { Database } from '../database.ts'
+import { plainArray } from '../array-literal.ts'
+import type { Database, Statement } from '../database.ts'
+import type { FlushedSample } from './flush.ts'
+import { SLICE_SECONDS } from './server-reports.ts'
+
+/** Attempts that failed: neither answered, nor abandoned, nor repeated free of charge. */
+const IS_FAILED = `server_id is not null and outcome not in ('ok', 'superseded', 'conn_race', 'recalled')`
 
 /**
- * Failed attempts since `$1` that were retried: the newest `$2`. A retry is an attempt after the first of its call, as
- * `attemptsIn` counts them. Attempts carry no number of their call, and a sample may have several concurrent calls
- * (votes of a judge, components). So the failures of one attempt number are paired in order with the attempts of the
- * next number: each failure has at most one retry, also if the retry is hedged. Connections that were closed on reuse
- * and recalled calls are neither failures nor retries.
+ * Failed attempts that were retried. A retry is an attempt after the first of its call, as `attemptsIn` counts them.
+ * Attempts carry no number of their call, and a sample may have several concurrent calls (votes of a judge, components). So
+ * the failures of one attempt number are paired in order with the attempts of the next number: each failure has at most
+ * one retry. Hedges, connections that were closed on reuse and recalled calls are neither failures nor retries.
+ * @param failed the query of the failed attempts
  */
-const RETRIED = `
-  with failed as materialized (
-    select batch_id, idx, attempt, server_id, started_at, service_ms, coalesce(reason, outcome) as reason
-    from attempt
-    where started_at > now() - $1::interval and server_id is not null
-      and outcome not in ('ok', 'superseded', 'conn_race', 'recalled')
-    order by started_at desc limit $2
-  ), retried as (
-    select f.server_id, f.started_at, f.reason, r.server_id as retried_on
-    from (select *, row_number() over (partition by batch_id, idx, attempt
-                                       order by started_at + service_ms * interval '1 ms') as n from failed) f
+const retriedOf = (failed: string) => `
+  failed as materialized (${failed}), retried as (
+    select f.server_id, f.ended_at, f.outcome, r.server_id as retried_on
+    from (select *, row_number() over (partition by batch_id, idx, attempt order by ended_at) as n
+          from (select *, started_at + service_ms * interval '1 ms' as ended_at from failed) e) f
     join (select a.batch_id, a.idx, a.attempt, a.server_id,
                  row_number() over (partition by a.batch_id, a.idx, a.attempt
                                     order by a.started_at - (a.queue_ms + a.backoff_ms) * interval '1 ms') as n
           from (select distinct batch_id, idx from failed) s
           join attempt a on a.batch_id = s.batch_id and a.idx = s.idx
-          where a.attempt > 1 and a.server_id is not null and a.outcome not in ('conn_race', 'recalled')) r
+          where a.attempt > 1 and a.server_id is not null and a.hedge_of is null
+            and a.outcome not in ('conn_race', 'recalled')) r
       on r.batch_id = f.batch_id and r.idx = f.idx and r.attempt = f.attempt + 1 and r.n = f.n
   )`
 
@@ -36,25 +37,54 @@ export function retriesByServer(
 ): Promise<{ server_id: number; retries: number; same: number }[]> {
   return db.rows(
     'retries-by-server',
-    `${RETRIED}
+    `with ${retriedOf(`select * from attempt where started_at > now() - interval '10 minutes' and ${IS_FAILED}
+       order by started_at desc limit 5000`)}
      select server_id, count(*)::int as retries, (count(*) filter (where retried_on = server_id))::int as same
      from retried group by server_id`,
-    ['10 minutes', 5_000],
   )
 }
 
+/** The cause of hedges in `retry_slice`. */
+export const HEDGE = 'hedge'
+
 /**
- * Retries over the last hour, by the minute and cause of the failed attempt. The newest 300,000 failed attempts count,
- * which takes 3 s; page queries are cut off after 10 s.
+ * The statement that counts the retries and hedges among the attempts that this transaction has stored, at the times at
+ * which the attempts failed and the hedges were sent. It is the transaction's last one, because all workers add to the
+ * same rows, which so stay locked for the commit only.
  */
+export function retriesStatement(
+  samples: readonly Pick<FlushedSample, 'batchId' | 'index' | 'attemptLog'>[],
+): Statement {
+  const logged = samples.filter(({ attemptLog }) => attemptLog !== null)
+  return {
+    name: 'add-retries',
+    text: `with stored as materialized (
+             select a.* from unnest($1::int[], $2::int[]) as s(batch_id, idx)
+             join attempt a on a.batch_id = s.batch_id and a.idx = s.idx
+             where a.xmin = pg_current_xact_id()::xid),
+           ${retriedOf(`select * from stored where ${IS_FAILED}`)},
+           counted as (
+             select server_id, outcome as cause, ended_at as at from retried
+             union all select hedge_of, '${HEDGE}', started_at from stored where hedge_of is not null)
+           insert into retry_slice as m (seconds, at, server_id, cause, n)
+           select seconds, date_bin(seconds * interval '1 second', at, 'epoch'), server_id, cause, count(*)
+           from counted, unnest($3::smallint[]) as s(seconds) group by 1, 2, 3, 4 order by 1, 2, 3, 4
+           on conflict (seconds, at, server_id, cause) do update set n = m.n + excluded.n`,
+    values: [
+      plainArray(logged.map(({ batchId }) => batchId)),
+      plainArray(logged.map(({ index }) => index)),
+      SLICE_SECONDS,
+    ],
+  }
+}
+
+/** Retries over the last hour, by the minute and outcome of the failed attempt. */
 export async function retriesPerMinute(
   db: Database,
 ): Promise<{ minute: Date; reason: string; count: number }[]> {
   return db.rows(
     'retries-per-minute',
-    `${RETRIED}
-     select date_trunc('minute', started_at) as minute, reason, count(*)::int as count
-     from retried group by 1, 2 order by 1`,
-    ['1 hour', 300_000],
+    `select at as minute, cause as reason, sum(n)::int as count from retry_slice
+     where seconds = 60 and at > now() - interval '1 hour' and cause <> '${HEDGE}' group by 1, 2 order by 1`,
   )
 }

@@ -77,48 +77,33 @@ function addedBuckets(column: string): string {
     from unnest(m.${column}, excluded.${column}) with ordinality as t(a, b, i)) end`
 }
 
-/** Results that a worker wrote since the last report, and its load. */
+/** A worker's load since the last report. Its results are counted by the flushes that store them. */
 export interface WorkerLoad {
-  scored: number
-  failed: number
   inFlightSeconds: number
   capacitySeconds: number
   loopP99Ms: number
 }
 
-const WORKER_ADDED = ['scored', 'failed', 'in_flight_seconds', 'capacity_seconds']
-
-/** Adds a worker's load to its rows of the current minute and of the current ten seconds. */
+/** Adds a worker's load to its rows of the current ten seconds, minute and hour. */
 export async function addWorkerLoad(
   db: Database,
   workerId: number,
   load: WorkerLoad,
 ): Promise<void> {
-  const into = (table: string, at: string) => `
-    insert into ${table} as m (worker_id, at, scored, failed, in_flight_seconds, capacity_seconds, loop_p99_ms)
-    values ($1, ${at}, $2, $3, $4, $5, $6)
-    on conflict (worker_id, at) do update set ${added(WORKER_ADDED)},
-      loop_p99_ms = greatest(m.loop_p99_ms, excluded.loop_p99_ms)`
-  await db.rows(
-    'worker-load',
-    `with slice as (${into('worker_slice', "date_bin('10 seconds', now(), 'epoch')")})
-     ${into('worker_minute', "date_trunc('minute', now())")}`,
-    [
-      workerId,
-      load.scored,
-      load.failed,
-      load.inFlightSeconds,
-      load.capacitySeconds,
-      load.loopP99Ms,
-    ],
-  )
+  const row = {
+    worker_id: workerId,
+    in_flight_seconds: load.inFlightSeconds,
+    capacity_seconds: load.capacitySeconds,
+    loop_p99_ms: load.loopP99Ms,
+  }
+  await db.rows('worker-load', 'select add_worker_history($1)', [JSON.stringify([row])])
 }
 
 /** Kinds of durations over time. */
 export const LATENCY_KINDS = ['queue', 'router', 'service'] as const
 export type LatencyKind = (typeof LATENCY_KINDS)[number]
-/** The lengths of their rows, in seconds. */
-const LATENCY_SECONDS = [10, 60, 3_600]
+/** The lengths of the rows of durations and retries, in seconds. */
+export const SLICE_SECONDS = [10, 60, 3_600]
 
 /** Adds durations in the router's latency buckets. All workers add to the same rows, in the same order. */
 export async function addLatencies(
@@ -132,12 +117,14 @@ export async function addLatencies(
        array(select jsonb_array_elements_text(counts)::int)
      from jsonb_each($1::jsonb) as k(kind, counts), unnest($2::smallint[]) as s(seconds) order by 1, 2
      on conflict (kind, seconds, at) do update set ${addedBuckets('counts')}`,
-    [JSON.stringify(counts), LATENCY_SECONDS],
+    [JSON.stringify(counts), SLICE_SECONDS],
   )
 }
 
 /** Deletes rows beyond their time: ten seconds after a day, minutes after thirty days, hours after a year. */
 export async function pruneFleetHistory(db: Database): Promise<void> {
+  const old = `(seconds = 10 and at < now() - interval '1 day' or seconds = 60 and at < now() - interval '30 days'
+    or seconds = 3600 and at < now() - interval '1 year')`
   for (const [table, condition] of [
     ['server_slice', "at < now() - interval '1 day'"],
     ['worker_slice', "at < now() - interval '1 day'"],
@@ -145,9 +132,9 @@ export async function pruneFleetHistory(db: Database): Promise<void> {
     // All columns of the key, because its index is the only one.
     [
       'latency_slice',
-      `kind in (${LATENCY_KINDS.map((kind) => `'${kind}'`).join(', ')}) and (seconds = 10 and at < now() - interval '1 day'
-        or seconds = 60 and at < now() - interval '30 days' or seconds = 3600 and at < now() - interval '1 year')`,
+      `kind in (${LATENCY_KINDS.map((kind) => `'${kind}'`).join(', ')}) and ${old}`,
     ],
+    ['retry_slice', old],
   ] as const) {
     await db.adhoc(
       `delete from ${table} where ctid in (select ctid from ${table} where ${condition} limit 20000)`,
