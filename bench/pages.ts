@@ -208,8 +208,10 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
   const known = new Set(queryNames())
   const every: PageQuery[] = [
     ['overview', 'overview.get'],
-    ['overview, retries', 'overview.retries', {}],
-    ['overview, retries without input', 'overview.retries'],
+    ['overview, fleet', 'fleet.history', { seconds: 3_600 }],
+    ['fleet, 15 min', 'fleet.history', {}],
+    ['fleet, 24 h', 'fleet.history', { seconds: 86_400 }],
+    ['fleet, 30 d', 'fleet.history', { seconds: 2_592_000 }],
     ['runs', 'runs.table', {}],
     ['runs by tag', 'runs.table', { byTag: true }],
     ['runs, tags and keys', 'runs.facets'],

@@ -199,8 +199,8 @@ test('cells and steps of charts lead to their samples', async ({ page }) => {
 
 test('workers over time show the samples that were scored', async ({ page }) => {
   const errors = watchErrors(page)
-  const { workers } = await service.api.fleet.history.query({})
-  const scored = workers.flatMap((worker) => worker.scored).reduce((a, b) => a + b, 0)
+  const { throughput } = await service.api.fleet.history.query({})
+  const scored = throughput.series.flatMap(({ values }) => values).reduce((a, b) => a + b, 0)
   expect(scored).toBeGreaterThan(0)
   await page.goto(`${service.url}/workers`)
   await page.getByRole('button', { name: 'Show Worker throughput as a table' }).click()

@@ -1,7 +1,7 @@
 'use client'
 
 import { useCallback, useId } from 'react'
-import { Bar, Cell, LabelList, Line } from 'recharts'
+import { Bar, Cell, LabelList, Line, ReferenceLine } from 'recharts'
 import { durationText, formatCount } from '../format/numbers.ts'
 import { shortenMiddle } from '../format/text.ts'
 import { minuteTime } from '../format/time.ts'
@@ -9,12 +9,53 @@ import { serverHref } from '../servers/server-words.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import type { BalanceData, BalanceRow } from './balance.prepare.ts'
 import type { LegendEntry } from './chart-frame.tsx'
-import type { HistoryData, HistoryRow } from './history.prepare.ts'
+import type { EventMark, HistoryData, HistoryRow } from './history.prepare.ts'
 import { hueOf } from './hue.ts'
 import { Plot } from './plot.tsx'
 import type { CallMinute, ServerMinutesData } from './server-minutes.prepare.ts'
 import type { Tick } from './ticks.ts'
-import { Tip } from './tip.tsx'
+import { MarkTip, Tip, type TipProps } from './tip.tsx'
+
+/** Events and selection of a chart over time. */
+interface OverTime {
+  events?: readonly EventMark[]
+  /** Called with the begins of both intervals after a drag, epoch ms. */
+  onRange?(from: number, to: number): void
+}
+
+/** The tooltip of an interval, with its events. */
+function TimeTip({
+  at,
+  events = [],
+  ...tip
+}: { at: number; events?: readonly EventMark[] } & TipProps) {
+  const here = events.find((mark) => mark.at === at)
+  return (
+    <div>
+      <Tip {...tip} />
+      {here && <MarkTip line={{ marks: here.events }} />}
+    </div>
+  )
+}
+
+/** Dashed lines at the intervals with events. Recharts finds its own elements among the children, so this is no component. */
+function eventLines(events: readonly EventMark[] = []) {
+  return events.map(({ at, isBad }) => (
+    <ReferenceLine
+      key={at}
+      x={at}
+      stroke={isBad ? 'var(--bad)' : 'var(--ok)'}
+      strokeOpacity={0.4}
+      strokeDasharray="2 3"
+      label={<EventLabel color={isBad ? 'var(--bad)' : 'var(--ok)'} />}
+    />
+  ))
+}
+
+function EventLabel({ color, viewBox }: { color: string; viewBox?: { x?: number; y?: number } }) {
+  const { x = 0, y = 0 } = viewBox ?? {}
+  return <path d={`M${x} ${y}l4 4l-4 4l-4 -4Z`} fill={color} stroke="var(--surface)" data-event />
+}
 
 /** A series of a stack: a key of the rows, with its legend. */
 interface StackSeries extends LegendEntry {
@@ -39,7 +80,9 @@ export function StackPlot<Row extends StackRow>({
   timeText,
   valueText = formatCount,
   isSparse = false,
-}: {
+  events,
+  onRange,
+}: OverTime & {
   rows: readonly Row[]
   series: readonly StackSeries[]
   lines?: readonly StackSeries[]
@@ -69,10 +112,13 @@ export function StackPlot<Row extends StackRow>({
       right={18}
       barGap={1}
       {...(sync !== undefined && { sync })}
+      {...(onRange && { onRange })}
       tip={(row: Row) => {
         const shown = tipRows(row)
         return (
-          <Tip
+          <TimeTip
+            at={row.at}
+            {...(events && { events })}
             title={`${timeText(row)}${row.isRunning ? ', in progress' : ''}`}
             rows={shown.length > 0 ? shown : [{ label: 'none', value: '0' }]}
           />
@@ -91,6 +137,7 @@ export function StackPlot<Row extends StackRow>({
           <rect width={4} height={1.6} fill="var(--bad)" />
         </pattern>
       </defs>
+      {eventLines(events)}
       {series.map(({ key, color, isHatched }) => (
         <Bar key={key} dataKey={key} stackId="all" isAnimationActive={false}>
           {rows.map((row) => (
@@ -126,7 +173,8 @@ export function LinesPlot({
   sync,
   timeText,
   valueText,
-}: {
+  onRange,
+}: Pick<OverTime, 'onRange'> & {
   data: HistoryData
   series: readonly { key: `of:${string}`; label: string; color: string }[]
   title: string
@@ -142,8 +190,11 @@ export function LinesPlot({
       y={{ ticks: data.valueTicks, width: 52 }}
       right={18}
       sync={sync}
+      {...(onRange && { onRange })}
       tip={(row: HistoryRow) => (
-        <Tip
+        <TimeTip
+          at={row.at}
+          events={data.events}
           title={timeText(row)}
           rows={series.map(({ key, label, color }) => ({
             ...{ label, value: valueText(row[key] ?? null), color },
@@ -151,13 +202,14 @@ export function LinesPlot({
         />
       )}
     >
+      {eventLines(data.events)}
       {series.map(({ key, color }) => (
         <Line
           key={key}
           dataKey={key}
           stroke={color}
           strokeWidth={1.75}
-          dot={false}
+          dot={<LonePoint data={data.rows} of={key} color={color} />}
           activeDot={{ r: 3 }}
           isAnimationActive={false}
         />
@@ -211,8 +263,8 @@ export function LatencyPlot({
   )
 }
 
-/** A minute between two gaps has no line, so it is drawn as a point. */
-function LonePoint({
+/** A value between two gaps has no line, so it is drawn as a point. */
+function LonePoint<Row, Key extends keyof Row>({
   cx,
   cy,
   index,
@@ -223,8 +275,8 @@ function LonePoint({
   cx?: number
   cy?: number
   index?: number
-  data: readonly CallMinute[]
-  of: 'p50Ms' | 'p99Ms'
+  data: readonly Row[]
+  of: Key
   color: string
 }) {
   const at = index ?? 0

@@ -1,13 +1,16 @@
 import type {
+  CallFailure,
+  CountsDto,
+  FleetEventDto,
   FleetHistoryDto,
-  ServerHistoryDto,
-  WorkerHistoryDto,
+  LinesDto,
+  SeriesDto,
 } from '../../server/contract/fleet-history.ts'
+import { clockTime, dateTime } from '../format/time.ts'
 import { durationTicks, linearTicks, niceTicks, type Tick, timeLabel } from './ticks.ts'
 
-/** One for each of the eight hues; more are summed. */
-const MAX_SERIES = 8
 const LABELS = 6
+const HOUR_MS = 3_600_000
 
 /** An interval; `at` is its begin in epoch ms. Values are by series. */
 export interface HistoryRow {
@@ -17,104 +20,143 @@ export interface HistoryRow {
   [series: `of:${string}`]: number | null
 }
 
+/** The events of one interval. */
+export interface EventMark {
+  /** The interval's begin, epoch ms. */
+  at: number
+  /** Whether any is an ejection, an outage or a death. */
+  isBad: boolean
+  events: { label: string; note: string }[]
+}
+
 /** Series over time, prepared for drawing. */
 export interface HistoryData {
   rows: HistoryRow[]
   /** Names of the series, in stacking order. */
   names: string[]
-  /** The name of the sum of series beyond the hues; null where all are shown. */
+  /** The name of the sum of further series; null where all are shown. */
   others: string | null
+  /** Names of the series that are lines over the stack. */
+  lines: string[]
   /** Whether any value is above 0. */
   hasValues: boolean
+  events: EventMark[]
   timeTicks: Tick[]
   valueTicks: Tick[]
 }
 
-type Series = readonly { name: string; values: readonly (number | null)[] }[]
-type Times = Pick<FleetHistoryDto, 'from' | 'intervalSeconds' | 'intervals'>
+type Times = Pick<
+  FleetHistoryDto,
+  'from' | 'intervalSeconds' | 'intervals' | 'isRunning' | 'events'
+>
+/** The kinds of events that a chart shows. */
+export type EventKinds = readonly FleetEventDto['kind'][]
 
-/** Sums over workers or servers, by interval. */
-export function sumsOf<T>(
-  intervals: number,
-  some: readonly T[],
-  of: (one: T) => readonly number[],
-): number[] {
+/** The words of the causes of failed requests. */
+const CAUSE_WORDS: Record<CallFailure, string> = {
+  fault: 'fault',
+  stall: 'timeout',
+  busy: 'busy',
+  corrupt: 'invalid response',
+  client: 'refused',
+}
+
+/** Sums over series, by interval. */
+export function sumsOf(intervals: number, some: readonly (readonly number[])[]): number[] {
   const sums = new Array<number>(intervals).fill(0)
-  for (const one of some) for (const [at, n] of of(one).entries()) sums[at] = (sums[at] ?? 0) + n
+  for (const values of some) for (const [at, n] of values.entries()) sums[at] = (sums[at] ?? 0) + n
   return sums
 }
 
-/** Scored and failed samples of a worker, by interval. */
-export function endedOf({ scored, failed }: WorkerHistoryDto): number[] {
-  return scored.map((n, at) => n + (failed[at] ?? 0))
+/** The counts of all servers or workers, by interval. */
+export function allOf(intervals: number, { series, others }: CountsDto): number[] {
+  return sumsOf(intervals, [
+    ...series.map(({ values }) => values),
+    ...(others === null ? [] : [others.values]),
+  ])
 }
 
-/** Samples or requests per second, stacked by worker or server; the smallest beyond eight are one series. */
-export function prepareRates(
+/** Counts as a stack, in units of `per`: the interval's seconds for rates. */
+export function prepareCounts(
   history: Times,
-  series: readonly { name: string; counts: readonly number[] }[],
+  { series, others }: CountsDto,
+  kinds: EventKinds,
+  { per = 1, lines = [] }: { per?: number; lines?: readonly SeriesDto[] } = {},
 ): HistoryData {
-  const rates = series.map(({ name, counts }) => ({
-    name,
-    values: counts.map((n) => n / history.intervalSeconds),
-    total: counts.reduce((sum, n) => sum + n, 0),
-  }))
-  const bySize = rates.toSorted((a, b) => b.total - a.total || byName(a, b))
-  const shown = bySize.slice(0, MAX_SERIES).sort(byName)
-  const rest = bySize.slice(MAX_SERIES)
-  const others = rest.length === 0 ? null : `${rest.length} more`
-  const sums = sumsOf(history.intervals, rest, ({ values }) => values)
-  const all = others === null ? shown : [...shown, { name: others, values: sums }]
-  return { ...prepared(history, all, 'stacked'), others }
+  const rest = others === null ? null : `${others.n} more`
+  const all = others === null || rest === null ? series : [...series, { name: rest, ...others }]
+  const scaled = all.map(({ name, values }) => ({ name, values: values.map((n) => n / per) }))
+  return { ...prepared(history, scaled, 'stacked', kinds, lines), others: rest }
 }
 
-/** Failed requests by cause, stacked, over all servers; causes that do not occur are left out. */
-export function prepareFailures(history: Times, servers: readonly ServerHistoryDto[]): HistoryData {
-  const sums = (of: (server: ServerHistoryDto) => readonly number[]) =>
-    sumsOf(history.intervals, servers, of)
-  const series = [
-    { name: 'fault', values: sums(({ failures }) => failures.fault) },
-    { name: 'busy', values: sums(({ failures }) => failures.busy) },
-    { name: 'invalid response', values: sums(({ failures }) => failures.invalid) },
-    { name: 'refused', values: sums(({ failures }) => failures.refused) },
-  ].filter(({ values }) => values.some((n) => n > 0))
-  return prepared(history, series, 'stacked')
+/** Failed requests or retries by cause, as a stack; causes that do not occur are left out. */
+export function prepareCauses(
+  history: Times,
+  byCause: Partial<Record<CallFailure, number[]>>,
+  kinds: EventKinds,
+  lines: readonly SeriesDto[] = [],
+): HistoryData {
+  const series = Object.entries(byCause)
+    .map(([cause, values]) => ({ name: CAUSE_WORDS[cause as CallFailure], values }))
+    .filter(({ values }) => values.some((n) => n > 0))
+  return prepared(history, series, 'stacked', kinds, lines)
 }
 
 /** Durations in ms as lines. */
-export function prepareDurations(history: Times, series: Series): HistoryData {
-  return prepared(history, series, 'durations')
+export function prepareDurations(
+  history: Times,
+  series: readonly SeriesDto[],
+  kinds: EventKinds,
+): HistoryData {
+  return prepared(history, series, 'durations', kinds)
 }
 
 /** Values as lines, from 0. */
-export function prepareLines(history: Times, series: Series): HistoryData {
-  return prepared(history, series, 'lines')
+export function prepareLines(
+  history: Times,
+  series: readonly SeriesDto[],
+  kinds: EventKinds,
+): HistoryData {
+  return prepared(history, series, 'lines', kinds)
+}
+
+/** The number of lines that are left out, in words; empty if all are shown. */
+export function omittedText({ series, n }: LinesDto, what: string): string {
+  return n > series.length ? `; the ${series.length} highest of ${n} ${what}` : ''
 }
 
 function prepared(
-  { from, intervalSeconds, intervals }: Times,
-  series: Series,
+  history: Times,
+  series: readonly SeriesDto[],
   kind: 'stacked' | 'durations' | 'lines',
+  kinds: EventKinds,
+  lines: readonly SeriesDto[] = [],
 ): HistoryData {
+  const { from, intervalSeconds, intervals } = history
   const fromMs = Date.parse(from)
   const rows = Array.from({ length: intervals }, (_, at): HistoryRow => {
     const row: HistoryRow = { at: fromMs + at * intervalSeconds * 1_000 }
-    if (at === intervals - 1) row.isRunning = true
-    for (const { name, values } of series) row[`of:${name}`] = values[at] ?? null
+    if (history.isRunning && at === intervals - 1) row.isRunning = true
+    for (const { name, values } of [...series, ...lines]) row[`of:${name}`] = values[at] ?? null
     return row
   })
-  const values = rows.map((row) => series.map(({ name }) => row[`of:${name}`] ?? 0))
+  const valuesOf = (some: readonly SeriesDto[], row: HistoryRow) =>
+    some.map(({ name }) => row[`of:${name}`] ?? 0)
   const most = Math.max(
     0,
-    ...values.map((some) =>
-      kind === 'stacked' ? some.reduce((sum, n) => sum + n, 0) : Math.max(0, ...some),
-    ),
+    ...rows.map((row) => {
+      const values = valuesOf(series, row)
+      const top = kind === 'stacked' ? [values.reduce((sum, n) => sum + n, 0)] : values
+      return Math.max(0, ...top, ...valuesOf(lines, row))
+    }),
   )
   return {
     rows,
     names: series.map(({ name }) => name),
     others: null,
+    lines: lines.map(({ name }) => name),
     hasValues: most > 0,
+    events: eventMarks(history, kinds),
     timeTicks: timeTicks(rows.map(({ at }) => at)),
     valueTicks:
       kind === 'durations'
@@ -125,12 +167,24 @@ function prepared(
   }
 }
 
+function eventMarks({ from, intervalSeconds, events }: Times, kinds: EventKinds): EventMark[] {
+  const [fromMs, lengthMs] = [Date.parse(from), intervalSeconds * 1_000]
+  const shown = events.filter(({ kind }) => kinds.includes(kind))
+  const slotOf = ({ at }: FleetEventDto) => Math.floor((Date.parse(at) - fromMs) / lengthMs)
+  return [...Map.groupBy(shown, slotOf)].map(([slot, some]) => ({
+    at: fromMs + slot * lengthMs,
+    isBad: some.some(({ to }) => to !== 'ready'),
+    events: some.map(({ at, kind, name, to, cause, n }) => ({
+      label: `${lengthMs > HOUR_MS ? dateTime(Date.parse(at)).slice(5, 16) : clockTime(Date.parse(at))} ${name} ${
+        kind === 'died' ? 'died' : to
+      }${n > 1 ? `, ${n} times` : ''}`,
+      note: cause,
+    })),
+  }))
+}
+
 function timeTicks(times: readonly number[]): Tick[] {
   const every = Math.max(1, Math.ceil(times.length / LABELS))
   const span = (times.at(-1) ?? 0) - (times[0] ?? 0)
   return times.flatMap((at, i) => (i % every === 0 ? [{ at, label: timeLabel(at, span) }] : []))
-}
-
-function byName(a: { name: string }, b: { name: string }): number {
-  return a.name.localeCompare(b.name, 'en', { numeric: true })
 }

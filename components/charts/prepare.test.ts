@@ -2,9 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { prepareCompletion, timeTicks } from './completion.prepare.ts'
 import { logHeight, prepareDistribution } from './distribution.prepare.ts'
 import { dotRadius, prepareDots } from './dot-strip.prepare.ts'
-import { prepareFailures, prepareLines, prepareRates } from './history.prepare.ts'
+import { prepareCauses, prepareCounts, prepareLines } from './history.prepare.ts'
 import { nameHash, pickHue } from './hue.ts'
-import { prepareRetries } from './retries.prepare.ts'
 import { prepareSparkline } from './sparkline.prepare.ts'
 import { linearTicks, timeLabel } from './ticks.ts'
 import { prepareWaterfall } from './waterfall.prepare.ts'
@@ -97,43 +96,6 @@ describe('completion', () => {
     for (const end of [1, 77, 5_300, 61_000, 3_700_000, 9e8]) {
       expect(timeTicks(end).length).toBeLessThanOrEqual(7)
     }
-  })
-})
-
-describe('retries per minute', () => {
-  const now = Date.parse('2026-11-20T12:30:30Z')
-
-  test('cover a full hour; minutes without a retry are zeros', () => {
-    const data = prepareRetries(
-      [
-        { minute: '2026-11-20T12:30:00Z', byReason: { timeout: 2, transport: 5 } },
-        { minute: '2026-11-20T12:10:00Z', byReason: { transport: 1 } },
-      ],
-      now,
-    )
-    expect(data.minutes).toHaveLength(61)
-    expect(data.minutes.at(-1)).toEqual({
-      at: Date.parse('2026-11-20T12:30:00Z'),
-      isRunning: true,
-      timeout: 2,
-      transport: 5,
-      total: 7,
-    })
-    expect(data.minutes.filter((minute) => minute.total > 0)).toHaveLength(2)
-    expect(data.reasons).toEqual([
-      { reason: 'transport', count: 6 },
-      { reason: 'timeout', count: 2 },
-    ])
-    expect(data.total).toBe(8)
-  })
-
-  test('keep the newest minute of a service clock that is ahead', () => {
-    const data = prepareRetries([{ minute: '2026-11-20T12:31:00Z', byReason: { timeout: 1 } }], now)
-    expect(data.minutes.at(-1)?.total).toBe(1)
-  })
-
-  test('are zeros without data', () => {
-    expect(prepareRetries([], now)).toMatchObject({ total: 0, reasons: [] })
   })
 })
 
@@ -288,51 +250,65 @@ describe('hues', () => {
 })
 
 describe('the fleet over time', () => {
-  const times = { from: '2026-11-23T10:00:00.000Z', intervalSeconds: 10, intervals: 3 }
+  const times = {
+    ...{ from: '2026-11-23T10:00:00.000Z', intervalSeconds: 10, intervals: 3, isRunning: true },
+    events: [],
+  }
 
   test('rates are per second, and end with the running interval', () => {
-    const data = prepareRates(times, [
-      { name: 'w2', counts: [10, 0, 30] },
-      { name: 'w1', counts: [0, 50, 0] },
+    const series = [
+      { name: 'w1', values: [0, 50, 0] },
+      { name: 'w2', values: [10, 0, 30] },
+    ]
+    const others = { n: 2, values: [10, 0, 0] }
+    const data = prepareCounts(times, { series, others }, [], { per: 10 })
+    expect([data.names, data.others]).toEqual([['w1', 'w2', '2 more'], '2 more'])
+    expect(data.rows.map((row) => [row['of:w1'], row['of:w2'], row['of:2 more']])).toEqual([
+      [0, 1, 1],
+      [5, 0, 0],
+      [0, 3, 0],
     ])
-    expect(data.names).toEqual(['w1', 'w2'])
-    expect(data.rows.map((row) => [row['of:w1'], row['of:w2'], row.isRunning ?? false])).toEqual([
-      [0, 1, false],
-      [5, 0, false],
-      [0, 3, true],
-    ])
+    expect(data.rows.map((row) => row.isRunning ?? false)).toEqual([false, false, true])
     expect(data.rows[1]?.at).toBe(Date.parse(times.from) + 10_000)
     expect(data.valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(5)
   })
 
-  test('the smallest beyond eight are one series', () => {
-    const data = prepareRates(
-      times,
-      Array.from({ length: 10 }, (_, i) => ({ name: `w${i}`, counts: [10 * i, 0, 0] })),
-    )
-    expect(data.names).toEqual(['w2', 'w3', 'w4', 'w5', 'w6', 'w7', 'w8', 'w9', '2 more'])
-    expect([data.others, data.rows[0]?.['of:2 more']]).toEqual(['2 more', 1])
+  test('retries are by cause, without causes that do not occur, and hedges are a line', () => {
+    const none = [0, 0, 0]
+    const byCause = { fault: [0, 4, 0], stall: none, busy: [1, 0, 2], corrupt: none, client: none }
+    const data = prepareCauses(times, byCause, [], [{ name: 'hedges', values: [0, 0, 9] }])
+    expect([data.names, data.lines]).toEqual([['fault', 'busy'], ['hedges']])
+    expect(data.rows.map((row) => [row['of:fault'], row['of:busy'], row['of:hedges']])).toEqual([
+      [0, 1, 0],
+      [4, 0, 0],
+      [0, 2, 9],
+    ])
+    expect(data.valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(9)
   })
 
-  test('failures are by cause, without causes that do not occur', () => {
-    const none = [0, 0, 0]
-    const server = {
-      ...{ id: 's1', name: 'rm', model: 'm', requests: none, retries: none, hedges: none },
-      ...{ ejections: none, inFlight: none, capacity: none, p95Ms: none },
-      failures: { busy: [1, 0, 2], invalid: none, refused: none, fault: [0, 4, 0] },
-    }
-    const data = prepareFailures(times, [server, server])
-    expect(data.names).toEqual(['fault', 'busy'])
-    expect(data.rows.map((row) => [row['of:fault'], row['of:busy']])).toEqual([
-      [0, 2],
-      [8, 0],
-      [0, 4],
+  test('events are at their intervals, those of one interval together', () => {
+    const event = { name: 'rm-1', cause: '5 consecutive faults', n: 1 }
+    const events = [
+      { ...event, at: '2026-11-23T10:00:01.000Z', kind: 'ejected' as const, to: 'ejected', n: 4 },
+      { ...event, at: '2026-11-23T10:00:09.000Z', kind: 'state' as const, to: 'unreachable' },
+      { ...event, at: '2026-11-23T10:00:21.000Z', kind: 'state' as const, to: 'ready' },
+      { ...event, at: '2026-11-23T10:00:22.000Z', kind: 'died' as const, name: 'w1', to: null },
+    ]
+    const data = prepareLines({ ...times, events }, [], ['ejected', 'state'])
+    const from = Date.parse(times.from)
+    expect(data.events.map(({ at, isBad }) => [at - from, isBad])).toEqual([
+      [0, true],
+      [20_000, false],
+    ])
+    expect(data.events.flatMap((mark) => mark.events).map(({ label }) => label.slice(9))).toEqual([
+      ...['rm-1 ejected, 4 times', 'rm-1 unreachable', 'rm-1 ready'],
     ])
   })
 
   test('a range without activity differs from a gap', () => {
-    expect(prepareRates(times, [{ name: 'w1', counts: [0, 0, 0] }]).hasValues).toBe(false)
-    const lines = prepareLines(times, [{ name: 'x', values: [null, 2, null] }])
+    const idle = { series: [{ name: 'w1', values: [0, 0, 0] }], others: null }
+    expect(prepareCounts(times, idle, []).hasValues).toBe(false)
+    const lines = prepareLines(times, [{ name: 'x', values: [null, 2, null] }], [])
     expect(lines.rows.map((row) => row['of:x'])).toEqual([null, 2, null])
   })
 

@@ -1,13 +1,16 @@
-import type { MarkLine } from './marks.prepare.ts'
-
 export interface TipRow {
   label: string
   value: string
   color?: string
 }
 
+export interface TipProps {
+  title: string
+  rows: readonly TipRow[]
+}
+
 /** The tooltip of a chart. */
-export function Tip({ title, rows }: { title: string; rows: readonly TipRow[] }) {
+export function Tip({ title, rows }: TipProps) {
   return (
     <div className="rounded-md border border-line-strong bg-raised px-2.5 py-1.5 text-xs shadow-pop">
       <p className="num font-medium">{title}</p>
@@ -24,12 +27,16 @@ export function Tip({ title, rows }: { title: string; rows: readonly TipRow[] })
   )
 }
 
-/** The marks of a step, below its tooltip values. */
-export function MarkTip({ line }: { line: MarkLine }) {
+/** The marks of a step, or the events of an interval, below its tooltip values. */
+export function MarkTip({
+  line,
+}: {
+  line: { marks: readonly { id?: string | null; label: string; note: string }[] }
+}) {
   return (
     <div className="mt-1 max-w-64 whitespace-normal rounded-md border border-line-strong bg-raised px-2.5 py-1 text-xs shadow-pop">
       {line.marks.map((mark) => (
-        <p key={mark.id ?? mark.label}>
+        <p key={`${mark.id} ${mark.label}`}>
           ◆ {mark.label}
           {mark.note !== '' && <span className="line-clamp-3 block text-ink-3">{mark.note}</span>}
         </p>

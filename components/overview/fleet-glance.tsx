@@ -1,33 +1,20 @@
 'use client'
 
-import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
-import { useTRPC } from '../api/trpc.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
-import { useLive } from '../live/live-provider.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 import { Section } from '../ui/section.tsx'
+import type { HistoryRange } from '../workers/history-range.ts'
+import { useFleetHistory } from '../workers/use-fleet-history.ts'
 import { prepareGlance } from './glance.prepare.ts'
 
-const HOUR_S = 3_600
+export const LAST_HOUR: HistoryRange = { last: 3_600, part: null }
 const LINK = 'text-accent hover:underline'
-/** Refetch interval: one interval of the range. */
-const REFRESH_MS = 20_000
 
 /** The fleet over the last hour, in small: sparklines, because the overview loads no chart library. */
 export function FleetGlance() {
-  const trpc = useTRPC()
-  const { state } = useLive()
-  const { data } = useQuery(
-    trpc.fleet.history.queryOptions(
-      { seconds: HOUR_S },
-      {
-        meta: { topics: ['servers', 'workers'], minGapMs: 2_000 },
-        refetchInterval: state.frozenAt === null ? REFRESH_MS : false,
-      },
-    ),
-  )
+  const { data } = useFleetHistory(LAST_HOUR)
   const figures = useMemo(() => (data === undefined ? null : prepareGlance(data)), [data])
   if (data === undefined || figures === null) return null
   return (

@@ -1,5 +1,5 @@
 import type { FleetHistoryDto } from '../../server/contract/fleet-history.ts'
-import { endedOf, sumsOf } from '../charts/history.prepare.ts'
+import { allOf, sumsOf } from '../charts/history.prepare.ts'
 import { durationText, formatCount, formatRate, formatRatio } from '../format/numbers.ts'
 
 /** A figure of the fleet with its readings, one for each interval. */
@@ -12,14 +12,13 @@ interface GlanceFigure {
 
 /** Prepares the figures of the last hour; null without a sample or request. */
 export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
-  const { workers, servers, latency, intervals, intervalSeconds } = history
-  const ended = sumsOf(intervals, workers, endedOf)
-  const requests = sumsOf(intervals, servers, (server) => server.requests)
+  const { latency, intervals, intervalSeconds } = history
+  const ended = allOf(intervals, history.throughput)
+  const requests = allOf(intervals, history.requests)
   if (![...ended, ...requests].some((n) => n > 0)) return null
-  const causes = servers.flatMap(({ failures }) => Object.values(failures))
-  const failed = sumsOf(intervals, causes, (counts) => counts)
+  const failed = sumsOf(intervals, Object.values(history.failures))
   const imbalance = Array.from({ length: intervals }, (_, at) => {
-    const values = history.imbalance.flatMap(({ values }) => values[at] ?? [])
+    const values = history.imbalance.series.flatMap(({ values }) => values[at] ?? [])
     return values.length === 0 ? null : Math.max(...values)
   })
   // The value is the mean of the intervals with a reading.

@@ -8,7 +8,7 @@ import type { Attention, OverviewDto } from '../../server/contract/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { isActive } from '../batches/batch-cells.tsx'
 import { ActiveBatches, RecentBatches } from '../batches/overview-tables.tsx'
-import { lazyPlot, WhenSeen } from '../charts/lazy-plot.tsx'
+import { WhenSeen } from '../charts/lazy-plot.tsx'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { formatCompact, formatCount, formatRate, percentText, plural } from '../format/numbers.ts'
 import { useLive } from '../live/live-provider.tsx'
@@ -19,9 +19,11 @@ import { Figure, FigureStrip, FigureStripSkeleton } from '../ui/figure-strip.tsx
 import { QueryView } from '../ui/query-view.tsx'
 import { Section } from '../ui/section.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
+import { Retries } from '../workers/history-charts.tsx'
+import { useFleetHistory } from '../workers/use-fleet-history.ts'
 import { WorkersGlance } from '../workers/workers-glance.tsx'
 import { prepareAttention } from './attention.prepare.ts'
-import { FleetGlance } from './fleet-glance.tsx'
+import { FleetGlance, LAST_HOUR } from './fleet-glance.tsx'
 import { Onboarding } from './onboarding.tsx'
 import { RunCurves } from './run-curves.tsx'
 import { useTrail } from './trail.ts'
@@ -33,10 +35,6 @@ const RETRIES_SKELETON = (
   <Section title="Retries" note="last hour">
     <ChartSkeleton height={200} />
   </Section>
-)
-const RetriesChart = lazyPlot(
-  async () => (await import('./retries-chart.tsx')).RetriesChart,
-  RETRIES_SKELETON,
 )
 
 /**
@@ -109,35 +107,24 @@ function Dashboard({ data, attention }: { data: OverviewDto; attention: Attentio
         <WorkersGlance workers={data.workers} className="max-lg:border-t lg:border-l" />
       </div>
       <div className="grid grid-cols-1 border-t lg:grid-cols-2">
-        <Retries />
+        <RetriesOfHour />
         <Recent active={data.figures.activeBatches} className="max-lg:border-t lg:border-l" />
       </div>
     </>
   )
 }
 
-// Retries and recent batches are separate queries, so that a slow or failed one does not affect the rest of the page.
-function Retries() {
-  const trpc = useTRPC()
-  const retries = useQuery(
-    trpc.overview.retries.queryOptions(undefined, {
-      meta: { topics: ['overview', 'servers'], minGapMs: 5_000 },
-    }),
-  )
+// The fleet's history and recent batches are separate queries, so that a slow or failed one does not affect the rest of
+// the page.
+function RetriesOfHour() {
+  const history = useFleetHistory(LAST_HOUR)
   return (
-    <QueryView compact query={retries} title="Retries" skeleton={RETRIES_SKELETON}>
-      {(rows) =>
-        // The service lists only minutes with retries.
-        rows.length === 0 ? (
-          <Section title="Retries" note="last hour">
-            <p className="px-5 pb-5 text-ink-2">No retries.</p>
-          </Section>
-        ) : (
-          <WhenSeen waiting={RETRIES_SKELETON}>
-            <RetriesChart rows={rows} />
-          </WhenSeen>
-        )
-      }
+    <QueryView compact query={history} title="Retries" skeleton={RETRIES_SKELETON}>
+      {(data) => (
+        <WhenSeen waiting={RETRIES_SKELETON}>
+          <Retries data={data} className="" />
+        </WhenSeen>
+      )}
     </QueryView>
   )
 }

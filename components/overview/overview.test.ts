@@ -74,20 +74,30 @@ describe('attention items', () => {
 describe('the last hour', () => {
   const none = [0, 0]
   const quantiles = (p95: number | null) => ({ n: 1, p50: p95, p95, p99: p95 })
-  const server = {
-    ...{ id: 's1', name: 'rm', model: 'm', retries: none, hedges: none, ejections: none },
-    ...{ inFlight: none, capacity: none, p95Ms: none, requests: [40, 0] },
-    failures: { busy: [1, 0], invalid: none, refused: [0, 2], fault: none },
-  }
-  const worker = { id: 'w1', scored: [60, 100], failed: [0, 20], inFlight: none, capacity: none }
+  const counts = (...series: number[][]) => ({
+    series: series.map((values, at) => ({ name: `${at}`, values })),
+    others: { n: 2, values: [20, 40] },
+  })
   const history: FleetHistoryDto = {
-    ...{ from: '2026-11-23T10:00:00.000Z', intervalSeconds: 20, intervals: 2 },
-    workers: [{ ...worker, loopP99Ms: none }],
-    servers: [server, server],
-    imbalance: [
-      { model: 'a', values: [1, null] },
-      { model: 'b', values: [1.5, null] },
-    ],
+    ...{ from: '2026-11-23T10:00:00.000Z', intervalSeconds: 20, intervals: 2, isRunning: true },
+    throughput: counts([40, 80]),
+    load: { inFlight: none, capacity: none },
+    loopP99Ms: { series: [], n: 0 },
+    requests: counts([20, 0], [40, -40]),
+    failures: { busy: [2, 0], corrupt: none, client: [0, 4], fault: none },
+    retries: {
+      byCause: { fault: none, stall: none, busy: none, corrupt: none, client: none },
+      ...{ byServer: counts(), hedges: none },
+    },
+    imbalance: {
+      series: [
+        { name: 'a', values: [1, null] },
+        { name: 'b', values: [1.5, null] },
+      ],
+      n: 2,
+    },
+    p95Ms: null,
+    events: [],
     latency: {
       queue: [quantiles(10), quantiles(30)],
       router: [],
@@ -118,7 +128,7 @@ describe('the last hour', () => {
   })
 
   test('is not shown without a sample or request', () => {
-    const idle = { ...server, requests: none }
-    expect(prepareGlance({ ...history, workers: [], servers: [idle] })).toBeNull()
+    const idle = { series: [{ name: 'rm', values: none }], others: null }
+    expect(prepareGlance({ ...history, throughput: idle, requests: idle })).toBeNull()
   })
 })

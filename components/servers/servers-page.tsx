@@ -13,7 +13,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { type UrlCodec, useUrl } from '../url/use-url.ts'
 import { FleetHistory } from '../workers/fleet-history.tsx'
-import { DEFAULT_RANGE_S, rangeOfUrl } from '../workers/worker-name.tsx'
+import { type HistoryRange, rangeOfUrl, writeRange } from '../workers/history-range.ts'
 import { Pool } from './pool-table.tsx'
 import { RegisterSheet } from './register-sheet.tsx'
 import { fleetWords } from './server-words.ts'
@@ -24,8 +24,7 @@ interface ServersView {
   register: boolean
   /** The filter: part of a name, address or model. */
   named: string
-  /** Range of the charts, seconds. */
-  range: number
+  range: HistoryRange
 }
 
 const serversView: UrlCodec<ServersView> = {
@@ -33,14 +32,14 @@ const serversView: UrlCodec<ServersView> = {
     server: params.get('server'),
     register: params.get('register') === '1',
     named: params.get('named') ?? '',
-    range: rangeOfUrl(params.get('last')),
+    range: rangeOfUrl(params),
   }),
   write(view) {
     const params = new URLSearchParams()
     if (view.server !== null) params.set('server', view.server)
     if (view.register) params.set('register', '1')
     if (view.named !== '') params.set('named', view.named)
-    if (view.range !== DEFAULT_RANGE_S) params.set('last', String(view.range))
+    writeRange(params, view.range)
     return params
   },
 }
@@ -117,7 +116,7 @@ export function ServersPage() {
               <FleetHistory
                 of="servers"
                 range={view.range}
-                onRange={(range) => setView({ range })}
+                onRange={(range, how) => setView({ range }, how)}
               />
               {!data.some(fits) && <p className="px-5 py-4 text-ink-2">No matching servers.</p>}
             </>

@@ -1,11 +1,8 @@
 'use client'
 
-import { HISTORY_RANGES_S } from '../../server/contract/fleet-history.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import type { UrlCodec } from '../url/use-url.ts'
-
-/** The range of a URL without one, in seconds. */
-export const [DEFAULT_RANGE_S] = HISTORY_RANGES_S
+import { DEFAULT_RANGE, type HistoryRange, rangeOfUrl, writeRange } from './history-range.ts'
 
 /** The URL state of the Workers page. */
 interface WorkersUrl {
@@ -13,35 +10,29 @@ interface WorkersUrl {
   worker: string | null
   /** The filter: part of an ID or host. */
   named: string
-  /** Range of the charts, seconds. */
-  range: number
+  range: HistoryRange
 }
 
 export const workersView: UrlCodec<WorkersUrl> = {
   parse: (params) => ({
     worker: params.get('worker'),
     named: params.get('named') ?? '',
-    range: rangeOfUrl(params.get('last')),
+    range: rangeOfUrl(params),
   }),
   write({ worker, named, range }) {
     const params = new URLSearchParams()
     if (worker !== null) params.set('worker', worker)
     if (named !== '') params.set('named', named)
-    if (range !== DEFAULT_RANGE_S) params.set('last', String(range))
+    writeRange(params, range)
     return params
   },
-}
-
-/** The range of a URL parameter, in seconds. */
-export function rangeOfUrl(text: string | null): number {
-  return HISTORY_RANGES_S.find((seconds) => String(seconds) === text) ?? DEFAULT_RANGE_S
 }
 
 /** A worker ID, linked to the Workers page. */
 export function WorkerName({ id }: { id: string }) {
   return (
     <PageLink
-      href={`/workers?${workersView.write({ worker: id, named: '', range: DEFAULT_RANGE_S })}`}
+      href={`/workers?${workersView.write({ worker: id, named: '', range: DEFAULT_RANGE })}`}
       className="font-mono text-xs hover:underline"
     >
       {id}

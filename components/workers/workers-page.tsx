@@ -24,6 +24,7 @@ import { TableSkeleton } from '../ui/skeleton.tsx'
 import { WorkerStateView } from '../ui/status.tsx'
 import { useUrl } from '../url/use-url.ts'
 import { FleetHistory } from './fleet-history.tsx'
+import type { HistoryRange } from './history-range.ts'
 import { workersView } from './worker-name.tsx'
 
 /** Live worker processes, and exited ones. */
@@ -52,7 +53,7 @@ export function WorkersPage() {
             named={named}
             onNamed={(next) => setUrl({ named: next })}
             range={range}
-            onRange={(next) => setUrl({ range: next })}
+            onRange={(next, how) => setUrl({ range: next }, how)}
           />
         )}
       </QueryView>
@@ -73,9 +74,8 @@ function WorkersBody({
   /** The lists are filtered; the figures cover all workers. */
   named: string
   onNamed(named: string): void
-  /** Range of the charts, seconds. */
-  range: number
-  onRange(seconds: number): void
+  range: HistoryRange
+  onRange(range: HistoryRange, how: 'push' | 'replace'): void
 }) {
   const here = workers.filter((worker) => worker.state !== 'dead')
   const gone = workers.filter((worker) => worker.state === 'dead')

@@ -469,8 +469,8 @@ export const appRouter = router({
   /** Servers and workers over time. */
   fleet: router({
     /**
-     * Returns throughput, load, failures and latency of servers and workers by interval. Ten-second rows are kept for
-     * a day, minutes for 30 days.
+     * Returns throughput, load, balance, retries, latency and events of servers and workers by interval. Ten-second rows
+     * are kept for a day, minutes for 30 days.
      * @example {"seconds": 900}
      */
     history: procedure
@@ -481,8 +481,6 @@ export const appRouter = router({
   overview: router({
     /** Returns the data of the Overview page. */
     get: procedure.input(nothing).query(({ ctx }) => ctx.overview.get()),
-    /** Counts the retries of the last hour by minute and reason. */
-    retries: procedure.input(nothing).query(({ ctx }) => ctx.overview.retries()),
   }),
   /**
    * API keys and their roles.

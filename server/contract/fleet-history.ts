@@ -2,19 +2,25 @@ import { z } from 'zod'
 
 /** Selectable ranges of the fleet over time, in seconds. */
 export const HISTORY_RANGES_S = [900, 3_600, 21_600, 86_400, 604_800, 2_592_000] as const
+/** Length limits of a range, in seconds. */
+export const [MIN_HISTORY_S, MAX_HISTORY_S] = [60, 2_592_000]
 /** Maximum intervals of a range. */
 export const MAX_HISTORY_INTERVALS = 180
+/** Maximum series of a chart: one for each hue. */
+export const MAX_HISTORY_SERIES = 8
+/** Maximum events of an answer. */
+export const MAX_HISTORY_EVENTS = 200
 
 /** The input of `fleet.history`. */
 export const FleetHistoryInput = z.strictObject({
-  /** The length of the range in seconds. Up to an hour is read from ten-second rows, longer ranges from minutes. */
-  seconds: z.int().min(60).max(2_592_000).default(900),
+  /** The length of the range in seconds. Up to an hour of the last day is read from ten-second rows, the rest from minutes. */
+  seconds: z.int().min(MIN_HISTORY_S).max(MAX_HISTORY_S).default(900),
   /** The end of the range, epoch seconds; left out: now. */
   until: z.int().min(0).max(253_402_300_799).optional(),
 })
 export type FleetHistoryInput = z.infer<typeof FleetHistoryInput>
 
-/** p50, p95 and p99 of durations in ms, at most 9 % off; null without any. */
+/** p50, p95 and p99 of durations in ms, within one bucket of a logarithmic histogram (9 %); null without any. */
 export interface QuantilesDto {
   n: number
   p50: number | null
@@ -22,34 +28,52 @@ export interface QuantilesDto {
   p99: number | null
 }
 
-/** A worker by interval. */
-export interface WorkerHistoryDto {
-  id: string
-  scored: number[]
-  failed: number[]
-  /** Means over the interval; null without a report. */
-  inFlight: (number | null)[]
-  capacity: (number | null)[]
-  /** The highest p99 of the event-loop delay, in ms. */
-  loopP99Ms: (number | null)[]
+/** Values by interval of a server, worker, pool or cause. */
+export interface SeriesDto {
+  name: string
+  /** Null: a gap. */
+  values: (number | null)[]
 }
 
-/** A server by interval. */
-export interface ServerHistoryDto {
-  id: string
+/** Counts by interval of a server, worker or cause. */
+export interface CountSeriesDto {
   name: string
-  model: string
-  requests: number[]
-  /** Failed requests by cause. `fault`: server errors, timeouts and broken connections. */
-  failures: { busy: number[]; invalid: number[]; refused: number[]; fault: number[] }
-  retries: number[]
-  hedges: number[]
-  ejections: number[]
-  inFlight: (number | null)[]
-  /** Maximum requests in flight that the processes may send to the server, in total; 0 while it is ejected. */
-  capacity: (number | null)[]
-  /** p95 of requests that returned a score, in ms; null without any, and in ranges of more than a day. */
-  p95Ms: (number | null)[]
+  values: number[]
+}
+
+/** Counts by interval: the eight largest, by name, and the sum of the others. */
+export interface CountsDto {
+  series: CountSeriesDto[]
+  /** Null: all are listed. */
+  others: { n: number; values: number[] } | null
+}
+
+/** Values by interval: the eight with the highest value, by name, of `n`. */
+export interface LinesDto {
+  series: SeriesDto[]
+  n: number
+}
+
+/** Causes of failed requests and of retries, and hedges. */
+export const CALL_FAILURES = ['fault', 'stall', 'busy', 'corrupt', 'client'] as const
+/**
+ * `fault`: server errors and broken connections · `stall`: timeouts and abandoned calls · `busy`: 429 and 503 ·
+ * `corrupt`: invalid responses · `client`: other 4xx.
+ */
+export type CallFailure = (typeof CALL_FAILURES)[number]
+
+/** A change of a server or worker. */
+export interface FleetEventDto {
+  at: string
+  /** `ejected`: kept from traffic by its errors · `state`: another state of a server · `died`: a worker died. */
+  kind: 'ejected' | 'state' | 'died'
+  /** The server's name or the worker's ID. */
+  name: string
+  /** The new state of a server; null of a worker. */
+  to: string | null
+  cause: string
+  /** Number of such events of the interval: each process ejects a server for itself. */
+  n: number
 }
 
 /** The output of `fleet.history`: lists have one entry for each interval. */
@@ -58,10 +82,29 @@ export interface FleetHistoryDto {
   from: string
   intervalSeconds: number
   intervals: number
-  workers: WorkerHistoryDto[]
-  servers: ServerHistoryDto[]
+  /** Whether the last interval has not ended, so that its values still grow. */
+  isRunning: boolean
+  /** Samples whose results were written, by worker. */
+  throughput: CountsDto
+  /** Samples in flight and capacity of all workers, means over the interval; null without a report. */
+  load: { inFlight: (number | null)[]; capacity: (number | null)[] }
+  /** The highest p99 of the event-loop delay, by worker, in ms. */
+  loopP99Ms: LinesDto
+  /** Requests by server. */
+  requests: CountsDto
+  /** Failed requests by cause. `fault` includes stalls. */
+  failures: Record<Exclude<CallFailure, 'stall'>, number[]>
+  /**
+   * Retries by cause, and by the server whose call failed, at the time of the failure; hedges at their start. They
+   * equal the stored attempts.
+   */
+  retries: { byCause: Record<CallFailure, number[]>; byServer: CountsDto; hedges: number[] }
   /** The largest ratio of request share to capacity share within a pool, by model; null without requests. */
-  imbalance: { model: string; values: (number | null)[] }[]
+  imbalance: LinesDto
+  /** p95 of requests that returned a score, by server, in ms; null without any. Null in ranges of more than a day. */
+  p95Ms: LinesDto | null
   /** `queue`: from acceptance to the first dispatch. `router`: waiting for a slot. `service`: server calls, or rules. */
   latency: { queue: QuantilesDto[]; router: QuantilesDto[]; service: QuantilesDto[] }
+  /** Ejections of servers, their outages and returns, and deaths of workers, oldest first: the newest 200. */
+  events: FleetEventDto[]
 }

@@ -78,12 +78,6 @@ export interface OverviewDto {
   activeBatches: BatchProgressDto[]
 }
 
-/** Retries of one minute by reason. Minutes without retries are left out. */
-export interface RetryMinuteDto {
-  minute: string
-  byReason: Record<string, number>
-}
-
 /** A batch with its progress. */
 export interface BatchProgressDto extends BatchSummary {
   /** Over the last 5 s. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { insertServer } from '../cluster/testing/servers.ts'
-import type { FleetHistoryDto } from '../contract/fleet-history.ts'
+import type { CountsDto, FleetHistoryDto } from '../contract/fleet-history.ts'
 import { createLogger } from '../log.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
 import { DatabaseClock } from '../store/clock.ts'
@@ -9,7 +9,6 @@ import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import {
   addLatencies,
   addServerCalls,
-  addWorkerLoad,
   LATENCY_KINDS,
   pruneFleetHistory,
   type ServerCalls,
@@ -34,7 +33,8 @@ beforeAll(async () => {
 afterAll(() => db.close())
 beforeEach(() =>
   db.adhoc(
-    'truncate server, server_minute, server_slice, worker_slice, worker_minute, latency_slice',
+    `truncate server, server_minute, server_slice, server_event, worker_slice, worker_minute, latency_slice, retry_slice,
+       process cascade`,
   ),
 )
 
@@ -62,35 +62,95 @@ const calls = (serverId: number, fields: Partial<ServerCalls>) =>
     },
   ])
 
+/** Adds results and load of a worker. */
+const works = (worker_id: number, fields: Record<string, number | string>) =>
+  db.rows('works', 'select add_worker_history($1)', [JSON.stringify([{ worker_id, ...fields }])])
+
+/** Adds retries or hedges to all rows of a time. */
+const retried = (serverId: number, cause: string, n: number) =>
+  db.adhoc(
+    `insert into retry_slice (seconds, at, server_id, cause, n)
+     select seconds, date_bin(seconds * interval '1 second', now(), 'epoch'), $1, $2, $3
+     from unnest('{10,60,3600}'::int[]) seconds`,
+    [serverId, cause, n],
+  )
+
 const sum = (values: readonly (number | null)[]) =>
   values.reduce<number>((total, value) => total + (value ?? 0), 0)
+
+const totals = ({ series }: CountsDto) =>
+  Object.fromEntries(series.map(({ name, values }) => [name, sum(values)]))
 
 describe.each([900, 21_600, 604_800])('a range of %i s', (seconds) => {
   const read = (): Promise<FleetHistoryDto> => new FleetHistory(db, clock).get({ seconds })
 
   it('has each result, request and failure once', async () => {
-    const id = await insertServer(db)
+    const id = await insertServer(db, { name: 'rm' })
     for (let report = 0; report < 3; report++) {
-      await addWorkerLoad(db, 7, {
-        ...{ scored: 5, failed: 1, inFlightSeconds: 8, capacitySeconds: 16, loopP99Ms: 3 + report },
-      })
-      await calls(id, { requests: 10, errors: 4, busy: 1, corrupt: 1, client: 1, retries: 2 })
+      await works(7, { scored: 5, failed: 1, loop_p99_ms: 3 + report, capacity_seconds: 16 })
+      await calls(id, { requests: 10, errors: 4, busy: 1, corrupt: 1, client: 1 })
     }
-    const { workers, servers, intervals } = await read()
+    await retried(id, 'fault', 4)
+    await retried(id, 'stall', 2)
+    await retried(id, 'hedge', 7)
+    const { intervals, intervalSeconds, ...history } = await read()
+    const { throughput, load, loopP99Ms, requests, failures, retries } = history
     expect(intervals).toBeLessThanOrEqual(180)
-    expect(workers).toHaveLength(1)
-    const [worker] = workers
-    expect([worker?.id, sum(worker?.scored ?? []), sum(worker?.failed ?? [])]).toEqual([
-      'w7',
-      15,
-      3,
+    expect(totals(throughput)).toEqual({ w7: 18 })
+    expect(sum(load.capacity) * intervalSeconds).toBeCloseTo(48, 3)
+    expect(Math.max(...(loopP99Ms.series[0]?.values ?? []).map((ms) => ms ?? 0))).toBe(5)
+    expect(totals(requests)).toEqual({ rm: 30 })
+    expect(Object.values(failures).map(sum)).toEqual([3, 3, 3, 3])
+    expect([retries.byCause.fault, retries.byCause.stall, retries.hedges].map(sum)).toEqual([
+      4, 2, 7,
     ])
-    expect(Math.max(...(worker?.loopP99Ms ?? []).map((ms) => ms ?? 0))).toBe(5)
-    const [server] = servers
-    expect(sum(server?.requests ?? [])).toBe(30)
-    const { busy, invalid, refused, fault } = server?.failures ?? {}
-    expect([busy, invalid, refused, fault].map((of) => sum(of ?? []))).toEqual([3, 3, 3, 3])
-    expect(sum(server?.retries ?? [])).toBe(6)
+    expect(totals(retries.byServer)).toEqual({ rm: 6 })
+  })
+
+  it('has at most eight series of a chart, and the sum of the others', async () => {
+    for (let i = 1; i <= 10; i++) {
+      const id = await insertServer(db, { name: `rm-${i}`, model: `m${i}` })
+      await calls(id, { requests: i, capacitySeconds: 1, latency: bucketsOf(i) })
+      await retried(id, 'busy', i)
+      await works(i, { scored: i, loop_p99_ms: i })
+    }
+    const { throughput, loopP99Ms, requests, retries, imbalance, p95Ms } = await read()
+    for (const { series, others } of [throughput, requests, retries.byServer]) {
+      expect(series.map(({ values }) => sum(values))).toEqual([3, 4, 5, 6, 7, 8, 9, 10])
+      expect([others?.n, sum(others?.values ?? [])]).toEqual([2, 3])
+    }
+    expect(loopP99Ms).toMatchObject({ n: 10, series: { length: 8 } })
+    expect(loopP99Ms.series.map(({ name }) => name)).toEqual(
+      [3, 4, 5, 6, 7, 8, 9, 10].map((id) => `w${id}`),
+    )
+    expect(imbalance).toMatchObject({ n: 10, series: { length: 8 } })
+    if (seconds > 86_400) expect(p95Ms).toBeNull()
+    else expect(p95Ms).toMatchObject({ n: 10, series: { length: 8 } })
+  })
+
+  it('has ejections, outages and returns of servers, and deaths of workers', async () => {
+    const id = await insertServer(db, { name: 'rm' })
+    await db.adhoc(
+      `insert into server_event (server_id, kind, "from", "to", cause, at)
+       select $1, kind, "from", "to", cause, now() - ago * interval '1 second'
+       from (values ('health', 'ok', 'ejected', '5 consecutive faults', 3), ('health', 'ok', 'ejected', 'by another process', 3),
+         ('health', 'ejected', 'half_open', 'time over', 2), ('state', 'probing', 'ready', 'registered', 2),
+         ('state', 'ready', 'unreachable', 'no answer', 2), ('state', 'unreachable', 'probing', 'answers', 1),
+         ('state', 'probing', 'ready', 'answers', 1)) e(kind, "from", "to", cause, ago)`,
+      [id],
+    )
+    await db.adhoc(
+      `insert into process (id, host, pid, local, state, role, requeued, last_seen_at, ended_at)
+       values (3, '', 0, true, 'dead', 'worker', 12, now() - interval '1 second', now()),
+         (4, '', 0, true, 'dead', 'worker', 0, now(), now())`,
+    )
+    const { events } = await read()
+    expect(events.map(({ kind, name, to, cause, n }) => [kind, name, to, cause, n])).toEqual([
+      ['ejected', 'rm', 'ejected', '5 consecutive faults', 2],
+      ['state', 'rm', 'unreachable', 'no answer', 1],
+      ['state', 'rm', 'ready', 'answers', 1],
+      ['died', 'w3', null, '12 samples were requeued', 1],
+    ])
   })
 
   it('compares the requests of a pool with its capacity', async () => {
@@ -101,8 +161,9 @@ describe.each([900, 21_600, 604_800])('a range of %i s', (seconds) => {
     await calls(a, { requests: 30, capacitySeconds: 8 })
     await calls(b, { requests: 10, capacitySeconds: 8 })
     const { imbalance } = await read()
-    expect(imbalance.map(({ model }) => model)).toEqual(['m'])
-    expect(Math.max(...(imbalance[0]?.values ?? []).map((value) => value ?? 0))).toBeCloseTo(1.5, 5)
+    expect(imbalance.series.map(({ name }) => name)).toEqual(['m'])
+    const [pool] = imbalance.series
+    expect(Math.max(...(pool?.values ?? []).map((value) => value ?? 0))).toBeCloseTo(1.5, 5)
   })
 
   it('has quantiles of durations within a bucket of the exact ones', async () => {
@@ -125,10 +186,30 @@ describe.each([900, 21_600, 604_800])('a range of %i s', (seconds) => {
   })
 })
 
+it('reads an hour in the past, of which no ten-second rows are left, from minutes', async () => {
+  await works(1, { scored: 6 })
+  await db.adhoc("update worker_minute set at = at - interval '3 days'")
+  await db.adhoc('truncate worker_slice')
+  const until = Math.floor(clock.nowMs() / 1_000) - 3 * 86_400 + 600
+  const history = await new FleetHistory(db, clock).get({ seconds: 3_600, until })
+  expect([history.intervalSeconds, totals(history.throughput)]).toEqual([60, { w1: 6 }])
+})
+
+it('a range ends with the interval that contains its end', async () => {
+  const untils = [1_800_000_000, 1_800_000_001]
+  const ends = await Promise.all(
+    untils.map(async (until) => {
+      const { from, intervals, intervalSeconds } = await new FleetHistory(db, clock).get({
+        ...{ seconds: 900, until },
+      })
+      return Date.parse(from) / 1_000 + intervals * intervalSeconds
+    }),
+  )
+  expect(ends).toEqual([1_800_000_000, 1_800_000_010])
+})
+
 it('rows beyond their time are deleted', async () => {
-  await addWorkerLoad(db, 1, {
-    ...{ scored: 1, failed: 0, inFlightSeconds: 0, capacitySeconds: 0, loopP99Ms: 0 },
-  })
+  await works(1, { scored: 1 })
   await db.adhoc("update worker_slice set at = at - interval '25 hours'")
   await db.adhoc("update worker_minute set at = at - interval '25 hours'")
   await pruneFleetHistory(db)
@@ -138,14 +219,22 @@ it('rows beyond their time are deleted', async () => {
   expect(rows).toEqual([{ slices: 0, minutes: 1 }])
 })
 
-it('keeps latencies of ten seconds for a day, of minutes for thirty days, of hours for a year', async () => {
+it('keeps latencies and retries of ten seconds for a day, of minutes for thirty days, of hours for a year', async () => {
   await db.adhoc(
     `insert into latency_slice (kind, seconds, at, counts)
      select kind, seconds, now() - days * interval '1 day', '{1}'
      from unnest($1::text[]) kind, unnest('{10,60,3600}'::int[]) seconds, unnest('{0.5,2,40,400}'::float8[]) days`,
     [LATENCY_KINDS],
   )
+  await db.adhoc(
+    `insert into retry_slice (seconds, at, server_id, cause, n)
+     select seconds, at, 1, 'fault', 1 from latency_slice where kind = 'queue'`,
+  )
   await pruneFleetHistory(db)
+  const retries = await db.adhoc(
+    'select seconds, count(*)::int as n from retry_slice group by 1 order by 1',
+  )
+  expect(retries).toEqual([10, 60, 3_600].map((seconds, i) => ({ seconds, n: i + 1 })))
   const kept = await db.adhoc(
     `select seconds, count(*)::int as n, extract(day from now() - min(at))::int as days
      from latency_slice group by 1 order by 1`,

@@ -1,24 +1,34 @@
 import {
+  CALL_FAILURES,
+  type CallFailure,
+  type CountsDto,
   type FleetHistoryDto,
   type FleetHistoryInput,
+  type LinesDto,
+  MAX_HISTORY_EVENTS,
   MAX_HISTORY_INTERVALS,
+  MAX_HISTORY_SERIES,
   type QuantilesDto,
-  type ServerHistoryDto,
-  type WorkerHistoryDto,
+  type SeriesDto,
 } from '../contract/fleet-history.ts'
 import { Memo } from '../memo.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import {
+  fleetEvents,
   type HistoryRange,
+  type LatencyHistoryRow,
   latencyHistory,
+  retryHistory,
   type ServerHistoryRow,
   serverHistory,
   serverLatencyHistory,
+  type WorkerHistoryRow,
   workerHistory,
 } from '../store/sql/fleet-history.ts'
-import type { LatencyKind } from '../store/sql/server-reports.ts'
+import { HEDGE } from '../store/sql/retries.ts'
+import { LATENCY_KINDS } from '../store/sql/server-reports.ts'
 
 /** Time that an answer is cached, shorter than the 10 s of a row. */
 const TTL_MS = 2_000
@@ -26,7 +36,7 @@ const DAY_S = 86_400
 /** Ranges up to this are read from ten-second rows; a day of them would be five million latency buckets. */
 const FINE_S = 3_600
 
-/** Throughput, balance, failures and latency of the fleet over time. */
+/** Throughput, balance, retries and latency of the fleet over time. Answers have at most eight series for each chart. */
 export class FleetHistory {
   readonly #db: Database
   readonly #clock: DatabaseClock
@@ -42,113 +52,184 @@ export class FleetHistory {
   }
 
   async #compute({ seconds, until }: FleetHistoryInput): Promise<FleetHistoryDto> {
-    const range = rangeOf(seconds, until ?? this.#clock.nowMs() / 1_000)
+    const nowS = this.#clock.nowMs() / 1_000
+    const range = rangeOf(seconds, until, nowS)
     const [workers, servers] = await Promise.all([
       workerHistory(this.#db, range),
       serverHistory(this.#db, range),
     ])
+    const [retries, events] = await Promise.all([
+      retryHistory(this.#db, range),
+      fleetEvents(this.#db, range, MAX_HISTORY_EVENTS),
+    ])
     const latency = await latencyHistory(this.#db, range)
-    const byServer = seconds > DAY_S ? [] : await serverLatencyHistory(this.#db, range)
-    const quantiles = (kind: LatencyKind): QuantilesDto[] => {
-      const found = new Map(
-        latency.filter((row) => row.kind === kind).map((row) => [row.slot, row.counts]),
-      )
-      return Array.from({ length: range.intervals }, (_, slot) => quantilesOf(found.get(slot)))
-    }
-    const p95 = new Map(
-      byServer.map(({ server_id, slot, counts }) => [
-        `${server_id}/${slot}`,
-        LatencyHistogram.from(counts).quantile(0.95),
-      ]),
-    )
-    const described = [...Map.groupBy(servers, ({ server_id }) => server_id).values()].map((rows) =>
-      serverOf(rows, range, (id, slot) => p95.get(`${id}/${slot}`) ?? null),
-    )
+    const { intervals, intervalS } = range
+    const byWorker = Map.groupBy(workers, ({ worker_id }) => `w${worker_id}`)
+    const byServer = Map.groupBy(servers, ({ name }) => name)
     return {
       from: new Date(range.fromS * 1_000).toISOString(),
-      intervalSeconds: range.intervalS,
-      intervals: range.intervals,
-      workers: [...Map.groupBy(workers, ({ worker_id }) => worker_id)].map(
-        ([id, rows]): WorkerHistoryDto => ({
-          id: `w${id}`,
-          scored: filled(rows, range, (row) => row.scored, 0),
-          failed: filled(rows, range, (row) => row.failed, 0),
-          inFlight: filled(rows, range, (row) => row.in_flight_seconds / range.intervalS, null),
-          capacity: filled(rows, range, (row) => row.capacity_seconds / range.intervalS, null),
-          loopP99Ms: filled(rows, range, (row) => row.loop_p99_ms, null),
+      intervalSeconds: intervalS,
+      intervals,
+      isRunning: range.fromS + intervals * intervalS > nowS,
+      throughput: countsOf(byWorker, range, ({ scored, failed }) => scored + failed),
+      load: {
+        inFlight: meansOf(workers, range, (row) => row.in_flight_seconds),
+        capacity: meansOf(workers, range, (row) => row.capacity_seconds),
+      },
+      loopP99Ms: linesOf(
+        [...byWorker].map(([name, rows]) => {
+          const values = new Array<number | null>(intervals).fill(null)
+          for (const row of within(rows, range)) values[row.slot] = row.loop_p99_ms
+          return { name, values }
         }),
       ),
-      servers: described,
-      imbalance: [...Map.groupBy(described, ({ model }) => model)].map(([model, pool]) => ({
-        model,
-        values: Array.from({ length: range.intervals }, (_, slot) => imbalanceAt(pool, slot)),
-      })),
-      latency: {
-        queue: quantiles('queue'),
-        router: quantiles('router'),
-        service: quantiles('service'),
+      requests: countsOf(byServer, range, (row) => row.requests),
+      failures: {
+        fault: sumsOf(servers, range, (r) => Math.max(0, r.errors - r.busy - r.corrupt - r.client)),
+        busy: sumsOf(servers, range, (row) => row.busy),
+        corrupt: sumsOf(servers, range, (row) => row.corrupt),
+        client: sumsOf(servers, range, (row) => row.client),
       },
+      retries: {
+        byCause: Object.fromEntries(
+          CALL_FAILURES.map((cause) => [
+            cause,
+            sumsOf(retries, range, (row) => (row.cause === cause ? row.n : 0)),
+          ]),
+        ) as Record<CallFailure, number[]>,
+        byServer: countsOf(
+          Map.groupBy(
+            retries.filter(({ cause }) => cause !== HEDGE),
+            ({ name }) => name,
+          ),
+          range,
+          (row) => row.n,
+        ),
+        hedges: sumsOf(retries, range, (row) => (row.cause === HEDGE ? row.n : 0)),
+      },
+      imbalance: linesOf(
+        [...Map.groupBy(servers, ({ model }) => model)].map(([name, pool]) => ({
+          name,
+          values: imbalanceOf(pool, range),
+        })),
+      ),
+      p95Ms: seconds > DAY_S ? null : await this.#p95(range, servers),
+      latency: Object.fromEntries(
+        LATENCY_KINDS.map((kind) => [
+          kind,
+          quantilesBySlot(
+            latency.filter((row) => row.kind === kind),
+            range,
+          ),
+        ]),
+      ) as FleetHistoryDto['latency'],
+      events: events.map(({ at, ...event }) => ({ ...event, at: at.toISOString() })).reverse(),
     }
+  }
+
+  async #p95(range: HistoryRange, servers: readonly ServerHistoryRow[]): Promise<LinesDto> {
+    const names = new Map(servers.map(({ server_id, name }) => [server_id, name]))
+    const rows = await serverLatencyHistory(this.#db, range)
+    return linesOf(
+      [...Map.groupBy(rows, ({ server_id }) => server_id)].map(([id, own]) => ({
+        name: names.get(id) ?? `s${id}`,
+        values: quantilesBySlot(own, range).map(({ p95 }) => p95),
+      })),
+    )
   }
 }
 
-/** The range up to a time, in at most {@link MAX_HISTORY_INTERVALS} intervals that begin at multiples of their length. */
-function rangeOf(seconds: number, untilS: number): HistoryRange {
-  const isFine = seconds <= FINE_S
+/**
+ * A range in at most {@link MAX_HISTORY_INTERVALS} intervals that begin at multiples of their length. `until`: its end;
+ * undefined: now.
+ */
+function rangeOf(seconds: number, until: number | undefined, nowS: number): HistoryRange {
+  // Ten-second rows are kept for a day; those of the oldest hour may be missing already.
+  const isFine = seconds <= FINE_S && (until === undefined || until > nowS - DAY_S + 2 * FINE_S)
   const unit = isFine ? 10 : seconds > DAY_S ? 3_600 : 60
   const intervalS = Math.ceil(seconds / MAX_HISTORY_INTERVALS / unit) * unit
   const intervals = Math.ceil(seconds / intervalS)
-  const endS = (Math.floor(untilS / intervalS) + 1) * intervalS
+  const endS = Math.ceil((until ?? nowS) / intervalS) * intervalS
   return { fromS: endS - intervals * intervalS, intervalS, intervals, isFine }
 }
 
-function filled<Row extends { slot: number }, T>(
-  rows: readonly Row[],
-  { intervals }: HistoryRange,
-  of: (row: Row) => T,
-  empty: T | null,
-): T[] {
-  const values = new Array<T>(intervals).fill(empty as T)
-  for (const row of rows) if (row.slot < intervals) values[row.slot] = of(row)
-  return values
+/** The rows of the range: one that a process adds while the query runs may be later. */
+function within<Row extends { slot: number }>(rows: readonly Row[], range: HistoryRange): Row[] {
+  return rows.filter(({ slot }) => slot < range.intervals)
 }
 
-function serverOf(
-  rows: readonly ServerHistoryRow[],
+function sumsOf<Row extends { slot: number }>(
+  rows: readonly Row[],
   range: HistoryRange,
-  p95Of: (id: number, slot: number) => number | null,
-): ServerHistoryDto {
-  const { server_id, name, model } = rows[0] as ServerHistoryRow
-  const counts = (of: (row: ServerHistoryRow) => number) => filled(rows, range, of, 0)
+  of: (row: Row) => number,
+): number[] {
+  const sums = new Array<number>(range.intervals).fill(0)
+  for (const row of within(rows, range)) sums[row.slot] = (sums[row.slot] as number) + of(row)
+  return sums
+}
+
+/** Sums over the workers as means over the interval; null without a report. */
+function meansOf(
+  workers: readonly WorkerHistoryRow[],
+  range: HistoryRange,
+  of: (row: WorkerHistoryRow) => number,
+): (number | null)[] {
+  const reported = new Set(workers.map(({ slot }) => slot))
+  return sumsOf(workers, range, of).map((sum, slot) =>
+    reported.has(slot) ? sum / range.intervalS : null,
+  )
+}
+
+function countsOf<Row extends { slot: number }>(
+  groups: ReadonlyMap<string, readonly Row[]>,
+  range: HistoryRange,
+  of: (row: Row) => number,
+): CountsDto {
+  const all = [...groups].map(([name, rows]) => {
+    const values = sumsOf(rows, range, of)
+    return { name, values, total: values.reduce((sum, n) => sum + n, 0) }
+  })
+  const largest = all.toSorted((a, b) => b.total - a.total || byName(a, b))
+  const rest = largest.splice(MAX_HISTORY_SERIES)
+  const others = new Array<number>(range.intervals).fill(0)
+  for (const { values } of rest)
+    for (const [at, n] of values.entries()) others[at] = (others[at] as number) + n
   return {
-    ...{ id: `s${server_id}`, name, model },
-    requests: counts((row) => row.requests),
-    failures: {
-      busy: counts((row) => row.busy),
-      invalid: counts((row) => row.corrupt),
-      refused: counts((row) => row.client),
-      fault: counts((row) => Math.max(0, row.errors - row.busy - row.corrupt - row.client)),
-    },
-    retries: counts((row) => row.retries),
-    hedges: counts((row) => row.hedges),
-    ejections: counts((row) => row.ejections),
-    inFlight: filled(rows, range, (row) => row.in_flight_seconds / range.intervalS, null),
-    capacity: filled(rows, range, (row) => row.capacity_seconds / range.intervalS, null),
-    p95Ms: Array.from({ length: range.intervals }, (_, slot) => p95Of(server_id, slot)),
+    series: largest.sort(byName).map(({ name, values }) => ({ name, values })),
+    others: rest.length === 0 ? null : { n: rest.length, values: others },
   }
 }
 
-/** The largest ratio of request share to capacity share in a pool; null without requests or capacity. */
-function imbalanceAt(pool: readonly ServerHistoryDto[], slot: number): number | null {
-  const requests = pool.map((server) => server.requests[slot] as number)
-  const capacity = pool.map((server) => server.capacity[slot] ?? 0)
-  const all = requests.reduce((sum, n) => sum + n, 0)
-  const total = capacity.reduce((sum, n) => sum + n, 0)
-  if (all === 0 || total === 0) return null
-  const ratios = requests.flatMap((n, at) =>
-    (capacity[at] as number) > 0 ? [n / all / ((capacity[at] as number) / total)] : [],
-  )
-  return Math.max(...ratios)
+function linesOf(all: readonly SeriesDto[]): LinesDto {
+  const most = ({ values }: SeriesDto) => Math.max(...values.map((value) => value ?? 0))
+  const highest = all.toSorted((a, b) => most(b) - most(a) || byName(a, b))
+  return { series: highest.slice(0, MAX_HISTORY_SERIES).sort(byName), n: all.length }
+}
+
+/** w9 before w10. */
+function byName(a: { name: string }, b: { name: string }): number {
+  return a.name.localeCompare(b.name, 'en', { numeric: true })
+}
+
+/** The largest ratio of request share to capacity share of a pool by interval; null without requests or capacity. */
+function imbalanceOf(pool: readonly ServerHistoryRow[], range: HistoryRange): (number | null)[] {
+  const requests = sumsOf(pool, range, (row) => row.requests)
+  const capacity = sumsOf(pool, range, (row) => row.capacity_seconds)
+  const most = new Array<number | null>(range.intervals).fill(null)
+  for (const { slot, requests: own, capacity_seconds } of within(pool, range)) {
+    const [all, total] = [requests[slot] as number, capacity[slot] as number]
+    if (all === 0 || capacity_seconds === 0) continue
+    most[slot] = Math.max(most[slot] ?? 0, own / all / (capacity_seconds / total))
+  }
+  return most
+}
+
+function quantilesBySlot(
+  rows: readonly Pick<LatencyHistoryRow, 'slot' | 'counts'>[],
+  { intervals }: HistoryRange,
+): QuantilesDto[] {
+  const counts = new Map(rows.map((row) => [row.slot, row.counts]))
+  return Array.from({ length: intervals }, (_, slot) => quantilesOf(counts.get(slot)))
 }
 
 function quantilesOf(counts: readonly number[] | undefined): QuantilesDto {

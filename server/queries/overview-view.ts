@@ -1,17 +1,10 @@
-import type {
-  Attention,
-  OverviewDto,
-  OverviewRunDto,
-  RetryMinuteDto,
-  WorkerDto,
-} from '../contract/pages.ts'
+import type { Attention, OverviewDto, OverviewRunDto, WorkerDto } from '../contract/pages.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import { Memo } from '../memo.ts'
 import { labelOf, valueText } from '../monitoring/alerts/alert-payload.ts'
 import type { Database } from '../store/database.ts'
 import { overviewFigures } from '../store/sql/fleet.ts'
 import { type IncidentRow, incidentsOfLate } from '../store/sql/monitor-views.ts'
-import { retriesPerMinute } from '../store/sql/retries.ts'
 import type { BatchViews } from './batch-view.ts'
 import type { FleetView } from './fleet-view.ts'
 import type { RunTable } from './run-table.ts'
@@ -26,8 +19,6 @@ const RUNS_SHOWN = 6
 const CURVE_STEPS = 50
 /** Time that the runs are cached, because a listing reads the roll-ups of all runs. */
 const RUNS_KEPT_MS = 2_000
-/** Time that retries are cached, because each reading scans an hour of attempts. */
-const RETRIES_KEPT_MS = 5_000
 /** States of a server that does not answer. */
 const GONE: ReadonlySet<string> = new Set(['unreachable', 'dead'])
 
@@ -39,7 +30,6 @@ export class OverviewView {
   readonly #runTable: RunTable
   readonly #memo = new Memo<OverviewDto>(400)
   readonly #runs = new Memo<OverviewRunDto[]>(RUNS_KEPT_MS)
-  readonly #retries = new Memo<RetryMinuteDto[]>(RETRIES_KEPT_MS)
   readonly #wantedWorkers: number
 
   constructor(
@@ -58,17 +48,6 @@ export class OverviewView {
 
   get(): Promise<OverviewDto> {
     return this.#memo.get('', () => this.#compute())
-  }
-
-  /** Retries of the last hour by minute and reason, up to 5 s old. */
-  retries(): Promise<RetryMinuteDto[]> {
-    return this.#retries.get('', async () => {
-      const rows = await retriesPerMinute(this.#db)
-      return [...Map.groupBy(rows, (r) => r.minute.toISOString())].map(([minute, causes]) => ({
-        minute,
-        byReason: Object.fromEntries(causes.map((r) => [r.reason, r.count])),
-      }))
-    })
   }
 
   async #compute(): Promise<OverviewDto> {

@@ -1,3 +1,4 @@
+import type { FleetEventDto } from '../../contract/fleet-history.ts'
 import type { Database } from '../database.ts'
 import { LATENCY_KINDS, type LatencyKind } from './server-reports.ts'
 
@@ -15,6 +16,9 @@ export interface HistoryRange {
 
 const BOUNDS = 'at >= to_timestamp($1) and at < to_timestamp($1 + $2::float8 * $3)'
 const SLOT = 'floor((extract(epoch from at) - $1) / $2)::int'
+/** The rows' length in tables with several. Hours for the long ranges: 30 days of minutes are 12 million buckets. */
+const secondsOf = ({ isFine, intervalS }: HistoryRange) =>
+  isFine ? 10 : intervalS >= 3_600 ? 3_600 : 60
 const args = ({ fromS, intervalS, intervals }: HistoryRange) => [fromS, intervalS, intervals]
 
 /** A worker in one interval. */
@@ -51,13 +55,9 @@ export interface ServerHistoryRow {
   slot: number
   requests: number
   errors: number
-  retries: number
-  hedges: number
   busy: number
   corrupt: number
   client: number
-  ejections: number
-  in_flight_seconds: number
   capacity_seconds: number
 }
 
@@ -70,9 +70,8 @@ export async function serverHistory(
     range.isFine ? 'server-slices' : 'server-minutes-history',
     `select t.*, s.name, s.model from (
        select server_id, ${SLOT} as slot, sum(requests)::int as requests, sum(errors)::int as errors,
-         sum(retries)::int as retries, sum(hedges)::int as hedges, sum(busy)::int as busy, sum(corrupt)::int as corrupt,
-         sum(client)::int as client, sum(ejections)::int as ejections,
-         sum(in_flight_seconds)::float8 as in_flight_seconds, sum(capacity_seconds)::float8 as capacity_seconds
+         sum(busy)::int as busy, sum(corrupt)::int as corrupt, sum(client)::int as client,
+         sum(capacity_seconds)::float8 as capacity_seconds
        from ${source(range)} where ${BOUNDS} group by 1, 2) t
      join server s on s.id = t.server_id order by s.name, s.id, slot`,
     args(range),
@@ -96,16 +95,14 @@ export async function latencyHistory(
   db: Database,
   range: HistoryRange,
 ): Promise<LatencyHistoryRow[]> {
-  // Hours for the long ranges: 30 days of minutes are 12 million buckets. All kinds are named, because the index
-  // begins with the kind.
-  const seconds = range.isFine ? 10 : range.intervalS >= 3_600 ? 3_600 : 60
+  // All kinds are named, because the index begins with the kind.
   return db.rows(
     'latency-slices',
     `select kind, slot, array_agg(n order by i) as counts from (
        select kind, ${SLOT} as slot, i, sum(n)::int as n
        from latency_slice, unnest(counts) with ordinality as u(n, i)
        where kind = any($5) and seconds = $4 and ${BOUNDS} group by 1, 2, 3) t group by 1, 2 order by 1, 2`,
-    [...args(range), seconds, LATENCY_KINDS],
+    [...args(range), secondsOf(range), LATENCY_KINDS],
   )
 }
 
@@ -121,5 +118,56 @@ export async function serverLatencyHistory(
        from ${source(range)}, unnest(latency_ms) with ordinality as u(n, i) where ${BOUNDS} group by 1, 2, 3) t
      group by 1, 2 order by 1, 2`,
     args(range),
+  )
+}
+
+/** Retries or hedges of a server in one interval. */
+export interface RetryHistoryRow {
+  name: string
+  /** The outcome of the retried attempts, or `hedge`. */
+  cause: string
+  slot: number
+  n: number
+}
+
+/** Retries by the server and outcome of the failed attempt, and hedges; of removed servers too. */
+export async function retryHistory(db: Database, range: HistoryRange): Promise<RetryHistoryRow[]> {
+  return db.rows(
+    'retry-slices',
+    `select s.name, t.cause, t.slot, t.n from (
+       select server_id, cause, ${SLOT} as slot, sum(n)::int as n
+       from retry_slice where seconds = $4 and ${BOUNDS} group by 1, 2, 3) t
+     join server s on s.id = t.server_id order by t.slot`,
+    [...args(range), secondsOf(range)],
+  )
+}
+
+/**
+ * Ejections of servers, their outages and returns, and deaths of workers, the newest first; alike ones of an interval are
+ * one, at the time of the first. A worker that ends by itself reports its end.
+ */
+export async function fleetEvents(
+  db: Database,
+  range: HistoryRange,
+  limit: number,
+): Promise<(Omit<FleetEventDto, 'at'> & { at: Date })[]> {
+  const gone = "('unreachable', 'dead', 'quarantined')"
+  return db.rows(
+    'fleet-events',
+    `select kind, name, "to", min(at) as at, (array_agg(cause order by at))[1] as cause, count(*)::int as n
+     from (
+       select case when e.kind = 'health' then 'ejected' else 'state' end as kind, s.name, e."to", e.cause, e.at
+       from server_event e join server s on s.id = e.server_id
+       where ${BOUNDS} and (e.kind = 'health' and e."to" = 'ejected'
+         or e.kind = 'state' and (e."to" in ${gone} or e."to" = 'ready' and (
+           select b."to" from server_event b where b.server_id = e.server_id and b.kind = 'state' and b.id < e.id
+             and b."to" <> 'probing' order by b.id desc limit 1) in ${gone}))
+       union all
+       select 'died', 'w' || id, null, case when requeued = 1 then '1 sample was requeued'
+         else requeued || ' samples were requeued' end, at
+       from (select *, ended_at as at from process where role = 'worker' and state = 'dead' and ended_at > last_seen_at) d
+       where ${BOUNDS}) events
+     group by kind, name, "to", ${SLOT} order by at desc limit $4`,
+    [...args(range), limit],
   )
 }

@@ -77,14 +77,3 @@ export function retriesStatement(
     ],
   }
 }
-
-/** Retries over the last hour, by the minute and outcome of the failed attempt. */
-export async function retriesPerMinute(
-  db: Database,
-): Promise<{ minute: Date; reason: string; count: number }[]> {
-  return db.rows(
-    'retries-per-minute',
-    `select at as minute, cause as reason, sum(n)::int as count from retry_slice
-     where seconds = 60 and at > now() - interval '1 hour' and cause <> '${HEDGE}' group by 1, 2 order by 1`,
-  )
-}

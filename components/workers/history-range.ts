@@ -1,0 +1,42 @@
+import { HISTORY_RANGES_S, MIN_HISTORY_S } from '../../server/contract/fleet-history.ts'
+
+/** The time range of the fleet's charts. */
+export interface HistoryRange {
+  /** The selected length up to now, seconds. */
+  last: number
+  /** A part that was dragged on a chart, epoch seconds; null: up to now. */
+  part: { from: number; to: number } | null
+}
+
+const [SHORTEST_S] = HISTORY_RANGES_S
+/** The range of a URL without one. */
+export const DEFAULT_RANGE: HistoryRange = { last: SHORTEST_S, part: null }
+
+/** The range of the URL parameters `last`, `from` and `to`. */
+export function rangeOfUrl(params: URLSearchParams): HistoryRange {
+  const last = HISTORY_RANGES_S.find((seconds) => String(seconds) === params.get('last'))
+  const [from, to] = [Number(params.get('from')), Number(params.get('to'))]
+  const isPart = Number.isInteger(from) && Number.isInteger(to) && from > 0
+  return {
+    last: last ?? SHORTEST_S,
+    part: isPart && to - from >= MIN_HISTORY_S ? { from, to } : null,
+  }
+}
+
+/** Adds the range to URL parameters. */
+export function writeRange(params: URLSearchParams, { last, part }: HistoryRange): void {
+  if (last !== SHORTEST_S) params.set('last', String(last))
+  if (part === null) return
+  params.set('from', String(part.from))
+  params.set('to', String(part.to))
+}
+
+/** The part between two intervals, by their begins in epoch ms: at least a minute, which ends with the second one. */
+export function partOf(
+  fromMs: number,
+  toMs: number,
+  intervalSeconds: number,
+): HistoryRange['part'] {
+  const to = toMs / 1_000 + intervalSeconds
+  return { from: Math.min(fromMs / 1_000, to - MIN_HISTORY_S), to }
+}
