@@ -1,19 +1,19 @@
 'use client'
 
 import type { ServerDto } from '../../server/contract/servers.ts'
-import { formatDuration, formatRate, percentText } from '../format/numbers.ts'
+import { formatDuration, formatRate } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { ServerStateView } from '../ui/status.tsx'
-import { HealthCell, LoadBar, ServerName } from './server-cells.tsx'
+import { ErrorShare, HealthCell, LoadBar, ServerName } from './server-cells.tsx'
 import { fleetWords, healthWords } from './server-words.ts'
 
 /** The reward-model servers on the overview. */
 export function FleetTable({ servers }: { servers: ServerDto[] }) {
-  const fleet = fleetWords(servers.map((server) => server.state))
+  const fleet = fleetWords(servers)
   return (
     <Section
       title={<PageLink href="/servers">Servers</PageLink>}
@@ -43,7 +43,7 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
                 },
                 { end: 'Req/s' },
                 { end: 'p99' },
-                { end: 'Errors' },
+                { end: 'Errors', title: 'Share of failed requests, last 10 minutes' },
               ]}
             />
             <tbody>
@@ -66,10 +66,8 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
                   <td className="end">
                     <Quantity of={formatDuration(server.p99Ms)} />
                   </td>
-                  <td className={`num end ${server.errors > 0 ? '' : 'text-ink-3'}`}>
-                    {server.requests === 0
-                      ? '–'
-                      : percentText(Math.min(1, server.errors / server.requests))}
+                  <td className="num end">
+                    <ErrorShare server={server} />
                   </td>
                 </tr>
               ))}

@@ -166,3 +166,9 @@ export function Tags({ tags }: { tags: readonly string[] }) {
     </span>
   ))
 }
+
+/** The share of failed requests over the last 10 minutes; from 5 % on, a warning. */
+export function ErrorShare({ server: { errorShare } }: { server: ServerDto }) {
+  const tone = !errorShare ? 'text-ink-3' : errorShare >= 0.05 ? 'font-medium text-warn' : ''
+  return <span className={tone}>{errorShare === 0 ? '0' : percentText(errorShare)}</span>
+}

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { isTrusted } from '../../server/contract/self-test-verdict.ts'
 import type { PoolShareDto, ServerMonitorDto } from '../../server/contract/server-detail.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
-import { formatCount, formatDuration, formatRate, percentText } from '../format/numbers.ts'
+import { formatCount, formatDuration, formatRate } from '../format/numbers.ts'
 import { shortenMiddle } from '../format/text.ts'
 import { ActionMenu } from '../ui/action-menu.tsx'
 import type { ColumnHead } from '../ui/column-heads.tsx'
@@ -13,6 +13,7 @@ import { ServerStateView } from '../ui/status.tsx'
 import { EditSheet } from './edit-sheet.tsx'
 import { useServerActions } from './server-actions.tsx'
 import {
+  ErrorShare,
   HealthCell,
   LoadBar,
   SelfTestCell,
@@ -41,7 +42,7 @@ export const POOL_COLUMNS: readonly { head: ColumnHead; width?: number }[] = [
   { head: { end: 'Req/s' }, width: 50 },
   { head: { end: 'p50' }, width: 62 },
   { head: { end: 'p99' }, width: 62 },
-  { head: { end: 'Errors' }, width: 84 },
+  { head: { end: 'Errors', title: 'Share of failed requests, last 10 minutes' }, width: 84 },
   {
     head: {
       start: 'Requests / capacity',
@@ -117,9 +118,9 @@ export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
         </td>
         <td
           className="num end"
-          title={`${formatCount(server.requests)} requests since registration, ${formatCount(server.retries)} of them retries`}
+          title={`${formatCount(server.requests)} requests since registration, ${formatCount(server.errors)} failed, ${formatCount(server.retries)} were retries`}
         >
-          <ErrorCount server={server} />
+          <ErrorShare server={server} />
         </td>
         <td>
           <ShareCell
@@ -194,7 +195,7 @@ export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) 
         </dd>
         <dt>Errors</dt>
         <dd className="num text-right">
-          <ErrorCount server={server} />
+          <ErrorShare server={server} />
         </dd>
         {part && (
           <>
@@ -233,19 +234,4 @@ export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) 
 function rowNotes(server: ServerDto, monitors: readonly ServerMonitorDto[]): ServerNote[] {
   const notes = serverNotes(server, monitors)
   return server.state === 'sleeping' ? notes.filter(({ level }) => level !== 'info') : notes
-}
-
-/** Failed requests since registration, and their share. */
-function ErrorCount({ server }: { server: ServerDto }) {
-  if (server.errors === 0) {
-    return <span className="text-ink-3">{server.requests === 0 ? '–' : '0'}</span>
-  }
-  return (
-    <>
-      {formatCount(server.errors)}
-      <span className="unit">
-        &nbsp;{percentText(Math.min(1, server.errors / server.requests))}
-      </span>
-    </>
-  )
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { ServerState } from '../../server/contract/servers.ts'
 import { prepareEvidence } from './evidence.prepare.ts'
 import {
   fleetWords,
@@ -11,11 +12,18 @@ import {
 
 describe('server labels', () => {
   test('a fleet is calm while every server is ready, asleep or draining', () => {
-    expect(fleetWords(['ready', 'sleeping', 'draining'])).toEqual({
+    const health = { ok: 2, suspect: 0, ejected: 0, halfOpen: 0, slowStart: 0 }
+    const fleet = (...states: ServerState[]) => states.map((state) => ({ state, health }))
+    expect(fleetWords(fleet('ready', 'sleeping', 'draining'))).toEqual({
       text: '1 of 3 ready, 1 draining, 1 asleep',
       calm: true,
     })
-    expect(fleetWords(['ready', 'quarantined', 'dead']).calm).toBe(false)
+    expect(fleetWords(fleet('ready', 'quarantined', 'dead')).calm).toBe(false)
+    const ejected = { state: 'ready' as const, health: { ...health, ok: 1, ejected: 1 } }
+    expect(fleetWords([ejected, ...fleet('ready')])).toEqual({
+      text: '2 of 2 ready, 1 ejected',
+      calm: false,
+    })
   })
 
   test('health is the worst over all processes', () => {

@@ -91,10 +91,19 @@ function isTrouble(state: ServerState): boolean {
   return state === 'unreachable' || state === 'dead' || state === 'quarantined'
 }
 
-/** A summary of the server states: ready ones, then errors, then intended states. */
-export function fleetWords(states: readonly ServerState[]): { text: string; calm: boolean } {
-  const count = (...of: ServerState[]) => states.filter((state) => of.includes(state)).length
+/** A summary of the servers: ready ones, those of them that a process keeps from traffic, errors, and intended states. */
+export function fleetWords(servers: readonly Pick<ServerDto, 'state' | 'health'>[]): {
+  text: string
+  calm: boolean
+} {
+  const count = (...of: ServerState[]) => servers.filter(({ state }) => of.includes(state)).length
+  const unhealthy = servers
+    .filter(({ state }) => state === 'ready')
+    .flatMap(({ health }) => badHealth(health)[0]?.[1] ?? [])
   const parts = [
+    ...(['ejected', 'suspect', 'half open', 'slow start'] as const).map(
+      (word) => [unhealthy.filter((one) => one === word).length, word] as const,
+    ),
     [count('unreachable'), 'unreachable'],
     [count('dead'), 'dead'],
     [count('quarantined'), 'quarantined'],
@@ -104,11 +113,23 @@ export function fleetWords(states: readonly ServerState[]): { text: string; calm
   ] as const
   return {
     text: [
-      `${count('ready')} of ${states.length} ready`,
+      `${count('ready')} of ${servers.length} ready`,
       ...parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`),
     ].join(', '),
-    calm: !states.some(isTrouble),
+    calm: unhealthy.length === 0 && !servers.some(({ state }) => isTrouble(state)),
   }
+}
+
+/** How many processes see a server in each state other than `ok`, the worst first. */
+function badHealth({ suspect, ejected, halfOpen, slowStart }: ServerDto['health']) {
+  return (
+    [
+      [ejected, 'ejected'],
+      [suspect, 'suspect'],
+      [halfOpen, 'half open'],
+      [slowStart, 'slow start'],
+    ] as const
+  ).filter(([n]) => n > 0)
 }
 
 /** The worst health over all processes, and a breakdown. */
@@ -120,14 +141,7 @@ export function healthWords(health: ServerDto['health']): {
   const { ok, suspect, ejected, halfOpen, slowStart } = health
   const all = ok + suspect + ejected + halfOpen + slowStart
   if (all === 0) return { text: '–', detail: 'no process has reported yet', tone: 'idle' }
-  const parts = (
-    [
-      [ejected, 'ejected'],
-      [suspect, 'suspect'],
-      [halfOpen, 'half open'],
-      [slowStart, 'slow start'],
-    ] as const
-  ).filter(([n]) => n > 0)
+  const parts = badHealth(health)
   const detail = [...parts, [ok, 'ok'] as const]
     .filter(([n]) => n > 0)
     .map(([n, word]) => `${word} in ${plural(n, 'process', 'processes')}`)

@@ -137,7 +137,7 @@ function pools(servers: readonly ServerDto[]): [model: string, servers: ServerDt
 }
 
 function FleetState({ servers }: { servers: ServerDto[] }) {
-  const fleet = fleetWords(servers.map((server) => server.state))
+  const fleet = fleetWords(servers)
   return (
     <span className={`num truncate max-sm:hidden ${fleet.calm ? 'text-ink-3' : 'text-warn'}`}>
       {fleet.text}

@@ -314,6 +314,8 @@ export interface ServerDto extends ListedSettings {
   /** Over the last 10 minutes; null: no requests. */
   p50Ms: number | null
   p99Ms: number | null
+  /** The share of failed requests over the last 10 minutes, 0–1; null: no requests. */
+  errorShare: number | null
   /** Requests per second over the last 10 s. */
   requestsPerSecond: number
   /** The share of its pool's requests over the last 10 minutes, 0–1; null: no requests. */

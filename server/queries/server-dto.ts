@@ -43,6 +43,7 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
     retries: Number(row.retries),
     p50Ms: latency?.quantile(0.5) ?? null,
     p99Ms: latency?.quantile(0.99) ?? null,
+    errorShare: recent && recent.requests > 0 ? Math.min(1, recent.errors / recent.requests) : null,
     requestsPerSecond: sum(stats.map((s) => s.requestsPerSecond)),
     share: poolRequests > 0 ? (recent?.requests ?? 0) / poolRequests : null,
     lastProbeAt: row.lastProbeAt?.toISOString() ?? null,
